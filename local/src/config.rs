@@ -1,0 +1,127 @@
+//! What `sunaba dev` is told: flags over environment over defaults. The only file here that reads the environment.
+
+use anyhow::{Context, bail};
+use clap::Args;
+use edge::auth::Keys;
+use edge::guard::Guard;
+use edge::plane::Settings;
+use std::fs;
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Starts the whole plane in this process.
+#[derive(Debug, Clone, Args)]
+pub struct Dev {
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    pub host: IpAddr,
+    /// Port to listen on; 0 takes any free one
+    #[arg(long, default_value_t = 18000)]
+    pub port: u16,
+    /// Folder for everything that must survive
+    #[arg(long, default_value = ".sunaba")]
+    pub data: PathBuf,
+    /// Ask nobody who they are, and take in sandboxes that nobody registered; on a loopback address only
+    #[arg(long)]
+    pub no_auth: bool,
+    /// Have every write reach the disk before it is answered: survives a power cut, at some 400 writes a second
+    #[arg(long)]
+    pub fsync: bool,
+    /// How many events a sandbox may send in a minute
+    #[arg(long, env = "SUNABA_EVENTS_PER_MINUTE", default_value_t = Settings::default().events_per_minute)]
+    pub events_per_minute: u64,
+    /// The operator's token; made up at the first start and kept in the data folder when absent
+    #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// Secret of users' HS256 tokens
+    #[arg(long, env = "SUNABA_JWT_SECRET", hide_env_values = true)]
+    pub jwt_secret: Option<String>,
+    /// Where the keys of users' RS256 and ES256 tokens are (a JWKS URL)
+    #[arg(long, env = "SUNABA_JWKS_URL")]
+    pub jwks_url: Option<String>,
+    /// The issuer that users' tokens must name
+    #[arg(long, env = "SUNABA_JWT_ISSUER")]
+    pub jwt_issuer: Option<String>,
+    /// The audience that users' tokens must name
+    #[arg(long, env = "SUNABA_JWT_AUDIENCE")]
+    pub jwt_audience: Option<String>,
+    /// Further names under which this server is reached, with commas
+    #[arg(long, env = "SUNABA_HOSTS", value_delimiter = ',')]
+    pub hosts: Vec<String>,
+    /// Pages elsewhere that may call this server, with commas: https://console.example
+    #[arg(long, env = "SUNABA_ORIGINS", value_delimiter = ',')]
+    pub origins: Vec<String>,
+    /// What to log: info, debug, edge=debug,info
+    #[arg(long, env = "SUNABA_LOG", default_value = "info,metrics=off")]
+    pub log: String,
+}
+
+impl Dev {
+    /// Complains about everything that does not go together, at once.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let mut wrong = Vec::new();
+        if self.no_auth && !self.host.is_loopback() {
+            wrong.push(format!("--no-auth needs a loopback address, and --host is {}", self.host));
+        }
+        if self.token.as_ref().is_some_and(|token| token.len() < 16 || token.chars().any(char::is_whitespace)) {
+            wrong.push("SUNABA_TOKEN must have at least 16 characters and no spaces".to_owned());
+        }
+        if self.jwt_secret.as_ref().is_some_and(|secret| secret.len() < 32) {
+            wrong.push("SUNABA_JWT_SECRET must have at least 32 characters".to_owned());
+        }
+        for origin in self.origins.iter().filter(|origin| !origin.contains("://") || origin.ends_with('/')) {
+            wrong.push(format!("SUNABA_ORIGINS: {origin:?} must look like https://console.example"));
+        }
+        if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("; ")) }
+    }
+
+    /// What can be set in the plane.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            events_per_minute: self.events_per_minute,
+            adopt_unknown_sandboxes: self.no_auth,
+            guard: Guard { hosts: Some(self.hosts.clone()), origins: self.origins.clone() },
+            ..Settings::default()
+        }
+    }
+
+    /// The keys, some of which live in the data folder.
+    pub fn keys(&self) -> anyhow::Result<Keys> {
+        let operator_token = match &self.token {
+            Some(token) => token.clone(),
+            None => kept_secret(&self.data.join("operator-token"))?,
+        };
+        Ok(Keys {
+            worker_secret: kept_secret(&self.data.join("worker-secret"))?,
+            operator_token: Some(operator_token),
+            user_secret: self.jwt_secret.clone(),
+            jwks_url: self.jwks_url.clone(),
+            issuer: self.jwt_issuer.clone(),
+            audience: self.jwt_audience.clone(),
+            open: self.no_auth,
+        })
+    }
+}
+
+/// A secret in a file that only its owner can read; made at the first start.
+fn kept_secret(path: &Path) -> anyhow::Result<String> {
+    match fs::read_to_string(path) {
+        Ok(secret) if secret.trim().len() >= 16 => Ok(secret.trim().to_owned()),
+        Ok(_) => bail!("{} is damaged; remove it to have a new one made", path.display()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let secret = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+            let mut file = fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            file.write_all(secret.as_bytes())?;
+            file.sync_all()?;
+            Ok(secret)
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}

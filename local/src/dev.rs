@@ -1,0 +1,95 @@
+//! `sunaba dev`: wires the plane and serves it until it is told to stop.
+
+use crate::aws::{Aws, Durability, Records};
+use crate::config::Dev;
+use crate::hosts::http::{Web, router};
+use crate::hosts::{stream, ws::Sockets};
+use anyhow::Context;
+use app::clock::SystemClock;
+use edge::Plane;
+use edge::auth::Authenticator;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// A plane that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The operator's token.
+    pub operator_token: String,
+    /// Its AWS.
+    pub aws: Aws,
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+    streaming: JoinHandle<()>,
+}
+
+/// How long requests that are being answered get when the plane is told to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Starts a plane; it accepts requests when this returns.
+pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
+    dev.check()?;
+    std::fs::create_dir_all(&dev.data).with_context(|| format!("cannot make {}", dev.data.display()))?;
+    let keys = dev.keys()?;
+    let durability = if dev.fsync { Durability::Disk } else { Durability::Process };
+    let (aws, records) = Aws::open(&dev.data, durability)
+        .await
+        .with_context(|| format!("cannot open the data in {}", dev.data.display()))?;
+    let clock = Arc::new(SystemClock);
+    let authenticator = Authenticator::new(&keys, clock.clone());
+    let plane =
+        Arc::new(Plane::new(aws.store.clone(), aws.push.clone(), authenticator, clock, dev.settings()));
+    let listener = TcpListener::bind((dev.host, dev.port))
+        .await
+        .with_context(|| format!("cannot listen on {}:{}; --port 0 takes any free port", dev.host, dev.port))?;
+    let operator_token = keys.operator_token.unwrap_or_default();
+    serve(plane, aws, records, listener, operator_token)
+}
+
+fn serve(
+    plane: Arc<Plane>,
+    aws: Aws,
+    records: Records,
+    listener: TcpListener,
+    operator_token: String,
+) -> anyhow::Result<Running> {
+    let address = listener.local_addr()?;
+    let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone() };
+    let (stop, mut stopped) = watch::channel(false);
+    let streaming = tokio::spawn(stream::run(plane.clone(), records));
+    let serving = tokio::spawn(async move {
+        let stopping = async move {
+            // An error means that the sender is gone, which is also the end.
+            let _gone = stopped.wait_for(|stop| *stop).await;
+        };
+        let served = axum::serve(listener, router(Web { plane, sockets })).with_graceful_shutdown(stopping);
+        if let Err(error) = served.await {
+            tracing::error!(%error, "The server ended");
+        }
+    });
+    Ok(Running { address, operator_token, aws, stop, serving, streaming })
+}
+
+impl Running {
+    /// The link for a browser.
+    pub fn link(&self) -> String {
+        format!("http://{}/?token={}", self.address, self.operator_token)
+    }
+
+    /// Lets requests finish, closes sockets, and ends.
+    pub async fn stop(self) {
+        let Self { aws, stop, mut serving, streaming, .. } = self;
+        stop.send_replace(true);
+        aws.hub.close_all();
+        if tokio::time::timeout(GRACE, &mut serving).await.is_err() {
+            serving.abort();
+        }
+        streaming.abort();
+    }
+}

@@ -1,0 +1,5 @@
+//! One file per kind of trigger: each turns it into a call on `edge`, and knows nothing else.
+
+pub mod http;
+pub mod stream;
+pub mod ws;

@@ -1,0 +1,63 @@
+//! The table's stream: records to `edge::stream::broadcast`, in order for each entity.
+
+use crate::aws::{Records, StreamRecord};
+use aws_sdk_dynamodb::types::AttributeValue;
+use edge::Plane;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+use store::keys;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Like a stream's shards: entities side by side, each entity in order.
+const SHARDS: usize = 4;
+/// Like an event source's batch size: what has piled up is told together.
+const MAX_BATCH: usize = 64;
+/// How often a batch is tried. Its sockets see a gap if it never works, and ask for what is missing.
+const MAX_TRIES: u32 = 5;
+
+/// Runs until the stream ends.
+pub async fn run(plane: Arc<Plane>, mut records: Records) {
+    let mut workers = JoinSet::new();
+    let shards: Vec<_> = (0..SHARDS)
+        .map(|_| {
+            let (sender, shard) = mpsc::unbounded_channel();
+            workers.spawn(work(plane.clone(), shard));
+            sender
+        })
+        .collect();
+    while let Some(record) = records.recv().await {
+        // A worker ends only with this function.
+        let _ended = shards[shard_of(&record)].send(record);
+    }
+    drop(shards);
+    workers.join_all().await;
+}
+
+async fn work(plane: Arc<Plane>, mut shard: Records) {
+    let mut batch: Vec<StreamRecord> = Vec::new();
+    while shard.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        let images: Vec<_> = batch.iter_mut().map(|record| std::mem::take(&mut record.image)).collect();
+        for tries in 1..=MAX_TRIES {
+            match edge::stream::broadcast(&plane, &images).await {
+                Ok(_) => break,
+                Err(error) if tries < MAX_TRIES => {
+                    tracing::warn!(%error, "Could not tell sockets of {} records; trying again", images.len());
+                    tokio::time::sleep(Duration::from_millis(20 << tries)).await;
+                }
+                Err(error) => tracing::error!(%error, "Gave up telling sockets of {} records", images.len()),
+            }
+        }
+        batch.clear();
+    }
+}
+
+fn shard_of(record: &StreamRecord) -> usize {
+    let mut hasher = DefaultHasher::new();
+    if let Some(AttributeValue::S(partition)) = record.image.get(keys::PK) {
+        partition.hash(&mut hasher);
+    }
+    usize::try_from(hasher.finish() % SHARDS as u64).unwrap_or(0)
+}

@@ -1,0 +1,6 @@
+//! The one-process host: the same entry points as on Lambda, on an AWS that lives in this process.
+
+pub mod aws;
+pub mod config;
+pub mod dev;
+pub mod hosts;

@@ -1,0 +1,164 @@
+//! Tells sockets what was stored.
+//!
+//! Frames to one socket go in order, sockets side by side. A socket that cannot be reached is closed rather
+//! than left with a hole: its client comes back, and asks for what it has missed.
+
+use crate::error::Error;
+use crate::subscriptions::Subscriptions;
+use crate::{Clock, close_socket};
+use contract::socket::{EventFrame, SANDBOX, bundle, error};
+use domain::access::EVERY_ORG;
+use domain::event::plain_name;
+use domain::filter::{Subject, topics_of};
+use domain::{ConnectionId, Timestamp};
+use futures_util::{StreamExt, stream};
+use std::collections::{BTreeSet, HashMap};
+use store::connections::Subscriber;
+use store::push::{Push, Pushed};
+use store::record::News;
+use store::Store;
+
+/// What it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Reads stamps and subscriptions; forgets sockets that are gone.
+    pub store: &'a Store,
+    /// Sends to sockets.
+    pub push: &'a Push,
+    /// What this process remembers of subscriptions.
+    pub subscriptions: &'a Subscriptions,
+    /// The time.
+    pub clock: &'a dyn Clock,
+}
+
+/// What is to be told, in the order in which it was stored.
+pub type Command = Vec<News>;
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Events that were told to somebody, counted for each.
+    pub delivered: usize,
+    /// Sockets that turned out to be gone, or were closed.
+    pub dropped: usize,
+}
+
+/// How many sockets are told at the same time.
+const SIDE_BY_SIDE: usize = 64;
+/// How often a frame is tried before its socket is given up.
+const MAX_TRIES: u32 = 3;
+
+/// A repeat sends the same frames again; clients know them by their sequence number.
+pub async fn run(deps: Deps<'_>, news: Command) -> Result<Outcome, Error> {
+    let letters = address(deps, &news).await?;
+    let now = deps.clock.now();
+    let sent = stream::iter(letters)
+        .map(|letter| deliver(deps, letter, now))
+        .buffer_unordered(SIDE_BY_SIDE)
+        .collect::<Vec<_>>()
+        .await;
+    Ok(sent.into_iter().fold(Outcome::default(), |sum, one| Outcome {
+        delivered: sum.delivered + one.delivered,
+        dropped: sum.dropped + one.dropped,
+    }))
+}
+
+/// Everything that one socket is to be told.
+struct Letter {
+    subscriber: Subscriber,
+    realm: String,
+    topics: BTreeSet<String>,
+    frames: Vec<std::sync::Arc<str>>,
+}
+
+async fn address(deps: Deps<'_>, news: &[News]) -> Result<Vec<Letter>, Error> {
+    let orgs: BTreeSet<&str> = news.iter().map(|news| news.org.as_str()).chain([EVERY_ORG]).collect();
+    let stamps = deps.store.stamps(&orgs.into_iter().collect::<Vec<_>>()).await?;
+    let mut letters: HashMap<ConnectionId, Letter> = HashMap::new();
+    for item in news {
+        for event in &item.events {
+            let name = plain_name(event.event_type.as_str());
+            let subject = Subject {
+                event_name: &name,
+                entity_type: SANDBOX,
+                entity_id: item.sandbox.as_str(),
+            };
+            let mut frame: Option<std::sync::Arc<str>> = None;
+            for realm in [item.org.as_str(), EVERY_ORG] {
+                for topic in topics_of(subject) {
+                    let stamp = stamps.get(realm).copied().unwrap_or_default();
+                    let subscribers = deps.subscriptions.of(deps.store, realm, stamp, &topic).await?;
+                    for subscriber in subscribers.iter().filter(|s| s.filters.matches(subject)) {
+                        let frame = frame
+                            .get_or_insert_with(|| EventFrame::new(&item.sandbox, event).encode().into());
+                        let letter =
+                            letters.entry(subscriber.connection.clone()).or_insert_with(|| Letter {
+                                subscriber: subscriber.clone(),
+                                realm: realm.to_owned(),
+                                topics: BTreeSet::new(),
+                                frames: Vec::new(),
+                            });
+                        letter.topics.insert(topic.clone());
+                        letter.frames.push(frame.clone());
+                    }
+                }
+            }
+        }
+    }
+    Ok(letters.into_values().collect())
+}
+
+async fn deliver(deps: Deps<'_>, letter: Letter, now: Timestamp) -> Outcome {
+    let connection = &letter.subscriber.connection;
+    if letter.subscriber.until.is_some_and(|until| until <= now) {
+        deps.push.send(connection, &error("token_expired", "Your token has expired; connect again.")).await;
+        return drop_socket(deps, &letter, "its token has expired").await;
+    }
+    let count = letter.frames.len();
+    let bundled;
+    let frames: Vec<&str> = if letter.subscriber.batch && count > 1 {
+        bundled = bundle(&letter.frames.iter().map(ToString::to_string).collect::<Vec<_>>());
+        bundled.iter().map(String::as_str).collect()
+    } else {
+        letter.frames.iter().map(AsRef::as_ref).collect()
+    };
+    for frame in frames {
+        match send(deps.push, connection, frame).await {
+            Pushed::Sent => {}
+            Pushed::Gone => return drop_socket(deps, &letter, "it is gone").await,
+            Pushed::Failed(why) => return drop_socket(deps, &letter, &why).await,
+        }
+    }
+    Outcome { delivered: count, dropped: 0 }
+}
+
+async fn send(push: &Push, connection: &ConnectionId, frame: &str) -> Pushed {
+    let mut tries = 1;
+    loop {
+        match push.send(connection, frame).await {
+            Pushed::Failed(_) if tries < MAX_TRIES => {
+                tokio::time::sleep(std::time::Duration::from_millis(50 << tries)).await;
+                tries += 1;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Whatever cannot be tidied up now is found gone the next time.
+async fn drop_socket(deps: Deps<'_>, letter: &Letter, why: &str) -> Outcome {
+    let connection = &letter.subscriber.connection;
+    tracing::info!(connection.id = %connection, "Dropped socket {connection}: {why}");
+    deps.push.close(connection).await;
+    let forgotten = close_socket::run(
+        close_socket::Deps { store: deps.store },
+        close_socket::Command { connection: connection.clone() },
+    )
+    .await;
+    let topics: Vec<String> = letter.topics.iter().cloned().collect();
+    let pruned = deps.store.drop_subscriptions(&letter.realm, &topics, connection).await;
+    if let (Err(error), _) | (_, Err(error)) = (forgotten, pruned.map_err(Error::from)) {
+        tracing::warn!(connection.id = %connection, %error, "Could not forget socket {connection}");
+    }
+    Outcome { delivered: 0, dropped: 1 }
+}

@@ -1,0 +1,70 @@
+//! What a use case can fail with, by what the caller can do about it.
+//!
+//! The public sentence is for whoever asked; the source is for the log. The one never contains the other.
+
+use contract::BadInput;
+
+/// A use case that did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What was sent is wrong: 400, 413 or 422.
+    #[error(transparent)]
+    BadInput(#[from] BadInput),
+    /// Who is asking is not known, or no longer: 401.
+    #[error("{0}")]
+    Unauthorized(&'static str),
+    /// Who is asking may not do that: 403.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// It does not exist, or that it exists is private: 404.
+    #[error("{0} was not found.")]
+    NotFound(String),
+    /// It cannot be done as things stand: 409.
+    #[error("{detail}")]
+    Conflict {
+        /// A stable word.
+        code: &'static str,
+        /// A sentence.
+        detail: String,
+        /// What a program needs to go on from here.
+        facts: serde_json::Map<String, serde_json::Value>,
+    },
+    /// Too much, too fast: 429.
+    #[error("This sandbox sends too many events. Try again in {retry_after_secs} s.")]
+    RateLimited {
+        /// When to try again.
+        retry_after_secs: u64,
+    },
+    /// Something that we need does not answer: 503. The same request may be sent again.
+    #[error("The service is not available right now. Try again; nothing is stored twice that carries a number or key.")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A mistake of ours: 500.
+    #[error("Something went wrong on our side.")]
+    Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    pub(crate) fn conflict(code: &'static str, detail: String, facts: serde_json::Value) -> Self {
+        let facts = facts.as_object().cloned().unwrap_or_default();
+        Self::Conflict { code, detail, facts }
+    }
+
+    pub(crate) fn no_sandbox(id: &domain::SandboxId) -> Self {
+        Self::NotFound(format!("Sandbox {id}"))
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Unavailable { .. } => Self::Unavailable(Box::new(error)),
+            store::Error::Broken { .. } => Self::Internal(Box::new(error)),
+        }
+    }
+}
+
+impl From<domain::Invalid> for Error {
+    fn from(wrong: domain::Invalid) -> Self {
+        Self::BadInput(BadInput::Invalid(wrong))
+    }
+}

@@ -1,0 +1,205 @@
+//! Stores what a worker tells, exactly once, and answers only when it is stored.
+
+use crate::error::Error;
+use crate::lanes::Lanes;
+use crate::{Clock, sight};
+use contract::BadInput;
+use contract::ingest::{BatchReceived, EventReceived, Ingest, digest_of_single};
+use domain::access::Principal;
+use domain::head::{BatchNumber, Receipt};
+use domain::ingest::{Batch, Decision, Refusal, decide};
+use domain::{EventId, EventType, Head, Invalid, OrgId, SandboxId, Timestamp};
+use serde_json::json;
+use std::time::Duration;
+use store::Store;
+use store::log::{Append, Appended, Once};
+
+/// What it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Reads and writes the head, writes the log.
+    pub store: &'a Store,
+    /// The process's lanes.
+    pub lanes: &'a Lanes,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// How many events a sandbox may send in a minute.
+    pub events_per_minute: u64,
+    /// The org that takes in sandboxes nobody registered: only where there is no authentication at all.
+    pub adopting_org: Option<&'a OrgId>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// By whom.
+    pub principal: Principal,
+    /// For which sandbox.
+    pub sandbox: SandboxId,
+    /// What came in.
+    pub ingest: Ingest,
+    /// Gives the single form the promise that numbers give a batch.
+    pub idempotency_key: Option<String>,
+}
+
+/// What came of it: it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// A single event.
+    Event(EventReceived),
+    /// A batch.
+    Batch(BatchReceived),
+}
+
+/// How often a race for the head is run before the caller is asked to come back. With one worker per sandbox
+/// there is nobody to race; this is for several senders of single events in several processes.
+const MAX_ATTEMPTS: u32 = 10;
+
+/// A repeat of a numbered batch, or of a key, stores nothing and gets the first answer.
+pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let Command { principal, sandbox, ingest, idempotency_key } = command;
+    let (batch, single) = match ingest {
+        Ingest::Batch(batch) => (batch, None),
+        Ingest::Single(event) => {
+            let once = idempotency_key.map(|key| (key, digest_of_single(&event)));
+            let single = Single { id: event.id.clone(), event_type: event.event_type.clone(), once };
+            (Batch::new(None, vec![*event], String::new()), Some(single))
+        }
+    };
+    let lane = deps.lanes.lane(&sandbox);
+    let mut known = lane.lock().await;
+    for attempt in 0..MAX_ATTEMPTS {
+        // Only what was read in this request may refuse somebody: what the lane remembers may be out of date.
+        let remembered = known.is_some();
+        let head = match known.take() {
+            Some(head) => head,
+            None => current_head(deps, &sandbox).await?,
+        };
+        let now = deps.clock.now();
+        let decision = match sight::check(&principal, head.clone())
+            .and_then(|head| decide(&head, &batch, deps.events_per_minute, now).map_err(refusal))
+        {
+            Err(_) | Ok(Decision::Repeat(_)) if remembered => continue,
+            Err(error) => {
+                *known = Some(head);
+                return Err(error);
+            }
+            Ok(decision) => decision,
+        };
+        let (next, first_seq, receipt) = match decision {
+            Decision::Store { next, first_seq, receipt } => (next, first_seq, receipt),
+            Decision::Repeat(receipt) => {
+                *known = Some(head);
+                return Ok(Outcome::Batch(batch_answer(&sandbox, batch.number, receipt, true)));
+            }
+        };
+        let once = single.as_ref().and_then(|single| single.once(&receipt));
+        let append = Append { before: &head, after: &next, first_seq, batch: &batch, now, once: once.as_ref() };
+        match deps.store.append(append).await? {
+            Appended::Stored(head) => {
+                *known = Some(*head);
+                return Ok(match single {
+                    Some(single) => Outcome::Event(single.answer(sandbox, receipt.first_seq, receipt.received_at)),
+                    None => Outcome::Batch(batch_answer(&sandbox, batch.number, Some(receipt), false)),
+                });
+            }
+            Appended::OnceUsed(used) => {
+                let single = single.expect("only a single event carries a key");
+                return single.first_answer(sandbox, used).map(Outcome::Event);
+            }
+            Appended::HeadMoved(Some(head)) => *known = Some(*head),
+            Appended::HeadMoved(None) => {
+                // Another transaction holds the head: let it finish. The jitter keeps racers from meeting again.
+                let jitter_ms = deps.clock.now().as_micros().unsigned_abs() % 20;
+                tokio::time::sleep(Duration::from_millis(u64::from(attempt) * 10 + jitter_ms)).await;
+            }
+            Appended::TooLarge => {
+                let reason = "does not compress to a size that can be stored (3.5 MB)";
+                return Err(BadInput::TooLarge(Invalid::new("event_data", reason)).into());
+            }
+        }
+    }
+    Err(Error::Unavailable("too many writers raced for the head of one sandbox".into()))
+}
+
+async fn current_head(deps: Deps<'_>, sandbox: &SandboxId) -> Result<Head, Error> {
+    if let Some(head) = deps.store.head(sandbox).await? {
+        return Ok(head);
+    }
+    let Some(org) = deps.adopting_org else { return Err(Error::no_sandbox(sandbox)) };
+    let head = Head::new(sandbox.clone(), org.clone(), None, deps.clock.now());
+    deps.store.create_head(&head).await?;
+    Ok(head)
+}
+
+/// What is remembered of a single event for its answer.
+struct Single {
+    id: EventId,
+    event_type: EventType,
+    /// Key, and fingerprint of what came with it.
+    once: Option<(String, String)>,
+}
+
+impl Single {
+    fn once(&self, receipt: &Receipt) -> Option<Once> {
+        let (key, digest) = self.once.clone()?;
+        let (seq, received_at) = (receipt.first_seq, receipt.received_at);
+        Some(Once { key, digest, event_id: self.id.clone(), seq, received_at })
+    }
+
+    fn answer(self, sandbox_id: SandboxId, seq: Option<u64>, timestamp: Timestamp) -> EventReceived {
+        let Self { id: event_id, event_type, .. } = self;
+        EventReceived { status: RECEIVED.into(), sandbox_id, event_type, event_id, seq, timestamp }
+    }
+
+    fn first_answer(mut self, sandbox_id: SandboxId, used: Once) -> Result<EventReceived, Error> {
+        if self.once.as_ref().is_some_and(|(_, digest)| *digest != used.digest) {
+            return Err(Invalid::new("Idempotency-Key", "was used before, for another event").into());
+        }
+        self.id = used.event_id;
+        Ok(self.answer(sandbox_id, used.seq, used.received_at))
+    }
+}
+
+const RECEIVED: &str = "received";
+
+fn batch_answer(
+    sandbox: &SandboxId,
+    number: Option<BatchNumber>,
+    receipt: Option<Receipt>,
+    repeated: bool,
+) -> BatchReceived {
+    let number = number.unwrap_or_default();
+    BatchReceived {
+        status: RECEIVED.into(),
+        sandbox_id: sandbox.clone(),
+        epoch: number.epoch,
+        batch: number.batch,
+        repeated,
+        first_seq: receipt.as_ref().and_then(|receipt| receipt.first_seq),
+        events: receipt.as_ref().map(|receipt| receipt.events),
+        heartbeats: receipt.as_ref().map(|receipt| receipt.heartbeats),
+        timestamp: receipt.map(|receipt| receipt.received_at),
+    }
+}
+
+fn refusal(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::StaleEpoch { current } => Error::conflict(
+            "stale_epoch",
+            format!("A newer run of the worker (epoch {current}) has written; this one must stop."),
+            json!({"current_epoch": current}),
+        ),
+        Refusal::BatchGap { expected } => Error::conflict(
+            "batch_gap",
+            format!("Batch {expected} must come first; nothing of this one was stored."),
+            json!({"expected_batch": expected}),
+        ),
+        Refusal::BatchChanged => Error::conflict(
+            "batch_changed",
+            "This batch number was used before, for other events; nothing of this one was stored.".into(),
+            json!({}),
+        ),
+        Refusal::RateLimited { retry_after_secs } => Error::RateLimited { retry_after_secs },
+    }
+}

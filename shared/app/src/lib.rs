@@ -1,0 +1,29 @@
+//! Use cases, one module each: `Deps` is what it needs, `Command` what is asked, `Outcome` what came of it.
+//!
+//! Deliberately absent: HTTP, sockets, Lambda. A use case names in its `Deps` exactly what it touches, which is
+//! also the list of its permissions.
+
+pub mod broadcast;
+pub mod change_subscription;
+pub mod clock;
+pub mod close_socket;
+pub mod error;
+pub mod get_sandbox;
+pub mod ids;
+pub mod ingest_events;
+pub mod lanes;
+pub mod list_sandboxes;
+mod log_scan;
+pub mod open_socket;
+pub mod read_body;
+pub mod read_events;
+pub mod read_trajectory;
+pub mod register_sandbox;
+pub mod rotate_token;
+mod sight;
+pub mod subscriptions;
+
+pub use clock::Clock;
+pub use error::Error;
+pub use lanes::Lanes;
+pub use subscriptions::Subscriptions;

@@ -1,0 +1,67 @@
+//! A socket opens, or says who it is.
+
+use crate::Clock;
+use crate::change_subscription::{Wish, subscribe};
+use crate::error::Error;
+use crate::sight::visible_head;
+use contract::socket::Subscribe;
+use domain::access::Principal;
+use domain::{ConnectionId, SandboxId, Timestamp};
+use store::Store;
+use store::connections::Connection;
+
+/// What it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Writes the connection and its subscriptions; reads a head.
+    pub store: &'a Store,
+    /// The time.
+    pub clock: &'a dyn Clock,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// Which socket.
+    pub connection: ConnectionId,
+    /// Who is there, and until when that holds; `None` if they will say so in their first frame.
+    pub principal: Option<(Principal, Option<Timestamp>)>,
+    /// The sandbox in the path, if the socket is for one.
+    pub sandbox: Option<SandboxId>,
+    /// What it wants.
+    pub wish: Subscribe,
+}
+
+/// The socket as it is stored.
+pub type Outcome = Connection;
+
+/// Stores the socket; if it is known who is there, it is subscribed when this returns.
+pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let mut wish = command.wish;
+    if let Some(sandbox) = &command.sandbox {
+        if let Some((principal, _)) = &command.principal {
+            visible_head(deps.store, principal, sandbox).await?;
+        }
+        wish.filters.entity_types = Some(vec![contract::socket::SANDBOX.to_owned()]);
+        wish.filters.entity_ids = Some(vec![sandbox.to_string()]);
+    }
+    let connection = Connection {
+        id: command.connection,
+        principal: None,
+        realm: None,
+        filters: domain::filter::Filters::default().changed(wish.filters)?,
+        batch: wish.batch.unwrap_or(false),
+        connected_at: deps.clock.now(),
+        until: None,
+    };
+    match command.principal {
+        None => {
+            deps.store.put_connection(&connection).await?;
+            Ok(connection)
+        }
+        Some((principal, until)) => {
+            let wish = Wish { principal: principal.clone(), until, change: Subscribe::default() };
+            subscribe(deps.store, &connection, wish).await
+        }
+    }
+}

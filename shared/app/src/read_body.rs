@@ -1,0 +1,48 @@
+//! The full data of one event, wherever it is stored.
+
+use crate::error::Error;
+use crate::sight::visible_head;
+use domain::access::Principal;
+use domain::{JsonObject, SandboxId};
+use store::Store;
+
+/// What it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Reads the head, the log and bodies.
+    pub store: &'a Store,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// By whom.
+    pub principal: Principal,
+    /// Of which sandbox.
+    pub sandbox: SandboxId,
+    /// Of which event.
+    pub seq: u64,
+}
+
+/// The data, as it was sent.
+pub type Outcome = JsonObject;
+
+/// Reads the data.
+pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let Command { principal, sandbox, seq } = command;
+    let head = visible_head(deps.store, &principal, &sandbox).await?;
+    let missing = || Error::NotFound(format!("Event {seq} of sandbox {sandbox}"));
+    if seq == 0 || seq > head.seq {
+        return Err(missing());
+    }
+    let segments = deps.store.segments_to(&sandbox, seq, 1).await?;
+    let mut events = segments.into_iter().flat_map(|segment| segment.events);
+    let event = events.find(|event| event.seq == Some(seq)).ok_or_else(missing)?;
+    if event.body.is_none() {
+        return Ok(event.data);
+    }
+    match deps.store.body(&sandbox, seq).await? {
+        Some(body) => Ok(body),
+        None => Err(Error::Internal(format!("event {seq} of {sandbox} refers to a body that is gone").into())),
+    }
+}

@@ -1,0 +1,69 @@
+//! A page of a sandbox's log.
+
+use crate::error::Error;
+use crate::log_scan::{Span, scan};
+use crate::sight::visible_head;
+use contract::events::EventPage;
+use domain::access::Principal;
+use domain::{SandboxId, Source};
+use store::Store;
+
+pub use crate::log_scan::Order;
+
+/// What it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Reads the head and the log.
+    pub store: &'a Store,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// By whom.
+    pub principal: Principal,
+    /// Of which sandbox.
+    pub sandbox: SandboxId,
+    /// Only what comes after this.
+    pub after_seq: u64,
+    /// Only what comes before this.
+    pub before_seq: Option<u64>,
+    /// Which end first.
+    pub order: Order,
+    /// How many at most.
+    pub limit: usize,
+    /// Only these types; all, if empty.
+    pub event_types: Vec<String>,
+    /// Only from this source.
+    pub source: Option<Source>,
+}
+
+/// The page.
+pub type Outcome = EventPage;
+
+/// Reads a page. `next_after_seq` and `next_before_seq` are set whenever there may be more, on an empty page too.
+pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let head = visible_head(deps.store, &command.principal, &command.sandbox).await?;
+    let span = Span {
+        first: command.after_seq.saturating_add(1),
+        last: command.before_seq.map_or(u64::MAX, |before| before.saturating_sub(1)),
+    };
+    let found = scan(deps.store, &head, span, command.order, command.limit, |event| {
+        (command.event_types.is_empty() || command.event_types.iter().any(|t| t == event.event_type.as_str()))
+            && command.source.is_none_or(|source| source == event.source)
+    })
+    .await?;
+    let (next_after_seq, next_before_seq) = match command.order {
+        Order::Oldest => (Some(found.reached.unwrap_or(command.after_seq)), None),
+        Order::Newest => (None, found.has_more.then_some(found.reached).flatten()),
+    };
+    Ok(EventPage {
+        sandbox_id: command.sandbox,
+        events: found.events,
+        total_count: head.counts.matching(&command.event_types, command.source),
+        last_seq: head.seq,
+        has_more: found.has_more,
+        next_after_seq,
+        next_before_seq,
+    })
+}

@@ -1,0 +1,53 @@
+//! Makes a sandbox known that somebody else runs.
+
+use crate::error::Error;
+use crate::{Clock, ids};
+use contract::sandboxes::Register;
+use domain::access::Principal;
+use domain::{Head, OrgId};
+use serde_json::json;
+use store::Store;
+
+/// What it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Writes the head.
+    pub store: &'a Store,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// The org of sandboxes that an operator registers without naming one.
+    pub default_org: &'a OrgId,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// By whom.
+    pub principal: Principal,
+    /// How it should be.
+    pub register: Register,
+}
+
+/// The sandbox.
+pub type Outcome = Head;
+
+/// Registers a sandbox. A repeat with the same id is refused: the token of the first is not to be had twice.
+pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let Register { id, org, name } = command.register;
+    let org = match (&command.principal, org) {
+        (Principal::User { org: own, .. }, Some(org)) if org != *own => {
+            return Err(Error::Forbidden("You can register sandboxes in your own org only."));
+        }
+        (Principal::User { org: own, .. }, _) => own.clone(),
+        (_, org) => org.unwrap_or_else(|| deps.default_org.clone()),
+    };
+    let head = Head::new(id.unwrap_or_else(ids::sandbox), org, name, deps.clock.now());
+    if deps.store.create_head(&head).await? {
+        return Ok(head);
+    }
+    Err(Error::conflict(
+        "sandbox_exists",
+        format!("Sandbox {} exists already; ask for a new worker token instead.", head.id),
+        json!({}),
+    ))
+}

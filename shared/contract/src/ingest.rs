@@ -1,0 +1,333 @@
+//! `POST /api/v1/sandboxes/{id}/events`: what comes in, in its two forms, and what is answered.
+
+use crate::bad_input::BadInput;
+use crate::limits::{MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_BODY_BYTES, MAX_HEARTBEAT_BYTES};
+use domain::head::BatchNumber;
+use domain::ingest::{Batch, NewEvent};
+use domain::{EventId, EventType, Invalid, JsonObject, SandboxId, Source, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+
+/// What came in.
+#[derive(Debug, Clone)]
+pub enum Ingest {
+    /// One event, as OmoiOS workers send it.
+    Single(Box<NewEvent>),
+    /// A numbered batch.
+    Batch(Batch),
+}
+
+/// Reads a body in either form; the batch form is the one with `events`. `new_id` names events that come
+/// without an id.
+pub fn decode(body: &[u8], mut new_id: impl FnMut() -> EventId) -> Result<Ingest, BadInput> {
+    if body.len() > MAX_BODY_BYTES {
+        return Err(BadInput::too_large("body", MAX_BODY_BYTES));
+    }
+    let text = std::str::from_utf8(body)
+        .map_err(|e| BadInput::Malformed(format!("The body is not UTF-8: byte {} is wrong.", e.valid_up_to())))?;
+    if text.trim_start().bytes().next().is_some_and(|first| first != b'{') {
+        return Err(BadInput::invalid("body", "must be a JSON object"));
+    }
+    let wire: WireBatch<'_> = read(text)?;
+    match wire.events {
+        None => Ok(Ingest::Single(Box::new(read::<WireEvent<'_>>(text)?.check("", new_id)?))),
+        Some(events) => {
+            if body.len() > MAX_BATCH_BYTES {
+                return Err(BadInput::too_large("body", MAX_BATCH_BYTES));
+            }
+            let number = BatchNumber {
+                epoch: counting_number("epoch", wire.epoch)?,
+                batch: counting_number("batch", wire.batch)?,
+            };
+            Ok(Ingest::Batch(batch(number, events, &mut new_id)?))
+        }
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, BadInput> {
+    serde_json::from_str(text).map_err(|e| BadInput::Malformed(format!("The body is not valid JSON: {e}.")))
+}
+
+fn batch(
+    number: BatchNumber,
+    events: &RawValue,
+    new_id: &mut impl FnMut() -> EventId,
+) -> Result<Batch, BadInput> {
+    let raw: Vec<&RawValue> = serde_json::from_str(events.get())
+        .map_err(|_| BadInput::invalid("events", "must be a list of events"))?;
+    if raw.is_empty() || raw.len() > MAX_BATCH_EVENTS {
+        return Err(BadInput::invalid("events", format!("must hold 1 to {MAX_BATCH_EVENTS} events")));
+    }
+    let mut checked = Vec::with_capacity(raw.len());
+    let mut fingerprint = Vec::with_capacity(raw.len());
+    for (index, raw) in raw.iter().enumerate() {
+        let place = format!("events[{index}]");
+        if !raw.get().starts_with('{') {
+            return Err(BadInput::invalid(place, "must be an object"));
+        }
+        let wire: WireEvent<'_> = serde_json::from_str(raw.get())
+            .map_err(|e| BadInput::invalid(place.as_str(), format!("cannot be read: {e}")))?;
+        let named = wire.event_id.is_some();
+        let event = wire.check(&place, &mut *new_id)?;
+        // An id stands for its event, so that a sender may write the same JSON in another order. An id that we
+        // gave differs from delivery to delivery and says nothing.
+        let name = if named { event.id.to_string() } else { String::new() };
+        fingerprint.push((name, event.event_type.to_string()));
+        checked.push(event);
+    }
+    let mut ids = HashSet::new();
+    if let Some(index) = checked.iter().position(|event| !ids.insert(event.id.as_str())) {
+        return Err(BadInput::invalid(format!("events[{index}].event_id"), "is used twice in this batch"));
+    }
+    let digest = digest(fingerprint.iter().map(|(id, event_type)| (id.as_str(), event_type.as_str())));
+    Ok(Batch::new(Some(number), checked, digest))
+}
+
+/// The fingerprint of a single event that came with an `Idempotency-Key`.
+pub fn digest_of_single(event: &NewEvent) -> String {
+    digest([(event.event_type.as_str(), event.source.as_str()), ("data", event.data.text())])
+}
+
+fn digest<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut hash = Sha256::new();
+    for (left, right) in parts {
+        for part in [left, right] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    }
+    hash.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Values stay raw so that each complaint can name its field.
+#[derive(Deserialize)]
+struct WireBatch<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    epoch: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    batch: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    events: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WireEvent<'a> {
+    #[serde(borrow, default)]
+    event_id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    event_type: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    event_data: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    source: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    emitted_at: Option<&'a RawValue>,
+}
+
+/// Tells `null` from absent, which `Option` alone does not.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl WireEvent<'_> {
+    fn check(self, place: &str, mut new_id: impl FnMut() -> EventId) -> Result<NewEvent, BadInput> {
+        let within = |wrong: Invalid| if place.is_empty() { wrong } else { wrong.inside(place) };
+        let text = |field: &str, raw: &RawValue| {
+            serde_json::from_str::<String>(raw.get()).map_err(|_| within(Invalid::new(field, "must be a string")))
+        };
+        let event_type = match self.event_type {
+            Some(raw) => EventType::parse(text("event_type", raw)?).map_err(within)?,
+            None => return Err(within(Invalid::new("event_type", "is missing")).into()),
+        };
+        let source = match self.source {
+            Some(raw) => Source::parse(&text("source", raw)?).map_err(within)?,
+            None => Source::Agent,
+        };
+        let data = match self.event_data {
+            Some(raw) => JsonObject::parse(raw).map_err(|reason| within(Invalid::new("event_data", reason)))?,
+            None => JsonObject::empty(),
+        };
+        if event_type.is_heartbeat() && data.text().len() > MAX_HEARTBEAT_BYTES {
+            let reason = format!("must be at most {MAX_HEARTBEAT_BYTES} bytes in a heartbeat");
+            return Err(BadInput::TooLarge(within(Invalid::new("event_data", reason))));
+        }
+        let id = match self.event_id {
+            Some(raw) => EventId::parse(text("event_id", raw)?).map_err(within)?,
+            None => new_id(),
+        };
+        let emitted_at = match self.emitted_at {
+            Some(raw) => Some(
+                Timestamp::parse(&text("emitted_at", raw)?)
+                    .ok_or_else(|| within(Invalid::new("emitted_at", "must be an RFC 3339 time")))?,
+            ),
+            None => None,
+        };
+        Ok(NewEvent { id, event_type, source, data, emitted_at })
+    }
+}
+
+/// Numbers from 1 to what a double still holds exactly, since senders may be JavaScript.
+fn counting_number(field: &str, raw: Option<&RawValue>) -> Result<u64, BadInput> {
+    let raw = raw.ok_or_else(|| BadInput::invalid(field, "is missing"))?;
+    match serde_json::from_str::<u64>(raw.get()) {
+        Ok(number @ 1..=9_007_199_254_740_991) => Ok(number),
+        _ => Err(BadInput::invalid(field, "must be a whole number from 1 to 2^53 - 1")),
+    }
+}
+
+/// The answer to a single event: OmoiOS's shape, and the sequence number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventReceived {
+    /// Always `received`: it is stored.
+    pub status: String,
+    /// Where.
+    pub sandbox_id: SandboxId,
+    /// What.
+    pub event_type: EventType,
+    /// Under which id.
+    pub event_id: EventId,
+    /// Its place in the log; `null` for a heartbeat.
+    pub seq: Option<u64>,
+    /// When it was stored.
+    pub timestamp: Timestamp,
+}
+
+/// The answer to a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchReceived {
+    /// Always `received`: it is stored.
+    pub status: String,
+    /// Where.
+    pub sandbox_id: SandboxId,
+    /// As sent.
+    pub epoch: u64,
+    /// As sent.
+    pub batch: u64,
+    /// Whether it had been stored before. Everything else is then the first answer.
+    pub repeated: bool,
+    /// Place of its first log event; `null` if it held heartbeats only, or in a late repeat of an earlier
+    /// batch, of which only the fact is remembered.
+    pub first_seq: Option<u64>,
+    /// How many log events it held.
+    pub events: Option<u64>,
+    /// How many heartbeats it held.
+    pub heartbeats: Option<u64>,
+    /// When it was stored.
+    pub timestamp: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ingest(body: &str) -> Result<Ingest, BadInput> {
+        let mut next = 0;
+        decode(body.as_bytes(), || {
+            next += 1;
+            EventId::parse(format!("new-{next}")).unwrap()
+        })
+    }
+
+    fn refused(body: &str) -> (&'static str, String) {
+        match ingest(body).unwrap_err() {
+            BadInput::Malformed(text) => ("malformed", text),
+            BadInput::Invalid(wrong) => ("invalid", wrong.field),
+            BadInput::TooLarge(wrong) => ("too large", wrong.field),
+        }
+    }
+
+    #[test]
+    fn the_single_form_is_what_omoios_workers_send() {
+        let Ingest::Single(event) = ingest(
+            r#"{"event_type":"agent.tool_use","event_data":{"turn":3,"input":{"command":"ls"}},"source":"agent","x":1}"#,
+        )
+        .unwrap() else {
+            panic!("not the single form")
+        };
+        assert_eq!(event.data.text(), r#"{"turn":3,"input":{"command":"ls"}}"#);
+        assert_eq!((event.source, event.id.as_str()), (Source::Agent, "new-1"));
+        let Ingest::Single(bare) = ingest(r#"{"event_type":"agent.waiting"}"#).unwrap() else { panic!() };
+        assert_eq!((bare.data.text(), bare.source), ("{}", Source::Agent));
+    }
+
+    #[test]
+    fn the_batch_form_keeps_ids_and_order() {
+        let Ingest::Batch(batch) = ingest(
+            r#"{"epoch":2,"batch":7,"events":[
+                {"event_id":"a","event_type":"agent.message","emitted_at":"2026-01-01T00:00:00Z"},
+                {"event_type":"agent.heartbeat"},
+                {"event_id":"b","event_type":"agent.thinking","source":"worker","event_data":{}}]}"#,
+        )
+        .unwrap() else {
+            panic!("not the batch form")
+        };
+        assert_eq!(batch.number, Some(BatchNumber { epoch: 2, batch: 7 }));
+        let ids: Vec<_> = batch.events.iter().map(|event| event.id.as_str()).collect();
+        assert_eq!((ids, batch.heartbeats.len()), (vec!["a", "b"], 1));
+    }
+
+    #[test]
+    fn every_wrong_field_is_named() {
+        for (body, field) in [
+            (r#"{}"#, "event_type"),
+            (r#"{"event_type":null}"#, "event_type"),
+            (r#"{"event_type":7}"#, "event_type"),
+            (r#"{"event_type":""}"#, "event_type"),
+            (r#"{"event_type":"a","source":"robot"}"#, "source"),
+            (r#"{"event_type":"a","source":null}"#, "source"),
+            (r#"{"event_type":"a","event_data":[]}"#, "event_data"),
+            (r#"{"event_type":"a","event_data":null}"#, "event_data"),
+            (r#"{"event_type":"a","event_id":"a b"}"#, "event_id"),
+            (r#"{"event_type":"a","emitted_at":"now"}"#, "emitted_at"),
+            (r#"[1]"#, "body"),
+            (r#"{"events":[]}"#, "epoch"),
+            (r#"{"epoch":1,"events":[]}"#, "batch"),
+            (r#"{"epoch":0,"batch":1,"events":[]}"#, "epoch"),
+            (r#"{"epoch":1,"batch":1.5,"events":[]}"#, "batch"),
+            (r#"{"epoch":1,"batch":1,"events":[]}"#, "events"),
+            (r#"{"epoch":1,"batch":1,"events":{}}"#, "events"),
+            (r#"{"epoch":1,"batch":1,"events":[{"event_type":"a"},3]}"#, "events[1]"),
+            (r#"{"epoch":1,"batch":1,"events":[{"event_type":"a"},{"source":"x"}]}"#, "events[1].event_type"),
+            (
+                r#"{"epoch":1,"batch":1,"events":[{"event_id":"x","event_type":"a"},{"event_id":"x","event_type":"a"}]}"#,
+                "events[1].event_id",
+            ),
+        ] {
+            assert_eq!(refused(body), ("invalid", field.to_owned()), "{body}");
+        }
+        for body in ["", "{", "nonsense", r#"{"event_type":"a"} x"#] {
+            let (kind, _) = refused(body);
+            assert!(kind == "malformed" || body == "nonsense", "{body}: {kind}");
+        }
+        assert!(matches!(decode(b"{\"event_type\":\"\xff\"}", || unreachable!()), Err(BadInput::Malformed(_))));
+    }
+
+    #[test]
+    fn what_is_too_large_is_named() {
+        let long = |n: usize| format!(r#"{{"event_type":"agent.heartbeat","event_data":{{"a":"{}"}}}}"#, "x".repeat(n));
+        assert_eq!(refused(&long(MAX_HEARTBEAT_BYTES)), ("too large", "event_data".to_owned()));
+        assert_eq!(refused(&long(MAX_BODY_BYTES)), ("too large", "body".to_owned()));
+        let batch = format!(
+            r#"{{"epoch":1,"batch":1,"events":[{{"event_type":"a","event_data":{{"a":"{}"}}}}]}}"#,
+            "x".repeat(MAX_BATCH_BYTES)
+        );
+        assert_eq!(refused(&batch), ("too large", "body".to_owned()));
+        let many = format!(r#"{{"epoch":1,"batch":1,"events":[{}1]}}"#, "1,".repeat(MAX_BATCH_EVENTS));
+        assert_eq!(refused(&many), ("invalid", "events".to_owned()));
+    }
+
+    #[test]
+    fn the_fingerprint_tells_events_apart_and_not_their_spelling() {
+        let digest = |events: &str| match ingest(&format!(r#"{{"epoch":1,"batch":1,"events":[{events}]}}"#)) {
+            Ok(Ingest::Batch(batch)) => batch.digest,
+            other => panic!("{other:?}"),
+        };
+        let one = digest(r#"{"event_id":"a","event_type":"x","event_data":{"p":1,"q":2}}"#);
+        assert_eq!(one, digest(r#"{"event_data":{"q":2, "p":1},"event_type":"x","event_id":"a"}"#));
+        assert_ne!(one, digest(r#"{"event_id":"b","event_type":"x"}"#));
+        let unnamed = r#"{"event_type":"x"},{"event_type":"y"}"#;
+        assert_eq!(digest(unnamed), digest(unnamed), "a repeat without ids is still a repeat");
+    }
+}

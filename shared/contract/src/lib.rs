@@ -1,0 +1,15 @@
+//! Every shape that crosses a process: HTTP bodies, WebSocket frames, problem+json.
+//!
+//! Shapes are tolerant in what they take (unknown fields are ignored) and say exactly which field is wrong.
+//! Deliberately absent: what to do with any of it.
+
+pub mod bad_input;
+pub mod events;
+pub mod ingest;
+pub mod limits;
+pub mod problem;
+pub mod query;
+pub mod sandboxes;
+pub mod socket;
+
+pub use bad_input::BadInput;

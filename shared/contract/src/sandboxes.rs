@@ -1,0 +1,164 @@
+//! Registering, listing and showing sandboxes.
+
+use crate::bad_input::BadInput;
+use crate::events::HeartbeatSummary;
+use domain::{Head, OrgId, SandboxId, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `POST /api/v1/sandboxes`: a sandbox that somebody else runs.
+#[derive(Debug, Clone, Default)]
+pub struct Register {
+    /// Its id; made up when absent.
+    pub id: Option<SandboxId>,
+    /// Its org; the caller's own when absent.
+    pub org: Option<OrgId>,
+    /// A person's name for it.
+    pub name: Option<String>,
+}
+
+impl Register {
+    /// Reads a body; an empty one is a sandbox without wishes.
+    pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
+        if body.is_empty() {
+            return Ok(Self::default());
+        }
+        let value: serde_json::Value = serde_json::from_slice(body)
+            .map_err(|e| BadInput::Malformed(format!("The body is not valid JSON: {e}.")))?;
+        let object = value.as_object().ok_or_else(|| BadInput::invalid("body", "must be a JSON object"))?;
+        let text = |field: &str| match object.get(field) {
+            None | Some(serde_json::Value::Null) => Ok(None),
+            Some(serde_json::Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(BadInput::invalid(field, "must be a string")),
+        };
+        let name = text("name")?.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        if name.as_ref().is_some_and(|name| name.chars().count() > 200 || name.chars().any(char::is_control)) {
+            return Err(BadInput::invalid("name", "must be at most 200 characters, none of them control characters"));
+        }
+        Ok(Self {
+            id: text("sandbox_id")?.map(SandboxId::parse).transpose()?,
+            org: text("org")?.map(OrgId::parse).transpose()?,
+            name,
+        })
+    }
+}
+
+/// A sandbox and the token of its worker, which is shown this once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Registered {
+    /// The sandbox.
+    pub sandbox: SandboxOut,
+    /// What its worker sends as `Authorization: Bearer …`.
+    pub worker_token: String,
+    /// When that token ends.
+    pub expires_at: Timestamp,
+}
+
+/// One sandbox, as it is read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SandboxOut {
+    /// Its id.
+    pub sandbox_id: SandboxId,
+    /// Its org.
+    pub org: OrgId,
+    /// A person's name for it.
+    pub name: Option<String>,
+    /// `registered` or `running`.
+    pub status: String,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// When anything last came in.
+    pub last_event_at: Option<Timestamp>,
+    /// When something that shows work last came in.
+    pub last_work_at: Option<Timestamp>,
+    /// Last sequence number of its log.
+    pub last_seq: u64,
+    /// The last batch that was stored.
+    pub epoch: u64,
+    /// The last batch that was stored.
+    pub batch: u64,
+    /// Signs of life.
+    pub heartbeats: HeartbeatSummary,
+    /// What the latest heartbeat said of the agent's state.
+    pub heartbeat_status: Option<String>,
+    /// Events by type, as far as they are counted.
+    pub event_counts: BTreeMap<String, u64>,
+}
+
+impl From<&Head> for SandboxOut {
+    fn from(head: &Head) -> Self {
+        let mut event_counts = BTreeMap::new();
+        for (kind, count) in &head.counts.kinds {
+            let event_type = kind.split_once(' ').map_or(kind.as_str(), |(_, event_type)| event_type);
+            *event_counts.entry(event_type.to_owned()).or_insert(0) += count;
+        }
+        Self {
+            sandbox_id: head.id.clone(),
+            org: head.org.clone(),
+            name: head.name.clone(),
+            status: head.status.as_str().to_owned(),
+            created_at: head.created_at,
+            last_event_at: head.last_event_at,
+            last_work_at: head.last_work_at,
+            last_seq: head.seq,
+            epoch: head.batch.epoch,
+            batch: head.batch.batch,
+            heartbeats: HeartbeatSummary::from(head),
+            heartbeat_status: head.heartbeats.last_status.clone(),
+            event_counts,
+        }
+    }
+}
+
+impl From<&Head> for HeartbeatSummary {
+    fn from(head: &Head) -> Self {
+        Self {
+            count: head.heartbeats.count,
+            first_heartbeat: head.heartbeats.first_at,
+            last_heartbeat: head.heartbeats.last_at,
+        }
+    }
+}
+
+/// `GET /api/v1/sandboxes`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SandboxList {
+    /// Newest first.
+    pub sandboxes: Vec<SandboxOut>,
+    /// Give it back as `cursor` for the next page; `null` at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// `GET /api/v1/sandboxes/health`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// `ok`.
+    pub status: String,
+    /// `sandbox-api`.
+    pub service: String,
+    /// Now.
+    pub timestamp: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registration_may_say_nothing_and_must_say_it_right() {
+        assert!(Register::decode(b"").unwrap().id.is_none());
+        assert!(Register::decode(b"{}").unwrap().name.is_none());
+        for (body, field) in [
+            (r#"{"sandbox_id":"a b"}"#, "sandbox_id"),
+            (r#"{"sandbox_id":7}"#, "sandbox_id"),
+            (r#"{"org":"*"}"#, "org"),
+            (r#"{"name":"a\u0000b"}"#, "name"),
+            ("[]", "body"),
+        ] {
+            match Register::decode(body.as_bytes()) {
+                Err(BadInput::Invalid(wrong)) => assert_eq!(wrong.field, field, "{body}"),
+                other => panic!("{body}: {other:?}"),
+            }
+        }
+    }
+}

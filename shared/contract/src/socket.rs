@@ -1,0 +1,315 @@
+//! WebSocket frames.
+
+use crate::events::BodyOut;
+use crate::limits::MAX_FRAME_BYTES;
+use domain::event::BodyReference;
+use domain::filter::{FilterChange, Filters};
+use domain::{Event, EventId, Invalid, JsonObject, SandboxId, Timestamp, abridge};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+/// What a client may say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientFrame {
+    /// `{"type":"auth","token":…}`: who I am.
+    Auth {
+        /// A user, worker or operator token.
+        token: String,
+    },
+    /// `{"type":"subscribe", …}`: what I want to see from now on.
+    Subscribe(Subscribe),
+    /// `{"type":"ping"}`, answered by a pong.
+    Ping,
+    /// `{"type":"pong"}`: an answer to our ping; nothing to do.
+    Pong,
+}
+
+/// A change of what a socket wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subscribe {
+    /// Lists that are named replace what was before.
+    pub filters: FilterChange,
+    /// Whether events of one segment may come in one frame `{"type":"events","events":[…]}`.
+    pub batch: Option<bool>,
+}
+
+/// Why a frame was not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadFrame {
+    /// A stable word.
+    pub code: &'static str,
+    /// A sentence.
+    pub error: String,
+}
+
+impl ClientFrame {
+    /// Reads a frame.
+    pub fn decode(text: &str) -> Result<Self, BadFrame> {
+        let bad = |code, error: &str| BadFrame { code, error: error.to_owned() };
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|_| bad("invalid_json", "Invalid JSON message"))?;
+        let object = value.as_object().ok_or_else(|| bad("invalid_frame", "A frame must be a JSON object"))?;
+        match object.get("type").and_then(serde_json::Value::as_str) {
+            Some("ping") => Ok(Self::Ping),
+            Some("pong") => Ok(Self::Pong),
+            Some("auth") => match object.get("token").and_then(serde_json::Value::as_str) {
+                Some(token) => Ok(Self::Auth { token: token.to_owned() }),
+                None => Err(bad("invalid_frame", "token: must be a string")),
+            },
+            Some("subscribe") => Ok(Self::Subscribe(Subscribe {
+                filters: FilterChange {
+                    event_types: strings(object, "event_types")?,
+                    entity_types: strings(object, "entity_types")?,
+                    entity_ids: strings(object, "entity_ids")?,
+                },
+                batch: match object.get("batch") {
+                    None => None,
+                    Some(serde_json::Value::Bool(batch)) => Some(*batch),
+                    Some(_) => return Err(bad("invalid_frame", "batch: must be true or false")),
+                },
+            })),
+            Some(other) => {
+                let known = "auth, subscribe, ping, pong";
+                let other: String = other.chars().take(40).collect();
+                Err(bad("unknown_frame", &format!("Unknown frame type {other:?}; known are {known}")))
+            }
+            None => Err(bad("invalid_frame", "type: is missing")),
+        }
+    }
+}
+
+/// A list of strings; `null` is an empty one, which does not restrict.
+fn strings(
+    object: &serde_json::Map<String, serde_json::Value>,
+    field: &str,
+) -> Result<Option<Vec<String>>, BadFrame> {
+    let Some(value) = object.get(field) else { return Ok(None) };
+    if value.is_null() {
+        return Ok(Some(Vec::new()));
+    }
+    let list = value.as_array().and_then(|values| {
+        values.iter().map(|value| value.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    });
+    match list {
+        Some(list) => Ok(Some(list)),
+        None => Err(BadFrame { code: "invalid_frame", error: format!("{field}: must be a list of strings") }),
+    }
+}
+
+/// `{"status":"subscribed", …}`: from now on every matching event comes.
+pub fn subscribed(filters: &Filters, batch: bool) -> String {
+    json!({"status": "subscribed", "filters": filters, "batch": batch}).to_string()
+}
+
+/// `{"status":"authenticated"}`.
+pub fn authenticated() -> String {
+    json!({"status": "authenticated"}).to_string()
+}
+
+/// `{"type":"pong"}`.
+pub fn pong() -> String {
+    json!({"type": "pong"}).to_string()
+}
+
+/// `{"type":"ping"}`: the server's sign of life.
+pub fn ping() -> String {
+    json!({"type": "ping"}).to_string()
+}
+
+/// `{"error":…,"code":…}`.
+pub fn error(code: &str, error: &str) -> String {
+    json!({"error": error, "code": code}).to_string()
+}
+
+/// The complaint about a filter, as a frame.
+pub fn invalid(wrong: &Invalid) -> String {
+    error("invalid_frame", &wrong.to_string())
+}
+
+/// An event on a socket.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EventFrame {
+    /// The event's id.
+    pub id: EventId,
+    /// Its place in the entity's log; `null` for a heartbeat.
+    pub seq: Option<u64>,
+    /// Name on the bus: `SANDBOX_AGENT_TOOL_USE`.
+    pub event_type: String,
+    /// `sandbox`.
+    pub entity_type: String,
+    /// Which one.
+    pub entity_id: String,
+    /// The event's data with `source` and `original_event_type`, as OmoiOS sends it.
+    pub payload: JsonObject,
+    /// When the plane stored it.
+    pub timestamp: Timestamp,
+}
+
+/// Room for everything in a frame but the event's data.
+const ENVELOPE_BYTES: usize = 4 * 1024;
+
+impl EventFrame {
+    /// The frame of a sandbox's event. What is too large for a frame is left out and referred to.
+    pub fn new(sandbox_id: &SandboxId, event: &Event) -> Self {
+        let cut = abridge::abridge(&event.data, MAX_FRAME_BYTES - ENVELOPE_BYTES);
+        let body = match (&event.body, cut.omitted.is_empty()) {
+            (None, true) => None,
+            (None, false) => Some(BodyReference {
+                size_bytes: event.data.text().len() as u64,
+                omitted: cut.omitted,
+            }),
+            (Some(stored), _) => {
+                let mut body = stored.clone();
+                body.omitted.extend(cut.omitted);
+                Some(body)
+            }
+        };
+        let mut overlay = vec![
+            ("source", raw(&event.source)),
+            ("original_event_type", raw(&event.event_type)),
+        ];
+        if let (Some(body), Some(seq)) = (body, event.seq) {
+            overlay.push(("body_ref", raw(&BodyOut::new(sandbox_id, seq, body))));
+        }
+        Self {
+            id: event.id.clone(),
+            seq: event.seq,
+            event_type: event.event_type.bus_name(),
+            entity_type: SANDBOX.to_owned(),
+            entity_id: sandbox_id.to_string(),
+            payload: cut.data.overlaid(&overlay),
+            timestamp: event.created_at,
+        }
+    }
+
+    /// As text.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).expect("a frame of ours serialises")
+    }
+}
+
+/// The entity type of sandboxes.
+pub const SANDBOX: &str = "sandbox";
+
+/// Puts encoded event frames into as few frames `{"type":"events","events":[…]}` as fit.
+pub fn bundle(frames: &[String]) -> Vec<String> {
+    const OPEN: &str = r#"{"type":"events","events":["#;
+    let mut bundles: Vec<String> = Vec::new();
+    for frame in frames {
+        match bundles.last_mut() {
+            Some(open) if open.len() + frame.len() + 3 <= MAX_FRAME_BYTES => {
+                open.push(',');
+                open.push_str(frame);
+            }
+            _ => bundles.push(format!("{OPEN}{frame}")),
+        }
+    }
+    for bundle in &mut bundles {
+        bundle.push_str("]}");
+    }
+    bundles
+}
+
+fn raw(value: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(value).expect("our own values serialise to JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::{EventType, Source};
+
+    fn event(data: serde_json::Value) -> Event {
+        Event {
+            seq: Some(3),
+            id: EventId::parse("e-1").unwrap(),
+            event_type: EventType::parse("agent.tool_use").unwrap(),
+            source: Source::Agent,
+            data: JsonObject::of(&data),
+            created_at: Timestamp::from_secs(1_767_225_600),
+            emitted_at: None,
+            body: None,
+        }
+    }
+
+    fn frame(data: serde_json::Value) -> String {
+        EventFrame::new(&SandboxId::parse("S").unwrap(), &event(data)).encode()
+    }
+
+    #[test]
+    fn an_event_frame_is_omoios_with_id_sequence_and_time() {
+        assert_eq!(
+            frame(json!({"turn": 3, "tool": "Bash", "source": "spoofed"})),
+            concat!(
+                r#"{"id":"e-1","seq":3,"event_type":"SANDBOX_AGENT_TOOL_USE","entity_type":"sandbox","entity_id":"S","#,
+                r#""payload":{"tool":"Bash","turn":3,"source":"agent","original_event_type":"agent.tool_use"},"#,
+                r#""timestamp":"2026-01-01T00:00:00.000000Z"}"#
+            )
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_a_frame_goes_as_a_reference() {
+        let data = json!({"file_path": "a.rs", "full_diff": "+x\n".repeat(20_000)});
+        let size = data.to_string().len();
+        let text = frame(data);
+        assert!(text.len() <= MAX_FRAME_BYTES);
+        assert!(text.contains(r#""file_path":"a.rs""#) && !text.contains("+x"));
+        let reference = format!(
+            r#""body_ref":{{"href":"/api/v1/sandboxes/S/events/3/body","size_bytes":{size},"omitted":["full_diff"]}}"#
+        );
+        assert!(text.contains(&reference), "{text}");
+    }
+
+    #[test]
+    fn a_bundle_keeps_order_and_fits() {
+        let frames: Vec<String> = (0..50).map(|i| frame(json!({"i": i, "pad": "x".repeat(1_000)}))).collect();
+        let bundles = bundle(&frames);
+        assert!(bundles.len() > 1 && bundles.iter().all(|bundle| bundle.len() <= MAX_FRAME_BYTES));
+        let all: Vec<EventFrame> = bundles
+            .iter()
+            .flat_map(|bundle| {
+                let value: serde_json::Value = serde_json::from_str(bundle).unwrap();
+                assert_eq!(value["type"], "events");
+                value["events"].as_array().unwrap().clone()
+            })
+            .map(|value| serde_json::from_str(&value.to_string()).unwrap())
+            .collect();
+        assert_eq!(all.len(), 50);
+        assert!(bundle_is_empty_for_nothing());
+    }
+
+    fn bundle_is_empty_for_nothing() -> bool {
+        bundle(&[]).is_empty()
+    }
+
+    #[test]
+    fn frames_are_read_or_refused_by_name() {
+        assert_eq!(ClientFrame::decode(r#"{"type":"ping"}"#), Ok(ClientFrame::Ping));
+        let subscribe = ClientFrame::decode(r#"{"type":"subscribe","entity_ids":["a"],"event_types":null}"#);
+        assert_eq!(
+            subscribe,
+            Ok(ClientFrame::Subscribe(Subscribe {
+                filters: FilterChange {
+                    event_types: Some(vec![]),
+                    entity_ids: Some(vec!["a".into()]),
+                    entity_types: None
+                },
+                batch: None,
+            }))
+        );
+        for (text, code) in [
+            ("nonsense", "invalid_json"),
+            ("[]", "invalid_frame"),
+            ("7", "invalid_frame"),
+            ("{}", "invalid_frame"),
+            (r#"{"type":"shout"}"#, "unknown_frame"),
+            (r#"{"type":"auth"}"#, "invalid_frame"),
+            (r#"{"type":"subscribe","entity_ids":"a"}"#, "invalid_frame"),
+            (r#"{"type":"subscribe","entity_ids":[1]}"#, "invalid_frame"),
+        ] {
+            assert_eq!(ClientFrame::decode(text).unwrap_err().code, code, "{text}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Who may do what.
+//!
+//! Two questions, asked in this order: may this kind of principal do this kind of thing at all
+//! ([`permit`]), and is this sandbox one of its own ([`sees`], [`realm`])?
+
+use crate::{Head, OrgId, SandboxId};
+use serde::{Deserialize, Serialize};
+
+/// Who is asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Principal {
+    /// The person who runs the plane. Sees every org.
+    Operator,
+    /// A person of one org.
+    User {
+        /// The subject of their token.
+        id: String,
+        /// Their org.
+        org: OrgId,
+        /// What they may do in it.
+        role: Role,
+    },
+    /// The process in one sandbox. Its token dies when the sandbox's token generation moves on.
+    Worker {
+        /// Its sandbox.
+        sandbox: SandboxId,
+        /// The generation for which the token was made.
+        generation: u32,
+    },
+}
+
+/// What a person may do in their org.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Looks.
+    Viewer,
+    /// Looks, registers and steers.
+    Member,
+    /// Everything in the org.
+    Admin,
+}
+
+/// What a route or a frame does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Nothing that is anybody's.
+    Public,
+    /// Reads one sandbox.
+    ReadSandbox,
+    /// Writes to one sandbox's log.
+    WriteEvents,
+    /// Lists the sandboxes of an org.
+    ListSandboxes,
+    /// Adds a sandbox to an org, or gives one a new worker token.
+    ManageSandboxes,
+    /// Opens a socket. What it may see is decided per event by [`realm`] and [`sees`].
+    OpenSocket,
+}
+
+/// Whether this kind of principal may do this kind of thing at all.
+pub fn permit(principal: &Principal, scope: Scope) -> bool {
+    match (principal, scope) {
+        (_, Scope::Public) | (Principal::Operator, _) => true,
+        (Principal::User { .. }, Scope::ReadSandbox | Scope::ListSandboxes | Scope::OpenSocket) => true,
+        (Principal::User { role, .. }, Scope::ManageSandboxes) => *role >= Role::Member,
+        (Principal::User { .. }, Scope::WriteEvents) => false,
+        (Principal::Worker { .. }, Scope::ReadSandbox | Scope::WriteEvents | Scope::OpenSocket) => true,
+        (Principal::Worker { .. }, Scope::ListSandboxes | Scope::ManageSandboxes) => false,
+    }
+}
+
+/// How a principal stands to one sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// It is one of theirs.
+    Visible,
+    /// It is somebody else's; that it exists is private.
+    Hidden,
+    /// A worker token of an earlier generation.
+    Revoked,
+}
+
+/// How `principal` stands to the sandbox with this head.
+pub fn sees(principal: &Principal, head: &Head) -> Sight {
+    match principal {
+        Principal::Operator => Sight::Visible,
+        Principal::User { org, .. } if *org == head.org => Sight::Visible,
+        Principal::User { .. } => Sight::Hidden,
+        Principal::Worker { sandbox, .. } if *sandbox != head.id => Sight::Hidden,
+        Principal::Worker { generation, .. } if *generation != head.generation => Sight::Revoked,
+        Principal::Worker { .. } => Sight::Visible,
+    }
+}
+
+/// The name under which an operator's subscriptions stand: no org can be called so.
+pub const EVERY_ORG: &str = "*";
+
+/// Where a user's or operator's subscriptions stand; a worker's stand with its sandbox's org.
+pub fn realm(principal: &Principal) -> Option<&str> {
+    match principal {
+        Principal::Operator => Some(EVERY_ORG),
+        Principal::User { org, .. } => Some(org.as_str()),
+        Principal::Worker { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    fn head(id: &str, org: &str, generation: u32) -> Head {
+        let mut head = Head::new(
+            SandboxId::parse(id).unwrap(),
+            OrgId::parse(org).unwrap(),
+            None,
+            Timestamp::from_micros(0),
+        );
+        head.generation = generation;
+        head
+    }
+
+    #[test]
+    fn a_worker_sees_its_sandbox_until_its_token_is_replaced() {
+        let worker = Principal::Worker { sandbox: SandboxId::parse("s-1").unwrap(), generation: 2 };
+        assert_eq!(sees(&worker, &head("s-1", "acme", 2)), Sight::Visible);
+        assert_eq!(sees(&worker, &head("s-1", "acme", 3)), Sight::Revoked);
+        assert_eq!(sees(&worker, &head("s-2", "acme", 2)), Sight::Hidden);
+    }
+
+    #[test]
+    fn a_user_sees_their_org_only_and_an_operator_everything() {
+        let user = |role| Principal::User { id: "u".into(), org: OrgId::parse("acme").unwrap(), role };
+        assert_eq!(sees(&user(Role::Admin), &head("s-1", "acme", 1)), Sight::Visible);
+        assert_eq!(sees(&user(Role::Admin), &head("s-1", "rival", 1)), Sight::Hidden);
+        assert_eq!(sees(&Principal::Operator, &head("s-1", "rival", 1)), Sight::Visible);
+        assert!(permit(&user(Role::Viewer), Scope::ReadSandbox));
+        assert!(!permit(&user(Role::Viewer), Scope::ManageSandboxes));
+        assert!(permit(&user(Role::Member), Scope::ManageSandboxes));
+        assert!(!permit(&user(Role::Admin), Scope::WriteEvents));
+    }
+}

@@ -1,0 +1,191 @@
+//! What a worker tells: one event, its type, and the names it goes by.
+
+use crate::{EventId, Invalid, JsonObject, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Longest event type.
+pub const MAX_TYPE_CHARS: usize = 100;
+
+/// One event of a sandbox's log, or a heartbeat, which has no place in the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Its place in the sandbox's log, gapless from 1. `None` for a heartbeat.
+    pub seq: Option<u64>,
+    /// The sender's id, or ours.
+    pub id: EventId,
+    /// Dotted name, as sent: `agent.tool_use`.
+    pub event_type: EventType,
+    /// Who speaks.
+    pub source: Source,
+    /// What it says; abridged when `body` is present.
+    pub data: JsonObject,
+    /// When the plane stored it.
+    pub created_at: Timestamp,
+    /// When the sender says that it happened.
+    pub emitted_at: Option<Timestamp>,
+    /// Present when the full data stands apart because of its size.
+    pub body: Option<BodyReference>,
+}
+
+/// Says that an event's full data is stored apart, and what is missing inline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BodyReference {
+    /// Size of the full data as JSON text.
+    pub size_bytes: u64,
+    /// Top-level fields that are left out inline.
+    pub omitted: Vec<String>,
+}
+
+/// A checked event type.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventType(String);
+
+impl EventType {
+    /// Accepts 1 to 100 letters, digits, `.`, `_` and `-`.
+    pub fn parse(text: impl Into<String>) -> Result<Self, Invalid> {
+        let text = text.into();
+        let complain = |reason: String| Err(Invalid::new("event_type", reason));
+        if text.is_empty() {
+            return complain("must not be empty".into());
+        }
+        if text.chars().count() > MAX_TYPE_CHARS {
+            return complain(format!("must be at most {MAX_TYPE_CHARS} characters"));
+        }
+        match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))) {
+            Some(c) => complain(format!("may hold letters, digits, '.', '_' and '-', not {c:?}")),
+            None => Ok(Self(text)),
+        }
+    }
+
+    /// As the sender spelled it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A sign of life: counted on the head, pushed to sockets, never in the log.
+    pub fn is_heartbeat(&self) -> bool {
+        matches!(self.0.as_str(), "agent.heartbeat" | "spec.heartbeat")
+    }
+
+    /// Whether this shows that work is being done (omoios.md §4.5). Unknown types count as work.
+    pub fn is_work(&self) -> bool {
+        !matches!(
+            self.0.as_str(),
+            "agent.heartbeat"
+                | "spec.heartbeat"
+                | "agent.started"
+                | "agent.error"
+                | "agent.stream_error"
+                | "spec.phase_failed"
+                | "spec.execution_failed"
+                | "iteration.failed"
+                | "agent.waiting"
+                | "agent.shutdown"
+                | "agent.interrupted"
+        )
+    }
+
+    /// The name on sockets: `agent.tool_use` is `SANDBOX_AGENT_TOOL_USE`.
+    pub fn bus_name(&self) -> String {
+        format!("{BUS_PREFIX}{}", plain_name(&self.0))
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+const BUS_PREFIX: &str = "SANDBOX_";
+
+/// The one spelling under which `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and `agent.tool_use` are
+/// the same name: `AGENT_TOOL_USE`.
+pub fn plain_name(name: &str) -> String {
+    let upper: String = name
+        .chars()
+        .map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() })
+        .collect();
+    match upper.strip_prefix(BUS_PREFIX) {
+        Some(rest) if !rest.is_empty() => rest.to_owned(),
+        _ => upper,
+    }
+}
+
+/// Who an event speaks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The coding agent.
+    Agent,
+    /// The process around it.
+    Worker,
+    /// A person.
+    User,
+    /// The guardian that watches agents.
+    Guardian,
+    /// The plane itself.
+    System,
+}
+
+impl Source {
+    /// Every source.
+    pub const ALL: [Self; 5] = [Self::Agent, Self::Worker, Self::User, Self::Guardian, Self::System];
+
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Worker => "worker",
+            Self::User => "user",
+            Self::Guardian => "guardian",
+            Self::System => "system",
+        }
+    }
+
+    /// From the wire.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        Self::ALL
+            .into_iter()
+            .find(|source| source.as_str() == text)
+            .ok_or_else(|| Invalid::new("source", "must be one of agent, worker, user, guardian, system"))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_spellings_are_one_name() {
+        for spelling in ["SANDBOX_AGENT_TOOL_USE", "SANDBOX_agent.tool_use", "agent.tool_use", "agent.tool-use"] {
+            assert_eq!(plain_name(spelling), "AGENT_TOOL_USE");
+        }
+        assert_eq!(EventType::parse("agent.tool_use").unwrap().bus_name(), "SANDBOX_AGENT_TOOL_USE");
+        assert_eq!(EventType::parse("sandbox.spawned").unwrap().bus_name(), "SANDBOX_SPAWNED");
+        assert_eq!(EventType::parse("SANDBOX_").unwrap().bus_name(), "SANDBOX_SANDBOX_");
+    }
+
+    #[test]
+    fn heartbeats_and_errors_are_not_work() {
+        let is_work = |name: &str| EventType::parse(name).unwrap().is_work();
+        assert!(is_work("agent.tool_use") && is_work("something.new"));
+        assert!(!is_work("agent.heartbeat") && !is_work("agent.waiting") && !is_work("iteration.failed"));
+    }
+
+    #[test]
+    fn odd_types_are_refused() {
+        let long = "x".repeat(MAX_TYPE_CHARS + 1);
+        for bad in ["", " ", "a b", "a/b", "agent.tool\n", "é", long.as_str()] {
+            assert_eq!(EventType::parse(bad).unwrap_err().field, "event_type", "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The head of a sandbox: everything about it that is not its log.
+
+use crate::{OrgId, SandboxId, Source, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Most kinds of event (type and source together) that are counted one by one, so that a worker with odd
+/// habits cannot grow the head, which every ingest rewrites.
+pub const MAX_COUNTED_KINDS: usize = 100;
+
+/// One sandbox, as the plane knows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// Which sandbox.
+    pub id: SandboxId,
+    /// Whose.
+    pub org: OrgId,
+    /// A person's name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it stands in its life.
+    pub status: Status,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// Worker tokens of other generations are refused.
+    pub generation: u32,
+    /// Moves with every write; whoever writes names the one that they read.
+    pub version: u64,
+    /// The last sequence number of the log.
+    pub seq: u64,
+    /// How many items the log is stored in: with `seq` it tells how many to ask for.
+    pub segments: u64,
+    /// The last batch that was stored. (0, 0) before the first.
+    #[serde(default)]
+    pub batch: BatchNumber,
+    /// What its sender was told, to tell them again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
+    /// Signs of life.
+    #[serde(default)]
+    pub heartbeats: Heartbeats,
+    /// When anything last came in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_event_at: Option<Timestamp>,
+    /// When something that shows work last came in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_work_at: Option<Timestamp>,
+    /// Log events by source and type.
+    #[serde(default)]
+    pub counts: Counts,
+    /// How much came in lately.
+    #[serde(default)]
+    pub rate: RateWindow,
+}
+
+/// Where a sandbox stands in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Known, and silent so far.
+    Registered,
+    /// Something came from it.
+    Running,
+}
+
+impl Status {
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Registered => "registered",
+            Self::Running => "running",
+        }
+    }
+}
+
+/// A worker's numbering of what it sends: a run of the worker, and a batch within it. Both start at 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BatchNumber {
+    /// Grows when a worker starts afresh; whoever still sends under an older one is fenced off.
+    pub epoch: u64,
+    /// Grows by one with each batch.
+    pub batch: u64,
+}
+
+/// The answer to a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Sequence number of its first log event; `None` if it held heartbeats only.
+    pub first_seq: Option<u64>,
+    /// How many log events it held.
+    pub events: u64,
+    /// How many heartbeats it held.
+    pub heartbeats: u64,
+    /// When it was stored.
+    pub received_at: Timestamp,
+    /// Fingerprint of its content: a repeat must be a repeat.
+    pub digest: String,
+}
+
+/// Heartbeats in summary; the log holds none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeats {
+    /// How many.
+    pub count: u64,
+    /// The first.
+    pub first_at: Option<Timestamp>,
+    /// The latest.
+    pub last_at: Option<Timestamp>,
+    /// What the latest said of the agent's state.
+    pub last_status: Option<String>,
+}
+
+/// How many events of each kind the log holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// `agent agent.tool_use` → 12.
+    pub kinds: BTreeMap<String, u64>,
+    /// Events of kinds past [`MAX_COUNTED_KINDS`].
+    pub uncounted: u64,
+}
+
+impl Counts {
+    /// Counts one event.
+    pub fn add(&mut self, source: Source, event_type: &str) {
+        let kind = format!("{source} {event_type}");
+        if let Some(count) = self.kinds.get_mut(&kind) {
+            *count += 1;
+        } else if self.kinds.len() < MAX_COUNTED_KINDS {
+            self.kinds.insert(kind, 1);
+        } else {
+            self.uncounted += 1;
+        }
+    }
+
+    /// How many events have one of these types (any, if empty) and this source (any, if none), if that is
+    /// known exactly.
+    pub fn matching(&self, event_types: &[String], source: Option<Source>) -> Option<u64> {
+        if self.uncounted > 0 && !(event_types.is_empty() && source.is_none()) {
+            return None;
+        }
+        let counted = self.kinds.iter().filter(|(kind, _)| {
+            kind.split_once(' ').is_some_and(|(by, event_type)| {
+                source.is_none_or(|source| source.as_str() == by)
+                    && (event_types.is_empty() || event_types.iter().any(|wanted| wanted == event_type))
+            })
+        });
+        Some(counted.map(|(_, count)| count).sum::<u64>() + self.uncounted)
+    }
+}
+
+/// A fixed window of a minute in which what a sandbox sends is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RateWindow {
+    /// The minute, counted from 1970.
+    pub minute: i64,
+    /// Events in it.
+    pub count: u64,
+}
+
+impl Head {
+    /// A sandbox that nothing has been heard of.
+    pub fn new(id: SandboxId, org: OrgId, name: Option<String>, now: Timestamp) -> Self {
+        Self {
+            id,
+            org,
+            name,
+            status: Status::Registered,
+            created_at: now,
+            generation: 1,
+            version: 1,
+            seq: 0,
+            segments: 0,
+            batch: BatchNumber::default(),
+            receipt: None,
+            heartbeats: Heartbeats::default(),
+            last_event_at: None,
+            last_work_at: None,
+            counts: Counts::default(),
+            rate: RateWindow::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_answer_exactly_or_not_at_all() {
+        let mut counts = Counts::default();
+        counts.add(Source::Agent, "agent.message");
+        counts.add(Source::Agent, "agent.message");
+        counts.add(Source::User, "agent.message");
+        let message = ["agent.message".to_owned()];
+        assert_eq!(counts.matching(&message, None), Some(3));
+        assert_eq!(counts.matching(&[], Some(Source::User)), Some(1));
+        assert_eq!(counts.matching(&["agent.none".to_owned()], None), Some(0));
+        for odd in 0..MAX_COUNTED_KINDS {
+            counts.add(Source::Agent, &format!("odd.{odd}"));
+        }
+        assert_eq!(counts.matching(&message, None), None);
+        assert_eq!(counts.matching(&[], None), Some(3 + MAX_COUNTED_KINDS as u64));
+    }
+}

@@ -1,0 +1,83 @@
+//! Identifiers. Each kind is its own type, so that a sandbox id cannot stand where an org id is meant.
+
+use crate::Invalid;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Longest id of any kind. OmoiOS allowed 100 characters for a sandbox id and truncated silently beyond.
+pub const MAX_ID_CHARS: usize = 100;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Accepts 1 to 100 letters, digits, `.`, `_` and `-`.
+            pub fn parse(text: impl Into<String>) -> Result<Self, Invalid> {
+                let text = text.into();
+                check_id(&text).map_err(|reason| Invalid::new($field, reason))?;
+                Ok(Self(text))
+            }
+
+            /// The id as it is spelled on every wire.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A sandbox: one agent's machine, and the log of what happened in it.
+    SandboxId, "sandbox_id"
+);
+id!(
+    /// An organisation. Everything in the plane belongs to exactly one.
+    OrgId, "org"
+);
+id!(
+    /// One event, as its sender names it, or as we do if the sender does not.
+    EventId, "event_id"
+);
+id!(
+    /// One WebSocket connection. API Gateway's ids end in `=`, so this kind is laxer than the others.
+    ConnectionId, "connection_id"
+);
+
+fn check_id(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("must not be empty".into());
+    }
+    if text.len() > MAX_ID_CHARS {
+        return Err(format!("must be at most {MAX_ID_CHARS} characters"));
+    }
+    match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '='))) {
+        Some(c) => Err(format!("may hold letters, digits, '.', '_' and '-', not {c:?}")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_existing_workers_are_accepted_and_odd_ones_are_not() {
+        for good in ["omoios-1234abcd-a1b2c3", "spec-12345678-expl-aaaaaa", "a.b_c-D9", "L0SM9cOFvHcCIhw="] {
+            assert!(SandboxId::parse(good).is_ok(), "{good}");
+        }
+        let long = "x".repeat(MAX_ID_CHARS + 1);
+        for bad in ["", "a b", "a/b", "a#b", "ä", "*", long.as_str()] {
+            assert_eq!(SandboxId::parse(bad).unwrap_err().field, "sandbox_id", "{bad}");
+        }
+    }
+}

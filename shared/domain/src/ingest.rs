@@ -1,0 +1,294 @@
+//! What happens to a sandbox's head when a batch comes in.
+
+use crate::head::{BatchNumber, Head, RateWindow, Receipt, Status};
+use crate::{EventId, EventType, JsonObject, Source, Timestamp};
+
+/// What came in, checked and taken apart.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// The worker's number for it; `None` for the single form.
+    pub number: Option<BatchNumber>,
+    /// What goes into the log.
+    pub events: Vec<NewEvent>,
+    /// What only shows that the sandbox lives.
+    pub heartbeats: Vec<NewEvent>,
+    /// Fingerprint of the content.
+    pub digest: String,
+}
+
+impl Batch {
+    /// Takes heartbeats and log events apart; the order within each is kept.
+    pub fn new(number: Option<BatchNumber>, events: Vec<NewEvent>, digest: String) -> Self {
+        let (heartbeats, events) = events.into_iter().partition(|event| event.event_type.is_heartbeat());
+        Self { number, events, heartbeats, digest }
+    }
+
+    /// How many events it held.
+    pub fn len(&self) -> u64 {
+        (self.events.len() + self.heartbeats.len()) as u64
+    }
+
+    /// Whether it held none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// An event on its way in.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// The sender's id, or ours.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: EventType,
+    /// Who speaks.
+    pub source: Source,
+    /// What it says, in full.
+    pub data: JsonObject,
+    /// When the sender says that it happened.
+    pub emitted_at: Option<Timestamp>,
+}
+
+/// What to do with a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Write this head, and the log events with sequence numbers from `first_seq` on, in one transaction.
+    Store {
+        /// The head after the batch.
+        next: Box<Head>,
+        /// Sequence number of the first log event.
+        first_seq: u64,
+        /// What to tell the sender.
+        receipt: Receipt,
+    },
+    /// It was stored before: tell the sender again. The receipt is known for the latest batch only; of
+    /// earlier ones it is only certain that they are stored.
+    Repeat(Option<Receipt>),
+}
+
+/// Why a batch is not stored, though nothing is wrong with it as such.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// A newer run of the worker has written.
+    StaleEpoch {
+        /// The epoch that holds now.
+        current: u64,
+    },
+    /// A batch is missing before this one.
+    BatchGap {
+        /// The number that must come next.
+        expected: u64,
+    },
+    /// The number was used before, for something else.
+    BatchChanged,
+    /// Too much came in this minute.
+    RateLimited {
+        /// When the next minute begins.
+        retry_after_secs: u64,
+    },
+}
+
+/// Decides what to do with `batch`, at `now`, for a sandbox with this head.
+///
+/// **Invariant:** whatever is split, repeated or delayed on the way, the batches that are stored are exactly
+/// 1, 2, 3, … of each epoch, and epochs never go back.
+pub fn decide(head: &Head, batch: &Batch, events_per_minute: u64, now: Timestamp) -> Result<Decision, Refusal> {
+    if let Some(number) = batch.number
+        && let Some(repeat) = check_number(head, number, &batch.digest)?
+    {
+        return Ok(repeat);
+    }
+    let rate = admit(head.rate, batch.len(), events_per_minute, now)?;
+    let first_seq = head.seq + 1;
+    let receipt = Receipt {
+        first_seq: (!batch.events.is_empty()).then_some(first_seq),
+        events: batch.events.len() as u64,
+        heartbeats: batch.heartbeats.len() as u64,
+        received_at: now,
+        digest: batch.digest.clone(),
+    };
+    let mut next = head.clone();
+    next.version += 1;
+    next.status = Status::Running;
+    next.rate = rate;
+    next.last_event_at = Some(now);
+    next.seq += receipt.events;
+    for event in &batch.events {
+        next.counts.add(event.source, event.event_type.as_str());
+        if event.event_type.is_work() {
+            next.last_work_at = Some(now);
+        }
+    }
+    if let Some(latest) = batch.heartbeats.last() {
+        next.heartbeats.count += receipt.heartbeats;
+        next.heartbeats.first_at.get_or_insert(now);
+        next.heartbeats.last_at = Some(now);
+        // A status is a word; whatever else a worker puts there does not belong on the head.
+        next.heartbeats.last_status = latest.data.string("status").filter(|status| status.len() <= 32);
+    }
+    if let Some(number) = batch.number {
+        next.batch = number;
+        next.receipt = Some(receipt.clone());
+    }
+    Ok(Decision::Store { next: Box::new(next), first_seq, receipt })
+}
+
+fn check_number(head: &Head, number: BatchNumber, digest: &str) -> Result<Option<Decision>, Refusal> {
+    let last = head.batch;
+    if number.epoch < last.epoch {
+        return Err(Refusal::StaleEpoch { current: last.epoch });
+    }
+    let last_batch = if number.epoch == last.epoch { last.batch } else { 0 };
+    if number.batch > last_batch + 1 {
+        return Err(Refusal::BatchGap { expected: last_batch + 1 });
+    }
+    if number.batch == last_batch + 1 {
+        return Ok(None);
+    }
+    if number.batch < last_batch {
+        return Ok(Some(Decision::Repeat(None)));
+    }
+    match &head.receipt {
+        Some(receipt) if receipt.digest != digest => Err(Refusal::BatchChanged),
+        receipt => Ok(Some(Decision::Repeat(receipt.clone()))),
+    }
+}
+
+fn admit(rate: RateWindow, events: u64, limit: u64, now: Timestamp) -> Result<RateWindow, Refusal> {
+    let minute = now.as_secs().div_euclid(60);
+    let already = if rate.minute == minute { rate.count } else { 0 };
+    let count = already + events;
+    // A batch larger than the whole allowance is let in when it comes first, or it could never come in.
+    if already > 0 && count > limit {
+        let retry_after_secs = (60 - now.as_secs().rem_euclid(60)).unsigned_abs();
+        return Err(Refusal::RateLimited { retry_after_secs });
+    }
+    Ok(RateWindow { minute, count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{OrgId, SandboxId};
+    use proptest::prelude::*;
+
+    const MANY: u64 = 1_000_000;
+
+    fn head() -> Head {
+        Head::new(SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap(), None, at(0))
+    }
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    fn event(name: &str) -> NewEvent {
+        NewEvent {
+            id: EventId::parse("e").unwrap(),
+            event_type: EventType::parse(name).unwrap(),
+            source: Source::Agent,
+            data: JsonObject::of(&serde_json::json!({"status": "working"})),
+            emitted_at: None,
+        }
+    }
+
+    fn batch(epoch: u64, batch: u64, names: &[&str]) -> Batch {
+        let events = names.iter().map(|name| event(name)).collect();
+        Batch::new(Some(BatchNumber { epoch, batch }), events, format!("{epoch}/{batch}/{names:?}"))
+    }
+
+    fn stored(head: &Head, batch: &Batch) -> Head {
+        match decide(head, batch, MANY, at(1)).unwrap() {
+            Decision::Store { next, .. } => *next,
+            Decision::Repeat(_) => panic!("{:?} was taken for a repeat", batch.number),
+        }
+    }
+
+    #[test]
+    fn a_repeat_of_the_last_batch_gets_the_first_answer() {
+        let first = batch(1, 1, &["agent.message", "agent.tool_use"]);
+        let Decision::Store { next, receipt, first_seq } = decide(&head(), &first, MANY, at(1)).unwrap() else {
+            panic!("not stored")
+        };
+        assert_eq!((first_seq, receipt.first_seq, next.seq), (1, Some(1), 2));
+        assert_eq!(decide(&next, &first, MANY, at(9)).unwrap(), Decision::Repeat(Some(receipt)));
+    }
+
+    #[test]
+    fn an_earlier_batch_is_known_to_be_stored() {
+        let head = stored(&stored(&head(), &batch(1, 1, &["a"])), &batch(1, 2, &["b"]));
+        assert_eq!(decide(&head, &batch(1, 1, &["a"]), MANY, at(2)).unwrap(), Decision::Repeat(None));
+    }
+
+    #[test]
+    fn an_old_epoch_a_gap_and_a_changed_batch_are_refused() {
+        let head = stored(&head(), &batch(3, 1, &["a"]));
+        let refusal = |batch: Batch| decide(&head, &batch, MANY, at(2)).unwrap_err();
+        assert_eq!(refusal(batch(2, 9, &["a"])), Refusal::StaleEpoch { current: 3 });
+        assert_eq!(refusal(batch(3, 3, &["a"])), Refusal::BatchGap { expected: 2 });
+        assert_eq!(refusal(batch(4, 2, &["a"])), Refusal::BatchGap { expected: 1 });
+        assert_eq!(refusal(batch(3, 1, &["b"])), Refusal::BatchChanged);
+    }
+
+    #[test]
+    fn heartbeats_count_and_take_no_sequence_number() {
+        let head = stored(&head(), &batch(1, 1, &["agent.heartbeat", "agent.message", "spec.heartbeat"]));
+        assert_eq!((head.seq, head.heartbeats.count), (1, 2));
+        assert_eq!(head.heartbeats.last_status.as_deref(), Some("working"));
+        let only = decide(&head, &batch(1, 2, &["agent.heartbeat"]), MANY, at(1)).unwrap();
+        assert!(matches!(only, Decision::Store { receipt: Receipt { first_seq: None, .. }, .. }));
+    }
+
+    #[test]
+    fn only_work_counts_as_work() {
+        let idle = stored(&head(), &batch(1, 1, &["agent.waiting"]));
+        assert_eq!((idle.last_event_at, idle.last_work_at), (Some(at(1)), None));
+        assert_eq!(stored(&idle, &batch(1, 2, &["agent.tool_use"])).last_work_at, Some(at(1)));
+    }
+
+    #[test]
+    fn the_rate_window_refuses_until_the_next_minute() {
+        let mut head = head();
+        head.rate = RateWindow { minute: 0, count: 9 };
+        let two = batch(1, 1, &["a", "b"]);
+        assert_eq!(decide(&head, &two, 10, at(48)).unwrap_err(), Refusal::RateLimited { retry_after_secs: 12 });
+        assert!(decide(&head, &two, 11, at(48)).is_ok());
+        assert!(decide(&head, &two, 10, at(60)).is_ok());
+        assert!(decide(&head, &two, 1, at(60)).is_ok(), "a batch larger than the allowance must not starve");
+    }
+
+    proptest! {
+        /// Any cutting of a log into batches, and any repetition and delay of those batches on the way, gives
+        /// the same log.
+        #[test]
+        fn any_split_and_repetition_gives_the_same_log(
+            cuts in proptest::collection::vec(1usize..5, 1..20),
+            deliveries in proptest::collection::vec((0usize..20, 0usize..20), 0..200),
+        ) {
+            let batches: Vec<Batch> = cuts.iter().enumerate().map(|(i, &n)| {
+                let names: Vec<String> = (0..n).map(|k| format!("e.{i}.{k}")).collect();
+                batch(1, i as u64 + 1, &names.iter().map(String::as_str).collect::<Vec<_>>())
+            }).collect();
+            let mut head = head();
+            let mut log: Vec<String> = Vec::new();
+            let mut deliver = |head: &mut Head, batch: &Batch| {
+                if let Ok(Decision::Store { next, first_seq, .. }) = decide(head, batch, MANY, at(1)) {
+                    assert_eq!(first_seq, log.len() as u64 + 1);
+                    log.extend(batch.events.iter().map(|event| event.event_type.to_string()));
+                    *head = *next;
+                }
+            };
+            // The network delivers anything that was sent so far, in any order; the sender sends the next one
+            // only when the last is stored.
+            let mut sent = 1;
+            for (pick, _) in deliveries {
+                deliver(&mut head, &batches[pick % sent]);
+                if head.batch.batch as usize == sent && sent < batches.len() { sent += 1; }
+            }
+            for batch in &batches { deliver(&mut head, batch); }
+            let whole: Vec<String> = batches.iter()
+                .flat_map(|batch| batch.events.iter().map(|event| event.event_type.to_string())).collect();
+            prop_assert_eq!(log, whole);
+        }
+    }
+}

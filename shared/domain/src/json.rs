@@ -1,0 +1,180 @@
+//! A JSON object kept as the text its sender wrote.
+//!
+//! Events pass through the plane without being rebuilt: a number too long for a double, the order of the
+//! fields and the spelling of a string arrive as they were sent.
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// Deepest nesting accepted. Agents send four or five levels; parsers that recurse give up somewhere past 100.
+pub const MAX_DEPTH: usize = 64;
+
+/// One JSON object, unparsed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JsonObject(Box<RawValue>);
+
+impl JsonObject {
+    /// `{}`.
+    pub fn empty() -> Self {
+        Self::from_text("{}".into())
+    }
+
+    /// Takes a value if it is an object of a sane depth; otherwise says what it should have been.
+    pub fn parse(raw: &RawValue) -> Result<Self, String> {
+        if !raw.get().starts_with('{') {
+            return Err("must be an object".into());
+        }
+        if depth(raw.get()) > MAX_DEPTH {
+            return Err(format!("must not be nested deeper than {MAX_DEPTH} levels"));
+        }
+        Ok(Self(raw.to_owned()))
+    }
+
+    /// Any serialisable map or struct as an object.
+    pub fn of(value: &impl Serialize) -> Self {
+        Self(serde_json::value::to_raw_value(value).expect("our own structs serialise to JSON"))
+    }
+
+    /// The text, as it was sent.
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The top-level fields in the sender's order. Of a repeated name the last one counts, as in browsers.
+    pub fn fields(&self) -> Vec<(String, &RawValue)> {
+        let Fields(fields) = serde_json::from_str(self.text()).expect("a JsonObject holds an object");
+        fields
+    }
+
+    /// One top-level string field.
+    pub fn string(&self, name: &str) -> Option<String> {
+        let fields = self.fields();
+        let (_, raw) = fields.iter().find(|(field, _)| field == name)?;
+        serde_json::from_str(raw.get()).ok()
+    }
+
+    /// An object made of these fields, in this order.
+    pub fn from_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a RawValue)>) -> Self {
+        let mut text = String::from("{");
+        for (name, raw) in fields {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(&serde_json::to_string(name).expect("a string serialises"));
+            text.push(':');
+            text.push_str(raw.get());
+        }
+        text.push('}');
+        Self::from_text(text)
+    }
+
+    /// This object with `overlay` laid over it: fields of the same name are replaced, others added at the end.
+    #[must_use]
+    pub fn overlaid(&self, overlay: &[(&str, Box<RawValue>)]) -> Self {
+        let fields = self.fields();
+        let kept = fields.iter().filter(|(name, _)| overlay.iter().all(|(over, _)| over != name));
+        Self::from_fields(
+            kept.map(|(name, raw)| (name.as_str(), *raw))
+                .chain(overlay.iter().map(|(name, raw)| (*name, raw.as_ref()))),
+        )
+    }
+
+    fn from_text(text: String) -> Self {
+        Self(RawValue::from_string(text).expect("built from valid JSON parts"))
+    }
+}
+
+impl PartialEq for JsonObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+/// How deep the brackets of a valid JSON text go. `serde_json` skips raw values without a depth limit.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
+                while let Some((name, raw)) = map.next_entry::<String, &'de RawValue>()? {
+                    match fields.iter_mut().find(|(known, _)| *known == name) {
+                        Some(field) => field.1 = raw,
+                        None => fields.push((name, raw)),
+                    }
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(text: &str) -> JsonObject {
+        JsonObject::parse(&RawValue::from_string(text.into()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn text_passes_through_unchanged() {
+        let text = r#"{"z":1.000000000000000000001,"a":"\u00e9","n":123456789012345678901234567890}"#;
+        assert_eq!(object(text).text(), text);
+    }
+
+    #[test]
+    fn an_overlay_replaces_and_adds() {
+        let laid = object(r#"{"a":1,"source":"x","b":[2]}"#)
+            .overlaid(&[("source", RawValue::from_string("\"agent\"".into()).unwrap())]);
+        assert_eq!(laid.text(), r#"{"a":1,"b":[2],"source":"agent"}"#);
+    }
+
+    #[test]
+    fn only_objects_of_a_sane_depth_are_taken() {
+        for bad in ["[]", "1", "null", "\"{}\""] {
+            assert!(JsonObject::parse(&RawValue::from_string(bad.into()).unwrap()).is_err(), "{bad}");
+        }
+        let nested = |levels: usize| format!("{{\"a\":{}1{}}}", "[".repeat(levels), "]".repeat(levels));
+        assert!(
+            JsonObject::parse(&RawValue::from_string(nested(MAX_DEPTH)).unwrap())
+                .unwrap_err()
+                .contains("deeper")
+        );
+        object(&nested(MAX_DEPTH - 1));
+        object(r#"{"brackets in strings do not count":"[[[[\"[[[["}"#);
+    }
+
+    #[test]
+    fn of_a_repeated_field_the_last_counts() {
+        assert_eq!(object(r#"{"a":"1","a":"2"}"#).string("a").as_deref(), Some("2"));
+    }
+}

@@ -1,0 +1,43 @@
+//! The rules of the plane: values in, values out.
+//!
+//! Deliberately absent: a clock, randomness, storage, HTTP. Whatever needs one of those is a caller of this
+//! crate. That is why every rule here is tested by tables and properties and none by waiting.
+
+pub mod abridge;
+pub mod access;
+pub mod event;
+pub mod filter;
+pub mod head;
+pub mod id;
+pub mod ingest;
+pub mod json;
+pub mod time;
+
+pub use event::{Event, EventType, Source};
+pub use head::Head;
+pub use id::{ConnectionId, EventId, OrgId, SandboxId};
+pub use json::JsonObject;
+pub use time::Timestamp;
+
+/// An input that breaks a rule: which field, and what is wrong with it, in words for the person who sent it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct Invalid {
+    /// Where it is, as the sender spells it: `events[3].event_type`.
+    pub field: String,
+    /// What is wrong, as the end of a sentence that starts with the field.
+    pub reason: String,
+}
+
+impl Invalid {
+    /// An input whose `field` breaks a rule because of `reason`.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { field: field.into(), reason: reason.into() }
+    }
+
+    /// The same complaint about a field one level deeper: `inside("events[3]")`.
+    #[must_use]
+    pub fn inside(self, parent: &str) -> Self {
+        Self { field: format!("{parent}.{}", self.field), reason: self.reason }
+    }
+}

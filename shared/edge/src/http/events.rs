@@ -1,0 +1,122 @@
+//! The log: writing and reading.
+
+use super::{Call, Handler, json};
+use crate::metrics::{self, Metric};
+use app::ingest_events::Outcome;
+use app::read_events::Order;
+use app::read_trajectory::Direction;
+use app::{Error, ids, ingest_events, read_body, read_events, read_trajectory};
+use bytes::Bytes;
+use contract::ingest::decode;
+use contract::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_PAGE};
+use domain::{Invalid, Source};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+
+/// `POST …/events`.
+pub const INGEST: Handler = |call| Box::pin(ingest(call));
+/// `GET …/events`.
+pub const LIST: Handler = |call| Box::pin(list(call));
+/// `GET …/events/{seq}/body`.
+pub const BODY: Handler = |call| Box::pin(body(call));
+/// `GET …/trajectory`.
+pub const TRAJECTORY: Handler = |call| Box::pin(trajectory(call));
+
+async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let ingest = decode(&call.body, ids::event)?;
+    let idempotency_key = idempotency_key(&call)?;
+    let plane = &call.plane;
+    let deps = ingest_events::Deps {
+        store: &plane.store,
+        lanes: &plane.lanes,
+        clock: plane.clock.as_ref(),
+        events_per_minute: plane.settings.events_per_minute,
+        adopting_org: plane.settings.adopt_unknown_sandboxes.then_some(&plane.settings.default_org),
+    };
+    let principal = call.principal;
+    let command = ingest_events::Command { principal, sandbox, ingest, idempotency_key };
+    let (stored, response) = match ingest_events::run(deps, command).await? {
+        Outcome::Event(event) => (1, json(StatusCode::OK, &event)),
+        Outcome::Batch(batch) if batch.repeated => (0, json(StatusCode::OK, &batch)),
+        Outcome::Batch(batch) => {
+            let stored = batch.events.unwrap_or(0) + batch.heartbeats.unwrap_or(0);
+            (usize::try_from(stored).unwrap_or(usize::MAX), json(StatusCode::OK, &batch))
+        }
+    };
+    metrics::emit("events-ingest", plane.clock.now(), &[Metric::count("EventsStored", stored)]);
+    Ok(response)
+}
+
+fn idempotency_key(call: &Call) -> Result<Option<String>, Error> {
+    let Some(header) = call.headers.get("idempotency-key") else { return Ok(None) };
+    match header.to_str() {
+        Ok(key) if (1..=MAX_IDEMPOTENCY_KEY_CHARS).contains(&key.len()) => Ok(Some(key.to_owned())),
+        _ => {
+            let reason = format!("must be 1 to {MAX_IDEMPOTENCY_KEY_CHARS} visible ASCII characters");
+            Err(Invalid::new("Idempotency-Key", reason).into())
+        }
+    }
+}
+
+async fn list(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let query = &call.query;
+    if query.number("offset", 0..=u64::MAX)?.is_some_and(|offset| offset > 0) {
+        // OmoiOS paged by offset, which shifts while events come in.
+        return Err(Invalid::new("offset", "is not supported; page with before_seq or after_seq").into());
+    }
+    let after_seq = query.number("after_seq", 0..=u64::MAX)?;
+    let before_seq = query.number("before_seq", 1..=u64::MAX)?;
+    let order = match query.word("order", &["newest", "oldest"])? {
+        Some("oldest") => Order::Oldest,
+        Some(_) => Order::Newest,
+        // Whoever names a place to go on from wants to go on from there.
+        None if after_seq.is_some() && before_seq.is_none() => Order::Oldest,
+        None => Order::Newest,
+    };
+    let command = read_events::Command {
+        sandbox,
+        after_seq: after_seq.unwrap_or(0),
+        before_seq,
+        order,
+        limit: limit(&call, MAX_PAGE)?,
+        event_types: query.list("event_type"),
+        source: query.get("source").map(Source::parse).transpose()?,
+        principal: call.principal,
+    };
+    let deps = read_events::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &read_events::run(deps, command).await?))
+}
+
+async fn body(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let seq = call.parameters.get(1).and_then(|seq| seq.parse().ok());
+    let seq = seq.ok_or_else(|| Invalid::new("seq", "must be a whole number"))?;
+    let deps = read_body::Deps { store: &call.plane.store };
+    let data = read_body::run(deps, read_body::Command { principal: call.principal, sandbox, seq }).await?;
+    // As it was sent, byte for byte.
+    let mut response = Response::new(Bytes::from(data.text().to_owned()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+async fn trajectory(call: Call) -> Result<Response<Bytes>, Error> {
+    let command = read_trajectory::Command {
+        sandbox: call.sandbox()?,
+        cursor: call.query.number("cursor", 0..=u64::MAX)?,
+        direction: match call.query.word("direction", &["older", "newer"])? {
+            Some("newer") => Direction::Newer,
+            _ => Direction::Older,
+        },
+        limit: limit(&call, 1000)?,
+        principal: call.principal,
+    };
+    let deps = read_trajectory::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &read_trajectory::run(deps, command).await?))
+}
+
+fn limit(call: &Call, most: usize) -> Result<usize, Error> {
+    let limit = call.query.number("limit", 1..=most as u64)?.unwrap_or(100);
+    Ok(usize::try_from(limit).unwrap_or(most))
+}

@@ -1,0 +1,70 @@
+//! Sandboxes: registering, listing, showing.
+
+use super::{Call, Handler, json};
+use app::{Error, get_sandbox, list_sandboxes, register_sandbox, rotate_token};
+use bytes::Bytes;
+use contract::sandboxes::{Health, Register, Registered, SandboxList, SandboxOut};
+use domain::{Head, OrgId};
+use http::{Response, StatusCode};
+
+/// `GET /api/v1/sandboxes/health`.
+pub const HEALTH: Handler = |call| Box::pin(health(call));
+/// `GET /api/v1/sandboxes`.
+pub const LIST: Handler = |call| Box::pin(list(call));
+/// `POST /api/v1/sandboxes`.
+pub const REGISTER: Handler = |call| Box::pin(register(call));
+/// `GET /api/v1/sandboxes/{id}`.
+pub const GET: Handler = |call| Box::pin(get(call));
+/// `POST /api/v1/sandboxes/{id}/token`.
+pub const ROTATE_TOKEN: Handler = |call| Box::pin(rotate(call));
+
+async fn health(call: Call) -> Result<Response<Bytes>, Error> {
+    let (status, service) = ("ok".to_owned(), "sandbox-api".to_owned());
+    Ok(json(StatusCode::OK, &Health { status, service, timestamp: call.plane.clock.now() }))
+}
+
+async fn list(call: Call) -> Result<Response<Bytes>, Error> {
+    let limit = call.query.number("limit", 1..=100)?.unwrap_or(50);
+    let command = list_sandboxes::Command {
+        org: call.query.get("org").map(OrgId::parse).transpose()?,
+        cursor: call.query.get("cursor").map(str::to_owned),
+        limit: usize::try_from(limit).unwrap_or(50),
+        principal: call.principal,
+    };
+    let page = list_sandboxes::run(list_sandboxes::Deps { store: &call.plane.store }, command).await?;
+    let sandboxes = page.heads.iter().map(SandboxOut::from).collect();
+    Ok(json(StatusCode::OK, &SandboxList { sandboxes, next_cursor: page.next_cursor }))
+}
+
+async fn register(call: Call) -> Result<Response<Bytes>, Error> {
+    let register = Register::decode(&call.body)?;
+    let plane = &call.plane;
+    let deps = register_sandbox::Deps {
+        store: &plane.store,
+        clock: plane.clock.as_ref(),
+        default_org: &plane.settings.default_org,
+    };
+    let command = register_sandbox::Command { principal: call.principal, register };
+    let head = register_sandbox::run(deps, command).await?;
+    Ok(json(StatusCode::CREATED, &with_token(plane, &head)))
+}
+
+async fn get(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let deps = get_sandbox::Deps { store: &call.plane.store };
+    let head = get_sandbox::run(deps, get_sandbox::Command { principal: call.principal, sandbox }).await?;
+    Ok(json(StatusCode::OK, &SandboxOut::from(&head)))
+}
+
+async fn rotate(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let deps = rotate_token::Deps { store: &call.plane.store };
+    let head = rotate_token::run(deps, rotate_token::Command { principal: call.principal, sandbox }).await?;
+    Ok(json(StatusCode::OK, &with_token(&call.plane, &head)))
+}
+
+fn with_token(plane: &crate::Plane, head: &Head) -> Registered {
+    let expires_at = plane.clock.now().plus_secs(plane.settings.worker_token_secs);
+    let worker_token = plane.authenticator.worker_token(&head.id, head.generation, expires_at);
+    Registered { sandbox: SandboxOut::from(head), worker_token, expires_at }
+}

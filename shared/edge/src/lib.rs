@@ -1,0 +1,22 @@
+//! Transport-neutral entry points. A host turns a trigger into one of these calls:
+//!
+//! | trigger | entry point |
+//! |---|---|
+//! | HTTP request | [`http::dispatch`], or [`http::call`] where a function serves one route |
+//! | socket opened, frame, socket closed | [`ws::connect`], [`ws::frame`], [`ws::disconnect`] |
+//! | table stream | [`stream::broadcast`] |
+//!
+//! Deliberately absent: anything that knows whether it runs on Lambda.
+
+pub mod auth;
+pub mod guard;
+pub mod http;
+pub mod logging;
+pub mod metrics;
+pub mod plane;
+pub mod problem;
+pub mod registry;
+pub mod stream;
+pub mod ws;
+
+pub use plane::{Plane, Settings};

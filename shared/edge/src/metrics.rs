@@ -1,0 +1,84 @@
+//! Numbers for CloudWatch, in its embedded metric format: a line of JSON that CloudWatch reads numbers from
+//! (<https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>).
+
+use domain::Timestamp;
+use serde_json::json;
+
+/// What a number counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Time.
+    Milliseconds,
+}
+
+/// One number.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// `EventsStored`.
+    pub name: &'static str,
+    /// How many or how long.
+    pub value: f64,
+    /// Of what.
+    pub unit: Unit,
+}
+
+impl Metric {
+    /// So many things.
+    #[expect(clippy::cast_precision_loss, reason = "no count of ours comes near 2^53")]
+    pub fn count(name: &'static str, value: usize) -> Self {
+        Self { name, value: value as f64, unit: Unit::Count }
+    }
+}
+
+/// The target under which metrics are logged; a host that wants none filters it out.
+pub const TARGET: &str = "metrics";
+
+/// Emits numbers of one function, as one line.
+pub fn emit(function: &str, now: Timestamp, metrics: &[Metric]) {
+    if tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+        tracing::info!(target: TARGET, emf = %line(function, now, metrics));
+    }
+}
+
+fn line(function: &str, now: Timestamp, metrics: &[Metric]) -> serde_json::Value {
+    let definitions: Vec<_> = metrics
+        .iter()
+        .map(|metric| {
+            let unit = match metric.unit {
+                Unit::Count => "Count",
+                Unit::Milliseconds => "Milliseconds",
+            };
+            json!({"Name": metric.name, "Unit": unit})
+        })
+        .collect();
+    let mut line = json!({
+        "_aws": {
+            "Timestamp": now.as_micros() / 1_000,
+            "CloudWatchMetrics": [{"Namespace": "Sunaba", "Dimensions": [["Function"]], "Metrics": definitions}],
+        },
+        "Function": function,
+    });
+    for metric in metrics {
+        line[metric.name] = json!(metric.value);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_holds_definition_and_value() {
+        let line = line("events-ingest", Timestamp::from_secs(7), &[Metric::count("EventsStored", 3)]);
+        assert_eq!(
+            line.to_string(),
+            concat!(
+                r#"{"EventsStored":3.0,"Function":"events-ingest","_aws":{"CloudWatchMetrics":[{"Dimensions":[["Function"]],"#,
+                r#""Metrics":[{"Name":"EventsStored","Unit":"Count"}],"Namespace":"Sunaba"}],"Timestamp":7000}}"#
+            )
+        );
+    }
+}

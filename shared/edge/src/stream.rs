@@ -1,0 +1,35 @@
+//! What the table's stream brings.
+
+use crate::metrics::{self, Metric};
+use crate::plane::Plane;
+use app::{Error, broadcast};
+use aws_sdk_dynamodb::types::AttributeValue;
+use std::collections::HashMap;
+use store::record::News;
+
+/// The new image of an item.
+pub type Image = HashMap<String, AttributeValue>;
+
+/// Tells sockets of what was written, in the order of the records. Records that are no news are passed over.
+pub async fn broadcast(plane: &Plane, images: &[Image]) -> Result<broadcast::Outcome, Error> {
+    let mut news = Vec::with_capacity(images.len());
+    for image in images {
+        news.extend(News::of(image)?);
+    }
+    if news.is_empty() {
+        return Ok(broadcast::Outcome::default());
+    }
+    let deps = broadcast::Deps {
+        store: &plane.store,
+        push: &plane.push,
+        subscriptions: &plane.subscriptions,
+        clock: plane.clock.as_ref(),
+    };
+    let outcome = broadcast::run(deps, news).await?;
+    let told = [
+        Metric::count("EventsDelivered", outcome.delivered),
+        Metric::count("SocketsDropped", outcome.dropped),
+    ];
+    metrics::emit("events-broadcast", plane.clock.now(), &told);
+    Ok(outcome)
+}

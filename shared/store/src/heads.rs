@@ -1,0 +1,128 @@
+//! Sandbox heads.
+
+use crate::error::Error;
+use crate::items::{Item, attributes, number, start, text, value};
+use crate::{Store, keys};
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::types::{KeysAndAttributes, ReturnValue};
+use domain::{Head, OrgId, SandboxId};
+use std::collections::HashMap;
+
+/// Whose sandboxes to list.
+#[derive(Debug, Clone)]
+pub enum Whose {
+    /// One org's.
+    Org(OrgId),
+    /// Everybody's.
+    All,
+}
+
+/// A page of a list.
+#[derive(Debug)]
+pub struct HeadPage {
+    /// Newest first.
+    pub heads: Vec<Head>,
+    /// Where the next page starts, if there is one.
+    pub next: Option<String>,
+}
+
+impl Store {
+    /// Stores a new head; `false` if the sandbox exists.
+    pub async fn create_head(&self, head: &Head) -> Result<bool, Error> {
+        let mut item = start(keys::head(&head.id), "sandbox");
+        item.extend(attributes(head)?);
+        item.extend(keys::index_attributes(&head.id, &head.org, head.created_at));
+        let put = self.client.put_item().table_name(&self.table).set_item(Some(item));
+        let put = put.condition_expression("attribute_not_exists(#pk)").expression_attribute_names("#pk", keys::PK);
+        match put.send().await {
+            Ok(_) => Ok(true),
+            Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => {
+                Ok(false)
+            }
+            Err(error) => Err(Error::from_sdk(error)),
+        }
+    }
+
+    /// The head of a sandbox, as of now.
+    pub async fn head(&self, id: &SandboxId) -> Result<Option<Head>, Error> {
+        let get = self.client.get_item().table_name(&self.table).consistent_read(true);
+        let found = get.set_key(Some(keys::head(id).attributes().into())).send().await;
+        found.map_err(Error::from_sdk)?.item.map(value).transpose()
+    }
+
+    /// Moves a sandbox's token generation on: worker tokens made before are refused from now on.
+    pub async fn next_generation(&self, id: &SandboxId) -> Result<Option<Head>, Error> {
+        let update = self.client.update_item().table_name(&self.table);
+        let update = update
+            .set_key(Some(keys::head(id).attributes().into()))
+            .update_expression("ADD #generation :one, #version :one")
+            .condition_expression("attribute_exists(#pk)")
+            .expression_attribute_names("#generation", "generation")
+            .expression_attribute_names("#version", "version")
+            .expression_attribute_names("#pk", keys::PK)
+            .expression_attribute_values(":one", number(1))
+            .return_values(ReturnValue::AllNew);
+        match update.send().await {
+            Ok(done) => done.attributes.map(value).transpose(),
+            Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => {
+                Ok(None)
+            }
+            Err(error) => Err(Error::from_sdk(error)),
+        }
+    }
+
+    /// Sandboxes, newest first.
+    pub async fn heads_of(&self, whose: &Whose, from: Option<String>, limit: usize) -> Result<HeadPage, Error> {
+        let (index, partition) = match whose {
+            Whose::Org(org) => (keys::BY_ORG, keys::org_partition(org)),
+            Whose::All => (keys::BY_AGE, keys::ALL_SANDBOXES.to_owned()),
+        };
+        let mut query = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(index.name)
+            .scan_index_forward(false)
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .expression_attribute_names("#pk", index.pk)
+            .expression_attribute_values(":pk", text(partition));
+        query = match from {
+            None => query.key_condition_expression("#pk = :pk"),
+            Some(before) => query
+                .key_condition_expression("#pk = :pk AND #sk < :before")
+                .expression_attribute_names("#sk", index.sk)
+                .expression_attribute_values(":before", text(before)),
+        };
+        let page = query.send().await.map_err(Error::from_sdk)?;
+        let more = page.last_evaluated_key.is_some();
+        let order: Vec<String> = page
+            .items
+            .unwrap_or_default()
+            .iter()
+            .map(|item| crate::items::get_text(item, index.sk).map(str::to_owned))
+            .collect::<Result<_, _>>()?;
+        let mut heads = self.heads(order.iter().filter_map(|sk| keys::sandbox_in_index(sk))).await?;
+        let next = if more { order.last().cloned() } else { None };
+        let in_order = order.iter().filter_map(|sk| heads.remove(&keys::sandbox_in_index(sk)?));
+        Ok(HeadPage { heads: in_order.collect(), next })
+    }
+
+    async fn heads(&self, ids: impl Iterator<Item = SandboxId>) -> Result<HashMap<SandboxId, Head>, Error> {
+        let mut wanted: Vec<Item> = ids.map(|id| keys::head(&id).attributes().into()).collect();
+        let mut heads = HashMap::new();
+        // DynamoDB may leave some for the next call when the answer grows large.
+        while !wanted.is_empty() {
+            let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
+            let keys = keys.map_err(|e| Error::broken("asking for heads", e))?;
+            let get = self.client.batch_get_item().request_items(&self.table, keys);
+            let mut got = get.send().await.map_err(Error::from_sdk)?;
+            for item in got.responses.take().unwrap_or_default().remove(&self.table).unwrap_or_default() {
+                let head: Head = value(item)?;
+                heads.insert(head.id.clone(), head);
+            }
+            let left = got.unprocessed_keys.take().unwrap_or_default().remove(&self.table);
+            wanted = left.map(|left| left.keys).unwrap_or_default();
+        }
+        Ok(heads)
+    }
+}

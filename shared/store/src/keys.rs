@@ -1,0 +1,154 @@
+//! The only file that spells a key. `infra/TABLE.md` lists what each is for.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::{ConnectionId, OrgId, SandboxId, Timestamp};
+
+/// Partition key attribute of the table.
+pub const PK: &str = "PK";
+/// Sort key attribute of the table.
+pub const SK: &str = "SK";
+/// Sandboxes of an org, newest first.
+pub const BY_ORG: Index = Index { name: "ByOrg", pk: "ByOrgPK", sk: "ByOrgSK" };
+/// All sandboxes, newest first: what an operator lists.
+pub const BY_AGE: Index = Index { name: "ByAge", pk: "ByAgePK", sk: "ByAgeSK" };
+/// When an item may go (seconds since 1970).
+pub const TTL: &str = "expires_at_secs";
+
+/// A global secondary index. They hold keys only: an ingest changes no key and so costs no index write.
+#[derive(Debug, Clone, Copy)]
+pub struct Index {
+    /// Its name.
+    pub name: &'static str,
+    /// Its partition key attribute.
+    pub pk: &'static str,
+    /// Its sort key attribute.
+    pub sk: &'static str,
+}
+
+/// A key of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Partition.
+    pub pk: String,
+    /// Place in it.
+    pub sk: String,
+}
+
+impl Key {
+    fn new(pk: String, sk: impl Into<String>) -> Self {
+        Self { pk, sk: sk.into() }
+    }
+
+    /// As attributes of an item or a request.
+    pub fn attributes(self) -> [(String, AttributeValue); 2] {
+        [(PK.to_owned(), AttributeValue::S(self.pk)), (SK.to_owned(), AttributeValue::S(self.sk))]
+    }
+}
+
+const LOG: &str = "LOG#";
+const PULSE: &str = "PULSE";
+
+/// A sandbox's head.
+pub fn head(id: &SandboxId) -> Key {
+    Key::new(sandbox(id), "HEAD")
+}
+
+/// The segment of a sandbox's log that starts at a sequence number. Twelve digits: at 30,000 events a second
+/// they last for a year.
+pub fn segment(id: &SandboxId, first_seq: u64) -> Key {
+    Key::new(sandbox(id), format!("{LOG}{first_seq:012}"))
+}
+
+/// The latest heartbeats of a sandbox.
+pub fn pulse(id: &SandboxId) -> Key {
+    Key::new(sandbox(id), PULSE)
+}
+
+/// Whether an item with this sort key is something to tell sockets of.
+pub fn is_news(sk: &str) -> bool {
+    sk.starts_with(LOG) || sk == PULSE
+}
+
+/// One piece of a large body.
+pub fn body(id: &SandboxId, seq: u64, piece: usize) -> Key {
+    Key::new(sandbox(id), format!("{}{piece:04}", body_prefix(seq)))
+}
+
+/// What the sort keys of one event's body pieces start with.
+pub fn body_prefix(seq: u64) -> String {
+    format!("BODY#{seq:012}#")
+}
+
+/// The memory of an `Idempotency-Key`.
+pub fn once(id: &SandboxId, key: &str) -> Key {
+    Key::new(sandbox(id), format!("ONCE#{key}"))
+}
+
+/// A socket.
+pub fn connection(id: &ConnectionId) -> Key {
+    Key::new(format!("CONNECTION#{id}"), "SOCKET")
+}
+
+/// A socket's subscription to a topic within a realm (an org, or every org).
+pub fn subscription(realm: &str, topic: &str, id: &ConnectionId) -> Key {
+    Key::new(topic_partition(realm, topic), format!("CONNECTION#{id}"))
+}
+
+/// Where the subscriptions to a topic stand.
+pub fn topic_partition(realm: &str, topic: &str) -> String {
+    format!("TOPIC#{realm}#{topic}")
+}
+
+/// The stamp of a realm: moves whenever a subscription in it does.
+pub fn stamp(realm: &str) -> Key {
+    Key::new(format!("REALM#{realm}"), "STAMP")
+}
+
+/// Where a sandbox stands in the indexes.
+pub fn index_attributes(id: &SandboxId, org: &OrgId, created_at: Timestamp) -> [(String, AttributeValue); 4] {
+    let by_time = format!("{created_at}#{id}");
+    [
+        (BY_ORG.pk.to_owned(), AttributeValue::S(org_partition(org))),
+        (BY_ORG.sk.to_owned(), AttributeValue::S(by_time.clone())),
+        (BY_AGE.pk.to_owned(), AttributeValue::S(ALL_SANDBOXES.to_owned())),
+        (BY_AGE.sk.to_owned(), AttributeValue::S(by_time)),
+    ]
+}
+
+/// The partition of [`BY_ORG`] for an org.
+pub fn org_partition(org: &OrgId) -> String {
+    format!("ORG#{org}")
+}
+
+/// The one partition of [`BY_AGE`].
+pub const ALL_SANDBOXES: &str = "SANDBOXES";
+
+/// The sandbox that a partition key belongs to.
+pub fn sandbox_of(pk: &str) -> Option<SandboxId> {
+    SandboxId::parse(pk.strip_prefix("SANDBOX#")?).ok()
+}
+
+/// The sandbox that an index sort key ends in.
+pub fn sandbox_in_index(sk: &str) -> Option<SandboxId> {
+    SandboxId::parse(sk.split_once('#')?.1).ok()
+}
+
+fn sandbox(id: &SandboxId) -> String {
+    format!("SANDBOX#{id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_sort_by_number_and_are_found_by_partition() {
+        let id = SandboxId::parse("s-1").unwrap();
+        let mut keys: Vec<_> = [100, 9, 20_000, 1].map(|seq| segment(&id, seq).sk).into();
+        keys.sort();
+        assert_eq!(keys, [1, 9, 100, 20_000].map(|seq| segment(&id, seq).sk));
+        assert!(keys.iter().all(|sk| is_news(sk)));
+        assert!(!is_news(&head(&id).sk) && is_news(&pulse(&id).sk) && !is_news(&body(&id, 1, 0).sk));
+        assert_eq!(sandbox_of(&segment(&id, 7).pk), Some(id));
+    }
+}

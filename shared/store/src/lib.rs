@@ -1,0 +1,34 @@
+//! The one DynamoDB table, and the push to sockets.
+//!
+//! One method per access pattern of `infra/TABLE.md`; `keys.rs` is the only file that spells a key. Deliberately
+//! absent: rules (they are in `domain`), retries beyond the SDK's own (they belong to the caller, who knows
+//! what a repeat does), and any knowledge of where the table is: that is decided by whoever builds the client.
+
+pub mod connections;
+pub mod error;
+pub mod heads;
+mod items;
+pub mod keys;
+pub mod limits;
+pub mod log;
+mod pack;
+pub mod push;
+pub mod record;
+pub mod table;
+
+pub use error::Error;
+pub use push::Push;
+
+/// The table.
+#[derive(Debug, Clone)]
+pub struct Store {
+    client: aws_sdk_dynamodb::Client,
+    table: String,
+}
+
+impl Store {
+    /// A table of this name, reached through this client.
+    pub fn new(client: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
+        Self { client, table: table.into() }
+    }
+}

@@ -1,0 +1,38 @@
+//! What the table's stream tells: segments and pulses that were put.
+
+use crate::error::Error;
+use crate::items::{get_number, get_text};
+use crate::{keys, log};
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::{Event, OrgId, SandboxId};
+use std::collections::HashMap;
+
+/// News of one sandbox, in the order of its log.
+#[derive(Debug, Clone)]
+pub struct News {
+    /// Whose.
+    pub sandbox: SandboxId,
+    /// Its org.
+    pub org: OrgId,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+impl News {
+    /// Reads the new image of a stream record; `None` if it is not something to tell sockets of.
+    pub fn of(image: &HashMap<String, AttributeValue>) -> Result<Option<Self>, Error> {
+        let sk = get_text(image, keys::SK)?;
+        if !keys::is_news(sk) {
+            return Ok(None);
+        }
+        let sandbox = keys::sandbox_of(get_text(image, keys::PK)?)
+            .ok_or_else(|| Error::missing("a segment outside a sandbox"))?;
+        let org =
+            OrgId::parse(get_text(image, "org")?).map_err(|e| Error::broken("a segment's org", e))?;
+        let first_seq = match image.get("first_seq") {
+            Some(_) => Some(get_number(image, "first_seq")?),
+            None => None,
+        };
+        Ok(Some(Self { sandbox, org, events: log::events_of(image, first_seq)? }))
+    }
+}
