@@ -9,6 +9,8 @@ use app::clock::SystemClock;
 use edge::Plane;
 use edge::auth::Authenticator;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -35,7 +37,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Starts a plane; it accepts requests when this returns.
 pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     dev.check()?;
-    std::fs::create_dir_all(&dev.data).with_context(|| format!("cannot make {}", dev.data.display()))?;
+    make_data_folder(&dev.data)?;
     let keys = dev.keys()?;
     let durability = if dev.fsync { Durability::Disk } else { Durability::Process };
     let (aws, records) = Aws::open(&dev.data, durability)
@@ -50,6 +52,12 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
         .with_context(|| format!("cannot listen on {}:{}; --port 0 takes any free port", dev.host, dev.port))?;
     let operator_token = keys.operator_token.unwrap_or_default();
     serve(plane, aws, records, listener, operator_token)
+}
+
+/// Only its owner may look inside: it holds everybody's logs and the keys to them.
+fn make_data_folder(folder: &Path) -> anyhow::Result<()> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| format!("cannot make the data folder {}", folder.display()))
 }
 
 fn serve(

@@ -1,5 +1,6 @@
 //! Logs: JSON lines for machines, text for people. What may be logged is in `docs/logging.md`.
 
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// Who reads the log.
@@ -16,6 +17,7 @@ pub enum Format {
 pub fn init(format: Format, filter: &str) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = builder.with_ansi(std::io::stderr().is_terminal());
     // A second start (tests) must not end the process.
     let _already_started = match format {
         Format::Human => builder.with_target(false).try_init(),

@@ -4,7 +4,7 @@ use app::Error;
 use bytes::Bytes;
 use contract::BadInput;
 use contract::problem::{MEDIA_TYPE, Problem};
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use std::error::Error as _;
 
@@ -100,6 +100,9 @@ fn respond(problem: Problem, retry_after_secs: Option<u64>) -> Response<Bytes> {
     *response.status_mut() =
         StatusCode::from_u16(problem.status).expect("a problem is made from a status");
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    if response.status() == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if let Some(secs) = retry_after_secs {
         response.headers_mut().insert(RETRY_AFTER, secs.into());
     }

@@ -1,0 +1,230 @@
+//! Every route and every socket frame, with its scope and org. Walks through the registry, so a new route is in
+//! this test from its first commit.
+
+use crate::support::{JWT_SECRET, OPERATOR, TestPlane, now_secs, user, user_with};
+use domain::access::Scope;
+use edge::registry::{FUNCTIONS, Trigger};
+use jsonwebtoken::{EncodingKey, Header};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// What each kind of caller gets, by what a route does. 0 stands for anything but 401, 403 and 404.
+struct Expected {
+    nobody: u16,
+    foreign_user: u16,
+    viewer: u16,
+    member: u16,
+    own_worker: u16,
+    foreign_worker: u16,
+}
+
+const PASSES: u16 = 0;
+
+fn expected(scope: Scope) -> Expected {
+    match scope {
+        Scope::Public => Expected {
+            nobody: PASSES,
+            foreign_user: PASSES,
+            viewer: PASSES,
+            member: PASSES,
+            own_worker: PASSES,
+            foreign_worker: PASSES,
+        },
+        Scope::ReadSandbox => Expected {
+            nobody: 401,
+            foreign_user: 404,
+            viewer: PASSES,
+            member: PASSES,
+            own_worker: PASSES,
+            foreign_worker: 403,
+        },
+        Scope::WriteEvents => Expected {
+            nobody: 401,
+            foreign_user: 403,
+            viewer: 403,
+            member: 403,
+            own_worker: PASSES,
+            foreign_worker: 403,
+        },
+        // Their own org's: the answer holds nothing of ours, which is checked below.
+        Scope::ListSandboxes => Expected {
+            nobody: 401,
+            foreign_user: PASSES,
+            viewer: PASSES,
+            member: PASSES,
+            own_worker: 403,
+            foreign_worker: 403,
+        },
+        Scope::ManageSandboxes => Expected {
+            nobody: 401,
+            foreign_user: 404,
+            viewer: 403,
+            member: PASSES,
+            own_worker: 403,
+            foreign_worker: 403,
+        },
+        Scope::OpenSocket => unreachable!("sockets have no HTTP route"),
+    }
+}
+
+#[tokio::test]
+async fn every_route_lets_in_exactly_whom_its_scope_says() {
+    let plane = TestPlane::start().await;
+    let own = plane.register("s-1", "acme").await;
+    let foreign = plane.register("s-2", "acme").await;
+    plane.post_events("s-1", &own, json!({"event_type": "agent.message"})).await.ok();
+    let expired_user = user_with(json!({"sub": "u", "org": "acme", "role": "admin", "exp": now_secs() - 1}));
+    let wrong_type = user_with(json!({"sub": "u", "org": "acme", "exp": now_secs() + 60, "type": "refresh"}));
+    // Signed with the users' secret, dressed as a worker's.
+    let claims = json!({"aud": "sunaba-worker", "sub": "s-1", "generation": 1, "exp": now_secs() + 60});
+    let key = EncodingKey::from_secret(JWT_SECRET.as_bytes());
+    let forged = format!("swt_{}", jsonwebtoken::encode(&Header::default(), &claims, &key).unwrap());
+    for function in FUNCTIONS {
+        let Trigger::Http(route) = &function.trigger else { continue };
+        let path = route.path.replace("{id}", "s-1").replace("{seq}", "1");
+        let names_a_sandbox = route.path.contains("{id}");
+        let check = async |token: Option<&str>, status: u16, who: &str| {
+            let body = (route.method == Method::POST).then(|| json!({"event_type": "agent.message"}));
+            let answer = plane.call(route.method.clone(), &path, token, body).await;
+            let seen = answer.status;
+            let fits = if status == PASSES { ![401, 403, 404, 405].contains(&seen) } else { seen == status };
+            assert!(fits, "{} for {who}: {seen}, not {status}: {}", function.name, answer.body);
+        };
+        let expect = expected(function.scope);
+        check(None, expect.nobody, "nobody").await;
+        for (token, who) in [
+            (expired_user.as_str(), "an expired user"),
+            (wrong_type.as_str(), "a refresh token"),
+            (forged.as_str(), "a forged worker"),
+            ("nonsense", "nonsense"),
+        ] {
+            check(Some(token), expect.nobody, who).await;
+        }
+        // A route without a sandbox in its path has nothing that could be foreign.
+        let (foreign_user, foreign_worker) = match (names_a_sandbox, expect.foreign_user) {
+            (false, 404) => (PASSES, expect.foreign_worker),
+            (_, status) => (status, expect.foreign_worker),
+        };
+        check(Some(&user("rival", "admin")), foreign_user, "a user of another org").await;
+        check(Some(&user("acme", "viewer")), expect.viewer, "a viewer").await;
+        check(Some(&user("acme", "sorcerer")), expect.viewer, "a user with an unknown role").await;
+        check(Some(&foreign), foreign_worker, "another sandbox's worker").await;
+        check(Some(&own), expect.own_worker, "its worker").await;
+        // Last, because it may replace the worker's token.
+        check(Some(&user("acme", "member")), expect.member, "a member").await;
+        check(Some(OPERATOR), PASSES, "the operator").await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_holds_the_callers_org_and_nothing_else() {
+    let plane = TestPlane::start().await;
+    for (id, org) in [("s-1", "acme"), ("s-2", "rival"), ("s-3", "acme")] {
+        plane.register(id, org).await;
+    }
+    let ids = async |path: &str, token: &str| -> Vec<String> {
+        let body = plane.get(path, token).await.ok();
+        let list = body["sandboxes"].as_array().unwrap();
+        list.iter().map(|sandbox| sandbox["sandbox_id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids("/api/v1/sandboxes", &user("acme", "viewer")).await, ["s-3", "s-1"]);
+    assert_eq!(ids("/api/v1/sandboxes", &user("rival", "viewer")).await, ["s-2"]);
+    assert_eq!(ids("/api/v1/sandboxes", &user("nobody", "viewer")).await, Vec::<String>::new());
+    assert_eq!(ids("/api/v1/sandboxes", OPERATOR).await, ["s-3", "s-2", "s-1"]);
+    assert_eq!(ids("/api/v1/sandboxes?org=rival", OPERATOR).await, ["s-2"]);
+    assert_eq!(plane.get("/api/v1/sandboxes?org=rival", &user("acme", "admin")).await.status, 403);
+    let foreign = plane.post("/api/v1/sandboxes", &user("acme", "admin"), json!({"org": "rival"})).await;
+    assert_eq!(foreign.status, 403);
+}
+
+#[tokio::test]
+async fn a_socket_hears_of_its_own_org_only() {
+    let plane = TestPlane::start().await;
+    let (ours, theirs) = (plane.register("s-1", "acme").await, plane.register("s-2", "rival").await);
+    let mut user_socket = plane.subscribed(&user("acme", "viewer"), "").await;
+    // Naming a foreign sandbox does not help.
+    let mut nosy = plane.subscribed(&user("acme", "admin"), "entity_ids=s-2").await;
+    let mut operator = plane.subscribed(OPERATOR, "").await;
+    plane.post_events("s-2", &theirs, json!({"event_type": "agent.message"})).await.ok();
+    plane.post_events("s-1", &ours, json!({"event_type": "agent.message"})).await.ok();
+    let entities = |frames: Vec<Value>| -> Vec<String> {
+        frames.iter().map(|frame| frame["entity_id"].as_str().unwrap().to_owned()).collect()
+    };
+    // The operator hears both, in some order: two sandboxes have no order between them.
+    let mut both = vec![operator.hear().await, operator.hear().await];
+    both.sort_by_key(|frame| frame["entity_id"].to_string());
+    assert_eq!(entities(both), ["s-1", "s-2"]);
+    assert_eq!(user_socket.hear().await["entity_id"], "s-1");
+    assert!(entities(user_socket.hear_until_pong().await).is_empty());
+    assert!(entities(nosy.hear_until_pong().await).is_empty());
+}
+
+#[tokio::test]
+async fn sockets_open_for_those_who_may_and_for_nobody_else() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    plane.register("s-2", "acme").await;
+    let expired = user_with(json!({"sub": "u", "org": "acme", "exp": now_secs() - 1}));
+    let (acme, rival) = (user("acme", "viewer"), user("rival", "admin"));
+    for (path, token, refused) in [
+        ("/api/v1/ws/events", acme.as_str(), None),
+        ("/api/v1/ws/events", worker.as_str(), None),
+        ("/api/v1/ws/events", "nonsense", Some(401)),
+        ("/api/v1/ws/events", expired.as_str(), Some(401)),
+        ("/api/v1/sandbox/s-1/ws", acme.as_str(), None),
+        ("/api/v1/sandboxes/s-1/ws", acme.as_str(), None),
+        ("/api/v1/sandbox/s-1/ws", worker.as_str(), None),
+        ("/api/v1/sandbox/s-1/ws", rival.as_str(), Some(404)),
+        ("/api/v1/sandbox/s-2/ws", worker.as_str(), Some(404)),
+        ("/api/v1/sandbox/s-9/ws", acme.as_str(), Some(404)),
+        ("/api/v1/sandbox/a%20b/ws", acme.as_str(), Some(422)),
+    ] {
+        let outcome = plane.try_socket(&format!("{path}?token={token}")).await.err();
+        assert_eq!(outcome, refused, "{path}");
+    }
+    let filtered = plane.try_socket(&format!("/api/v1/ws/events?token={worker}&entity_ids=s-2")).await;
+    assert_eq!(filtered.err(), Some(403), "a worker cannot subscribe to another sandbox");
+}
+
+#[tokio::test]
+async fn frames_are_checked_like_routes() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut nobody = plane.socket("/api/v1/ws/events").await;
+    nobody.say(json!({"type": "subscribe", "entity_ids": ["s-1"]})).await;
+    assert_eq!(nobody.hear().await["code"], "unauthorized");
+    plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+    assert!(nobody.hear_until_pong().await.is_empty(), "whoever has not said who they are hears nothing");
+    nobody.say(json!({"type": "auth", "token": "nonsense"})).await;
+    assert_eq!(nobody.hear().await["code"], "unauthorized");
+    assert_eq!(nobody.try_hear().await, None, "a wrong token closes");
+
+    let mut own = plane.subscribed(&worker, "").await;
+    own.say(json!({"type": "subscribe", "entity_ids": ["s-2"]})).await;
+    assert_eq!(own.hear().await["code"], "forbidden");
+    own.say(json!({"type": "subscribe", "entity_ids": []})).await;
+    let filters = &own.hear().await["filters"];
+    assert_eq!(filters["entity_ids"], json!(["s-1"]), "a worker hears of its own sandbox whatever it asks");
+}
+
+/// OmoiOS looked at a token once, when the socket opened.
+#[tokio::test]
+async fn a_socket_ends_with_its_token() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let short = user_with(json!({"sub": "u", "org": "acme", "role": "viewer", "exp": now_secs() + 2}));
+    let mut socket = plane.subscribed(&short, "").await;
+    let mut heard = 0;
+    loop {
+        plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+        match socket.try_hear().await {
+            Some(frame) if frame["code"] == "token_expired" => break,
+            Some(frame) => assert_eq!(frame["event_type"], "SANDBOX_AGENT_MESSAGE"),
+            None => panic!("closed without a word"),
+        }
+        heard += 1;
+        assert!(heard < 100_000, "the token never ended");
+    }
+    assert!(heard > 0);
+    while socket.try_hear().await.is_some() {}
+}

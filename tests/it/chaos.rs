@@ -1,0 +1,138 @@
+//! A network that drops, delays, doubles and reorders, a plane that is killed again and again: and the log is what
+//! was sent, and a client that resumes has seen exactly that.
+
+use crate::command::recipe;
+use crate::support::OPERATOR;
+use client::{EventIn, Follow, Followed, Follower, Sender};
+use domain::SandboxId;
+use kit::chaos::{Chaos, Mishap};
+use kit::cutter::Cutter;
+use kit::process::{Process, Recipe};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+const EVENTS: u64 = 20_000;
+const KILLS: u64 = 22;
+const SEED: u64 = 0x5_0a_ba;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_or_doubled_whatever_breaks() {
+    let data = TempDir::new().unwrap();
+    let mut recipe = recipe(&data);
+    let plane = Process::start(&recipe).await;
+    let address: SocketAddr = plane.url.trim_start_matches("http://").parse().unwrap();
+    // It comes back at the same place each time.
+    recipe.port = address.port();
+    let token = register(&plane.url).await;
+    let sandbox = SandboxId::parse("s-chaos").unwrap();
+
+    let network = Chaos::start(address, SEED).await;
+    let wire = Cutter::start(address, 50..2_000, SEED + 1).await;
+    let (progress, watched) = watch::channel(0u64);
+    let killer = tokio::spawn(kill_and_restart(plane, recipe.clone(), watched));
+    let follower = tokio::spawn(follow(Follow {
+        plane: format!("http://{address}"),
+        sockets: Some(format!("http://{}", wire.address)),
+        sandbox: sandbox.clone(),
+        token: Some(token.clone()),
+        after_seq: 0,
+    }));
+
+    let sent = send(&network.url, &sandbox, &token, &progress).await;
+    let plane = timeout(Duration::from_secs(60), killer).await.expect("the killer is done").unwrap();
+    let seen = timeout(Duration::from_secs(120), follower).await.expect("the follower has seen all").unwrap();
+
+    let log = read_log(&plane.url).await;
+    assert_eq!(log.len() as u64, EVENTS, "zero lost, zero doubled");
+    let logged: Vec<_> = log.iter().map(|event| (event["seq"].as_u64().unwrap(), text(&event["id"]))).collect();
+    let expected: Vec<_> = (1..=EVENTS).zip(sent).collect();
+    assert_eq!(logged, expected, "order kept");
+    let followed: Vec<_> = seen.into_iter().map(|event| (event.seq, event.id.to_string())).collect();
+    assert_eq!(followed, expected, "the socket client has seen exactly the same list");
+    let happened = network.happened();
+    for mishap in [
+        Mishap::DropRequest,
+        Mishap::DropResponse,
+        Mishap::DelayRequest,
+        Mishap::DelayResponse,
+        Mishap::Double,
+        Mishap::ReplayLater,
+    ] {
+        assert!(happened.get(&mishap).copied().unwrap_or(0) > 5, "{mishap:?} hardly happened: {happened:?}");
+    }
+}
+
+async fn send(url: &str, sandbox: &SandboxId, token: &str, progress: &watch::Sender<u64>) -> Vec<String> {
+    let mut sender = Sender::new(url, sandbox, Some(token.to_owned()), 1, Duration::from_millis(400));
+    let mut random = StdRng::seed_from_u64(SEED + 2);
+    let mut sent = Vec::new();
+    while (sent.len() as u64) < EVENTS {
+        let left = usize::try_from(EVENTS).unwrap() - sent.len();
+        let count = random.random_range(1..=100).min(left);
+        let events: Vec<EventIn> = (0..count)
+            .map(|n| EventIn {
+                event_id: format!("e-{}", sent.len() + n),
+                event_type: "agent.message".into(),
+                event_data: json!({"n": sent.len() + n}),
+                source: "agent".into(),
+                emitted_at: None,
+            })
+            .collect();
+        sender.send(&events).await.expect("no batch is refused");
+        sent.extend(events.into_iter().map(|event| event.event_id));
+        progress.send_replace(sent.len() as u64);
+    }
+    sent
+}
+
+/// Kills the plane at a random moment after each part of the way, while requests are being answered.
+async fn kill_and_restart(mut plane: Process, recipe: Recipe, mut progress: watch::Receiver<u64>) -> Process {
+    let mut random = StdRng::seed_from_u64(SEED + 3);
+    for kill in 1..=KILLS {
+        let part = EVENTS * kill / (KILLS + 1);
+        progress.wait_for(|sent| *sent >= part).await.expect("the sender is at work");
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..60))).await;
+        plane.kill().await;
+        plane = Process::start(&recipe).await;
+    }
+    plane
+}
+
+async fn follow(follow: Follow) -> Vec<Followed> {
+    let mut follower = Follower::new(follow);
+    let mut seen = Vec::new();
+    while (seen.len() as u64) < EVENTS {
+        seen.push(follower.next().await);
+    }
+    seen
+}
+
+async fn register(url: &str) -> String {
+    let request = reqwest::Client::new().post(format!("{url}/api/v1/sandboxes")).bearer_auth(OPERATOR);
+    let answer: Value = request.body(r#"{"sandbox_id":"s-chaos"}"#).send().await.unwrap().json().await.unwrap();
+    text(&answer["worker_token"])
+}
+
+async fn read_log(url: &str) -> Vec<Value> {
+    let (mut log, mut after) = (Vec::new(), 0);
+    loop {
+        let path = format!("{url}/api/v1/sandboxes/s-chaos/events?after_seq={after}&limit=500");
+        let request = reqwest::Client::new().get(path).bearer_auth(OPERATOR);
+        let page: Value = request.send().await.unwrap().json().await.unwrap();
+        log.extend(page["events"].as_array().unwrap().clone());
+        after = page["next_after_seq"].as_u64().unwrap();
+        if page["has_more"] == false {
+            return log;
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}

@@ -1,0 +1,91 @@
+//! `sunaba dev`, as somebody runs it.
+
+use crate::support::{OPERATOR, TestPlane, dev};
+use kit::process::{Process, Recipe};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use tempfile::TempDir;
+
+pub fn recipe(data: &TempDir) -> Recipe {
+    Recipe {
+        binary: env!("CARGO_BIN_EXE_sunaba").into(),
+        data: data.path().join("data"),
+        port: 0,
+        token: OPERATOR.into(),
+        arguments: vec![],
+    }
+}
+
+#[tokio::test]
+async fn it_is_ready_when_it_says_so_and_ends_cleanly_when_told() {
+    let data = TempDir::new().unwrap();
+    let plane = Process::start(&recipe(&data)).await;
+    let health = reqwest::get(format!("{}/api/v1/sandboxes/health", plane.url)).await.unwrap();
+    assert_eq!(health.status(), 200);
+    let page = reqwest::get(format!("{}/?token=x", plane.url)).await.unwrap();
+    assert!(page.headers().contains_key("content-security-policy"));
+    assert!(page.text().await.unwrap().contains("Sunaba"));
+    assert_eq!(plane.terminate().await, Some(0));
+}
+
+#[tokio::test]
+async fn secrets_are_made_once_and_for_their_owner_only() {
+    let data = TempDir::new().unwrap();
+    let mut options = dev(&data);
+    options.data = data.path().join("new");
+    options.token = None;
+    let first = local::dev::start(&options).await.unwrap();
+    let token = first.operator_token.clone();
+    first.stop().await;
+    let mode = |name: &str| std::fs::metadata(options.data.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode("operator-token"), mode("worker-secret")), (0o700, 0o600, 0o600));
+    let second = local::dev::start(&options).await.unwrap();
+    assert_eq!(second.operator_token, token, "the link of yesterday still works");
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn without_authentication_an_unchanged_omoios_worker_can_post() {
+    let plane = TestPlane::start_with(|dev| dev.no_auth = true).await;
+    let event = json!({"event_type": "agent.started", "event_data": {"task_id": "T"}, "source": "worker"});
+    let path = "/api/v1/sandboxes/omoios-1234abcd-a1b2c3/events";
+    let answer = plane.call(reqwest::Method::POST, path, None, Some(event)).await.ok();
+    assert_eq!((&answer["status"], &answer["seq"]), (&json!("received"), &json!(1)));
+    let list = plane.call(reqwest::Method::GET, "/api/v1/sandboxes", None, None).await.ok();
+    assert_eq!(list["sandboxes"][0]["sandbox_id"], "omoios-1234abcd-a1b2c3");
+    let mut socket = plane.socket("/api/v1/ws/events").await;
+    plane.call(reqwest::Method::POST, path, None, Some(json!({"event_type": "agent.message"}))).await.ok();
+    assert_eq!(socket.hear().await["seq"], 2);
+}
+
+#[test]
+fn what_does_not_go_together_is_said_in_a_sentence_and_all_at_once() {
+    let data = TempDir::new().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_sunaba"))
+        .args(["dev", "--no-auth", "--host", "0.0.0.0", "--port", "0", "--origins", "example.com", "--data"])
+        .arg(data.path())
+        .env("SUNABA_TOKEN", "short")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    for part in ["--no-auth needs a loopback address", "SUNABA_TOKEN must have", "SUNABA_ORIGINS"] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn help_names_every_option() {
+    let output = Command::new(env!("CARGO_BIN_EXE_sunaba")).args(["dev", "--help"]).output().unwrap();
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    for option in ["--host", "--port", "--data", "--no-auth", "--fsync", "SUNABA_TOKEN"] {
+        assert!(help.contains(option), "{help}");
+    }
+}
+
+#[tokio::test]
+async fn with_fsync_everything_works_as_without() {
+    let plane = TestPlane::start_with(|dev| dev.fsync = true).await;
+    assert_eq!(plane.call(reqwest::Method::GET, "/api/v1/sandboxes", None, None).await.status, 401);
+}

@@ -1,0 +1,228 @@
+//! Stored exactly once, and answered only when stored.
+
+use crate::support::{Answer, OPERATOR, TestPlane, batch};
+use local::aws::Fault;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn an_omoios_event_gets_omoios_answer_and_a_sequence_number() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("S", "acme").await;
+    let event = json!({"event_type": "agent.tool_use", "source": "agent", "event_data": {"turn": 3, "tool": "Bash"}});
+    for (alias, seq) in [("/api/v1/sandboxes/S/events", 1), ("/api/v1/sandbox/S/events", 2)] {
+        let body = plane.post(alias, &worker, event.clone()).await.ok();
+        assert_eq!((&body["status"], &body["sandbox_id"]), (&json!("received"), &json!("S")));
+        assert_eq!((&body["event_type"], &body["seq"]), (&json!("agent.tool_use"), &json!(seq)));
+        assert!(body["event_id"].is_string() && body["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_batch_is_stored_once_and_gets_the_first_answer() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let first = plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
+    let mut again = plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
+    assert_eq!((&first["repeated"], &again["repeated"]), (&json!(false), &json!(true)));
+    again["repeated"] = json!(false);
+    assert_eq!(first, again);
+    plane.post_events("s-1", &worker, batch(1, 2, 4, 2)).await.ok();
+    let late = plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
+    assert_eq!((&late["repeated"], &late["first_seq"]), (&json!(true), &Value::Null));
+    let seqs: Vec<_> = plane.log("s-1").await.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn an_old_epoch_a_gap_and_a_changed_batch_are_conflicts_that_store_nothing() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    plane.post_events("s-1", &worker, batch(2, 1, 1, 1)).await.ok();
+    for (body, code, fact) in [
+        (batch(1, 2, 9, 1), "stale_epoch", Some(("current_epoch", 2))),
+        (batch(2, 3, 9, 1), "batch_gap", Some(("expected_batch", 2))),
+        (batch(2, 1, 9, 1), "batch_changed", None),
+    ] {
+        let answer = plane.post_events("s-1", &worker, body).await;
+        assert_eq!((answer.status, &answer.body["code"]), (409, &json!(code)));
+        if let Some((name, value)) = fact {
+            assert_eq!(answer.body[name], value);
+        }
+    }
+    assert_eq!(plane.log("s-1").await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_idempotency_key_gives_a_single_event_the_promise_of_a_number() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let post = async |key: &str, data: Value| {
+        let request = plane.raw(Method::POST, "/api/v1/sandboxes/s-1/events").bearer_auth(&worker);
+        let body = json!({"event_type": "agent.completed", "event_data": data}).to_string();
+        Answer::of(request.header("Idempotency-Key", key).body(body).send().await.unwrap()).await
+    };
+    let first = post("k-1", json!({"cost": 1})).await.ok();
+    assert_eq!(first, post("k-1", json!({"cost": 1})).await.ok());
+    assert_eq!(post("k-2", json!({"cost": 1})).await.ok()["seq"], 2);
+    let changed = post("k-1", json!({"cost": 2})).await;
+    assert_eq!((changed.status, &changed.body["field"]), (422, &json!("Idempotency-Key")));
+    assert_eq!(post("", json!({})).await.status, 422);
+    assert_eq!(plane.log("s-1").await.len(), 2);
+}
+
+#[tokio::test]
+async fn heartbeats_are_counted_and_take_no_place_in_the_log() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let beat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "working"}, "source": "worker"});
+    let answer = plane.post_events("s-1", &worker, beat.clone()).await.ok();
+    assert!(answer["seq"].is_null() && answer["event_id"].is_string());
+    plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+    plane.post_events("s-1", &worker, json!({"event_type": "spec.heartbeat"})).await.ok();
+    plane.post_events("s-1", &worker, beat).await.ok();
+    let sandbox = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
+    assert_eq!((&sandbox["heartbeats"]["count"], &sandbox["last_seq"]), (&json!(3), &json!(1)));
+    assert_eq!((&sandbox["heartbeat_status"], &sandbox["status"]), (&json!("working"), &json!("running")));
+}
+
+#[tokio::test]
+async fn many_senders_at_once_leave_a_log_without_gaps() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let posts = (0..200).map(|n| {
+        plane.post_events("s-1", &worker, json!({"event_type": "agent.message", "event_data": {"n": n}}))
+    });
+    let answers = futures_util::future::join_all(posts).await;
+    let mut seqs: Vec<_> = answers.into_iter().map(|answer| answer.ok()["seq"].as_u64().unwrap()).collect();
+    seqs.sort_unstable();
+    assert_eq!(seqs, (1..=200).collect::<Vec<_>>());
+    assert_eq!(plane.log("s-1").await.len(), 200);
+}
+
+/// A store that fails is a 503, never a 200, and the repeat is safe.
+#[tokio::test]
+async fn a_failing_table_is_a_503_and_the_repeat_stores_once() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    for (number, fault) in [Fault::Throttled, Fault::ServerError, Fault::Unreachable].into_iter().enumerate() {
+        let number = number as u64 + 1;
+        plane.running.aws.faults.inject("TransactWriteItems", fault);
+        let failed = plane.post_events("s-1", &worker, batch(1, number, number, 1)).await;
+        assert_eq!((failed.status, &failed.body["code"]), (503, &json!("unavailable")), "{fault:?}");
+        assert!(failed.headers.contains_key("retry-after"));
+        plane.post_events("s-1", &worker, batch(1, number, number, 1)).await.ok();
+    }
+    assert_eq!(plane.running.aws.faults.waiting(), 0);
+    assert_eq!(plane.log("s-1").await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_transaction_conflict_is_tried_again_and_not_told() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    plane.running.aws.faults.inject("TransactWriteItems", Fault::TransactionConflict);
+    plane.running.aws.faults.inject("TransactWriteItems", Fault::TransactionConflict);
+    plane.post_events("s-1", &worker, batch(1, 1, 1, 2)).await.ok();
+    assert_eq!(plane.running.aws.faults.waiting(), 0);
+    assert_eq!(plane.log("s-1").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_failing_read_is_a_503_and_not_an_empty_list() {
+    let plane = TestPlane::start().await;
+    plane.register("s-1", "acme").await;
+    for operation in ["GetItem", "Query"] {
+        plane.running.aws.faults.inject(operation, Fault::ServerError);
+    }
+    plane.post_events("s-1", OPERATOR, batch(1, 1, 1, 1)).await;
+    for path in ["/api/v1/sandboxes/s-1/events", "/api/v1/sandboxes"] {
+        plane.running.aws.faults.inject("Query", Fault::Throttled);
+        plane.running.aws.faults.inject("GetItem", Fault::Throttled);
+        assert_eq!(plane.get(path, OPERATOR).await.status, 503, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn too_many_events_in_a_minute_are_a_429_that_says_when_to_come_back() {
+    let plane = TestPlane::start_with(|dev| dev.events_per_minute = 10).await;
+    let worker = plane.register("s-1", "acme").await;
+    // The minute may turn between two posts; the third then falls into a new one and is let in.
+    for number in 1.. {
+        let answer = plane.post_events("s-1", &worker, batch(1, number, number * 8, 8)).await;
+        if answer.status == 429 {
+            let secs: u64 = answer.headers["retry-after"].to_str().unwrap().parse().unwrap();
+            assert!((1..=60).contains(&secs));
+            let stored = plane.log("s-1").await.len() as u64;
+            assert_eq!(stored, (number - 1) * 8, "nothing of the refused batch is stored");
+            return;
+        }
+        assert!(number < 5, "the window never closed");
+    }
+}
+
+#[tokio::test]
+async fn a_large_body_stands_apart_and_comes_back_whole() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    // Text that does not compress well, as a transcript in base64 does not.
+    let mut state = 7u64;
+    let noise: String = (0..2_000_000)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from(b'A' + u8::try_from(state >> 60).unwrap())
+        })
+        .collect();
+    let data = json!({"session_id": "x", "transcript_b64": noise, "turns": 3});
+    plane.post_events("s-1", &worker, json!({"event_type": "agent.completed", "event_data": data})).await.ok();
+    let event = plane.log("s-1").await.remove(0);
+    assert_eq!(event["event_data"], json!({"session_id": "x", "turns": 3}));
+    assert_eq!(event["body"]["omitted"], json!(["transcript_b64"]));
+    assert_eq!(event["body"]["size_bytes"], data.to_string().len());
+    let href = event["body"]["href"].as_str().unwrap();
+    assert_eq!(plane.get(href, OPERATOR).await.ok(), data);
+}
+
+/// A batch of the largest size, of events that each stay inline and do not compress.
+#[tokio::test]
+async fn a_batch_that_does_not_fit_one_item_is_still_one_batch() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut state = 1u64;
+    let events: Vec<Value> = (0..5)
+        .map(|n| {
+            let noise: String = (0..190_000)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    char::from(b' ' + u8::try_from((state >> 40) % 90).unwrap())
+                })
+                .filter(|c| !matches!(c, '"' | '\\'))
+                .collect();
+            json!({"event_id": format!("e-{n}"), "event_type": "agent.message", "event_data": {"n": n, "text": noise}})
+        })
+        .collect();
+    let body = json!({"epoch": 1, "batch": 1, "events": events});
+    plane.post_events("s-1", &worker, body.clone()).await.ok();
+    plane.post_events("s-1", &worker, batch(1, 2, 6, 1)).await.ok();
+    let log = plane.log("s-1").await;
+    assert_eq!(log.len(), 6);
+    for (event, sent) in log.iter().zip(body["events"].as_array().unwrap()) {
+        assert_eq!(event["event_data"], sent["event_data"]);
+    }
+    for start in 0..6 {
+        let path = format!("/api/v1/sandboxes/s-1/events?after_seq={start}&limit=1");
+        assert_eq!(plane.get(&path, OPERATOR).await.ok()["events"][0]["seq"], start + 1);
+    }
+}
+
+#[tokio::test]
+async fn data_comes_back_as_it_was_sent() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let data = r#"{"z":1.10,"big":123456789012345678901234567890,"a":"\u00e9 é 砂場"}"#;
+    let request = plane.raw(Method::POST, "/api/v1/sandboxes/s-1/events").bearer_auth(&worker);
+    let sent = request.body(format!(r#"{{"event_type":"agent.message","event_data":{data}}}"#)).send().await;
+    assert_eq!(sent.unwrap().status(), 200);
+    let body = plane.raw(Method::GET, "/api/v1/sandboxes/s-1/events/1/body").bearer_auth(&worker);
+    assert_eq!(body.send().await.unwrap().text().await.unwrap(), data);
+}

@@ -1,0 +1,173 @@
+//! Pages, the trajectory and lists.
+
+use crate::support::{OPERATOR, TestPlane, batch};
+use serde_json::{Value, json};
+
+/// A log of 250 events in segments of every size from 1 to 21, and some more.
+async fn filled() -> TestPlane {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut next = 1;
+    for number in 1.. {
+        let count = (number % 22).max(1).min(251 - next);
+        plane.post_events("s-1", &worker, batch(1, number, next, count)).await.ok();
+        next += count;
+        if next > 250 {
+            return plane;
+        }
+    }
+    unreachable!()
+}
+
+fn seqs(page: &Value) -> Vec<u64> {
+    page["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn pages_of_any_size_from_any_place_hold_what_they_should() {
+    let plane = filled().await;
+    for limit in [1, 7, 100, 500] {
+        for start in [0, 1, 17, 99, 249, 250, 1_000] {
+            let path = format!("/api/v1/sandboxes/s-1/events?after_seq={start}&limit={limit}");
+            let page = plane.get(&path, OPERATOR).await.ok();
+            let expected: Vec<u64> = (start + 1..=250).take(limit).collect();
+            assert_eq!(seqs(&page), expected, "{path}");
+            assert_eq!(page["has_more"], start + (limit as u64) < 250, "{path}");
+            let path = format!("/api/v1/sandboxes/s-1/events?before_seq={}&limit={limit}", start.max(1));
+            let page = plane.get(&path, OPERATOR).await.ok();
+            let expected: Vec<u64> = (1..start.max(1).min(251)).rev().take(limit).collect();
+            assert_eq!(seqs(&page), expected, "{path}");
+        }
+    }
+    let newest = plane.get("/api/v1/sandboxes/s-1/events", OPERATOR).await.ok();
+    assert_eq!(seqs(&newest), (151..=250).rev().collect::<Vec<_>>());
+    assert_eq!((&newest["total_count"], &newest["last_seq"]), (&json!(250), &json!(250)));
+    let between = plane.get("/api/v1/sandboxes/s-1/events?after_seq=10&before_seq=15", OPERATOR).await.ok();
+    assert_eq!(seqs(&between), [14, 13, 12, 11]);
+}
+
+#[tokio::test]
+async fn filters_count_exactly_and_no_page_is_a_dead_end() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    for n in 0..30 {
+        let rare = n % 10 == 0;
+        let (name, source) = if rare { ("agent.error", "worker") } else { ("agent.message", "agent") };
+        plane.post_events("s-1", &worker, json!({"event_type": name, "source": source})).await.ok();
+    }
+    let page = async |query: &str| plane.get(&format!("/api/v1/sandboxes/s-1/events?{query}"), OPERATOR).await.ok();
+    let errors = page("event_type=agent.error&order=oldest").await;
+    assert_eq!((seqs(&errors), &errors["total_count"]), (vec![1, 11, 21], &json!(3)));
+    let both = page("event_type=agent.error&event_type=agent.message&limit=500").await;
+    assert_eq!((seqs(&both).len(), &both["total_count"]), (30, &json!(30)));
+    assert_eq!(seqs(&page("source=worker").await), [21, 11, 1]);
+    assert_eq!(page("source=agent&event_type=agent.error").await["total_count"], 0);
+    // Walk with a filter that matches little, one at a time.
+    let (mut walked, mut before) = (Vec::new(), 31);
+    loop {
+        let page = page(&format!("event_type=agent.error&limit=1&before_seq={before}")).await;
+        walked.extend(seqs(&page));
+        if page["has_more"] == false {
+            break;
+        }
+        before = page["next_before_seq"].as_u64().expect("a page with more says where");
+    }
+    assert_eq!(walked, [21, 11, 1]);
+}
+
+#[tokio::test]
+async fn wrong_questions_name_the_parameter() {
+    let plane = TestPlane::start().await;
+    plane.register("s-1", "acme").await;
+    for (path, field) in [
+        ("events?limit=0", "limit"),
+        ("events?limit=501", "limit"),
+        ("events?limit=ten", "limit"),
+        ("events?after_seq=-1", "after_seq"),
+        ("events?before_seq=0", "before_seq"),
+        ("events?order=sideways", "order"),
+        ("events?source=robot", "source"),
+        ("events?offset=100", "offset"),
+        ("trajectory?cursor=abc", "cursor"),
+        ("trajectory?direction=sideways", "direction"),
+        ("trajectory?limit=1001", "limit"),
+        ("events/x/body", "seq"),
+    ] {
+        let answer = plane.get(&format!("/api/v1/sandboxes/s-1/{path}"), OPERATOR).await;
+        assert_eq!((answer.status, answer.body["field"].as_str()), (422, Some(field)), "{path}");
+    }
+    assert_eq!(plane.get("/api/v1/sandboxes?cursor=nonsense", OPERATOR).await.body["field"], "cursor");
+    assert_eq!(plane.get("/api/v1/sandboxes/s-1/events/1/body", OPERATOR).await.status, 404);
+    assert_eq!(plane.get("/api/v1/sandboxes/s-9/events", OPERATOR).await.status, 404);
+}
+
+#[tokio::test]
+async fn the_trajectory_is_walked_in_both_directions_without_ties_or_dead_ends() {
+    let plane = filled().await;
+    let beat = json!({"event_type": "agent.heartbeat"});
+    plane.post_events("s-1", OPERATOR, beat.clone()).await.ok();
+    plane.post_events("s-1", OPERATOR, beat).await.ok();
+    let page = async |query: String| {
+        plane.get(&format!("/api/v1/sandboxes/s-1/trajectory?limit=60{query}"), OPERATOR).await.ok()
+    };
+    let first = page(String::new()).await;
+    assert_eq!((&first["total_events"], &first["trajectory_events"]), (&json!(252), &json!(250)));
+    assert_eq!(first["heartbeat_summary"]["count"], 2);
+    assert!(first["heartbeat_summary"]["last_heartbeat"].is_string());
+    let (mut older, mut at) = (seqs(&first), first);
+    while at["has_more"] == true {
+        at = page(format!("&cursor={}", at["next_cursor"].as_str().unwrap())).await;
+        older.extend(seqs(&at));
+    }
+    assert_eq!(older, (1..=250).rev().collect::<Vec<_>>());
+    assert_eq!(at["next_cursor"], Value::Null, "the beginning of the log");
+    let mut newer = vec![1];
+    let mut cursor = "1".to_owned();
+    loop {
+        let at = page(format!("&direction=newer&cursor={cursor}")).await;
+        let mut page = seqs(&at);
+        page.reverse();
+        newer.extend(page);
+        cursor = at["prev_cursor"].as_str().unwrap().to_owned();
+        if at["has_more"] == false {
+            break;
+        }
+    }
+    assert_eq!(newer, (1..=250).collect::<Vec<_>>());
+    // At the end one can go on asking.
+    let end = page(format!("&direction=newer&cursor={cursor}")).await;
+    assert_eq!((seqs(&end), end["prev_cursor"].as_str()), (vec![], Some("250")));
+}
+
+#[tokio::test]
+async fn a_page_of_large_events_ends_early_and_says_where_to_go_on() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let text = "y".repeat(200_000);
+    for _ in 0..40 {
+        let event = json!({"event_type": "agent.message", "event_data": {"text": text}});
+        plane.post_events("s-1", &worker, event).await.ok();
+    }
+    let page = plane.get("/api/v1/sandboxes/s-1/events?limit=500&order=oldest", OPERATOR).await.ok();
+    assert!(page.to_string().len() < 6_000_000 && page["has_more"] == true);
+    assert_eq!(plane.log("s-1").await.len(), 40);
+}
+
+#[tokio::test]
+async fn a_list_is_paged_newest_first() {
+    let plane = TestPlane::start().await;
+    for n in 0..7 {
+        plane.register(&format!("s-{n}"), "acme").await;
+    }
+    let (mut ids, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = plane.get(&format!("/api/v1/sandboxes?limit=3{cursor}"), OPERATOR).await.ok();
+        let list = page["sandboxes"].as_array().unwrap();
+        ids.extend(list.iter().map(|sandbox| sandbox["sandbox_id"].as_str().unwrap().to_owned()));
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={}", next.replace('#', "%23")),
+            None => break,
+        }
+    }
+    assert_eq!(ids, ["s-6", "s-5", "s-4", "s-3", "s-2", "s-1", "s-0"]);
+}

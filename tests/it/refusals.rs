@@ -1,0 +1,140 @@
+//! Every refused input, in one table: a clear 4xx that names the field, and nothing stored.
+
+use crate::support::{Answer, OPERATOR, TestPlane, batch, now_secs, user, user_with};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn every_refused_input_names_what_is_wrong_and_stores_nothing() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let deep = format!(r#"{{"event_type":"a","event_data":{{"a":{}1{}}}}}"#, "[".repeat(3_000), "]".repeat(3_000));
+    let huge = format!(r#"{{"event_type":"a","event_data":{{"a":"{}"}}}}"#, "x".repeat(10 * 1024 * 1024));
+    let wide_batch = batch(1, 1, 1, 101).to_string();
+    let long_type = format!(r#"{{"event_type":"{}"}}"#, "x".repeat(101));
+    let cases: Vec<(&[u8], u16, Option<&str>)> = vec![
+        (b"", 400, None),
+        (b"{", 400, None),
+        (b"{\"event_type\":\"\xff\xfe\"}", 400, None),
+        (b"[]", 422, Some("body")),
+        (b"\"agent.message\"", 422, Some("body")),
+        (b"{}", 422, Some("event_type")),
+        (br#"{"event_type":""}"#, 422, Some("event_type")),
+        (br#"{"event_type":"agent tool"}"#, 422, Some("event_type")),
+        (br#"{"event_type":"agent/../x"}"#, 422, Some("event_type")),
+        (br#"{"event_type":5}"#, 422, Some("event_type")),
+        (long_type.as_bytes(), 422, Some("event_type")),
+        (br#"{"event_type":"a","source":"robot"}"#, 422, Some("source")),
+        (br#"{"event_type":"a","event_data":"text"}"#, 422, Some("event_data")),
+        (br#"{"event_type":"a","event_data":[1]}"#, 422, Some("event_data")),
+        (deep.as_bytes(), 422, Some("event_data")),
+        (huge.as_bytes(), 413, None),
+        (br#"{"epoch":1,"batch":1,"events":[]}"#, 422, Some("events")),
+        (br#"{"epoch":1,"events":[{"event_type":"a"}]}"#, 422, Some("batch")),
+        (br#"{"epoch":-1,"batch":1,"events":[{"event_type":"a"}]}"#, 422, Some("epoch")),
+        (br#"{"epoch":1,"batch":1,"events":[{"event_type":"a"},{"event_type":" "}]}"#, 422, Some("events[1].event_type")),
+        (wide_batch.as_bytes(), 422, Some("events")),
+    ];
+    for (body, status, field) in cases {
+        let shown = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
+        let request = plane.raw(Method::POST, "/api/v1/sandboxes/s-1/events").bearer_auth(&worker);
+        // A server that stops reading a huge body may close before all of it is sent; an answer or a broken
+        // connection are both a refusal, and the log below shows that nothing was stored.
+        let Ok(response) = request.body(body.to_vec()).send().await else {
+            assert_eq!(status, 413, "{shown}");
+            continue;
+        };
+        let answer = Answer::of(response).await;
+        assert_eq!(answer.status, status, "{shown}: {}", answer.body);
+        assert_eq!(answer.headers["content-type"], "application/problem+json", "{shown}");
+        assert_eq!(answer.body["field"].as_str(), field, "{shown}: {}", answer.body);
+        assert!(answer.body["detail"].as_str().unwrap().len() > 10 && answer.body["request_id"].is_string());
+    }
+    let sandbox = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
+    assert_eq!((&sandbox["last_seq"], &sandbox["status"]), (&json!(0), &json!("registered")));
+}
+
+#[tokio::test]
+async fn unknown_fields_are_ignored() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let single = json!({"event_type": "agent.message", "color": "red", "nested": {"x": [1]}});
+    plane.post_events("s-1", &worker, single).await.ok();
+    let mut many = batch(1, 1, 1, 1);
+    many["extra"] = json!(1);
+    many["events"][0]["extra"] = json!(null);
+    plane.post_events("s-1", &worker, many).await.ok();
+    assert_eq!(plane.log("s-1").await.len(), 2);
+}
+
+#[tokio::test]
+async fn wrong_tokens_store_nothing() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let other = plane.register("s-2", "acme").await;
+    let expired = user_with(json!({"sub": "u", "org": "acme", "role": "admin", "exp": now_secs() - 1}));
+    let mut forged = worker.clone();
+    forged.replace_range(forged.len() - 4.., "AAAA");
+    for (token, status, why) in [
+        (None, 401, "no token"),
+        (Some("nonsense"), 401, "nonsense"),
+        (Some(""), 401, "empty"),
+        (Some(forged.as_str()), 401, "forged"),
+        (Some(other.as_str()), 403, "another sandbox's"),
+        (Some(expired.as_str()), 401, "expired"),
+        (Some(user("rival", "admin").as_str()), 403, "a user of another org"),
+        (Some(user("acme", "admin").as_str()), 403, "a user"),
+    ] {
+        let event = Some(json!({"event_type": "agent.message"}));
+        let answer = plane.call(Method::POST, "/api/v1/sandboxes/s-1/events", token, event).await;
+        assert_eq!(answer.status, status, "{why}: {}", answer.body);
+    }
+    plane.post("/api/v1/sandboxes/s-1/token", OPERATOR, Value::Null).await.ok();
+    let revoked = plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await;
+    assert_eq!(revoked.status, 401, "a replaced token: {}", revoked.body);
+    let unknown = plane.post_events("s-9", OPERATOR, json!({"event_type": "agent.message"})).await;
+    assert_eq!(unknown.status, 404);
+    assert!(plane.log("s-1").await.is_empty());
+}
+
+/// The lane remembers heads; a token that is replaced must be refused even so.
+#[tokio::test]
+async fn a_token_is_refused_as_soon_as_it_is_replaced() {
+    let plane = TestPlane::start().await;
+    let old = plane.register("s-1", "acme").await;
+    plane.post_events("s-1", &old, batch(1, 1, 1, 1)).await.ok();
+    let new = plane.post("/api/v1/sandboxes/s-1/token", OPERATOR, Value::Null).await.ok();
+    assert_eq!(plane.post_events("s-1", &old, batch(1, 2, 2, 1)).await.status, 401);
+    plane.post_events("s-1", new["worker_token"].as_str().unwrap(), batch(1, 2, 2, 1)).await.ok();
+    assert_eq!(plane.log("s-1").await.len(), 2);
+}
+
+#[tokio::test]
+async fn strange_hosts_and_origins_are_turned_away() {
+    let plane = TestPlane::start().await;
+    let health = || plane.raw(Method::GET, "/api/v1/sandboxes/health");
+    let status = async |request: reqwest::RequestBuilder| request.send().await.unwrap().status().as_u16();
+    assert_eq!(status(health()).await, 200);
+    assert_eq!(status(health().header("Host", "evil.example")).await, 421);
+    assert_eq!(status(health().header("Origin", "http://evil.example")).await, 403);
+    assert_eq!(status(health().header("Origin", "null")).await, 403);
+    let allowed = health().header("Origin", "https://console.example").send().await.unwrap();
+    assert_eq!(allowed.headers()["access-control-allow-origin"], "https://console.example");
+    let preflight = plane.raw(Method::OPTIONS, "/api/v1/sandboxes").header("Origin", "https://console.example");
+    let preflight = preflight.send().await.unwrap();
+    assert_eq!(preflight.status(), 204);
+    assert!(preflight.headers()["access-control-allow-headers"].to_str().unwrap().contains("Idempotency-Key"));
+}
+
+#[tokio::test]
+async fn a_request_id_is_echoed_if_it_is_sane() {
+    let plane = TestPlane::start().await;
+    let ask = async |id: &str| {
+        let request = plane.raw(Method::GET, "/api/v1/nothing").header("X-Request-ID", id);
+        Answer::of(request.send().await.unwrap()).await
+    };
+    let echoed = ask("abc-123").await;
+    assert_eq!((echoed.status, &echoed.body["request_id"]), (404, &json!("abc-123")));
+    assert_eq!(echoed.headers["x-request-id"], "abc-123");
+    assert_ne!(ask(&"x".repeat(200)).await.headers["x-request-id"].len(), 200);
+}

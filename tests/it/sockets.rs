@@ -1,0 +1,210 @@
+//! What a socket hears, and when.
+
+use crate::support::{OPERATOR, Socket, TestPlane, batch, user};
+use client::{Follow, Follower};
+use domain::SandboxId;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn an_event_is_heard_with_id_sequence_and_time() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("S", "acme").await;
+    let mut socket = plane.subscribed(OPERATOR, "entity_ids=S").await;
+    let data = json!({"turn": 3, "tool": "Bash", "input": {"command": "ls"}});
+    let sent = json!({"event_type": "agent.tool_use", "event_data": data, "source": "agent"});
+    let answer = plane.post_events("S", &worker, sent).await.ok();
+    let frame = socket.hear().await;
+    assert_eq!(
+        frame,
+        json!({
+            "id": answer["event_id"], "seq": 1, "event_type": "SANDBOX_AGENT_TOOL_USE", "entity_type": "sandbox",
+            "entity_id": "S", "timestamp": answer["timestamp"],
+            "payload": {"turn": 3, "tool": "Bash", "input": {"command": "ls"}, "source": "agent",
+                        "original_event_type": "agent.tool_use"},
+        })
+    );
+}
+
+#[tokio::test]
+async fn heartbeats_are_heard_without_a_sequence_number() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    let beat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "working"}});
+    plane.post_events("s-1", &worker, beat).await.ok();
+    let frame = socket.hear().await;
+    assert_eq!((&frame["event_type"], &frame["seq"]), (&json!("SANDBOX_AGENT_HEARTBEAT"), &Value::Null));
+    assert_eq!(frame["payload"]["status"], "working");
+}
+
+async fn names_heard(socket: &mut Socket) -> Vec<String> {
+    let frames = socket.hear_until_pong().await;
+    frames.iter().map(|frame| frame["payload"]["original_event_type"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn filters_are_and_across_and_or_within_in_any_spelling() {
+    let plane = TestPlane::start().await;
+    let (one, two) = (plane.register("s-1", "acme").await, plane.register("s-2", "acme").await);
+    let mut all = plane.subscribed(OPERATOR, "").await;
+    let mut sockets = Vec::new();
+    for (query, expected) in [
+        ("event_types=agent.tool_use", vec!["agent.tool_use", "agent.tool_use"]),
+        ("event_types=SANDBOX_agent.tool_use", vec!["agent.tool_use", "agent.tool_use"]),
+        ("event_types=SANDBOX_AGENT_TOOL_USE,agent.message&entity_ids=s-1", vec!["agent.tool_use", "agent.message"]),
+        ("entity_ids=s-2", vec!["agent.tool_use"]),
+        ("entity_types=sandbox&entity_ids=s-2", vec!["agent.tool_use"]),
+        ("entity_types=task", vec![]),
+        ("entity_types=sandbox", vec!["agent.tool_use", "agent.tool_use", "agent.message"]),
+    ] {
+        sockets.push((plane.subscribed(OPERATOR, query).await, expected, query));
+    }
+    plane.post_events("s-1", &one, json!({"event_type": "agent.tool_use"})).await.ok();
+    all.hear().await;
+    plane.post_events("s-2", &two, json!({"event_type": "agent.tool_use"})).await.ok();
+    all.hear().await;
+    plane.post_events("s-1", &one, json!({"event_type": "agent.message"})).await.ok();
+    all.hear().await;
+    for (mut socket, expected, query) in sockets {
+        assert_eq!(names_heard(&mut socket).await, expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_subscribe_frame_replaces_the_filters_it_names() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut socket = plane.subscribed(&user("acme", "viewer"), "entity_ids=s-9&event_types=agent.message").await;
+    socket.say(json!({"type": "subscribe", "entity_ids": ["s-1"]})).await;
+    let confirmed = socket.hear().await;
+    assert_eq!(confirmed["status"], "subscribed");
+    assert_eq!(confirmed["filters"], json!({"entity_ids": ["s-1"], "event_types": ["AGENT_MESSAGE"]}));
+    plane.post_events("s-1", &worker, json!({"event_type": "agent.thinking"})).await.ok();
+    plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+    assert_eq!(socket.hear().await["event_type"], "SANDBOX_AGENT_MESSAGE");
+    assert_eq!(socket.hear_until_pong().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn odd_frames_are_answered_and_do_not_close_the_socket() {
+    let plane = TestPlane::start().await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    let too_many: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    for (text, code) in [
+        ("nonsense".to_owned(), "invalid_json"),
+        ("[1]".to_owned(), "invalid_frame"),
+        ("7".to_owned(), "invalid_frame"),
+        (r#"{"type":"shout"}"#.to_owned(), "unknown_frame"),
+        (json!({"type": "subscribe", "entity_ids": too_many}).to_string(), "invalid"),
+    ] {
+        socket.say_text(&text).await;
+        assert_eq!(socket.hear().await["code"], code, "{text}");
+    }
+    assert!(socket.hear_until_pong().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_comes_bundled_to_those_who_asked_and_one_by_one_to_others() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut bundled = plane.subscribed(OPERATOR, "batch=true").await;
+    let mut single = plane.subscribed(OPERATOR, "").await;
+    plane.post_events("s-1", &worker, batch(1, 1, 1, 50)).await.ok();
+    let frame = bundled.hear().await;
+    let seqs: Vec<_> =
+        frame["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!((&frame["type"], seqs), (&json!("events"), (1..=50).collect::<Vec<_>>()));
+    for seq in 1..=50 {
+        assert_eq!(single.hear().await["seq"], seq);
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_large_for_a_frame_is_heard_as_a_reference() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    for size in [50_000, 400_000] {
+        let data = json!({"file_path": "src/a.rs", "full_diff": "+ line\n".repeat(size / 7)});
+        let event = json!({"event_type": "agent.file_edited", "event_data": data});
+        plane.post_events("s-1", &worker, event).await.ok();
+        let frame = socket.hear().await;
+        assert!(frame.to_string().len() <= 32 * 1024);
+        assert_eq!(frame["payload"]["file_path"], "src/a.rs");
+        let reference = &frame["payload"]["body_ref"];
+        assert_eq!(reference["omitted"], json!(["full_diff"]));
+        let whole = plane.get(reference["href"].as_str().unwrap(), OPERATOR).await.ok();
+        assert_eq!(whole, data);
+    }
+}
+
+/// OmoiOS froze everybody when one client stopped reading.
+#[tokio::test]
+async fn a_reader_that_stops_is_dropped_and_delays_nobody() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut stalled = plane.subscribed(OPERATOR, "").await;
+    let mut quick = plane.subscribed(OPERATOR, "").await;
+    let open = plane.running.aws.hub.len();
+    let mut posted = 0;
+    // As much as the wire and the bounded buffer hold, and then some.
+    while plane.running.aws.hub.len() == open {
+        posted += 1;
+        assert!(posted < 400, "the stalled reader was never dropped");
+        let text = "x".repeat(20_000);
+        let events: Vec<Value> = (0..10)
+            .map(|n| json!({"event_id": format!("e-{n}"), "event_type": "agent.message", "event_data": {"text": text}}))
+            .collect();
+        let body = json!({"epoch": 1, "batch": posted, "events": events});
+        plane.post_events("s-1", &worker, body).await.ok();
+        for n in 1..=10 {
+            assert_eq!(quick.hear().await["seq"], (posted - 1) * 10 + n);
+        }
+    }
+    while stalled.try_hear().await.is_some() {}
+}
+
+#[tokio::test]
+async fn a_socket_that_is_gone_is_forgotten() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let gone = plane.subscribed(OPERATOR, "").await;
+    let mut stays = plane.subscribed(OPERATOR, "").await;
+    drop(gone);
+    for seq in 1..=3 {
+        plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+        assert_eq!(stays.hear().await["seq"], seq);
+    }
+    while plane.running.aws.hub.len() != 1 {
+        tokio::task::yield_now().await;
+    }
+    let left = async || plane.running.aws.store.subscribers("*", "all").await.unwrap().len();
+    while left().await != 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_follower_sees_what_was_before_and_what_comes() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    plane.post_events("s-1", &worker, batch(1, 1, 1, 100)).await.ok();
+    let mut follower = Follower::new(Follow {
+        plane: plane.url.clone(),
+        sockets: None,
+        sandbox: SandboxId::parse("s-1").unwrap(),
+        token: Some(worker.clone()),
+        after_seq: 40,
+    });
+    for seq in 41..=100 {
+        assert_eq!(follower.next().await.seq, seq);
+    }
+    for number in 2..=20 {
+        plane.post_events("s-1", &worker, batch(1, number, number * 100, 3)).await.ok();
+    }
+    for seq in 101..=157 {
+        let event = follower.next().await;
+        assert_eq!((event.seq, event.event_type.as_str()), (seq, "agent.message"));
+    }
+    assert_eq!(follower.last_seq(), 157);
+}

@@ -1,0 +1,219 @@
+//! A plane in this process, and ways to talk to it.
+
+use futures_util::{SinkExt, StreamExt};
+use jsonwebtoken::{EncodingKey, Header};
+use local::config::Dev;
+use local::dev::{Running, start};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+pub const OPERATOR: &str = "operator-token-of-the-tests";
+pub const JWT_SECRET: &str = "a secret of the tests, long enough to be one";
+
+/// A plane of one test's own.
+pub struct TestPlane {
+    pub running: Running,
+    pub url: String,
+    http: reqwest::Client,
+    _data: TempDir,
+}
+
+/// Settings of a plane in a folder.
+pub fn dev(data: &TempDir) -> Dev {
+    Dev {
+        host: "127.0.0.1".parse().unwrap(),
+        port: 0,
+        data: data.path().to_owned(),
+        no_auth: false,
+        fsync: false,
+        events_per_minute: 1_000_000,
+        token: Some(OPERATOR.into()),
+        jwt_secret: Some(JWT_SECRET.into()),
+        jwks_url: None,
+        jwt_issuer: None,
+        jwt_audience: None,
+        hosts: vec![],
+        origins: vec!["https://console.example".into()],
+        log: "off".into(),
+    }
+}
+
+impl TestPlane {
+    pub async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub async fn start_with(change: impl FnOnce(&mut Dev)) -> Self {
+        let data = TempDir::new().unwrap();
+        let mut dev = dev(&data);
+        change(&mut dev);
+        let running = start(&dev).await.unwrap();
+        let url = format!("http://{}", running.address);
+        Self { running, url, http: reqwest::Client::new(), _data: data }
+    }
+
+    pub async fn call(&self, method: Method, path: &str, token: Option<&str>, body: Option<Value>) -> Answer {
+        let mut request = self.http.request(method, format!("{}{path}", self.url));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.body(body.to_string());
+        }
+        Answer::of(request.send().await.unwrap()).await
+    }
+
+    pub async fn get(&self, path: &str, token: &str) -> Answer {
+        self.call(Method::GET, path, Some(token), None).await
+    }
+
+    pub async fn post(&self, path: &str, token: &str, body: Value) -> Answer {
+        self.call(Method::POST, path, Some(token), Some(body)).await
+    }
+
+    /// A request with odd headers or an odd body.
+    pub fn raw(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url))
+    }
+
+    /// Registers a sandbox and returns its worker's token.
+    pub async fn register(&self, id: &str, org: &str) -> String {
+        let answer = self.post("/api/v1/sandboxes", OPERATOR, json!({"sandbox_id": id, "org": org})).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        answer.body["worker_token"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn post_events(&self, id: &str, token: &str, body: Value) -> Answer {
+        self.post(&format!("/api/v1/sandboxes/{id}/events"), token, body).await
+    }
+
+    /// Every event of a log, read page by page.
+    pub async fn log(&self, id: &str) -> Vec<Value> {
+        let (mut events, mut after) = (Vec::new(), 0);
+        loop {
+            let path = format!("/api/v1/sandboxes/{id}/events?after_seq={after}&limit=500");
+            let page = self.get(&path, OPERATOR).await.ok();
+            events.extend(page["events"].as_array().unwrap().clone());
+            after = page["next_after_seq"].as_u64().unwrap();
+            if page["has_more"] == false {
+                return events;
+            }
+        }
+    }
+
+    pub async fn socket(&self, path_and_query: &str) -> Socket {
+        self.try_socket(path_and_query).await.unwrap()
+    }
+
+    /// A socket, or the status with which it was refused.
+    pub async fn try_socket(&self, path_and_query: &str) -> Result<Socket, u16> {
+        match connect_async(format!("{}{path_and_query}", self.url.replacen("http", "ws", 1))).await {
+            Ok((socket, _)) => Ok(Socket(socket)),
+            Err(tungstenite::Error::Http(response)) => Err(response.status().as_u16()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// A socket that says who it is in its first frame, and is subscribed.
+    pub async fn subscribed(&self, token: &str, query: &str) -> Socket {
+        let mut socket = self.socket(&format!("/api/v1/ws/events?{query}")).await;
+        socket.say(json!({"type": "auth", "token": token})).await;
+        assert_eq!(socket.hear().await["status"], "authenticated");
+        assert_eq!(socket.hear().await["status"], "subscribed");
+        socket
+    }
+}
+
+/// An answer to a request.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: reqwest::header::HeaderMap,
+    pub body: Value,
+}
+
+impl Answer {
+    pub async fn of(response: reqwest::Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.unwrap();
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Self { status, headers, body }
+    }
+
+    pub fn ok(self) -> Value {
+        assert_eq!(self.status, 200, "{}", self.body);
+        self.body
+    }
+}
+
+/// A client's end of a socket.
+pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+
+const SOON: Duration = Duration::from_secs(10);
+
+impl Socket {
+    pub async fn say(&mut self, frame: Value) {
+        self.say_text(&frame.to_string()).await;
+    }
+
+    pub async fn say_text(&mut self, text: &str) {
+        self.0.send(Message::text(text)).await.unwrap();
+    }
+
+    /// The next frame.
+    pub async fn hear(&mut self) -> Value {
+        self.try_hear().await.expect("the socket is open")
+    }
+
+    /// The next frame, or `None` when the socket is closed.
+    pub async fn try_hear(&mut self) -> Option<Value> {
+        loop {
+            match timeout(SOON, self.0.next()).await.expect("a frame within 10 s")? {
+                Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
+                Ok(Message::Close(_)) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Everything that is heard until the answer to a ping: whatever was told before the ping was said.
+    pub async fn hear_until_pong(&mut self) -> Vec<Value> {
+        self.say(json!({"type": "ping"})).await;
+        let mut heard = Vec::new();
+        loop {
+            match self.hear().await {
+                pong if pong["type"] == "pong" => return heard,
+                frame => heard.push(frame),
+            }
+        }
+    }
+}
+
+/// A user's token.
+pub fn user(org: &str, role: &str) -> String {
+    user_with(json!({"sub": "u-1", "org": org, "role": role, "exp": now_secs() + 600, "type": "access"}))
+}
+
+pub fn user_with(claims: Value) -> String {
+    let key = EncodingKey::from_secret(JWT_SECRET.as_bytes());
+    jsonwebtoken::encode(&Header::default(), &claims, &key).unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "tokens of the tests end by the machine's clock")]
+pub fn now_secs() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// A batch of `count` events whose ids and data tell their place.
+pub fn batch(epoch: u64, batch: u64, first: u64, count: u64) -> Value {
+    let events: Vec<Value> = (first..first + count)
+        .map(|n| json!({"event_id": format!("e-{n}"), "event_type": "agent.message", "event_data": {"n": n}}))
+        .collect();
+    json!({"epoch": epoch, "batch": batch, "events": events})
+}
