@@ -65,7 +65,8 @@ impl Dev {
         if self.no_auth && !self.host.is_loopback() {
             wrong.push(format!("--no-auth needs a loopback address, and --host is {}", self.host));
         }
-        if self.token.as_ref().is_some_and(|token| token.len() < 16 || token.chars().any(char::is_whitespace)) {
+        if self.token.as_ref().is_some_and(|token| token.len() < 16 || token.chars().any(char::is_whitespace))
+        {
             wrong.push("SUNABA_TOKEN must have at least 16 characters and no spaces".to_owned());
         }
         if self.jwt_secret.as_ref().is_some_and(|secret| secret.len() < 32) {

@@ -47,9 +47,9 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let authenticator = Authenticator::new(&keys, clock.clone());
     let plane =
         Arc::new(Plane::new(aws.store.clone(), aws.push.clone(), authenticator, clock, dev.settings()));
-    let listener = TcpListener::bind((dev.host, dev.port))
-        .await
-        .with_context(|| format!("cannot listen on {}:{}; --port 0 takes any free port", dev.host, dev.port))?;
+    let listener = TcpListener::bind((dev.host, dev.port)).await.with_context(|| {
+        format!("cannot listen on {}:{}; --port 0 takes any free port", dev.host, dev.port)
+    })?;
     let operator_token = keys.operator_token.unwrap_or_default();
     serve(plane, aws, records, listener, operator_token)
 }

@@ -85,7 +85,9 @@ fn sources() -> Vec<(String, String)> {
 #[test]
 fn only_keys_rs_spells_a_key() {
     for (file, code) in sources() {
-        for spelled in ["\"SANDBOX#", "\"LOG#", "\"BODY#", "\"ONCE#", "\"CONNECTION#", "\"TOPIC#", "\"REALM#", "\"ORG#"] {
+        for spelled in
+            ["\"SANDBOX#", "\"LOG#", "\"BODY#", "\"ONCE#", "\"CONNECTION#", "\"TOPIC#", "\"REALM#", "\"ORG#"]
+        {
             let allowed = file == "shared/store/src/keys.rs" || !code.contains(spelled);
             assert!(allowed, "{file} spells {spelled}: keys are built in keys.rs");
         }

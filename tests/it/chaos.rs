@@ -50,7 +50,8 @@ async fn nothing_is_lost_or_doubled_whatever_breaks() {
 
     let log = read_log(&plane.url).await;
     assert_eq!(log.len() as u64, EVENTS, "zero lost, zero doubled");
-    let logged: Vec<_> = log.iter().map(|event| (event["seq"].as_u64().unwrap(), text(&event["id"]))).collect();
+    let logged: Vec<_> =
+        log.iter().map(|event| (event["seq"].as_u64().unwrap(), text(&event["id"]))).collect();
     let expected: Vec<_> = (1..=EVENTS).zip(sent).collect();
     assert_eq!(logged, expected, "order kept");
     let followed: Vec<_> = seen.into_iter().map(|event| (event.seq, event.id.to_string())).collect();
@@ -115,7 +116,8 @@ async fn follow(follow: Follow) -> Vec<Followed> {
 
 async fn register(url: &str) -> String {
     let request = reqwest::Client::new().post(format!("{url}/api/v1/sandboxes")).bearer_auth(OPERATOR);
-    let answer: Value = request.body(r#"{"sandbox_id":"s-chaos"}"#).send().await.unwrap().json().await.unwrap();
+    let answer: Value =
+        request.body(r#"{"sandbox_id":"s-chaos"}"#).send().await.unwrap().json().await.unwrap();
     text(&answer["worker_token"])
 }
 

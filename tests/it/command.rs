@@ -1,6 +1,6 @@
 //! `sunaba dev`, as somebody runs it.
 
-use crate::support::{OPERATOR, TestPlane, dev};
+use crate::support::{OPERATOR, TestPlane, batch, dev};
 use kit::process::{Process, Recipe};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
@@ -84,8 +84,12 @@ fn help_names_every_option() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_fsync_everything_works_as_without() {
     let plane = TestPlane::start_with(|dev| dev.fsync = true).await;
-    assert_eq!(plane.call(reqwest::Method::GET, "/api/v1/sandboxes", None, None).await.status, 401);
+    let worker = plane.register("s-1", "acme").await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
+    assert_eq!(plane.log("s-1").await.len(), 3);
+    assert_eq!(socket.hear().await["seq"], 1);
 }

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 async fn an_omoios_event_gets_omoios_answer_and_a_sequence_number() {
     let plane = TestPlane::start().await;
     let worker = plane.register("S", "acme").await;
-    let event = json!({"event_type": "agent.tool_use", "source": "agent", "event_data": {"turn": 3, "tool": "Bash"}});
+    let event =
+        json!({"event_type": "agent.tool_use", "source": "agent", "event_data": {"turn": 3, "tool": "Bash"}});
     for (alias, seq) in [("/api/v1/sandboxes/S/events", 1), ("/api/v1/sandbox/S/events", 2)] {
         let body = plane.post(alias, &worker, event.clone()).await.ok();
         assert_eq!((&body["status"], &body["sandbox_id"]), (&json!("received"), &json!("S")));
@@ -75,7 +76,8 @@ async fn an_idempotency_key_gives_a_single_event_the_promise_of_a_number() {
 async fn heartbeats_are_counted_and_take_no_place_in_the_log() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    let beat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "working"}, "source": "worker"});
+    let beat =
+        json!({"event_type": "agent.heartbeat", "event_data": {"status": "working"}, "source": "worker"});
     let answer = plane.post_events("s-1", &worker, beat.clone()).await.ok();
     assert!(answer["seq"].is_null() && answer["event_id"].is_string());
     plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
@@ -105,7 +107,8 @@ async fn many_senders_at_once_leave_a_log_without_gaps() {
 async fn a_failing_table_is_a_503_and_the_repeat_stores_once() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    for (number, fault) in [Fault::Throttled, Fault::ServerError, Fault::Unreachable].into_iter().enumerate() {
+    for (number, fault) in [Fault::Throttled, Fault::ServerError, Fault::Unreachable].into_iter().enumerate()
+    {
         let number = number as u64 + 1;
         plane.running.aws.faults.inject("TransactWriteItems", fault);
         let failed = plane.post_events("s-1", &worker, batch(1, number, number, 1)).await;
@@ -174,7 +177,10 @@ async fn a_large_body_stands_apart_and_comes_back_whole() {
         })
         .collect();
     let data = json!({"session_id": "x", "transcript_b64": noise, "turns": 3});
-    plane.post_events("s-1", &worker, json!({"event_type": "agent.completed", "event_data": data})).await.ok();
+    plane
+        .post_events("s-1", &worker, json!({"event_type": "agent.completed", "event_data": data}))
+        .await
+        .ok();
     let event = plane.log("s-1").await.remove(0);
     assert_eq!(event["event_data"], json!({"session_id": "x", "turns": 3}));
     assert_eq!(event["body"]["omitted"], json!(["transcript_b64"]));

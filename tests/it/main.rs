@@ -1,6 +1,8 @@
 //! The promises of the plane, each tested where it is made: over HTTP and sockets, on the real binary or the same
 //! code in this process.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
+
 mod access;
 mod architecture;
 mod chaos;

@@ -55,7 +55,8 @@ async fn filters_count_exactly_and_no_page_is_a_dead_end() {
         let (name, source) = if rare { ("agent.error", "worker") } else { ("agent.message", "agent") };
         plane.post_events("s-1", &worker, json!({"event_type": name, "source": source})).await.ok();
     }
-    let page = async |query: &str| plane.get(&format!("/api/v1/sandboxes/s-1/events?{query}"), OPERATOR).await.ok();
+    let page =
+        async |query: &str| plane.get(&format!("/api/v1/sandboxes/s-1/events?{query}"), OPERATOR).await.ok();
     let errors = page("event_type=agent.error&order=oldest").await;
     assert_eq!((seqs(&errors), &errors["total_count"]), (vec![1, 11, 21], &json!(3)));
     let both = page("event_type=agent.error&event_type=agent.message&limit=500").await;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 async fn every_refused_input_names_what_is_wrong_and_stores_nothing() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    let deep = format!(r#"{{"event_type":"a","event_data":{{"a":{}1{}}}}}"#, "[".repeat(3_000), "]".repeat(3_000));
+    let deep =
+        format!(r#"{{"event_type":"a","event_data":{{"a":{}1{}}}}}"#, "[".repeat(3_000), "]".repeat(3_000));
     let huge = format!(r#"{{"event_type":"a","event_data":{{"a":"{}"}}}}"#, "x".repeat(10 * 1024 * 1024));
     let wide_batch = batch(1, 1, 1, 101).to_string();
     let long_type = format!(r#"{{"event_type":"{}"}}"#, "x".repeat(101));
@@ -32,7 +33,11 @@ async fn every_refused_input_names_what_is_wrong_and_stores_nothing() {
         (br#"{"epoch":1,"batch":1,"events":[]}"#, 422, Some("events")),
         (br#"{"epoch":1,"events":[{"event_type":"a"}]}"#, 422, Some("batch")),
         (br#"{"epoch":-1,"batch":1,"events":[{"event_type":"a"}]}"#, 422, Some("epoch")),
-        (br#"{"epoch":1,"batch":1,"events":[{"event_type":"a"},{"event_type":" "}]}"#, 422, Some("events[1].event_type")),
+        (
+            br#"{"epoch":1,"batch":1,"events":[{"event_type":"a"},{"event_type":" "}]}"#,
+            422,
+            Some("events[1].event_type"),
+        ),
         (wide_batch.as_bytes(), 422, Some("events")),
     ];
     for (body, status, field) in cases {
@@ -120,10 +125,13 @@ async fn strange_hosts_and_origins_are_turned_away() {
     assert_eq!(status(health().header("Origin", "null")).await, 403);
     let allowed = health().header("Origin", "https://console.example").send().await.unwrap();
     assert_eq!(allowed.headers()["access-control-allow-origin"], "https://console.example");
-    let preflight = plane.raw(Method::OPTIONS, "/api/v1/sandboxes").header("Origin", "https://console.example");
+    let preflight =
+        plane.raw(Method::OPTIONS, "/api/v1/sandboxes").header("Origin", "https://console.example");
     let preflight = preflight.send().await.unwrap();
     assert_eq!(preflight.status(), 204);
-    assert!(preflight.headers()["access-control-allow-headers"].to_str().unwrap().contains("Idempotency-Key"));
+    assert!(
+        preflight.headers()["access-control-allow-headers"].to_str().unwrap().contains("Idempotency-Key")
+    );
 }
 
 #[tokio::test]

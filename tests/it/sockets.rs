@@ -51,7 +51,10 @@ async fn filters_are_and_across_and_or_within_in_any_spelling() {
     for (query, expected) in [
         ("event_types=agent.tool_use", vec!["agent.tool_use", "agent.tool_use"]),
         ("event_types=SANDBOX_agent.tool_use", vec!["agent.tool_use", "agent.tool_use"]),
-        ("event_types=SANDBOX_AGENT_TOOL_USE,agent.message&entity_ids=s-1", vec!["agent.tool_use", "agent.message"]),
+        (
+            "event_types=SANDBOX_AGENT_TOOL_USE,agent.message&entity_ids=s-1",
+            vec!["agent.tool_use", "agent.message"],
+        ),
         ("entity_ids=s-2", vec!["agent.tool_use"]),
         ("entity_types=sandbox&entity_ids=s-2", vec!["agent.tool_use"]),
         ("entity_types=task", vec![]),
@@ -74,7 +77,8 @@ async fn filters_are_and_across_and_or_within_in_any_spelling() {
 async fn a_subscribe_frame_replaces_the_filters_it_names() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    let mut socket = plane.subscribed(&user("acme", "viewer"), "entity_ids=s-9&event_types=agent.message").await;
+    let mut socket =
+        plane.subscribed(&user("acme", "viewer"), "entity_ids=s-9&event_types=agent.message").await;
     socket.say(json!({"type": "subscribe", "entity_ids": ["s-1"]})).await;
     let confirmed = socket.hear().await;
     assert_eq!(confirmed["status"], "subscribed");

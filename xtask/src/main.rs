@@ -1,1 +1,131 @@
-fn main() {}
+//! The project's own commands: `cargo xtask --help`.
+//!
+//! Only the standard library, so that the first `cargo xtask` on a new machine starts within seconds.
+
+mod tools;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+The project's own commands.
+
+  cargo xtask dev [options]     start the whole plane; options are those of `sunaba dev` (try --help)
+  cargo xtask test              everything that CI runs: check, then all tests
+  cargo xtask check             formatting, lints and documentation, without tests
+  cargo xtask bench [options]   measure a release build (--quick for a shorter run)
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let command = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let outcome = match command.as_str() {
+        "dev" => dev(&rest),
+        "test" => test(),
+        "check" => check(),
+        "bench" => bench(&rest),
+        "" | "help" | "--help" | "-h" => {
+            say(HELP);
+            return ExitCode::SUCCESS;
+        }
+        other => Err(format!("there is no command {other:?}; `cargo xtask --help` lists them")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            complain(&why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Outcome = Result<(), String>;
+
+fn dev(options: &[String]) -> Outcome {
+    tools::require_compiler()?;
+    step("build", cargo(&["build", "--package", "local", "--bin", "sunaba"]))?;
+    // The plane is told to stop by the same signal as this process, and this process waits for it.
+    let sunaba = root().join("target/debug/sunaba");
+    let mut command = Command::new(sunaba);
+    command.arg("dev").args(options);
+    run(command)
+}
+
+fn check() -> Outcome {
+    tools::require_compiler()?;
+    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    step(
+        "clippy",
+        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]),
+    )?;
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+    doc.env("RUSTDOCFLAGS", "--deny warnings");
+    step("doc", doc)
+}
+
+fn test() -> Outcome {
+    let begun = Instant::now();
+    check()?;
+    step("test", cargo(&["test", "--workspace", "--locked"]))?;
+    say(&format!("Everything passed in {}.\n", words(begun.elapsed())));
+    Ok(())
+}
+
+fn bench(options: &[String]) -> Outcome {
+    tools::require_compiler()?;
+    step("build", cargo(&["build", "--release", "--package", "local", "--package", "bench"]))?;
+    let mut command = Command::new(root().join("target/release/bench"));
+    command.args(options);
+    run(command)
+}
+
+/// One step of a command, with its name before and its time after.
+fn step(name: &str, command: Command) -> Outcome {
+    say(&format!("== {name}\n"));
+    let begun = Instant::now();
+    run(command).map_err(|why| format!("{name} failed: {why}"))?;
+    say(&format!("== {name} took {}\n", words(begun.elapsed())));
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+fn run(mut command: Command) -> Outcome {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program} ended with {status}")),
+        Err(error) => Err(format!("{program} cannot be started: {error}")),
+    }
+}
+
+fn root() -> PathBuf {
+    let xtask = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().map(PathBuf::from).unwrap_or(xtask)
+}
+
+fn words(time: Duration) -> String {
+    let secs = time.as_secs();
+    if secs < 60 {
+        format!("{:.1} s", time.as_secs_f64())
+    } else {
+        format!("{} min {} s", secs / 60, secs % 60)
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn say(text: &str) {
+    print!("{text}");
+}
+
+#[expect(clippy::print_stderr, reason = "this is a command")]
+fn complain(text: &str) {
+    eprintln!("xtask: {text}");
+}

@@ -138,7 +138,9 @@ fn sdk_value(value: &EngineValue) -> AttributeValue {
         EngineValue::NULL(null) => AttributeValue::Null(*null),
         EngineValue::SS(texts) => AttributeValue::Ss(texts.clone()),
         EngineValue::NS(numbers) => AttributeValue::Ns(numbers.clone()),
-        EngineValue::BS(blobs) => AttributeValue::Bs(blobs.iter().map(|bytes| Blob::new(bytes.clone())).collect()),
+        EngineValue::BS(blobs) => {
+            AttributeValue::Bs(blobs.iter().map(|bytes| Blob::new(bytes.clone())).collect())
+        }
         EngineValue::L(values) => AttributeValue::L(values.iter().map(sdk_value).collect()),
         EngineValue::M(fields) => AttributeValue::M(image(fields)),
     }

@@ -26,7 +26,10 @@ pub struct Faults(Arc<Mutex<VecDeque<(String, Fault)>>>);
 impl Faults {
     /// The next call of `operation` (`TransactWriteItems`) meets this fault. Several wait in line.
     pub fn inject(&self, operation: &str, fault: Fault) {
-        self.0.lock().expect("no code panics while it holds the faults").push_back((operation.to_owned(), fault));
+        self.0
+            .lock()
+            .expect("no code panics while it holds the faults")
+            .push_back((operation.to_owned(), fault));
     }
 
     /// How many still wait.

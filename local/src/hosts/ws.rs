@@ -92,7 +92,9 @@ async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, mu
             Event::Receive(Some(Ok(Message::Close(_)) | Err(_)) | None) => break,
             // Binary frames are not ours; pings of the protocol are answered below us.
             Event::Receive(Some(Ok(_))) => {}
-            Event::Wake if Instant::now() >= ends_at => break close(&mut out, 1001, "two hours are over").await,
+            Event::Wake if Instant::now() >= ends_at => {
+                break close(&mut out, 1001, "two hours are over").await;
+            }
             Event::Wake if auth_by.is_some_and(|by| Instant::now() >= by) => {
                 let told = socket::error("unauthorized", "Nobody said who they are; closing.");
                 write(&mut out, Message::Text(told.into())).await;

@@ -13,10 +13,10 @@ use domain::filter::{Subject, topics_of};
 use domain::{ConnectionId, Timestamp};
 use futures_util::{StreamExt, stream};
 use std::collections::{BTreeSet, HashMap};
+use store::Store;
 use store::connections::Subscriber;
 use store::push::{Push, Pushed};
 use store::record::News;
-use store::Store;
 
 /// What it touches.
 #[derive(Debug, Clone, Copy)]
@@ -78,11 +78,8 @@ async fn address(deps: Deps<'_>, news: &[News]) -> Result<Vec<Letter>, Error> {
     for item in news {
         for event in &item.events {
             let name = plain_name(event.event_type.as_str());
-            let subject = Subject {
-                event_name: &name,
-                entity_type: SANDBOX,
-                entity_id: item.sandbox.as_str(),
-            };
+            let subject =
+                Subject { event_name: &name, entity_type: SANDBOX, entity_id: item.sandbox.as_str() };
             let mut frame: Option<std::sync::Arc<str>> = None;
             for realm in [item.org.as_str(), EVERY_ORG] {
                 for topic in topics_of(subject) {
@@ -91,13 +88,12 @@ async fn address(deps: Deps<'_>, news: &[News]) -> Result<Vec<Letter>, Error> {
                     for subscriber in subscribers.iter().filter(|s| s.filters.matches(subject)) {
                         let frame = frame
                             .get_or_insert_with(|| EventFrame::new(&item.sandbox, event).encode().into());
-                        let letter =
-                            letters.entry(subscriber.connection.clone()).or_insert_with(|| Letter {
-                                subscriber: subscriber.clone(),
-                                realm: realm.to_owned(),
-                                topics: BTreeSet::new(),
-                                frames: Vec::new(),
-                            });
+                        let letter = letters.entry(subscriber.connection.clone()).or_insert_with(|| Letter {
+                            subscriber: subscriber.clone(),
+                            realm: realm.to_owned(),
+                            topics: BTreeSet::new(),
+                            frames: Vec::new(),
+                        });
                         letter.topics.insert(topic.clone());
                         letter.frames.push(frame.clone());
                     }

@@ -36,7 +36,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let (principal, until) = match (command.principal, &before.principal) {
         (Some((principal, until)), _) => (principal, until),
         (None, Some(principal)) => (principal.clone(), before.until),
-        (None, None) => return Err(Error::Unauthorized("Say who you are first: {\"type\":\"auth\",\"token\":…}.")),
+        (None, None) => {
+            return Err(Error::Unauthorized("Say who you are first: {\"type\":\"auth\",\"token\":…}."));
+        }
     };
     subscribe(deps.store, &before, Wish { principal, until, change: command.change }).await
 }

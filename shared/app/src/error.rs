@@ -36,7 +36,9 @@ pub enum Error {
         retry_after_secs: u64,
     },
     /// Something that we need does not answer: 503. The same request may be sent again.
-    #[error("The service is not available right now. Try again; nothing is stored twice that carries a number or key.")]
+    #[error(
+        "The service is not available right now. Try again; nothing is stored twice that carries a number or key."
+    )]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A mistake of ours: 500.
     #[error("Something went wrong on our side.")]

@@ -94,12 +94,15 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             }
         };
         let once = single.as_ref().and_then(|single| single.once(&receipt));
-        let append = Append { before: &head, after: &next, first_seq, batch: &batch, now, once: once.as_ref() };
+        let append =
+            Append { before: &head, after: &next, first_seq, batch: &batch, now, once: once.as_ref() };
         match deps.store.append(append).await? {
             Appended::Stored(head) => {
                 *known = Some(*head);
                 return Ok(match single {
-                    Some(single) => Outcome::Event(single.answer(sandbox, receipt.first_seq, receipt.received_at)),
+                    Some(single) => {
+                        Outcome::Event(single.answer(sandbox, receipt.first_seq, receipt.received_at))
+                    }
                     None => Outcome::Batch(batch_answer(&sandbox, batch.number, Some(receipt), false)),
                 });
             }

@@ -43,6 +43,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     }
     match deps.store.body(&sandbox, seq).await? {
         Some(body) => Ok(body),
-        None => Err(Error::Internal(format!("event {seq} of {sandbox} refers to a body that is gone").into())),
+        None => {
+            Err(Error::Internal(format!("event {seq} of {sandbox} refers to a body that is gone").into()))
+        }
     }
 }

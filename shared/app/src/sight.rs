@@ -6,7 +6,11 @@ use domain::{Head, SandboxId};
 use store::Store;
 
 /// The head of a sandbox, if `principal` may see it. A foreign one looks exactly like one that is not there.
-pub(crate) async fn visible_head(store: &Store, principal: &Principal, id: &SandboxId) -> Result<Head, Error> {
+pub(crate) async fn visible_head(
+    store: &Store,
+    principal: &Principal,
+    id: &SandboxId,
+) -> Result<Head, Error> {
     match store.head(id).await? {
         Some(head) => check(principal, head),
         None => Err(Error::no_sandbox(id)),

@@ -133,7 +133,8 @@ impl Follower {
     async fn catch_up(&mut self) -> Result<(), String> {
         let Follow { plane, sandbox, token, .. } = &self.follow;
         let after = self.resume.last();
-        let url = format!("{plane}/api/v1/sandboxes/{sandbox}/events?order=oldest&limit=500&after_seq={after}");
+        let url =
+            format!("{plane}/api/v1/sandboxes/{sandbox}/events?order=oldest&limit=500&after_seq={after}");
         let mut request = self.http.get(url);
         if let Some(token) = token {
             request = request.bearer_auth(token);

@@ -52,7 +52,13 @@ struct Batch<'a> {
 impl Sender {
     /// For a sandbox at a plane (`http://127.0.0.1:18000`). A request without an answer after `deadline` is
     /// repeated.
-    pub fn new(plane: &str, sandbox: &SandboxId, token: Option<String>, epoch: u64, deadline: Duration) -> Self {
+    pub fn new(
+        plane: &str,
+        sandbox: &SandboxId,
+        token: Option<String>,
+        epoch: u64,
+        deadline: Duration,
+    ) -> Self {
         let http = reqwest::Client::builder().timeout(deadline).build().unwrap_or_default();
         Self { http, url: format!("{plane}/api/v1/sandboxes/{sandbox}/events"), token, epoch, batch: 0 }
     }

@@ -25,8 +25,9 @@ pub fn decode(body: &[u8], mut new_id: impl FnMut() -> EventId) -> Result<Ingest
     if body.len() > MAX_BODY_BYTES {
         return Err(BadInput::too_large("body", MAX_BODY_BYTES));
     }
-    let text = std::str::from_utf8(body)
-        .map_err(|e| BadInput::Malformed(format!("The body is not UTF-8: byte {} is wrong.", e.valid_up_to())))?;
+    let text = std::str::from_utf8(body).map_err(|e| {
+        BadInput::Malformed(format!("The body is not UTF-8: byte {} is wrong.", e.valid_up_to()))
+    })?;
     if text.trim_start().bytes().next().is_some_and(|first| first != b'{') {
         return Err(BadInput::invalid("body", "must be a JSON object"));
     }
@@ -135,7 +136,8 @@ impl WireEvent<'_> {
     fn check(self, place: &str, mut new_id: impl FnMut() -> EventId) -> Result<NewEvent, BadInput> {
         let within = |wrong: Invalid| if place.is_empty() { wrong } else { wrong.inside(place) };
         let text = |field: &str, raw: &RawValue| {
-            serde_json::from_str::<String>(raw.get()).map_err(|_| within(Invalid::new(field, "must be a string")))
+            serde_json::from_str::<String>(raw.get())
+                .map_err(|_| within(Invalid::new(field, "must be a string")))
         };
         let event_type = match self.event_type {
             Some(raw) => EventType::parse(text("event_type", raw)?).map_err(within)?,
@@ -146,7 +148,9 @@ impl WireEvent<'_> {
             None => Source::Agent,
         };
         let data = match self.event_data {
-            Some(raw) => JsonObject::parse(raw).map_err(|reason| within(Invalid::new("event_data", reason)))?,
+            Some(raw) => {
+                JsonObject::parse(raw).map_err(|reason| within(Invalid::new("event_data", reason)))?
+            }
             None => JsonObject::empty(),
         };
         if event_type.is_heartbeat() && data.text().len() > MAX_HEARTBEAT_BYTES {
@@ -301,12 +305,17 @@ mod tests {
             let (kind, _) = refused(body);
             assert!(kind == "malformed" || body == "nonsense", "{body}: {kind}");
         }
-        assert!(matches!(decode(b"{\"event_type\":\"\xff\"}", || unreachable!()), Err(BadInput::Malformed(_))));
+        assert!(matches!(
+            decode(b"{\"event_type\":\"\xff\"}", || unreachable!()),
+            Err(BadInput::Malformed(_))
+        ));
     }
 
     #[test]
     fn what_is_too_large_is_named() {
-        let long = |n: usize| format!(r#"{{"event_type":"agent.heartbeat","event_data":{{"a":"{}"}}}}"#, "x".repeat(n));
+        let long = |n: usize| {
+            format!(r#"{{"event_type":"agent.heartbeat","event_data":{{"a":"{}"}}}}"#, "x".repeat(n))
+        };
         assert_eq!(refused(&long(MAX_HEARTBEAT_BYTES)), ("too large", "event_data".to_owned()));
         assert_eq!(refused(&long(MAX_BODY_BYTES)), ("too large", "body".to_owned()));
         let batch = format!(

@@ -32,8 +32,12 @@ impl Register {
             Some(_) => Err(BadInput::invalid(field, "must be a string")),
         };
         let name = text("name")?.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-        if name.as_ref().is_some_and(|name| name.chars().count() > 200 || name.chars().any(char::is_control)) {
-            return Err(BadInput::invalid("name", "must be at most 200 characters, none of them control characters"));
+        if name.as_ref().is_some_and(|name| name.chars().count() > 200 || name.chars().any(char::is_control))
+        {
+            return Err(BadInput::invalid(
+                "name",
+                "must be at most 200 characters, none of them control characters",
+            ));
         }
         Ok(Self {
             id: text("sandbox_id")?.map(SandboxId::parse).transpose()?,

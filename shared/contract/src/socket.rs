@@ -49,7 +49,8 @@ impl ClientFrame {
         let bad = |code, error: &str| BadFrame { code, error: error.to_owned() };
         let value: serde_json::Value =
             serde_json::from_str(text).map_err(|_| bad("invalid_json", "Invalid JSON message"))?;
-        let object = value.as_object().ok_or_else(|| bad("invalid_frame", "A frame must be a JSON object"))?;
+        let object =
+            value.as_object().ok_or_else(|| bad("invalid_frame", "A frame must be a JSON object"))?;
         match object.get("type").and_then(serde_json::Value::as_str) {
             Some("ping") => Ok(Self::Ping),
             Some("pong") => Ok(Self::Pong),
@@ -155,20 +156,17 @@ impl EventFrame {
         let cut = abridge::abridge(&event.data, MAX_FRAME_BYTES - ENVELOPE_BYTES);
         let body = match (&event.body, cut.omitted.is_empty()) {
             (None, true) => None,
-            (None, false) => Some(BodyReference {
-                size_bytes: event.data.text().len() as u64,
-                omitted: cut.omitted,
-            }),
+            (None, false) => {
+                Some(BodyReference { size_bytes: event.data.text().len() as u64, omitted: cut.omitted })
+            }
             (Some(stored), _) => {
                 let mut body = stored.clone();
                 body.omitted.extend(cut.omitted);
                 Some(body)
             }
         };
-        let mut overlay = vec![
-            ("source", raw(&event.source)),
-            ("original_event_type", raw(&event.event_type)),
-        ];
+        let mut overlay =
+            vec![("source", raw(&event.source)), ("original_event_type", raw(&event.event_type))];
         if let (Some(body), Some(seq)) = (body, event.seq) {
             overlay.push(("body_ref", raw(&BodyOut::new(sandbox_id, seq, body))));
         }

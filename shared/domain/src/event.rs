@@ -104,10 +104,8 @@ const BUS_PREFIX: &str = "SANDBOX_";
 /// The one spelling under which `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and `agent.tool_use` are
 /// the same name: `AGENT_TOOL_USE`.
 pub fn plain_name(name: &str) -> String {
-    let upper: String = name
-        .chars()
-        .map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() })
-        .collect();
+    let upper: String =
+        name.chars().map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() }).collect();
     match upper.strip_prefix(BUS_PREFIX) {
         Some(rest) if !rest.is_empty() => rest.to_owned(),
         _ => upper,
@@ -166,7 +164,9 @@ mod tests {
 
     #[test]
     fn three_spellings_are_one_name() {
-        for spelling in ["SANDBOX_AGENT_TOOL_USE", "SANDBOX_agent.tool_use", "agent.tool_use", "agent.tool-use"] {
+        for spelling in
+            ["SANDBOX_AGENT_TOOL_USE", "SANDBOX_agent.tool_use", "agent.tool_use", "agent.tool-use"]
+        {
             assert_eq!(plain_name(spelling), "AGENT_TOOL_USE");
         }
         assert_eq!(EventType::parse("agent.tool_use").unwrap().bus_name(), "SANDBOX_AGENT_TOOL_USE");

@@ -92,7 +92,12 @@ pub enum Refusal {
 ///
 /// **Invariant:** whatever is split, repeated or delayed on the way, the batches that are stored are exactly
 /// 1, 2, 3, … of each epoch, and epochs never go back.
-pub fn decide(head: &Head, batch: &Batch, events_per_minute: u64, now: Timestamp) -> Result<Decision, Refusal> {
+pub fn decide(
+    head: &Head,
+    batch: &Batch,
+    events_per_minute: u64,
+    now: Timestamp,
+) -> Result<Decision, Refusal> {
     if let Some(number) = batch.number
         && let Some(repeat) = check_number(head, number, &batch.digest)?
     {
@@ -207,7 +212,8 @@ mod tests {
     #[test]
     fn a_repeat_of_the_last_batch_gets_the_first_answer() {
         let first = batch(1, 1, &["agent.message", "agent.tool_use"]);
-        let Decision::Store { next, receipt, first_seq } = decide(&head(), &first, MANY, at(1)).unwrap() else {
+        let Decision::Store { next, receipt, first_seq } = decide(&head(), &first, MANY, at(1)).unwrap()
+        else {
             panic!("not stored")
         };
         assert_eq!((first_seq, receipt.first_seq, next.seq), (1, Some(1), 2));
@@ -251,7 +257,10 @@ mod tests {
         let mut head = head();
         head.rate = RateWindow { minute: 0, count: 9 };
         let two = batch(1, 1, &["a", "b"]);
-        assert_eq!(decide(&head, &two, 10, at(48)).unwrap_err(), Refusal::RateLimited { retry_after_secs: 12 });
+        assert_eq!(
+            decide(&head, &two, 10, at(48)).unwrap_err(),
+            Refusal::RateLimited { retry_after_secs: 12 }
+        );
         assert!(decide(&head, &two, 11, at(48)).is_ok());
         assert!(decide(&head, &two, 10, at(60)).is_ok());
         assert!(decide(&head, &two, 1, at(60)).is_ok(), "a batch larger than the allowance must not starve");

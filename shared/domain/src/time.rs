@@ -46,8 +46,8 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape =
             format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
-        let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000)
-            .map_err(|_| fmt::Error)?;
+        let moment =
+            OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000).map_err(|_| fmt::Error)?;
         f.write_str(&moment.format(&shape).map_err(|_| fmt::Error)?)
     }
 }

@@ -97,8 +97,7 @@ fn problem(status: StatusCode, code: &str, detail: String, request_id: &str) -> 
 fn respond(problem: Problem, retry_after_secs: Option<u64>) -> Response<Bytes> {
     let body = serde_json::to_vec(&problem).expect("a problem serialises");
     let mut response = Response::new(Bytes::from(body));
-    *response.status_mut() =
-        StatusCode::from_u16(problem.status).expect("a problem is made from a status");
+    *response.status_mut() = StatusCode::from_u16(problem.status).expect("a problem is made from a status");
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     if response.status() == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -48,7 +48,13 @@ pub struct Route {
 pub static FUNCTIONS: &[Function] = &[
     http("sandboxes-health", Method::GET, "/api/v1/sandboxes/health", Scope::Public, sandboxes::HEALTH),
     http("sandboxes-list", Method::GET, "/api/v1/sandboxes", Scope::ListSandboxes, sandboxes::LIST),
-    http("sandboxes-register", Method::POST, "/api/v1/sandboxes", Scope::ManageSandboxes, sandboxes::REGISTER),
+    http(
+        "sandboxes-register",
+        Method::POST,
+        "/api/v1/sandboxes",
+        Scope::ManageSandboxes,
+        sandboxes::REGISTER,
+    ),
     http("sandboxes-get", Method::GET, "/api/v1/sandboxes/{id}", Scope::ReadSandbox, sandboxes::GET),
     http(
         "sandboxes-rotate-token",
@@ -59,7 +65,13 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     http("events-ingest", Method::POST, "/api/v1/sandboxes/{id}/events", Scope::WriteEvents, events::INGEST),
     http("events-list", Method::GET, "/api/v1/sandboxes/{id}/events", Scope::ReadSandbox, events::LIST),
-    http("events-body", Method::GET, "/api/v1/sandboxes/{id}/events/{seq}/body", Scope::ReadSandbox, events::BODY),
+    http(
+        "events-body",
+        Method::GET,
+        "/api/v1/sandboxes/{id}/events/{seq}/body",
+        Scope::ReadSandbox,
+        events::BODY,
+    ),
     http(
         "events-trajectory",
         Method::GET,

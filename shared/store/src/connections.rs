@@ -114,7 +114,12 @@ impl Store {
     }
 
     /// Forgets subscriptions that turned out to lead nowhere, whatever is known of their socket.
-    pub async fn drop_subscriptions(&self, realm: &str, topics: &[String], id: &ConnectionId) -> Result<(), Error> {
+    pub async fn drop_subscriptions(
+        &self,
+        realm: &str,
+        topics: &[String],
+        id: &ConnectionId,
+    ) -> Result<(), Error> {
         let mut writes = vec![self.stamp_write(realm)?];
         for topic in topics {
             writes.push(self.delete_write(keys::subscription(realm, topic, id))?);
@@ -156,7 +161,10 @@ impl Store {
         let got = self.client.batch_get_item().request_items(&self.table, keys).send().await;
         let mut got = got.map_err(Error::from_sdk)?;
         if got.unprocessed_keys.as_ref().is_some_and(|left| !left.is_empty()) {
-            return Err(Error::Unavailable { code: "throttled".into(), source: "stamps were left out".into() });
+            return Err(Error::Unavailable {
+                code: "throttled".into(),
+                source: "stamps were left out".into(),
+            });
         }
         for item in got.responses.take().unwrap_or_default().remove(&self.table).unwrap_or_default() {
             let stamp = crate::items::get_number(&item, "stamp")?;

@@ -47,8 +47,11 @@ impl Error {
             _ => "no answer".to_owned(),
         };
         match code.as_str() {
-            "ValidationException" | "SerializationException" | "AccessDeniedException"
-            | "ResourceNotFoundException" | "ForbiddenException" => Self::broken(code, error),
+            "ValidationException"
+            | "SerializationException"
+            | "AccessDeniedException"
+            | "ResourceNotFoundException"
+            | "ForbiddenException" => Self::broken(code, error),
             _ => Self::Unavailable { code, source: Box::new(error) },
         }
     }

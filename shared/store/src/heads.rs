@@ -33,7 +33,8 @@ impl Store {
         item.extend(attributes(head)?);
         item.extend(keys::index_attributes(&head.id, &head.org, head.created_at));
         let put = self.client.put_item().table_name(&self.table).set_item(Some(item));
-        let put = put.condition_expression("attribute_not_exists(#pk)").expression_attribute_names("#pk", keys::PK);
+        let put =
+            put.condition_expression("attribute_not_exists(#pk)").expression_attribute_names("#pk", keys::PK);
         match put.send().await {
             Ok(_) => Ok(true),
             Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => {
@@ -72,7 +73,12 @@ impl Store {
     }
 
     /// Sandboxes, newest first.
-    pub async fn heads_of(&self, whose: &Whose, from: Option<String>, limit: usize) -> Result<HeadPage, Error> {
+    pub async fn heads_of(
+        &self,
+        whose: &Whose,
+        from: Option<String>,
+        limit: usize,
+    ) -> Result<HeadPage, Error> {
         let (index, partition) = match whose {
             Whose::Org(org) => (keys::BY_ORG, keys::org_partition(org)),
             Whose::All => (keys::BY_AGE, keys::ALL_SANDBOXES.to_owned()),

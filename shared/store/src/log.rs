@@ -133,7 +133,8 @@ impl Store {
             .expression_attribute_values(":version", number(before.version))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let mut sets = Vec::new();
-        for (index, (name, value)) in new.into_iter().filter(|(name, v)| old.get(name) != Some(v)).enumerate() {
+        for (index, (name, value)) in new.into_iter().filter(|(name, v)| old.get(name) != Some(v)).enumerate()
+        {
             sets.push(format!("#n{index} = :v{index}"));
             update = update
                 .expression_attribute_names(format!("#n{index}"), name)
@@ -164,7 +165,12 @@ impl Store {
     }
 
     /// Up to `limit` segments that start at `from` or later, oldest first.
-    pub async fn segments_from(&self, id: &SandboxId, from: u64, limit: usize) -> Result<Vec<Segment>, Error> {
+    pub async fn segments_from(
+        &self,
+        id: &SandboxId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Segment>, Error> {
         self.segments(id, (from, u64::MAX), true, limit).await
     }
 
@@ -343,9 +349,8 @@ fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> 
         return Err(Error::from_sdk(error));
     };
     let reasons = cancelled.cancellation_reasons();
-    let failed = |index: usize| {
-        reasons.get(index).filter(|reason| reason.code() == Some("ConditionalCheckFailed"))
-    };
+    let failed =
+        |index: usize| reasons.get(index).filter(|reason| reason.code() == Some("ConditionalCheckFailed"));
     // The key first: the one who used it before has moved the head as well.
     if let Some(Some(item)) = failed(1).map(|reason| reason.item.clone()) {
         return Ok(Appended::OnceUsed(value(item)?));

@@ -27,8 +27,7 @@ impl News {
         }
         let sandbox = keys::sandbox_of(get_text(image, keys::PK)?)
             .ok_or_else(|| Error::missing("a segment outside a sandbox"))?;
-        let org =
-            OrgId::parse(get_text(image, "org")?).map_err(|e| Error::broken("a segment's org", e))?;
+        let org = OrgId::parse(get_text(image, "org")?).map_err(|e| Error::broken("a segment's org", e))?;
         let first_seq = match image.get("first_seq") {
             Some(_) => Some(get_number(image, "first_seq")?),
             None => None,

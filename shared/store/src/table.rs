@@ -1,12 +1,12 @@
 //! Making the table, for the hosts that have no CloudFormation. `infra/TABLE.md` and `template.yaml` say the same.
 
+use crate::Store;
 use crate::error::Error;
 use crate::keys::{self, Index};
-use crate::Store;
 use aws_sdk_dynamodb::error::{BuildError, SdkError};
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
-    ScalarAttributeType, TimeToLiveSpecification,
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ScalarAttributeType, TimeToLiveSpecification,
 };
 
 impl Store {
@@ -37,7 +37,8 @@ impl Store {
     async fn enable_expiry(&self) -> Result<(), Error> {
         let expiry = TimeToLiveSpecification::builder().enabled(true).attribute_name(keys::TTL).build();
         let expiry = expiry.map_err(|e| Error::broken("describing the expiry", e))?;
-        let update = self.client.update_time_to_live().table_name(&self.table).time_to_live_specification(expiry);
+        let update =
+            self.client.update_time_to_live().table_name(&self.table).time_to_live_specification(expiry);
         update.send().await.map_err(Error::from_sdk)?;
         Ok(())
     }

@@ -1,1 +1,56 @@
-fn main() {}
+//! Measures a release build of the plane, next to a floor in the same run: the same HTTP server with an empty
+//! handler. The load comes from this process, on the same cores: read the ratios before the numbers.
+
+mod floor;
+mod load;
+mod report;
+mod scenarios;
+
+use kit::process::{Process, Recipe};
+use report::Report;
+use scenarios::Plane;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+const TOKEN: &str = "operator-token-of-the-bench";
+
+#[tokio::main]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == floor::FLAG) {
+        return floor::serve().await;
+    }
+    let scale = if arguments.iter().any(|argument| argument == "--quick") { 5 } else { 1 };
+    let mut report = Report::default();
+    let floor = floor::Floor::start().await;
+    scenarios::floor(&mut report, &floor.address, scale).await;
+    drop(floor);
+
+    let data = TempDir::new().expect("a temporary folder");
+    let process = Process::start(&Recipe {
+        binary: beside("sunaba"),
+        data: data.path().join("data"),
+        port: 0,
+        token: TOKEN.to_owned(),
+        arguments: ["--events-per-minute", "100000000"].map(str::to_owned).into(),
+    })
+    .await;
+    let plane = Plane {
+        address: process.url.trim_start_matches("http://").to_owned(),
+        token: TOKEN.to_owned(),
+        process: process.id(),
+    };
+    scenarios::memory(&mut report, &plane, "at start");
+    scenarios::single_posts(&mut report, &plane, scale).await;
+    scenarios::batches(&mut report, &plane, scale).await;
+    scenarios::post_to_socket(&mut report, &plane, scale).await;
+    scenarios::pages(&mut report, &plane, scale).await;
+    scenarios::memory(&mut report, &plane, "after all of this");
+    report.print();
+}
+
+/// A binary that was built with this one.
+fn beside(name: &str) -> PathBuf {
+    let here = std::env::current_exe().expect("this process has a binary");
+    here.with_file_name(name)
+}

@@ -1,9 +1,9 @@
 //! A network that drops, delays, doubles and reorders requests and responses.
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::Router;
 use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -93,7 +93,12 @@ impl Network {
             40..52 => Mishap::ReplayLater,
             _ => Mishap::None,
         };
-        *self.happened.lock().expect("no code panics while it holds the counts").entry(mishap).or_default() += 1;
+        *self
+            .happened
+            .lock()
+            .expect("no code panics while it holds the counts")
+            .entry(mishap)
+            .or_default() += 1;
         (mishap, Duration::from_millis(random.random_range(1..250)))
     }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Keys are fetched again after this long, or when a token names one that is not known.
-const KEEP_SECS: i64 = 600;
+pub(super) const KEEP_SECS: i64 = 600;
 /// An unknown key makes us ask again at most this often: anybody can name an unknown key.
-const ASK_AGAIN_SECS: i64 = 30;
+pub(super) const ASK_AGAIN_SECS: i64 = 30;
 
 /// The keys of one provider.
 pub(super) struct Jwks {

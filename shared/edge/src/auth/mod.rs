@@ -177,11 +177,17 @@ impl Authenticator {
         let header = jsonwebtoken::decode_header(jwt).map_err(|_| AuthError::Invalid)?;
         let mut rules = self.rules(header.alg);
         match &self.issuer {
-            Some(issuer) => rules.set_issuer(&[issuer]),
+            Some(issuer) => {
+                rules.set_issuer(&[issuer]);
+                rules.required_spec_claims.insert("iss".into());
+            }
             None => rules.iss = None,
         }
         match &self.audience {
-            Some(audience) => rules.set_audience(&[audience]),
+            Some(audience) => {
+                rules.set_audience(&[audience]);
+                rules.required_spec_claims.insert("aud".into());
+            }
             None => rules.validate_aud = false,
         }
         // The algorithm decides the kind of key, never the other way round.
@@ -211,7 +217,8 @@ impl Authenticator {
         Ok(Identity { principal: Principal::User { id: claims.sub, org, role }, until })
     }
 
-    /// Times are checked by our own clock, so that tests can set it.
+    /// Times are checked by our own clock, so that tests can set it. A claim that is checked must be required too:
+    /// the library lets a token pass that leaves it out.
     fn rules(&self, algorithm: Algorithm) -> Validation {
         let mut rules = Validation::new(algorithm);
         rules.validate_exp = false;

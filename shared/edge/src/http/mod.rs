@@ -50,11 +50,15 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Answers any request: for a host that serves all routes.
 pub async fn dispatch(plane: &Arc<Plane>, request: Request<Bytes>) -> Response<Bytes> {
-    answer(plane, request, |method, path| resolve(method, path)).await
+    answer(plane, request, resolve).await
 }
 
 /// Answers a request to one function: for a host that serves one route.
-pub async fn call(function: &'static Function, plane: &Arc<Plane>, request: Request<Bytes>) -> Response<Bytes> {
+pub async fn call(
+    function: &'static Function,
+    plane: &Arc<Plane>,
+    request: Request<Bytes>,
+) -> Response<Bytes> {
     answer(plane, request, |method, path| {
         resolve(method, path).and_then(|found| {
             if found.function.name == function.name { Ok(found) } else { Err(NoMatch::Path) }
@@ -86,7 +90,9 @@ async fn answer(
     let status = response.status().as_u16();
     // Paths carry ids and no secrets; queries may carry tokens and are never logged.
     match status {
-        400..=499 => tracing::info!(request.id = %request_id, status, "{method} {path} was refused: {status}"),
+        400..=499 => {
+            tracing::info!(request.id = %request_id, status, "{method} {path} was refused: {status}");
+        }
         _ => tracing::debug!(request.id = %request_id, status, "{method} {path}: {status}"),
     }
     response
@@ -127,7 +133,14 @@ async fn authorised(
     let scope = found.function.scope;
     let principal = match scope {
         Scope::Public => Principal::Operator,
-        _ => plane.authenticator.authenticate(bearer(&head.headers)).await.map_err(AuthError::into_app)?.principal,
+        _ => {
+            plane
+                .authenticator
+                .authenticate(bearer(&head.headers))
+                .await
+                .map_err(AuthError::into_app)?
+                .principal
+        }
     };
     let parameters: Vec<String> = found.parameters.iter().map(|parameter| unescape(parameter)).collect();
     authorise(&principal, scope, found.route.path, &parameters)?;
@@ -171,7 +184,9 @@ pub fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Bytes
 pub fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
     match given {
-        Some(id) if (1..=100).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => id.to_owned(),
+        Some(id) if (1..=100).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
+            id.to_owned()
+        }
         _ => app::ids::request(),
     }
 }
