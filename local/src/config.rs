@@ -54,7 +54,7 @@ pub struct Dev {
     #[arg(long, env = "SUNABA_ORIGINS", value_delimiter = ',')]
     pub origins: Vec<String>,
     /// What to log: info, debug, edge=debug,info
-    #[arg(long, env = "SUNABA_LOG", default_value = "info,metrics=off")]
+    #[arg(long, env = "SUNABA_LOG", default_value = "info")]
     pub log: String,
 }
 

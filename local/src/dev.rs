@@ -4,10 +4,11 @@ use crate::aws::{Aws, Durability, Records};
 use crate::config::Dev;
 use crate::hosts::http::{Web, router};
 use crate::hosts::{stream, ws::Sockets};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use app::clock::SystemClock;
 use edge::Plane;
 use edge::auth::Authenticator;
+use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -22,13 +23,15 @@ use tokio::task::JoinHandle;
 pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
-    /// The operator's token.
-    pub operator_token: String,
+    /// The operator's token; `None` where nobody is asked for one.
+    pub operator_token: Option<String>,
     /// Its AWS.
     pub aws: Aws,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     streaming: JoinHandle<()>,
+    /// Gives the data folder back when this plane is gone.
+    _lock: File,
 }
 
 /// How long requests that are being answered get when the plane is told to stop.
@@ -38,6 +41,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     dev.check()?;
     make_data_folder(&dev.data)?;
+    let lock = lock_data_folder(&dev.data)?;
     let keys = dev.keys()?;
     let durability = if dev.fsync { Durability::Disk } else { Durability::Process };
     let (aws, records) = Aws::open(&dev.data, durability)
@@ -50,8 +54,8 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let listener = TcpListener::bind((dev.host, dev.port)).await.with_context(|| {
         format!("cannot listen on {}:{}; --port 0 takes any free port", dev.host, dev.port)
     })?;
-    let operator_token = keys.operator_token.unwrap_or_default();
-    serve(plane, aws, records, listener, operator_token)
+    let operator_token = keys.operator_token.filter(|_| !keys.open);
+    serve(plane, aws, records, listener, operator_token, lock)
 }
 
 /// Only its owner may look inside: it holds everybody's logs and the keys to them.
@@ -60,12 +64,27 @@ fn make_data_folder(folder: &Path) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot make the data folder {}", folder.display()))
 }
 
+/// Two planes on one folder would not hear each other's events. The system lets go of the lock when a process
+/// dies, however it dies.
+fn lock_data_folder(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join("lock");
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!("another plane runs on the data in {}", folder.display()),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        }
+    }
+}
+
 fn serve(
     plane: Arc<Plane>,
     aws: Aws,
     records: Records,
     listener: TcpListener,
-    operator_token: String,
+    operator_token: Option<String>,
+    lock: File,
 ) -> anyhow::Result<Running> {
     let address = listener.local_addr()?;
     let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone() };
@@ -81,13 +100,16 @@ fn serve(
             tracing::error!(%error, "The server ended");
         }
     });
-    Ok(Running { address, operator_token, aws, stop, serving, streaming })
+    Ok(Running { address, operator_token, aws, stop, serving, streaming, _lock: lock })
 }
 
 impl Running {
     /// The link for a browser.
     pub fn link(&self) -> String {
-        format!("http://{}/?token={}", self.address, self.operator_token)
+        match &self.operator_token {
+            Some(token) => format!("http://{}/?token={token}", self.address),
+            None => format!("http://{}/", self.address),
+        }
     }
 
     /// Lets requests finish, closes sockets, and ends.

@@ -234,3 +234,16 @@ async fn a_socket_ends_with_its_token() {
     assert!(heard > 0);
     while socket.try_hear().await.is_some() {}
 }
+
+#[tokio::test]
+async fn a_workers_socket_ends_when_its_token_is_replaced() {
+    let plane = TestPlane::start().await;
+    let old = plane.register("s-1", "acme").await;
+    let mut socket = plane.subscribed(&old, "").await;
+    plane.post_events("s-1", OPERATOR, json!({"event_type": "agent.message"})).await.ok();
+    assert_eq!(socket.hear().await["seq"], 1);
+    plane.post("/api/v1/sandboxes/s-1/token", OPERATOR, json!({})).await.ok();
+    plane.post_events("s-1", OPERATOR, json!({"event_type": "agent.message"})).await.ok();
+    assert_eq!(socket.hear().await["code"], "unauthorized");
+    assert_eq!(socket.try_hear().await, None);
+}

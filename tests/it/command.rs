@@ -93,3 +93,13 @@ async fn with_fsync_everything_works_as_without() {
     assert_eq!(plane.log("s-1").await.len(), 3);
     assert_eq!(socket.hear().await["seq"], 1);
 }
+
+#[tokio::test]
+async fn two_planes_do_not_share_a_folder() {
+    let data = TempDir::new().unwrap();
+    let first = local::dev::start(&dev(&data)).await.unwrap();
+    let second = local::dev::start(&dev(&data)).await.unwrap_err();
+    assert!(second.to_string().contains("another plane runs on the data"), "{second}");
+    first.stop().await;
+    local::dev::start(&dev(&data)).await.unwrap().stop().await;
+}

@@ -212,3 +212,42 @@ async fn a_follower_sees_what_was_before_and_what_comes() {
     }
     assert_eq!(follower.last_seq(), 157);
 }
+
+/// Field names may be anything: as JSON they may be six times as long.
+#[tokio::test]
+async fn no_frame_is_larger_than_api_gateway_takes() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    let data: serde_json::Map<String, Value> =
+        (0..2_000).map(|n| (format!("{}{n}", "\u{1}".repeat(90)), json!("x".repeat(40)))).collect();
+    plane.post_events("s-1", &worker, json!({"event_type": "agent.message", "event_data": data})).await.ok();
+    assert!(socket.hear().await.to_string().len() <= 32 * 1024);
+}
+
+/// Whoever tells the news also writes, and must not wait for its own news to be told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sockets_that_vanish_under_load_do_not_stop_the_plane() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut stays = plane.subscribed(OPERATOR, "batch=true").await;
+    for round in 0..5u64 {
+        let leaving: Vec<_> = {
+            let opened = (0..20).map(|_| plane.subscribed(OPERATOR, ""));
+            futures_util::future::join_all(opened).await
+        };
+        let posts =
+            (0..20).map(|_| plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})));
+        let posted = futures_util::future::join_all(posts);
+        drop(leaving);
+        for answer in posted.await {
+            answer.ok();
+        }
+        let mut heard = 0;
+        while heard < 20 {
+            let frame = stays.hear().await;
+            heard += frame["events"].as_array().map_or(1, Vec::len);
+        }
+        assert_eq!(heard, 20, "round {round}");
+    }
+}

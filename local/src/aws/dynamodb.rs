@@ -8,6 +8,7 @@
 use super::connector::Reply;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
 use dynoxide::types::AttributeValue as EngineValue;
 use dynoxide::{Database, DynoxideError};
 use serde::{Serialize, de::DeserializeOwned};
@@ -72,24 +73,30 @@ impl DynamoDb {
     }
 
     pub(super) async fn call(&self, operation: &str, body: &[u8]) -> Reply {
-        let place = match operation {
-            "TransactWriteItems" => self.places.clone().acquire_owned().await.ok(),
-            _ => None,
-        };
-        match self.durability {
-            Durability::Process => self.execute(operation, body, place),
-            // A flush takes milliseconds, during which this thread could not serve anybody.
-            Durability::Disk => tokio::task::block_in_place(|| self.execute(operation, body, place)),
+        if operation != "TransactWriteItems" {
+            return self.now(|| self.execute(operation, body));
+        }
+        match serde_json::from_slice(body) {
+            Ok(request) => self.transact(request).await,
+            Err(error) => refused(&error.to_string()),
         }
     }
 
-    fn execute(&self, operation: &str, body: &[u8], place: Option<OwnedSemaphorePermit>) -> Reply {
+    /// Runs the engine on this thread. A flush takes milliseconds, during which the thread could serve nobody:
+    /// then the others are told.
+    fn now(&self, work: impl FnOnce() -> Reply) -> Reply {
+        match self.durability {
+            Durability::Process => work(),
+            Durability::Disk => tokio::task::block_in_place(work),
+        }
+    }
+
+    fn execute(&self, operation: &str, body: &[u8]) -> Reply {
         let engine = &self.database;
         match operation {
             "GetItem" => run(body, |request| engine.get_item(request)),
             "BatchGetItem" => run(body, |request| engine.batch_get_item(request)),
             "Query" => run(body, |request| engine.query(request)),
-            "TransactWriteItems" => self.transact(body, place),
             "PutItem" => run(body, |request| engine.put_item(request)),
             "UpdateItem" => run(body, |request| engine.update_item(request)),
             "DeleteItem" => run(body, |request| engine.delete_item(request)),
@@ -99,24 +106,25 @@ impl DynamoDb {
         }
     }
 
-    fn transact(&self, body: &[u8], mut place: Option<OwnedSemaphorePermit>) -> Reply {
-        use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
-        run(body, |mut request: TransactWriteItemsRequest| {
-            // The SDK numbers its calls so that its own retries are safe. Nothing is retried here, and the
-            // engine would remember every call for ten minutes.
-            request.client_request_token = None;
-            let puts = request.transact_items.iter().filter_map(|item| item.put.as_ref());
-            let news: Vec<_> = puts.filter(|put| is_news(&put.item)).map(|put| image(&put.item)).collect();
-            if news.is_empty() {
-                return self.database.transact_write_items(request);
-            }
+    async fn transact(&self, mut request: TransactWriteItemsRequest) -> Reply {
+        // The SDK numbers its calls so that its own retries are safe. Nothing is retried here, and the engine would
+        // remember every call for ten minutes.
+        request.client_request_token = None;
+        let puts = request.transact_items.iter().filter_map(|item| item.put.as_ref());
+        let news: Vec<_> = puts.filter(|put| is_news(&put.item)).map(|put| image(&put.item)).collect();
+        if news.is_empty() {
+            return self.now(|| reply(self.database.transact_write_items(request)));
+        }
+        // Only for news: whoever tells the news writes too, and must never wait for itself.
+        let mut place = self.places.clone().acquire_owned().await.ok();
+        self.now(|| {
             let records = self.records.lock().expect("no code panics while it holds the stream");
-            let done = self.database.transact_write_items(request)?;
-            for image in news {
+            let done = self.database.transact_write_items(request);
+            for image in news.into_iter().take_while(|_| done.is_ok()) {
                 // The receiver is gone only when the process ends.
                 let _ended = records.send(StreamRecord { image, _place: place.take() });
             }
-            Ok(done)
+            reply(done)
         })
     }
 }
@@ -154,7 +162,11 @@ fn run<I: DeserializeOwned, O: Serialize>(
         Ok(request) => request,
         Err(error) => return refused(&error.to_string()),
     };
-    match operation(request) {
+    reply(operation(request))
+}
+
+fn reply<O: Serialize>(outcome: Result<O, DynoxideError>) -> Reply {
+    match outcome {
         Ok(answer) => match serde_json::to_vec(&answer) {
             Ok(body) => Reply { status: 200, body },
             Err(error) => refused(&error.to_string()),

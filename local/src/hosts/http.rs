@@ -32,7 +32,7 @@ const PAGE: &str = include_str!("../page.html");
 
 async fn answer(State(web): State<Web>, request: Request) -> Response {
     let path = request.uri().path();
-    if request.method() == Method::GET && path == "/" {
+    if matches!(*request.method(), Method::GET | Method::HEAD) && path == "/" {
         return page();
     }
     let (mut head, body) = request.into_parts();
@@ -56,7 +56,7 @@ fn page() -> Response {
     headers.insert(
         CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(
-            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+            "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
              frame-ancestors 'none'; base-uri 'none'",
         ),
     );

@@ -98,7 +98,7 @@ async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, mu
             Event::Wake if auth_by.is_some_and(|by| Instant::now() >= by) => {
                 let told = socket::error("unauthorized", "Nobody said who they are; closing.");
                 write(&mut out, Message::Text(told.into())).await;
-                break close(&mut out, 4401, "unauthorized").await;
+                break close(&mut out, 1008, "unauthorized").await;
             }
             Event::Wake => {
                 if !write(&mut out, Message::Text(socket::ping().into())).await {

@@ -10,9 +10,10 @@ use contract::socket::{EventFrame, SANDBOX, bundle, error};
 use domain::access::EVERY_ORG;
 use domain::event::plain_name;
 use domain::filter::{Subject, topics_of};
-use domain::{ConnectionId, Timestamp};
+use domain::{ConnectionId, Event, Timestamp};
 use futures_util::{StreamExt, stream};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use store::Store;
 use store::connections::Subscriber;
 use store::push::{Push, Pushed};
@@ -66,9 +67,11 @@ pub async fn run(deps: Deps<'_>, news: Command) -> Result<Outcome, Error> {
 /// Everything that one socket is to be told.
 struct Letter {
     subscriber: Subscriber,
+    /// Whether its worker's token was replaced meanwhile.
+    revoked: bool,
     realm: String,
     topics: BTreeSet<String>,
-    frames: Vec<std::sync::Arc<str>>,
+    frames: Vec<Arc<str>>,
 }
 
 async fn address(deps: Deps<'_>, news: &[News]) -> Result<Vec<Letter>, Error> {
@@ -77,31 +80,67 @@ async fn address(deps: Deps<'_>, news: &[News]) -> Result<Vec<Letter>, Error> {
     let mut letters: HashMap<ConnectionId, Letter> = HashMap::new();
     for item in news {
         for event in &item.events {
-            let name = plain_name(event.event_type.as_str());
-            let subject =
-                Subject { event_name: &name, entity_type: SANDBOX, entity_id: item.sandbox.as_str() };
-            let mut frame: Option<std::sync::Arc<str>> = None;
-            for realm in [item.org.as_str(), EVERY_ORG] {
-                for topic in topics_of(subject) {
-                    let stamp = stamps.get(realm).copied().unwrap_or_default();
-                    let subscribers = deps.subscriptions.of(deps.store, realm, stamp, &topic).await?;
-                    for subscriber in subscribers.iter().filter(|s| s.filters.matches(subject)) {
-                        let frame = frame
-                            .get_or_insert_with(|| EventFrame::new(&item.sandbox, event).encode().into());
-                        let letter = letters.entry(subscriber.connection.clone()).or_insert_with(|| Letter {
-                            subscriber: subscriber.clone(),
-                            realm: realm.to_owned(),
-                            topics: BTreeSet::new(),
-                            frames: Vec::new(),
-                        });
-                        letter.topics.insert(topic.clone());
-                        letter.frames.push(frame.clone());
-                    }
-                }
+            let recipients = recipients(deps, &stamps, item, event).await?;
+            if !recipients.is_empty() {
+                write(&mut letters, item, event, recipients);
             }
         }
     }
     Ok(letters.into_values().collect())
+}
+
+fn write(
+    letters: &mut HashMap<ConnectionId, Letter>,
+    item: &News,
+    event: &Event,
+    recipients: Vec<Recipient>,
+) {
+    let frame: Arc<str> = EventFrame::new(&item.sandbox, event).encode().into();
+    for Recipient { realm, topic, subscriber } in recipients {
+        let letter = letters.entry(subscriber.connection.clone()).or_insert_with(|| Letter {
+            subscriber: subscriber.clone(),
+            revoked: false,
+            realm,
+            topics: BTreeSet::new(),
+            frames: Vec::new(),
+        });
+        letter.revoked |= subscriber.generation.is_some_and(|own| u64::from(own) < item.generation);
+        letter.topics.insert(topic);
+        letter.frames.push(frame.clone());
+    }
+}
+
+/// One who wants an event, and where they were found.
+struct Recipient {
+    realm: String,
+    topic: String,
+    subscriber: Subscriber,
+}
+
+/// Nobody is found twice: a socket subscribes in one realm and by one list of its filters, and an event has one
+/// topic for each.
+async fn recipients(
+    deps: Deps<'_>,
+    stamps: &HashMap<String, u64>,
+    item: &News,
+    event: &Event,
+) -> Result<Vec<Recipient>, Error> {
+    let name = plain_name(event.event_type.as_str());
+    let subject = Subject { event_name: &name, entity_type: SANDBOX, entity_id: item.sandbox.as_str() };
+    let mut found = Vec::new();
+    for realm in [item.org.as_str(), EVERY_ORG] {
+        let Some(stamp) = stamps.get(realm).copied().filter(|stamp| *stamp > 0) else { continue };
+        for topic in topics_of(subject) {
+            let subscribers = deps.subscriptions.of(deps.store, realm, stamp, &topic).await?;
+            let wanting = subscribers.iter().filter(|subscriber| subscriber.filters.matches(subject));
+            found.extend(wanting.map(|subscriber| Recipient {
+                realm: realm.to_owned(),
+                topic: topic.clone(),
+                subscriber: subscriber.clone(),
+            }));
+        }
+    }
+    Ok(found)
 }
 
 async fn deliver(deps: Deps<'_>, letter: Letter, now: Timestamp) -> Outcome {
@@ -109,6 +148,12 @@ async fn deliver(deps: Deps<'_>, letter: Letter, now: Timestamp) -> Outcome {
     if letter.subscriber.until.is_some_and(|until| until <= now) {
         deps.push.send(connection, &error("token_expired", "Your token has expired; connect again.")).await;
         return drop_socket(deps, &letter, "its token has expired").await;
+    }
+    if letter.revoked {
+        deps.push
+            .send(connection, &error("unauthorized", "This worker token was replaced by a newer one."))
+            .await;
+        return drop_socket(deps, &letter, "its token was replaced").await;
     }
     let count = letter.frames.len();
     let bundled;

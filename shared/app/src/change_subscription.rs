@@ -6,7 +6,7 @@ use contract::socket::Subscribe;
 use domain::access::{Principal, realm};
 use domain::{ConnectionId, Timestamp};
 use store::Store;
-use store::connections::Connection;
+use store::connections::{Changed, Connection};
 
 /// What it touches.
 #[derive(Debug, Clone, Copy)]
@@ -31,17 +31,26 @@ pub type Outcome = Connection;
 
 /// Once this returns, every later event that matches is sent. A repeat changes nothing.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let before = deps.store.connection(&command.connection).await?;
-    let before = before.ok_or_else(|| Error::NotFound("This connection".into()))?;
-    let (principal, until) = match (command.principal, &before.principal) {
-        (Some((principal, until)), _) => (principal, until),
-        (None, Some(principal)) => (principal.clone(), before.until),
-        (None, None) => {
-            return Err(Error::Unauthorized("Say who you are first: {\"type\":\"auth\",\"token\":…}."));
+    for _ in 0..MAX_ATTEMPTS {
+        let before = deps.store.connection(&command.connection).await?;
+        let before = before.ok_or_else(|| Error::NotFound("This connection".into()))?;
+        let (principal, until) = match (&command.principal, &before.principal) {
+            (Some((principal, until)), _) => (principal.clone(), *until),
+            (None, Some(principal)) => (principal.clone(), before.until),
+            (None, None) => {
+                return Err(Error::Unauthorized("Say who you are first: {\"type\":\"auth\",\"token\":…}."));
+            }
+        };
+        let wish = Wish { principal, until, change: command.change.clone() };
+        if let Some(after) = subscribe(deps.store, &before, wish).await? {
+            return Ok(after);
         }
-    };
-    subscribe(deps.store, &before, Wish { principal, until, change: command.change }).await
+    }
+    Err(Error::Unavailable("too many changes to one socket at once".into()))
 }
+
+/// API Gateway may handle two frames of one socket at the same time.
+const MAX_ATTEMPTS: usize = 5;
 
 pub(crate) struct Wish {
     pub(crate) principal: Principal,
@@ -49,7 +58,12 @@ pub(crate) struct Wish {
     pub(crate) change: Subscribe,
 }
 
-pub(crate) async fn subscribe(store: &Store, before: &Connection, wish: Wish) -> Result<Connection, Error> {
+/// The socket as it is now; `None` if somebody else has changed it meanwhile.
+pub(crate) async fn subscribe(
+    store: &Store,
+    before: &Connection,
+    wish: Wish,
+) -> Result<Option<Connection>, Error> {
     let mut after = before.clone();
     after.filters = before.filters.changed(wish.change.filters)?;
     after.batch = wish.change.batch.unwrap_or(before.batch);
@@ -68,6 +82,8 @@ pub(crate) async fn subscribe(store: &Store, before: &Connection, wish: Wish) ->
         (None, _) => return Err(Error::Forbidden("This token cannot subscribe.")),
     });
     after.principal = Some(wish.principal);
-    store.resubscribe(before, &after).await?;
-    Ok(after)
+    match store.resubscribe(before, &mut after).await? {
+        Changed::Yes => Ok(Some(after)),
+        Changed::Moved => Ok(None),
+    }
 }

@@ -42,7 +42,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         (Principal::Operator, Some(org)) => Whose::Org(org),
         (Principal::User { org: own, .. }, None) => Whose::Org(own),
         (Principal::User { org: own, .. }, Some(org)) if org == own => Whose::Org(own),
-        (Principal::User { .. } | Principal::Worker { .. }, _) => {
+        (Principal::User { .. } | Principal::Worker { .. } | Principal::Nobody, _) => {
             return Err(Error::Forbidden("You can list sandboxes of your own org only."));
         }
     };

@@ -6,9 +6,10 @@ use crate::error::Error;
 use crate::sight::visible_head;
 use contract::socket::Subscribe;
 use domain::access::Principal;
+use domain::filter::Filters;
 use domain::{ConnectionId, SandboxId, Timestamp};
 use store::Store;
-use store::connections::Connection;
+use store::connections::{Changed, Connection};
 
 /// What it touches.
 #[derive(Debug, Clone, Copy)]
@@ -45,23 +46,26 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         wish.filters.entity_types = Some(vec![contract::socket::SANDBOX.to_owned()]);
         wish.filters.entity_ids = Some(vec![sandbox.to_string()]);
     }
-    let connection = Connection {
+    let mut connection = Connection {
         id: command.connection,
         principal: None,
         realm: None,
-        filters: domain::filter::Filters::default().changed(wish.filters)?,
+        filters: Filters::default().changed(wish.filters)?,
         batch: wish.batch.unwrap_or(false),
+        version: 0,
         connected_at: deps.clock.now(),
         until: None,
     };
-    match command.principal {
-        None => {
-            deps.store.put_connection(&connection).await?;
-            Ok(connection)
-        }
+    let before = connection.clone();
+    let opened = match command.principal {
+        None => match deps.store.resubscribe(&before, &mut connection).await? {
+            Changed::Yes => Some(connection),
+            Changed::Moved => None,
+        },
         Some((principal, until)) => {
-            let wish = Wish { principal: principal.clone(), until, change: Subscribe::default() };
-            subscribe(deps.store, &connection, wish).await
+            let wish = Wish { principal, until, change: Subscribe::default() };
+            subscribe(deps.store, &connection, wish).await?
         }
-    }
+    };
+    opened.ok_or_else(|| Error::Unavailable("a socket of this name is open".into()))
 }

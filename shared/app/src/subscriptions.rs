@@ -32,9 +32,6 @@ impl Subscriptions {
         stamp: u64,
         topic: &str,
     ) -> Result<Arc<[Subscriber]>, Error> {
-        if stamp == 0 {
-            return Ok(Arc::default());
-        }
         if let Some(known) = self.recall(realm, stamp, topic) {
             return Ok(known);
         }

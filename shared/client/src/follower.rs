@@ -59,8 +59,10 @@ pub struct Follower {
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// The plane speaks at least every 30 s; a socket that is silent for longer is dead, whatever TCP thinks.
-const SILENCE: Duration = Duration::from_secs(75);
+/// After so long without a word we ask whether anybody is there; after as long again nobody is, whatever TCP
+/// thinks. The local plane speaks every 30 s by itself; API Gateway does not, and ends a socket that is idle for
+/// ten minutes.
+const SILENCE: Duration = Duration::from_secs(45);
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Follower {
@@ -152,7 +154,13 @@ impl Follower {
 
     async fn listen(&mut self) -> Result<(), String> {
         let socket = self.socket.as_mut().ok_or("not connected")?;
-        let frame = timeout(SILENCE, socket.next()).await.map_err(|_| "silent for too long")?;
+        let frame = match timeout(SILENCE, socket.next()).await {
+            Ok(frame) => frame,
+            Err(_) => {
+                socket.send(Message::text(r#"{"type":"ping"}"#)).await.map_err(|e| e.to_string())?;
+                timeout(SILENCE, socket.next()).await.map_err(|_| "silent for too long")?
+            }
+        };
         if let Message::Text(text) = frame.ok_or("closed")?.map_err(|e| e.to_string())? {
             let value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
             self.hear(value)?;

@@ -65,12 +65,15 @@ impl Sender {
 
     /// Sends one batch, again and again until it is stored: whatever happens on the way, it is stored once.
     pub async fn send(&mut self, events: &[EventIn]) -> Result<BatchReceived, SendError> {
-        self.batch += 1;
-        let batch = Batch { epoch: self.epoch, batch: self.batch, events };
+        let batch = Batch { epoch: self.epoch, batch: self.batch + 1, events };
         let mut attempt = 0;
         loop {
             match self.attempt(&batch).await {
-                Attempt::Stored(answer) => return Ok(answer),
+                Attempt::Stored(answer) => {
+                    self.batch += 1;
+                    return Ok(answer);
+                }
+                // The number is still free: nothing was stored under it.
                 Attempt::Refused(problem) => return Err(SendError::Refused(problem)),
                 Attempt::Again(wait) => {
                     tokio::time::sleep(wait.unwrap_or_else(|| backoff::wait(attempt))).await;

@@ -24,5 +24,8 @@ pub const MAX_FRAME_BYTES: usize = 32 * 1024;
 /// Most events on a page.
 pub const MAX_PAGE: usize = 500;
 
+/// Most events on a page of the trajectory, as OmoiOS has it.
+pub const MAX_TRAJECTORY_PAGE: usize = 1000;
+
 /// A page ends early when its events reach this size: Lambda answers with at most 6 MB.
 pub const MAX_PAGE_BYTES: usize = 3 * 1024 * 1024;

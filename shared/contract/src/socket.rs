@@ -4,7 +4,7 @@ use crate::events::BodyOut;
 use crate::limits::MAX_FRAME_BYTES;
 use domain::event::BodyReference;
 use domain::filter::{FilterChange, Filters};
-use domain::{Event, EventId, Invalid, JsonObject, SandboxId, Timestamp, abridge};
+use domain::{Event, EventId, JsonObject, SandboxId, Timestamp, abridge};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -30,7 +30,7 @@ pub enum ClientFrame {
 pub struct Subscribe {
     /// Lists that are named replace what was before.
     pub filters: FilterChange,
-    /// Whether events of one segment may come in one frame `{"type":"events","events":[…]}`.
+    /// Whether events that are told together may come in one frame `{"type":"events","events":[…]}`.
     pub batch: Option<bool>,
 }
 
@@ -123,11 +123,6 @@ pub fn error(code: &str, error: &str) -> String {
     json!({"error": error, "code": code}).to_string()
 }
 
-/// The complaint about a filter, as a frame.
-pub fn invalid(wrong: &Invalid) -> String {
-    error("invalid_frame", &wrong.to_string())
-}
-
 /// An event on a socket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventFrame {
@@ -170,13 +165,15 @@ impl EventFrame {
         if let (Some(body), Some(seq)) = (body, event.seq) {
             overlay.push(("body_ref", raw(&BodyOut::new(sandbox_id, seq, body))));
         }
+        // A worker's own `body_ref` would look like ours, and a reader would follow it with its token.
+        let data = cut.data.without("body_ref");
         Self {
             id: event.id.clone(),
             seq: event.seq,
             event_type: event.event_type.bus_name(),
             entity_type: SANDBOX.to_owned(),
             entity_id: sandbox_id.to_string(),
-            payload: cut.data.overlaid(&overlay),
+            payload: data.overlaid(&overlay),
             timestamp: event.created_at,
         }
     }
@@ -238,7 +235,9 @@ mod tests {
     #[test]
     fn an_event_frame_is_omoios_with_id_sequence_and_time() {
         assert_eq!(
-            frame(json!({"turn": 3, "tool": "Bash", "source": "spoofed"})),
+            frame(
+                json!({"turn": 3, "tool": "Bash", "source": "spoofed", "body_ref": {"href": "//evil.example"}})
+            ),
             concat!(
                 r#"{"id":"e-1","seq":3,"event_type":"SANDBOX_AGENT_TOOL_USE","entity_type":"sandbox","entity_id":"S","#,
                 r#""payload":{"tool":"Bash","turn":3,"source":"agent","original_event_type":"agent.tool_use"},"#,

@@ -19,28 +19,42 @@ pub fn abridge(data: &JsonObject, budget_bytes: usize) -> Abridged {
         return Abridged { data: data.clone(), omitted: Vec::new() };
     }
     let fields = data.fields();
-    let cost = |(name, raw): &(String, &serde_json::value::RawValue)| name.len() + raw.get().len() + 4;
+    let costs: Vec<usize> =
+        fields.iter().map(|(name, raw)| escaped_len(name) + raw.get().len() + 2).collect();
     let mut by_size: Vec<usize> = (0..fields.len()).collect();
-    by_size.sort_by_key(|&index| std::cmp::Reverse(cost(&fields[index])));
-    let mut size = 2 + fields.iter().map(cost).sum::<usize>();
-    let mut omitted = Vec::new();
-    for index in by_size {
-        if size <= budget_bytes {
-            break;
-        }
-        size -= cost(&fields[index]);
-        omitted.push(index);
+    by_size.sort_by_key(|&index| std::cmp::Reverse(costs[index]));
+    let mut size = 2 + costs.iter().sum::<usize>();
+    let mut leaving = 0;
+    while size > budget_bytes && leaving < by_size.len() {
+        size -= costs[by_size[leaving]];
+        leaving += 1;
     }
-    let kept = fields.iter().enumerate().filter(|(index, _)| !omitted.contains(index));
+    let (omitted, kept) = by_size.split_at(leaving);
+    let mut kept = kept.to_vec();
+    kept.sort_unstable();
     Abridged {
-        data: JsonObject::from_fields(kept.map(|(_, (name, raw))| (name.as_str(), *raw))),
-        // A hostile object may have thousands of fields; the list of names must not outgrow what it replaces.
-        omitted: omitted.iter().take(20).map(|&index| clip(&fields[index].0)).collect(),
+        data: JsonObject::from_fields(kept.iter().map(|&index| (fields[index].0.as_str(), fields[index].1))),
+        omitted: names(omitted.iter().map(|&index| fields[index].0.as_str())),
     }
 }
 
-fn clip(name: &str) -> String {
-    name.chars().take(100).collect()
+/// An object may have thousands of fields with any names: the list of them must not outgrow what it replaces.
+fn names<'a>(omitted: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut left = MAX_NAMES_BYTES;
+    let fitting = omitted.take_while(|name| {
+        let fits = escaped_len(name) < left;
+        left = left.saturating_sub(escaped_len(name) + 1);
+        fits
+    });
+    fitting.map(str::to_owned).collect()
+}
+
+/// Most bytes that the names of omitted fields take as JSON.
+pub const MAX_NAMES_BYTES: usize = 1024;
+
+/// Length of a name as JSON: a control character takes six bytes.
+fn escaped_len(name: &str) -> usize {
+    serde_json::to_string(name).map_or(name.len() * 6, |text| text.len())
 }
 
 #[cfg(test)]
@@ -59,13 +73,23 @@ mod tests {
         assert_eq!(abridge(&data, 10_000).omitted, Vec::<String>::new());
     }
 
+    #[test]
+    fn an_object_of_very_many_fields_is_cut_in_no_time() {
+        let map: serde_json::Map<_, _> = (0..200_000).map(|n| (format!("{n}"), n.into())).collect();
+        let abridged = abridge(&JsonObject::of(&map), 1_000);
+        assert!(abridged.data.text().len() <= 1_000);
+    }
+
     proptest! {
         #[test]
         fn the_result_always_fits(sizes in proptest::collection::vec(0usize..400, 0..30), budget in 2usize..2_000) {
+            // Names that grow when they are written as JSON.
+            let name = |i: usize, n: usize| format!("{}{i}", "\u{1}".repeat(n % 50));
             let map: serde_json::Map<_, _> =
-                sizes.iter().enumerate().map(|(i, n)| (format!("f{i}"), "z".repeat(*n).into())).collect();
+                sizes.iter().enumerate().map(|(i, n)| (name(i, *n), "z".repeat(*n).into())).collect();
             let abridged = abridge(&JsonObject::of(&map), budget);
             prop_assert!(abridged.data.text().len() <= budget);
+            prop_assert!(serde_json::to_string(&abridged.omitted).unwrap().len() <= MAX_NAMES_BYTES + 2);
         }
     }
 }

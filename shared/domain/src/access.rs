@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Principal {
+    /// Somebody on a public route: no one was asked who they are.
+    Nobody,
     /// The person who runs the plane. Sees every org.
     Operator,
     /// A person of one org.
@@ -63,6 +65,7 @@ pub enum Scope {
 pub fn permit(principal: &Principal, scope: Scope) -> bool {
     match (principal, scope) {
         (_, Scope::Public) | (Principal::Operator, _) => true,
+        (Principal::Nobody, _) => false,
         (Principal::User { .. }, Scope::ReadSandbox | Scope::ListSandboxes | Scope::OpenSocket) => true,
         (Principal::User { role, .. }, Scope::ManageSandboxes) => *role >= Role::Member,
         (Principal::User { .. }, Scope::WriteEvents) => false,
@@ -86,6 +89,7 @@ pub enum Sight {
 pub fn sees(principal: &Principal, head: &Head) -> Sight {
     match principal {
         Principal::Operator => Sight::Visible,
+        Principal::Nobody => Sight::Hidden,
         Principal::User { org, .. } if *org == head.org => Sight::Visible,
         Principal::User { .. } => Sight::Hidden,
         Principal::Worker { sandbox, .. } if *sandbox != head.id => Sight::Hidden,
@@ -102,7 +106,7 @@ pub fn realm(principal: &Principal) -> Option<&str> {
     match principal {
         Principal::Operator => Some(EVERY_ORG),
         Principal::User { org, .. } => Some(org.as_str()),
-        Principal::Worker { .. } => None,
+        Principal::Worker { .. } | Principal::Nobody => None,
     }
 }
 

@@ -8,17 +8,17 @@ use std::fmt;
 pub const MAX_ID_CHARS: usize = 100;
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+    ($(#[$doc:meta])* $name:ident, $field:literal, $extra:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(String);
 
         impl $name {
-            /// Accepts 1 to 100 letters, digits, `.`, `_` and `-`.
+            /// Accepts 1 to 100 letters, digits, `.`, `_` and `-`; each kind may have its own in addition.
             pub fn parse(text: impl Into<String>) -> Result<Self, Invalid> {
                 let text = text.into();
-                check_id(&text).map_err(|reason| Invalid::new($field, reason))?;
+                check_id(&text, $extra).map_err(|reason| Invalid::new($field, reason))?;
                 Ok(Self(text))
             }
 
@@ -38,29 +38,37 @@ macro_rules! id {
 
 id!(
     /// A sandbox: one agent's machine, and the log of what happened in it.
-    SandboxId, "sandbox_id"
+    SandboxId, "sandbox_id", ""
 );
 id!(
     /// An organisation. Everything in the plane belongs to exactly one.
-    OrgId, "org"
+    OrgId, "org", ""
 );
 id!(
     /// One event, as its sender names it, or as we do if the sender does not.
-    EventId, "event_id"
+    EventId, "event_id", ""
 );
 id!(
     /// One WebSocket connection. API Gateway's ids end in `=`, so this kind is laxer than the others.
-    ConnectionId, "connection_id"
+    ConnectionId, "connection_id", "="
 );
 
-fn check_id(text: &str) -> Result<(), String> {
+fn check_id(text: &str, extra: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("must not be empty".into());
+    }
+    // What browsers and proxies rewrite in a path could never be reached.
+    if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        return Err("must start with a letter or digit".into());
+    }
+    // `/api/v1/sandboxes/health` is not a sandbox.
+    if text == "health" {
+        return Err("is a reserved word".into());
     }
     if text.len() > MAX_ID_CHARS {
         return Err(format!("must be at most {MAX_ID_CHARS} characters"));
     }
-    match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '='))) {
+    match text.chars().find(|c| !(c.is_ascii_alphanumeric() || ".-_".contains(*c) || extra.contains(*c))) {
         Some(c) => Err(format!("may hold letters, digits, '.', '_' and '-', not {c:?}")),
         None => Ok(()),
     }
@@ -72,11 +80,12 @@ mod tests {
 
     #[test]
     fn ids_of_existing_workers_are_accepted_and_odd_ones_are_not() {
-        for good in ["omoios-1234abcd-a1b2c3", "spec-12345678-expl-aaaaaa", "a.b_c-D9", "L0SM9cOFvHcCIhw="] {
+        for good in ["omoios-1234abcd-a1b2c3", "spec-12345678-expl-aaaaaa", "a.b_c-D9"] {
             assert!(SandboxId::parse(good).is_ok(), "{good}");
         }
+        assert!(ConnectionId::parse("L0SM9cOFvHcCIhw=").is_ok());
         let long = "x".repeat(MAX_ID_CHARS + 1);
-        for bad in ["", "a b", "a/b", "a#b", "ä", "*", long.as_str()] {
+        for bad in ["", ".", "..", "-a", "health", "a=", "a b", "a/b", "a#b", "ä", "*", long.as_str()] {
             assert_eq!(SandboxId::parse(bad).unwrap_err().field, "sandbox_id", "{bad}");
         }
     }

@@ -6,6 +6,7 @@
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use std::collections::HashMap;
 use std::fmt;
 
 /// Deepest nesting accepted. Agents send four or five levels; parsers that recurse give up somewhere past 100.
@@ -82,6 +83,17 @@ impl JsonObject {
         )
     }
 
+    /// This object without one of its fields.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Self {
+        if !self.text().contains(name) {
+            return self.clone();
+        }
+        let fields = self.fields();
+        let kept = fields.iter().filter(|(field, _)| field != name);
+        Self::from_fields(kept.map(|(field, raw)| (field.as_str(), *raw)))
+    }
+
     fn from_text(text: String) -> Self {
         Self(RawValue::from_string(text).expect("built from valid JSON parts"))
     }
@@ -124,10 +136,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
+                // An index beside the list: an object may have tens of thousands of fields.
+                let mut places: HashMap<String, usize> = HashMap::new();
                 while let Some((name, raw)) = map.next_entry::<String, &'de RawValue>()? {
-                    match fields.iter_mut().find(|(known, _)| *known == name) {
-                        Some(field) => field.1 = raw,
-                        None => fields.push((name, raw)),
+                    match places.get(&name) {
+                        Some(&place) => fields[place].1 = raw,
+                        None => {
+                            places.insert(name.clone(), fields.len());
+                            fields.push((name, raw));
+                        }
                     }
                 }
                 Ok(Fields(fields))

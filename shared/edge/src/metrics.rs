@@ -3,6 +3,7 @@
 
 use domain::Timestamp;
 use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +33,19 @@ impl Metric {
     }
 }
 
-/// The target under which metrics are logged; a host that wants none filters it out.
-pub const TARGET: &str = "metrics";
+static ENABLED: AtomicBool = AtomicBool::new(false);
 
-/// Emits numbers of one function, as one line.
+/// From now on numbers are emitted. A host calls this where somebody collects them: standard output on Lambda.
+pub fn enable() {
+    ENABLED.store(true, Ordering::Relaxed);
+}
+
+/// Emits numbers of one function, as one line of their own: CloudWatch looks for `_aws` at the top of a line, so
+/// this cannot go through the log.
+#[expect(clippy::print_stdout, reason = "standard output is where CloudWatch reads")]
 pub fn emit(function: &str, now: Timestamp, metrics: &[Metric]) {
-    if tracing::enabled!(target: TARGET, tracing::Level::INFO) {
-        tracing::info!(target: TARGET, emf = %line(function, now, metrics));
+    if ENABLED.load(Ordering::Relaxed) {
+        println!("{}", line(function, now, metrics));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Failures become problem+json here, and are logged here, once.
 
+use crate::http::REQUEST_ID;
 use app::Error;
 use bytes::Bytes;
 use contract::BadInput;
@@ -99,6 +100,9 @@ fn respond(problem: Problem, retry_after_secs: Option<u64>) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = StatusCode::from_u16(problem.status).expect("a problem is made from a status");
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    if let Ok(id) = HeaderValue::from_str(&problem.request_id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
     if response.status() == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

@@ -5,17 +5,17 @@
 //! subscribers reads the stamp first, and reads the subscribers again when it has moved.
 
 use crate::error::Error;
-use crate::items::{attributes, get_text, number, start, text, value};
-use crate::limits::CONNECTION_SECS;
+use crate::items::{attributes, get_number, get_text, number, start, text, value};
+use crate::limits::{CONNECTION_SECS, MAX_BATCH_GET};
 use crate::{Store, keys};
-use aws_sdk_dynamodb::types::{
-    AttributeValue, Delete, KeysAndAttributes, Put, ReturnValue, TransactWriteItem, Update,
-};
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, ReturnValue, TransactWriteItem};
 use domain::access::Principal;
 use domain::filter::Filters;
 use domain::{ConnectionId, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A socket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Connection {
     /// Whether events may come bundled.
     #[serde(default)]
     pub batch: bool,
+    /// Moves with every change; whoever changes it names the one that they read. 0 before it is stored.
+    #[serde(default)]
+    pub version: u64,
     /// When it was opened.
     pub connected_at: Timestamp,
     /// When the token ends that it was opened with.
@@ -55,16 +58,21 @@ pub struct Subscriber {
     /// From when on it may not be told anything more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// A worker's token generation: from the next one on it may not be told anything more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// It is stored.
+    Yes,
+    /// The socket was changed by somebody else, or is gone: read it again.
+    Moved,
 }
 
 impl Store {
-    /// Stores a socket that has no subscription.
-    pub async fn put_connection(&self, connection: &Connection) -> Result<(), Error> {
-        let put = self.client.put_item().table_name(&self.table);
-        put.set_item(Some(connection_item(connection)?)).send().await.map_err(Error::from_sdk)?;
-        Ok(())
-    }
-
     /// A socket, as of now.
     pub async fn connection(&self, id: &ConnectionId) -> Result<Option<Connection>, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
@@ -73,26 +81,44 @@ impl Store {
     }
 
     /// Replaces what a socket is subscribed to. Once this returns, every later event that matches finds it.
-    pub async fn resubscribe(&self, before: &Connection, after: &Connection) -> Result<(), Error> {
-        let mut writes = vec![self.put_write(connection_item(after)?)?];
+    ///
+    /// The stamp moves after the subscriptions and not with them: it is one item for a whole realm, and
+    /// transactions that share an item fail each other. Whoever reads the stamp before it moves may miss the new
+    /// subscription, which is not confirmed yet.
+    pub async fn resubscribe(&self, before: &Connection, after: &mut Connection) -> Result<Changed, Error> {
+        after.version = before.version + 1;
+        let mut writes = vec![self.connection_write(before, after)?];
         let subscriber = Subscriber {
             connection: after.id.clone(),
             filters: after.filters.clone(),
             batch: after.batch,
             until: after.until,
+            generation: match &after.principal {
+                Some(Principal::Worker { generation, .. }) => Some(*generation),
+                _ => None,
+            },
         };
         let new = topics(after);
         for (realm, topic) in &new {
             let mut item = start(keys::subscription(realm, topic, &after.id), "subscription");
             item.extend(attributes(&subscriber)?);
             item.insert(keys::TTL.into(), expiry(after));
-            writes.push(self.put_write(item)?);
+            let put = Put::builder().table_name(&self.table).set_item(Some(item)).build();
+            let put = put.map_err(|e| Error::broken("storing a subscription", e))?;
+            writes.push(TransactWriteItem::builder().put(put).build());
         }
         for (realm, topic) in topics(before).iter().filter(|old| !new.contains(old)) {
             writes.push(self.delete_write(keys::subscription(realm, topic, &before.id))?);
         }
-        writes.extend(self.stamp_writes([before, after])?);
-        self.transact(writes).await
+        match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
+            Ok(_) => {}
+            Err(SdkError::ServiceError(refused)) if is_moved(refused.err()) => return Ok(Changed::Moved),
+            Err(error) => return Err(Error::from_sdk(error)),
+        }
+        for realm in [&before.realm, &after.realm].into_iter().flatten().collect::<BTreeSet<_>>() {
+            self.move_stamp(realm).await?;
+        }
+        Ok(Changed::Yes)
     }
 
     /// Forgets a socket and its subscriptions. Forgetting one that is not there does nothing.
@@ -102,15 +128,8 @@ impl Store {
         let gone = delete.return_values(ReturnValue::AllOld).send().await.map_err(Error::from_sdk)?;
         let Some(item) = gone.attributes else { return Ok(()) };
         let connection: Connection = value(item)?;
-        let mut writes = Vec::new();
-        for (realm, topic) in topics(&connection) {
-            writes.push(self.delete_write(keys::subscription(&realm, &topic, id))?);
-        }
-        if writes.is_empty() {
-            return Ok(());
-        }
-        writes.extend(self.stamp_writes([&connection, &connection])?);
-        self.transact(writes).await
+        let Some(realm) = &connection.realm else { return Ok(()) };
+        self.drop_subscriptions(realm, &connection.filters.topics(), id).await
     }
 
     /// Forgets subscriptions that turned out to lead nowhere, whatever is known of their socket.
@@ -120,11 +139,11 @@ impl Store {
         topics: &[String],
         id: &ConnectionId,
     ) -> Result<(), Error> {
-        let mut writes = vec![self.stamp_write(realm)?];
-        for topic in topics {
-            writes.push(self.delete_write(keys::subscription(realm, topic, id))?);
-        }
-        self.transact(writes).await
+        let deletes = topics.iter().map(|topic| self.delete_write(keys::subscription(realm, topic, id)));
+        let deletes = deletes.collect::<Result<Vec<_>, _>>()?;
+        let transaction = self.client.transact_write_items().set_transact_items(Some(deletes));
+        transaction.send().await.map_err(Error::from_sdk)?;
+        self.move_stamp(realm).await
     }
 
     /// Who is subscribed to a topic.
@@ -155,32 +174,19 @@ impl Store {
     /// The stamps of some realms, as of now; 0 where nobody ever subscribed.
     pub async fn stamps(&self, realms: &[&str]) -> Result<HashMap<String, u64>, Error> {
         let mut stamps: HashMap<String, u64> = realms.iter().map(|realm| ((*realm).to_owned(), 0)).collect();
-        let wanted = realms.iter().map(|realm| keys::stamp(realm).attributes().into()).collect();
-        let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
-        let keys = keys.map_err(|e| Error::broken("asking for stamps", e))?;
-        let got = self.client.batch_get_item().request_items(&self.table, keys).send().await;
-        let mut got = got.map_err(Error::from_sdk)?;
-        if got.unprocessed_keys.as_ref().is_some_and(|left| !left.is_empty()) {
-            return Err(Error::Unavailable {
-                code: "throttled".into(),
-                source: "stamps were left out".into(),
-            });
-        }
-        for item in got.responses.take().unwrap_or_default().remove(&self.table).unwrap_or_default() {
-            let stamp = crate::items::get_number(&item, "stamp")?;
-            stamps.insert(get_text(&item, "realm")?.to_owned(), stamp);
+        for some in realms.chunks(MAX_BATCH_GET) {
+            let wanted = some.iter().map(|realm| keys::stamp(realm).attributes().into()).collect();
+            for item in self.get_all(wanted).await? {
+                stamps.insert(get_text(&item, "realm")?.to_owned(), get_number(&item, "stamp")?);
+            }
         }
         Ok(stamps)
     }
 
-    fn stamp_writes(&self, ends: [&Connection; 2]) -> Result<Vec<TransactWriteItem>, Error> {
-        let mut realms: Vec<&str> = ends.iter().filter_map(|end| end.realm.as_deref()).collect();
-        realms.dedup();
-        realms.into_iter().map(|realm| self.stamp_write(realm)).collect()
-    }
-
-    fn stamp_write(&self, realm: &str) -> Result<TransactWriteItem, Error> {
-        let update = Update::builder()
+    async fn move_stamp(&self, realm: &str) -> Result<(), Error> {
+        let update = self
+            .client
+            .update_item()
             .table_name(&self.table)
             .set_key(Some(keys::stamp(realm).attributes().into()))
             .update_expression("ADD #stamp :one SET #realm = :realm, #kind = :kind, #v = :one")
@@ -190,15 +196,28 @@ impl Store {
             .expression_attribute_names("#v", "v")
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":realm", text(realm))
-            .expression_attribute_values(":kind", text("stamp"))
-            .build()
-            .map_err(|e| Error::broken("moving a stamp", e))?;
-        Ok(TransactWriteItem::builder().update(update).build())
+            .expression_attribute_values(":kind", text("stamp"));
+        update.send().await.map_err(Error::from_sdk)?;
+        Ok(())
     }
 
-    fn put_write(&self, item: HashMap<String, AttributeValue>) -> Result<TransactWriteItem, Error> {
-        let put = Put::builder().table_name(&self.table).set_item(Some(item)).build();
-        Ok(TransactWriteItem::builder().put(put.map_err(|e| Error::broken("putting an item", e))?).build())
+    /// The socket itself, if it is still the one that was read. One that is gone stays gone.
+    fn connection_write(&self, before: &Connection, after: &Connection) -> Result<TransactWriteItem, Error> {
+        let mut item = start(keys::connection(&after.id), "connection");
+        item.extend(attributes(after)?);
+        item.insert(keys::TTL.into(), expiry(after));
+        let put = Put::builder().table_name(&self.table).set_item(Some(item));
+        let put = match before.version {
+            0 => put
+                .condition_expression("attribute_not_exists(#pk)")
+                .expression_attribute_names("#pk", keys::PK),
+            version => put
+                .condition_expression("#version = :version")
+                .expression_attribute_names("#version", "version")
+                .expression_attribute_values(":version", number(version)),
+        };
+        let put = put.build().map_err(|e| Error::broken("storing a socket", e))?;
+        Ok(TransactWriteItem::builder().put(put).build())
     }
 
     fn delete_write(&self, key: keys::Key) -> Result<TransactWriteItem, Error> {
@@ -206,25 +225,18 @@ impl Store {
         let delete = delete.map_err(|e| Error::broken("deleting an item", e))?;
         Ok(TransactWriteItem::builder().delete(delete).build())
     }
+}
 
-    async fn transact(&self, writes: Vec<TransactWriteItem>) -> Result<(), Error> {
-        let transaction = self.client.transact_write_items().set_transact_items(Some(writes));
-        transaction.send().await.map_err(Error::from_sdk)?;
-        Ok(())
-    }
+fn is_moved(error: &TransactWriteItemsError) -> bool {
+    let TransactWriteItemsError::TransactionCanceledException(cancelled) = error else { return false };
+    let mut codes = cancelled.cancellation_reasons().iter().filter_map(|reason| reason.code());
+    codes.any(|code| matches!(code, "ConditionalCheckFailed" | "TransactionConflict"))
 }
 
 /// Where a socket's subscriptions stand. One that has not said who it is has none.
 fn topics(connection: &Connection) -> Vec<(String, String)> {
     let Some(realm) = &connection.realm else { return Vec::new() };
     connection.filters.topics().into_iter().map(|topic| (realm.clone(), topic)).collect()
-}
-
-fn connection_item(connection: &Connection) -> Result<HashMap<String, AttributeValue>, Error> {
-    let mut item = start(keys::connection(&connection.id), "connection");
-    item.extend(attributes(connection)?);
-    item.insert(keys::TTL.into(), expiry(connection));
-    Ok(item)
 }
 
 fn expiry(connection: &Connection) -> AttributeValue {

@@ -114,21 +114,34 @@ impl Store {
     }
 
     async fn heads(&self, ids: impl Iterator<Item = SandboxId>) -> Result<HashMap<SandboxId, Head>, Error> {
-        let mut wanted: Vec<Item> = ids.map(|id| keys::head(&id).attributes().into()).collect();
+        let wanted: Vec<Item> = ids.map(|id| keys::head(&id).attributes().into()).collect();
         let mut heads = HashMap::new();
-        // DynamoDB may leave some for the next call when the answer grows large.
-        while !wanted.is_empty() {
-            let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
-            let keys = keys.map_err(|e| Error::broken("asking for heads", e))?;
-            let get = self.client.batch_get_item().request_items(&self.table, keys);
-            let mut got = get.send().await.map_err(Error::from_sdk)?;
-            for item in got.responses.take().unwrap_or_default().remove(&self.table).unwrap_or_default() {
-                let head: Head = value(item)?;
-                heads.insert(head.id.clone(), head);
-            }
-            let left = got.unprocessed_keys.take().unwrap_or_default().remove(&self.table);
-            wanted = left.map(|left| left.keys).unwrap_or_default();
+        for item in self.get_all(wanted).await? {
+            let head: Head = value(item)?;
+            heads.insert(head.id.clone(), head);
         }
         Ok(heads)
     }
+
+    /// Up to a hundred items by their keys, as of now.
+    pub(crate) async fn get_all(&self, mut wanted: Vec<Item>) -> Result<Vec<Item>, Error> {
+        let mut items = Vec::with_capacity(wanted.len());
+        // DynamoDB may leave some for the next call, when the answer grows large or the table is busy.
+        for _ in 0..MAX_ROUNDS {
+            if wanted.is_empty() {
+                return Ok(items);
+            }
+            let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
+            let keys = keys.map_err(|e| Error::broken("asking for items", e))?;
+            let get = self.client.batch_get_item().request_items(&self.table, keys);
+            let mut got = get.send().await.map_err(Error::from_sdk)?;
+            items.extend(got.responses.take().unwrap_or_default().remove(&self.table).unwrap_or_default());
+            let left = got.unprocessed_keys.take().unwrap_or_default().remove(&self.table);
+            wanted = left.map(|left| left.keys).unwrap_or_default();
+        }
+        Err(Error::Unavailable { code: "unprocessed keys".into(), source: "some items were left out".into() })
+    }
 }
+
+/// How often the rest of a batch is asked for.
+const MAX_ROUNDS: usize = 8;

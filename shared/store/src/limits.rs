@@ -10,6 +10,9 @@ pub const MAX_TRANSACTION_BYTES: usize = 3_500 * 1000;
 /// Event data up to this size stays in the log; larger data stands apart and the log refers to it.
 pub const MAX_INLINE_BYTES: usize = 256 * 1024;
 
+/// Keys in one `BatchGetItem`.
+pub const MAX_BATCH_GET: usize = 100;
+
 /// How long an `Idempotency-Key` is remembered.
 pub const ONCE_SECS: i64 = 7 * 24 * 3600;
 

@@ -157,13 +157,6 @@ impl Store {
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
-    /// What an `Idempotency-Key` was used for.
-    pub async fn once(&self, id: &SandboxId, key: &str) -> Result<Option<Once>, Error> {
-        let get = self.client.get_item().table_name(&self.table).consistent_read(true);
-        let found = get.set_key(Some(keys::once(id, key).attributes().into())).send().await;
-        found.map_err(Error::from_sdk)?.item.map(value).transpose()
-    }
-
     /// Up to `limit` segments that start at `from` or later, oldest first.
     pub async fn segments_from(
         &self,
@@ -311,6 +304,7 @@ fn news_item(key: keys::Key, kind: &str, head: &Head, now: Timestamp, packed: Pa
     let mut item = start(key, kind);
     item.insert("org".into(), text(head.org.as_str()));
     item.insert("received_at".into(), text(now.to_string()));
+    item.insert("generation".into(), number(head.generation));
     item.extend([packed.attribute()]);
     item
 }

@@ -14,6 +14,8 @@ pub struct News {
     pub sandbox: SandboxId,
     /// Its org.
     pub org: OrgId,
+    /// Its token generation when this was stored: workers of earlier ones are not told any more.
+    pub generation: u64,
     /// What happened.
     pub events: Vec<Event>,
 }
@@ -32,6 +34,7 @@ impl News {
             Some(_) => Some(get_number(image, "first_seq")?),
             None => None,
         };
-        Ok(Some(Self { sandbox, org, events: log::events_of(image, first_seq)? }))
+        let generation = get_number(image, "generation")?;
+        Ok(Some(Self { sandbox, org, generation, events: log::events_of(image, first_seq)? }))
     }
 }

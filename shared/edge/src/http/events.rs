@@ -8,7 +8,7 @@ use app::read_trajectory::Direction;
 use app::{Error, ids, ingest_events, read_body, read_events, read_trajectory};
 use bytes::Bytes;
 use contract::ingest::decode;
-use contract::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_PAGE};
+use contract::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_PAGE, MAX_TRAJECTORY_PAGE};
 use domain::{Invalid, Source};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
@@ -109,7 +109,7 @@ async fn trajectory(call: Call) -> Result<Response<Bytes>, Error> {
             Some("newer") => Direction::Newer,
             _ => Direction::Older,
         },
-        limit: limit(&call, 1000)?,
+        limit: limit(&call, MAX_TRAJECTORY_PAGE)?,
         principal: call.principal,
     };
     let deps = read_trajectory::Deps { store: &call.plane.store };

@@ -132,7 +132,7 @@ async fn authorised(
     let (head, body) = request.into_parts();
     let scope = found.function.scope;
     let principal = match scope {
-        Scope::Public => Principal::Operator,
+        Scope::Public => Principal::Nobody,
         _ => {
             plane
                 .authenticator
