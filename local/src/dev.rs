@@ -6,6 +6,7 @@ use crate::hosts::http::{Web, router};
 use crate::hosts::{stream, ws::Sockets};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
+use axum::serve::ListenerExt;
 use edge::Plane;
 use edge::auth::Authenticator;
 use std::fs::{File, TryLockError};
@@ -95,6 +96,12 @@ fn serve(
             // An error means that the sender is gone, which is also the end.
             let _gone = stopped.wait_for(|stop| *stop).await;
         };
+        // Without this a frame may wait 40 ms for the acknowledgement of the one before.
+        let listener = listener.tap_io(|connection| {
+            if let Err(error) = connection.set_nodelay(true) {
+                tracing::debug!(%error, "A connection keeps its delay");
+            }
+        });
         let served = axum::serve(listener, router(Web { plane, sockets })).with_graceful_shutdown(stopping);
         if let Err(error) = served.await {
             tracing::error!(%error, "The server ended");

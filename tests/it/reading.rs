@@ -35,7 +35,7 @@ async fn pages_of_any_size_from_any_place_hold_what_they_should() {
             assert_eq!(page["has_more"], start + (limit as u64) < 250, "{path}");
             let path = format!("/api/v1/sandboxes/s-1/events?before_seq={}&limit={limit}", start.max(1));
             let page = plane.get(&path, OPERATOR).await.ok();
-            let expected: Vec<u64> = (1..start.max(1).min(251)).rev().take(limit).collect();
+            let expected: Vec<u64> = (1..start.clamp(1, 251)).rev().take(limit).collect();
             assert_eq!(seqs(&page), expected, "{path}");
         }
     }

@@ -14,7 +14,8 @@ The project's own commands.
   cargo xtask dev [options]     start the whole plane; options are those of `sunaba dev` (try --help)
   cargo xtask test              everything that CI runs: check, then all tests
   cargo xtask check             formatting, lints and documentation, without tests
-  cargo xtask bench [options]   measure a release build (--quick for a shorter run)
+  cargo xtask bench [options]   measure a release build (--quick for a shorter run; posts, batches, sockets or pages
+                                to measure only those)
 ";
 
 fn main() -> ExitCode {

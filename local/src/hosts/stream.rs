@@ -10,11 +10,15 @@ use std::time::Duration;
 use store::keys;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// Like a stream's shards: entities side by side, each entity in order.
 const SHARDS: usize = 4;
 /// Like an event source's batch size: what has piled up is told together.
 const MAX_BATCH: usize = 64;
+/// Like an event source's batching window, but only under load: what follows within this time of the last batch is
+/// gathered first. Every batch costs a read of the subscriptions' stamps, whatever its size.
+const WINDOW: Duration = Duration::from_millis(2);
 /// How often a batch is tried. Its sockets see a gap if it never works, and ask for what is missing.
 const MAX_TRIES: u32 = 5;
 
@@ -38,7 +42,15 @@ pub async fn run(plane: Arc<Plane>, mut records: Records) {
 
 async fn work(plane: Arc<Plane>, mut shard: Records) {
     let mut batch: Vec<StreamRecord> = Vec::new();
-    while shard.recv_many(&mut batch, MAX_BATCH).await > 0 {
+    let mut told_at = Instant::now();
+    while let Some(record) = shard.recv().await {
+        batch.push(record);
+        tokio::time::sleep_until(told_at + WINDOW).await;
+        while batch.len() < MAX_BATCH
+            && let Ok(record) = shard.try_recv()
+        {
+            batch.push(record);
+        }
         let images: Vec<_> = batch.iter_mut().map(|record| std::mem::take(&mut record.image)).collect();
         for tries in 1..=MAX_TRIES {
             match edge::stream::broadcast(&plane, &images).await {
@@ -51,6 +63,7 @@ async fn work(plane: Arc<Plane>, mut shard: Records) {
             }
         }
         batch.clear();
+        told_at = Instant::now();
     }
 }
 

@@ -9,7 +9,8 @@ use contract::socket;
 use domain::ConnectionId;
 use edge::Plane;
 use edge::ws::{Next, Opening, connect, disconnect, frame};
-use futures_util::{SinkExt, StreamExt, stream::SplitSink};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
 use http::request::Parts;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub const PING_AFTER: Duration = Duration::from_secs(30);
 /// A write that takes longer than this goes to somebody who does not read.
 const WRITE_DEADLINE: Duration = Duration::from_secs(20);
+/// How many waiting frames are written before the wire is told to send them.
+const AT_ONCE: usize = 64;
 /// Whoever has not said who they are by then has nothing to say.
 const AUTH_DEADLINE: Duration = Duration::from_secs(10);
 /// API Gateway ends a socket after two hours; so do we, so that clients meet it at home first.
@@ -52,6 +55,8 @@ pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> R
         Ok(opened) => {
             let known = opened.principal.is_some();
             let upgrade = upgrade.max_message_size(4 * MAX_FRAME_BYTES).max_frame_size(4 * MAX_FRAME_BYTES);
+            // Clients say little. The default of 128 KB is allocated for each, and cleared for each read.
+            let upgrade = upgrade.read_buffer_size(4 * 1024);
             let failed = Leaving { sockets: sockets.clone(), connection: connection.clone() };
             upgrade
                 .on_failed_upgrade(move |_| {
@@ -62,59 +67,73 @@ pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> R
     }
 }
 
-async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, mut inbox: Inbox, known: bool) {
-    let (mut out, mut frames) = socket.split();
-    let ends_at = Instant::now() + LONGEST;
-    let mut ping_at = Instant::now() + PING_AFTER;
-    let mut auth_by = (!known).then(|| Instant::now() + AUTH_DEADLINE);
-    loop {
-        let wake_at = auth_by.unwrap_or(ends_at).min(ping_at).min(ends_at);
-        let event = tokio::select! {
-            waiting = inbox.recv() => Event::Send(waiting),
-            received = frames.next() => Event::Receive(received),
-            () = tokio::time::sleep_until(wake_at) => Event::Wake,
-        };
-        match event {
-            Event::Send(None) => break close(&mut out, 1008, "closed by the server").await,
-            Event::Send(Some(frame)) => {
-                let Ok(text) = Utf8Bytes::try_from(frame) else { continue };
-                if !write(&mut out, Message::Text(text)).await {
-                    break;
-                }
-                ping_at = Instant::now() + PING_AFTER;
-            }
-            Event::Receive(Some(Ok(Message::Text(text)))) => {
-                // Whoever was let in need not be watched any more; whoever was not is closed.
-                if frame(&sockets.plane, &connection, &text).await == Next::Continue && auth_by.is_some() {
-                    auth_by = if is_known(&sockets, &connection).await { None } else { auth_by };
-                }
-            }
-            Event::Receive(Some(Ok(Message::Close(_)) | Err(_)) | None) => break,
-            // Binary frames are not ours; pings of the protocol are answered below us.
-            Event::Receive(Some(Ok(_))) => {}
-            Event::Wake if Instant::now() >= ends_at => {
-                break close(&mut out, 1001, "two hours are over").await;
-            }
-            Event::Wake if auth_by.is_some_and(|by| Instant::now() >= by) => {
-                let told = socket::error("unauthorized", "Nobody said who they are; closing.");
-                write(&mut out, Message::Text(told.into())).await;
-                break close(&mut out, 1008, "unauthorized").await;
-            }
-            Event::Wake => {
-                if !write(&mut out, Message::Text(socket::ping().into())).await {
-                    break;
-                }
-                ping_at = Instant::now() + PING_AFTER;
-            }
-        }
+/// Each half is a task of its own: a frame that goes out does not make anybody look whether one comes in.
+async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, inbox: Inbox, known: bool) {
+    let (out, frames) = socket.split();
+    let mut writing = tokio::spawn(write_frames(out, inbox));
+    tokio::select! {
+        () = read_frames(&sockets, &connection, frames, known) => {}
+        _ = &mut writing => {}
     }
+    // The hub lets go of the inbox, and with its last frame the writer ends.
     Leaving { sockets, connection }.leave().await;
 }
 
-enum Event {
-    Send(Option<bytes::Bytes>),
-    Receive(Option<Result<Message, axum::Error>>),
-    Wake,
+/// Until the client is gone, its time is over, or it did not say who it is.
+async fn read_frames(
+    sockets: &Sockets,
+    connection: &ConnectionId,
+    mut frames: SplitStream<WebSocket>,
+    mut known: bool,
+) {
+    let ends_at = Instant::now() + LONGEST;
+    let auth_by = Instant::now() + AUTH_DEADLINE;
+    loop {
+        let deadline = if known { ends_at } else { auth_by };
+        match timeout_at(deadline, frames.next()).await {
+            Ok(Some(Ok(Message::Text(text)))) => {
+                // Whoever was let in need not be watched any more.
+                let next = frame(&sockets.plane, connection, &text).await;
+                known = known || (next == Next::Continue && is_known(sockets, connection).await);
+            }
+            // Binary frames are not ours; pings of the protocol are answered below us.
+            Ok(Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_)))) => {}
+            Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) => return,
+            Err(_) if known => return,
+            Err(_) => {
+                let told = socket::error("unauthorized", "Nobody said who they are; closing.");
+                sockets.plane.push.send(connection, &told).await;
+                return;
+            }
+        }
+    }
+}
+
+/// Until the inbox ends or the client does not read.
+async fn write_frames(mut out: SplitSink<WebSocket, Message>, mut inbox: Inbox) {
+    let mut waiting = Vec::new();
+    loop {
+        let messages: Vec<Message> = match timeout(PING_AFTER, inbox.recv_many(&mut waiting, AT_ONCE)).await {
+            Err(_) => vec![Message::Text(socket::ping().into())],
+            Ok(0) => break,
+            Ok(_) => {
+                let texts = waiting.drain(..).filter_map(|frame| Utf8Bytes::try_from(frame).ok());
+                texts.map(Message::Text).collect()
+            }
+        };
+        let written = timeout(WRITE_DEADLINE, async {
+            for message in messages {
+                out.feed(message).await?;
+            }
+            out.flush().await
+        });
+        if !matches!(written.await, Ok(Ok(()))) {
+            return;
+        }
+    }
+    let frame = CloseFrame { code: 1008, reason: Utf8Bytes::from_static("closed by the server") };
+    // The other side may be the reason why we close; it gets a moment, not more.
+    let _unheard = timeout(Duration::from_secs(1), out.send(Message::Close(Some(frame)))).await;
 }
 
 struct Leaving {
@@ -135,15 +154,4 @@ impl Leaving {
 async fn is_known(sockets: &Sockets, connection: &ConnectionId) -> bool {
     let stored = sockets.plane.store.connection(connection).await;
     stored.is_ok_and(|stored| stored.is_some_and(|stored| stored.principal.is_some()))
-}
-
-async fn write(out: &mut SplitSink<WebSocket, Message>, message: Message) -> bool {
-    matches!(timeout(WRITE_DEADLINE, out.send(message)).await, Ok(Ok(())))
-}
-
-async fn close(out: &mut SplitSink<WebSocket, Message>, code: u16, reason: &'static str) {
-    let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
-    // The other side may be the reason why we close; it gets a moment, not more.
-    let deadline = Instant::now() + Duration::from_secs(1);
-    let _unheard = timeout_at(deadline, out.send(Message::Close(Some(frame)))).await;
 }

@@ -11,13 +11,16 @@ use domain::access::EVERY_ORG;
 use domain::event::plain_name;
 use domain::filter::{Subject, topics_of};
 use domain::{ConnectionId, Event, Timestamp};
-use futures_util::{StreamExt, stream};
+use futures_util::future::join_all;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::iter::Sum;
+use std::ops::Add;
+use std::sync::{Arc, Mutex};
 use store::Store;
 use store::connections::Subscriber;
 use store::push::{Push, Pushed};
 use store::record::News;
+use tokio::task::JoinSet;
 
 /// What it touches.
 #[derive(Debug, Clone, Copy)]
@@ -44,24 +47,66 @@ pub struct Outcome {
     pub dropped: usize,
 }
 
-/// How many sockets are told at the same time.
+impl Add for Outcome {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { delivered: self.delivered + other.delivered, dropped: self.dropped + other.dropped }
+    }
+}
+
+impl Sum for Outcome {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
+}
+
+/// How many sockets each task tells at the same time.
 const SIDE_BY_SIDE: usize = 64;
+/// From so many sockets on the work is shared between the cores.
+const WORTH_SHARING: usize = 16;
+/// Between how many tasks. Lambda has as many cores as memory was paid for; most machines have at least two.
+const ROUNDS: usize = 2;
 /// How often a frame is tried before its socket is given up.
 const MAX_TRIES: u32 = 3;
 
 /// A repeat sends the same frames again; clients know them by their sequence number.
 pub async fn run(deps: Deps<'_>, news: Command) -> Result<Outcome, Error> {
     let letters = address(deps, &news).await?;
-    let now = deps.clock.now();
-    let sent = stream::iter(letters)
-        .map(|letter| deliver(deps, letter, now))
-        .buffer_unordered(SIDE_BY_SIDE)
-        .collect::<Vec<_>>()
-        .await;
-    Ok(sent.into_iter().fold(Outcome::default(), |sum, one| Outcome {
-        delivered: sum.delivered + one.delivered,
-        dropped: sum.dropped + one.dropped,
-    }))
+    let carrier = Carrier { store: deps.store.clone(), push: deps.push.clone(), now: deps.clock.now() };
+    if letters.len() < WORTH_SHARING {
+        return Ok(carrier.carry(Arc::new(Mutex::new(letters))).await);
+    }
+    let letters = Arc::new(Mutex::new(letters));
+    let mut rounds = JoinSet::new();
+    for _ in 0..ROUNDS {
+        rounds.spawn(carrier.clone().carry(letters.clone()));
+    }
+    Ok(rounds.join_all().await.into_iter().sum())
+}
+
+/// Takes letters to their sockets.
+#[derive(Clone)]
+struct Carrier {
+    store: Store,
+    push: Push,
+    now: Timestamp,
+}
+
+impl Carrier {
+    /// Takes letters until none is left. Several may do so at once, each with several lanes: a lane waits for its
+    /// socket and for no other. (A lane, rather than a future for each letter: one that holds a call of the SDK is
+    /// large to make.)
+    async fn carry(self, letters: Arc<Mutex<Vec<Letter>>>) -> Outcome {
+        let next = || letters.lock().expect("no code panics while it holds the letters").pop();
+        let lanes = (0..SIDE_BY_SIDE).map_while(|_| next()).map(|first| async {
+            let mut sum = deliver(&self, first).await;
+            while let Some(letter) = next() {
+                sum = sum + deliver(&self, letter).await;
+            }
+            sum
+        });
+        join_all(lanes).await.into_iter().sum()
+    }
 }
 
 /// Everything that one socket is to be told.
@@ -143,17 +188,21 @@ async fn recipients(
     Ok(found)
 }
 
-async fn deliver(deps: Deps<'_>, letter: Letter, now: Timestamp) -> Outcome {
+async fn deliver(carrier: &Carrier, letter: Letter) -> Outcome {
     let connection = &letter.subscriber.connection;
-    if letter.subscriber.until.is_some_and(|until| until <= now) {
-        deps.push.send(connection, &error("token_expired", "Your token has expired; connect again.")).await;
-        return drop_socket(deps, &letter, "its token has expired").await;
+    if letter.subscriber.until.is_some_and(|until| until <= carrier.now) {
+        carrier
+            .push
+            .send(connection, &error("token_expired", "Your token has expired; connect again."))
+            .await;
+        return drop_socket(carrier, &letter, "its token has expired").await;
     }
     if letter.revoked {
-        deps.push
+        carrier
+            .push
             .send(connection, &error("unauthorized", "This worker token was replaced by a newer one."))
             .await;
-        return drop_socket(deps, &letter, "its token was replaced").await;
+        return drop_socket(carrier, &letter, "its token was replaced").await;
     }
     let count = letter.frames.len();
     let bundled;
@@ -164,10 +213,10 @@ async fn deliver(deps: Deps<'_>, letter: Letter, now: Timestamp) -> Outcome {
         letter.frames.iter().map(AsRef::as_ref).collect()
     };
     for frame in frames {
-        match send(deps.push, connection, frame).await {
+        match send(&carrier.push, connection, frame).await {
             Pushed::Sent => {}
-            Pushed::Gone => return drop_socket(deps, &letter, "it is gone").await,
-            Pushed::Failed(why) => return drop_socket(deps, &letter, &why).await,
+            Pushed::Gone => return drop_socket(carrier, &letter, "it is gone").await,
+            Pushed::Failed(why) => return drop_socket(carrier, &letter, &why).await,
         }
     }
     Outcome { delivered: count, dropped: 0 }
@@ -187,17 +236,17 @@ async fn send(push: &Push, connection: &ConnectionId, frame: &str) -> Pushed {
 }
 
 /// Whatever cannot be tidied up now is found gone the next time.
-async fn drop_socket(deps: Deps<'_>, letter: &Letter, why: &str) -> Outcome {
+async fn drop_socket(carrier: &Carrier, letter: &Letter, why: &str) -> Outcome {
     let connection = &letter.subscriber.connection;
     tracing::info!(connection.id = %connection, "Dropped socket {connection}: {why}");
-    deps.push.close(connection).await;
+    carrier.push.close(connection).await;
     let forgotten = close_socket::run(
-        close_socket::Deps { store: deps.store },
+        close_socket::Deps { store: &carrier.store },
         close_socket::Command { connection: connection.clone() },
     )
     .await;
     let topics: Vec<String> = letter.topics.iter().cloned().collect();
-    let pruned = deps.store.drop_subscriptions(&letter.realm, &topics, connection).await;
+    let pruned = carrier.store.drop_subscriptions(&letter.realm, &topics, connection).await;
     if let (Err(error), _) | (_, Err(error)) = (forgotten, pruned.map_err(Error::from)) {
         tracing::warn!(connection.id = %connection, %error, "Could not forget socket {connection}");
     }

@@ -60,7 +60,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     Ok(EventPage {
         sandbox_id: command.sandbox,
         events: found.events,
-        total_count: head.counts.matching(&command.event_types, command.source),
+        total_count: head.activity.counts.matching(&command.event_types, command.source),
         last_seq: head.seq,
         has_more: found.has_more,
         next_after_seq,

@@ -68,7 +68,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         prev_cursor: newest.or(command.cursor).map(|seq| seq.to_string()),
         events: found.events,
         heartbeat_summary: HeartbeatSummary::from(&head),
-        total_events: head.seq + head.heartbeats.count,
+        total_events: head.seq + head.activity.heartbeats.count,
         trajectory_events: head.seq,
         has_more: found.has_more,
         sandbox_id: command.sandbox,

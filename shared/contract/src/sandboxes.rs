@@ -92,7 +92,7 @@ pub struct SandboxOut {
 impl From<&Head> for SandboxOut {
     fn from(head: &Head) -> Self {
         let mut event_counts = BTreeMap::new();
-        for (kind, count) in &head.counts.kinds {
+        for (kind, count) in &head.activity.counts.kinds {
             let event_type = kind.split_once(' ').map_or(kind.as_str(), |(_, event_type)| event_type);
             *event_counts.entry(event_type.to_owned()).or_insert(0) += count;
         }
@@ -102,13 +102,13 @@ impl From<&Head> for SandboxOut {
             name: head.name.clone(),
             status: head.status.as_str().to_owned(),
             created_at: head.created_at,
-            last_event_at: head.last_event_at,
-            last_work_at: head.last_work_at,
+            last_event_at: head.activity.last_event_at,
+            last_work_at: head.activity.last_work_at,
             last_seq: head.seq,
-            epoch: head.batch.epoch,
-            batch: head.batch.batch,
+            epoch: head.activity.batch.epoch,
+            batch: head.activity.batch.batch,
             heartbeats: HeartbeatSummary::from(head),
-            heartbeat_status: head.heartbeats.last_status.clone(),
+            heartbeat_status: head.activity.heartbeats.last_status.clone(),
             event_counts,
         }
     }
@@ -117,9 +117,9 @@ impl From<&Head> for SandboxOut {
 impl From<&Head> for HeartbeatSummary {
     fn from(head: &Head) -> Self {
         Self {
-            count: head.heartbeats.count,
-            first_heartbeat: head.heartbeats.first_at,
-            last_heartbeat: head.heartbeats.last_at,
+            count: head.activity.heartbeats.count,
+            first_heartbeat: head.activity.heartbeats.first_at,
+            last_heartbeat: head.activity.heartbeats.last_at,
         }
     }
 }

@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 pub const MAX_COUNTED_KINDS: usize = 100;
 
 /// One sandbox, as the plane knows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Head {
     /// Which sandbox.
     pub id: SandboxId,
     /// Whose.
     pub org: OrgId,
     /// A person's name for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Where it stands in its life.
     pub status: Status,
@@ -30,26 +29,30 @@ pub struct Head {
     pub seq: u64,
     /// How many items the log is stored in: with `seq` it tells how many to ask for.
     pub segments: u64,
+    /// What came in so far. Only an ingest changes it.
+    pub activity: Activity,
+}
+
+/// What came in so far, in numbers. Everything has a default, so that what an older version wrote can be read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Activity {
     /// The last batch that was stored. (0, 0) before the first.
-    #[serde(default)]
     pub batch: BatchNumber,
     /// What its sender was told, to tell them again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Receipt>,
     /// Signs of life.
-    #[serde(default)]
     pub heartbeats: Heartbeats,
     /// When anything last came in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_event_at: Option<Timestamp>,
     /// When something that shows work last came in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_work_at: Option<Timestamp>,
     /// Log events by source and type.
-    #[serde(default)]
     pub counts: Counts,
     /// How much came in lately.
-    #[serde(default)]
     pub rate: RateWindow,
 }
 
@@ -99,6 +102,7 @@ pub struct Receipt {
 
 /// Heartbeats in summary; the log holds none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Heartbeats {
     /// How many.
     pub count: u64,
@@ -172,13 +176,7 @@ impl Head {
             version: 1,
             seq: 0,
             segments: 0,
-            batch: BatchNumber::default(),
-            receipt: None,
-            heartbeats: Heartbeats::default(),
-            last_event_at: None,
-            last_work_at: None,
-            counts: Counts::default(),
-            rate: RateWindow::default(),
+            activity: Activity::default(),
         }
     }
 }

@@ -103,7 +103,7 @@ pub fn decide(
     {
         return Ok(repeat);
     }
-    let rate = admit(head.rate, batch.len(), events_per_minute, now)?;
+    let rate = admit(head.activity.rate, batch.len(), events_per_minute, now)?;
     let first_seq = head.seq + 1;
     let receipt = Receipt {
         first_seq: (!batch.events.is_empty()).then_some(first_seq),
@@ -115,31 +115,33 @@ pub fn decide(
     let mut next = head.clone();
     next.version += 1;
     next.status = Status::Running;
-    next.rate = rate;
-    next.last_event_at = Some(now);
     next.seq += receipt.events;
+    let activity = &mut next.activity;
+    activity.rate = rate;
+    activity.last_event_at = Some(now);
     for event in &batch.events {
-        next.counts.add(event.source, event.event_type.as_str());
+        activity.counts.add(event.source, event.event_type.as_str());
         if event.event_type.is_work() {
-            next.last_work_at = Some(now);
+            activity.last_work_at = Some(now);
         }
     }
     if let Some(latest) = batch.heartbeats.last() {
-        next.heartbeats.count += receipt.heartbeats;
-        next.heartbeats.first_at.get_or_insert(now);
-        next.heartbeats.last_at = Some(now);
+        let beats = &mut activity.heartbeats;
+        beats.count += receipt.heartbeats;
+        beats.first_at.get_or_insert(now);
+        beats.last_at = Some(now);
         // A status is a word; whatever else a worker puts there does not belong on the head.
-        next.heartbeats.last_status = latest.data.string("status").filter(|status| status.len() <= 32);
+        beats.last_status = latest.data.string("status").filter(|status| status.len() <= 32);
     }
     if let Some(number) = batch.number {
-        next.batch = number;
-        next.receipt = Some(receipt.clone());
+        activity.batch = number;
+        activity.receipt = Some(receipt.clone());
     }
     Ok(Decision::Store { next: Box::new(next), first_seq, receipt })
 }
 
 fn check_number(head: &Head, number: BatchNumber, digest: &str) -> Result<Option<Decision>, Refusal> {
-    let last = head.batch;
+    let last = head.activity.batch;
     if number.epoch < last.epoch {
         return Err(Refusal::StaleEpoch { current: last.epoch });
     }
@@ -153,7 +155,7 @@ fn check_number(head: &Head, number: BatchNumber, digest: &str) -> Result<Option
     if number.batch < last_batch {
         return Ok(Some(Decision::Repeat(None)));
     }
-    match &head.receipt {
+    match &head.activity.receipt {
         Some(receipt) if receipt.digest != digest => Err(Refusal::BatchChanged),
         receipt => Ok(Some(Decision::Repeat(receipt.clone()))),
     }
@@ -239,8 +241,8 @@ mod tests {
     #[test]
     fn heartbeats_count_and_take_no_sequence_number() {
         let head = stored(&head(), &batch(1, 1, &["agent.heartbeat", "agent.message", "spec.heartbeat"]));
-        assert_eq!((head.seq, head.heartbeats.count), (1, 2));
-        assert_eq!(head.heartbeats.last_status.as_deref(), Some("working"));
+        assert_eq!((head.seq, head.activity.heartbeats.count), (1, 2));
+        assert_eq!(head.activity.heartbeats.last_status.as_deref(), Some("working"));
         let only = decide(&head, &batch(1, 2, &["agent.heartbeat"]), MANY, at(1)).unwrap();
         assert!(matches!(only, Decision::Store { receipt: Receipt { first_seq: None, .. }, .. }));
     }
@@ -248,14 +250,14 @@ mod tests {
     #[test]
     fn only_work_counts_as_work() {
         let idle = stored(&head(), &batch(1, 1, &["agent.waiting"]));
-        assert_eq!((idle.last_event_at, idle.last_work_at), (Some(at(1)), None));
-        assert_eq!(stored(&idle, &batch(1, 2, &["agent.tool_use"])).last_work_at, Some(at(1)));
+        assert_eq!((idle.activity.last_event_at, idle.activity.last_work_at), (Some(at(1)), None));
+        assert_eq!(stored(&idle, &batch(1, 2, &["agent.tool_use"])).activity.last_work_at, Some(at(1)));
     }
 
     #[test]
     fn the_rate_window_refuses_until_the_next_minute() {
         let mut head = head();
-        head.rate = RateWindow { minute: 0, count: 9 };
+        head.activity.rate = RateWindow { minute: 0, count: 9 };
         let two = batch(1, 1, &["a", "b"]);
         assert_eq!(
             decide(&head, &two, 10, at(48)).unwrap_err(),
@@ -292,7 +294,7 @@ mod tests {
             let mut sent = 1;
             for (pick, _) in deliveries {
                 deliver(&mut head, &batches[pick % sent]);
-                if head.batch.batch as usize == sent && sent < batches.len() { sent += 1; }
+                if head.activity.batch.batch as usize == sent && sent < batches.len() { sent += 1; }
             }
             for batch in &batches { deliver(&mut head, batch); }
             let whole: Vec<String> = batches.iter()

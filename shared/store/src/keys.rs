@@ -14,7 +14,7 @@ pub const BY_AGE: Index = Index { name: "ByAge", pk: "ByAgePK", sk: "ByAgeSK" };
 /// When an item may go (seconds since 1970).
 pub const TTL: &str = "expires_at_secs";
 
-/// A global secondary index. They hold keys only: an ingest changes no key and so costs no index write.
+/// A global secondary index, with keys only: the heads are read from the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Index {
     /// Its name.
@@ -51,6 +51,11 @@ const PULSE: &str = "PULSE";
 /// A sandbox's head.
 pub fn head(id: &SandboxId) -> Key {
     Key::new(sandbox(id), "HEAD")
+}
+
+/// What puts a sandbox into the lists. An item of its own, so that no write to the head touches an index.
+pub fn listing(id: &SandboxId) -> Key {
+    Key::new(sandbox(id), "LISTING")
 }
 
 /// The segment of a sandbox's log that starts at a sequence number. Twelve digits: at 30,000 events a second

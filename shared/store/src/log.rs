@@ -1,6 +1,7 @@
 //! The log of a sandbox: appending a batch, reading segments and bodies.
 
 use crate::error::Error;
+use crate::heads::{activity_text, head_of};
 use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
 use crate::limits::{MAX_INLINE_BYTES, MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES, ONCE_SECS};
 use crate::pack::{Packed, compress, unpack};
@@ -121,31 +122,34 @@ impl Store {
         }
     }
 
-    /// Changes the attributes that differ, if the head is still the one that was read. Attributes that this
-    /// code does not know, written by a newer deploy, stay as they are.
+    /// Sets what an ingest changes, if the head is still the one that was read. Attributes that this code does not
+    /// know, written by a newer deploy, stay as they are.
     fn head_update(&self, before: &Head, after: &Head) -> Result<TransactWriteItem, Error> {
-        let (old, new) = (attributes(before)?, attributes(after)?);
-        let mut update = Update::builder()
+        let update = Update::builder()
             .table_name(&self.table)
             .set_key(Some(keys::head(&before.id).attributes().into()))
-            .condition_expression("#version = :version")
+            .condition_expression("#version = :before")
+            .update_expression(
+                "SET #version = :after, #status = :status, #seq = :seq, #segments = :segments, #activity = :activity",
+            )
             .expression_attribute_names("#version", "version")
-            .expression_attribute_values(":version", number(before.version))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let mut sets = Vec::new();
-        for (index, (name, value)) in new.into_iter().filter(|(name, v)| old.get(name) != Some(v)).enumerate()
-        {
-            sets.push(format!("#n{index} = :v{index}"));
-            update = update
-                .expression_attribute_names(format!("#n{index}"), name)
-                .expression_attribute_values(format!(":v{index}"), value);
-        }
-        let update = update.update_expression(format!("SET {}", sets.join(", "))).build();
+            .expression_attribute_names("#status", "status")
+            .expression_attribute_names("#seq", "seq")
+            .expression_attribute_names("#segments", "segments")
+            .expression_attribute_names("#activity", "activity")
+            .expression_attribute_values(":before", number(before.version))
+            .expression_attribute_values(":after", number(after.version))
+            .expression_attribute_values(":status", text(after.status.as_str()))
+            .expression_attribute_values(":seq", number(after.seq))
+            .expression_attribute_values(":segments", number(after.segments))
+            .expression_attribute_values(":activity", text(activity_text(after)?))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .build();
         let update = update.map_err(|e| Error::broken("updating a head", e))?;
         Ok(TransactWriteItem::builder().update(update).build())
     }
 
-    fn put(&self, item: Item, fresh: Fresh) -> Result<TransactWriteItem, Error> {
+    pub(crate) fn put(&self, item: Item, fresh: Fresh) -> Result<TransactWriteItem, Error> {
         let mut put = Put::builder().table_name(&self.table).set_item(Some(item));
         if fresh == Fresh::Required {
             put = put
@@ -238,7 +242,7 @@ impl Store {
 const PIECE: &str = "piece";
 
 #[derive(PartialEq)]
-enum Fresh {
+pub(crate) enum Fresh {
     /// Nothing may stand there.
     Required,
     /// The head's condition already says that nothing does, or it may be overwritten.
@@ -350,7 +354,7 @@ fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> 
         return Ok(Appended::OnceUsed(value(item)?));
     }
     if let Some(reason) = failed(0) {
-        let head = reason.item.clone().filter(|item| !item.is_empty()).map(value).transpose()?;
+        let head = reason.item.clone().filter(|item| !item.is_empty()).map(head_of).transpose()?;
         return Ok(Appended::HeadMoved(head.map(Box::new)));
     }
     // Another transaction touches the same item right now.

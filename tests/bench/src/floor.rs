@@ -1,6 +1,7 @@
 //! The floor: the same HTTP server, in a process of its own, with a handler that only reads the body.
 
 use axum::Router;
+use axum::serve::ListenerExt;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
@@ -38,5 +39,7 @@ pub async fn serve() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     println!("{}", listener.local_addr().expect("a bound listener has an address"));
     let router = Router::new().fallback(|body: axum::body::Bytes| async move { body.len().to_string() });
+    let listener =
+        listener.tap_io(|connection| connection.set_nodelay(true).expect("a TCP socket has this option"));
     axum::serve(listener, router).await.expect("the floor serves until it is killed");
 }

@@ -20,6 +20,9 @@ async fn main() {
     if arguments.iter().any(|argument| argument == floor::FLAG) {
         return floor::serve().await;
     }
+    // Any of the names below measures only those.
+    let names: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| *wanted == name);
     let scale = if arguments.iter().any(|argument| argument == "--quick") { 5 } else { 1 };
     let mut report = Report::default();
     let floor = floor::Floor::start().await;
@@ -41,10 +44,18 @@ async fn main() {
         process: process.id(),
     };
     scenarios::memory(&mut report, &plane, "at start");
-    scenarios::single_posts(&mut report, &plane, scale).await;
-    scenarios::batches(&mut report, &plane, scale).await;
-    scenarios::post_to_socket(&mut report, &plane, scale).await;
-    scenarios::pages(&mut report, &plane, scale).await;
+    if wanted("posts") {
+        scenarios::single_posts(&mut report, &plane, scale).await;
+    }
+    if wanted("batches") {
+        scenarios::batches(&mut report, &plane, scale).await;
+    }
+    if wanted("sockets") {
+        scenarios::post_to_socket(&mut report, &plane, scale).await;
+    }
+    if wanted("pages") {
+        scenarios::pages(&mut report, &plane, scale).await;
+    }
     scenarios::memory(&mut report, &plane, "after all of this");
     report.print();
 }
