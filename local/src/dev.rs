@@ -3,7 +3,7 @@
 use crate::aws::{Aws, Durability, Records};
 use crate::config::Dev;
 use crate::hosts::http::{Web, router};
-use crate::hosts::{stream, ws::Sockets};
+use crate::hosts::{schedule, stream, ws::Sockets};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
 use axum::serve::ListenerExt;
@@ -31,6 +31,7 @@ pub struct Running {
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     streaming: JoinHandle<()>,
+    sweeping: JoinHandle<()>,
     /// Gives the data folder back when this plane is gone.
     _lock: File,
 }
@@ -91,6 +92,7 @@ fn serve(
     let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone() };
     let (stop, mut stopped) = watch::channel(false);
     let streaming = tokio::spawn(stream::run(plane.clone(), records));
+    let sweeping = tokio::spawn(schedule::run(aws.sweeper()));
     let serving = tokio::spawn(async move {
         let stopping = async move {
             // An error means that the sender is gone, which is also the end.
@@ -107,7 +109,7 @@ fn serve(
             tracing::error!(%error, "The server ended");
         }
     });
-    Ok(Running { address, operator_token, aws, stop, serving, streaming, _lock: lock })
+    Ok(Running { address, operator_token, aws, stop, serving, streaming, sweeping, _lock: lock })
 }
 
 impl Running {
@@ -121,12 +123,13 @@ impl Running {
 
     /// Lets requests finish, closes sockets, and ends.
     pub async fn stop(self) {
-        let Self { aws, stop, mut serving, streaming, .. } = self;
+        let Self { aws, stop, mut serving, streaming, sweeping, .. } = self;
         stop.send_replace(true);
         aws.hub.close_all();
         if tokio::time::timeout(GRACE, &mut serving).await.is_err() {
             serving.abort();
         }
         streaming.abort();
+        sweeping.abort();
     }
 }

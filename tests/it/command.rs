@@ -1,10 +1,13 @@
 //! `sunaba dev`, as somebody runs it.
 
-use crate::support::{OPERATOR, TestPlane, batch, dev};
+use crate::support::{OPERATOR, TestPlane, batch, dev, now_secs};
+use domain::filter::Filters;
+use domain::{ConnectionId, Timestamp};
 use kit::process::{Process, Recipe};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use store::connections::Connection;
 use tempfile::TempDir;
 
 pub fn recipe(data: &TempDir) -> Recipe {
@@ -102,4 +105,26 @@ async fn two_planes_do_not_share_a_folder() {
     assert!(second.to_string().contains("another plane runs on the data"), "{second}");
     first.stop().await;
     local::dev::start(&dev(&data)).await.unwrap().stop().await;
+}
+
+#[tokio::test]
+async fn what_has_expired_is_removed() {
+    let plane = TestPlane::start().await;
+    let opened = |name: &str, secs: u64| Connection {
+        id: ConnectionId::parse(name).unwrap(),
+        principal: None,
+        realm: None,
+        filters: Filters::default(),
+        batch: false,
+        version: 0,
+        connected_at: Timestamp::from_secs(i64::try_from(secs).unwrap()),
+        until: None,
+    };
+    let store = &plane.running.aws.store;
+    for connection in [opened("old", now_secs() - 86_400), opened("new", now_secs())] {
+        store.resubscribe(&connection.clone(), &mut connection.clone()).await.unwrap();
+    }
+    assert_eq!(plane.running.aws.sweeper().sweep().await.unwrap(), 1);
+    assert!(store.connection(&ConnectionId::parse("old").unwrap()).await.unwrap().is_none());
+    assert!(store.connection(&ConnectionId::parse("new").unwrap()).await.unwrap().is_some());
 }

@@ -91,6 +91,11 @@ impl DynamoDb {
         }
     }
 
+    /// Removes what has expired; how many items that were.
+    pub(super) fn sweep_expired(&self) -> anyhow::Result<usize> {
+        Ok(self.database.sweep_ttl()?)
+    }
+
     fn execute(&self, operation: &str, body: &[u8]) -> Reply {
         let engine = &self.database;
         match operation {

@@ -32,18 +32,36 @@ pub struct Aws {
     pub hub: Arc<Hub>,
     /// What goes wrong on purpose.
     pub faults: Faults,
+    dynamodb: Arc<DynamoDb>,
 }
 
 impl Aws {
     /// Opens the data in a folder. What is written there comes out of `Records`, in order.
     pub async fn open(data: &Path, durability: Durability) -> anyhow::Result<(Self, Records)> {
         let (dynamodb, records) = DynamoDb::open(&data.join("table.sqlite"), durability)?;
-        let (hub, faults) = (Arc::new(Hub::default()), Faults::default());
-        let connector = Connector::new(Arc::new(dynamodb), hub.clone(), faults.clone());
+        let (dynamodb, hub, faults) = (Arc::new(dynamodb), Arc::new(Hub::default()), Faults::default());
+        let connector = Connector::new(dynamodb.clone(), hub.clone(), faults.clone());
         let store = Store::new(dynamodb_client(connector.clone()), TABLE);
         store.ensure_table().await?;
         let push = Push::new(management_client(connector));
-        Ok((Self { store, push, hub, faults }, records))
+        Ok((Self { store, push, hub, faults, dynamodb }, records))
+    }
+
+    /// What removes expired items. On AWS the table does so by itself.
+    pub fn sweeper(&self) -> Sweeper {
+        Sweeper(self.dynamodb.clone())
+    }
+}
+
+/// Removes expired items.
+#[derive(Debug, Clone)]
+pub struct Sweeper(Arc<DynamoDb>);
+
+impl Sweeper {
+    /// Looks at every item once; how many were removed. Takes as long as the table is large, on a thread of its own.
+    pub async fn sweep(&self) -> anyhow::Result<usize> {
+        let dynamodb = self.0.clone();
+        tokio::task::spawn_blocking(move || dynamodb.sweep_expired()).await?
     }
 }
 

@@ -1,5 +1,6 @@
 //! One file per kind of trigger: each turns it into a call on `edge`, and knows nothing else.
 
 pub mod http;
+pub mod schedule;
 pub mod stream;
 pub mod ws;
