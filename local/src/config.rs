@@ -50,7 +50,7 @@ pub struct Dev {
     /// Further names under which this server is reached, with commas
     #[arg(long, env = "SUNABA_HOSTS", value_delimiter = ',')]
     pub hosts: Vec<String>,
-    /// Pages elsewhere that may call this server, with commas: https://console.example
+    /// Pages elsewhere that may call this server, with commas: `https://console.example`
     #[arg(long, env = "SUNABA_ORIGINS", value_delimiter = ',')]
     pub origins: Vec<String>,
     /// What to log: info, debug, edge=debug,info
