@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use edge::logging::{self, Format};
 use local::config::Dev;
 use local::dev;
+use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Sunaba: the control plane for AI coding agents that work in sandboxes
@@ -21,22 +22,34 @@ enum Command {
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
-        Command::Dev(options) => {
-            logging::init(Format::Human, &options.log);
-            let running = dev::start(&options).await?;
-            announce(&running.link());
-            let (mut terminate, mut interrupt) =
-                (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            running.stop().await;
-            Ok(())
+async fn main() -> ExitCode {
+    let Command::Dev(options) = Cli::parse().command;
+    match serve(options).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
         }
     }
+}
+
+async fn serve(options: Dev) -> anyhow::Result<()> {
+    logging::init(Format::Human, &options.log);
+    let running = dev::start(&options).await?;
+    announce(&running.link());
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    running.stop().await;
+    Ok(())
+}
+
+/// A sentence, with its causes, and no stack: whoever reads it has to change an option, not the program.
+#[expect(clippy::print_stderr, reason = "this is how a command fails")]
+fn complain(error: &anyhow::Error) {
+    eprintln!("sunaba: {error:#}");
 }
 
 /// The one line on standard output: whoever started this can read it and go on.

@@ -79,11 +79,18 @@ fn what_does_not_go_together_is_said_in_a_sentence_and_all_at_once() {
 }
 
 #[test]
-fn help_names_every_option() {
+fn help_names_every_option_and_variable() {
     let output = Command::new(env!("CARGO_BIN_EXE_sunaba")).args(["dev", "--help"]).output().unwrap();
     let help = String::from_utf8_lossy(&output.stdout).into_owned();
-    for option in ["--host", "--port", "--data", "--no-auth", "--fsync", "SUNABA_TOKEN"] {
-        assert!(help.contains(option), "{help}");
+    for option in
+        ["--host", "--port", "--data", "--no-auth", "--fsync", "--events-per-minute", "--hosts", "--origins"]
+    {
+        assert!(help.contains(option), "{option}: {help}");
+    }
+    for variable in
+        ["TOKEN", "JWT_SECRET", "JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE", "HOSTS", "ORIGINS", "LOG"]
+    {
+        assert!(help.contains(&format!("[env: SUNABA_{variable}")), "{variable}: {help}");
     }
 }
 

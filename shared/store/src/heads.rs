@@ -127,11 +127,11 @@ impl Store {
     /// Up to a hundred items by their keys, as of now.
     pub(crate) async fn get_all(&self, mut wanted: Vec<Item>) -> Result<Vec<Item>, Error> {
         let mut items = Vec::with_capacity(wanted.len());
+        if wanted.is_empty() {
+            return Ok(items);
+        }
         // DynamoDB may leave some for the next call, when the answer grows large or the table is busy.
         for _ in 0..MAX_ROUNDS {
-            if wanted.is_empty() {
-                return Ok(items);
-            }
             let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
             let keys = keys.map_err(|e| Error::broken("asking for items", e))?;
             let get = self.client.batch_get_item().request_items(&self.table, keys);
@@ -139,6 +139,9 @@ impl Store {
             items.extend(got.responses.take().unwrap_or_default().remove(&self.table).unwrap_or_default());
             let left = got.unprocessed_keys.take().unwrap_or_default().remove(&self.table);
             wanted = left.map(|left| left.keys).unwrap_or_default();
+            if wanted.is_empty() {
+                return Ok(items);
+            }
         }
         Err(Error::Unavailable { code: "unprocessed keys".into(), source: "some items were left out".into() })
     }
