@@ -29,8 +29,12 @@ async fn a_repeated_batch_is_stored_once_and_gets_the_first_answer() {
     again["repeated"] = json!(false);
     assert_eq!(first, again);
     plane.post_events("s-1", &worker, batch(1, 2, 4, 2)).await.ok();
-    let late = plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
-    assert_eq!((&late["repeated"], &late["first_seq"]), (&json!(true), &Value::Null));
+    let mut late = plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
+    late["repeated"] = json!(false);
+    assert_eq!(late, first, "a late copy gets its own answer too");
+    // A worker that has lost its place and counts afresh must not be told that its events are stored.
+    let afresh = plane.post_events("s-1", &worker, batch(1, 1, 100, 3)).await;
+    assert_eq!((afresh.status, &afresh.body["code"]), (409, &json!("batch_changed")));
     let seqs: Vec<_> = plane.log("s-1").await.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, [1, 2, 3, 4, 5]);
 }

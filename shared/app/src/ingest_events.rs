@@ -103,7 +103,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
                     Some(single) => {
                         Outcome::Event(single.answer(sandbox, receipt.first_seq, receipt.received_at))
                     }
-                    None => Outcome::Batch(batch_answer(&sandbox, batch.number, Some(receipt), false)),
+                    None => Outcome::Batch(batch_answer(&sandbox, batch.number, receipt, false)),
                 });
             }
             Appended::OnceUsed(used) => {
@@ -169,7 +169,7 @@ const RECEIVED: &str = "received";
 fn batch_answer(
     sandbox: &SandboxId,
     number: Option<BatchNumber>,
-    receipt: Option<Receipt>,
+    receipt: Receipt,
     repeated: bool,
 ) -> BatchReceived {
     let number = number.unwrap_or_default();
@@ -179,10 +179,10 @@ fn batch_answer(
         epoch: number.epoch,
         batch: number.batch,
         repeated,
-        first_seq: receipt.as_ref().and_then(|receipt| receipt.first_seq),
-        events: receipt.as_ref().map(|receipt| receipt.events),
-        heartbeats: receipt.as_ref().map(|receipt| receipt.heartbeats),
-        timestamp: receipt.map(|receipt| receipt.received_at),
+        first_seq: receipt.first_seq,
+        events: receipt.events,
+        heartbeats: receipt.heartbeats,
+        timestamp: receipt.received_at,
     }
 }
 
@@ -202,6 +202,13 @@ fn refusal(refusal: Refusal) -> Error {
             "batch_changed",
             "This batch number was used before, for other events; nothing of this one was stored.".into(),
             json!({}),
+        ),
+        Refusal::BatchForgotten { expected } => Error::conflict(
+            "batch_forgotten",
+            format!(
+                "This batch number was used long ago; batch {expected} comes next. Nothing of this one was stored."
+            ),
+            json!({"expected_batch": expected}),
         ),
         Refusal::RateLimited { retry_after_secs } => Error::RateLimited { retry_after_secs },
     }

@@ -73,8 +73,8 @@ fn batch(
         let named = wire.event_id.is_some();
         let event = wire.check(&place, &mut *new_id)?;
         // An id stands for its event, so that a sender may write the same JSON in another order. An id that we
-        // gave differs from delivery to delivery and says nothing.
-        let name = if named { event.id.to_string() } else { String::new() };
+        // gave differs from delivery to delivery and says nothing: then the data must.
+        let name = if named { event.id.to_string() } else { event.data.text().to_owned() };
         fingerprint.push((name, event.event_type.to_string()));
         checked.push(event);
     }
@@ -211,15 +211,14 @@ pub struct BatchReceived {
     pub batch: u64,
     /// Whether it had been stored before. Everything else is then the first answer.
     pub repeated: bool,
-    /// Place of its first log event; `null` if it held heartbeats only, or in a late repeat of an earlier
-    /// batch, of which only the fact is remembered.
+    /// Place of its first log event; `null` if it held heartbeats only.
     pub first_seq: Option<u64>,
     /// How many log events it held.
-    pub events: Option<u64>,
+    pub events: u64,
     /// How many heartbeats it held.
-    pub heartbeats: Option<u64>,
+    pub heartbeats: u64,
     /// When it was stored.
-    pub timestamp: Option<Timestamp>,
+    pub timestamp: Timestamp,
 }
 
 #[cfg(test)]
@@ -338,5 +337,7 @@ mod tests {
         assert_ne!(one, digest(r#"{"event_id":"b","event_type":"x"}"#));
         let unnamed = r#"{"event_type":"x"},{"event_type":"y"}"#;
         assert_eq!(digest(unnamed), digest(unnamed), "a repeat without ids is still a repeat");
+        let other = r#"{"event_type":"x","event_data":{"n":2}},{"event_type":"y"}"#;
+        assert_ne!(digest(unnamed), digest(other), "without ids the data tells events apart");
     }
 }

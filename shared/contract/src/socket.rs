@@ -160,20 +160,20 @@ impl EventFrame {
                 Some(body)
             }
         };
-        let mut overlay =
-            vec![("source", raw(&event.source)), ("original_event_type", raw(&event.event_type))];
-        if let (Some(body), Some(seq)) = (body, event.seq) {
-            overlay.push(("body_ref", raw(&BodyOut::new(sandbox_id, seq, body))));
-        }
-        // A worker's own `body_ref` would look like ours, and a reader would follow it with its token.
-        let data = cut.data.without("body_ref");
+        let reference = body.zip(event.seq).map(|(body, seq)| raw(&BodyOut::new(sandbox_id, seq, body)));
+        let overlay = [
+            ("source", Some(raw(&event.source))),
+            ("original_event_type", Some(raw(&event.event_type))),
+            // Ours or none: a reader would follow a worker's own with its token.
+            ("body_ref", reference),
+        ];
         Self {
             id: event.id.clone(),
             seq: event.seq,
             event_type: event.event_type.bus_name(),
             entity_type: SANDBOX.to_owned(),
             entity_id: sandbox_id.to_string(),
-            payload: data.overlaid(&overlay),
+            payload: cut.data.overlaid(&overlay),
             timestamp: event.created_at,
         }
     }

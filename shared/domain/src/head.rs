@@ -2,7 +2,7 @@
 
 use crate::{OrgId, SandboxId, Source, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Most kinds of event (type and source together) that are counted one by one, so that a worker with odd
 /// habits cannot grow the head, which every ingest rewrites.
@@ -39,9 +39,8 @@ pub struct Head {
 pub struct Activity {
     /// The last batch that was stored. (0, 0) before the first.
     pub batch: BatchNumber,
-    /// What its sender was told, to tell them again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<Receipt>,
+    /// What the senders of this and the batches before it were told, to tell them again: newest first.
+    pub receipts: VecDeque<Receipt>,
     /// Signs of life.
     pub heartbeats: Heartbeats,
     /// When anything last came in.
@@ -54,6 +53,9 @@ pub struct Activity {
     pub counts: Counts,
     /// How much came in lately.
     pub rate: RateWindow,
+    /// What a newer version wrote and this one does not know: it goes back as it came.
+    #[serde(flatten)]
+    pub unknown: BTreeMap<String, serde_json::Value>,
 }
 
 /// Where a sandbox stands in its life.

@@ -61,9 +61,8 @@ pub enum Decision {
         /// What to tell the sender.
         receipt: Receipt,
     },
-    /// It was stored before: tell the sender again. The receipt is known for the latest batch only; of
-    /// earlier ones it is only certain that they are stored.
-    Repeat(Option<Receipt>),
+    /// It was stored before: tell the sender again.
+    Repeat(Receipt),
 }
 
 /// Why a batch is not stored, though nothing is wrong with it as such.
@@ -81,6 +80,11 @@ pub enum Refusal {
     },
     /// The number was used before, for something else.
     BatchChanged,
+    /// The number was used too long ago to know for what.
+    BatchForgotten {
+        /// The number that must come next.
+        expected: u64,
+    },
     /// Too much came in this minute.
     RateLimited {
         /// When the next minute begins.
@@ -134,8 +138,12 @@ pub fn decide(
         beats.last_status = latest.data.string("status").filter(|status| status.len() <= 32);
     }
     if let Some(number) = batch.number {
+        if number.epoch != activity.batch.epoch {
+            activity.receipts.clear();
+        }
         activity.batch = number;
-        activity.receipt = Some(receipt.clone());
+        activity.receipts.push_front(receipt.clone());
+        activity.receipts.truncate(REMEMBERED_BATCHES);
     }
     Ok(Decision::Store { next: Box::new(next), first_seq, receipt })
 }
@@ -152,14 +160,19 @@ fn check_number(head: &Head, number: BatchNumber, digest: &str) -> Result<Option
     if number.batch == last_batch + 1 {
         return Ok(None);
     }
-    if number.batch < last_batch {
-        return Ok(Some(Decision::Repeat(None)));
-    }
-    match &head.activity.receipt {
-        Some(receipt) if receipt.digest != digest => Err(Refusal::BatchChanged),
-        receipt => Ok(Some(Decision::Repeat(receipt.clone()))),
+    // A sender waits for the answer to one batch before it sends the next, so only late copies come from further
+    // back than the last. Whether one is a copy, the receipt tells; beyond them nobody knows, and to say "stored"
+    // to a worker that has started to count afresh would lose what it sends.
+    let age = usize::try_from(last_batch - number.batch).unwrap_or(usize::MAX);
+    match head.activity.receipts.get(age) {
+        Some(receipt) if receipt.digest == digest => Ok(Some(Decision::Repeat(receipt.clone()))),
+        Some(_) => Err(Refusal::BatchChanged),
+        None => Err(Refusal::BatchForgotten { expected: last_batch + 1 }),
     }
 }
+
+/// How many batches a repeat of which gets its first answer.
+pub const REMEMBERED_BATCHES: usize = 8;
 
 fn admit(rate: RateWindow, events: u64, limit: u64, now: Timestamp) -> Result<RateWindow, Refusal> {
     let minute = now.as_secs().div_euclid(60);
@@ -219,13 +232,22 @@ mod tests {
             panic!("not stored")
         };
         assert_eq!((first_seq, receipt.first_seq, next.seq), (1, Some(1), 2));
-        assert_eq!(decide(&next, &first, MANY, at(9)).unwrap(), Decision::Repeat(Some(receipt)));
+        assert_eq!(decide(&next, &first, MANY, at(9)).unwrap(), Decision::Repeat(receipt));
     }
 
     #[test]
-    fn an_earlier_batch_is_known_to_be_stored() {
-        let head = stored(&stored(&head(), &batch(1, 1, &["a"])), &batch(1, 2, &["b"]));
-        assert_eq!(decide(&head, &batch(1, 1, &["a"]), MANY, at(2)).unwrap(), Decision::Repeat(None));
+    fn a_late_copy_gets_its_own_answer_and_an_impostor_does_not() {
+        let mut head = head();
+        for number in 1..=REMEMBERED_BATCHES as u64 {
+            head = stored(&head, &batch(1, number, &["a", "b"]));
+        }
+        let copy = |head: &Head, names: &[&str]| decide(head, &batch(1, 1, names), MANY, at(2));
+        let Decision::Repeat(receipt) = copy(&head, &["a", "b"]).unwrap() else { panic!("stored twice") };
+        assert_eq!((receipt.first_seq, receipt.events), (Some(1), 2));
+        assert_eq!(copy(&head, &["c"]).unwrap_err(), Refusal::BatchChanged, "a worker that counts afresh");
+        let expected = REMEMBERED_BATCHES as u64 + 2;
+        let head = stored(&head, &batch(1, expected - 1, &["a"]));
+        assert_eq!(copy(&head, &["a", "b"]).unwrap_err(), Refusal::BatchForgotten { expected });
     }
 
     #[test]

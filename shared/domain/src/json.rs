@@ -24,14 +24,25 @@ impl JsonObject {
     }
 
     /// Takes a value if it is an object of a sane depth; otherwise says what it should have been.
+    ///
+    /// Half of a surrogate pair (`\ud83d` of an emoji that somebody cut in two) is no text: most parsers refuse the
+    /// whole document for it. It becomes the replacement character, and the rest of the event is kept.
     pub fn parse(raw: &RawValue) -> Result<Self, String> {
         if !raw.get().starts_with('{') {
             return Err("must be an object".into());
         }
-        if depth(raw.get()) > MAX_DEPTH {
+        let scan = scan(raw.get());
+        if scan.depth > MAX_DEPTH {
             return Err(format!("must not be nested deeper than {MAX_DEPTH} levels"));
         }
-        Ok(Self(raw.to_owned()))
+        if scan.halves.is_empty() {
+            return Ok(Self(raw.to_owned()));
+        }
+        let mut text = raw.get().to_owned();
+        for at in scan.halves {
+            text.replace_range(at..at + 6, "\\ufffd");
+        }
+        Ok(Self::from_text(text))
     }
 
     /// Any serialisable map or struct as an object.
@@ -72,26 +83,14 @@ impl JsonObject {
         Self::from_text(text)
     }
 
-    /// This object with `overlay` laid over it: fields of the same name are replaced, others added at the end.
+    /// This object with `overlay` laid over it: fields of the same name are replaced, or left out where the overlay
+    /// has no value; others are added at the end.
     #[must_use]
-    pub fn overlaid(&self, overlay: &[(&str, Box<RawValue>)]) -> Self {
+    pub fn overlaid(&self, overlay: &[(&str, Option<Box<RawValue>>)]) -> Self {
         let fields = self.fields();
         let kept = fields.iter().filter(|(name, _)| overlay.iter().all(|(over, _)| over != name));
-        Self::from_fields(
-            kept.map(|(name, raw)| (name.as_str(), *raw))
-                .chain(overlay.iter().map(|(name, raw)| (*name, raw.as_ref()))),
-        )
-    }
-
-    /// This object without one of its fields.
-    #[must_use]
-    pub fn without(&self, name: &str) -> Self {
-        if !self.text().contains(name) {
-            return self.clone();
-        }
-        let fields = self.fields();
-        let kept = fields.iter().filter(|(field, _)| field != name);
-        Self::from_fields(kept.map(|(field, raw)| (field.as_str(), *raw)))
+        let laid = overlay.iter().filter_map(|(name, raw)| Some((*name, raw.as_deref()?)));
+        Self::from_fields(kept.map(|(name, raw)| (name.as_str(), *raw)).chain(laid))
     }
 
     fn from_text(text: String) -> Self {
@@ -105,23 +104,50 @@ impl PartialEq for JsonObject {
     }
 }
 
-/// How deep the brackets of a valid JSON text go. `serde_json` skips raw values without a depth limit.
-fn depth(text: &str) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0usize, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
+/// What `serde_json` does not look at when it keeps a value raw.
+struct Scan {
+    /// How deep the brackets go.
+    depth: usize,
+    /// Where escapes stand that are half of a surrogate pair.
+    halves: Vec<usize>,
+}
+
+/// Looks once at every byte of a valid JSON text.
+fn scan(text: &str) -> Scan {
+    let bytes = text.as_bytes();
+    let mut found = Scan { depth: 0, halves: Vec::new() };
+    let (mut depth, mut in_string, mut at) = (0usize, false, 0);
+    while at < bytes.len() {
+        let mut step = 1;
+        match bytes[at] {
+            b'\\' if in_string => {
+                step = 2;
+                match escaped_unit(bytes, at) {
+                    Some(0xd800..=0xdbff) => match escaped_unit(bytes, at + 6) {
+                        Some(0xdc00..=0xdfff) => step = 12,
+                        _ => found.halves.push(at),
+                    },
+                    Some(0xdc00..=0xdfff) => found.halves.push(at),
+                    _ => {}
+                }
+            }
             b'"' => in_string = !in_string,
             b'{' | b'[' if !in_string => {
                 depth += 1;
-                deepest = deepest.max(depth);
+                found.depth = found.depth.max(depth);
             }
             b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
+        at += step;
     }
-    deepest
+    found
+}
+
+/// The UTF-16 unit of an escape `\uXXXX` at this place, if there is one.
+fn escaped_unit(bytes: &[u8], at: usize) -> Option<u32> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 struct Fields<'a>(Vec<(String, &'a RawValue)>);
@@ -171,8 +197,8 @@ mod tests {
     #[test]
     fn an_overlay_replaces_and_adds() {
         let laid = object(r#"{"a":1,"source":"x","b":[2]}"#)
-            .overlaid(&[("source", RawValue::from_string("\"agent\"".into()).unwrap())]);
-        assert_eq!(laid.text(), r#"{"a":1,"b":[2],"source":"agent"}"#);
+            .overlaid(&[("source", Some(RawValue::from_string("\"agent\"".into()).unwrap())), ("b", None)]);
+        assert_eq!(laid.text(), r#"{"a":1,"source":"agent"}"#);
     }
 
     #[test]
@@ -188,6 +214,33 @@ mod tests {
         );
         object(&nested(MAX_DEPTH - 1));
         object(r#"{"brackets in strings do not count":"[[[[\"[[[["}"#);
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_is_replaced_and_the_rest_is_kept() {
+        for (sent, kept) in [
+            (r#"{"\ud800":1}"#, r#"{"\ufffd":1}"#),
+            (r#"{"a":["x\uDC00y",{"b":"\ud83dz"}]}"#, r#"{"a":["x\ufffdy",{"b":"\ufffdz"}]}"#),
+            (r#"{"a":"\ud83d\ud83d\ude00"}"#, r#"{"a":"\ufffd\ud83d\ude00"}"#),
+            (r#"{"a":"\ud83d\ude00 \\ud800"}"#, r#"{"a":"\ud83d\ude00 \\ud800"}"#),
+        ] {
+            let taken = object(sent);
+            assert_eq!(taken.text(), kept);
+            assert_eq!(taken.fields().len(), 1);
+            assert!(serde_json::from_str::<serde_json::Value>(taken.text()).is_ok(), "{sent}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever JSON comes in, every later step can read it.
+        #[test]
+        fn what_is_taken_can_be_read(text in r#"\{"(\\u[dD][89a-fA-F][0-9]{2}|\\\\|\\"|[a-z\[{])*":"(\\u[dD][89a-fA-F][0-9]{2}|\\\\|\\u00e9|[a-z])*"\}"#) {
+            if let Ok(raw) = RawValue::from_string(text) {
+                let taken = JsonObject::parse(&raw).unwrap();
+                proptest::prop_assert_eq!(taken.fields().len(), 1);
+                proptest::prop_assert!(serde_json::from_str::<serde_json::Value>(taken.text()).is_ok());
+            }
+        }
     }
 
     #[test]

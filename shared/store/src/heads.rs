@@ -161,7 +161,12 @@ struct HeadItem {
     version: u64,
     seq: u64,
     segments: u64,
+    #[serde(default = "nothing_yet")]
     activity: String,
+}
+
+fn nothing_yet() -> String {
+    "{}".to_owned()
 }
 
 impl HeadItem {

@@ -40,7 +40,7 @@ async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
         Outcome::Event(event) => (1, json(StatusCode::OK, &event)),
         Outcome::Batch(batch) if batch.repeated => (0, json(StatusCode::OK, &batch)),
         Outcome::Batch(batch) => {
-            let stored = batch.events.unwrap_or(0) + batch.heartbeats.unwrap_or(0);
+            let stored = batch.events + batch.heartbeats;
             (usize::try_from(stored).unwrap_or(usize::MAX), json(StatusCode::OK, &batch))
         }
     };
