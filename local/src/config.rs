@@ -65,9 +65,9 @@ impl Dev {
         if self.no_auth && !self.host.is_loopback() {
             wrong.push(format!("--no-auth needs a loopback address, and --host is {}", self.host));
         }
-        if self.token.as_ref().is_some_and(|token| token.len() < 16 || token.chars().any(char::is_whitespace))
-        {
-            wrong.push("SUNABA_TOKEN must have at least 16 characters and no spaces".to_owned());
+        if self.token.as_deref().is_some_and(|token| !is_good_token(token)) {
+            let rule = "at least 16 letters, digits, '.', '_' or '-', and must not start with swt_";
+            wrong.push(format!("SUNABA_TOKEN must have {rule}"));
         }
         if self.jwt_secret.as_ref().is_some_and(|secret| secret.len() < 32) {
             wrong.push("SUNABA_JWT_SECRET must have at least 32 characters".to_owned());
@@ -106,6 +106,18 @@ impl Dev {
     }
 }
 
+/// A file that only its owner can read.
+pub fn owned_file(path: &Path) -> anyhow::Result<fs::File> {
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// It stands in a link, and must not look like a worker's.
+fn is_good_token(token: &str) -> bool {
+    let plain = token.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
+    plain && token.len() >= 16 && !token.starts_with("swt_")
+}
+
 /// A secret in a file that only its owner can read; made at the first start.
 fn kept_secret(path: &Path) -> anyhow::Result<String> {
     match fs::read_to_string(path) {
@@ -113,14 +125,12 @@ fn kept_secret(path: &Path) -> anyhow::Result<String> {
         Ok(_) => bail!("{} is damaged; remove it to have a new one made", path.display()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let secret = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            // Whole or not at all: half a secret would stop the next start.
+            let unfinished = path.with_extension("new");
+            let mut file = owned_file(&unfinished)?;
             file.write_all(secret.as_bytes())?;
             file.sync_all()?;
+            fs::rename(&unfinished, path).with_context(|| format!("cannot write {}", path.display()))?;
             Ok(secret)
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),

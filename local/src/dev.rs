@@ -32,6 +32,7 @@ pub struct Running {
     serving: JoinHandle<()>,
     streaming: JoinHandle<()>,
     sweeping: JoinHandle<()>,
+    sockets_served: watch::Receiver<usize>,
     /// Gives the data folder back when this plane is gone.
     _lock: File,
 }
@@ -89,9 +90,10 @@ fn serve(
     lock: File,
 ) -> anyhow::Result<Running> {
     let address = listener.local_addr()?;
-    let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone() };
+    let (served, sockets_served) = watch::channel(0);
+    let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served };
     let (stop, mut stopped) = watch::channel(false);
-    let streaming = tokio::spawn(stream::run(plane.clone(), records));
+    let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), records));
     let sweeping = tokio::spawn(schedule::run(aws.sweeper()));
     let serving = tokio::spawn(async move {
         let stopping = async move {
@@ -109,7 +111,17 @@ fn serve(
             tracing::error!(%error, "The server ended");
         }
     });
-    Ok(Running { address, operator_token, aws, stop, serving, streaming, sweeping, _lock: lock })
+    Ok(Running {
+        address,
+        operator_token,
+        aws,
+        stop,
+        serving,
+        streaming,
+        sweeping,
+        sockets_served,
+        _lock: lock,
+    })
 }
 
 impl Running {
@@ -123,9 +135,11 @@ impl Running {
 
     /// Lets requests finish, closes sockets, and ends.
     pub async fn stop(self) {
-        let Self { aws, stop, mut serving, streaming, sweeping, .. } = self;
+        let Self { aws, stop, mut serving, streaming, sweeping, mut sockets_served, .. } = self;
         stop.send_replace(true);
         aws.hub.close_all();
+        // Each says goodbye to its client and is forgotten.
+        let _in_time = tokio::time::timeout(GRACE, sockets_served.wait_for(|count| *count == 0)).await;
         if tokio::time::timeout(GRACE, &mut serving).await.is_err() {
             serving.abort();
         }

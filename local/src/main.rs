@@ -35,9 +35,9 @@ async fn main() -> ExitCode {
 
 async fn serve(options: Dev) -> anyhow::Result<()> {
     logging::init(Format::Human, &options.log);
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let running = dev::start(&options).await?;
     announce(&running.link());
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

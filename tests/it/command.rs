@@ -33,6 +33,17 @@ async fn it_is_ready_when_it_says_so_and_ends_cleanly_when_told() {
 }
 
 #[tokio::test]
+async fn when_it_ends_it_says_goodbye_to_sockets_and_forgets_them() {
+    let plane = TestPlane::start().await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    let store = plane.running.aws.store.clone();
+    assert_eq!(store.subscribers("*", "all").await.unwrap().len(), 1);
+    plane.running.stop().await;
+    assert_eq!(socket.try_hear().await, None);
+    assert_eq!(store.subscribers("*", "all").await.unwrap().len(), 0);
+}
+
+#[tokio::test]
 async fn secrets_are_made_once_and_for_their_owner_only() {
     let data = TempDir::new().unwrap();
     let mut options = dev(&data);

@@ -3,6 +3,10 @@
 use crate::support::{Answer, OPERATOR, TestPlane, batch, now_secs, user, user_with};
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 #[tokio::test]
 async fn every_refused_input_names_what_is_wrong_and_stores_nothing() {
@@ -29,7 +33,7 @@ async fn every_refused_input_names_what_is_wrong_and_stores_nothing() {
         (br#"{"event_type":"a","event_data":"text"}"#, 422, Some("event_data")),
         (br#"{"event_type":"a","event_data":[1]}"#, 422, Some("event_data")),
         (deep.as_bytes(), 422, Some("event_data")),
-        (huge.as_bytes(), 413, None),
+        (huge.as_bytes(), 413, Some("body")),
         (br#"{"epoch":1,"batch":1,"events":[]}"#, 422, Some("events")),
         (br#"{"epoch":1,"events":[{"event_type":"a"}]}"#, 422, Some("batch")),
         (br#"{"epoch":-1,"batch":1,"events":[{"event_type":"a"}]}"#, 422, Some("epoch")),
@@ -145,4 +149,21 @@ async fn a_request_id_is_echoed_if_it_is_sane() {
     assert_eq!((echoed.status, &echoed.body["request_id"]), (404, &json!("abc-123")));
     assert_eq!(echoed.headers["x-request-id"], "abc-123");
     assert_ne!(ask(&"x".repeat(200)).await.headers["x-request-id"].len(), 200);
+}
+
+/// Whoever may not send at all must not make us keep what they send.
+#[tokio::test]
+async fn a_body_is_read_only_from_those_who_may_send_it() {
+    let plane = TestPlane::start().await;
+    plane.register("s-1", "acme").await;
+    for (host, status) in [("127.0.0.1", "401"), ("evil.example", "421")] {
+        let mut wire = TcpStream::connect(plane.running.address).await.unwrap();
+        let path = "/api/v1/sandboxes/s-1/events";
+        let head = format!("POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: 4000000\r\n\r\n");
+        wire.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        let read = timeout(Duration::from_secs(10), wire.read_exact(&mut answer)).await;
+        read.expect("an answer before the body").unwrap();
+        assert_eq!(&String::from_utf8_lossy(&answer)[9..], status);
+    }
 }

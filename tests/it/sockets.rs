@@ -4,6 +4,7 @@ use crate::support::{OPERATOR, Socket, TestPlane, batch, user};
 use client::{Follow, Follower};
 use domain::SandboxId;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 #[tokio::test]
 async fn an_event_is_heard_with_id_sequence_and_time() {
@@ -179,13 +180,14 @@ async fn a_socket_that_is_gone_is_forgotten() {
         plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
         assert_eq!(stays.hear().await["seq"], seq);
     }
-    while plane.running.aws.hub.len() != 1 {
-        tokio::task::yield_now().await;
-    }
-    let left = async || plane.running.aws.store.subscribers("*", "all").await.unwrap().len();
-    while left().await != 1 {
-        tokio::task::yield_now().await;
-    }
+    let forgotten = async {
+        while plane.running.aws.hub.len() != 1
+            || plane.running.aws.store.subscribers("*", "all").await.unwrap().len() != 1
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), forgotten).await.expect("the socket is forgotten");
 }
 
 #[tokio::test]
@@ -249,5 +251,25 @@ async fn sockets_that_vanish_under_load_do_not_stop_the_plane() {
             heard += frame["events"].as_array().map_or(1, Vec::len);
         }
         assert_eq!(heard, 20, "round {round}");
+    }
+}
+
+/// Half of an emoji, as an agent sends it that cuts its text anywhere. In a name it once ended the telling.
+#[tokio::test]
+async fn an_event_that_is_hard_to_read_does_not_silence_anybody() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    for data in
+        [r#"{"\ud800":1}"#, r#"{"text":"cut \ud83d"}"#, r#"{"body\u005fref":{"href":"//evil.example"}}"#]
+    {
+        for name in ["agent.message", "agent.heartbeat"] {
+            let body = format!(r#"{{"event_type":"{name}","event_data":{data}}}"#);
+            let path = "/api/v1/sandboxes/s-1/events";
+            let request = plane.raw(reqwest::Method::POST, path).bearer_auth(&worker).body(body);
+            assert_eq!(request.send().await.unwrap().status(), 200, "{data}");
+            let frame = socket.hear().await;
+            assert!(frame["payload"]["body_ref"].is_null(), "{frame}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 mod tools;
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -47,11 +48,9 @@ type Outcome = Result<(), String>;
 fn dev(options: &[String]) -> Outcome {
     tools::require_compiler()?;
     step("build", cargo(&["build", "--package", "local", "--bin", "sunaba"]))?;
-    // The plane is told to stop by the same signal as this process, and this process waits for it.
-    let sunaba = root().join("target/debug/sunaba");
-    let mut command = Command::new(sunaba);
-    command.arg("dev").args(options);
-    run(command)
+    // In place of this process: whoever stops the one stops the other.
+    let error = Command::new(root().join("target/debug/sunaba")).arg("dev").args(options).exec();
+    Err(format!("sunaba cannot be started: {error}"))
 }
 
 fn check() -> Outcome {

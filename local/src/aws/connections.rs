@@ -4,26 +4,60 @@ use super::connector::Reply;
 use bytes::Bytes;
 use domain::ConnectionId;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-/// How many frames may wait for a reader. One that is further behind has stopped reading: it is dropped, and
-/// comes back for the rest when it reads again.
+/// How much may wait for a reader. One that is further behind has stopped reading: it is dropped, and comes back for
+/// the rest when it reads again.
 pub const MAX_WAITING_FRAMES: usize = 1024;
+/// As above, in bytes: frames may have 32 KB each.
+pub const MAX_WAITING_BYTES: usize = 2 * 1024 * 1024;
 
 /// All open sockets.
 #[derive(Debug, Default)]
-pub struct Hub(Mutex<HashMap<String, mpsc::Sender<Bytes>>>);
+pub struct Hub(Mutex<HashMap<String, Outbox>>);
+
+#[derive(Debug)]
+struct Outbox {
+    frames: mpsc::Sender<Bytes>,
+    waiting_bytes: Arc<AtomicUsize>,
+}
 
 /// What is to be sent on one socket. It ends when the socket is to be closed.
-pub type Inbox = mpsc::Receiver<Bytes>;
+#[derive(Debug)]
+pub struct Inbox {
+    frames: mpsc::Receiver<Bytes>,
+    waiting_bytes: Arc<AtomicUsize>,
+}
+
+impl Inbox {
+    /// Waits for frames and takes up to `limit`; none when the socket is to be closed.
+    pub async fn take(&mut self, limit: usize) -> Vec<Bytes> {
+        let mut taken = Vec::new();
+        self.frames.recv_many(&mut taken, limit).await;
+        let bytes = taken.iter().map(Bytes::len).sum();
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        taken
+    }
+}
+
+impl Outbox {
+    fn put(&self, frame: &[u8]) -> bool {
+        let before = self.waiting_bytes.fetch_add(frame.len(), Ordering::Relaxed);
+        before + frame.len() <= MAX_WAITING_BYTES
+            && self.frames.try_send(Bytes::copy_from_slice(frame)).is_ok()
+    }
+}
 
 impl Hub {
     /// A socket opens: frames for it come out of the inbox.
     pub fn register(&self, id: &ConnectionId) -> Inbox {
-        let (sender, inbox) = mpsc::channel(MAX_WAITING_FRAMES);
-        self.sockets().insert(id.to_string(), sender);
-        inbox
+        let (sender, frames) = mpsc::channel(MAX_WAITING_FRAMES);
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        self.sockets()
+            .insert(id.to_string(), Outbox { frames: sender, waiting_bytes: waiting_bytes.clone() });
+        Inbox { frames, waiting_bytes }
     }
 
     /// A socket is gone.
@@ -41,7 +75,7 @@ impl Hub {
         self.len() == 0
     }
 
-    /// Closes all, so that the process can end.
+    /// Closes all: the process ends, or they may have missed something and must come back to ask for it.
     pub fn close_all(&self) {
         self.sockets().clear();
     }
@@ -53,7 +87,7 @@ impl Hub {
         let delivered = match (method, sockets.get(&id)) {
             (_, None) => false,
             ("DELETE", Some(_)) => sockets.remove(&id).is_some(),
-            (_, Some(socket)) => socket.try_send(Bytes::copy_from_slice(body)).is_ok(),
+            (_, Some(socket)) => socket.put(body),
         };
         if delivered {
             return Reply { status: 200, body: Vec::new() };
@@ -64,7 +98,7 @@ impl Hub {
         Reply { status: 410, body: body.to_string().into_bytes() }
     }
 
-    fn sockets(&self) -> MutexGuard<'_, HashMap<String, mpsc::Sender<Bytes>>> {
+    fn sockets(&self) -> MutexGuard<'_, HashMap<String, Outbox>> {
         self.0.lock().expect("no code panics while it holds the sockets")
     }
 }
@@ -73,23 +107,30 @@ impl Hub {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_reader_that_stops_is_dropped_and_the_others_are_not() {
-        let hub = Hub::default();
-        let (slow, quick) = (ConnectionId::parse("slow").unwrap(), ConnectionId::parse("quick").unwrap());
-        let (mut stalled, mut inbox) = (hub.register(&slow), hub.register(&quick));
-        for _ in 0..=MAX_WAITING_FRAMES {
-            hub.call("POST", "/@connections/slow", b"x");
-            assert_eq!(hub.call("POST", "/@connections/quick", b"x").status, 200);
-            assert!(inbox.try_recv().is_ok());
+    fn id(text: &str) -> ConnectionId {
+        ConnectionId::parse(text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_stops_is_dropped_and_the_others_are_not() {
+        for (frame, fit) in [(vec![b'x'; 10], MAX_WAITING_FRAMES), (vec![b'x'; 32 * 1024], 64)] {
+            let hub = Hub::default();
+            let (mut stalled, mut inbox) = (hub.register(&id("slow")), hub.register(&id("quick")));
+            for _ in 0..=fit {
+                hub.call("POST", "/@connections/slow", &frame);
+                assert_eq!(hub.call("POST", "/@connections/quick", &frame).status, 200);
+                assert_eq!(inbox.take(10).await.len(), 1);
+            }
+            assert_eq!(hub.call("POST", "/@connections/slow", &frame).status, 410);
+            assert_eq!(hub.len(), 1);
+            let mut waiting = 0;
+            loop {
+                match stalled.take(1000).await.len() {
+                    0 => break,
+                    taken => waiting += taken,
+                }
+            }
+            assert_eq!(waiting, fit);
         }
-        assert_eq!(hub.call("POST", "/@connections/slow", b"x").status, 410);
-        assert_eq!(hub.len(), 1);
-        let mut waiting = 0;
-        while stalled.try_recv().is_ok() {
-            waiting += 1;
-        }
-        assert_eq!(waiting, MAX_WAITING_FRAMES);
-        assert!(matches!(stalled.try_recv(), Err(mpsc::error::TryRecvError::Disconnected)));
     }
 }

@@ -6,6 +6,7 @@
 //! does not matter, because every socket dies with it and its client asks for what it has missed.
 
 use super::connector::Reply;
+use crate::config::owned_file;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
@@ -60,6 +61,8 @@ impl std::fmt::Debug for DynamoDb {
 
 impl DynamoDb {
     pub(super) fn open(path: &Path, durability: Durability) -> anyhow::Result<(Self, Records)> {
+        // SQLite gives its other files the rights of this one.
+        owned_file(path)?;
         let path = path.to_str().ok_or_else(|| anyhow::anyhow!("the data folder's name is not UTF-8"))?;
         let database = Database::new(path)?;
         if durability == Durability::Process {

@@ -5,7 +5,7 @@ mod connector;
 mod dynamodb;
 mod faults;
 
-pub use connections::{Hub, Inbox, MAX_WAITING_FRAMES};
+pub use connections::{Hub, Inbox};
 pub use dynamodb::{Durability, Records, StreamRecord};
 pub use faults::{Fault, Faults};
 

@@ -9,10 +9,14 @@ use axum::response::Response;
 use bytes::Bytes;
 use contract::limits::MAX_BODY_BYTES;
 use edge::Plane;
-use edge::http::{TOO_LARGE, dispatch, request_id};
+use edge::http::admit;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, Method};
+use http_body_util::LengthLimitError;
+use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// What the router needs.
 #[derive(Debug, Clone)]
@@ -41,11 +45,22 @@ async fn answer(State(web): State<Web>, request: Request) -> Response {
     {
         return ws::open(web.sockets, upgrade, head).await;
     }
-    let id = request_id(&head.headers);
-    let Ok(body) = to_bytes(body, MAX_BODY_BYTES).await else {
-        return TOO_LARGE.response(&id).map(Body::from);
+    let response = match admit(&web.plane, &head).await {
+        Err(refusal) => refusal,
+        Ok(admitted) => match timeout(BODY_DEADLINE, to_bytes(body, MAX_BODY_BYTES)).await {
+            Ok(Ok(body)) => admitted.answer(body).await,
+            Ok(Err(error)) if is_too_large(&error) => admitted.too_large(),
+            Ok(Err(_)) | Err(_) => admitted.broken_off(),
+        },
     };
-    dispatch(&web.plane, http::Request::from_parts(head, body)).await.map(Body::from)
+    response.map(Body::from)
+}
+
+/// Whoever needs longer to send 4 MB does not want to.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
+
+fn is_too_large(error: &axum::Error) -> bool {
+    matches!(error.source(), Some(source) if source.is::<LengthLimitError>())
 }
 
 fn page() -> Response {

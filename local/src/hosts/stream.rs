@@ -1,8 +1,9 @@
 //! The table's stream: records to `edge::stream::broadcast`, in order for each entity.
 
-use crate::aws::{Records, StreamRecord};
+use crate::aws::{Hub, Records, StreamRecord};
 use aws_sdk_dynamodb::types::AttributeValue;
 use edge::Plane;
+use edge::stream::Image;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -19,16 +20,16 @@ const MAX_BATCH: usize = 64;
 /// Like an event source's batching window, but only under load: what follows within this time of the last batch is
 /// gathered first. Every batch costs a read of the subscriptions' stamps, whatever its size.
 const WINDOW: Duration = Duration::from_millis(2);
-/// How often a batch is tried. Its sockets see a gap if it never works, and ask for what is missing.
+/// How often a batch is tried before its sockets are closed instead: they come back and ask for what they missed.
 const MAX_TRIES: u32 = 5;
 
 /// Runs until the stream ends.
-pub async fn run(plane: Arc<Plane>, mut records: Records) {
+pub async fn run(plane: Arc<Plane>, hub: Arc<Hub>, mut records: Records) {
     let mut workers = JoinSet::new();
     let shards: Vec<_> = (0..SHARDS)
         .map(|_| {
             let (sender, shard) = mpsc::unbounded_channel();
-            workers.spawn(work(plane.clone(), shard));
+            workers.spawn(work(plane.clone(), hub.clone(), shard));
             sender
         })
         .collect();
@@ -40,7 +41,7 @@ pub async fn run(plane: Arc<Plane>, mut records: Records) {
     workers.join_all().await;
 }
 
-async fn work(plane: Arc<Plane>, mut shard: Records) {
+async fn work(plane: Arc<Plane>, hub: Arc<Hub>, mut shard: Records) {
     let mut batch: Vec<StreamRecord> = Vec::new();
     let mut told_at = Instant::now();
     while let Some(record) = shard.recv().await {
@@ -52,19 +53,30 @@ async fn work(plane: Arc<Plane>, mut shard: Records) {
             batch.push(record);
         }
         let images: Vec<_> = batch.iter_mut().map(|record| std::mem::take(&mut record.image)).collect();
-        for tries in 1..=MAX_TRIES {
-            match edge::stream::broadcast(&plane, &images).await {
-                Ok(_) => break,
-                Err(error) if tries < MAX_TRIES => {
-                    tracing::warn!(%error, "Could not tell sockets of {} records; trying again", images.len());
-                    tokio::time::sleep(Duration::from_millis(20 << tries)).await;
-                }
-                Err(error) => tracing::error!(%error, "Gave up telling sockets of {} records", images.len()),
-            }
+        if let Err(why) = tell(&plane, images.into()).await {
+            tracing::error!("Closed every socket, because they could not be told something: {why}");
+            hub.close_all();
         }
         batch.clear();
         told_at = Instant::now();
     }
+}
+
+async fn tell(plane: &Arc<Plane>, images: Arc<[Image]>) -> Result<(), String> {
+    let mut why = String::new();
+    for tries in 1..=MAX_TRIES {
+        // A task of its own: a mistake in telling must not end the telling.
+        let (plane, images) = (plane.clone(), images.clone());
+        let told = tokio::spawn(async move { edge::stream::broadcast(&plane, &images).await }).await;
+        why = match told {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => app::error::chain(&error),
+            Err(panic) => panic.to_string(),
+        };
+        tracing::warn!("Could not tell sockets of what was stored: {why}");
+        tokio::time::sleep(Duration::from_millis(20 << tries)).await;
+    }
+    Err(why)
 }
 
 fn shard_of(record: &StreamRecord) -> usize {

@@ -14,6 +14,7 @@ use futures_util::{SinkExt, StreamExt};
 use http::request::Parts;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// After this long without a frame to it, a socket gets a ping.
@@ -34,6 +35,8 @@ pub struct Sockets {
     pub plane: Arc<Plane>,
     /// The open ones.
     pub hub: Arc<Hub>,
+    /// How many are being served: the process waits for them when it ends.
+    pub served: watch::Sender<usize>,
 }
 
 /// Opens a socket, or answers why not.
@@ -69,14 +72,20 @@ pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> R
 
 /// Each half is a task of its own: a frame that goes out does not make anybody look whether one comes in.
 async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, inbox: Inbox, known: bool) {
+    let served = sockets.served.clone();
+    served.send_modify(|count| *count += 1);
     let (out, frames) = socket.split();
     let mut writing = tokio::spawn(write_frames(out, inbox));
-    tokio::select! {
-        () = read_frames(&sockets, &connection, frames, known) => {}
-        _ = &mut writing => {}
-    }
+    let written = tokio::select! {
+        () = read_frames(&sockets, &connection, frames, known) => false,
+        _ = &mut writing => true,
+    };
     // The hub lets go of the inbox, and with its last frame the writer ends.
     Leaving { sockets, connection }.leave().await;
+    if !written {
+        let _ended = writing.await;
+    }
+    served.send_modify(|count| *count -= 1);
 }
 
 /// Until the client is gone, its time is over, or it did not say who it is.
@@ -111,13 +120,12 @@ async fn read_frames(
 
 /// Until the inbox ends or the client does not read.
 async fn write_frames(mut out: SplitSink<WebSocket, Message>, mut inbox: Inbox) {
-    let mut waiting = Vec::new();
     loop {
-        let messages: Vec<Message> = match timeout(PING_AFTER, inbox.recv_many(&mut waiting, AT_ONCE)).await {
+        let messages: Vec<Message> = match timeout(PING_AFTER, inbox.take(AT_ONCE)).await {
             Err(_) => vec![Message::Text(socket::ping().into())],
-            Ok(0) => break,
-            Ok(_) => {
-                let texts = waiting.drain(..).filter_map(|frame| Utf8Bytes::try_from(frame).ok());
+            Ok(frames) if frames.is_empty() => break,
+            Ok(frames) => {
+                let texts = frames.into_iter().filter_map(|frame| Utf8Bytes::try_from(frame).ok());
                 texts.map(Message::Text).collect()
             }
         };
@@ -146,7 +154,8 @@ impl Leaving {
         self.sockets.hub.remove(&self.connection);
         if let Err(error) = disconnect(&self.sockets.plane, &self.connection).await {
             let connection = &self.connection;
-            tracing::warn!(connection.id = %connection, %error, "Could not forget socket {connection}");
+            let why = app::error::chain(&error);
+            tracing::warn!(connection.id = %connection, "Could not forget socket {connection}: {why}");
         }
     }
 }

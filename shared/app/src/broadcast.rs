@@ -3,7 +3,7 @@
 //! Frames to one socket go in order, sockets side by side. A socket that cannot be reached is closed rather
 //! than left with a hole: its client comes back, and asks for what it has missed.
 
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::subscriptions::Subscriptions;
 use crate::{Clock, close_socket};
 use contract::socket::{EventFrame, SANDBOX, bundle, error};
@@ -13,9 +13,8 @@ use domain::filter::{Subject, topics_of};
 use domain::{ConnectionId, Event, Timestamp};
 use futures_util::future::join_all;
 use std::collections::{BTreeSet, HashMap};
-use std::iter::Sum;
-use std::ops::Add;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use store::Store;
 use store::connections::Subscriber;
 use store::push::{Push, Pushed};
@@ -47,19 +46,6 @@ pub struct Outcome {
     pub dropped: usize,
 }
 
-impl Add for Outcome {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self { delivered: self.delivered + other.delivered, dropped: self.dropped + other.dropped }
-    }
-}
-
-impl Sum for Outcome {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), Add::add)
-    }
-}
-
 /// How many sockets each task tells at the same time.
 const SIDE_BY_SIDE: usize = 64;
 /// From so many sockets on the work is shared between the cores.
@@ -69,43 +55,119 @@ const ROUNDS: usize = 2;
 /// How often a frame is tried before its socket is given up.
 const MAX_TRIES: u32 = 3;
 
+/// How many lost sockets are forgotten in one go: the news behind this must not wait for more. The others are found
+/// gone again the next time, which costs little.
+const MAX_FORGOTTEN: usize = 50;
+
 /// A repeat sends the same frames again; clients know them by their sequence number.
 pub async fn run(deps: Deps<'_>, news: Command) -> Result<Outcome, Error> {
     let letters = address(deps, &news).await?;
-    let carrier = Carrier { store: deps.store.clone(), push: deps.push.clone(), now: deps.clock.now() };
-    if letters.len() < WORTH_SHARING {
-        return Ok(carrier.carry(Arc::new(Mutex::new(letters))).await);
-    }
+    let carrier = Carrier { push: deps.push.clone(), now: deps.clock.now() };
+    let shared = letters.len() >= WORTH_SHARING;
     let letters = Arc::new(Mutex::new(letters));
-    let mut rounds = JoinSet::new();
-    for _ in 0..ROUNDS {
-        rounds.spawn(carrier.clone().carry(letters.clone()));
+    let carried = if shared {
+        let mut rounds = JoinSet::new();
+        for _ in 0..ROUNDS {
+            rounds.spawn(carrier.clone().carry(letters.clone()));
+        }
+        rounds.join_all().await
+    } else {
+        vec![carrier.carry(letters).await]
+    };
+    let delivered = carried.iter().map(|carried| carried.delivered).sum();
+    let lost: Vec<Letter> = carried.into_iter().flat_map(|carried| carried.lost).collect();
+    // Only now: whoever is there has been told before anybody tidies up behind those who are not.
+    for letter in lost.iter().take(MAX_FORGOTTEN) {
+        forget(deps.store, letter).await;
     }
-    Ok(rounds.join_all().await.into_iter().sum())
+    Ok(Outcome { delivered, dropped: lost.len() })
 }
 
 /// Takes letters to their sockets.
 #[derive(Clone)]
 struct Carrier {
-    store: Store,
     push: Push,
     now: Timestamp,
+}
+
+/// What became of some letters.
+#[derive(Default)]
+struct Carried {
+    delivered: usize,
+    lost: Vec<Letter>,
 }
 
 impl Carrier {
     /// Takes letters until none is left. Several may do so at once, each with several lanes: a lane waits for its
     /// socket and for no other. (A lane, rather than a future for each letter: one that holds a call of the SDK is
     /// large to make.)
-    async fn carry(self, letters: Arc<Mutex<Vec<Letter>>>) -> Outcome {
+    async fn carry(self, letters: Arc<Mutex<Vec<Letter>>>) -> Carried {
         let next = || letters.lock().expect("no code panics while it holds the letters").pop();
         let lanes = (0..SIDE_BY_SIDE).map_while(|_| next()).map(|first| async {
-            let mut sum = deliver(&self, first).await;
-            while let Some(letter) = next() {
-                sum = sum + deliver(&self, letter).await;
+            let (mut carried, mut letter) = (Carried::default(), Some(first));
+            while let Some(current) = letter {
+                match self.deliver(&current).await {
+                    Ok(()) => carried.delivered += current.frames.len(),
+                    Err(why) => {
+                        self.give_up(&current, &why).await;
+                        carried.lost.push(current);
+                    }
+                }
+                letter = next();
             }
-            sum
+            carried
         });
-        join_all(lanes).await.into_iter().sum()
+        join_all(lanes).await.into_iter().fold(Carried::default(), |mut sum, one| {
+            sum.delivered += one.delivered;
+            sum.lost.extend(one.lost);
+            sum
+        })
+    }
+
+    async fn deliver(&self, letter: &Letter) -> Result<(), String> {
+        let connection = &letter.subscriber.connection;
+        let refusal = if letter.subscriber.until.is_some_and(|until| until <= self.now) {
+            Some(("token_expired", "Your token has expired; connect again."))
+        } else if letter.revoked {
+            Some(("unauthorized", "This worker token was replaced by a newer one."))
+        } else {
+            None
+        };
+        if let Some((code, sentence)) = refusal {
+            self.push.send(connection, &error(code, sentence)).await;
+            return Err(code.to_owned());
+        }
+        if letter.subscriber.batch && letter.frames.len() > 1 {
+            for frame in bundle(&letter.frames) {
+                self.send(connection, &frame).await?;
+            }
+        } else {
+            for frame in &letter.frames {
+                self.send(connection, frame).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&self, connection: &ConnectionId, frame: &str) -> Result<(), String> {
+        let mut tries = 1;
+        loop {
+            match self.push.send(connection, frame).await {
+                Pushed::Sent => return Ok(()),
+                Pushed::Gone => return Err("it is gone".into()),
+                Pushed::Failed(why) if tries == MAX_TRIES => return Err(why),
+                Pushed::Failed(_) => {
+                    tokio::time::sleep(Duration::from_millis(50 << tries)).await;
+                    tries += 1;
+                }
+            }
+        }
+    }
+
+    async fn give_up(&self, letter: &Letter, why: &str) {
+        let connection = &letter.subscriber.connection;
+        tracing::info!(connection.id = %connection, "Dropped socket {connection}: {why}");
+        self.push.close(connection).await;
     }
 }
 
@@ -188,67 +250,15 @@ async fn recipients(
     Ok(found)
 }
 
-async fn deliver(carrier: &Carrier, letter: Letter) -> Outcome {
-    let connection = &letter.subscriber.connection;
-    if letter.subscriber.until.is_some_and(|until| until <= carrier.now) {
-        carrier
-            .push
-            .send(connection, &error("token_expired", "Your token has expired; connect again."))
-            .await;
-        return drop_socket(carrier, &letter, "its token has expired").await;
-    }
-    if letter.revoked {
-        carrier
-            .push
-            .send(connection, &error("unauthorized", "This worker token was replaced by a newer one."))
-            .await;
-        return drop_socket(carrier, &letter, "its token was replaced").await;
-    }
-    let count = letter.frames.len();
-    let bundled;
-    let frames: Vec<&str> = if letter.subscriber.batch && count > 1 {
-        bundled = bundle(&letter.frames.iter().map(ToString::to_string).collect::<Vec<_>>());
-        bundled.iter().map(String::as_str).collect()
-    } else {
-        letter.frames.iter().map(AsRef::as_ref).collect()
-    };
-    for frame in frames {
-        match send(&carrier.push, connection, frame).await {
-            Pushed::Sent => {}
-            Pushed::Gone => return drop_socket(carrier, &letter, "it is gone").await,
-            Pushed::Failed(why) => return drop_socket(carrier, &letter, &why).await,
-        }
-    }
-    Outcome { delivered: count, dropped: 0 }
-}
-
-async fn send(push: &Push, connection: &ConnectionId, frame: &str) -> Pushed {
-    let mut tries = 1;
-    loop {
-        match push.send(connection, frame).await {
-            Pushed::Failed(_) if tries < MAX_TRIES => {
-                tokio::time::sleep(std::time::Duration::from_millis(50 << tries)).await;
-                tries += 1;
-            }
-            outcome => return outcome,
-        }
-    }
-}
-
 /// Whatever cannot be tidied up now is found gone the next time.
-async fn drop_socket(carrier: &Carrier, letter: &Letter, why: &str) -> Outcome {
+async fn forget(store: &Store, letter: &Letter) {
     let connection = &letter.subscriber.connection;
-    tracing::info!(connection.id = %connection, "Dropped socket {connection}: {why}");
-    carrier.push.close(connection).await;
-    let forgotten = close_socket::run(
-        close_socket::Deps { store: &carrier.store },
-        close_socket::Command { connection: connection.clone() },
-    )
-    .await;
+    let command = close_socket::Command { connection: connection.clone() };
+    let forgotten = close_socket::run(close_socket::Deps { store }, command).await;
     let topics: Vec<String> = letter.topics.iter().cloned().collect();
-    let pruned = carrier.store.drop_subscriptions(&letter.realm, &topics, connection).await;
-    if let (Err(error), _) | (_, Err(error)) = (forgotten, pruned.map_err(Error::from)) {
-        tracing::warn!(connection.id = %connection, %error, "Could not forget socket {connection}");
+    let pruned = store.drop_subscriptions(&letter.realm, &topics, connection).await.map_err(Error::from);
+    if let Err(error) = forgotten.and(pruned) {
+        let why = chain(&error);
+        tracing::warn!(connection.id = %connection, "Could not forget socket {connection}: {why}");
     }
-    Outcome { delivered: 0, dropped: 1 }
 }

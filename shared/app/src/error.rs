@@ -56,6 +56,18 @@ impl Error {
     }
 }
 
+/// An error and everything that led to it, for the log.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(current) = cause {
+        text.push_str(": ");
+        text.push_str(&current.to_string());
+        cause = current.source();
+    }
+    text
+}
+
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {
         match error {

@@ -5,6 +5,7 @@ use contract::events::EventOut;
 use contract::limits::MAX_PAGE_BYTES;
 use domain::{Event, Head};
 use store::Store;
+use store::log::Segment;
 
 /// Which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub enum Order {
 }
 
 /// The sequence numbers to walk through, both included.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: u64,
     pub(crate) last: u64,
@@ -35,6 +36,8 @@ pub(crate) struct Found {
 
 /// With a filter that matches little, a page would otherwise walk through everything.
 const MAX_LOOKED_AT: u64 = 20_000;
+/// The same in bytes: a segment that is small in the table may hold a megabyte.
+const MAX_LOOKED_AT_BYTES: usize = 16 * 1024 * 1024;
 /// Most segments in one query: with the smallest that is a page of 500 in three calls.
 const MAX_SEGMENTS: u64 = 200;
 
@@ -50,62 +53,71 @@ pub(crate) async fn scan(
 ) -> Result<Found, Error> {
     let mut found = Found { events: Vec::new(), has_more: false, reached: None };
     let mut left = Span { first: span.first.max(1), last: span.last.min(head.seq) };
-    let (mut looked_at, mut page_bytes) = (0, 0);
+    let (mut looked_at, mut looked_at_bytes, mut page_bytes) = (0, 0, 0);
     let per_segment = (head.seq / head.segments.max(1)).max(1);
     while left.first <= left.last {
         let missing = (limit - found.events.len()) as u64;
         let span_len = left.last - left.first + 1;
         let count = (missing.min(span_len) / per_segment + 1).min(MAX_SEGMENTS);
-        let events = next_events(store, head, left, order, usize::try_from(count).unwrap_or(1)).await?;
-        if events.is_empty() {
+        let segments = next_segments(store, head, left, order, usize::try_from(count).unwrap_or(1)).await?;
+        let before = left;
+        for segment in segments {
+            // Unpacking takes time: others get their turn between two.
+            tokio::task::consume_budget().await;
+            let mut events = segment.events()?;
+            if order == Order::Newest {
+                events.reverse();
+            }
+            for event in events {
+                let Some(seq) = event.seq.filter(|seq| (left.first..=left.last).contains(seq)) else {
+                    continue;
+                };
+                found.reached = Some(seq);
+                match order {
+                    Order::Newest => left.last = seq - 1,
+                    Order::Oldest => left.first = seq + 1,
+                }
+                looked_at += 1;
+                looked_at_bytes += event.data.text().len();
+                if wanted(&event) {
+                    page_bytes += event.data.text().len();
+                    found.events.extend(EventOut::new(&head.id, event));
+                }
+                let enough = found.events.len() >= limit || page_bytes >= MAX_PAGE_BYTES;
+                if enough || looked_at >= MAX_LOOKED_AT || looked_at_bytes >= MAX_LOOKED_AT_BYTES {
+                    found.has_more = left.first <= left.last;
+                    return Ok(found);
+                }
+            }
+        }
+        if left == before {
             // The head says that there are events here. A log with a hole is our mistake, and must not look
             // like its end.
             let what = format!("sandbox {} has no segment for {}..={}", head.id, left.first, left.last);
             return Err(Error::Internal(what.into()));
         }
-        for event in events {
-            let Some(seq) = event.seq else { continue };
-            found.reached = Some(seq);
-            match order {
-                Order::Newest => left.last = seq - 1,
-                Order::Oldest => left.first = seq + 1,
-            }
-            looked_at += 1;
-            if wanted(&event) {
-                page_bytes += event.data.text().len();
-                found.events.extend(EventOut::new(&head.id, event));
-            }
-            if found.events.len() >= limit || page_bytes >= MAX_PAGE_BYTES || looked_at >= MAX_LOOKED_AT {
-                found.has_more = left.first <= left.last;
-                return Ok(found);
-            }
-        }
     }
     Ok(found)
 }
 
-async fn next_events(
+async fn next_segments(
     store: &Store,
     head: &Head,
     left: Span,
     order: Order,
     count: usize,
-) -> Result<Vec<Event>, Error> {
-    let inside = |event: &Event| event.seq.is_some_and(|seq| seq >= left.first && seq <= left.last);
+) -> Result<Vec<Segment>, Error> {
     match order {
-        Order::Newest => {
-            let segments = store.segments_to(&head.id, left.last, count).await?;
-            Ok(segments.into_iter().flat_map(|s| s.events.into_iter().rev()).filter(inside).collect())
-        }
+        Order::Newest => Ok(store.segments_to(&head.id, left.last, count).await?),
         Order::Oldest => {
             // A reader that resumes usually stands at the start of a segment. If not, the segment that holds
             // its place is the last one that starts before.
             let mut segments = store.segments_from(&head.id, left.first, count).await?;
-            let starts_at = segments.first().and_then(|s| s.events.first()).and_then(|event| event.seq);
+            let starts_at = segments.first().map(Segment::first_seq).transpose()?;
             if starts_at != Some(left.first) {
                 segments.splice(0..0, store.segments_to(&head.id, left.first, 1).await?);
             }
-            Ok(segments.into_iter().flat_map(|s| s.events).filter(inside).collect())
+            Ok(segments)
         }
     }
 }

@@ -36,8 +36,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         return Err(missing());
     }
     let segments = deps.store.segments_to(&sandbox, seq, 1).await?;
-    let mut events = segments.into_iter().flat_map(|segment| segment.events);
-    let event = events.find(|event| event.seq == Some(seq)).ok_or_else(missing)?;
+    let events = segments.first().map(store::log::Segment::events).transpose()?.unwrap_or_default();
+    let event = events.into_iter().find(|event| event.seq == Some(seq)).ok_or_else(missing)?;
     if event.body.is_none() {
         return Ok(event.data);
     }

@@ -144,6 +144,9 @@ impl Follower {
         let answer = request.send().await.and_then(reqwest::Response::error_for_status);
         let page: EventPage = answer.map_err(|e| e.to_string())?.json().await.map_err(|e| e.to_string())?;
         let more = page.has_more;
+        if page.events.is_empty() && self.resume.has_gap() {
+            return Err("the log is shorter than what was seen of it".into());
+        }
         for event in page.events {
             self.ready.extend(self.resume.take(event.seq, Followed::from_page(event)));
         }
@@ -158,13 +161,16 @@ impl Follower {
             Ok(frame) => frame,
             Err(_) => {
                 socket.send(Message::text(r#"{"type":"ping"}"#)).await.map_err(|e| e.to_string())?;
-                timeout(SILENCE, socket.next()).await.map_err(|_| "silent for too long")?
+                let frame = timeout(SILENCE, socket.next()).await.map_err(|_| "silent for too long")?;
+                // A frame that was lost behind the last one shows no gap: so look.
+                self.behind = true;
+                frame
             }
         };
         if let Message::Text(text) = frame.ok_or("closed")?.map_err(|e| e.to_string())? {
             let value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
             self.hear(value)?;
-            self.behind = self.resume.has_gap();
+            self.behind |= self.resume.has_gap();
         }
         Ok(())
     }

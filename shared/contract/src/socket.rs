@@ -188,10 +188,10 @@ impl EventFrame {
 pub const SANDBOX: &str = "sandbox";
 
 /// Puts encoded event frames into as few frames `{"type":"events","events":[…]}` as fit.
-pub fn bundle(frames: &[String]) -> Vec<String> {
+pub fn bundle(frames: &[impl AsRef<str>]) -> Vec<String> {
     const OPEN: &str = r#"{"type":"events","events":["#;
     let mut bundles: Vec<String> = Vec::new();
-    for frame in frames {
+    for frame in frames.iter().map(AsRef::as_ref) {
         match bundles.last_mut() {
             Some(open) if open.len() + frame.len() + 3 <= MAX_FRAME_BYTES => {
                 open.push(',');
@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn bundle_is_empty_for_nothing() -> bool {
-        bundle(&[]).is_empty()
+        bundle(&Vec::<String>::new()).is_empty()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | trigger | entry point |
 //! |---|---|
-//! | HTTP request | [`http::dispatch`], or [`http::call`] where a function serves one route |
+//! | HTTP request | [`http::dispatch`], or [`http::admit`] where the host reads the body itself |
 //! | socket opened, frame, socket closed | [`ws::connect`], [`ws::frame`], [`ws::disconnect`] |
 //! | table stream | [`stream::broadcast`] |
 //!

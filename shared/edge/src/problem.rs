@@ -2,12 +2,12 @@
 
 use crate::http::REQUEST_ID;
 use app::Error;
+use app::error::chain;
 use bytes::Bytes;
 use contract::BadInput;
 use contract::problem::{MEDIA_TYPE, Problem};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
-use std::error::Error as _;
 
 /// A refusal that no use case was asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,17 +66,16 @@ pub fn status_of(error: &Error) -> (StatusCode, &'static str) {
 
 /// The chain of causes is for the log only.
 pub(crate) fn log(error: &Error, request_id: &str) {
-    let mut causes = String::new();
-    let mut cause = error.source();
-    while let Some(current) = cause {
-        causes.push_str(": ");
-        causes.push_str(&current.to_string());
-        cause = current.source();
-    }
     match error {
-        Error::Internal(_) => tracing::error!(request.id = request_id, "Request {request_id} broke{causes}"),
+        Error::Internal(_) => {
+            tracing::error!(request.id = request_id, "Request {request_id} broke: {}", chain(error));
+        }
         Error::Unavailable(_) => {
-            tracing::warn!(request.id = request_id, "Request {request_id} must be repeated{causes}");
+            tracing::warn!(
+                request.id = request_id,
+                "Request {request_id} must be repeated: {}",
+                chain(error)
+            );
         }
         _ => {}
     }

@@ -14,7 +14,13 @@ pub type Image = HashMap<String, AttributeValue>;
 pub async fn broadcast(plane: &Plane, images: &[Image]) -> Result<broadcast::Outcome, Error> {
     let mut news = Vec::with_capacity(images.len());
     for image in images {
-        news.extend(News::of(image)?);
+        match News::of(image) {
+            Ok(found) => news.extend(found),
+            // It will be no better the next time, and those behind it must not wait. Readers see the gap and ask.
+            Err(error) => {
+                tracing::error!("Passed over a record that cannot be read: {}", app::error::chain(&error));
+            }
+        }
     }
     if news.is_empty() {
         return Ok(broadcast::Outcome::default());

@@ -39,7 +39,7 @@ pub enum Next {
 
 /// Where sockets are: every event, or one sandbox's.
 pub fn is_socket_path(path: &str) -> bool {
-    path == "/api/v1/ws/events" || sandbox_in(path).is_some()
+    canonical(path) == "/api/v1/ws/events" || sandbox_in(path).is_some()
 }
 
 /// Opens a socket, or answers why not. With a token in the query or a header it is subscribed when this
@@ -55,7 +55,7 @@ pub async fn connect(plane: &Plane, opening: Opening) -> Result<Connection, Resp
 
 async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
     let query = Query::parse(&opening.query);
-    let token = query.get("token").or_else(|| bearer(&opening.headers));
+    let token = query.get("token").filter(|token| !token.is_empty()).or_else(|| bearer(&opening.headers));
     let principal = match plane.authenticator.authenticate(token).await {
         Ok(identity) => Some(admitted(identity)?),
         Err(AuthError::Missing) => None,

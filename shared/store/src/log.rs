@@ -62,11 +62,20 @@ pub enum Appended {
     TooLarge,
 }
 
-/// A stored piece of the log.
+/// A stored piece of the log, still packed: a small one may hold a lot.
 #[derive(Debug, Clone)]
-pub struct Segment {
+pub struct Segment(Item);
+
+impl Segment {
+    /// Where it starts.
+    pub fn first_seq(&self) -> Result<u64, Error> {
+        get_number(&self.0, "first_seq")
+    }
+
     /// Its events, oldest first.
-    pub events: Vec<Event>,
+    pub fn events(&self) -> Result<Vec<Event>, Error> {
+        events_of(&self.0, Some(self.first_seq()?))
+    }
 }
 
 /// An event as a segment holds it: its sequence number is its place, its time the segment's.
@@ -199,7 +208,7 @@ impl Store {
             .scan_index_forward(forward)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let page = query.send().await.map_err(Error::from_sdk)?;
-        page.items.unwrap_or_default().iter().map(segment_of).collect()
+        Ok(page.items.unwrap_or_default().into_iter().map(Segment).collect())
     }
 
     /// The full data of an event that is stored apart.
@@ -315,10 +324,6 @@ fn news_item(key: keys::Key, kind: &str, head: &Head, now: Timestamp, packed: Pa
 
 fn json(entries: &[Entry]) -> Result<String, Error> {
     serde_json::to_string(entries).map_err(|e| Error::broken("writing a segment", e))
-}
-
-fn segment_of(item: &Item) -> Result<Segment, Error> {
-    Ok(Segment { events: events_of(item, Some(get_number(item, "first_seq")?))? })
 }
 
 /// The events of a segment or a pulse.

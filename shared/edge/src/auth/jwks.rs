@@ -4,7 +4,7 @@ use super::AuthError;
 use domain::Timestamp;
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet};
 use jsonwebtoken::{Algorithm, DecodingKey};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Keys are fetched again after this long, or when a token names one that is not known.
@@ -12,18 +12,29 @@ pub(super) const KEEP_SECS: i64 = 600;
 /// An unknown key makes us ask again at most this often: anybody can name an unknown key.
 pub(super) const ASK_AGAIN_SECS: i64 = 30;
 
+/// After a failure the provider is left alone for this long.
+const LEAVE_ALONE_SECS: i64 = 5;
+
 /// The keys of one provider.
 pub(super) struct Jwks {
     url: String,
     client: reqwest::Client,
-    /// Async, because it is held while the keys are fetched: whoever comes meanwhile needs the same keys.
-    known: tokio::sync::Mutex<Option<(Arc<JwkSet>, Timestamp)>>,
+    known: Mutex<Known>,
+    /// Held by the one who fetches. Whoever finds their key among the known ones does not wait for it.
+    fetching: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default, Clone)]
+struct Known {
+    keys: Option<Arc<JwkSet>>,
+    fetched_at: Option<Timestamp>,
+    failed_at: Option<Timestamp>,
 }
 
 impl Jwks {
     pub(super) fn new(url: String) -> Self {
         let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build().unwrap_or_default();
-        Self { url, client, known: tokio::sync::Mutex::new(None) }
+        Self { url, client, known: Mutex::default(), fetching: tokio::sync::Mutex::new(()) }
     }
 
     pub(super) async fn key(
@@ -32,18 +43,51 @@ impl Jwks {
         algorithm: Algorithm,
         now: Timestamp,
     ) -> Result<DecodingKey, AuthError> {
-        let mut known = self.known.lock().await;
-        if let Some((keys, fetched)) = known.as_ref() {
-            let age = now.as_secs() - fetched.as_secs();
-            match find(keys, kid, algorithm) {
-                Some(key) if age < KEEP_SECS => return decoding_key(key),
-                None if age < ASK_AGAIN_SECS => return Err(AuthError::Invalid),
-                _ => {}
+        if let Some(answer) = self.recall(kid, algorithm, now) {
+            return answer;
+        }
+        let _turn = self.fetching.lock().await;
+        // Somebody may have fetched, or failed to, while we waited.
+        if let Some(answer) = self.recall(kid, algorithm, now) {
+            return answer;
+        }
+        match self.fetch().await {
+            Ok(keys) => {
+                let keys = Arc::new(keys);
+                *self.known() = Known { keys: Some(keys.clone()), fetched_at: Some(now), failed_at: None };
+                find(&keys, kid, algorithm).ok_or(AuthError::Invalid).and_then(decoding_key)
+            }
+            Err(error) => {
+                self.known().failed_at = Some(now);
+                tracing::warn!("Could not fetch the users' keys: {}", app::error::chain(&error));
+                self.recall(kid, algorithm, now).unwrap_or(Err(AuthError::Unavailable(Box::new(error))))
             }
         }
-        let keys = Arc::new(self.fetch().await.map_err(|e| AuthError::Unavailable(Box::new(e)))?);
-        *known = Some((keys.clone(), now));
-        find(&keys, kid, algorithm).ok_or(AuthError::Invalid).and_then(decoding_key)
+    }
+
+    /// An answer without asking the provider; `None` if it must be asked. Keys that are old are good enough while
+    /// the provider cannot be reached.
+    fn recall(
+        &self,
+        kid: Option<&str>,
+        algorithm: Algorithm,
+        now: Timestamp,
+    ) -> Option<Result<DecodingKey, AuthError>> {
+        let known = self.known().clone();
+        let since = |at: Option<Timestamp>| at.map_or(i64::MAX, |at| now.as_secs() - at.as_secs());
+        let failing = since(known.failed_at) < LEAVE_ALONE_SECS;
+        match known.keys.as_ref().and_then(|keys| find(keys, kid, algorithm)) {
+            Some(key) if failing || since(known.fetched_at) < KEEP_SECS => Some(decoding_key(key)),
+            None if since(known.fetched_at) < ASK_AGAIN_SECS => Some(Err(AuthError::Invalid)),
+            None if failing => {
+                Some(Err(AuthError::Unavailable("the provider was just asked in vain".into())))
+            }
+            _ => None,
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("no code panics while it holds the keys")
     }
 
     async fn fetch(&self) -> Result<JwkSet, reqwest::Error> {

@@ -88,6 +88,8 @@ impl AuthError {
     }
 }
 
+/// Clocks of providers may be ahead of ours by this much.
+const LEEWAY_SECS: i64 = 30;
 const WORKER_PREFIX: &str = "swt_";
 const WORKER_AUDIENCE: &str = "sunaba-worker";
 
@@ -103,8 +105,13 @@ struct WorkerClaims {
 #[derive(Debug, Deserialize)]
 struct UserClaims {
     sub: String,
-    #[serde(alias = "org_id", alias = "organization_id")]
-    org: String,
+    /// Providers differ in what they call it; some send several.
+    #[serde(default)]
+    org: Option<String>,
+    #[serde(default)]
+    org_id: Option<String>,
+    #[serde(default)]
+    organization_id: Option<String>,
     #[serde(default)]
     role: Option<String>,
     #[serde(default, rename = "type")]
@@ -128,11 +135,6 @@ impl Authenticator {
             audience: keys.audience.clone(),
             clock,
         }
-    }
-
-    /// Whether a token is needed at all.
-    pub fn is_open(&self) -> bool {
-        self.open
     }
 
     /// Who a token belongs to.
@@ -203,11 +205,12 @@ impl Authenticator {
         if claims.kind.as_deref().is_some_and(|kind| kind != "access") {
             return Err(AuthError::Invalid);
         }
-        if claims.nbf.is_some_and(|from| moment(from) > self.clock.now()) {
+        if claims.nbf.is_some_and(|from| moment(from) > self.clock.now().plus_secs(LEEWAY_SECS)) {
             return Err(AuthError::Invalid);
         }
         let until = self.still_good(moment(claims.exp))?;
-        let org = OrgId::parse(claims.org).map_err(|_| AuthError::Invalid)?;
+        let org = claims.org.or(claims.org_id).or(claims.organization_id).ok_or(AuthError::Invalid)?;
+        let org = OrgId::parse(org).map_err(|_| AuthError::Invalid)?;
         let role = match claims.role.as_deref() {
             Some("admin" | "owner") => Role::Admin,
             Some("member") => Role::Member,

@@ -85,6 +85,7 @@ async fn a_users_token_must_say_who_whose_and_until_when() {
         authenticator.authenticate(Some(&hs256(&claims))).await.map(|id| id.principal)
     };
     assert_eq!(check(json!({})).await.unwrap(), acme_member());
+    assert_eq!(check(json!({"nbf": NOW + 30, "organization_id": "other"})).await.unwrap(), acme_member());
     for wrong in [
         json!({"sub": null}),
         json!({"org_id": null}),
@@ -97,7 +98,7 @@ async fn a_users_token_must_say_who_whose_and_until_when() {
         json!({"aud": "something else"}),
         json!({"aud": null}),
         json!({"type": "refresh"}),
-        json!({"nbf": NOW + 30}),
+        json!({"nbf": NOW + 31}),
     ] {
         assert!(matches!(check(wrong.clone()).await, Err(AuthError::Invalid)), "{wrong}");
     }
@@ -195,6 +196,27 @@ async fn keys_of_an_oidc_provider_are_fetched_kept_and_asked_for_again() {
     clock.advance_secs(KEEP_SECS);
     assert_eq!(who(signed(Algorithm::RS256, Some("r"), &claims, &rsa)).await.unwrap(), acme_member());
     assert_eq!(asked(), 3, "keys are not kept for ever");
+}
+
+/// A provider that does not answer, and counts how often it is asked.
+#[tokio::test]
+async fn a_provider_that_hangs_is_asked_once_and_then_left_alone() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let keys = Keys { jwks_url: Some(format!("http://{}/", listener.local_addr().unwrap())), ..keys() };
+    // Refuses: whoever connects is hung up on.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    tokio::spawn(async move {
+        while listener.accept().await.is_ok() {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let authenticator = Authenticator::new(&keys, clock());
+    let token = signed(Algorithm::ES256, None, &claims(), &ec_key());
+    for _ in 0..20 {
+        assert!(matches!(authenticator.authenticate(Some(&token)).await, Err(AuthError::Unavailable(_))));
+    }
+    assert!(asked.load(Ordering::SeqCst) <= 2, "one attempt, at most tried twice by the client beneath");
 }
 
 #[tokio::test]

@@ -8,18 +8,22 @@ use crate::auth::{AuthError, bearer};
 use crate::guard::Stranger;
 use crate::plane::Plane;
 use crate::problem::{self, Refusal};
-use crate::registry::{Function, Match, NoMatch, resolve};
+use crate::registry::{Match, NoMatch, resolve};
 use app::Error;
 use bytes::Bytes;
+use contract::BadInput;
 use contract::limits::MAX_BODY_BYTES;
 use contract::query::{Query, unescape};
-use domain::SandboxId;
 use domain::access::{Principal, Scope, permit};
+use domain::{Invalid, SandboxId};
+use futures_util::FutureExt;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_TYPE, HeaderName, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_TYPE, HeaderName, VARY,
 };
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -48,88 +52,124 @@ pub type Handler = fn(Call) -> Answer;
 /// Echoed, or made up.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Answers any request: for a host that serves all routes.
+/// Answers any request: for a host that has the whole of it.
 pub async fn dispatch(plane: &Arc<Plane>, request: Request<Bytes>) -> Response<Bytes> {
-    answer(plane, request, resolve).await
-}
-
-/// Answers a request to one function: for a host that serves one route.
-pub async fn call(
-    function: &'static Function,
-    plane: &Arc<Plane>,
-    request: Request<Bytes>,
-) -> Response<Bytes> {
-    answer(plane, request, |method, path| {
-        resolve(method, path).and_then(|found| {
-            if found.function.name == function.name { Ok(found) } else { Err(NoMatch::Path) }
-        })
-    })
-    .await
-}
-
-async fn answer(
-    plane: &Arc<Plane>,
-    request: Request<Bytes>,
-    find: impl Fn(&Method, &str) -> Result<Match, NoMatch>,
-) -> Response<Bytes> {
-    let request_id = request_id(request.headers());
-    let cors = plane.settings.guard.cors_origin(request.headers()).map(str::to_owned);
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = if method == Method::OPTIONS && cors.is_some() {
-        preflight()
-    } else {
-        route(plane, request, &request_id, find).await
-    };
-    let headers = response.headers_mut();
-    headers.insert(REQUEST_ID, HeaderValue::from_str(&request_id).unwrap_or(HeaderValue::from_static("-")));
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Some(Ok(origin)) = cors.map(|origin| HeaderValue::from_str(&origin)) {
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(VARY, HeaderValue::from_static("Origin"));
+    let (head, body) = request.into_parts();
+    match admit(plane, &head).await {
+        Ok(admitted) => admitted.answer(body).await,
+        Err(refusal) => refusal,
     }
-    let status = response.status().as_u16();
-    // Paths carry ids and no secrets; queries may carry tokens and are never logged.
-    match status {
-        400..=499 => {
-            tracing::info!(request.id = %request_id, status, "{method} {path} was refused: {status}");
+}
+
+/// A request that may be answered once its body is there.
+pub struct Admitted {
+    handler: Handler,
+    call: Call,
+    context: Context,
+}
+
+/// Looks at everything but the body: place, route, and who is asking. A host that reads bodies itself reads only
+/// those of requests that were admitted.
+pub async fn admit(plane: &Arc<Plane>, head: &Parts) -> Result<Admitted, Response<Bytes>> {
+    let context = Context::of(plane, head);
+    match route(plane, head, &context).await {
+        Ok((handler, call)) => Ok(Admitted { handler, call, context }),
+        Err(refusal) => Err(context.finish(refusal)),
+    }
+}
+
+impl Admitted {
+    /// Answers it.
+    pub async fn answer(mut self, body: Bytes) -> Response<Bytes> {
+        if body.len() > MAX_BODY_BYTES {
+            return self.too_large();
         }
-        _ => tracing::debug!(request.id = %request_id, status, "{method} {path}: {status}"),
+        self.call.body = body;
+        // A mistake of ours in one request must not look like a broken network to its sender.
+        let outcome = AssertUnwindSafe((self.handler)(self.call)).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(Error::Internal("the handler panicked".into())));
+        let response = outcome.unwrap_or_else(|error| problem::response(&error, &self.context.request_id));
+        self.context.finish(response)
     }
-    response
+
+    /// Answers it when its body is too large to be read.
+    pub fn too_large(self) -> Response<Bytes> {
+        let limit =
+            BadInput::TooLarge(Invalid::new("body", format!("must be at most {MAX_BODY_BYTES} bytes")));
+        self.context.finish(problem::response(&limit.into(), &self.context.request_id))
+    }
+
+    /// Answers it when its body does not come, or not whole.
+    pub fn broken_off(self) -> Response<Bytes> {
+        let why = BadInput::Malformed("The body broke off, or took too long.".into());
+        self.context.finish(problem::response(&why.into(), &self.context.request_id))
+    }
+}
+
+/// What every answer needs, whatever it says.
+struct Context {
+    request_id: String,
+    method: Method,
+    path: String,
+    cors_origin: Option<HeaderValue>,
+}
+
+impl Context {
+    fn of(plane: &Plane, head: &Parts) -> Self {
+        let origin = plane.settings.guard.cors_origin(&head.headers);
+        Self {
+            request_id: request_id(&head.headers),
+            method: head.method.clone(),
+            path: head.uri.path().to_owned(),
+            cors_origin: origin.and_then(|origin| HeaderValue::from_str(origin).ok()),
+        }
+    }
+
+    fn finish(&self, mut response: Response<Bytes>) -> Response<Bytes> {
+        let headers = response.headers_mut();
+        if let Ok(id) = HeaderValue::from_str(&self.request_id) {
+            headers.insert(REQUEST_ID, id);
+        }
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        if let Some(origin) = &self.cors_origin {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            let exposed = HeaderValue::from_static("X-Request-ID, Retry-After");
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+            headers.insert(VARY, HeaderValue::from_static("Origin"));
+        }
+        let Self { request_id, method, path, .. } = self;
+        let status = response.status().as_u16();
+        // Paths carry ids and no secrets; queries may carry tokens and are never logged.
+        match status {
+            400..=499 => {
+                tracing::info!(request.id = %request_id, status, "{method} {path} was refused: {status}");
+            }
+            _ => tracing::debug!(request.id = %request_id, status, "{method} {path}: {status}"),
+        }
+        response
+    }
 }
 
 async fn route(
     plane: &Arc<Plane>,
-    request: Request<Bytes>,
-    request_id: &str,
-    find: impl Fn(&Method, &str) -> Result<Match, NoMatch>,
-) -> Response<Bytes> {
-    if let Err(stranger) = plane.settings.guard.check(request.headers()) {
-        return strange(stranger).response(request_id);
+    head: &Parts,
+    context: &Context,
+) -> Result<(Handler, Call), Response<Bytes>> {
+    if context.method == Method::OPTIONS && context.cors_origin.is_some() {
+        return Err(preflight());
     }
-    let found = match find(request.method(), request.uri().path()) {
+    if let Err(stranger) = plane.settings.guard.check(&head.headers) {
+        return Err(strange(stranger).response(&context.request_id));
+    }
+    let found = match resolve(&head.method, head.uri.path()) {
         Ok(found) => found,
-        Err(NoMatch::Path) => return NO_PATH.response(request_id),
-        Err(NoMatch::Method) => return NO_METHOD.response(request_id),
+        Err(NoMatch::Path) => return Err(NO_PATH.response(&context.request_id)),
+        Err(NoMatch::Method) => return Err(NO_METHOD.response(&context.request_id)),
     };
-    if request.body().len() > MAX_BODY_BYTES {
-        return TOO_LARGE.response(request_id);
-    }
-    match authorised(plane, found, request).await {
-        Ok((handler, call)) => match handler(call).await {
-            Ok(response) => response,
-            Err(error) => problem::response(&error, request_id),
-        },
-        Err(error) => problem::response(&error, request_id),
-    }
+    authorised(plane, found, head).await.map_err(|error| problem::response(&error, &context.request_id))
 }
 
-async fn authorised(
-    plane: &Arc<Plane>,
-    found: Match,
-    request: Request<Bytes>,
-) -> Result<(Handler, Call), Error> {
-    let (head, body) = request.into_parts();
+async fn authorised(plane: &Arc<Plane>, found: Match, head: &Parts) -> Result<(Handler, Call), Error> {
     let scope = found.function.scope;
     let principal = match scope {
         Scope::Public => Principal::Nobody,
@@ -144,8 +184,14 @@ async fn authorised(
     };
     let parameters: Vec<String> = found.parameters.iter().map(|parameter| unescape(parameter)).collect();
     authorise(&principal, scope, found.route.path, &parameters)?;
-    let query = Query::parse(head.uri.query().unwrap_or_default());
-    let call = Call { plane: plane.clone(), principal, parameters, query, headers: head.headers, body };
+    let call = Call {
+        plane: plane.clone(),
+        principal,
+        parameters,
+        query: Query::parse(head.uri.query().unwrap_or_default()),
+        headers: head.headers.clone(),
+        body: Bytes::new(),
+    };
     Ok((found.route.handler, call))
 }
 
@@ -214,13 +260,6 @@ const NO_METHOD: Refusal = Refusal {
     code: "no_method",
     detail: "This path does not answer to this method.",
 };
-/// What a host answers when it stops reading a body.
-pub const TOO_LARGE: Refusal = Refusal {
-    status: StatusCode::PAYLOAD_TOO_LARGE,
-    code: "too_large",
-    detail: "body: must be at most 4194304 bytes.",
-};
-
 fn preflight() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
