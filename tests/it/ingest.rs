@@ -1,9 +1,13 @@
 //! Stored exactly once, and answered only when stored.
 
 use crate::support::{Answer, OPERATOR, TestPlane, batch};
+use app::clock::SystemClock;
+use edge::auth::{Authenticator, Keys};
+use edge::{Plane, Settings};
 use local::aws::Fault;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 #[tokio::test]
 async fn an_omoios_event_gets_omoios_answer_and_a_sequence_number() {
@@ -242,4 +246,57 @@ async fn data_comes_back_as_it_was_sent() {
     assert_eq!(sent.unwrap().status(), 200);
     let body = plane.raw(Method::GET, "/api/v1/sandboxes/s-1/events/1/body").bearer_auth(&worker);
     assert_eq!(body.send().await.unwrap().text().await.unwrap(), data);
+}
+
+/// On Lambda every request may be in a process of its own, each with its own idea of the head.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_that_race_for_one_sandbox_leave_no_gap_and_double_nothing() {
+    let plane = TestPlane::start().await;
+    plane.register("s-1", "acme").await;
+    let aws = &plane.running.aws;
+    let rival = || {
+        let keys = Keys {
+            worker_secret: "unused".into(),
+            operator_token: None,
+            user_secret: None,
+            jwks_url: None,
+            issuer: None,
+            audience: None,
+            open: true,
+        };
+        let authenticator = Authenticator::new(&keys, Arc::new(SystemClock));
+        let clock = Arc::new(SystemClock);
+        Arc::new(Plane::new(aws.store.clone(), aws.push.clone(), authenticator, clock, Settings::default()))
+    };
+    let mut racing = tokio::task::JoinSet::new();
+    for racer in 0..3 {
+        let rival = rival();
+        racing.spawn(async move {
+            for n in 0..30 {
+                // The same numbered batch comes to all three, and an event of its own from each.
+                let own = json!({"event_type": "agent.message", "event_data": {"racer": racer, "n": n}});
+                for body in [batch(1, n + 1, n, 1), own] {
+                    let path = "/api/v1/sandboxes/s-1/events";
+                    let request = http::Request::post(path).body(body.to_string().into()).unwrap();
+                    let answer = edge::http::dispatch(&rival, request).await;
+                    // Who is too far behind or ahead of the others is told so.
+                    assert!([200, 409].contains(&answer.status().as_u16()), "{answer:?}");
+                }
+            }
+        });
+    }
+    while let Some(raced) = racing.join_next().await {
+        raced.unwrap();
+    }
+    let log = plane.log("s-1").await;
+    let seqs: Vec<_> = log.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=log.len() as u64).collect::<Vec<_>>());
+    let numbered: Vec<_> = log
+        .iter()
+        .filter_map(|event| {
+            event["event_data"]["n"].as_u64().filter(|_| event["id"].as_str().unwrap().starts_with("e-"))
+        })
+        .collect();
+    assert_eq!(numbered, (0..30).collect::<Vec<_>>(), "each numbered batch once, in order");
+    assert_eq!(log.len(), 30 + 3 * 30, "every event of its own once");
 }

@@ -53,7 +53,7 @@ pub enum Outcome {
 
 /// How often a race for the head is run before the caller is asked to come back. With one worker per sandbox
 /// there is nobody to race; this is for several senders of single events in several processes.
-const MAX_ATTEMPTS: u32 = 10;
+const MAX_ATTEMPTS: u32 = 15;
 
 /// A repeat of a numbered batch, or of a key, stores nothing and gets the first answer.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
@@ -110,11 +110,14 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
                 let single = single.expect("only a single event carries a key");
                 return single.first_answer(sandbox, used).map(Outcome::Event);
             }
-            Appended::HeadMoved(Some(head)) => *known = Some(*head),
-            Appended::HeadMoved(None) => {
-                // Another transaction holds the head: let it finish. The jitter keeps racers from meeting again.
-                let jitter_ms = deps.clock.now().as_micros().unsigned_abs() % 20;
-                tokio::time::sleep(Duration::from_millis(u64::from(attempt) * 10 + jitter_ms)).await;
+            Appended::HeadMoved(head) => {
+                *known = head.map(|head| *head);
+                // The first to try again may win at once; later the jitter keeps racers from meeting again.
+                if attempt > 0 || known.is_none() {
+                    let jitter_ms =
+                        deps.clock.now().as_micros().unsigned_abs() % (10 * u64::from(attempt) + 10);
+                    tokio::time::sleep(Duration::from_millis(jitter_ms)).await;
+                }
             }
             Appended::TooLarge => {
                 let reason = "does not compress to a size that can be stored (3.5 MB)";

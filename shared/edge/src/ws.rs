@@ -49,8 +49,12 @@ pub async fn connect(plane: &Plane, opening: Opening) -> Result<Connection, Resp
     if let Err(stranger) = plane.settings.guard.check(&opening.headers) {
         return Err(crate::http::strange(stranger).response(&request_id));
     }
-    let outcome = open(plane, opening).await;
-    outcome.map_err(|error| problem::response(&error, &request_id))
+    let path = opening.path.clone();
+    open(plane, opening).await.map_err(|error| {
+        let status = problem::status_of(&error).0.as_u16();
+        tracing::info!(request.id = %request_id, status, "Socket {path} was refused: {status}");
+        problem::response(&error, &request_id)
+    })
 }
 
 async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
@@ -101,7 +105,7 @@ struct NotDone {
     next: Next,
 }
 
-async fn answer(plane: &Plane, connection: &ConnectionId, text: &str) -> Result<Vec<String>, NotDone> {
+async fn answer(plane: &Plane, id: &ConnectionId, text: &str) -> Result<Vec<String>, NotDone> {
     let frame = ClientFrame::decode(text)
         .map_err(|bad| NotDone { frame: socket::error(bad.code, &bad.error), next: Next::Continue })?;
     match frame {
@@ -109,15 +113,15 @@ async fn answer(plane: &Plane, connection: &ConnectionId, text: &str) -> Result<
         ClientFrame::Pong => Ok(Vec::new()),
         ClientFrame::Auth { token } => {
             let identity = plane.authenticator.authenticate(Some(&token)).await.map_err(AuthError::into_app);
-            let identity = identity.and_then(admitted).map_err(|error| told(&error, Next::Close))?;
+            let identity = identity.and_then(admitted).map_err(|error| told(id, &error, Next::Close))?;
             let principal = Some((identity.principal, identity.until));
-            let connection = change(plane, connection, principal, Subscribe::default()).await;
-            let connection = connection.map_err(|error| told(&error, Next::Close))?;
+            let connection = change(plane, id, principal, Subscribe::default()).await;
+            let connection = connection.map_err(|error| told(id, &error, Next::Close))?;
             Ok(vec![socket::authenticated(), socket::subscribed(&connection.filters, connection.batch)])
         }
         ClientFrame::Subscribe(wish) => {
-            let connection = change(plane, connection, None, wish).await;
-            let connection = connection.map_err(|error| told(&error, Next::Continue))?;
+            let connection = change(plane, id, None, wish).await;
+            let connection = connection.map_err(|error| told(id, &error, Next::Continue))?;
             Ok(vec![socket::subscribed(&connection.filters, connection.batch)])
         }
     }
@@ -147,8 +151,8 @@ fn admitted(identity: Identity) -> Result<Identity, Error> {
     }
 }
 
-fn told(error: &Error, next: Next) -> NotDone {
-    problem::log(error, "-");
+fn told(id: &ConnectionId, error: &Error, next: Next) -> NotDone {
+    problem::log(error, id.as_str());
     NotDone { frame: socket::error(problem::status_of(error).1, &error.to_string()), next }
 }
 

@@ -99,10 +99,9 @@ impl Admitted {
         self.context.finish(problem::response(&limit.into(), &self.context.request_id))
     }
 
-    /// Answers it when its body does not come, or not whole.
+    /// Answers it when its body does not come, or not whole: the sender may try again.
     pub fn broken_off(self) -> Response<Bytes> {
-        let why = BadInput::Malformed("The body broke off, or took too long.".into());
-        self.context.finish(problem::response(&why.into(), &self.context.request_id))
+        self.context.finish(BROKEN_OFF.response(&self.context.request_id))
     }
 }
 
@@ -260,6 +259,12 @@ const NO_METHOD: Refusal = Refusal {
     code: "no_method",
     detail: "This path does not answer to this method.",
 };
+const BROKEN_OFF: Refusal = Refusal {
+    status: StatusCode::REQUEST_TIMEOUT,
+    code: "broken_off",
+    detail: "The body broke off, or took too long. Send it again.",
+};
+
 fn preflight() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
