@@ -49,7 +49,7 @@ fn dev(options: &[String]) -> Outcome {
     tools::require_compiler()?;
     step("build", cargo(&["build", "--package", "local", "--bin", "sunaba"]))?;
     // In place of this process: whoever stops the one stops the other.
-    let error = Command::new(root().join("target/debug/sunaba")).arg("dev").args(options).exec();
+    let error = Command::new(target().join("debug/sunaba")).arg("dev").args(options).exec();
     Err(format!("sunaba cannot be started: {error}"))
 }
 
@@ -76,7 +76,7 @@ fn test() -> Outcome {
 fn bench(options: &[String]) -> Outcome {
     tools::require_compiler()?;
     step("build", cargo(&["build", "--release", "--package", "local", "--package", "bench"]))?;
-    let mut command = Command::new(root().join("target/release/bench"));
+    let mut command = Command::new(target().join("release/bench"));
     command.args(options);
     run(command)
 }
@@ -109,6 +109,11 @@ fn run(mut command: Command) -> Outcome {
 fn root() -> PathBuf {
     let xtask = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().map(PathBuf::from).unwrap_or(xtask)
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 fn words(time: Duration) -> String {
