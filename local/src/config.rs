@@ -1,5 +1,6 @@
 //! What `sunaba dev` is told: flags over environment over defaults. The only file here that reads the environment.
 
+use crate::hosts::ws::Patience;
 use anyhow::{Context, bail};
 use clap::Args;
 use edge::auth::Keys;
@@ -53,6 +54,9 @@ pub struct Dev {
     /// Pages elsewhere that may call this server, with commas: `https://console.example`
     #[arg(long, env = "SUNABA_ORIGINS", value_delimiter = ',')]
     pub origins: Vec<String>,
+    /// How long sockets may stay; the tests are less patient
+    #[arg(skip)]
+    pub patience: Patience,
     /// What to log: info, debug, edge=debug,info
     #[arg(long, env = "SUNABA_LOG", default_value = "info")]
     pub log: String,

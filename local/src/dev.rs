@@ -3,7 +3,8 @@
 use crate::aws::{Aws, Durability, Records};
 use crate::config::Dev;
 use crate::hosts::http::{Web, router};
-use crate::hosts::{schedule, stream, ws::Sockets};
+use crate::hosts::ws::{Patience, Sockets};
+use crate::hosts::{schedule, stream};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
 use axum::serve::ListenerExt;
@@ -58,7 +59,14 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
         format!("cannot listen on {}:{}; --port 0 takes any free port", dev.host, dev.port)
     })?;
     let operator_token = keys.operator_token.filter(|_| !keys.open);
-    serve(plane, aws, records, listener, operator_token, lock)
+    serve(plane, aws, records, listener, Extras { operator_token, patience: dev.patience, lock })
+}
+
+/// What the running plane keeps beside its parts.
+struct Extras {
+    operator_token: Option<String>,
+    patience: Patience,
+    lock: File,
 }
 
 /// Only its owner may look inside: it holds everybody's logs and the keys to them.
@@ -86,12 +94,12 @@ fn serve(
     aws: Aws,
     records: Records,
     listener: TcpListener,
-    operator_token: Option<String>,
-    lock: File,
+    extras: Extras,
 ) -> anyhow::Result<Running> {
+    let Extras { operator_token, patience, lock } = extras;
     let address = listener.local_addr()?;
     let (served, sockets_served) = watch::channel(0);
-    let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served };
+    let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served, patience };
     let (stop, mut stopped) = watch::channel(false);
     let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), records));
     let sweeping = tokio::spawn(schedule::run(aws.sweeper()));

@@ -273,3 +273,37 @@ async fn an_event_that_is_hard_to_read_does_not_silence_anybody() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_silent_socket_is_pinged() {
+    let plane = TestPlane::start_with(|dev| dev.patience.ping_after = Duration::from_secs(1)).await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    assert_eq!(socket.hear().await, json!({"type": "ping"}));
+    plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+    let mut frame = socket.hear().await;
+    while frame["type"] == "ping" {
+        frame = socket.hear().await;
+    }
+    assert_eq!(frame["seq"], 1);
+    socket.say(json!({"type": "pong"})).await;
+    assert!(
+        socket.hear_until_pong().await.iter().all(|frame| frame["type"] == "ping"),
+        "a pong needs no answer"
+    );
+}
+
+#[tokio::test]
+async fn whoever_does_not_say_who_they_are_is_closed_and_so_is_everybody_in_the_end() {
+    let plane = TestPlane::start_with(|dev| {
+        dev.patience.known_within = Duration::from_secs(2);
+        dev.patience.longest = Duration::from_secs(6);
+    })
+    .await;
+    let mut silent = plane.socket("/api/v1/ws/events").await;
+    let mut known = plane.subscribed(OPERATOR, "").await;
+    assert_eq!(silent.hear().await["code"], "unauthorized");
+    assert_eq!(silent.try_hear().await, None);
+    assert!(known.hear_until_pong().await.is_empty(), "whoever is known may stay longer");
+    assert_eq!(known.try_hear().await, None);
+}

@@ -4,6 +4,7 @@ use futures_util::{SinkExt, StreamExt};
 use jsonwebtoken::{EncodingKey, Header};
 use local::config::Dev;
 use local::dev::{Running, start};
+use local::hosts::ws::Patience;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -40,6 +41,7 @@ pub fn dev(data: &TempDir) -> Dev {
         jwt_audience: None,
         hosts: vec![],
         origins: vec!["https://console.example".into()],
+        patience: Patience::default(),
         log: "off".into(),
     }
 }

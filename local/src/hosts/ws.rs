@@ -17,16 +17,31 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// After this long without a frame to it, a socket gets a ping.
-pub const PING_AFTER: Duration = Duration::from_secs(30);
 /// A write that takes longer than this goes to somebody who does not read.
 const WRITE_DEADLINE: Duration = Duration::from_secs(20);
 /// How many waiting frames are written before the wire is told to send them.
 const AT_ONCE: usize = 64;
-/// Whoever has not said who they are by then has nothing to say.
-const AUTH_DEADLINE: Duration = Duration::from_secs(10);
-/// API Gateway ends a socket after two hours; so do we, so that clients meet it at home first.
-const LONGEST: Duration = Duration::from_secs(2 * 3600);
+
+/// How long a socket may be silent, unknown, and open.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// After this long without a frame to it, a socket gets a ping.
+    pub ping_after: Duration,
+    /// Whoever has not said who they are by then has nothing to say.
+    pub known_within: Duration,
+    /// API Gateway ends a socket after two hours; so do we, so that clients meet it at home first.
+    pub longest: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            ping_after: Duration::from_secs(30),
+            known_within: Duration::from_secs(10),
+            longest: Duration::from_secs(2 * 3600),
+        }
+    }
+}
 
 /// Where sockets go.
 #[derive(Debug, Clone)]
@@ -37,6 +52,8 @@ pub struct Sockets {
     pub hub: Arc<Hub>,
     /// How many are being served: the process waits for them when it ends.
     pub served: watch::Sender<usize>,
+    /// How long they may stay.
+    pub patience: Patience,
 }
 
 /// Opens a socket, or answers why not.
@@ -75,7 +92,7 @@ async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, in
     let served = sockets.served.clone();
     served.send_modify(|count| *count += 1);
     let (out, frames) = socket.split();
-    let mut writing = tokio::spawn(write_frames(out, inbox));
+    let mut writing = tokio::spawn(write_frames(out, inbox, sockets.patience.ping_after));
     let written = tokio::select! {
         () = read_frames(&sockets, &connection, frames, known) => false,
         _ = &mut writing => true,
@@ -95,8 +112,8 @@ async fn read_frames(
     mut frames: SplitStream<WebSocket>,
     mut known: bool,
 ) {
-    let ends_at = Instant::now() + LONGEST;
-    let auth_by = Instant::now() + AUTH_DEADLINE;
+    let ends_at = Instant::now() + sockets.patience.longest;
+    let auth_by = Instant::now() + sockets.patience.known_within;
     loop {
         let deadline = if known { ends_at } else { auth_by };
         match timeout_at(deadline, frames.next()).await {
@@ -119,9 +136,9 @@ async fn read_frames(
 }
 
 /// Until the inbox ends or the client does not read.
-async fn write_frames(mut out: SplitSink<WebSocket, Message>, mut inbox: Inbox) {
+async fn write_frames(mut out: SplitSink<WebSocket, Message>, mut inbox: Inbox, ping_after: Duration) {
     loop {
-        let messages: Vec<Message> = match timeout(PING_AFTER, inbox.take(AT_ONCE)).await {
+        let messages: Vec<Message> = match timeout(ping_after, inbox.take(AT_ONCE)).await {
             Err(_) => vec![Message::Text(socket::ping().into())],
             Ok(frames) if frames.is_empty() => break,
             Ok(frames) => {
