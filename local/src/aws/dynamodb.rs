@@ -186,3 +186,40 @@ fn refused(why: &str) -> Reply {
     let body = json!({"__type": "com.amazon.coral.validate#ValidationException", "message": why});
     Reply { status: 400, body: body.to_string().into_bytes() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Aws;
+    use super::*;
+    use domain::{Head, OrgId, SandboxId, Timestamp};
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    fn news(seq: u64) -> Vec<u8> {
+        let key = keys::segment(&SandboxId::parse("s-1").unwrap(), seq);
+        let put = json!({"TableName": "sunaba", "Item": {"PK": {"S": key.pk}, "SK": {"S": key.sk}}});
+        json!({"TransactItems": [{"Put": put}]}).to_string().into_bytes()
+    }
+
+    /// Whoever tells the news also writes. If that waited for a place among the news, nobody could go on.
+    #[tokio::test]
+    async fn when_the_news_pile_up_only_news_wait() {
+        let data = tempfile::TempDir::new().unwrap();
+        let (aws, mut records) = Aws::open(data.path(), Durability::Process).await.unwrap();
+        aws.dynamodb.places.forget_permits(MAX_WAITING_RECORDS - 1);
+        assert_eq!(aws.dynamodb.call("TransactWriteItems", &news(1)).await.status, 200);
+
+        let (id, org) = (SandboxId::parse("s-2").unwrap(), OrgId::parse("acme").unwrap());
+        let head = Head::new(id, org, None, Timestamp::from_secs(0));
+        let other = timeout(Duration::from_secs(10), aws.store.create_head(&head)).await;
+        assert!(other.expect("a write without news does not wait").unwrap());
+
+        let second = news(2);
+        let mut waiting = std::pin::pin!(aws.dynamodb.call("TransactWriteItems", &second));
+        let early = timeout(Duration::from_millis(100), &mut waiting).await;
+        assert!(early.is_err(), "news wait for a place");
+        drop(records.recv().await);
+        let later = timeout(Duration::from_secs(10), waiting).await;
+        assert_eq!(later.expect("a place was given back").status, 200);
+    }
+}
