@@ -1,6 +1,6 @@
 //! `sunaba dev`: wires the plane and serves it until it is told to stop.
 
-use crate::aws::{Aws, Durability, Records};
+use crate::aws::{Aws, Durability, Hub, Records};
 use crate::config::Dev;
 use crate::hosts::http::{Web, router};
 use crate::hosts::ws::{Patience, Sockets};
@@ -29,11 +29,7 @@ pub struct Running {
     pub operator_token: Option<String>,
     /// Its AWS.
     pub aws: Aws,
-    stop: watch::Sender<bool>,
-    serving: JoinHandle<()>,
-    streaming: JoinHandle<()>,
-    sweeping: JoinHandle<()>,
-    sockets_served: watch::Receiver<usize>,
+    tasks: Tasks,
     /// Gives the data folder back when this plane is gone.
     _lock: File,
 }
@@ -58,15 +54,10 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let listener = TcpListener::bind((dev.host, dev.port)).await.with_context(|| {
         format!("cannot listen on {}:{}; --port 0 takes any free port", dev.host, dev.port)
     })?;
+    let address = listener.local_addr()?;
+    let tasks = Tasks::spawn(&plane, &aws, records, listener, dev.patience);
     let operator_token = keys.operator_token.filter(|_| !keys.open);
-    serve(plane, aws, records, listener, Extras { operator_token, patience: dev.patience, lock })
-}
-
-/// What the running plane keeps beside its parts.
-struct Extras {
-    operator_token: Option<String>,
-    patience: Patience,
-    lock: File,
+    Ok(Running { address, operator_token, aws, tasks, _lock: lock })
 }
 
 /// Only its owner may look inside: it holds everybody's logs and the keys to them.
@@ -89,47 +80,59 @@ fn lock_data_folder(folder: &Path) -> anyhow::Result<File> {
     }
 }
 
-fn serve(
-    plane: Arc<Plane>,
-    aws: Aws,
-    records: Records,
-    listener: TcpListener,
-    extras: Extras,
-) -> anyhow::Result<Running> {
-    let Extras { operator_token, patience, lock } = extras;
-    let address = listener.local_addr()?;
-    let (served, sockets_served) = watch::channel(0);
-    let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served, patience };
-    let (stop, mut stopped) = watch::channel(false);
-    let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), records));
-    let sweeping = tokio::spawn(schedule::run(aws.sweeper()));
-    let serving = tokio::spawn(async move {
-        let stopping = async move {
-            // An error means that the sender is gone, which is also the end.
-            let _gone = stopped.wait_for(|stop| *stop).await;
-        };
-        // Without this a frame may wait 40 ms for the acknowledgement of the one before.
-        let listener = listener.tap_io(|connection| {
-            if let Err(error) = connection.set_nodelay(true) {
-                tracing::debug!(%error, "A connection keeps its delay");
+/// Everything that runs beside each other in a plane.
+#[derive(Debug)]
+struct Tasks {
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+    streaming: JoinHandle<()>,
+    sweeping: JoinHandle<()>,
+    sockets_served: watch::Receiver<usize>,
+}
+
+impl Tasks {
+    fn spawn(
+        plane: &Arc<Plane>,
+        aws: &Aws,
+        records: Records,
+        listener: TcpListener,
+        patience: Patience,
+    ) -> Self {
+        let (stop, mut stopped) = watch::channel(false);
+        let (served, sockets_served) = watch::channel(0);
+        let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served, patience };
+        let web = Web { plane: plane.clone(), sockets };
+        let serving = tokio::spawn(async move {
+            let stopping = async move {
+                // An error means that the sender is gone, which is also the end.
+                let _gone = stopped.wait_for(|stop| *stop).await;
+            };
+            // Without this a frame may wait 40 ms for the acknowledgement of the one before.
+            let listener = listener.tap_io(|connection| {
+                if let Err(error) = connection.set_nodelay(true) {
+                    tracing::debug!(%error, "A connection keeps its delay");
+                }
+            });
+            if let Err(error) = axum::serve(listener, router(web)).with_graceful_shutdown(stopping).await {
+                tracing::error!(%error, "The server ended");
             }
         });
-        let served = axum::serve(listener, router(Web { plane, sockets })).with_graceful_shutdown(stopping);
-        if let Err(error) = served.await {
-            tracing::error!(%error, "The server ended");
+        let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), records));
+        let sweeping = tokio::spawn(schedule::run(aws.sweeper()));
+        Self { stop, serving, streaming, sweeping, sockets_served }
+    }
+
+    async fn stop(mut self, hub: &Hub) {
+        self.stop.send_replace(true);
+        hub.close_all();
+        // Each says goodbye to its client and is forgotten.
+        let _in_time = tokio::time::timeout(GRACE, self.sockets_served.wait_for(|count| *count == 0)).await;
+        if tokio::time::timeout(GRACE, &mut self.serving).await.is_err() {
+            self.serving.abort();
         }
-    });
-    Ok(Running {
-        address,
-        operator_token,
-        aws,
-        stop,
-        serving,
-        streaming,
-        sweeping,
-        sockets_served,
-        _lock: lock,
-    })
+        self.streaming.abort();
+        self.sweeping.abort();
+    }
 }
 
 impl Running {
@@ -143,15 +146,6 @@ impl Running {
 
     /// Lets requests finish, closes sockets, and ends.
     pub async fn stop(self) {
-        let Self { aws, stop, mut serving, streaming, sweeping, mut sockets_served, .. } = self;
-        stop.send_replace(true);
-        aws.hub.close_all();
-        // Each says goodbye to its client and is forgotten.
-        let _in_time = tokio::time::timeout(GRACE, sockets_served.wait_for(|count| *count == 0)).await;
-        if tokio::time::timeout(GRACE, &mut serving).await.is_err() {
-            serving.abort();
-        }
-        streaming.abort();
-        sweeping.abort();
+        self.tasks.stop(&self.aws.hub).await;
     }
 }

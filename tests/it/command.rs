@@ -16,6 +16,7 @@ pub fn recipe(data: &TempDir) -> Recipe {
         data: data.path().join("data"),
         port: 0,
         token: OPERATOR.into(),
+        log: None,
         arguments: vec![],
     }
 }
@@ -145,4 +146,39 @@ async fn what_has_expired_is_removed() {
     assert_eq!(plane.running.aws.sweeper().sweep().await.unwrap(), 1);
     assert!(store.connection(&ConnectionId::parse("old").unwrap()).await.unwrap().is_none());
     assert!(store.connection(&ConnectionId::parse("new").unwrap()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn tokens_and_what_agents_say_stay_out_of_the_log() {
+    let data = TempDir::new().unwrap();
+    let log = data.path().join("log");
+    let arguments = ["--log", "debug"].map(str::to_owned).into();
+    let plane = Process::start(&Recipe { log: Some(log.clone()), arguments, ..recipe(&data) }).await;
+    let http = reqwest::Client::new();
+    let sandboxes = format!("{}/api/v1/sandboxes", plane.url);
+    let register = http.post(&sandboxes).bearer_auth(OPERATOR).body(r#"{"sandbox_id":"s-1"}"#);
+    let registered: serde_json::Value = register.send().await.unwrap().json().await.unwrap();
+    let worker = registered["worker_token"].as_str().unwrap();
+    for body in
+        [r#"{"event_type":"agent.message","event_data":{"content":"a-secret-thought"}}"#, "a-secret-thought"]
+    {
+        http.post(format!("{sandboxes}/s-1/events")).bearer_auth(worker).body(body).send().await.unwrap();
+    }
+    http.get(format!("{sandboxes}/s-1/events?token={worker}"))
+        .bearer_auth("a-wrong-token")
+        .send()
+        .await
+        .unwrap();
+    let socket = format!("{}/api/v1/ws/events?token=", plane.url.replacen("http", "ws", 1));
+    drop(tokio_tungstenite::connect_async(format!("{socket}{worker}")).await.unwrap());
+    assert!(tokio_tungstenite::connect_async(format!("{socket}a-wrong-token")).await.is_err());
+    plane.terminate().await;
+    let said = std::fs::read_to_string(log).unwrap();
+    assert!(
+        said.contains("/api/v1/sandboxes/s-1/events was refused: 401"),
+        "the log tells the story: {said}"
+    );
+    for secret in [OPERATOR, worker, "a-wrong-token", "a-secret-thought"] {
+        assert!(!said.contains(secret), "the log holds {secret}");
+    }
 }

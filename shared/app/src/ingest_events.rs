@@ -76,8 +76,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             None => current_head(deps, &sandbox).await?,
         };
         let now = deps.clock.now();
-        let decision = match sight::check(&principal, head.clone())
-            .and_then(|head| decide(&head, &batch, deps.events_per_minute, now).map_err(refusal))
+        let decision = match sight::check(&principal, &head)
+            .and_then(|()| decide(&head, &batch, deps.events_per_minute, now).map_err(refusal))
         {
             Err(_) | Ok(Decision::Repeat(_)) if remembered => continue,
             Err(error) => {

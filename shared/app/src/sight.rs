@@ -12,14 +12,15 @@ pub(crate) async fn visible_head(
     id: &SandboxId,
 ) -> Result<Head, Error> {
     match store.head(id).await? {
-        Some(head) => check(principal, head),
+        Some(head) => check(principal, &head).map(|()| head),
         None => Err(Error::no_sandbox(id)),
     }
 }
 
-pub(crate) fn check(principal: &Principal, head: Head) -> Result<Head, Error> {
-    match sees(principal, &head) {
-        Sight::Visible => Ok(head),
+/// Whether `principal` may see the sandbox with this head.
+pub(crate) fn check(principal: &Principal, head: &Head) -> Result<(), Error> {
+    match sees(principal, head) {
+        Sight::Visible => Ok(()),
         Sight::Hidden => Err(Error::no_sandbox(&head.id)),
         Sight::Revoked => Err(Error::Unauthorized("This worker token was replaced by a newer one.")),
     }

@@ -35,6 +35,7 @@ async fn main() {
         data: data.path().join("data"),
         port: 0,
         token: TOKEN.to_owned(),
+        log: None,
         arguments: ["--events-per-minute", "100000000"].map(str::to_owned).into(),
     })
     .await;

@@ -18,6 +18,8 @@ pub struct Recipe {
     pub port: u16,
     /// The operator's token.
     pub token: String,
+    /// Where its log goes, if anybody wants to read it.
+    pub log: Option<PathBuf>,
     /// Further arguments of `sunaba dev`.
     pub arguments: Vec<String>,
 }
@@ -35,6 +37,9 @@ pub struct Process {
 impl Process {
     /// Starts a plane and waits for the line that says that it accepts requests.
     pub async fn start(recipe: &Recipe) -> Self {
+        let log = recipe.log.as_ref().map_or_else(Stdio::null, |path| {
+            Stdio::from(std::fs::File::create(path).expect("the log can be written"))
+        });
         let mut child = Command::new(&recipe.binary)
             .args(["dev", "--port", &recipe.port.to_string(), "--data"])
             .arg(&recipe.data)
@@ -43,7 +48,7 @@ impl Process {
             .env_remove("SUNABA_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .kill_on_drop(true)
             .spawn()
             .expect("the sunaba binary can be started");
