@@ -1,5 +1,6 @@
 //! What `sunaba dev` is told: flags over environment over defaults. The only file here that reads the environment.
 
+use crate::aws::TABLE;
 use crate::hosts::ws::Patience;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -8,9 +9,10 @@ use edge::guard::Guard;
 use edge::plane::Settings;
 use std::fs;
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Starts the whole plane in this process.
 #[derive(Debug, Clone, Args)]
@@ -54,6 +56,13 @@ pub struct Dev {
     /// Pages elsewhere that may call this server, with commas: `https://console.example`
     #[arg(long, env = "SUNABA_ORIGINS", value_delimiter = ',')]
     pub origins: Vec<String>,
+    /// Also serve the AWS of this process on a port of 127.0.0.1, for `cargo lambda watch`; 0 takes any free one. The
+    /// variables that functions need are written to lambda.env in the data folder
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "18001")]
+    pub serve_aws: Option<u16>,
+    /// How long the owner of a socket has to say who they are; the tests are less patient
+    #[arg(skip = Settings::default().known_within.as_secs())]
+    pub known_within_secs: u64,
     /// How long sockets may stay; the tests are less patient
     #[arg(skip)]
     pub patience: Patience,
@@ -87,6 +96,7 @@ impl Dev {
         Settings {
             events_per_minute: self.events_per_minute,
             adopt_unknown_sandboxes: self.no_auth,
+            known_within: Duration::from_secs(self.known_within_secs),
             guard: Guard { hosts: Some(self.hosts.clone()), origins: self.origins.clone() },
             ..Settings::default()
         }
@@ -96,10 +106,10 @@ impl Dev {
     pub fn keys(&self) -> anyhow::Result<Keys> {
         let operator_token = match &self.token {
             Some(token) => token.clone(),
-            None => kept_secret(&self.data.join("operator-token"))?,
+            None => kept_secret(&self.data.join(OPERATOR_TOKEN))?,
         };
         Ok(Keys {
-            worker_secret: kept_secret(&self.data.join("worker-secret"))?,
+            worker_secret: kept_secret(&self.data.join(WORKER_SECRET))?,
             operator_token: Some(operator_token),
             user_secret: self.jwt_secret.clone(),
             jwks_url: self.jwks_url.clone(),
@@ -109,6 +119,50 @@ impl Dev {
         })
     }
 }
+
+/// The variables with which a function finds the AWS of this process, as a file for `cargo lambda watch --env-file`. It
+/// holds the key to everything, so only its owner can read it.
+pub fn write_lambda_env(
+    data: &Path,
+    aws: SocketAddr,
+    access_key: &str,
+    keys: &Keys,
+) -> anyhow::Result<PathBuf> {
+    let mut variables = vec![
+        ("AWS_ENDPOINT_URL", format!("http://{aws}")),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ACCESS_KEY_ID", access_key.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", access_key.to_owned()),
+        ("SUNABA_STAGE", "local".to_owned()),
+        ("SUNABA_TABLE", TABLE.to_owned()),
+        ("SUNABA_SOCKETS_URL", format!("http://{aws}")),
+        ("SUNABA_JOBS_URL", format!("http://{aws}/jobs")),
+        ("SUNABA_BUS", "local".to_owned()),
+        ("SUNABA_WORKER_SECRET_ID", WORKER_SECRET.to_owned()),
+    ];
+    let optional = [
+        ("SUNABA_OPERATOR_TOKEN_ID", keys.operator_token.as_ref().map(|_| OPERATOR_TOKEN.to_owned())),
+        ("SUNABA_JWT_SECRET_ID", keys.user_secret.as_ref().map(|_| JWT_SECRET.to_owned())),
+        ("SUNABA_JWKS_URL", keys.jwks_url.clone()),
+        ("SUNABA_JWT_ISSUER", keys.issuer.clone()),
+        ("SUNABA_JWT_AUDIENCE", keys.audience.clone()),
+    ];
+    variables.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    let path = data.join("lambda.env");
+    let mut file = owned_file(&path)?;
+    file.set_len(0)?;
+    for (name, value) in variables {
+        writeln!(file, "{name}={value}")?;
+    }
+    Ok(path)
+}
+
+/// Names of the plane's secrets: of their files here, and in the Secrets Manager of this process.
+pub const WORKER_SECRET: &str = "worker-secret";
+/// As above.
+pub const OPERATOR_TOKEN: &str = "operator-token";
+/// As above.
+pub const JWT_SECRET: &str = "jwt-secret";
 
 /// A file that only its owner can read.
 pub fn owned_file(path: &Path) -> anyhow::Result<fs::File> {

@@ -1,17 +1,18 @@
 //! `sunaba dev`: wires the plane and serves it until it is told to stop.
 
-use crate::aws::{Aws, Durability, Hub, Records};
-use crate::config::Dev;
+use crate::aws::{Aws, Durability, Feeds, Hub};
+use crate::config::{Dev, JWT_SECRET, OPERATOR_TOKEN, WORKER_SECRET, write_lambda_env};
+use crate::hosts::aws::Served;
 use crate::hosts::http::{Web, router};
 use crate::hosts::ws::{Patience, Sockets};
-use crate::hosts::{schedule, stream};
+use crate::hosts::{self, queue, schedule, stream};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
 use axum::serve::ListenerExt;
-use edge::Plane;
-use edge::auth::Authenticator;
+use edge::auth::{Authenticator, Keys};
+use edge::{Plane, Reach};
 use std::fs::{File, TryLockError};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub struct Running {
     /// The operator's token; `None` where nobody is asked for one.
     pub operator_token: Option<String>,
     /// Its AWS.
-    pub aws: Aws,
+    pub aws: Arc<Aws>,
     tasks: Tasks,
     /// Gives the data folder back when this plane is gone.
     _lock: File,
@@ -44,20 +45,53 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let lock = lock_data_folder(&dev.data)?;
     let keys = dev.keys()?;
     let durability = if dev.fsync { Durability::Disk } else { Durability::Process };
-    let (aws, records) = Aws::open(&dev.data, durability)
+    let (aws, feeds) = Aws::open(&dev.data, durability)
         .await
         .with_context(|| format!("cannot open the data in {}", dev.data.display()))?;
+    let aws = Arc::new(aws);
     let clock = Arc::new(SystemClock);
     let authenticator = Authenticator::new(&keys, clock.clone());
-    let plane =
-        Arc::new(Plane::new(aws.store.clone(), aws.push.clone(), authenticator, clock, dev.settings()));
-    let listener = TcpListener::bind((dev.host, dev.port)).await.with_context(|| {
-        format!("cannot listen on {}:{}; --port 0 takes any free port", dev.host, dev.port)
-    })?;
+    let reach = Reach { push: Some(aws.push.clone()), jobs: Some(aws.jobs.clone()), bus: None };
+    let plane = Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock, dev.settings()));
+    let listener = listen(dev.host, dev.port, "--port").await?;
     let address = listener.local_addr()?;
-    let tasks = Tasks::spawn(&plane, &aws, records, listener, dev.patience);
+    let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, dev.patience);
+    if let Some(port) = dev.serve_aws {
+        let listener = listen(Ipv4Addr::LOCALHOST.into(), port, "--serve-aws").await?;
+        tasks.also = Some(serve_aws(dev, &aws, &keys, listener)?);
+    }
     let operator_token = keys.operator_token.filter(|_| !keys.open);
     Ok(Running { address, operator_token, aws, tasks, _lock: lock })
+}
+
+async fn listen(host: IpAddr, port: u16, option: &str) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind((host, port)).await;
+    listener.with_context(|| format!("cannot listen on {host}:{port}; {option} 0 takes any free port"))
+}
+
+/// Lets functions of other processes use the AWS of this one, with the keys that this one has.
+fn serve_aws(
+    dev: &Dev,
+    aws: &Arc<Aws>,
+    keys: &Keys,
+    listener: TcpListener,
+) -> anyhow::Result<JoinHandle<()>> {
+    let access_key = app::ids::request();
+    aws.keep_secret(WORKER_SECRET, &keys.worker_secret);
+    for (name, secret) in [(OPERATOR_TOKEN, &keys.operator_token), (JWT_SECRET, &keys.user_secret)] {
+        if let Some(secret) = secret {
+            aws.keep_secret(name, secret);
+        }
+    }
+    let address = listener.local_addr()?;
+    let variables = write_lambda_env(&dev.data, address, &access_key, keys)?;
+    tracing::info!("AWS is served on {address}; functions find it with {}", variables.display());
+    let router = hosts::aws::router(Served { aws: aws.clone(), access_key });
+    Ok(tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "The served AWS ended");
+        }
+    }))
 }
 
 /// Only its owner may look inside: it holds everybody's logs and the keys to them.
@@ -86,18 +120,15 @@ struct Tasks {
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     streaming: JoinHandle<()>,
-    sweeping: JoinHandle<()>,
+    working: JoinHandle<()>,
+    ticking: JoinHandle<()>,
+    /// The AWS on a port, if it is wanted.
+    also: Option<JoinHandle<()>>,
     sockets_served: watch::Receiver<usize>,
 }
 
 impl Tasks {
-    fn spawn(
-        plane: &Arc<Plane>,
-        aws: &Aws,
-        records: Records,
-        listener: TcpListener,
-        patience: Patience,
-    ) -> Self {
+    fn spawn(plane: &Arc<Plane>, aws: &Aws, feeds: Feeds, listener: TcpListener, patience: Patience) -> Self {
         let (stop, mut stopped) = watch::channel(false);
         let (served, sockets_served) = watch::channel(0);
         let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served, patience };
@@ -117,9 +148,10 @@ impl Tasks {
                 tracing::error!(%error, "The server ended");
             }
         });
-        let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), records));
-        let sweeping = tokio::spawn(schedule::run(aws.sweeper()));
-        Self { stop, serving, streaming, sweeping, sockets_served }
+        let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), feeds.records));
+        let working = tokio::spawn(queue::run(plane.clone(), feeds.jobs));
+        let ticking = tokio::spawn(schedule::run(plane.clone(), aws.sweeper()));
+        Self { stop, serving, streaming, working, ticking, also: None, sockets_served }
     }
 
     async fn stop(mut self, hub: &Hub) {
@@ -130,8 +162,11 @@ impl Tasks {
         if tokio::time::timeout(GRACE, &mut self.serving).await.is_err() {
             self.serving.abort();
         }
-        self.streaming.abort();
-        self.sweeping.abort();
+        for task in
+            [Some(self.streaming), Some(self.working), Some(self.ticking), self.also].into_iter().flatten()
+        {
+            task.abort();
+        }
     }
 }
 

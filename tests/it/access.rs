@@ -93,7 +93,7 @@ async fn every_route_lets_in_exactly_whom_its_scope_says() {
             let fits = if status == PASSES { ![401, 403, 404, 405].contains(&seen) } else { seen == status };
             assert!(fits, "{} for {who}: {seen}, not {status}: {}", function.name, answer.body);
         };
-        let expect = expected(function.scope);
+        let expect = expected(route.scope);
         check(None, expect.nobody, "nobody").await;
         for (token, who) in [
             (expired_user.as_str(), "an expired user"),

@@ -296,7 +296,7 @@ async fn a_silent_socket_is_pinged() {
 #[tokio::test]
 async fn whoever_does_not_say_who_they_are_is_closed_and_so_is_everybody_in_the_end() {
     let plane = TestPlane::start_with(|dev| {
-        dev.patience.known_within = Duration::from_secs(2);
+        dev.known_within_secs = 2;
         dev.patience.longest = Duration::from_secs(6);
     })
     .await;

@@ -41,6 +41,8 @@ pub fn dev(data: &TempDir) -> Dev {
         jwt_audience: None,
         hosts: vec![],
         origins: vec!["https://console.example".into()],
+        serve_aws: None,
+        known_within_secs: 10,
         patience: Patience::default(),
         log: "off".into(),
     }

@@ -3,6 +3,8 @@
 use super::connections::Hub;
 use super::dynamodb::DynamoDb;
 use super::faults::Faults;
+use super::secrets::Secrets;
+use super::sqs::Sqs;
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
@@ -11,38 +13,71 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
+use serde_json::json;
 use std::sync::Arc;
 
 /// One for all services: the operation shows which is meant.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     dynamodb: Arc<DynamoDb>,
+    sqs: Arc<Sqs>,
+    secrets: Arc<Secrets>,
     hub: Arc<Hub>,
     faults: Faults,
 }
 
 /// An answer: status and body.
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) body: Vec<u8>,
+#[derive(Debug)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// JSON.
+    pub body: Vec<u8>,
+}
+
+/// An answer to a call that is wrong, or that nobody makes.
+pub(super) fn refused(why: &str) -> Reply {
+    let body = json!({"__type": "com.amazon.coral.validate#ValidationException", "message": why});
+    Reply { status: 400, body: body.to_string().into_bytes() }
 }
 
 impl Connector {
-    pub(super) fn new(dynamodb: Arc<DynamoDb>, hub: Arc<Hub>, faults: Faults) -> Self {
-        Self { dynamodb, hub, faults }
+    pub(super) fn new(
+        dynamodb: Arc<DynamoDb>,
+        sqs: Arc<Sqs>,
+        secrets: Arc<Secrets>,
+        hub: Arc<Hub>,
+        faults: Faults,
+    ) -> Self {
+        Self { dynamodb, sqs, secrets, hub, faults }
     }
 
     async fn answer(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         let body = request.body().bytes().unwrap_or_default();
-        let reply = match request.headers().get("x-amz-target").and_then(|target| target.rsplit('.').next()) {
-            Some(operation) => match self.faults.next(operation) {
-                Some(fault) => fault.reply()?,
-                None => self.dynamodb.call(operation, body).await,
-            },
-            None => self.hub.call(request.method(), request.uri(), body),
-        };
+        let target = request.headers().get("x-amz-target");
+        let reply = self.call(target, request.method(), request.uri(), body).await?;
         let status = StatusCode::try_from(reply.status).map_err(|e| ConnectorError::other(e.into(), None))?;
         Ok(HttpResponse::new(status, SdkBody::from(reply.body)))
+    }
+
+    pub(super) async fn call(
+        &self,
+        target: Option<&str>,
+        method: &str,
+        uri: &str,
+        body: &[u8],
+    ) -> Result<Reply, ConnectorError> {
+        let Some((service, operation)) = target.and_then(|target| target.split_once('.')) else {
+            return Ok(self.hub.call(method, uri, body));
+        };
+        if let Some(fault) = self.faults.next(operation) {
+            return fault.reply();
+        }
+        Ok(match service {
+            "AmazonSQS" => self.sqs.call(operation, body),
+            "secretsmanager" => self.secrets.call(operation, body),
+            _ => self.dynamodb.call(operation, body).await,
+        })
     }
 }
 

@@ -5,7 +5,7 @@
 //! Its order per partition is the order of the writes, as on AWS; what is not handed on when the process dies
 //! does not matter, because every socket dies with it and its client asks for what it has missed.
 
-use super::connector::Reply;
+use super::connector::{Reply, refused};
 use crate::config::owned_file;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -13,7 +13,6 @@ use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
 use dynoxide::types::AttributeValue as EngineValue;
 use dynoxide::{Database, DynoxideError};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::json;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -182,16 +181,12 @@ fn reply<O: Serialize>(outcome: Result<O, DynoxideError>) -> Reply {
     }
 }
 
-fn refused(why: &str) -> Reply {
-    let body = json!({"__type": "com.amazon.coral.validate#ValidationException", "message": why});
-    Reply { status: 400, body: body.to_string().into_bytes() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Aws;
     use super::*;
     use domain::{Head, OrgId, SandboxId, Timestamp};
+    use serde_json::json;
     use std::time::Duration;
     use tokio::time::timeout;
 
@@ -205,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn when_the_news_pile_up_only_news_wait() {
         let data = tempfile::TempDir::new().unwrap();
-        let (aws, mut records) = Aws::open(data.path(), Durability::Process).await.unwrap();
+        let (aws, mut feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
         aws.dynamodb.places.forget_permits(MAX_WAITING_RECORDS - 1);
         assert_eq!(aws.dynamodb.call("TransactWriteItems", &news(1)).await.status, 200);
 
@@ -218,7 +213,7 @@ mod tests {
         let mut waiting = std::pin::pin!(aws.dynamodb.call("TransactWriteItems", &second));
         let early = timeout(Duration::from_millis(100), &mut waiting).await;
         assert!(early.is_err(), "news wait for a place");
-        drop(records.recv().await);
+        drop(feeds.records.recv().await);
         let later = timeout(Duration::from_secs(10), waiting).await;
         assert_eq!(later.expect("a place was given back").status, 200);
     }

@@ -1,13 +1,38 @@
-//! What happens every so often.
+//! What happens every so often: the ticks of the registry, and the sweep that AWS does by itself.
 
 use crate::aws::Sweeper;
+use edge::Plane;
+use edge::registry::{FUNCTIONS, Schedule, Trigger};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 /// What expires does so after hours or days, and a sweep looks at every item.
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 
 /// Runs until it is dropped.
-pub async fn run(sweeper: Sweeper) {
+pub async fn run(plane: Arc<Plane>, sweeper: Sweeper) {
+    let mut ticking = JoinSet::new();
+    for function in FUNCTIONS {
+        if let Trigger::Schedule(schedule) = function.trigger {
+            ticking.spawn(tick(plane.clone(), function.name, schedule));
+        }
+    }
+    ticking.spawn(sweep(sweeper));
+    ticking.join_all().await;
+}
+
+async fn tick(plane: Arc<Plane>, name: &'static str, schedule: Schedule) {
+    let every = Duration::from_secs(60 * u64::from(schedule.every_minutes));
+    loop {
+        tokio::time::sleep(every).await;
+        if let Err(error) = (schedule.tick)(plane.clone()).await {
+            tracing::error!("{name} failed: {}", app::error::chain(&error));
+        }
+    }
+}
+
+async fn sweep(sweeper: Sweeper) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         match sweeper.sweep().await {

@@ -5,10 +5,11 @@ use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use contract::limits::MAX_FRAME_BYTES;
+use contract::query::Query;
 use contract::socket;
 use domain::ConnectionId;
 use edge::Plane;
-use edge::ws::{Next, Opening, connect, disconnect, frame};
+use edge::ws::{Opening, connect, disconnect, frame};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use http::request::Parts;
@@ -22,24 +23,18 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(20);
 /// How many waiting frames are written before the wire is told to send them.
 const AT_ONCE: usize = 64;
 
-/// How long a socket may be silent, unknown, and open.
+/// How long a socket may be silent, and open.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// After this long without a frame to it, a socket gets a ping.
     pub ping_after: Duration,
-    /// Whoever has not said who they are by then has nothing to say.
-    pub known_within: Duration,
     /// API Gateway ends a socket after two hours; so do we, so that clients meet it at home first.
     pub longest: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self {
-            ping_after: Duration::from_secs(30),
-            known_within: Duration::from_secs(10),
-            longest: Duration::from_secs(2 * 3600),
-        }
+        Self { ping_after: Duration::from_secs(30), longest: Duration::from_secs(2 * 3600) }
     }
 }
 
@@ -64,7 +59,7 @@ pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> R
     let opening = Opening {
         connection: connection.clone(),
         path: head.uri.path().to_owned(),
-        query: head.uri.query().unwrap_or_default().to_owned(),
+        query: Query::parse(head.uri.query().unwrap_or_default()),
         headers: head.headers,
     };
     match connect(&sockets.plane, opening).await {
@@ -72,8 +67,7 @@ pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> R
             sockets.hub.remove(&connection);
             refusal.map(Body::from)
         }
-        Ok(opened) => {
-            let known = opened.principal.is_some();
+        Ok(_) => {
             let upgrade = upgrade.max_message_size(4 * MAX_FRAME_BYTES).max_frame_size(4 * MAX_FRAME_BYTES);
             // Clients say little. The default of 128 KB is allocated for each, and cleared for each read.
             let upgrade = upgrade.read_buffer_size(4 * 1024);
@@ -82,19 +76,19 @@ pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> R
                 .on_failed_upgrade(move |_| {
                     tokio::spawn(failed.leave());
                 })
-                .on_upgrade(move |socket| serve(sockets, socket, connection, inbox, known))
+                .on_upgrade(move |socket| serve(sockets, socket, connection, inbox))
         }
     }
 }
 
 /// Each half is a task of its own: a frame that goes out does not make anybody look whether one comes in.
-async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, inbox: Inbox, known: bool) {
+async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, inbox: Inbox) {
     let served = sockets.served.clone();
     served.send_modify(|count| *count += 1);
     let (out, frames) = socket.split();
     let mut writing = tokio::spawn(write_frames(out, inbox, sockets.patience.ping_after));
     let written = tokio::select! {
-        () = read_frames(&sockets, &connection, frames, known) => false,
+        () = read_frames(&sockets, &connection, frames) => false,
         _ = &mut writing => true,
     };
     // The hub lets go of the inbox, and with its last frame the writer ends.
@@ -105,32 +99,20 @@ async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, in
     served.send_modify(|count| *count -= 1);
 }
 
-/// Until the client is gone, its time is over, or it did not say who it is.
-async fn read_frames(
-    sockets: &Sockets,
-    connection: &ConnectionId,
-    mut frames: SplitStream<WebSocket>,
-    mut known: bool,
-) {
+/// Until the client is gone or its time is over.
+async fn read_frames(sockets: &Sockets, connection: &ConnectionId, mut frames: SplitStream<WebSocket>) {
     let ends_at = Instant::now() + sockets.patience.longest;
-    let auth_by = Instant::now() + sockets.patience.known_within;
     loop {
-        let deadline = if known { ends_at } else { auth_by };
-        match timeout_at(deadline, frames.next()).await {
+        match timeout_at(ends_at, frames.next()).await {
             Ok(Some(Ok(Message::Text(text)))) => {
-                // Whoever was let in need not be watched any more.
-                let next = frame(&sockets.plane, connection, &text).await;
-                known = known || (next == Next::Continue && is_known(sockets, connection).await);
+                if let Err(error) = frame(&sockets.plane, connection, &text).await {
+                    let why = app::error::chain(&error);
+                    tracing::error!(connection.id = %connection, "A frame was not answered: {why}");
+                }
             }
             // Binary frames are not ours; pings of the protocol are answered below us.
             Ok(Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_)))) => {}
-            Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) => return,
-            Err(_) if known => return,
-            Err(_) => {
-                let told = socket::error("unauthorized", "Nobody said who they are; closing.");
-                sockets.plane.push.send(connection, &told).await;
-                return;
-            }
+            Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) | Err(_) => return,
         }
     }
 }
@@ -175,9 +157,4 @@ impl Leaving {
             tracing::warn!(connection.id = %connection, "Could not forget socket {connection}: {why}");
         }
     }
-}
-
-async fn is_known(sockets: &Sockets, connection: &ConnectionId) -> bool {
-    let stored = sockets.plane.store.connection(connection).await;
-    stored.is_ok_and(|stored| stored.is_some_and(|stored| stored.principal.is_some()))
 }

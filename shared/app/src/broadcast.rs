@@ -55,6 +55,10 @@ const ROUNDS: usize = 2;
 /// How often a frame is tried before its socket is given up.
 const MAX_TRIES: u32 = 3;
 
+/// So long a socket may take to open. Its subscription is stored before its handshake ends, and until then API Gateway
+/// says of it that it is gone.
+pub const OPENING_SECS: i64 = 10;
+
 /// How many lost sockets are forgotten in one go: the news behind this must not wait for more. The others are found
 /// gone again the next time, which costs little.
 const MAX_FORGOTTEN: usize = 50;
@@ -108,7 +112,10 @@ impl Carrier {
             while let Some(current) = letter {
                 match self.deliver(&current).await {
                     Ok(()) => carried.delivered += current.frames.len(),
-                    Err(why) => {
+                    // Its client fetches what it has missed once the handshake is done; forgotten, it would never be told
+                    // anything again.
+                    Err(Undelivered::Opening) => {}
+                    Err(Undelivered::Lost(why)) => {
                         self.give_up(&current, &why).await;
                         carried.lost.push(current);
                     }
@@ -124,7 +131,7 @@ impl Carrier {
         })
     }
 
-    async fn deliver(&self, letter: &Letter) -> Result<(), String> {
+    async fn deliver(&self, letter: &Letter) -> Result<(), Undelivered> {
         let connection = &letter.subscriber.connection;
         let refusal = if letter.subscriber.until.is_some_and(|until| until <= self.now) {
             Some(("token_expired", "Your token has expired; connect again."))
@@ -135,27 +142,28 @@ impl Carrier {
         };
         if let Some((code, sentence)) = refusal {
             self.push.send(connection, &error(code, sentence)).await;
-            return Err(code.to_owned());
+            return Err(Undelivered::Lost(code.to_owned()));
         }
         if letter.subscriber.batch && letter.frames.len() > 1 {
             for frame in bundle(&letter.frames) {
-                self.send(connection, &frame).await?;
+                self.send(&letter.subscriber, &frame).await?;
             }
         } else {
             for frame in &letter.frames {
-                self.send(connection, frame).await?;
+                self.send(&letter.subscriber, frame).await?;
             }
         }
         Ok(())
     }
 
-    async fn send(&self, connection: &ConnectionId, frame: &str) -> Result<(), String> {
+    async fn send(&self, subscriber: &Subscriber, frame: &str) -> Result<(), Undelivered> {
         let mut tries = 1;
         loop {
-            match self.push.send(connection, frame).await {
+            match self.push.send(&subscriber.connection, frame).await {
                 Pushed::Sent => return Ok(()),
-                Pushed::Gone => return Err("it is gone".into()),
-                Pushed::Failed(why) if tries == MAX_TRIES => return Err(why),
+                Pushed::Gone if self.may_be_opening(subscriber) => return Err(Undelivered::Opening),
+                Pushed::Gone => return Err(Undelivered::Lost("it is gone".into())),
+                Pushed::Failed(why) if tries == MAX_TRIES => return Err(Undelivered::Lost(why)),
                 Pushed::Failed(_) => {
                     tokio::time::sleep(Duration::from_millis(50 << tries)).await;
                     tries += 1;
@@ -164,11 +172,23 @@ impl Carrier {
         }
     }
 
+    fn may_be_opening(&self, subscriber: &Subscriber) -> bool {
+        subscriber.since.is_some_and(|since| self.now < since.plus_secs(OPENING_SECS))
+    }
+
     async fn give_up(&self, letter: &Letter, why: &str) {
         let connection = &letter.subscriber.connection;
         tracing::info!(connection.id = %connection, "Dropped socket {connection}: {why}");
         self.push.close(connection).await;
     }
+}
+
+/// Why a letter did not arrive.
+enum Undelivered {
+    /// Its socket is not open yet.
+    Opening,
+    /// Its socket is gone or cannot be reached; the words say why.
+    Lost(String),
 }
 
 /// Everything that one socket is to be told.

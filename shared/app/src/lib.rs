@@ -5,9 +5,11 @@
 
 pub mod broadcast;
 pub mod change_subscription;
+pub mod check_plane;
 pub mod clock;
 pub mod close_socket;
 pub mod error;
+pub mod expire_socket;
 pub mod get_sandbox;
 pub mod ids;
 pub mod ingest_events;
@@ -15,6 +17,7 @@ pub mod lanes;
 pub mod list_sandboxes;
 mod log_scan;
 pub mod open_socket;
+pub mod publish_turns;
 pub mod read_body;
 pub mod read_events;
 pub mod read_trajectory;

@@ -4,20 +4,26 @@ use crate::Clock;
 use crate::change_subscription::{Wish, subscribe};
 use crate::error::Error;
 use crate::sight::visible_head;
+use contract::jobs::Job;
 use contract::socket::Subscribe;
 use domain::access::Principal;
 use domain::filter::Filters;
 use domain::{ConnectionId, SandboxId, Timestamp};
-use store::Store;
+use std::time::Duration;
 use store::connections::{Changed, Connection};
+use store::{Jobs, Store};
 
 /// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
     /// Writes the connection and its subscriptions; reads a head.
     pub store: &'a Store,
+    /// Has a socket closed whose owner does not say who they are.
+    pub jobs: &'a Jobs,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// How long they have to say so.
+    pub known_within: Duration,
 }
 
 /// What is asked.
@@ -58,10 +64,15 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     };
     let before = connection.clone();
     let opened = match command.principal {
-        None => match deps.store.resubscribe(&before, &mut connection).await? {
-            Changed::Yes => Some(connection),
-            Changed::Moved => None,
-        },
+        None => {
+            // The job first: one for a socket that is not there does nothing, a socket without one stays for hours.
+            let job = Job::ExpireSocket { connection_id: connection.id.clone() };
+            deps.jobs.send(&job.encode(), deps.known_within).await?;
+            match deps.store.resubscribe(&before, &mut connection).await? {
+                Changed::Yes => Some(connection),
+                Changed::Moved => None,
+            }
+        }
         Some((principal, until)) => {
             let wish = Wish { principal, until, change: Subscribe::default() };
             subscribe(deps.store, &connection, wish).await?

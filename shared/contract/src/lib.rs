@@ -1,4 +1,4 @@
-//! Every shape that crosses a process: HTTP bodies, WebSocket frames, problem+json.
+//! Every shape that crosses a process: HTTP bodies, WebSocket frames, jobs, notices on the bus, problem+json.
 //!
 //! Shapes are tolerant in what they take (unknown fields are ignored) and say exactly which field is wrong.
 //! Deliberately absent: what to do with any of it.
@@ -6,7 +6,9 @@
 pub mod bad_input;
 pub mod events;
 pub mod ingest;
+pub mod jobs;
 pub mod limits;
+pub mod notice;
 pub mod problem;
 pub mod query;
 pub mod sandboxes;

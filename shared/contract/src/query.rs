@@ -16,6 +16,11 @@ impl Query {
         Self(pairs.collect())
     }
 
+    /// Of parameters that are decoded already.
+    pub fn of(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+
     /// The first value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

@@ -87,6 +87,17 @@ impl EventType {
         )
     }
 
+    /// A turn in the life of a sandbox, task or ticket, as against what an agent does on the way. These also go to the
+    /// account's event bus.
+    pub fn is_lifecycle(&self) -> bool {
+        let upper = upper_snake(&self.0);
+        match plain_name(&self.0).as_str() {
+            "AGENT_STARTED" | "AGENT_COMPLETED" | "AGENT_FAILED" | "CONTINUOUS_COMPLETED" => true,
+            name if name.starts_with("AGENT_") => false,
+            _ => ["SANDBOX_", "TASK_", "TICKET_"].iter().any(|entity| upper.starts_with(entity)),
+        }
+    }
+
     /// The name on sockets: `agent.tool_use` is `SANDBOX_AGENT_TOOL_USE`.
     pub fn bus_name(&self) -> String {
         format!("{BUS_PREFIX}{}", plain_name(&self.0))
@@ -104,12 +115,15 @@ const BUS_PREFIX: &str = "SANDBOX_";
 /// The one spelling under which `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and `agent.tool_use` are
 /// the same name: `AGENT_TOOL_USE`.
 pub fn plain_name(name: &str) -> String {
-    let upper: String =
-        name.chars().map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() }).collect();
+    let upper = upper_snake(name);
     match upper.strip_prefix(BUS_PREFIX) {
         Some(rest) if !rest.is_empty() => rest.to_owned(),
         _ => upper,
     }
+}
+
+fn upper_snake(name: &str) -> String {
+    name.chars().map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() }).collect()
 }
 
 /// Who an event speaks for.
@@ -179,6 +193,34 @@ mod tests {
         let is_work = |name: &str| EventType::parse(name).unwrap().is_work();
         assert!(is_work("agent.tool_use") && is_work("something.new"));
         assert!(!is_work("agent.heartbeat") && !is_work("agent.waiting") && !is_work("iteration.failed"));
+    }
+
+    #[test]
+    fn turns_of_life_are_told_from_chatter() {
+        let is_lifecycle = |name: &str| EventType::parse(name).unwrap().is_lifecycle();
+        for turn in [
+            "sandbox.spawned",
+            "SANDBOX_SPAWNED",
+            "task.completed",
+            "TASK_STARTED",
+            "ticket.created",
+            "agent.started",
+            "agent.completed",
+            "SANDBOX_agent.failed",
+            "continuous.completed",
+        ] {
+            assert!(is_lifecycle(turn), "{turn}");
+        }
+        for chatter in [
+            "agent.message",
+            "agent.tool_use",
+            "SANDBOX_agent.message",
+            "agent.heartbeat",
+            "tasks",
+            "agent.error",
+        ] {
+            assert!(!is_lifecycle(chatter), "{chatter}");
+        }
     }
 
     #[test]

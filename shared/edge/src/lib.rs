@@ -4,19 +4,23 @@
 //! |---|---|
 //! | HTTP request | [`http::dispatch`], or [`http::admit`] where the host reads the body itself |
 //! | socket opened, frame, socket closed | [`ws::connect`], [`ws::frame`], [`ws::disconnect`] |
-//! | table stream | [`stream::broadcast`] |
+//! | table stream | [`stream::broadcast`], [`stream::publish`] |
+//! | queue of jobs | [`jobs::run`] |
+//! | schedule | the [`schedule::Tick`] of the registry's row |
 //!
 //! Deliberately absent: anything that knows whether it runs on Lambda.
 
 pub mod auth;
 pub mod guard;
 pub mod http;
+pub mod jobs;
 pub mod logging;
 pub mod metrics;
 pub mod plane;
 pub mod problem;
 pub mod registry;
+pub mod schedule;
 pub mod stream;
 pub mod ws;
 
-pub use plane::{Plane, Settings};
+pub use plane::{Plane, Reach, Settings};

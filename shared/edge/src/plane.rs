@@ -2,28 +2,40 @@
 
 use crate::auth::Authenticator;
 use crate::guard::Guard;
-use app::{Clock, Lanes, Subscriptions};
+use app::{Clock, Error, Lanes, Subscriptions};
 use domain::OrgId;
 use std::sync::Arc;
-use store::{Push, Store};
+use std::time::Duration;
+use store::{Bus, Jobs, Push, Store};
 
 /// The plane.
 #[derive(Debug)]
 pub struct Plane {
     /// The table.
     pub store: Store,
-    /// The way to sockets.
-    pub push: Push,
     /// Who is asking.
     pub authenticator: Authenticator,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// What can be set.
     pub settings: Settings,
+    /// What else this process is wired to.
+    pub reach: Reach,
     /// What this process remembers of heads.
     pub lanes: Lanes,
     /// What this process remembers of subscriptions.
     pub subscriptions: Subscriptions,
+}
+
+/// What not every function is wired to. Which needs which is in the registry.
+#[derive(Debug, Clone, Default)]
+pub struct Reach {
+    /// The way to sockets.
+    pub push: Option<Push>,
+    /// The queue of jobs.
+    pub jobs: Option<Jobs>,
+    /// The account's event bus.
+    pub bus: Option<Bus>,
 }
 
 /// What can be set. Built once at start by the host's `config.rs`.
@@ -37,6 +49,8 @@ pub struct Settings {
     pub adopt_unknown_sandboxes: bool,
     /// How long a worker token lives.
     pub worker_token_secs: i64,
+    /// How long the owner of a socket has to say who they are.
+    pub known_within: Duration,
     /// Which pages may talk to us.
     pub guard: Guard,
 }
@@ -50,6 +64,7 @@ impl Default for Settings {
             adopt_unknown_sandboxes: false,
             // Longer than any run: OmoiOS let a token of an hour die under a run of an hour.
             worker_token_secs: 7 * 24 * 3600,
+            known_within: Duration::from_secs(10),
             guard: Guard::default(),
         }
     }
@@ -59,12 +74,32 @@ impl Plane {
     /// A plane on this table and these sockets.
     pub fn new(
         store: Store,
-        push: Push,
+        reach: Reach,
         authenticator: Authenticator,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
         let (lanes, subscriptions) = (Lanes::default(), Subscriptions::default());
-        Self { store, push, authenticator, clock, settings, lanes, subscriptions }
+        Self { store, reach, authenticator, clock, settings, lanes, subscriptions }
     }
+
+    /// The way to sockets.
+    pub fn push(&self) -> Result<&Push, Error> {
+        self.reach.push.as_ref().ok_or_else(|| not_wired("sockets"))
+    }
+
+    /// The queue of jobs.
+    pub fn jobs(&self) -> Result<&Jobs, Error> {
+        self.reach.jobs.as_ref().ok_or_else(|| not_wired("the queue of jobs"))
+    }
+
+    /// The account's event bus.
+    pub fn bus(&self) -> Result<&Bus, Error> {
+        self.reach.bus.as_ref().ok_or_else(|| not_wired("the event bus"))
+    }
+}
+
+/// A mistake in the registry: this function reaches for what its row does not name.
+fn not_wired(what: &str) -> Error {
+    Error::Internal(format!("this function is not wired to {what}").into())
 }

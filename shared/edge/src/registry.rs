@@ -1,9 +1,10 @@
-//! Every function of the plane: its name, what triggers it, and what it does to whom.
+//! Every function of the plane: its name, what triggers it, and what it reaches.
 //!
-//! The local router mounts from this list, the access test walks through it, and the template and the API
-//! document are checked against it.
+//! The local hosts mount from this list, the access test walks through it, and `template.yaml` is checked against
+//! it: triggers, environment and permissions.
 
 use crate::http::{Handler, events, sandboxes};
+use crate::schedule::{self, Tick};
 use domain::access::Scope;
 use http::Method;
 
@@ -14,8 +15,8 @@ pub struct Function {
     pub name: &'static str,
     /// What starts it.
     pub trigger: Trigger,
-    /// What it does.
-    pub scope: Scope,
+    /// What it reaches: what the `Deps` of its use case name.
+    pub needs: &'static [Need],
 }
 
 /// What starts a function.
@@ -30,7 +31,11 @@ pub enum Trigger {
     /// A socket is gone: `$disconnect`.
     SocketDisconnect,
     /// Something was written to the table.
-    TableStream,
+    TableStream(Records),
+    /// A message on the queue of jobs.
+    Jobs,
+    /// Time has passed.
+    Schedule(Schedule),
 }
 
 /// A method and a path with `{parameters}`.
@@ -40,63 +45,166 @@ pub struct Route {
     pub method: Method,
     /// The path.
     pub path: &'static str,
+    /// What it does.
+    pub scope: Scope,
     /// What answers.
     pub handler: Handler,
 }
 
-/// The list.
-pub static FUNCTIONS: &[Function] = &[
-    http("sandboxes-health", Method::GET, "/api/v1/sandboxes/health", Scope::Public, sandboxes::HEALTH),
-    http("sandboxes-list", Method::GET, "/api/v1/sandboxes", Scope::ListSandboxes, sandboxes::LIST),
-    http(
-        "sandboxes-register",
-        Method::POST,
-        "/api/v1/sandboxes",
-        Scope::ManageSandboxes,
-        sandboxes::REGISTER,
-    ),
-    http("sandboxes-get", Method::GET, "/api/v1/sandboxes/{id}", Scope::ReadSandbox, sandboxes::GET),
-    http(
-        "sandboxes-rotate-token",
-        Method::POST,
-        "/api/v1/sandboxes/{id}/token",
-        Scope::ManageSandboxes,
-        sandboxes::ROTATE_TOKEN,
-    ),
-    http("events-ingest", Method::POST, "/api/v1/sandboxes/{id}/events", Scope::WriteEvents, events::INGEST),
-    http("events-list", Method::GET, "/api/v1/sandboxes/{id}/events", Scope::ReadSandbox, events::LIST),
-    http(
-        "events-body",
-        Method::GET,
-        "/api/v1/sandboxes/{id}/events/{seq}/body",
-        Scope::ReadSandbox,
-        events::BODY,
-    ),
-    http(
-        "events-trajectory",
-        Method::GET,
-        "/api/v1/sandboxes/{id}/trajectory",
-        Scope::ReadSandbox,
-        events::TRAJECTORY,
-    ),
-    other("realtime-connect", Trigger::SocketConnect, Scope::OpenSocket),
-    other("realtime-frame", Trigger::SocketFrame, Scope::OpenSocket),
-    other("realtime-disconnect", Trigger::SocketDisconnect, Scope::OpenSocket),
-    other("events-broadcast", Trigger::TableStream, Scope::OpenSocket),
-];
-
-const fn http(
-    name: &'static str,
-    method: Method,
-    path: &'static str,
-    scope: Scope,
-    handler: Handler,
-) -> Function {
-    Function { name, trigger: Trigger::Http(Route { method, path, handler }), scope }
+/// Which records of the table's stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Records {
+    /// What sockets are told of.
+    News,
+    /// Turns in a life.
+    Turns,
 }
 
-const fn other(name: &'static str, trigger: Trigger, scope: Scope) -> Function {
-    Function { name, trigger, scope }
+/// What happens every so often.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    /// How often.
+    pub every_minutes: u32,
+    /// What.
+    pub tick: Tick,
+}
+
+/// Something that a function reaches. On AWS each is a permission, and most are a variable of its environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Need {
+    /// The keys of tokens: it asks who is asking, or gives out tokens.
+    Keys,
+    /// Reads an item of the table.
+    GetItem,
+    /// Reads several.
+    BatchGetItem,
+    /// Reads a range of them.
+    Query,
+    /// Reads a range of an index.
+    QueryIndexes,
+    /// Puts an item, alone or in a transaction.
+    PutItem,
+    /// Changes an item, alone or in a transaction.
+    UpdateItem,
+    /// Deletes an item, alone or in a transaction.
+    DeleteItem,
+    /// Tells sockets something, or closes them.
+    Sockets,
+    /// Has something done later.
+    Jobs,
+    /// Publishes to the account's event bus.
+    Bus,
+}
+
+use Need::{
+    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, PutItem, Query, QueryIndexes, Sockets, UpdateItem,
+};
+
+/// The list.
+pub static FUNCTIONS: &[Function] = &[
+    Function {
+        name: "sandboxes-health",
+        trigger: http(Method::GET, "/api/v1/sandboxes/health", Scope::Public, sandboxes::HEALTH),
+        needs: &[],
+    },
+    Function {
+        name: "sandboxes-list",
+        trigger: http(Method::GET, "/api/v1/sandboxes", Scope::ListSandboxes, sandboxes::LIST),
+        needs: &[Keys, QueryIndexes, BatchGetItem],
+    },
+    Function {
+        name: "sandboxes-register",
+        trigger: http(Method::POST, "/api/v1/sandboxes", Scope::ManageSandboxes, sandboxes::REGISTER),
+        needs: &[Keys, PutItem],
+    },
+    Function {
+        name: "sandboxes-get",
+        trigger: http(Method::GET, "/api/v1/sandboxes/{id}", Scope::ReadSandbox, sandboxes::GET),
+        needs: &[Keys, GetItem],
+    },
+    Function {
+        name: "sandboxes-rotate-token",
+        trigger: http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/token",
+            Scope::ManageSandboxes,
+            sandboxes::ROTATE_TOKEN,
+        ),
+        needs: &[Keys, GetItem, UpdateItem],
+    },
+    Function {
+        name: "events-ingest",
+        trigger: http(Method::POST, "/api/v1/sandboxes/{id}/events", Scope::WriteEvents, events::INGEST),
+        needs: &[Keys, GetItem, PutItem, UpdateItem],
+    },
+    Function {
+        name: "events-list",
+        trigger: http(Method::GET, "/api/v1/sandboxes/{id}/events", Scope::ReadSandbox, events::LIST),
+        needs: &[Keys, GetItem, Query],
+    },
+    Function {
+        name: "events-body",
+        trigger: http(
+            Method::GET,
+            "/api/v1/sandboxes/{id}/events/{seq}/body",
+            Scope::ReadSandbox,
+            events::BODY,
+        ),
+        needs: &[Keys, GetItem, Query],
+    },
+    Function {
+        name: "events-trajectory",
+        trigger: http(
+            Method::GET,
+            "/api/v1/sandboxes/{id}/trajectory",
+            Scope::ReadSandbox,
+            events::TRAJECTORY,
+        ),
+        needs: &[Keys, GetItem, Query],
+    },
+    Function {
+        name: "events-broadcast",
+        trigger: Trigger::TableStream(Records::News),
+        needs: &[BatchGetItem, Query, DeleteItem, UpdateItem, Sockets],
+    },
+    Function { name: "events-publish", trigger: Trigger::TableStream(Records::Turns), needs: &[Bus] },
+    Function {
+        name: "realtime-connect",
+        trigger: Trigger::SocketConnect,
+        needs: &[Keys, GetItem, PutItem, UpdateItem, Jobs],
+    },
+    Function {
+        name: "realtime-frame",
+        trigger: Trigger::SocketFrame,
+        needs: &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Sockets],
+    },
+    Function {
+        name: "realtime-disconnect",
+        trigger: Trigger::SocketDisconnect,
+        needs: &[DeleteItem, UpdateItem],
+    },
+    Function { name: "realtime-expire", trigger: Trigger::Jobs, needs: &[GetItem, DeleteItem, Sockets] },
+    Function {
+        name: "platform-check",
+        trigger: Trigger::Schedule(Schedule { every_minutes: 1, tick: schedule::CHECK }),
+        needs: &[BatchGetItem],
+    },
+];
+
+const fn http(method: Method, path: &'static str, scope: Scope, handler: Handler) -> Trigger {
+    Trigger::Http(Route { method, path, scope, handler })
+}
+
+/// The function of this name.
+pub fn function(name: &str) -> Option<&'static Function> {
+    FUNCTIONS.iter().find(|function| function.name == name)
+}
+
+impl Function {
+    /// Whether it reaches this.
+    pub fn reaches(&self, need: Need) -> bool {
+        self.needs.contains(&need)
+    }
 }
 
 /// A route that a request belongs to.
@@ -134,6 +242,13 @@ pub fn resolve(method: &Method, path: &str) -> Result<Match, NoMatch> {
     let fewest = fitting.first().ok_or(NoMatch::Path)?.parameters.len();
     let same = fitting.into_iter().take_while(|found| found.parameters.len() == fewest);
     same.into_iter().find(|found| found.route.method == *method).ok_or(NoMatch::Method)
+}
+
+/// Every spelling of a path that [`resolve`] understands and a router must know: `/api/v1/sandbox/{id}/…` is an alias.
+pub fn spellings(path: &str) -> Vec<String> {
+    let alias = path.strip_prefix("/api/v1/sandboxes/").filter(|rest| rest.starts_with('{'));
+    let alias = alias.map(|rest| format!("/api/v1/sandbox/{rest}"));
+    [Some(path.to_owned()), alias].into_iter().flatten().collect()
 }
 
 /// The seeds' singular spellings are aliases: `/api/v1/sandbox/{id}/message` is `/api/v1/sandboxes/{id}/messages`.
@@ -193,6 +308,11 @@ mod tests {
         assert_eq!(canonical("/api/v1/sandbox/s-1/message"), "/api/v1/sandboxes/s-1/messages");
         assert_eq!(canonical("/api/v1/sandbox/s-1/ws"), "/api/v1/sandboxes/s-1/ws");
         assert_eq!(canonical("/"), "/");
+        assert_eq!(
+            spellings("/api/v1/sandboxes/{id}/events"),
+            ["/api/v1/sandboxes/{id}/events", "/api/v1/sandbox/{id}/events"]
+        );
+        assert_eq!(spellings("/api/v1/sandboxes"), ["/api/v1/sandboxes"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::metrics::{self, Metric};
 use crate::plane::Plane;
-use app::{Error, broadcast};
+use app::{Error, broadcast, publish_turns};
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
 use store::record::News;
@@ -12,22 +12,13 @@ pub type Image = HashMap<String, AttributeValue>;
 
 /// Tells sockets of what was written, in the order of the records. Records that are no news are passed over.
 pub async fn broadcast(plane: &Plane, images: &[Image]) -> Result<broadcast::Outcome, Error> {
-    let mut news = Vec::with_capacity(images.len());
-    for image in images {
-        match News::of(image) {
-            Ok(found) => news.extend(found),
-            // It will be no better the next time, and those behind it must not wait. Readers see the gap and ask.
-            Err(error) => {
-                tracing::error!("Passed over a record that cannot be read: {}", app::error::chain(&error));
-            }
-        }
-    }
+    let news = news_in(images);
     if news.is_empty() {
         return Ok(broadcast::Outcome::default());
     }
     let deps = broadcast::Deps {
         store: &plane.store,
-        push: &plane.push,
+        push: plane.push()?,
         subscriptions: &plane.subscriptions,
         clock: plane.clock.as_ref(),
     };
@@ -38,4 +29,26 @@ pub async fn broadcast(plane: &Plane, images: &[Image]) -> Result<broadcast::Out
     ];
     metrics::emit("events-broadcast", plane.clock.now(), &told);
     Ok(outcome)
+}
+
+/// Tells the account's event bus of the turns among what was written; how many.
+pub async fn publish(plane: &Plane, images: &[Image]) -> Result<usize, Error> {
+    let deps = publish_turns::Deps { bus: plane.bus()? };
+    let published = publish_turns::run(deps, news_in(images)).await?;
+    metrics::emit("events-publish", plane.clock.now(), &[Metric::count("TurnsPublished", published)]);
+    Ok(published)
+}
+
+fn news_in(images: &[Image]) -> Vec<News> {
+    let mut news = Vec::with_capacity(images.len());
+    for image in images {
+        match News::of(image) {
+            Ok(found) => news.extend(found),
+            // It will be no better the next time, and those behind it must not wait. Readers see the gap and ask.
+            Err(error) => {
+                tracing::error!("Passed over a record that cannot be read: {}", app::error::chain(&error));
+            }
+        }
+    }
+    news
 }

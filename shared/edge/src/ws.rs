@@ -23,7 +23,7 @@ pub struct Opening {
     /// The path.
     pub path: String,
     /// What stands behind the `?`.
-    pub query: String,
+    pub query: Query,
     /// The headers.
     pub headers: HeaderMap,
 }
@@ -58,7 +58,7 @@ pub async fn connect(plane: &Plane, opening: Opening) -> Result<Connection, Resp
 }
 
 async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
-    let query = Query::parse(&opening.query);
+    let query = opening.query;
     let token = query.get("token").filter(|token| !token.is_empty()).or_else(|| bearer(&opening.headers));
     let principal = match plane.authenticator.authenticate(token).await {
         Ok(identity) => Some(admitted(identity)?),
@@ -78,24 +78,31 @@ async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
             batch: query.word("batch", &["true", "false"])?.map(|word| word == "true"),
         },
     };
-    open_socket::run(open_socket::Deps { store: &plane.store, clock: plane.clock.as_ref() }, command).await
+    let deps = open_socket::Deps {
+        store: &plane.store,
+        jobs: plane.jobs()?,
+        clock: plane.clock.as_ref(),
+        known_within: plane.settings.known_within,
+    };
+    open_socket::run(deps, command).await
 }
 
 /// A frame from a client. Whatever is wrong with it is told to the client; only a wrong token closes.
-pub async fn frame(plane: &Plane, connection: &ConnectionId, text: &str) -> Next {
+pub async fn frame(plane: &Plane, connection: &ConnectionId, text: &str) -> Result<Next, Error> {
+    let push = plane.push()?;
     match answer(plane, connection, text).await {
         Ok(frames) => {
             for frame in frames {
-                plane.push.send(connection, &frame).await;
+                push.send(connection, &frame).await;
             }
-            Next::Continue
+            Ok(Next::Continue)
         }
         Err(NotDone { frame, next }) => {
-            plane.push.send(connection, &frame).await;
+            push.send(connection, &frame).await;
             if next == Next::Close {
-                plane.push.close(connection).await;
+                push.close(connection).await;
             }
-            next
+            Ok(next)
         }
     }
 }

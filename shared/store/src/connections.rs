@@ -58,6 +58,9 @@ pub struct Subscriber {
     /// From when on it may not be told anything more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// When its socket began to open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
     /// A worker's token generation: from the next one on it may not be told anything more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u32>,
@@ -77,7 +80,7 @@ impl Store {
     pub async fn connection(&self, id: &ConnectionId) -> Result<Option<Connection>, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::connection(id).attributes().into())).send().await;
-        found.map_err(Error::from_sdk)?.item.map(value).transpose()
+        found.map_err(Error::from_table)?.item.map(value).transpose()
     }
 
     /// Replaces what a socket is subscribed to. Once this returns, every later event that matches finds it.
@@ -93,6 +96,7 @@ impl Store {
             filters: after.filters.clone(),
             batch: after.batch,
             until: after.until,
+            since: Some(after.connected_at),
             generation: match &after.principal {
                 Some(Principal::Worker { generation, .. }) => Some(*generation),
                 _ => None,
@@ -113,7 +117,7 @@ impl Store {
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => {}
             Err(SdkError::ServiceError(refused)) if is_moved(refused.err()) => return Ok(Changed::Moved),
-            Err(error) => return Err(Error::from_sdk(error)),
+            Err(error) => return Err(Error::from_table(error)),
         }
         for realm in [&before.realm, &after.realm].into_iter().flatten().collect::<BTreeSet<_>>() {
             self.move_stamp(realm).await?;
@@ -125,7 +129,7 @@ impl Store {
     pub async fn drop_connection(&self, id: &ConnectionId) -> Result<(), Error> {
         let delete = self.client.delete_item().table_name(&self.table);
         let delete = delete.set_key(Some(keys::connection(id).attributes().into()));
-        let gone = delete.return_values(ReturnValue::AllOld).send().await.map_err(Error::from_sdk)?;
+        let gone = delete.return_values(ReturnValue::AllOld).send().await.map_err(Error::from_table)?;
         let Some(item) = gone.attributes else { return Ok(()) };
         let connection: Connection = value(item)?;
         let Some(realm) = &connection.realm else { return Ok(()) };
@@ -142,7 +146,7 @@ impl Store {
         let deletes = topics.iter().map(|topic| self.delete_write(keys::subscription(realm, topic, id)));
         let deletes = deletes.collect::<Result<Vec<_>, _>>()?;
         let transaction = self.client.transact_write_items().set_transact_items(Some(deletes));
-        transaction.send().await.map_err(Error::from_sdk)?;
+        transaction.send().await.map_err(Error::from_table)?;
         self.move_stamp(realm).await
     }
 
@@ -160,7 +164,7 @@ impl Store {
                 .expression_attribute_values(":pk", text(keys::topic_partition(realm, topic)))
                 .consistent_read(true)
                 .set_exclusive_start_key(from);
-            let page = query.send().await.map_err(Error::from_sdk)?;
+            let page = query.send().await.map_err(Error::from_table)?;
             for item in page.items.unwrap_or_default() {
                 subscribers.push(value(item)?);
             }
@@ -197,7 +201,7 @@ impl Store {
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":realm", text(realm))
             .expression_attribute_values(":kind", text("stamp"));
-        update.send().await.map_err(Error::from_sdk)?;
+        update.send().await.map_err(Error::from_table)?;
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with the table, by what the caller can do about it.
+//! What can go wrong with the table, the queue or the bus, by what the caller can do about it.
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error as StdError;
@@ -6,9 +6,11 @@ use std::error::Error as StdError;
 /// A failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The table did not answer, or asked for patience. Nothing may be concluded; try again.
-    #[error("the table is not available ({code})")]
+    /// It did not answer, or asked for patience. Nothing may be concluded; try again.
+    #[error("{what} is not available ({code})")]
     Unavailable {
+        /// What.
+        what: &'static str,
         /// The service's word for it.
         code: String,
         /// What the SDK said.
@@ -16,7 +18,7 @@ pub enum Error {
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The call or an item is not what it must be. Trying again does not help; someone should look.
-    #[error("the table refused or returned something unexpected: {what}")]
+    #[error("refused, or not what it must be: {what}")]
     Broken {
         /// What was being done.
         what: String,
@@ -35,8 +37,16 @@ impl Error {
         Self::Broken { what: what.into(), source: None }
     }
 
+    /// The table's failures.
+    pub(crate) fn from_table<E>(error: SdkError<E>) -> Self
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        Self::from_sdk("the table", error)
+    }
+
     /// Refusals that come from our own mistakes are broken; everything else may pass.
-    pub(crate) fn from_sdk<E>(error: SdkError<E>) -> Self
+    pub(crate) fn from_sdk<E>(what: &'static str, error: SdkError<E>) -> Self
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
     {
@@ -51,8 +61,10 @@ impl Error {
             | "SerializationException"
             | "AccessDeniedException"
             | "ResourceNotFoundException"
-            | "ForbiddenException" => Self::broken(code, error),
-            _ => Self::Unavailable { code, source: Box::new(error) },
+            | "AWS.SimpleQueueService.NonExistentQueue"
+            | "QueueDoesNotExist"
+            | "ForbiddenException" => Self::broken(format!("{what}: {code}"), error),
+            _ => Self::Unavailable { what, code, source: Box::new(error) },
         }
     }
 }

@@ -41,7 +41,7 @@ impl Store {
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => Ok(true),
             Err(SdkError::ServiceError(refused)) if exists(refused.err()) => Ok(false),
-            Err(error) => Err(Error::from_sdk(error)),
+            Err(error) => Err(Error::from_table(error)),
         }
     }
 
@@ -49,7 +49,7 @@ impl Store {
     pub async fn head(&self, id: &SandboxId) -> Result<Option<Head>, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::head(id).attributes().into())).send().await;
-        found.map_err(Error::from_sdk)?.item.map(head_of).transpose()
+        found.map_err(Error::from_table)?.item.map(head_of).transpose()
     }
 
     /// Moves a sandbox's token generation on: worker tokens made before are refused from now on.
@@ -69,7 +69,7 @@ impl Store {
             Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => {
                 Ok(None)
             }
-            Err(error) => Err(Error::from_sdk(error)),
+            Err(error) => Err(Error::from_table(error)),
         }
     }
 
@@ -100,7 +100,7 @@ impl Store {
                 .expression_attribute_names("#sk", index.sk)
                 .expression_attribute_values(":before", text(before)),
         };
-        let page = query.send().await.map_err(Error::from_sdk)?;
+        let page = query.send().await.map_err(Error::from_table)?;
         let more = page.last_evaluated_key.is_some();
         let order: Vec<String> = page
             .items
@@ -135,7 +135,7 @@ impl Store {
             let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
             let keys = keys.map_err(|e| Error::broken("asking for items", e))?;
             let get = self.client.batch_get_item().request_items(&self.table, keys);
-            let mut got = get.send().await.map_err(Error::from_sdk)?;
+            let mut got = get.send().await.map_err(Error::from_table)?;
             items.extend(got.responses.take().unwrap_or_default().remove(&self.table).unwrap_or_default());
             let left = got.unprocessed_keys.take().unwrap_or_default().remove(&self.table);
             wanted = left.map(|left| left.keys).unwrap_or_default();
@@ -143,7 +143,11 @@ impl Store {
                 return Ok(items);
             }
         }
-        Err(Error::Unavailable { code: "unprocessed keys".into(), source: "some items were left out".into() })
+        Err(Error::Unavailable {
+            what: "the table",
+            code: "unprocessed keys".into(),
+            source: "some items were left out".into(),
+        })
     }
 }
 

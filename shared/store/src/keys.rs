@@ -2,6 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{ConnectionId, OrgId, SandboxId, Timestamp};
+use serde_json::json;
 
 /// Partition key attribute of the table.
 pub const PK: &str = "PK";
@@ -13,6 +14,10 @@ pub const BY_ORG: Index = Index { name: "ByOrg", pk: "ByOrgPK", sk: "ByOrgSK" };
 pub const BY_AGE: Index = Index { name: "ByAge", pk: "ByAgePK", sk: "ByAgeSK" };
 /// When an item may go (seconds since 1970).
 pub const TTL: &str = "expires_at_secs";
+
+/// Marks segments that hold a turn of a life. The stream's filter for the event bus looks for it, since it cannot
+/// look into a segment.
+pub const LIFECYCLE: (&str, &str) = ("class", "lifecycle");
 
 /// A global secondary index, with keys only: the heads are read from the table.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +77,21 @@ pub fn pulse(id: &SandboxId) -> Key {
 /// Whether an item with this sort key is something to tell sockets of.
 pub fn is_news(sk: &str) -> bool {
     sk.starts_with(LOG) || sk == PULSE
+}
+
+/// Which records of the table's stream are news, as an event source's filter says it. Segments are put once; the pulse
+/// is overwritten.
+pub fn news_pattern() -> serde_json::Value {
+    json!({
+        "eventName": ["INSERT", "MODIFY"],
+        "dynamodb": {"Keys": {SK: {"S": [{"prefix": LOG}, PULSE]}}},
+    })
+}
+
+/// Which records of the table's stream hold turns of a life.
+pub fn lifecycle_pattern() -> serde_json::Value {
+    let (name, value) = LIFECYCLE;
+    json!({"eventName": ["INSERT"], "dynamodb": {"NewImage": {name: {"S": [value]}}}})
 }
 
 /// One piece of a large body.

@@ -1,13 +1,15 @@
-//! The one DynamoDB table, and the push to sockets.
+//! The one DynamoDB table, the push to sockets, the queue of jobs and the bus of lifecycle events.
 //!
 //! One method per access pattern of `infra/TABLE.md`; `keys.rs` is the only file that spells a key. Deliberately
 //! absent: rules (they are in `domain`), retries beyond the SDK's own (they belong to the caller, who knows
 //! what a repeat does), and any knowledge of where the table is: that is decided by whoever builds the client.
 
+pub mod bus;
 pub mod connections;
 pub mod error;
 pub mod heads;
 mod items;
+pub mod jobs;
 pub mod keys;
 pub mod limits;
 pub mod log;
@@ -16,7 +18,9 @@ pub mod push;
 pub mod record;
 pub mod table;
 
+pub use bus::Bus;
 pub use error::Error;
+pub use jobs::Jobs;
 pub use push::Push;
 
 /// The table.

@@ -207,7 +207,7 @@ impl Store {
             .consistent_read(true)
             .scan_index_forward(forward)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
-        let page = query.send().await.map_err(Error::from_sdk)?;
+        let page = query.send().await.map_err(Error::from_table)?;
         Ok(page.items.unwrap_or_default().into_iter().map(Segment).collect())
     }
 
@@ -228,7 +228,7 @@ impl Store {
                 .expression_attribute_values(":prefix", text(keys::body_prefix(seq)))
                 .consistent_read(true)
                 .set_exclusive_start_key(from);
-            let page = query.send().await.map_err(Error::from_sdk)?;
+            let page = query.send().await.map_err(Error::from_table)?;
             for item in page.items.unwrap_or_default() {
                 match item.get(PIECE) {
                     Some(AttributeValue::B(piece)) => bytes.extend_from_slice(piece.as_ref()),
@@ -304,6 +304,10 @@ fn segment_items(head: &Head, first_seq: u64, now: Timestamp, entries: &[Entry])
     let mut item = news_item(keys::segment(&head.id, first_seq), "log", head, now, packed);
     item.insert("first_seq".into(), number(first_seq));
     item.insert("count".into(), number(entries.len()));
+    if entries.iter().any(|entry| entry.event_type.is_lifecycle()) {
+        let (name, value) = keys::LIFECYCLE;
+        item.insert(name.into(), text(value));
+    }
     Ok(vec![item])
 }
 
@@ -347,9 +351,9 @@ pub(crate) fn events_of(item: &Item, first_seq: Option<u64>) -> Result<Vec<Event
 }
 
 fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> {
-    let SdkError::ServiceError(service) = &error else { return Err(Error::from_sdk(error)) };
+    let SdkError::ServiceError(service) = &error else { return Err(Error::from_table(error)) };
     let TransactWriteItemsError::TransactionCanceledException(cancelled) = service.err() else {
-        return Err(Error::from_sdk(error));
+        return Err(Error::from_table(error));
     };
     let reasons = cancelled.cancellation_reasons();
     let failed =
@@ -369,7 +373,7 @@ fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> 
     if reasons.iter().any(|reason| reason.code() == Some("ValidationError")) {
         return Err(Error::broken("appending to the log", error));
     }
-    Err(Error::from_sdk(error))
+    Err(Error::from_table(error))
 }
 
 /// About what an item counts for: names are short, and the content is what grows.

@@ -30,7 +30,7 @@ impl Store {
         match create.send().await {
             Ok(_) => self.enable_expiry().await,
             Err(SdkError::ServiceError(refused)) if refused.err().is_resource_in_use_exception() => Ok(()),
-            Err(error) => Err(Error::from_sdk(error)),
+            Err(error) => Err(Error::from_table(error)),
         }
     }
 
@@ -39,7 +39,7 @@ impl Store {
         let expiry = expiry.map_err(|e| Error::broken("describing the expiry", e))?;
         let update =
             self.client.update_time_to_live().table_name(&self.table).time_to_live_specification(expiry);
-        update.send().await.map_err(Error::from_sdk)?;
+        update.send().await.map_err(Error::from_table)?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::auth::{AuthError, bearer};
 use crate::guard::Stranger;
 use crate::plane::Plane;
 use crate::problem::{self, Refusal};
-use crate::registry::{Match, NoMatch, resolve};
+use crate::registry::{Function, Match, NoMatch, resolve};
 use app::Error;
 use bytes::Bytes;
 use contract::BadInput;
@@ -59,6 +59,20 @@ pub async fn dispatch(plane: &Arc<Plane>, request: Request<Bytes>) -> Response<B
         Ok(admitted) => admitted.answer(body).await,
         Err(refusal) => refusal,
     }
+}
+
+/// Answers a request that belongs to one function: for a host that runs each on its own. Another's is not answered,
+/// whatever may be reached from here.
+pub async fn answer_as(
+    function: &'static Function,
+    plane: &Arc<Plane>,
+    request: Request<Bytes>,
+) -> Response<Bytes> {
+    let found = resolve(request.method(), request.uri().path());
+    if found.is_ok_and(|found| found.function.name != function.name) {
+        return NO_PATH.response(&request_id(request.headers()));
+    }
+    dispatch(plane, request).await
 }
 
 /// A request that may be answered once its body is there.
@@ -169,7 +183,7 @@ async fn route(
 }
 
 async fn authorised(plane: &Arc<Plane>, found: Match, head: &Parts) -> Result<(Handler, Call), Error> {
-    let scope = found.function.scope;
+    let scope = found.route.scope;
     let principal = match scope {
         Scope::Public => Principal::Nobody,
         _ => {

@@ -1,0 +1,10 @@
+//! `$disconnect`: a socket is gone.
+
+use lambda_host::{Error, configure, wire, ws};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let config = configure("realtime-disconnect")?;
+    let plane = wire(&config).await?;
+    ws(plane, config.function).await
+}

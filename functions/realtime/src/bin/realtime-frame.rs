@@ -1,0 +1,10 @@
+//! `$default`: a socket says something.
+
+use lambda_host::{Error, configure, wire, ws};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let config = configure("realtime-frame")?;
+    let plane = wire(&config).await?;
+    ws(plane, config.function).await
+}

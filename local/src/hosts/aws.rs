@@ -1,0 +1,69 @@
+//! The in-process AWS on a port, so that other processes can use it with their SDK: `cargo lambda watch`.
+//!
+//! Whoever knows the access key may do everything; signatures are not checked. It listens on loopback only.
+
+use crate::aws::Aws;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use edge::guard::Guard;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use std::sync::Arc;
+
+/// What the router needs.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// What is served.
+    pub aws: Arc<Aws>,
+    /// Who may use it.
+    pub access_key: String,
+}
+
+/// Everything that the SDK may ask.
+pub fn router(served: Served) -> Router {
+    Router::new().fallback(answer).with_state(served)
+}
+
+/// DynamoDB takes 16 MB, and so do we.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+async fn answer(State(served): State<Served>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    if !served.admits(&head.headers) {
+        return plain(StatusCode::FORBIDDEN, r#"{"__type":"AccessDeniedException","message":"not you"}"#);
+    }
+    let Ok(body) = to_bytes(body, MAX_BYTES).await else {
+        return plain(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            r#"{"__type":"ValidationException","message":"too large"}"#,
+        );
+    };
+    let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+    match served.aws.call(target, head.method.as_str(), &head.uri.to_string(), &body).await {
+        Ok(reply) => {
+            let mut response = Response::new(Body::from(reply.body));
+            *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
+            let json = HeaderValue::from_static("application/x-amz-json-1.0");
+            response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+            response
+        }
+        Err(_) => plain(StatusCode::BAD_GATEWAY, "nobody answers"),
+    }
+}
+
+impl Served {
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let guard = Guard { hosts: Some(Vec::new()), origins: Vec::new() };
+        let signed_by = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let credential = format!("Credential={}/", self.access_key);
+        guard.check(headers).is_ok() && signed_by.is_some_and(|value| value.contains(&credential))
+    }
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response
+}

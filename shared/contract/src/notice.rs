@@ -1,0 +1,27 @@
+//! What is said on the account's event bus.
+
+use crate::socket::EventFrame;
+use domain::{Event, OrgId, SandboxId};
+use serde::Serialize;
+
+/// A turn in a life, as rules see it: the frame that sockets get, and whose it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Detail {
+    /// Whose.
+    pub org: OrgId,
+    /// What happened.
+    #[serde(flatten)]
+    pub frame: EventFrame,
+}
+
+impl Detail {
+    /// Of a sandbox's event.
+    pub fn new(org: &OrgId, sandbox: &SandboxId, event: &Event) -> Self {
+        Self { org: org.clone(), frame: EventFrame::new(sandbox, event) }
+    }
+
+    /// As text.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).expect("a notice of ours serialises")
+    }
+}

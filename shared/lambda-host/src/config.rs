@@ -1,0 +1,235 @@
+//! What a function is told by its environment. The only file here that reads it.
+
+use edge::Settings;
+use edge::guard::Guard;
+use edge::logging::{self, Format};
+use edge::metrics;
+use edge::registry::{self, Function, Need};
+use lambda_runtime::Error;
+
+/// What a function is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Which function this is.
+    pub function: &'static Function,
+    /// The table's name.
+    pub table: String,
+    /// Where the management API of the sockets is, for those that tell them something.
+    pub sockets_url: Option<String>,
+    /// Where the queue of jobs is, for those that send any.
+    pub jobs_url: Option<String>,
+    /// The event bus, for those that publish to it.
+    pub bus: Option<String>,
+    /// Where the keys of tokens are, for those that ask who is asking.
+    pub keys: Option<KeyPlaces>,
+    /// What can be set.
+    pub settings: Settings,
+    /// How AWS is reached.
+    pub aws: AwsConfig,
+}
+
+/// Where the keys of tokens are: names in Secrets Manager, never values.
+#[derive(Debug, Clone)]
+pub struct KeyPlaces {
+    /// Of the secret that signs worker tokens.
+    pub worker_secret: String,
+    /// Of the operator's token, where there is one.
+    pub operator_token: Option<String>,
+    /// Of the secret of users' HS256 tokens, where there is one.
+    pub jwt_secret: Option<String>,
+    /// The public keys of users' RS256 and ES256 tokens.
+    pub jwks_url: Option<String>,
+    /// The issuer that users' tokens must name.
+    pub issuer: Option<String>,
+    /// The audience that users' tokens must name.
+    pub audience: Option<String>,
+}
+
+/// What Lambda tells every function. Its credentials live longer than the process, so nothing has to renew them.
+#[derive(Clone)]
+pub struct AwsConfig {
+    /// Where.
+    pub region: String,
+    /// Who.
+    pub access_key: String,
+    /// Its secret.
+    pub secret_key: String,
+    /// Its session.
+    pub session_token: Option<String>,
+    /// Another AWS than the real one: an emulator.
+    pub endpoint_url: Option<String>,
+}
+
+/// Credentials are not for logs.
+impl std::fmt::Debug for AwsConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AwsConfig").field("region", &self.region).finish_non_exhaustive()
+    }
+}
+
+/// Variables that every function has.
+pub const EVERYWHERE: [&str; 2] = ["SUNABA_TABLE", "SUNABA_LOG"];
+
+/// The variables that come with a need; `template.yaml` sets them exactly where the registry names it.
+pub fn variables(need: Need) -> &'static [&'static str] {
+    match need {
+        Need::Keys => &[
+            "SUNABA_WORKER_SECRET_ID",
+            "SUNABA_OPERATOR_TOKEN_ID",
+            "SUNABA_JWT_SECRET_ID",
+            "SUNABA_JWKS_URL",
+            "SUNABA_JWT_ISSUER",
+            "SUNABA_JWT_AUDIENCE",
+            "SUNABA_ORIGINS",
+        ],
+        Need::Sockets => &["SUNABA_SOCKETS_URL"],
+        Need::Jobs => &["SUNABA_JOBS_URL"],
+        Need::Bus => &["SUNABA_BUS"],
+        Need::GetItem
+        | Need::BatchGetItem
+        | Need::Query
+        | Need::QueryIndexes
+        | Need::PutItem
+        | Need::UpdateItem
+        | Need::DeleteItem => &[],
+    }
+}
+
+/// Reads the environment of the function of this name and starts its log. Says everything that is wrong at once.
+#[expect(clippy::disallowed_methods, reason = "this is config.rs")]
+pub fn configure(function: &str) -> Result<Config, Error> {
+    let variable = |name: &str| std::env::var(name).ok();
+    logging::init(Format::Json, variable("SUNABA_LOG").as_deref().unwrap_or("info"));
+    metrics::enable();
+    Ok(Config::read(function, variable)?)
+}
+
+impl Config {
+    /// From any environment.
+    pub fn read(function: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let Some(function) = registry::function(function) else {
+            return Err(format!("there is no function {function} in the registry"));
+        };
+        let mut read = Reader { variable, wrong: Vec::new() };
+        let defaults = Settings::default();
+        let config = Self {
+            function,
+            table: read.required("SUNABA_TABLE"),
+            sockets_url: function.reaches(Need::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
+            jobs_url: function.reaches(Need::Jobs).then(|| read.required("SUNABA_JOBS_URL")),
+            bus: function.reaches(Need::Bus).then(|| read.required("SUNABA_BUS")),
+            keys: function.reaches(Need::Keys).then(|| KeyPlaces {
+                worker_secret: read.required("SUNABA_WORKER_SECRET_ID"),
+                operator_token: read.optional("SUNABA_OPERATOR_TOKEN_ID"),
+                jwt_secret: read.optional("SUNABA_JWT_SECRET_ID"),
+                jwks_url: read.optional("SUNABA_JWKS_URL"),
+                issuer: read.optional("SUNABA_JWT_ISSUER"),
+                audience: read.optional("SUNABA_JWT_AUDIENCE"),
+            }),
+            settings: Settings {
+                events_per_minute: read.number("SUNABA_EVENTS_PER_MINUTE", defaults.events_per_minute),
+                // API Gateway knows its own names; nobody else's get here.
+                guard: Guard { hosts: None, origins: read.origins() },
+                ..defaults
+            },
+            aws: AwsConfig {
+                region: read.required("AWS_REGION"),
+                access_key: read.required("AWS_ACCESS_KEY_ID"),
+                secret_key: read.required("AWS_SECRET_ACCESS_KEY"),
+                session_token: read.optional("AWS_SESSION_TOKEN"),
+                endpoint_url: read.optional("AWS_ENDPOINT_URL"),
+            },
+        };
+        if read.wrong.is_empty() { Ok(config) } else { Err(read.wrong.join("; ")) }
+    }
+}
+
+struct Reader<V> {
+    variable: V,
+    wrong: Vec<String>,
+}
+
+impl<V: Fn(&str) -> Option<String>> Reader<V> {
+    /// A template's parameter that nobody has set is an empty text.
+    fn optional(&self, name: &str) -> Option<String> {
+        (self.variable)(name).filter(|value| !value.is_empty())
+    }
+
+    fn required(&mut self, name: &str) -> String {
+        self.optional(name).unwrap_or_else(|| {
+            self.wrong.push(format!("{name} is not set"));
+            String::new()
+        })
+    }
+
+    fn number(&mut self, name: &str, default: u64) -> u64 {
+        let Some(text) = self.optional(name) else { return default };
+        text.parse().unwrap_or_else(|_| {
+            self.wrong.push(format!("{name} must be a whole number, not {text:?}"));
+            default
+        })
+    }
+
+    fn origins(&mut self) -> Vec<String> {
+        let text = self.optional("SUNABA_ORIGINS").unwrap_or_default();
+        let origins: Vec<String> =
+            text.split(',').map(str::trim).filter(|o| !o.is_empty()).map(Into::into).collect();
+        for odd in origins.iter().filter(|origin| !origin.contains("://") || origin.ends_with('/')) {
+            self.wrong.push(format!("SUNABA_ORIGINS: {odd:?} must look like https://console.example"));
+        }
+        origins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn read(function: &str, set: &[(&str, &str)]) -> Result<Config, String> {
+        let set: HashMap<&str, &str> = set.iter().copied().collect();
+        Config::read(function, |name| set.get(name).map(|value| (*value).to_owned()))
+    }
+
+    const AWS: [(&str, &str); 4] = [
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "a"),
+        ("AWS_SECRET_ACCESS_KEY", "b"),
+        ("SUNABA_TABLE", "sunaba"),
+    ];
+
+    #[test]
+    fn everything_that_is_wrong_is_said_at_once() {
+        let odd = [("SUNABA_EVENTS_PER_MINUTE", "many"), ("SUNABA_ORIGINS", "console.example")];
+        let wrong = read("realtime-frame", &odd).unwrap_err();
+        for name in [
+            "SUNABA_TABLE",
+            "SUNABA_SOCKETS_URL",
+            "SUNABA_WORKER_SECRET_ID",
+            "SUNABA_EVENTS_PER_MINUTE",
+            "SUNABA_ORIGINS",
+            "AWS_REGION",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+        ] {
+            assert!(wrong.contains(name), "{name} is missing in: {wrong}");
+        }
+    }
+
+    #[test]
+    fn a_function_is_asked_for_what_it_needs_and_nothing_else() {
+        let health = read("sandboxes-health", &AWS).unwrap();
+        assert!(health.keys.is_none() && health.sockets_url.is_none() && health.bus.is_none());
+        assert!(read("events-publish", &AWS).unwrap_err().contains("SUNABA_BUS"));
+        assert!(read("nothing-at-all", &AWS).unwrap_err().contains("nothing-at-all"));
+    }
+
+    #[test]
+    fn what_is_empty_is_not_set() {
+        let mut set = AWS.to_vec();
+        set.extend([("SUNABA_WORKER_SECRET_ID", "w"), ("SUNABA_JWKS_URL", ""), ("SUNABA_ORIGINS", "")]);
+        let config = read("sandboxes-list", &set).unwrap();
+        assert!(config.keys.is_some_and(|keys| keys.jwks_url.is_none()));
+        assert!(config.settings.guard.origins.is_empty());
+    }
+}

@@ -1,0 +1,77 @@
+//! HTTP API, payload format 2.0.
+
+use bytes::Bytes;
+use edge::Plane;
+use edge::registry::Function;
+use http::Response;
+use lambda_http::request::LambdaRequest;
+use lambda_http::{Adapter, Body, Request};
+use lambda_runtime::{LambdaEvent, Service, service_fn};
+use serde::Serialize;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// A request to [`edge::http::answer_as`].
+pub async fn invoke(
+    plane: &Arc<Plane>,
+    function: &'static Function,
+    event: LambdaEvent<LambdaRequest>,
+) -> Result<impl Serialize + use<>, Infallible> {
+    let plane = plane.clone();
+    let mut adapter = Adapter::from(service_fn(move |request: Request| {
+        let plane = plane.clone();
+        async move {
+            let request = request.map(bytes_of);
+            Ok(encode(edge::http::answer_as(function, &plane, request).await))
+        }
+    }));
+    adapter.call(event).await
+}
+
+fn bytes_of(body: Body) -> Bytes {
+    match body {
+        Body::Text(text) => Bytes::from(text),
+        Body::Binary(bytes) => Bytes::from(bytes),
+        _ => Bytes::new(),
+    }
+}
+
+/// Lambda takes an answer of 6 MB, in which the body is a JSON string: one full of quotation marks doubles. In base64 it
+/// grows by a third, whatever it holds.
+fn encode(response: Response<Bytes>) -> Response<Body> {
+    response.map(|body| {
+        let escaped = body.iter().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+        match String::from_utf8(body.into()) {
+            Ok(text) if escaped <= text.len() / 3 => Body::Text(text),
+            Ok(text) => Body::Binary(text.into_bytes()),
+            Err(odd) => Body::Binary(odd.into_bytes()),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use contract::limits::{MAX_BODY_BYTES, MAX_PAGE_BYTES};
+
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
+    const LAMBDA_ANSWER_BYTES: usize = 6 * 1024 * 1024;
+
+    fn encoded_size(text: String) -> usize {
+        match encode(Response::new(Bytes::from(text))).into_body() {
+            Body::Text(text) => serde_json::to_string(&text).unwrap().len(),
+            Body::Binary(bytes) => bytes.len().div_ceil(3) * 4,
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn whatever_is_answered_fits_lambda() {
+        for size in [MAX_PAGE_BYTES, MAX_BODY_BYTES] {
+            for piece in ["x", "\\\"", "{\"a\":\"b\"},", "é"] {
+                let text = piece.repeat(size / piece.len());
+                assert!(encoded_size(text) < LAMBDA_ANSWER_BYTES - 64 * 1024, "{size} of {piece}");
+            }
+        }
+    }
+}

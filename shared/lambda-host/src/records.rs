@@ -1,0 +1,83 @@
+//! The table's stream.
+
+use crate::jobs::{BatchAnswer, Failure};
+use crate::misplaced;
+use edge::Plane;
+use edge::registry::{Function, Records, Trigger};
+use edge::stream::{Image, broadcast, publish};
+use lambda_runtime::{Error, LambdaEvent};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Records of the stream, in order. Only what we read.
+#[derive(Debug, Deserialize)]
+pub struct StreamEvent {
+    #[serde(rename = "Records")]
+    records: Vec<StreamRecord>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamRecord {
+    dynamodb: Change,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Change {
+    sequence_number: String,
+    /// A deleted item has none.
+    #[serde(default)]
+    new_image: Option<serde_dynamo::Item>,
+}
+
+/// Records to [`edge::stream`].
+pub async fn invoke(
+    plane: &Arc<Plane>,
+    function: &'static Function,
+    event: LambdaEvent<StreamEvent>,
+) -> Result<BatchAnswer, Error> {
+    match function.trigger {
+        Trigger::TableStream(wanted) => Ok(take(plane, wanted, event.payload).await),
+        _ => Err(misplaced(function)),
+    }
+}
+
+/// All together, which costs least. If that fails, one after the other, so that what is before the one that cannot be
+/// taken is done, and Lambda comes back with that one first.
+async fn take(plane: &Arc<Plane>, wanted: Records, event: StreamEvent) -> BatchAnswer {
+    let records: Vec<(String, Image)> = event
+        .records
+        .into_iter()
+        .filter_map(|record| {
+            let image = record.dynamodb.new_image?;
+            Some((record.dynamodb.sequence_number, image.into()))
+        })
+        .collect();
+    let images: Vec<Image> = records.iter().map(|(_, image)| image.clone()).collect();
+    if attempt(plane, wanted, images).await.is_ok() {
+        return BatchAnswer::default();
+    }
+    for (sequence_number, image) in records {
+        if let Err(why) = attempt(plane, wanted, vec![image]).await {
+            tracing::error!("Record {sequence_number} must come again: {why}");
+            return BatchAnswer { batch_item_failures: vec![Failure { item_identifier: sequence_number }] };
+        }
+    }
+    BatchAnswer::default()
+}
+
+/// In a task of its own: a mistake of ours in one record must not take those before it along.
+async fn attempt(plane: &Arc<Plane>, wanted: Records, images: Vec<Image>) -> Result<(), String> {
+    let plane = plane.clone();
+    let told = tokio::spawn(async move {
+        match wanted {
+            Records::News => broadcast(&plane, &images).await.map(drop),
+            Records::Turns => publish(&plane, &images).await.map(drop),
+        }
+    });
+    match told.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(app::error::chain(&error)),
+        Err(panic) => Err(panic.to_string()),
+    }
+}

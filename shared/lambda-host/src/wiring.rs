@@ -1,0 +1,134 @@
+//! From a configuration to a plane: SDK clients, and keys out of Secrets Manager.
+
+use crate::config::{AwsConfig, Config, KeyPlaces};
+use app::clock::SystemClock;
+use aws_credential_types::Credentials;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::{Region, SharedHttpClient};
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use edge::auth::{Authenticator, Keys};
+use edge::{Plane, Reach};
+use futures_util::future::try_join_all;
+use lambda_runtime::Error;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Bus, Jobs, Push, Store};
+
+/// A call that takes longer is tried again, three times in all. A worker waits for an answer, and repeats by itself.
+const ATTEMPT: Duration = Duration::from_secs(3);
+
+/// Wires what the function needs, and nothing else.
+pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
+    let clients = Clients::new(&config.aws);
+    let keys = match &config.keys {
+        Some(places) => clients.keys(places).await?,
+        None => Keys::unknown(),
+    };
+    let clock = Arc::new(SystemClock);
+    let authenticator = Authenticator::new(&keys, clock.clone());
+    let reach = Reach {
+        push: config.sockets_url.as_deref().map(|url| clients.push(url)),
+        jobs: config.jobs_url.as_deref().map(|url| clients.jobs(url)),
+        bus: config.bus.as_deref().map(|name| clients.bus(name)),
+    };
+    let store = clients.store(&config.table);
+    Ok(Arc::new(Plane::new(store, reach, authenticator, clock, config.settings.clone())))
+}
+
+/// Makes clients that share connections and credentials.
+struct Clients<'a> {
+    aws: &'a AwsConfig,
+    http: SharedHttpClient,
+    credentials: Credentials,
+}
+
+/// The same for every service; each has its own type of builder.
+macro_rules! client {
+    ($clients:expr, $sdk:ident, $endpoint:expr) => {{
+        let Clients { aws, http, credentials } = $clients;
+        let endpoint: Option<&str> = $endpoint.or(aws.endpoint_url.as_deref());
+        let mut config = $sdk::Config::builder()
+            .behavior_version_latest()
+            .region(Region::new(aws.region.clone()))
+            .credentials_provider(credentials.clone())
+            .http_client(http.clone())
+            .timeout_config(TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT).build());
+        if let Some(endpoint) = endpoint {
+            config = config.endpoint_url(endpoint);
+        }
+        $sdk::Client::from_conf(config.build())
+    }};
+}
+
+impl<'a> Clients<'a> {
+    fn new(aws: &'a AwsConfig) -> Self {
+        let tls = Provider::Rustls(CryptoMode::AwsLc);
+        Self {
+            aws,
+            http: aws_smithy_http_client::Builder::new().tls_provider(tls).build_https(),
+            credentials: Credentials::new(
+                aws.access_key.clone(),
+                aws.secret_key.clone(),
+                aws.session_token.clone(),
+                None,
+                "Lambda",
+            ),
+        }
+    }
+
+    fn store(&self, table: &str) -> Store {
+        Store::new(client!(self, aws_sdk_dynamodb, None), table)
+    }
+
+    fn push(&self, url: &str) -> Push {
+        Push::new(client!(self, aws_sdk_apigatewaymanagement, Some(url)))
+    }
+
+    fn jobs(&self, url: &str) -> Jobs {
+        Jobs::new(client!(self, aws_sdk_sqs, None), url)
+    }
+
+    fn bus(&self, name: &str) -> Bus {
+        Bus::new(client!(self, aws_sdk_eventbridge, None), name)
+    }
+
+    /// All at once: each is a round trip, and the first request waits for them.
+    async fn keys(&self, places: &KeyPlaces) -> Result<Keys, Error> {
+        let client = client!(self, aws_sdk_secretsmanager, None);
+        let wanted =
+            [Some(&places.worker_secret), places.operator_token.as_ref(), places.jwt_secret.as_ref()];
+        let secrets = wanted.map(|id| secret(&client, id));
+        let mut secrets = try_join_all(secrets).await?.into_iter();
+        let mut next = || secrets.next().flatten();
+        let worker_secret = next().ok_or("the worker secret has no value")?;
+        Ok(Keys {
+            worker_secret,
+            operator_token: next(),
+            user_secret: next(),
+            jwks_url: places.jwks_url.clone(),
+            issuer: places.issuer.clone(),
+            audience: places.audience.clone(),
+            open: false,
+        })
+    }
+}
+
+async fn secret(
+    client: &aws_sdk_secretsmanager::Client,
+    id: Option<&String>,
+) -> Result<Option<String>, Error> {
+    let Some(id) = id else { return Ok(None) };
+    let found = client.get_secret_value().secret_id(id).send().await;
+    let found = found.map_err(|error| {
+        let why = error.into_service_error();
+        format!("the secret {id} cannot be read: {}", app::error::chain(&why))
+    })?;
+    match found.secret_string.filter(|secret| secret.len() >= MIN_SECRET_BYTES) {
+        Some(secret) => Ok(Some(secret)),
+        None => Err(format!("the secret {id} must be a text of at least {MIN_SECRET_BYTES} bytes").into()),
+    }
+}
+
+/// Whatever is shorter can be guessed.
+const MIN_SECRET_BYTES: usize = 16;

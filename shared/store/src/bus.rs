@@ -1,0 +1,110 @@
+//! The account's event bus: EventBridge.
+
+use crate::error::Error;
+use aws_sdk_eventbridge::types::PutEventsRequestEntry;
+use std::time::Duration;
+
+/// What `source` says on the bus.
+pub const SOURCE: &str = "sunaba";
+/// Entries of one call
+/// (<https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html>).
+const MAX_ENTRIES: usize = 10;
+/// One call may carry 256 KB, names included.
+const MAX_CALL_BYTES: usize = 240 * 1000;
+/// How often entries are sent that the bus did not take.
+const MAX_TRIES: u32 = 3;
+
+/// The bus.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    client: aws_sdk_eventbridge::Client,
+    name: String,
+}
+
+/// Something to publish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// What rules look at first: `agent.completed`.
+    pub detail_type: String,
+    /// A JSON object.
+    pub detail: String,
+}
+
+impl Notice {
+    fn size(&self) -> usize {
+        SOURCE.len() + self.detail_type.len() + self.detail.len()
+    }
+}
+
+impl Bus {
+    /// A bus of this name, reached through this client.
+    pub fn new(client: aws_sdk_eventbridge::Client, name: impl Into<String>) -> Self {
+        Self { client, name: name.into() }
+    }
+
+    /// Publishes all of them, or fails; then some may have been published, and will be again.
+    pub async fn publish(&self, notices: &[Notice]) -> Result<(), Error> {
+        for call in calls(notices) {
+            self.put(call).await?;
+        }
+        Ok(())
+    }
+
+    async fn put(&self, notices: &[Notice]) -> Result<(), Error> {
+        let mut entries: Vec<_> = notices.iter().map(|notice| self.entry(notice)).collect();
+        for tries in 1..=MAX_TRIES {
+            let put = self.client.put_events().set_entries(Some(entries.clone()));
+            let answer = put.send().await.map_err(|error| Error::from_sdk("the bus", error))?;
+            if answer.failed_entry_count() == 0 {
+                return Ok(());
+            }
+            let refused = answer.entries().iter().map(|entry| entry.error_code().is_some());
+            entries =
+                entries.into_iter().zip(refused).filter(|(_, refused)| *refused).map(|(e, _)| e).collect();
+            tokio::time::sleep(Duration::from_millis(50 << tries)).await;
+        }
+        let left = format!("{} entries were not taken", entries.len());
+        Err(Error::Unavailable { what: "the bus", code: "failed entries".into(), source: left.into() })
+    }
+
+    fn entry(&self, notice: &Notice) -> PutEventsRequestEntry {
+        PutEventsRequestEntry::builder()
+            .event_bus_name(&self.name)
+            .source(SOURCE)
+            .detail_type(&notice.detail_type)
+            .detail(&notice.detail)
+            .build()
+    }
+}
+
+/// As many notices in a call as it may carry, in order.
+fn calls(notices: &[Notice]) -> Vec<&[Notice]> {
+    let (mut calls, mut rest) = (Vec::new(), notices);
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take(MAX_ENTRIES).take_while(|notice| {
+            bytes += notice.size();
+            bytes <= MAX_CALL_BYTES
+        });
+        // One alone goes in any case: if it is too large, the bus says so.
+        let (call, later) = rest.split_at(fitting.count().max(1));
+        calls.push(call);
+        rest = later;
+    }
+    calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_carries_ten_notices_and_240_kb() {
+        let notice = |bytes| Notice { detail_type: "x".into(), detail: "x".repeat(bytes) };
+        let sizes = |notices: &[Notice]| calls(notices).iter().map(|call| call.len()).collect::<Vec<_>>();
+        assert_eq!(sizes(&vec![notice(10); 23]), [10, 10, 3]);
+        assert_eq!(sizes(&vec![notice(32_000); 9]), [7, 2]);
+        assert_eq!(sizes(&[notice(10), notice(300_000), notice(10)]), [1, 1, 1]);
+        assert!(sizes(&[]).is_empty());
+    }
+}
