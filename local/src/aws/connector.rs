@@ -3,6 +3,7 @@
 use super::connections::Hub;
 use super::dynamodb::DynamoDb;
 use super::faults::Faults;
+use super::meter::{self, Meter, Watched};
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
@@ -19,6 +20,7 @@ pub(super) struct Connector {
     dynamodb: Arc<DynamoDb>,
     hub: Arc<Hub>,
     faults: Faults,
+    meter: Meter,
 }
 
 /// An answer: status and body.
@@ -28,21 +30,35 @@ pub(super) struct Reply {
 }
 
 impl Connector {
-    pub(super) fn new(dynamodb: Arc<DynamoDb>, hub: Arc<Hub>, faults: Faults) -> Self {
-        Self { dynamodb, hub, faults }
+    pub(super) fn new(dynamodb: Arc<DynamoDb>, hub: Arc<Hub>, faults: Faults, meter: Meter) -> Self {
+        Self { dynamodb, hub, faults, meter }
     }
 
     async fn answer(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         let body = request.body().bytes().unwrap_or_default();
-        let reply = match request.headers().get("x-amz-target").and_then(|target| target.rsplit('.').next()) {
-            Some(operation) => match self.faults.next(operation) {
-                Some(fault) => fault.reply()?,
-                None => self.dynamodb.call(operation, body).await,
-            },
-            None => self.hub.call(request.method(), request.uri(), body),
+        let target = request.headers().get("x-amz-target").and_then(|target| target.rsplit('.').next());
+        let reply = match (target, target.and_then(|operation| self.faults.next(operation))) {
+            (_, Some(fault)) => fault.reply()?,
+            (Some(operation), None) => {
+                let watched = self.meter.watch(operation, body);
+                let body = watched.as_ref().map_or(body, |watched| watched.body());
+                self.measured(self.dynamodb.call(operation, body).await, watched)
+            }
+            (None, None) => {
+                let operation = if request.method() == "DELETE" { meter::DELETE } else { meter::POST };
+                let watched = self.meter.watch(operation, body);
+                self.measured(self.hub.call(request.method(), request.uri(), body), watched)
+            }
         };
         let status = StatusCode::try_from(reply.status).map_err(|e| ConnectorError::other(e.into(), None))?;
         Ok(HttpResponse::new(status, SdkBody::from(reply.body)))
+    }
+
+    fn measured(&self, reply: Reply, watched: Option<Watched>) -> Reply {
+        if let Some(watched) = watched {
+            self.meter.record(watched, &reply);
+        }
+        reply
     }
 }
 

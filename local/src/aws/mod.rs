@@ -4,10 +4,12 @@ mod connections;
 mod connector;
 mod dynamodb;
 mod faults;
+mod meter;
 
 pub use connections::{Hub, Inbox};
 pub use dynamodb::{Durability, Records, StreamRecord};
 pub use faults::{Fault, Faults};
+pub use meter::{Call, Meter};
 
 use aws_sdk_dynamodb::config::{Region, StalledStreamProtectionConfig};
 use aws_smithy_types::retry::RetryConfig;
@@ -32,6 +34,8 @@ pub struct Aws {
     pub hub: Arc<Hub>,
     /// What goes wrong on purpose.
     pub faults: Faults,
+    /// What calls cost; off until a test starts it.
+    pub meter: Meter,
     dynamodb: Arc<DynamoDb>,
 }
 
@@ -39,12 +43,13 @@ impl Aws {
     /// Opens the data in a folder. What is written there comes out of `Records`, in order.
     pub async fn open(data: &Path, durability: Durability) -> anyhow::Result<(Self, Records)> {
         let (dynamodb, records) = DynamoDb::open(&data.join("table.sqlite"), durability)?;
-        let (dynamodb, hub, faults) = (Arc::new(dynamodb), Arc::new(Hub::default()), Faults::default());
-        let connector = Connector::new(dynamodb.clone(), hub.clone(), faults.clone());
+        let (dynamodb, hub) = (Arc::new(dynamodb), Arc::new(Hub::default()));
+        let (faults, meter) = (Faults::default(), Meter::default());
+        let connector = Connector::new(dynamodb.clone(), hub.clone(), faults.clone(), meter.clone());
         let store = Store::new(dynamodb_client(connector.clone()), TABLE);
         store.ensure_table().await?;
         let push = Push::new(management_client(connector));
-        Ok((Self { store, push, hub, faults, dynamodb }, records))
+        Ok((Self { store, push, hub, faults, meter, dynamodb }, records))
     }
 
     /// What removes expired items. On AWS the table does so by itself.
