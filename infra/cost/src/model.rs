@@ -9,7 +9,7 @@ use std::ops::{Add, Mul};
 
 /// What nobody can count before it runs on AWS.
 pub mod assumed {
-    /// A function's memory. Less would do; this much buys a seventh of a core.
+    /// A function's memory. It comes with a seventh of a core.
     pub const MEMORY_GB: f64 = 0.25;
     /// A warm ingest: one transaction, which takes DynamoDB about 10 ms, and the work around it.
     pub const INGEST_MS: f64 = 20.0;
@@ -27,7 +27,7 @@ pub mod assumed {
     pub const TRACED: f64 = 0.05;
     /// API Gateway ends a socket after two hours, so in each hour half of it opens and half of it closes.
     pub const SOCKETS_AN_HOUR: f64 = 0.5;
-    /// What a busy agent tells. The chattiest transcripts that we have come to about two events a second.
+    /// What a busy agent tells: the figure that the default rate limit was chosen by (`edge::plane::Settings`).
     pub const EVENTS_A_SECOND: f64 = 2.0;
     /// A heartbeat every 30 s.
     pub const HEARTBEATS_AN_HOUR: f64 = 120.0;

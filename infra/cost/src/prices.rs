@@ -1,7 +1,8 @@
 //! What AWS asks, in us-east-1, before free tiers and discounts for quantity.
 //!
-//! These are the public prices as the authors knew them; `known` says from when. Nobody looked at the live pages when
-//! this was written, so look there (`source`) before you rely on a cent, and change the number here.
+//! Nobody could open AWS's pages when this was written (2026-11-16). `known` says what each number rests on: the date of
+//! a page by somebody else that quotes it, or the authors' memory. Look at `source` before you rely on a cent, and change
+//! the number here.
 
 /// A unit price.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +17,7 @@ pub struct Price {
     pub usd: f64,
     /// Where AWS says so.
     pub source: &'static str,
-    /// When it was last known to be so, year and month.
+    /// The date of the page by somebody else that we have it from, or `memory`.
     pub known: &'static str,
 }
 
@@ -41,7 +42,7 @@ pub const HTTP_REQUESTS: Price = Price {
     unit: "million requests of up to 512 KB",
     usd: 1.00,
     source: API_GATEWAY,
-    known: "2026-05",
+    known: "2025-05",
 };
 
 /// Frames of sockets, in either direction.
@@ -51,7 +52,7 @@ pub const SOCKET_MESSAGES: Price = Price {
     unit: "million messages of up to 32 KB",
     usd: 1.00,
     source: API_GATEWAY,
-    known: "2026-05",
+    known: "2025-05",
 };
 
 /// Open sockets.
@@ -61,7 +62,7 @@ pub const SOCKET_MINUTES: Price = Price {
     unit: "million minutes",
     usd: 0.25,
     source: API_GATEWAY,
-    known: "2026-05",
+    known: "an undated page",
 };
 
 /// Invocations.
@@ -111,7 +112,7 @@ pub const STREAM_READS: Price = Price {
     unit: "million reads",
     usd: 0.0,
     source: DYNAMODB,
-    known: "2025-07",
+    known: "memory",
 };
 
 /// The table's size.
@@ -121,7 +122,7 @@ pub const STORAGE: Price = Price {
     unit: "GB and month",
     usd: 0.25,
     source: DYNAMODB,
-    known: "2025-07",
+    known: "memory",
 };
 
 /// What functions log.
@@ -131,7 +132,7 @@ pub const LOGS: Price = Price {
     unit: "GB",
     usd: 0.50,
     source: CLOUDWATCH,
-    known: "2026-05",
+    known: "2026",
 };
 
 /// A custom metric. Not by the event: the plane has a handful.
@@ -141,7 +142,7 @@ pub const METRICS: Price = Price {
     unit: "metric and month",
     usd: 0.30,
     source: CLOUDWATCH,
-    known: "2025-05",
+    known: "memory",
 };
 
 /// Traces that were sampled.
@@ -151,7 +152,7 @@ pub const TRACES: Price = Price {
     unit: "million traces",
     usd: 5.00,
     source: "https://aws.amazon.com/xray/pricing/",
-    known: "2025-05",
+    known: "memory",
 };
 
 /// Events on a bus of one's own. Nothing on the way of a log event uses it.
@@ -161,7 +162,7 @@ pub const BUS_EVENTS: Price = Price {
     unit: "million events of up to 64 KB",
     usd: 1.00,
     source: "https://aws.amazon.com/eventbridge/pricing/",
-    known: "2025-05",
+    known: "memory",
 };
 
 /// What leaves AWS for the internet; the first 100 GB of a month are free.
@@ -171,7 +172,7 @@ pub const TRANSFER_OUT: Price = Price {
     unit: "GB",
     usd: 0.09,
     source: "https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer",
-    known: "2026-05",
+    known: "2025-05",
 };
 
 /// All of them.

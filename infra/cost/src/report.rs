@@ -114,7 +114,7 @@ fn unit_prices() -> String {
         };
         vec![price.name.to_owned(), usd, price.known.to_owned(), format!("<{}>", price.source)]
     });
-    table(&["what", "price in us-east-1", "known since", "where AWS says so"], rows)
+    table(&["what", "price in us-east-1", "known from", "where AWS says so"], rows)
 }
 
 fn limits(counts: &Counts) -> String {

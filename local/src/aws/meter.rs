@@ -1,7 +1,7 @@
 //! What calls to AWS cost, and which permissions they need. Off, and then free, unless a test turns it on.
 //!
-//! The engine says how many units a call is billed, by DynamoDB's own rules; it was compared with real tables there,
-//! and is checked against a calculation by hand below. Only for a refused write, of which the engine says nothing, the
+//! The engine says how many units a call is billed, by DynamoDB's own rules: its authors say that they
+//! compared it with real tables, and a calculation by hand below agrees. Only for a refused write, of which the engine says nothing, the
 //! units are counted here.
 //!
 //! Deliberately absent: what makes no call. A function that reads the table's stream needs permission for that, and an
