@@ -7,6 +7,7 @@ mod access;
 mod architecture;
 mod chaos;
 mod command;
+mod cost;
 mod ingest;
 mod reading;
 mod refusals;

@@ -2,7 +2,9 @@
 
 use super::connections::Hub;
 use super::dynamodb::DynamoDb;
+use super::eventbridge::EventBridge;
 use super::faults::Faults;
+use super::meter::{self, Meter, Watched};
 use super::secrets::Secrets;
 use super::sqs::Sqs;
 use aws_smithy_runtime_api::client::http::{
@@ -19,11 +21,19 @@ use std::sync::Arc;
 /// One for all services: the operation shows which is meant.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
-    dynamodb: Arc<DynamoDb>,
-    sqs: Arc<Sqs>,
-    secrets: Arc<Secrets>,
-    hub: Arc<Hub>,
+    services: Arc<Services>,
     faults: Faults,
+    meter: Meter,
+}
+
+/// What answers.
+#[derive(Debug)]
+pub(super) struct Services {
+    pub(super) dynamodb: Arc<DynamoDb>,
+    pub(super) sqs: Sqs,
+    pub(super) bus: EventBridge,
+    pub(super) secrets: Secrets,
+    pub(super) hub: Arc<Hub>,
 }
 
 /// An answer: status and body.
@@ -42,14 +52,13 @@ pub(super) fn refused(why: &str) -> Reply {
 }
 
 impl Connector {
-    pub(super) fn new(
-        dynamodb: Arc<DynamoDb>,
-        sqs: Arc<Sqs>,
-        secrets: Arc<Secrets>,
-        hub: Arc<Hub>,
-        faults: Faults,
-    ) -> Self {
-        Self { dynamodb, sqs, secrets, hub, faults }
+    pub(super) fn new(services: Services, faults: Faults, meter: Meter) -> Self {
+        Self { services: Arc::new(services), faults, meter }
+    }
+
+    /// What answers.
+    pub(super) fn services(&self) -> &Services {
+        &self.services
     }
 
     async fn answer(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
@@ -60,6 +69,7 @@ impl Connector {
         Ok(HttpResponse::new(status, SdkBody::from(reply.body)))
     }
 
+    /// `target` is the header that names service and operation. The management API has none: method and path are it.
     pub(super) async fn call(
         &self,
         target: Option<&str>,
@@ -67,17 +77,28 @@ impl Connector {
         uri: &str,
         body: &[u8],
     ) -> Result<Reply, ConnectorError> {
-        let Some((service, operation)) = target.and_then(|target| target.split_once('.')) else {
-            return Ok(self.hub.call(method, uri, body));
+        let (service, operation) = match target.and_then(|target| target.split_once('.')) {
+            Some(named) => named,
+            None if method == "DELETE" => ("execute-api", meter::DELETE),
+            None => ("execute-api", meter::POST),
         };
         if let Some(fault) = self.faults.next(operation) {
             return fault.reply();
         }
-        Ok(match service {
-            "AmazonSQS" => self.sqs.call(operation, body),
-            "secretsmanager" => self.secrets.call(operation, body),
-            _ => self.dynamodb.call(operation, body).await,
-        })
+        let watched = self.meter.watch(service, operation, body);
+        let body = watched.as_ref().map_or(body, Watched::body);
+        let services = &self.services;
+        let reply = match service {
+            "execute-api" => services.hub.call(method, uri, body),
+            "AmazonSQS" => services.sqs.call(operation, body),
+            "AWSEvents" => services.bus.call(operation, body),
+            "secretsmanager" => services.secrets.call(operation, body),
+            _ => services.dynamodb.call(operation, body).await,
+        };
+        if let Some(watched) = watched {
+            self.meter.record(watched, &reply);
+        }
+        Ok(reply)
     }
 }
 

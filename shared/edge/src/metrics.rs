@@ -3,7 +3,7 @@
 
 use domain::Timestamp;
 use serde_json::json;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,23 +33,25 @@ impl Metric {
     }
 }
 
-static ENABLED: AtomicBool = AtomicBool::new(false);
+static NAMESPACE: OnceLock<String> = OnceLock::new();
 
-/// From now on numbers are emitted. A host calls this where somebody collects them: standard output on Lambda.
-pub fn enable() {
-    ENABLED.store(true, Ordering::Relaxed);
+/// From now on numbers are emitted, apart from those of other stages. A host calls this where somebody collects them:
+/// standard output on Lambda.
+pub fn enable(stage: &str) {
+    // A second call comes from a test; the first one holds.
+    let _first = NAMESPACE.set(format!("Sunaba/{stage}"));
 }
 
 /// Emits numbers of one function, as one line of their own: CloudWatch looks for `_aws` at the top of a line, so
 /// this cannot go through the log.
 #[expect(clippy::print_stdout, reason = "standard output is where CloudWatch reads")]
 pub fn emit(function: &str, now: Timestamp, metrics: &[Metric]) {
-    if ENABLED.load(Ordering::Relaxed) {
-        println!("{}", line(function, now, metrics));
+    if let Some(namespace) = NAMESPACE.get() {
+        println!("{}", line(namespace, function, now, metrics));
     }
 }
 
-fn line(function: &str, now: Timestamp, metrics: &[Metric]) -> serde_json::Value {
+fn line(namespace: &str, function: &str, now: Timestamp, metrics: &[Metric]) -> serde_json::Value {
     let definitions: Vec<_> = metrics
         .iter()
         .map(|metric| {
@@ -63,7 +65,7 @@ fn line(function: &str, now: Timestamp, metrics: &[Metric]) -> serde_json::Value
     let mut line = json!({
         "_aws": {
             "Timestamp": now.as_micros() / 1_000,
-            "CloudWatchMetrics": [{"Namespace": "Sunaba", "Dimensions": [["Function"]], "Metrics": definitions}],
+            "CloudWatchMetrics": [{"Namespace": namespace, "Dimensions": [["Function"]], "Metrics": definitions}],
         },
         "Function": function,
     });
@@ -79,12 +81,13 @@ mod tests {
 
     #[test]
     fn a_line_holds_definition_and_value() {
-        let line = line("events-ingest", Timestamp::from_secs(7), &[Metric::count("EventsStored", 3)]);
+        let stored = [Metric::count("EventsStored", 3)];
+        let line = line("Sunaba/dev", "events-ingest", Timestamp::from_secs(7), &stored);
         assert_eq!(
             line.to_string(),
             concat!(
                 r#"{"EventsStored":3.0,"Function":"events-ingest","_aws":{"CloudWatchMetrics":[{"Dimensions":[["Function"]],"#,
-                r#""Metrics":[{"Name":"EventsStored","Unit":"Count"}],"Namespace":"Sunaba"}],"Timestamp":7000}}"#
+                r#""Metrics":[{"Name":"EventsStored","Unit":"Count"}],"Namespace":"Sunaba/dev"}],"Timestamp":7000}}"#
             )
         );
     }

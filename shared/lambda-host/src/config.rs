@@ -12,6 +12,8 @@ use lambda_runtime::Error;
 pub struct Config {
     /// Which function this is.
     pub function: &'static Function,
+    /// Which of the account's planes this is.
+    pub stage: String,
     /// The table's name.
     pub table: String,
     /// Where the management API of the sockets is, for those that tell them something.
@@ -68,7 +70,7 @@ impl std::fmt::Debug for AwsConfig {
 }
 
 /// Variables that every function has.
-pub const EVERYWHERE: [&str; 2] = ["SUNABA_TABLE", "SUNABA_LOG"];
+pub const EVERYWHERE: [&str; 3] = ["SUNABA_STAGE", "SUNABA_TABLE", "SUNABA_LOG"];
 
 /// The variables that come with a need; `template.yaml` sets them exactly where the registry names it.
 pub fn variables(need: Need) -> &'static [&'static str] {
@@ -100,8 +102,9 @@ pub fn variables(need: Need) -> &'static [&'static str] {
 pub fn configure(function: &str) -> Result<Config, Error> {
     let variable = |name: &str| std::env::var(name).ok();
     logging::init(Format::Json, variable("SUNABA_LOG").as_deref().unwrap_or("info"));
-    metrics::enable();
-    Ok(Config::read(function, variable)?)
+    let config = Config::read(function, variable)?;
+    metrics::enable(&config.stage);
+    Ok(config)
 }
 
 impl Config {
@@ -114,6 +117,7 @@ impl Config {
         let defaults = Settings::default();
         let config = Self {
             function,
+            stage: read.required("SUNABA_STAGE"),
             table: read.required("SUNABA_TABLE"),
             sockets_url: function.reaches(Need::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
             jobs_url: function.reaches(Need::Jobs).then(|| read.required("SUNABA_JOBS_URL")),
@@ -191,7 +195,8 @@ mod tests {
         Config::read(function, |name| set.get(name).map(|value| (*value).to_owned()))
     }
 
-    const AWS: [(&str, &str); 4] = [
+    const AWS: [(&str, &str); 5] = [
+        ("SUNABA_STAGE", "dev"),
         ("AWS_REGION", "us-east-1"),
         ("AWS_ACCESS_KEY_ID", "a"),
         ("AWS_SECRET_ACCESS_KEY", "b"),

@@ -44,9 +44,10 @@ pub struct Answer {
 
 const DONE: Answer = Answer { status_code: 200, body: None };
 
-/// A route of the API has no path; this is the one that every socket is for. A socket of one sandbox says so by its
-/// filters.
-const PATH: &str = "/api/v1/ws/events";
+/// The API has no paths. The one of every event, and what stands in for the one of a sandbox: `infra/console.yaml`
+/// puts its id into the query.
+const EVERYTHING: &str = "/api/v1/ws/events";
+const SANDBOX: &str = "sandbox_id";
 
 /// What happens to a socket to [`edge::ws`].
 pub async fn invoke(
@@ -84,13 +85,17 @@ impl SocketEvent {
         let pairs = parameters.into_iter().flat_map(|(name, values)| {
             values.into_iter().map(move |value| (name.clone(), value)).collect::<Vec<_>>()
         });
+        let query = Query::of(pairs);
         let headers = self.headers.unwrap_or_default().into_iter().filter_map(|(name, value)| {
             Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
         });
         Opening {
             connection,
-            path: PATH.to_owned(),
-            query: Query::of(pairs),
+            path: match query.get(SANDBOX) {
+                Some(id) => format!("/api/v1/sandbox/{id}/ws"),
+                None => EVERYTHING.to_owned(),
+            },
+            query,
             headers: headers.collect::<HeaderMap>(),
         }
     }

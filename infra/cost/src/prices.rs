@@ -1,0 +1,194 @@
+//! What AWS asks, in us-east-1, before free tiers and discounts for quantity.
+//!
+//! Nobody could open AWS's pages when this was written (2026-11-16). `known` says what each number rests on: the date of
+//! a page by somebody else that quotes it, or the authors' memory. Look at `source` before you rely on a cent, and change
+//! the number here.
+
+/// A unit price.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// What is billed.
+    pub name: &'static str,
+    /// How many units the price is for.
+    pub per: f64,
+    /// The unit, as a reader would say it.
+    pub unit: &'static str,
+    /// Dollars.
+    pub usd: f64,
+    /// Where AWS says so.
+    pub source: &'static str,
+    /// The date of the page by somebody else that we have it from, or `memory`.
+    pub known: &'static str,
+}
+
+impl Price {
+    /// Of a single unit.
+    pub fn usd_each(&self) -> f64 {
+        self.usd / self.per
+    }
+}
+
+const MILLION: f64 = 1e6;
+const GB: f64 = 1e9;
+const DYNAMODB: &str = "https://aws.amazon.com/dynamodb/pricing/on-demand/";
+const API_GATEWAY: &str = "https://aws.amazon.com/api-gateway/pricing/";
+const LAMBDA: &str = "https://aws.amazon.com/lambda/pricing/";
+const CLOUDWATCH: &str = "https://aws.amazon.com/cloudwatch/pricing/";
+
+/// Requests of the HTTP API; one of more than 512 KB counts once for each 512 KB.
+pub const HTTP_REQUESTS: Price = Price {
+    name: "API Gateway, HTTP API requests",
+    per: MILLION,
+    unit: "million requests of up to 512 KB",
+    usd: 1.00,
+    source: API_GATEWAY,
+    known: "2025-05",
+};
+
+/// Frames of sockets, in either direction.
+pub const SOCKET_MESSAGES: Price = Price {
+    name: "API Gateway, WebSocket messages",
+    per: MILLION,
+    unit: "million messages of up to 32 KB",
+    usd: 1.00,
+    source: API_GATEWAY,
+    known: "2025-05",
+};
+
+/// Open sockets.
+pub const SOCKET_MINUTES: Price = Price {
+    name: "API Gateway, WebSocket connection minutes",
+    per: MILLION,
+    unit: "million minutes",
+    usd: 0.25,
+    source: API_GATEWAY,
+    known: "an undated page",
+};
+
+/// Invocations.
+pub const INVOCATIONS: Price = Price {
+    name: "Lambda, requests",
+    per: MILLION,
+    unit: "million invocations",
+    usd: 0.20,
+    source: LAMBDA,
+    known: "2026-05",
+};
+
+/// Time on arm64.
+pub const GB_SECONDS: Price = Price {
+    name: "Lambda, duration on arm64",
+    per: MILLION,
+    unit: "million GB-seconds",
+    usd: 13.3334,
+    source: LAMBDA,
+    known: "2026-05",
+};
+
+/// Table writes, on demand.
+pub const WRITE_UNITS: Price = Price {
+    name: "DynamoDB, write request units on demand",
+    per: MILLION,
+    unit: "million units of 1 KB",
+    usd: 0.625,
+    source: DYNAMODB,
+    known: "2025-07",
+};
+
+/// Table reads, on demand.
+pub const READ_UNITS: Price = Price {
+    name: "DynamoDB, read request units on demand",
+    per: MILLION,
+    unit: "million units of 4 KB",
+    usd: 0.125,
+    source: DYNAMODB,
+    known: "2025-07",
+};
+
+/// What Lambda's own triggers read from a table's stream is not billed.
+pub const STREAM_READS: Price = Price {
+    name: "DynamoDB, stream reads by a Lambda trigger",
+    per: MILLION,
+    unit: "million reads",
+    usd: 0.0,
+    source: DYNAMODB,
+    known: "memory",
+};
+
+/// The table's size.
+pub const STORAGE: Price = Price {
+    name: "DynamoDB, storage",
+    per: GB,
+    unit: "GB and month",
+    usd: 0.25,
+    source: DYNAMODB,
+    known: "memory",
+};
+
+/// What functions log.
+pub const LOGS: Price = Price {
+    name: "CloudWatch Logs, ingestion",
+    per: GB,
+    unit: "GB",
+    usd: 0.50,
+    source: CLOUDWATCH,
+    known: "2026",
+};
+
+/// A custom metric. Not by the event: the plane has a handful.
+pub const METRICS: Price = Price {
+    name: "CloudWatch, custom metrics",
+    per: 1.0,
+    unit: "metric and month",
+    usd: 0.30,
+    source: CLOUDWATCH,
+    known: "memory",
+};
+
+/// Traces that were sampled.
+pub const TRACES: Price = Price {
+    name: "X-Ray, traces recorded",
+    per: MILLION,
+    unit: "million traces",
+    usd: 5.00,
+    source: "https://aws.amazon.com/xray/pricing/",
+    known: "memory",
+};
+
+/// Events on a bus of one's own. Nothing on the way of a log event uses it.
+pub const BUS_EVENTS: Price = Price {
+    name: "EventBridge, custom events",
+    per: MILLION,
+    unit: "million events of up to 64 KB",
+    usd: 1.00,
+    source: "https://aws.amazon.com/eventbridge/pricing/",
+    known: "memory",
+};
+
+/// What leaves AWS for the internet; the first 100 GB of a month are free.
+pub const TRANSFER_OUT: Price = Price {
+    name: "Data transfer out to the internet",
+    per: GB,
+    unit: "GB",
+    usd: 0.09,
+    source: "https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer",
+    known: "2025-05",
+};
+
+/// All of them.
+pub const ALL: [Price; 14] = [
+    HTTP_REQUESTS,
+    SOCKET_MESSAGES,
+    SOCKET_MINUTES,
+    INVOCATIONS,
+    GB_SECONDS,
+    WRITE_UNITS,
+    READ_UNITS,
+    STREAM_READS,
+    STORAGE,
+    LOGS,
+    METRICS,
+    TRACES,
+    BUS_EVENTS,
+    TRANSFER_OUT,
+];

@@ -1,0 +1,356 @@
+//! What things cost, in calls to AWS and billed units: counted, and compared with what was counted before.
+//!
+//! Each function runs as on Lambda: a request, a record or a socket comes in, and everything that it asks of AWS until
+//! it returns is its own.
+
+use crate::support::{JWT_SECRET, OPERATOR, batch, user};
+use app::clock::SystemClock;
+use contract::query::Query;
+use cost::counts::FILE;
+use cost::{Count, Counts, report};
+use domain::ConnectionId;
+use edge::auth::{Authenticator, Keys};
+use edge::ws::Opening;
+use edge::{Plane, Settings};
+use local::aws::{Aws, Call, Durability, Inbox, Records};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const HEARTBEATS_AN_HOUR: u32 = 120;
+
+#[tokio::test]
+async fn nothing_costs_more_than_it_did() {
+    let counted = count_everything().await;
+    let differences = Counts::committed().differences(&counted);
+    let now = Path::new(env!("CARGO_TARGET_TMPDIR")).join("counts.json");
+    fs::write(&now, counted.to_json()).unwrap();
+    assert!(
+        differences.is_empty(),
+        "What the plane does on AWS has changed:\n  {}\nIf that is meant: cp {} {FILE} && cargo run -p cost -- --write, \
+         and say in the commit what it buys.",
+        differences.join("\n  "),
+        now.display(),
+    );
+}
+
+/// **Invariant:** an ingest is one call to the table, whatever the size of the batch.
+#[test]
+fn an_ingest_is_one_call_to_the_table() {
+    let counts = Counts::committed();
+    for count in [
+        &counts.ingest_one_event,
+        &counts.ingest_batch_of_1,
+        &counts.ingest_batch_of_2,
+        &counts.ingest_batch_of_25,
+        &counts.ingest_large_data,
+        &counts.ingest_with_a_key,
+    ] {
+        assert_eq!(count.calls, [("TransactWriteItems".to_owned(), 1)].into());
+    }
+    // A process that does not know the head, or knows that it is behind, reads it first.
+    for count in [&counts.batch_first_of_a_process, &counts.batch_after_another_process] {
+        let calls = [("GetItem".to_owned(), 1), ("TransactWriteItems".to_owned(), 1)];
+        assert_eq!(count.calls, calls.into());
+    }
+}
+
+#[test]
+fn the_documents_say_what_was_counted() {
+    for (file, sections) in report::documents(&Counts::committed()) {
+        let path = root().join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        let current = report::replace(&text, &sections).unwrap_or_else(|why| panic!("{file}: {why}"));
+        assert!(text == current, "{file} is out of date: cargo run -p cost -- --write");
+    }
+}
+
+/// Whoever reads of a limit also reads what is done about it.
+#[test]
+fn every_limit_has_a_paragraph() {
+    let text = fs::read_to_string(root().join("docs/scale.md")).unwrap();
+    for name in cost::scale::limits(&Counts::committed()).iter().map(|limit| limit.name) {
+        assert!(text.contains(&format!("\n### {name}\n")), "docs/scale.md has no heading for {name:?}");
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+async fn count_everything() -> Counts {
+    let mut stage = Stage::open().await;
+    let mut counts = Counts::default();
+    let process = stage.process();
+
+    let register = json!({"sandbox_id": "s-1", "org": "acme"});
+    let (registered, answer) = stage.post(&process, "/api/v1/sandboxes", OPERATOR, &register).await;
+    counts.sandbox_registered = registered;
+    let worker = answer["worker_token"].as_str().unwrap().to_owned();
+    let events = "/api/v1/sandboxes/s-1/events";
+
+    // A head that has seen some life: kinds of events, and all the receipts that it remembers.
+    for number in 1..=10 {
+        stage.post(&process, events, &worker, &work(number, 25)).await;
+    }
+    stage.forget_records();
+
+    counts.ingest_batch_of_1 = stage.post(&process, events, &worker, &work(11, 1)).await.0;
+    counts.ingest_batch_of_2 = stage.post(&process, events, &worker, &work(12, 2)).await.0;
+    counts.ingest_batch_of_25 = stage.post(&process, events, &worker, &work(13, 25)).await.0;
+    counts.repeat_of_a_batch = stage.post(&process, events, &worker, &work(13, 25)).await.0;
+    let other = stage.process();
+    counts.batch_first_of_a_process = stage.post(&other, events, &worker, &work(14, 2)).await.0;
+    counts.batch_after_another_process = stage.post(&process, events, &worker, &work(15, 2)).await.0;
+
+    stage.forget_records();
+    for _ in 0..HEARTBEATS_AN_HOUR {
+        let beat =
+            json!({"event_type": "agent.heartbeat", "source": "worker", "event_data": {"status": "idle"}});
+        counts.idle_hour.add(&stage.post(&process, events, &worker, &beat).await.0);
+        counts.idle_hour.add(&stage.broadcast(&process).await);
+    }
+
+    // Workers of OmoiOS send one event a request and no numbers, so their heads have no receipts.
+    let register = json!({"sandbox_id": "s-2", "org": "acme"});
+    let single = stage.post(&process, "/api/v1/sandboxes", OPERATOR, &register).await.1;
+    let single = single["worker_token"].as_str().unwrap().to_owned();
+    let singles = "/api/v1/sandboxes/s-2/events";
+    // Somebody of the org and an operator were here once, as in every plane that is used: both realms have stamps.
+    for (id, token) in [("c-1", user("acme", "viewer")), ("c-2", OPERATOR.to_owned())] {
+        let (_, inbox) = stage.connect(&process, id, &token).await;
+        stage.disconnect(&process, id).await;
+        drop(inbox);
+    }
+    for n in 1..=25 {
+        stage.post(&process, singles, &single, &event(n)).await;
+        stage.broadcast(&process).await;
+    }
+    counts.ingest_one_event = stage.post(&process, singles, &single, &event(26)).await.0;
+    counts.broadcast_to_nobody = stage.broadcast(&process).await;
+    stage.post(&other, singles, &single, &event(27)).await;
+    counts.one_event_after_another_process = stage.post(&process, singles, &single, &event(28)).await.0;
+    counts.ingest_with_a_key = stage.post_with_key(&process, singles, &single, &event(29)).await;
+    let large =
+        json!({"event_id": "e-30", "event_type": "agent.diff", "event_data": {"patch": noise(300 * 1024)}});
+    counts.ingest_large_data = stage.post(&process, singles, &single, &large).await.0;
+
+    stage.forget_records();
+    let (opened, _inbox) = stage.connect(&process, "c-3", &user("acme", "viewer")).await;
+    counts.socket_opens = opened;
+    stage.post(&process, singles, &single, &event(31)).await;
+    counts.push_after_a_stamp_moved = stage.broadcast(&process).await;
+    // Of the same kind as the one before: what is known of one kind's listeners says nothing of another's.
+    stage.post(&process, singles, &single, &event(31 + KINDS.len())).await;
+    counts.push_to_one = stage.broadcast(&process).await;
+    counts.socket_closes = stage.disconnect(&process, "c-3").await;
+    counts
+}
+
+/// A table, a stream and sockets, and functions that run on them one at a time.
+struct Stage {
+    aws: Aws,
+    records: Records,
+    _data: TempDir,
+}
+
+impl Stage {
+    async fn open() -> Self {
+        let data = TempDir::new().unwrap();
+        let (aws, feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
+        aws.meter.start();
+        Self { aws, records: feeds.records, _data: data }
+    }
+
+    /// A process that has just started and remembers nothing.
+    fn process(&self) -> Arc<Plane> {
+        let keys = Keys {
+            worker_secret: "a secret of the tests, long enough to be one".into(),
+            operator_token: Some(OPERATOR.into()),
+            user_secret: Some(JWT_SECRET.into()),
+            jwks_url: None,
+            issuer: None,
+            audience: None,
+            open: false,
+        };
+        let clock = Arc::new(SystemClock);
+        let authenticator = Authenticator::new(&keys, clock.clone());
+        let reach = self.aws.reach();
+        Arc::new(Plane::new(self.aws.store.clone(), reach, authenticator, clock, Settings::default()))
+    }
+
+    async fn post(&self, process: &Arc<Plane>, path: &str, token: &str, body: &Value) -> (Count, Value) {
+        self.request(process, http::Request::post(path), token, body).await
+    }
+
+    async fn post_with_key(&self, process: &Arc<Plane>, path: &str, token: &str, body: &Value) -> Count {
+        self.request(process, http::Request::post(path).header("Idempotency-Key", "k-1"), token, body).await.0
+    }
+
+    async fn request(
+        &self,
+        process: &Arc<Plane>,
+        request: http::request::Builder,
+        token: &str,
+        body: &Value,
+    ) -> (Count, Value) {
+        let body = body.to_string();
+        let bytes_in = body.len() as u64;
+        let request = request.header("Authorization", format!("Bearer {token}")).body(body.into()).unwrap();
+        let answer = edge::http::dispatch(process, request).await;
+        assert!(answer.status().is_success(), "{answer:?}");
+        let bytes_out = answer.body().len() as u64;
+        let count = Count { bytes_in, bytes_out, ..sum(self.aws.meter.take()) };
+        (count, serde_json::from_slice(answer.body()).unwrap())
+    }
+
+    /// Tells of the one transaction that waits in the stream.
+    async fn broadcast(&mut self, process: &Arc<Plane>) -> Count {
+        let image = self.records.recv().await.unwrap().image;
+        assert!(self.records.is_empty(), "one transaction put more than one piece of news");
+        edge::stream::broadcast(process, &[image]).await.unwrap();
+        sum(self.aws.meter.take())
+    }
+
+    fn forget_records(&mut self) {
+        while self.records.try_recv().is_ok() {}
+    }
+
+    async fn connect(&self, process: &Arc<Plane>, id: &str, token: &str) -> (Count, Inbox) {
+        let connection = ConnectionId::parse(id).unwrap();
+        let inbox = self.aws.hub.register(&connection);
+        let opening = Opening {
+            connection,
+            path: "/api/v1/sandbox/s-2/ws".into(),
+            query: Query::parse(&format!("token={token}")),
+            headers: http::HeaderMap::new(),
+        };
+        edge::ws::connect(process, opening).await.unwrap();
+        (sum(self.aws.meter.take()), inbox)
+    }
+
+    async fn disconnect(&self, process: &Arc<Plane>, id: &str) -> Count {
+        edge::ws::disconnect(process, &ConnectionId::parse(id).unwrap()).await.unwrap();
+        sum(self.aws.meter.take())
+    }
+}
+
+fn sum(calls: Vec<Call>) -> Count {
+    let mut sum = Count::default();
+    for call in calls {
+        *sum.calls.entry(call.operation.clone()).or_default() += 1;
+        sum.write_units += call.write_units;
+        sum.read_units += call.read_units;
+        if call.operation == "PostToConnection" {
+            sum.bytes_out += call.request_bytes as u64;
+        }
+    }
+    sum
+}
+
+const KINDS: [&str; 6] = [
+    "agent.message",
+    "agent.thinking",
+    "agent.tool_use",
+    "agent.tool_completed",
+    "agent.subagent",
+    "agent.diff",
+];
+
+/// A numbered batch of events such as an agent tells.
+fn work(number: u64, count: u64) -> Value {
+    let mut work = batch(1, number, number * 100, count);
+    for (place, told) in work["events"].as_array_mut().unwrap().iter_mut().enumerate() {
+        let n = usize::try_from(number).unwrap() * 100 + place;
+        *told = event(n);
+    }
+    work
+}
+
+/// An event of about 600 bytes, between a line of thought and a page of output.
+fn event(n: usize) -> Value {
+    let kind = KINDS[n % KINDS.len()];
+    let data = json!({"turn": n / 10, "tool": "Bash", "text": prose(n, 460)});
+    json!({"event_id": format!("01900000-0000-7000-8000-{n:012}"), "event_type": kind, "source": "agent",
+           "event_data": data})
+}
+
+/// Made-up words. They compress to about a quarter; nobody has compared that with what agents say.
+fn prose(seed: usize, length: usize) -> String {
+    const WORDS: [&str; 48] = [
+        "the",
+        "a",
+        "file",
+        "test",
+        "function",
+        "returns",
+        "error",
+        "when",
+        "reading",
+        "stream",
+        "and",
+        "then",
+        "we",
+        "should",
+        "check",
+        "whether",
+        "src/main.rs",
+        "line",
+        "compile",
+        "failed",
+        "with",
+        "exit",
+        "code",
+        "1",
+        "let",
+        "result",
+        "=",
+        "parse(input)?;",
+        "expected",
+        "found",
+        "in",
+        "module",
+        "store",
+        "because",
+        "index",
+        "of",
+        "bounds",
+        "commit",
+        "branch",
+        "merge",
+        "to",
+        "is",
+        "not",
+        "cargo",
+        "build",
+        "warning:",
+        "unused",
+        "variable",
+    ];
+    let mut random = Random(seed as u64 + 1);
+    let mut text = String::new();
+    while text.len() < length {
+        text.push_str(WORDS[usize::try_from(random.next() % 48).unwrap()]);
+        text.push(' ');
+    }
+    text.truncate(length);
+    text
+}
+
+/// Text that does not compress much.
+fn noise(length: usize) -> String {
+    let mut random = Random(7);
+    (0..length).map(|_| char::from(b' ' + 1 + u8::try_from(random.next() % 90).unwrap())).collect()
+}
+
+/// The same every time: what is counted must not depend on chance.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+}
