@@ -38,7 +38,7 @@ async fn nothing_is_lost_or_doubled_whatever_breaks() {
     let killer = tokio::spawn(kill_and_restart(plane, recipe.clone(), watched));
     let follower = tokio::spawn(follow(Follow {
         plane: format!("http://{address}"),
-        sockets: Some(format!("http://{}", wire.address)),
+        sockets: Some(format!("ws://{}/api/v1/ws/events", wire.address)),
         sandbox: sandbox.clone(),
         token: Some(token.clone()),
         after_seq: 0,

@@ -1,18 +1,14 @@
 //! A plane in this process, and ways to talk to it.
 
-use futures_util::{SinkExt, StreamExt};
 use jsonwebtoken::{EncodingKey, Header};
+pub use kit::socket::Socket;
 use local::config::Dev;
 use local::dev::{Running, start};
 use local::hosts::ws::Patience;
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 pub const OPERATOR: &str = "operator-token-of-the-tests";
 pub const JWT_SECRET: &str = "a secret of the tests, long enough to be one";
@@ -117,11 +113,7 @@ impl TestPlane {
 
     /// A socket, or the status with which it was refused.
     pub async fn try_socket(&self, path_and_query: &str) -> Result<Socket, u16> {
-        match connect_async(format!("{}{path_and_query}", self.url.replacen("http", "ws", 1))).await {
-            Ok((socket, _)) => Ok(Socket(socket)),
-            Err(tungstenite::Error::Http(response)) => Err(response.status().as_u16()),
-            Err(error) => panic!("{error}"),
-        }
+        Socket::open(&format!("{}{path_and_query}", self.url.replacen("http", "ws", 1))).await
     }
 
     /// A socket that says who it is in its first frame, and is subscribed.
@@ -153,49 +145,6 @@ impl Answer {
     pub fn ok(self) -> Value {
         assert_eq!(self.status, 200, "{}", self.body);
         self.body
-    }
-}
-
-/// A client's end of a socket.
-pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
-
-const SOON: Duration = Duration::from_secs(10);
-
-impl Socket {
-    pub async fn say(&mut self, frame: Value) {
-        self.say_text(&frame.to_string()).await;
-    }
-
-    pub async fn say_text(&mut self, text: &str) {
-        self.0.send(Message::text(text)).await.unwrap();
-    }
-
-    /// The next frame.
-    pub async fn hear(&mut self) -> Value {
-        self.try_hear().await.expect("the socket is open")
-    }
-
-    /// The next frame, or `None` when the socket is closed.
-    pub async fn try_hear(&mut self) -> Option<Value> {
-        loop {
-            match timeout(SOON, self.0.next()).await.expect("a frame within 10 s")? {
-                Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
-                Ok(Message::Close(_)) | Err(_) => return None,
-                Ok(_) => {}
-            }
-        }
-    }
-
-    /// Everything that is heard until the answer to a ping: whatever was told before the ping was said.
-    pub async fn hear_until_pong(&mut self) -> Vec<Value> {
-        self.say(json!({"type": "ping"})).await;
-        let mut heard = Vec::new();
-        loop {
-            match self.hear().await {
-                pong if pong["type"] == "pong" => return heard,
-                frame => heard.push(frame),
-            }
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 pub struct Follow {
     /// `http://127.0.0.1:18000`.
     pub plane: String,
-    /// Where sockets are, if not at the same place.
+    /// The address of its sockets, if they are not at the same place: `wss://sockets.example/live`.
     pub sockets: Option<String>,
     /// Whose log.
     pub sandbox: SandboxId,
@@ -105,8 +105,10 @@ impl Follower {
     /// Subscribes, and knows that it is subscribed, before anything is fetched: what is stored after this comes
     /// live, what was stored before is fetched.
     async fn connect(&mut self) -> Result<(), String> {
-        let base = self.follow.sockets.as_ref().unwrap_or(&self.follow.plane).replacen("http", "ws", 1);
-        let url = format!("{base}/api/v1/ws/events?batch=true&entity_ids={}", self.follow.sandbox);
+        let address = self.follow.sockets.clone();
+        let address = address
+            .unwrap_or_else(|| format!("{}/api/v1/ws/events", self.follow.plane.replacen("http", "ws", 1)));
+        let url = format!("{address}?batch=true&entity_ids={}", self.follow.sandbox);
         let opening = timeout(DEADLINE, connect_async(url)).await.map_err(|_| "no answer")?;
         let (mut socket, _) = opening.map_err(|e| e.to_string())?;
         let first = match &self.follow.token {

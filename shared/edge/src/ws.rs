@@ -14,6 +14,7 @@ use domain::filter::FilterChange;
 use domain::{ConnectionId, SandboxId};
 use http::{HeaderMap, Response};
 use store::connections::Connection;
+use store::push::Pushed;
 
 /// A socket that wants to open.
 #[derive(Debug)]
@@ -90,21 +91,19 @@ async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
 /// A frame from a client. Whatever is wrong with it is told to the client; only a wrong token closes.
 pub async fn frame(plane: &Plane, connection: &ConnectionId, text: &str) -> Result<Next, Error> {
     let push = plane.push()?;
-    match answer(plane, connection, text).await {
-        Ok(frames) => {
-            for frame in frames {
-                push.send(connection, &frame).await;
-            }
-            Ok(Next::Continue)
-        }
-        Err(NotDone { frame, next }) => {
-            push.send(connection, &frame).await;
-            if next == Next::Close {
-                push.close(connection).await;
-            }
-            Ok(next)
+    let (frames, next) = match answer(plane, connection, text).await {
+        Ok(frames) => (frames, Next::Continue),
+        Err(NotDone { frame, next }) => (vec![frame], next),
+    };
+    for frame in frames {
+        if let Pushed::Failed(why) = push.send(connection, &frame).await {
+            tracing::warn!(connection.id = %connection, "Socket {connection} could not be answered: {why}");
         }
     }
+    if next == Next::Close {
+        push.close(connection).await;
+    }
+    Ok(next)
 }
 
 struct NotDone {

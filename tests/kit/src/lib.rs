@@ -1,5 +1,8 @@
-//! What the integration tests stand on: a plane to start and kill, and networks that misbehave.
+//! What the integration tests stand on: a plane to start and kill, clients, networks that misbehave, and templates to
+//! look into.
 
 pub mod chaos;
 pub mod cutter;
 pub mod process;
+pub mod socket;
+pub mod template;

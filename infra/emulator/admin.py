@@ -1,0 +1,56 @@
+"""Looks into an emulated account: what its owner would see in the console.
+
+Run with the emulator's own Python, which has boto3. The endpoint and the credentials come from the environment, as
+for every AWS tool.
+"""
+
+import json
+import sys
+import time
+
+import boto3
+
+
+def outputs(stack):
+    """The outputs of a stack, as one JSON object."""
+    found = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
+    print(json.dumps({output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}))
+
+
+def secret(secret_id):
+    """The value of a secret."""
+    print(boto3.client("secretsmanager").get_secret_value(SecretId=secret_id)["SecretString"], end="")
+
+
+def log(group, word, seconds):
+    """Waits for a line with a word in a log group, and prints it."""
+    logs = boto3.client("logs")
+    until = time.time() + float(seconds)
+    while time.time() < until:
+        for event in logs.filter_log_events(logGroupName=group).get("events", []):
+            if word in event["message"]:
+                print(event["message"])
+                return
+        time.sleep(0.5)
+    sys.exit(f"no line with {word} came into {group} within {seconds} s")
+
+
+def listen(bus):
+    """Hangs a rule on a bus that puts everything from the plane into a queue, and prints the queue's address."""
+    sqs, events = boto3.client("sqs"), boto3.client("events")
+    queue = sqs.create_queue(QueueName="heard-on-the-bus")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    pattern = json.dumps({"source": ["sunaba"]})
+    events.put_rule(Name="everything", EventBusName=bus, EventPattern=pattern)
+    events.put_targets(Rule="everything", EventBusName=bus, Targets=[{"Id": "queue", "Arn": arn}])
+    print(queue, end="")
+
+
+def receive(queue, seconds):
+    """What comes into a queue first, or nothing."""
+    answer = boto3.client("sqs").receive_message(QueueUrl=queue, WaitTimeSeconds=int(seconds))
+    print(answer.get("Messages", [{"Body": ""}])[0]["Body"], end="")
+
+
+if __name__ == "__main__":
+    {"outputs": outputs, "secret": secret, "log": log, "listen": listen, "receive": receive}[sys.argv[1]](*sys.argv[2:])
