@@ -13,3 +13,4 @@ mod reading;
 mod refusals;
 mod sockets;
 mod support;
+mod template;

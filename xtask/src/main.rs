@@ -2,6 +2,7 @@
 //!
 //! Only the standard library, so that the first `cargo xtask` on a new machine starts within seconds.
 
+mod functions;
 mod tools;
 
 use std::os::unix::process::CommandExt;
@@ -13,8 +14,13 @@ const HELP: &str = "\
 The project's own commands.
 
   cargo xtask dev [options]     start the whole plane; options are those of `sunaba dev` (try --help)
-  cargo xtask test              everything that CI runs: check, then all tests
+  cargo xtask test              everything that CI runs: check, tests, emulate, build, size
   cargo xtask check             formatting, lints and documentation, without tests
+  cargo xtask build             build every function for Lambda (release, arm64) into target/lambda/arm64
+  cargo xtask size              say how large they are; fails if a zip has more than 5 MB
+  cargo xtask lint              check template.yaml and infra/ without deploying them
+  cargo xtask emulate [--keep]  deploy the real template into an AWS emulator on this machine and drive it; with
+                                --keep leave it running
   cargo xtask bench [options]   measure a release build (--quick for a shorter run; posts, batches, sockets or pages
                                 to measure only those)
 ";
@@ -27,6 +33,10 @@ fn main() -> ExitCode {
         "dev" => dev(&rest),
         "test" => test(),
         "check" => check(),
+        "build" => functions::build(),
+        "size" => functions::size(),
+        "lint" => functions::lint(),
+        "emulate" => functions::emulate(&rest),
         "bench" => bench(&rest),
         "" | "help" | "--help" | "-h" => {
             say(HELP);
@@ -69,6 +79,11 @@ fn test() -> Outcome {
     let begun = Instant::now();
     check()?;
     step("test", cargo(&["test", "--workspace", "--locked"]))?;
+    functions::lint()?;
+    functions::emulate(&[])?;
+    functions::emulate(&["--watch".into()])?;
+    functions::build()?;
+    functions::size()?;
     say(&format!("Everything passed in {}.\n", words(begun.elapsed())));
     Ok(())
 }

@@ -8,6 +8,7 @@ mod emulator;
 mod report;
 mod scenario;
 mod stack;
+mod watch;
 
 use account::Account;
 use anyhow::{Context, bail};
@@ -23,6 +24,7 @@ Deploys template.yaml into an AWS emulator on this machine and drives it with re
 
   cargo xtask emulate           everything: deploy, drive, report
   cargo xtask emulate --keep    deploy, say where the plane is, and leave it running until Ctrl-C
+  cargo xtask emulate --watch   instead: run the functions with `cargo lambda watch`, and post an event through them
 ";
 
 #[tokio::main]
@@ -56,16 +58,17 @@ async fn run(arguments: &[String]) -> anyhow::Result<()> {
     };
     let places =
         Places { root: root.into(), binaries: binaries.into(), tools: tools.into(), work: work.into() };
+    let mut report = Report::new();
     let keep = match options {
         [] => false,
         [option] if option == "--keep" => true,
+        [option] if option == "--watch" => return watch::run(&mut report, &places).await,
         [option] if option == "--help" || option == "-h" => {
             report::say(HELP);
             return Ok(());
         }
         _ => bail!("{HELP}"),
     };
-    let mut report = Report::new();
     let emulator = report.step("the emulator starts", Emulator::start(&places)).await?;
     let account = Account::new(&places, &emulator.url);
     let stack = Stack::prepare(&places).context("cannot prepare the template")?;
@@ -76,8 +79,8 @@ async fn run(arguments: &[String]) -> anyhow::Result<()> {
         tokio::signal::ctrl_c().await?;
         return Ok(());
     }
-    scenario::run(&mut report, &account, &plane).await.map_err(|error| emulator.explain(error))?;
-    scenario::denied(&mut report, &account, &plane, stack).await.map_err(|error| emulator.explain(error))?;
+    let driven = scenario::run(&mut report, &account, &plane, stack).await;
+    driven.map_err(|error| emulator.explain(error))?;
     report.finish();
     Ok(())
 }

@@ -117,8 +117,8 @@ async fn hear(socket: &mut Socket) -> anyhow::Result<Value> {
     heard.context("the socket was closed")
 }
 
-/// Everything but what is taken away.
-pub async fn run(report: &mut Report, account: &Account, plane: &Plane) -> anyhow::Result<()> {
+/// Everything, in an order in which nothing waits long.
+pub async fn run(report: &mut Report, account: &Account, plane: &Plane, stack: Stack) -> anyhow::Result<()> {
     report.step("the plane answers whoever asks for its health", healthy(plane)).await?;
     let heard = account.listen(&plane.bus).await?;
     // Its ten seconds run while the rest goes on.
@@ -147,6 +147,7 @@ pub async fn run(report: &mut Report, account: &Account, plane: &Plane) -> anyho
         Ok(())
     };
     report.step("whoever does not say who they are is closed by a job", silence).await?;
+    denied(report, account, plane, stack).await?;
     let checked = account.log("platform-check", "Checks", 90);
     report.step("the schedule has checked the plane, and its numbers are in the log", checked).await?;
     Ok(())
@@ -278,7 +279,7 @@ async fn resumed(account: &Account, plane: &Plane) -> anyhow::Result<()> {
         after_seq: 0,
     });
     let mut sender = Sender::new(&plane.url, &sandbox, Some(worker), 1, PATIENCE);
-    const BATCHES: u64 = 20;
+    const BATCHES: u64 = 40;
     const EACH: u64 = 10;
     let sending = async {
         for number in 0..BATCHES {
@@ -295,6 +296,7 @@ async fn resumed(account: &Account, plane: &Plane) -> anyhow::Result<()> {
         Ok(())
     };
     tokio::try_join!(sending, following)?;
+    ensure!(wire.connections() > 1, "the wire was never cut");
     Ok(())
 }
 
@@ -374,12 +376,7 @@ async fn replaced(plane: &Plane, worker: &str) -> anyhow::Result<()> {
 }
 
 /// Shows that the rest proves something: without a permission that it needs, a function fails here.
-pub async fn denied(
-    report: &mut Report,
-    account: &Account,
-    plane: &Plane,
-    stack: Stack,
-) -> anyhow::Result<()> {
+async fn denied(report: &mut Report, account: &Account, plane: &Plane, stack: Stack) -> anyhow::Result<()> {
     let worker = plane.register("s-4").await?;
     let event = json!({"event_type": "agent.message"});
     let (status, body) = plane.post_events("s-4", &worker, event.clone()).await?;

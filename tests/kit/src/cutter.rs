@@ -4,6 +4,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -14,6 +16,7 @@ use tokio::time::timeout;
 pub struct Cutter {
     /// Where it starts.
     pub address: SocketAddr,
+    connections: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
@@ -23,8 +26,11 @@ impl Cutter {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let mut random = StdRng::seed_from_u64(seed);
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = connections.clone();
         let task = tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::Relaxed);
                 let life = Duration::from_millis(random.random_range(life_ms.clone()));
                 tokio::spawn(async move {
                     let Ok(mut far) = TcpStream::connect(upstream).await else { return };
@@ -33,7 +39,12 @@ impl Cutter {
                 });
             }
         });
-        Self { address, task }
+        Self { address, connections, task }
+    }
+
+    /// How many connections were made through it: each after the first because one was cut.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 }
 

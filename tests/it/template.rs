@@ -1,0 +1,355 @@
+//! `template.yaml` against the registry and the code: every row has its function with the right trigger, environment
+//! and permissions, and nothing has more.
+
+use edge::registry::{FUNCTIONS, Function, Need, Records, Trigger, function, spellings};
+use kit::template::parse;
+use lambda_host::config::{EVERYWHERE, variables};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use store::keys;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn text() -> String {
+    fs::read_to_string(root().join("template.yaml")).unwrap()
+}
+
+fn template() -> Value {
+    parse(&text()).unwrap()
+}
+
+/// `events-ingest` is `EventsIngestFunction`.
+fn resource_name(function: &str) -> String {
+    let words = function.split('-').map(|word| word[..1].to_uppercase() + &word[1..]);
+    words.collect::<String>() + "Function"
+}
+
+fn resources_of<'a>(template: &'a Value, kind: &str) -> BTreeMap<&'a str, &'a Value> {
+    let resources = template["Resources"].as_object().unwrap().iter();
+    resources
+        .filter(|(_, resource)| resource["Type"] == kind)
+        .map(|(name, found)| (name.as_str(), found))
+        .collect()
+}
+
+/// Every row with its resource; fails if there is one without the other.
+fn functions(template: &Value) -> Vec<(&'static Function, &Value)> {
+    let deployed = resources_of(template, "AWS::Serverless::Function");
+    let expected: BTreeSet<String> = FUNCTIONS.iter().map(|function| resource_name(function.name)).collect();
+    let found: BTreeSet<String> = deployed.keys().map(|name| (*name).to_owned()).collect();
+    assert_eq!(found, expected, "template.yaml and the registry have different functions");
+    FUNCTIONS.iter().map(|function| (function, deployed[resource_name(function.name).as_str()])).collect()
+}
+
+#[test]
+fn every_function_is_built_from_its_own_binary_and_logs_where_it_is_kept() {
+    let template = template();
+    let groups = resources_of(&template, "AWS::Logs::LogGroup");
+    for (function, resource) in functions(&template) {
+        let name = function.name;
+        assert_eq!(resource["Metadata"]["BuildProperties"]["Binary"], name);
+        assert_eq!(resource["Metadata"]["BuildMethod"], "rust-cargolambda");
+        let physical = json!({"Fn::Sub": format!("sunaba-${{Stage}}-{name}")});
+        assert_eq!(resource["Properties"]["FunctionName"], physical);
+        let group = resource["Properties"]["LoggingConfig"]["LogGroup"]["Ref"].as_str().unwrap();
+        let group = &groups[group]["Properties"];
+        assert_eq!(
+            group["LogGroupName"],
+            json!({"Fn::Sub": format!("/aws/lambda/sunaba-${{Stage}}-{name}")})
+        );
+        assert!(!group["RetentionInDays"].is_null(), "{name} logs for ever");
+    }
+    for (name, group) in groups {
+        assert!(!group["Properties"]["RetentionInDays"].is_null(), "{name} is kept for ever");
+    }
+}
+
+#[test]
+fn every_function_has_the_environment_that_it_asks_for_and_no_more() {
+    let template = template();
+    let everywhere = &template["Globals"]["Function"]["Environment"]["Variables"];
+    for (function, resource) in functions(&template) {
+        let own = &resource["Properties"]["Environment"]["Variables"];
+        let set = [everywhere, own].into_iter().filter_map(Value::as_object).flat_map(|set| set.keys());
+        let set: BTreeSet<&str> = set.map(String::as_str).collect();
+        let needed = function.needs.iter().flat_map(|need| variables(*need));
+        let asked: BTreeSet<&str> = needed.chain(&EVERYWHERE).copied().collect();
+        assert_eq!(set, asked, "{}", function.name);
+    }
+}
+
+#[test]
+fn no_secret_stands_in_an_environment() {
+    // Names of secrets and not their values: a value could be read by whoever may look at a function.
+    assert!(!text().contains("{{resolve:"), "a secret's value is put into the template");
+    for (function, resource) in functions(&template()) {
+        let variables = resource["Properties"]["Environment"]["Variables"].as_object().into_iter().flatten();
+        for (name, value) in variables.filter(|(name, _)| name.contains("SECRET") || name.contains("TOKEN")) {
+            let by_name =
+                name.ends_with("_ID") && (value["Fn::GetAtt"][1] == "Id" || value["Ref"] == "JwtSecretName");
+            assert!(by_name, "{}: {name} is {value}", function.name);
+        }
+    }
+}
+
+/// What a statement is about, as a need says it.
+fn permission(action: &str, resource: &Value) -> Need {
+    let table = json!({"Fn::GetAtt": ["Table", "Arn"]});
+    let indexes = json!([{"Fn::Sub": "${Table.Arn}/index/ByOrg"}, {"Fn::Sub": "${Table.Arn}/index/ByAge"}]);
+    let text = resource.to_string();
+    match action {
+        "dynamodb:GetItem" if *resource == table => Need::GetItem,
+        "dynamodb:BatchGetItem" if *resource == table => Need::BatchGetItem,
+        "dynamodb:Query" if *resource == table => Need::Query,
+        "dynamodb:Query" if *resource == indexes => Need::QueryIndexes,
+        "dynamodb:PutItem" if *resource == table => Need::PutItem,
+        "dynamodb:UpdateItem" if *resource == table => Need::UpdateItem,
+        "dynamodb:DeleteItem" if *resource == table => Need::DeleteItem,
+        "secretsmanager:GetSecretValue"
+            if text.contains("WorkerSecret") && text.contains("OperatorToken") =>
+        {
+            Need::Keys
+        }
+        "execute-api:ManageConnections" if text.contains("${SocketApi}/${SocketStage}/*/@connections/*") => {
+            Need::Sockets
+        }
+        "sqs:SendMessage" if *resource == json!({"Fn::GetAtt": ["JobsQueue", "Arn"]}) => Need::Jobs,
+        "events:PutEvents" if *resource == json!({"Fn::GetAtt": ["Bus", "Arn"]}) => Need::Bus,
+        _ => panic!("nobody needs {action} on {resource}"),
+    }
+}
+
+#[test]
+fn every_function_may_do_what_its_row_says_and_no_more() {
+    for (function, resource) in functions(&template()) {
+        let statements = resource["Properties"]["Policies"].as_array().into_iter().flatten();
+        let statements = statements.flat_map(|policy| {
+            let inline = policy["Statement"].as_array();
+            inline.unwrap_or_else(|| panic!("{}: {policy} is not written out", function.name))
+        });
+        let mut allowed = BTreeSet::new();
+        for statement in statements {
+            assert_eq!(statement["Effect"], "Allow");
+            let actions = match &statement["Action"] {
+                Value::Array(actions) => actions.clone(),
+                action => vec![action.clone()],
+            };
+            for action in actions {
+                allowed.insert(permission(action.as_str().unwrap(), &statement["Resource"]));
+            }
+        }
+        let needed: BTreeSet<Need> = function.needs.iter().copied().collect();
+        assert_eq!(allowed, needed, "{}", function.name);
+    }
+}
+
+#[test]
+fn whatever_is_allowed_for_everything_says_why() {
+    let text = text();
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        let wide = line.contains("arn:") && (line.contains('*') || line.contains('?'));
+        let wide = wide || line.contains("Resource: \"*\"") || line.contains("Resource: '*'");
+        assert!(
+            !wide || lines[index - 1].trim_start().starts_with('#'),
+            "line {} of template.yaml allows more than one thing; the line before must say why: {line}",
+            index + 1
+        );
+    }
+}
+
+#[test]
+fn every_route_leads_to_its_function_and_so_does_its_alias() {
+    for (function, resource) in functions(&template()) {
+        let events =
+            resource["Properties"]["Events"].as_object().into_iter().flatten().map(|(_, event)| event);
+        let mut deployed: Vec<(String, String)> = events
+            .filter(|event| event["Type"] == "HttpApi")
+            .map(|event| {
+                assert_eq!(event["Properties"]["ApiId"], json!({"Ref": "HttpApi"}), "{}", function.name);
+                let text = |name: &str| event["Properties"][name].as_str().unwrap().to_owned();
+                (text("Method"), text("Path"))
+            })
+            .collect();
+        let mut expected: Vec<(String, String)> = match &function.trigger {
+            Trigger::Http(route) => {
+                spellings(route.path).into_iter().map(|path| (route.method.to_string(), path)).collect()
+            }
+            _ => Vec::new(),
+        };
+        deployed.sort();
+        expected.sort();
+        assert_eq!(deployed, expected, "{}", function.name);
+    }
+}
+
+#[test]
+fn every_socket_route_leads_to_its_function() {
+    let template = template();
+    let routes = resources_of(&template, "AWS::ApiGatewayV2::Route");
+    let (integrations, permissions) = (
+        resources_of(&template, "AWS::ApiGatewayV2::Integration"),
+        resources_of(&template, "AWS::Lambda::Permission"),
+    );
+    let mut expected = 0;
+    for function in FUNCTIONS {
+        let key = match function.trigger {
+            Trigger::SocketConnect => "$connect",
+            Trigger::SocketFrame => "$default",
+            Trigger::SocketDisconnect => "$disconnect",
+            _ => continue,
+        };
+        expected += 1;
+        let route = routes.values().find(|route| route["Properties"]["RouteKey"] == key);
+        let target = route.unwrap_or_else(|| panic!("no route {key}"))["Properties"]["Target"]["Fn::Sub"]
+            .as_str()
+            .unwrap();
+        let integration = target.trim_start_matches("integrations/${").trim_end_matches('}');
+        let (uri, name) = (integrations[integration].to_string(), resource_name(function.name));
+        assert!(uri.contains(&format!("${{{name}.Arn}}")), "{key} leads to {uri}");
+        let allowed = permissions.values().any(|permission| {
+            let source = permission["Properties"]["SourceArn"].to_string();
+            permission["Properties"]["FunctionName"]["Ref"] == name.as_str() && source.contains(key)
+        });
+        assert!(allowed, "API Gateway may not call {name}");
+    }
+    assert_eq!(routes.len(), expected, "there are routes for sockets that no function serves");
+}
+
+/// The only event of a function that is not triggered by requests or sockets.
+fn trigger<'a>(resource: &'a Value, kind: &str) -> &'a Value {
+    let events = resource["Properties"]["Events"].as_object().unwrap();
+    assert_eq!(events.len(), 1, "{events:?}");
+    let event = events.values().next().unwrap();
+    assert_eq!(event["Type"], kind);
+    &event["Properties"]
+}
+
+#[test]
+fn whatever_nobody_waits_for_has_somewhere_to_go_when_it_fails() {
+    let template = template();
+    let queue = |value: &Value| {
+        let name =
+            value["Fn::GetAtt"][0].as_str().unwrap_or_else(|| panic!("{value} is no queue")).to_owned();
+        let found = &template["Resources"][&name];
+        assert_eq!(found["Type"], "AWS::SQS::Queue", "{name}");
+        found["Properties"].clone()
+    };
+    for (function, resource) in functions(&template) {
+        match function.trigger {
+            Trigger::TableStream(records) => {
+                let stream = trigger(resource, "DynamoDB");
+                assert_eq!(stream["Stream"], json!({"Fn::GetAtt": ["Table", "StreamArn"]}));
+                let failed = queue(&stream["DestinationConfig"]["OnFailure"]["Destination"]);
+                assert_eq!(failed["MessageRetentionPeriod"], 14 * 24 * 3600);
+                assert_eq!(stream["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
+                assert_eq!(stream["BisectBatchOnFunctionError"], true);
+                assert!(stream["MaximumRecordAgeInSeconds"].as_i64().unwrap() > 0, "retried for a day");
+                assert!(stream["MaximumRetryAttempts"].as_i64().unwrap() > 0);
+                let pattern = stream["FilterCriteria"]["Filters"][0]["Pattern"].as_str().unwrap();
+                let expected = match records {
+                    Records::News => keys::news_pattern(),
+                    Records::Turns => keys::lifecycle_pattern(),
+                };
+                assert_eq!(serde_json::from_str::<Value>(pattern).unwrap(), expected, "{}", function.name);
+            }
+            Trigger::Jobs => {
+                let jobs = trigger(resource, "SQS");
+                assert_eq!(jobs["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
+                let waiting = queue(&jobs["Queue"]);
+                queue(&waiting["RedrivePolicy"]["deadLetterTargetArn"]);
+                let timeout = timeout_of(&template, resource);
+                let hidden = waiting["VisibilityTimeout"].as_i64().unwrap();
+                assert!(hidden >= 6 * timeout, "a job may come again while it is being done");
+            }
+            Trigger::Schedule(schedule) => {
+                let due = trigger(resource, "ScheduleV2");
+                let unit = if schedule.every_minutes == 1 { "minute" } else { "minutes" };
+                assert_eq!(due["ScheduleExpression"], format!("rate({} {unit})", schedule.every_minutes));
+                queue(&due["DeadLetterConfig"]["Arn"]);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn timeout_of(template: &Value, resource: &Value) -> i64 {
+    let own = resource["Properties"]["Timeout"].as_i64();
+    own.unwrap_or_else(|| template["Globals"]["Function"]["Timeout"].as_i64().unwrap())
+}
+
+/// Until then a broadcast takes "gone" for "not there yet".
+#[test]
+fn a_socket_is_open_before_it_can_be_taken_for_gone() {
+    let template = template();
+    let connect = &template["Resources"][resource_name("realtime-connect")];
+    assert!(function("realtime-connect").is_some());
+    assert!(timeout_of(&template, connect) <= app::broadcast::OPENING_SECS);
+}
+
+#[test]
+fn the_table_is_the_one_that_the_store_makes() {
+    let template = template();
+    let table = &template["Resources"]["Table"]["Properties"];
+    let schema = |pk: &str, sk: &str| json!([{"AttributeName": pk, "KeyType": "HASH"}, {"AttributeName": sk, "KeyType": "RANGE"}]);
+    assert_eq!(table["KeySchema"], schema(keys::PK, keys::SK));
+    let indexes = table["GlobalSecondaryIndexes"].as_array().unwrap();
+    assert_eq!(indexes.len(), 2);
+    for (index, expected) in indexes.iter().zip([keys::BY_ORG, keys::BY_AGE]) {
+        assert_eq!(index["IndexName"], expected.name);
+        assert_eq!(index["KeySchema"], schema(expected.pk, expected.sk));
+        assert_eq!(index["Projection"]["ProjectionType"], "KEYS_ONLY");
+    }
+    assert_eq!(table["TimeToLiveSpecification"], json!({"AttributeName": keys::TTL, "Enabled": true}));
+    assert_eq!(table["StreamSpecification"]["StreamViewType"], "NEW_IMAGE");
+    assert_eq!(table["BillingMode"], "PAY_PER_REQUEST");
+    assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
+    assert_eq!(template["Resources"]["Table"]["DeletionPolicy"], "Retain");
+}
+
+#[test]
+fn every_function_and_every_queue_of_failures_is_watched() {
+    let watched = fs::read_to_string(root().join("infra/observability.yaml")).unwrap();
+    for function in FUNCTIONS {
+        assert!(
+            watched.contains(&format!("sunaba-${{Stage}}-{}", function.name)),
+            "nobody watches {}",
+            function.name
+        );
+    }
+    for (name, queue) in resources_of(&template(), "AWS::SQS::Queue") {
+        let physical = queue["Properties"]["QueueName"]["Fn::Sub"].as_str().unwrap();
+        assert!(watched.contains(physical), "nobody watches {name}");
+    }
+}
+
+/// `cargo lambda watch` finds functions by this table.
+#[test]
+fn cargo_lambda_watch_routes_as_the_registry_does() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let section =
+        manifest.split("[workspace.metadata.lambda.watch.router]").nth(1).expect("no router in Cargo.toml");
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    for line in
+        section.lines().skip(1).take_while(|line| !line.starts_with('[')).filter(|line| line.contains('='))
+    {
+        let path = line.split('"').nth(1).unwrap();
+        for entry in line.split('{').filter(|entry| entry.contains("method =")) {
+            let quoted: Vec<&str> = entry.split('"').collect();
+            found.insert(format!("{} {path} -> {}", quoted[1], quoted[3]));
+        }
+    }
+    let mut expected: BTreeSet<String> = BTreeSet::new();
+    for function in FUNCTIONS {
+        if let Trigger::Http(route) = &function.trigger {
+            for path in spellings(route.path) {
+                expected.insert(format!("{} {path} -> {}", route.method, function.name));
+            }
+        }
+    }
+    assert_eq!(found, expected);
+}
