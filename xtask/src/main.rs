@@ -21,8 +21,8 @@ The project's own commands.
   cargo xtask lint              check template.yaml and infra/ without deploying them
   cargo xtask emulate [--keep]  deploy the real template into an AWS emulator on this machine and drive it; with
                                 --keep leave it running
-  cargo xtask bench [options]   measure a release build (--quick for a shorter run; posts, batches, sockets or pages
-                                to measure only those)
+  cargo xtask bench [options]   measure a release build (--quick for a shorter run; start, posts, batches, sockets or
+                                pages to measure only those)
 ";
 
 fn main() -> ExitCode {
@@ -90,7 +90,10 @@ fn test() -> Outcome {
 
 fn bench(options: &[String]) -> Outcome {
     tools::require_compiler()?;
-    step("build", cargo(&["build", "--release", "--package", "local", "--package", "bench"]))?;
+    step(
+        "build",
+        cargo(&["build", "--release", "--bin", "sunaba", "--bin", "bench", "--bin", "events-ingest"]),
+    )?;
     let mut command = Command::new(target().join("release/bench"));
     command.args(options);
     run(command)

@@ -5,6 +5,7 @@ mod floor;
 mod load;
 mod report;
 mod scenarios;
+mod start;
 
 use kit::process::{Process, Recipe};
 use report::Report;
@@ -36,7 +37,7 @@ async fn main() {
         port: 0,
         token: TOKEN.to_owned(),
         log: None,
-        arguments: ["--events-per-minute", "100000000"].map(str::to_owned).into(),
+        arguments: ["--events-per-minute", "100000000", "--serve-aws", "0"].map(str::to_owned).into(),
     })
     .await;
     let plane = Plane {
@@ -45,6 +46,10 @@ async fn main() {
         process: process.id(),
     };
     scenarios::memory(&mut report, &plane, "at start");
+    if wanted("start") {
+        let variables = data.path().join("data/lambda.env");
+        start::cold(&mut report, &beside("events-ingest"), &variables, scale).await;
+    }
     if wanted("posts") {
         scenarios::single_posts(&mut report, &plane, scale).await;
     }

@@ -1,0 +1,70 @@
+//! A function's cold start: from its process's start until it asks the runtime API for its first event.
+
+use crate::report::{Measured, Report};
+use axum::Router;
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::process::Command;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// A runtime API that has no event for anybody, and tells who asks.
+struct RuntimeApi {
+    address: String,
+    asked: mpsc::UnboundedReceiver<Instant>,
+}
+
+impl RuntimeApi {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound listener has an address").to_string();
+        let (asking, asked) = mpsc::unbounded_channel();
+        let router = Router::new().fallback(move || {
+            let asking = asking.clone();
+            async move {
+                // Nobody listens any more when the bench is done.
+                let _unheard = asking.send(Instant::now());
+                std::future::pending::<()>().await;
+            }
+        });
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { address, asked }
+    }
+}
+
+/// `variables` are what the function finds its AWS with, in a file.
+pub async fn cold(report: &mut Report, bootstrap: &Path, variables: &Path, scale: usize) {
+    let text = std::fs::read_to_string(variables).expect("the plane has written lambda.env");
+    let variables: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    let mut api = RuntimeApi::start().await;
+    let mut times = Vec::new();
+    for _ in 0..(100 / scale) {
+        let begun = Instant::now();
+        let mut process = Command::new(bootstrap)
+            .env_clear()
+            .envs(&variables)
+            .env("AWS_LAMBDA_RUNTIME_API", &api.address)
+            .env("AWS_LAMBDA_FUNCTION_NAME", "events-ingest")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the bootstrap can be started");
+        let asked = timeout(Duration::from_secs(10), api.asked.recv()).await;
+        let asked = asked.expect("it asks for an event within 10 s").expect("the runtime API runs");
+        times.push(asked - begun);
+        process.kill().await.expect("a child can be killed");
+    }
+    let all = times.iter().sum();
+    report.times(
+        "cold start of events-ingest, until it asks for work",
+        &Measured::new(times, all),
+        "p50 ≤ 20 ms",
+    );
+}
