@@ -11,6 +11,7 @@ mod cost;
 mod ingest;
 mod lambda;
 mod payloads;
+mod permissions;
 mod reading;
 mod refusals;
 mod sockets;

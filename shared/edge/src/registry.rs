@@ -183,7 +183,11 @@ pub static FUNCTIONS: &[Function] = &[
         trigger: Trigger::SocketDisconnect,
         needs: &[DeleteItem, UpdateItem],
     },
-    Function { name: "realtime-expire", trigger: Trigger::Jobs, needs: &[GetItem, DeleteItem, Sockets] },
+    Function {
+        name: "realtime-expire",
+        trigger: Trigger::Jobs,
+        needs: &[GetItem, DeleteItem, UpdateItem, Sockets],
+    },
     Function {
         name: "platform-check",
         trigger: Trigger::Schedule(Schedule { every_minutes: 1, tick: schedule::CHECK }),
