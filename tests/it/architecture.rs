@@ -1,59 +1,95 @@
 //! The lines of ARCHITECTURE.md: what may depend on what, and who may spell what.
 
+use edge::registry::{FUNCTIONS, Trigger};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Names of the dependencies that a package is built with.
-fn dependencies(package: &str) -> BTreeSet<String> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let found = packages.iter().find(|found| found["name"] == package);
-    let found = found.unwrap_or_else(|| panic!("no package {package}"));
-    let dependencies = found["dependencies"].as_array().unwrap().iter();
+/// The packages of this workspace, as cargo sees them.
+fn packages() -> &'static [Value] {
+    static PACKAGES: OnceLock<Vec<Value>> = OnceLock::new();
+    PACKAGES.get_or_init(|| {
+        let output = Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+            .current_dir(root())
+            .output()
+            .unwrap();
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        metadata["packages"].as_array().unwrap().clone()
+    })
+}
+
+fn name(package: &Value) -> &str {
+    package["name"].as_str().unwrap()
+}
+
+/// Names of the dependencies that a package is built with. What only its tests use does not count.
+fn dependencies_of(package: &Value) -> BTreeSet<String> {
+    let dependencies = package["dependencies"].as_array().unwrap().iter();
     dependencies
         .filter(|dependency| dependency["kind"].is_null())
-        .map(|dependency| dependency["name"].as_str().unwrap().to_owned())
+        .map(|dependency| name(dependency).to_owned())
         .collect()
 }
 
+fn dependencies(package: &str) -> BTreeSet<String> {
+    let found = packages().iter().find(|found| name(found) == package);
+    dependencies_of(found.unwrap_or_else(|| panic!("no package {package}")))
+}
+
+/// Each may use those before it. The hosts use all of them, and not each other.
+const LAYERS: [&str; 5] = ["domain", "contract", "store", "app", "edge"];
+const HOSTS: [&str; 2] = ["lambda-host", "local"];
+
 #[test]
 fn dependencies_run_one_way() {
-    let order = ["domain", "contract", "store", "app", "edge", "local"];
-    for (index, package) in order.iter().enumerate() {
+    for (index, package) in LAYERS.iter().enumerate() {
         let used = dependencies(package);
-        for later in &order[index + 1..] {
+        for later in LAYERS[index + 1..].iter().chain(&HOSTS) {
             assert!(!used.contains(*later), "{package} must not depend on {later}");
         }
     }
+    let [lambda, local] = HOSTS;
+    for (host, other) in [(lambda, local), (local, lambda)] {
+        assert!(!dependencies(host).contains(other), "{host} must not depend on {other}: both are hosts");
+    }
     let client = dependencies("client");
-    for inner in ["store", "app", "edge", "local"] {
-        assert!(!client.contains(inner), "the client sees the contract only, not {inner}");
+    for inner in ["store", "app", "edge"].iter().chain(&HOSTS) {
+        assert!(!client.contains(*inner), "the client sees the contract only, not {inner}");
     }
 }
 
 #[test]
 fn each_layer_names_only_its_own_platform() {
-    for package in ["domain", "contract", "store", "app", "edge", "client"] {
-        for name in dependencies(package) {
-            let aws = name.starts_with("aws-");
-            // The stream's images are attribute values.
-            let allowed = package == "store" || (package == "edge" && name == "aws-sdk-dynamodb");
-            assert!(!aws || allowed, "{package} must not depend on {name}: aws crates belong to store");
-            let web = ["axum", "hyper", "tower"].contains(&name.as_str());
-            assert!(!web, "{package} must not depend on {name}: a web framework belongs to local");
-            assert!(!name.starts_with("lambda"), "{package} must not depend on {name}");
+    for package in packages() {
+        let (package, used) = (name(package), dependencies_of(package));
+        for used in used {
+            // Cryptography is no service. The stream's images are attribute values.
+            let aws = used.starts_with("aws-") && used != "aws-lc-rs";
+            let allowed = package == "store" || HOSTS.contains(&package);
+            let image = package == "edge" && used == "aws-sdk-dynamodb";
+            assert!(
+                !aws || allowed || image,
+                "{package} must not depend on {used}: that is for store and the hosts"
+            );
+            let lambda = used.starts_with("lambda_") || used.starts_with("aws_lambda");
+            assert!(
+                !lambda || package == "lambda-host",
+                "{package} must not depend on {used}: that is for lambda-host"
+            );
+            let web = ["axum", "hyper", "tower"].contains(&used.as_str());
+            let allowed = ["local", "kit", "bench"].contains(&package);
+            assert!(
+                !web || allowed,
+                "{package} must not depend on {used}: a web framework is for local and the tests"
+            );
         }
     }
     for name in dependencies("domain") {
@@ -62,10 +98,60 @@ fn each_layer_names_only_its_own_platform() {
     }
 }
 
-/// Every Rust file of the libraries and hosts, tests left out.
+/// A function's binary is three lines, and everything else is in the host.
+#[test]
+fn functions_depend_on_their_host_and_nothing_else() {
+    let functions: Vec<&Value> =
+        packages().iter().filter(|package| name(package).starts_with("functions-")).collect();
+    assert!(!functions.is_empty(), "the functions are not where this test looks");
+    for package in functions {
+        let expected = ["lambda-host", "tokio"].map(String::from).into();
+        assert_eq!(dependencies_of(package), expected, "{}", name(package));
+    }
+}
+
+/// The entry of the host that a trigger needs.
+fn entry(trigger: &Trigger) -> &'static str {
+    match trigger {
+        Trigger::Http(_) => "http",
+        Trigger::SocketConnect | Trigger::SocketFrame | Trigger::SocketDisconnect => "ws",
+        Trigger::TableStream(_) => "records",
+        Trigger::Jobs => "jobs",
+        Trigger::Schedule(_) => "tick",
+    }
+}
+
+#[test]
+fn every_function_has_its_binary_and_every_binary_its_function() {
+    for function in FUNCTIONS {
+        let name = function.name;
+        let group = name.split('-').next().unwrap();
+        let file = format!("functions/{group}/src/bin/{name}.rs");
+        let text = fs::read_to_string(root().join(&file)).unwrap_or_else(|why| panic!("{file}: {why}"));
+        let configured = format!("configure(\"{name}\")");
+        assert!(text.contains(&configured), "{file} must say {configured}");
+        assert_eq!(text.matches("configure(").count(), 1, "{file} is one function");
+        let entry = format!("\n    {}(plane, config.function).await\n}}", entry(&function.trigger));
+        assert!(text.contains(&entry), "{file} must end with {}", entry.trim());
+    }
+    // As cargo sees them: also one that lies there without a line in Cargo.toml.
+    let targets = packages().iter().flat_map(|package| package["targets"].as_array().unwrap());
+    let binaries: BTreeSet<&str> = targets
+        .filter(|target| target["kind"][0] == "bin")
+        .filter(|target| {
+            let path = Path::new(target["src_path"].as_str().unwrap());
+            path.strip_prefix(root()).is_ok_and(|path| path.starts_with("functions"))
+        })
+        .map(name)
+        .collect();
+    let rows: BTreeSet<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
+    assert_eq!(binaries, rows, "the binaries in functions/ and the rows of the registry");
+}
+
+/// Every Rust file of the libraries, hosts and functions, tests left out.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut folders = vec![root().join("shared"), root().join("local/src")];
+    let mut folders = vec![root().join("shared"), root().join("functions"), root().join("local/src")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

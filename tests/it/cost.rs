@@ -3,13 +3,14 @@
 //! Each function runs as on Lambda: a request, a record or a socket comes in, and everything that it asks of AWS until
 //! it returns is its own.
 
-use crate::support::{JWT_SECRET, OPERATOR, batch, user};
+use crate::stage::keys;
+use crate::support::{OPERATOR, batch, user};
 use app::clock::SystemClock;
 use contract::query::Query;
 use cost::counts::FILE;
 use cost::{Count, Counts, report};
 use domain::ConnectionId;
-use edge::auth::{Authenticator, Keys};
+use edge::auth::Authenticator;
 use edge::ws::Opening;
 use edge::{Plane, Settings};
 use local::aws::{Aws, Call, Durability, Inbox, Records};
@@ -166,17 +167,8 @@ impl Stage {
 
     /// A process that has just started and remembers nothing.
     fn process(&self) -> Arc<Plane> {
-        let keys = Keys {
-            worker_secret: "a secret of the tests, long enough to be one".into(),
-            operator_token: Some(OPERATOR.into()),
-            user_secret: Some(JWT_SECRET.into()),
-            jwks_url: None,
-            issuer: None,
-            audience: None,
-            open: false,
-        };
         let clock = Arc::new(SystemClock);
-        let authenticator = Authenticator::new(&keys, clock.clone());
+        let authenticator = Authenticator::new(&keys(), clock.clone());
         let reach = self.aws.reach();
         Arc::new(Plane::new(self.aws.store.clone(), reach, authenticator, clock, Settings::default()))
     }

@@ -1,15 +1,15 @@
 //! Closes a socket whose owner has not said who they are.
 
-use crate::close_socket;
 use crate::error::Error;
 use contract::socket;
 use domain::ConnectionId;
+use store::push::Pushed;
 use store::{Push, Store};
 
 /// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads and forgets the connection.
+    /// Forgets the connection.
     pub store: &'a Store,
     /// Tells why, and closes.
     pub push: &'a Push,
@@ -25,16 +25,17 @@ pub struct Command {
 /// Whether it was closed.
 pub type Outcome = bool;
 
-/// Leaves a socket alone that is known or gone; so does a repeat.
+/// Leaves a socket alone that is known. One that is gone already is closed once more, which does nothing: so a repeat
+/// ends what a first try has begun.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let found = deps.store.connection(&command.connection).await?;
-    if found.is_none_or(|connection| connection.principal.is_some()) {
+    // Forgotten first, under a condition: somebody may say who they are at this moment.
+    if !deps.store.drop_if_unknown(&command.connection).await? {
         return Ok(false);
     }
     let told = socket::error("unauthorized", "Nobody said who they are; closing.");
     deps.push.send(&command.connection, &told).await;
-    deps.push.close(&command.connection).await;
-    let forget = close_socket::Command { connection: command.connection };
-    close_socket::run(close_socket::Deps { store: deps.store }, forget).await?;
-    Ok(true)
+    match deps.push.close(&command.connection).await {
+        Pushed::Failed(why) => Err(Error::Unavailable(format!("the socket cannot be closed: {why}").into())),
+        Pushed::Sent | Pushed::Gone => Ok(true),
+    }
 }

@@ -49,7 +49,8 @@ id!(
     EventId, "event_id", ""
 );
 id!(
-    /// One WebSocket connection. API Gateway's ids end in `=`, so this kind is laxer than the others.
+    /// One WebSocket connection. API Gateway's ids look like base64 for URLs: they end in `=` and may start with any
+    /// letter of it, so this kind is laxer than the others.
     ConnectionId, "connection_id", "="
 );
 
@@ -58,7 +59,8 @@ fn check_id(text: &str, extra: &str) -> Result<(), String> {
         return Err("must not be empty".into());
     }
     // What browsers and proxies rewrite in a path could never be reached.
-    if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+    let lax = !extra.is_empty() && !text.starts_with('.');
+    if !lax && !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return Err("must start with a letter or digit".into());
     }
     // `/api/v1/sandboxes/health` is not a sandbox.
@@ -83,7 +85,12 @@ mod tests {
         for good in ["omoios-1234abcd-a1b2c3", "spec-12345678-expl-aaaaaa", "a.b_c-D9"] {
             assert!(SandboxId::parse(good).is_ok(), "{good}");
         }
-        assert!(ConnectionId::parse("L0SM9cOFvHcCIhw=").is_ok());
+        for good in ["L0SM9cOFvHcCIhw=", "-0SM9cOFvHcCIhw=", "_0SM9cOFvHcCI-_="] {
+            assert!(ConnectionId::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "a#b", "a b"] {
+            assert_eq!(ConnectionId::parse(bad).unwrap_err().field, "connection_id", "{bad}");
+        }
         let long = "x".repeat(MAX_ID_CHARS + 1);
         for bad in ["", ".", "..", "-a", "health", "a=", "a b", "a/b", "a#b", "ä", "*", long.as_str()] {
             assert_eq!(SandboxId::parse(bad).unwrap_err().field, "sandbox_id", "{bad}");

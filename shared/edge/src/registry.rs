@@ -183,7 +183,7 @@ pub static FUNCTIONS: &[Function] = &[
         trigger: Trigger::SocketDisconnect,
         needs: &[DeleteItem, UpdateItem],
     },
-    Function { name: "realtime-expire", trigger: Trigger::Jobs, needs: &[GetItem, DeleteItem, Sockets] },
+    Function { name: "realtime-expire", trigger: Trigger::Jobs, needs: &[DeleteItem, Sockets] },
     Function {
         name: "platform-check",
         trigger: Trigger::Schedule(Schedule { every_minutes: 1, tick: schedule::CHECK }),

@@ -136,6 +136,24 @@ impl Store {
         self.drop_subscriptions(realm, &connection.filters.topics(), id).await
     }
 
+    /// Forgets a socket unless it is known who is there; `false` if it is.
+    pub async fn drop_if_unknown(&self, id: &ConnectionId) -> Result<bool, Error> {
+        let delete = self
+            .client
+            .delete_item()
+            .table_name(&self.table)
+            .set_key(Some(keys::connection(id).attributes().into()))
+            .condition_expression("attribute_not_exists(#principal)")
+            .expression_attribute_names("#principal", "principal");
+        match delete.send().await {
+            Ok(_) => Ok(true),
+            Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => {
+                Ok(false)
+            }
+            Err(error) => Err(Error::from_table(error)),
+        }
+    }
+
     /// Forgets subscriptions that turned out to lead nowhere, whatever is known of their socket.
     pub async fn drop_subscriptions(
         &self,

@@ -70,7 +70,8 @@ pub async fn answer_as(
 ) -> Response<Bytes> {
     let found = resolve(request.method(), request.uri().path());
     if found.is_ok_and(|found| found.function.name != function.name) {
-        return NO_PATH.response(&request_id(request.headers()));
+        let context = Context::of(plane, &request.into_parts().0);
+        return context.finish(NO_PATH.response(&context.request_id));
     }
     dispatch(plane, request).await
 }

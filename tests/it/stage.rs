@@ -1,0 +1,134 @@
+//! AWS in this process, and functions that run on it one at a time, each invoked as Lambda would.
+
+use crate::payloads;
+use crate::support::{JWT_SECRET, OPERATOR, user_with};
+use app::clock::ManualClock;
+use domain::{ConnectionId, Timestamp};
+use edge::auth::{Authenticator, Keys};
+use edge::guard::Guard;
+use edge::registry::{self, Function, Trigger};
+use edge::{Plane, Settings};
+use futures_util::FutureExt;
+use lambda_host::{Error, http, jobs, records, tick, ws};
+use lambda_runtime::{Context, LambdaEvent};
+use local::aws::{Aws, Durability, Feeds, Inbox};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::task::unconstrained;
+
+/// A table, a stream, sockets, a queue and a bus. The clock stands at noon on the fifth of January 2026, as in the
+/// payloads, so that answers are the same every time.
+pub struct Stage {
+    pub aws: Aws,
+    pub feeds: Feeds,
+    pub clock: Arc<ManualClock>,
+    _data: TempDir,
+}
+
+impl Stage {
+    pub async fn open() -> Self {
+        let data = TempDir::new().unwrap();
+        let (aws, feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
+        let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_767_614_400)));
+        Self { aws, feeds, clock, _data: data }
+    }
+
+    /// A process that has just started and remembers nothing.
+    pub fn process(&self) -> Arc<Plane> {
+        let authenticator = Authenticator::new(&keys(), self.clock.clone());
+        let settings = Settings {
+            guard: Guard { hosts: None, origins: vec!["https://console.example".into()] },
+            // Jobs come at once, and tests need not wait for them.
+            known_within: Duration::ZERO,
+            ..Settings::default()
+        };
+        let (store, reach) = (self.aws.store.clone(), self.aws.reach());
+        Arc::new(Plane::new(store, reach, authenticator, self.clock.clone(), settings))
+    }
+
+    /// Registers a sandbox of the org acme and returns its worker's token.
+    pub async fn register(&self, id: &str) -> String {
+        let body = json!({"sandbox_id": id, "org": "acme"});
+        let request = payloads::request("POST", "/api/v1/sandboxes", OPERATOR, Some(&body));
+        let answer = invoke(&self.process(), "sandboxes-register", &request).await.unwrap();
+        assert_eq!(answer["statusCode"], 201, "{answer}");
+        body_of(&answer)["worker_token"].as_str().unwrap().to_owned()
+    }
+
+    /// API Gateway's end of a socket: what it is told comes out of the inbox.
+    pub fn socket(&self, id: &str) -> Inbox {
+        self.aws.hub.register(&ConnectionId::parse(id).unwrap())
+    }
+
+    /// Everything that waits in the stream, as one payload.
+    pub fn news(&mut self) -> String {
+        let mut images = Vec::new();
+        while let Ok(record) = self.feeds.records.try_recv() {
+            images.push(record.image);
+        }
+        payloads::stream(&images)
+    }
+}
+
+/// What the tests' tokens are made with.
+pub fn keys() -> Keys {
+    Keys {
+        worker_secret: "a secret of the tests, long enough to be one".into(),
+        operator_token: Some(OPERATOR.into()),
+        user_secret: Some(JWT_SECRET.into()),
+        jwks_url: None,
+        issuer: None,
+        audience: None,
+        open: false,
+    }
+}
+
+/// The token of somebody who may see the org acme, until the year 2100.
+pub fn viewer() -> String {
+    user_with(json!({"sub": "u-1", "org": "acme", "role": "viewer", "exp": 4_102_444_800_u64}))
+}
+
+/// What a function answers, as Lambda passes it on. The entry is the one that its `main` calls.
+pub async fn invoke(process: &Arc<Plane>, name: &str, payload: &str) -> Result<Value, Error> {
+    let function = function(name);
+    match function.trigger {
+        Trigger::Http(_) => Ok(answer(http::invoke(process, function, event(payload)).await?)),
+        Trigger::SocketConnect | Trigger::SocketFrame | Trigger::SocketDisconnect => {
+            Ok(answer(ws::invoke(process, function, event(payload)).await?))
+        }
+        Trigger::TableStream(_) => Ok(answer(records::invoke(process, function, event(payload)).await?)),
+        Trigger::Jobs => Ok(answer(jobs::invoke(process, function, event(payload)).await?)),
+        Trigger::Schedule(_) => Ok(answer(tick::invoke(process, function, event(payload)).await?)),
+    }
+}
+
+pub fn function(name: &str) -> &'static Function {
+    registry::function(name).unwrap_or_else(|| panic!("no function {name} in the registry"))
+}
+
+/// As Lambda's runtime reads a payload.
+pub fn event<T: DeserializeOwned>(payload: &str) -> LambdaEvent<T> {
+    let read = serde_json::from_str(payload);
+    LambdaEvent::new(read.unwrap_or_else(|why| panic!("{why}: {payload}")), Context::default())
+}
+
+fn answer(answer: impl Serialize) -> Value {
+    serde_json::to_value(answer).unwrap()
+}
+
+/// The JSON in an answer's body.
+pub fn body_of(answer: &Value) -> Value {
+    serde_json::from_str(answer["body"].as_str().unwrap_or_else(|| panic!("no text: {answer}"))).unwrap()
+}
+
+/// What waits in an inbox, without waiting for more; `None` when the socket was closed.
+pub fn heard(inbox: &mut Inbox) -> Option<Vec<Value>> {
+    // Without limits, because a test that has done much already would be asked to come back later.
+    let Some(frames) = unconstrained(inbox.take(1000)).now_or_never() else { return Some(Vec::new()) };
+    let frames = frames.iter().map(|frame| serde_json::from_slice(frame).unwrap());
+    Some(frames.collect()).filter(|frames: &Vec<Value>| !frames.is_empty())
+}
