@@ -58,6 +58,32 @@ fn an_ingest_is_one_call_to_the_table() {
     }
 }
 
+/// A write that is refused is billed like one that is not; a read costs a twentieth.
+#[tokio::test]
+async fn processes_that_take_turns_read_before_they_write() {
+    let stage = Stage::open().await;
+    let (one, other) = (stage.process(), stage.process());
+    let register = json!({"sandbox_id": "s-1", "org": "acme"});
+    let worker = stage.post(&one, "/api/v1/sandboxes", OPERATOR, &register).await.1;
+    let worker = worker["worker_token"].as_str().unwrap().to_owned();
+    let events = "/api/v1/sandboxes/s-1/events";
+    for n in 0..4 {
+        let process = if n % 2 == 0 { &one } else { &other };
+        stage.post(process, events, &worker, &event(n)).await;
+    }
+    let read_and_write = [("GetItem".to_owned(), 1), ("TransactWriteItems".to_owned(), 1)];
+    for n in 4..8 {
+        let process = if n % 2 == 0 { &one } else { &other };
+        let (count, _) = stage.post(process, events, &worker, &event(n)).await;
+        assert_eq!(count.calls, read_and_write.clone().into(), "event {n}");
+    }
+    // Whoever finds the sandbox as they left it has it to themselves again.
+    let (looking, _) = stage.post(&other, events, &worker, &event(8)).await;
+    assert_eq!(looking.calls, read_and_write.into());
+    let (alone, _) = stage.post(&other, events, &worker, &event(9)).await;
+    assert_eq!(alone.calls, [("TransactWriteItems".to_owned(), 1)].into());
+}
+
 #[test]
 fn the_documents_say_what_was_counted() {
     for (file, sections) in report::documents(&Counts::committed()) {
@@ -131,8 +157,14 @@ async fn count_everything() -> Counts {
     }
     counts.ingest_one_event = stage.post(&process, singles, &single, &event(26)).await.0;
     counts.broadcast_to_nobody = stage.broadcast(&process).await;
-    stage.post(&other, singles, &single, &event(27)).await;
-    counts.one_event_after_another_process = stage.post(&process, singles, &single, &event(28)).await.0;
+    // The first time it is refused; from then on it knows that it is not alone.
+    for n in [27, 33] {
+        stage.post(&other, singles, &single, &event(n)).await;
+        counts.one_event_after_another_process =
+            stage.post(&process, singles, &single, &event(n + 1)).await.0;
+    }
+    // And here it sees that it is again.
+    stage.post(&process, singles, &single, &event(28)).await;
     counts.ingest_with_a_key = stage.post_with_key(&process, singles, &single, &event(29)).await;
     let large =
         json!({"event_id": "e-30", "event_type": "agent.diff", "event_data": {"patch": noise(300 * 1024)}});

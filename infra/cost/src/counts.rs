@@ -39,7 +39,8 @@ pub struct Counts {
     /// A batch of two after another process wrote: by its number the process sees that it is behind, and reads the
     /// head.
     pub batch_after_another_process: Count,
-    /// One event after another process wrote: nothing shows that the process is behind until the table refuses it.
+    /// One event after another process wrote, not for the first time: the process knows that it is not alone, and reads
+    /// the head.
     pub one_event_after_another_process: Count,
     /// One event with 300 KB of data that cannot be compressed: it stands apart, in the same transaction.
     pub ingest_large_data: Count,

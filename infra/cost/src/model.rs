@@ -194,7 +194,7 @@ pub fn a_batch_behind(counts: &Counts) -> Usage {
     behind(&counts.batch_after_another_process, &counts.ingest_batch_of_2)
 }
 
-/// The same for a single event: a write that is refused.
+/// The same for a single event.
 pub fn an_event_behind(counts: &Counts) -> Usage {
     behind(&counts.one_event_after_another_process, &counts.ingest_one_event)
 }

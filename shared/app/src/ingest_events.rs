@@ -68,12 +68,16 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     };
     let lane = deps.lanes.lane(&sandbox);
     let mut known = lane.lock().await;
+    let mut returned = None;
     for attempt in 0..MAX_ATTEMPTS {
         // Only what was read in this request may refuse somebody: what the lane remembers may be out of date.
-        let remembered = known.is_some();
-        let head = match known.take() {
-            Some(head) => head,
-            None => current_head(deps, &sandbox).await?,
+        let (head, remembered) = match returned.take().or_else(|| known.recall()) {
+            Some(head) => (head, true),
+            None => {
+                let head = current_head(deps, &sandbox).await?;
+                known.compare(&head);
+                (head, false)
+            }
         };
         let now = deps.clock.now();
         let decision = match sight::check(&principal, &head)
@@ -81,7 +85,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         {
             Err(_) | Ok(Decision::Repeat(_)) if remembered => continue,
             Err(error) => {
-                *known = Some(head);
+                known.head = Some(head);
                 return Err(error);
             }
             Ok(decision) => decision,
@@ -89,7 +93,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let (next, first_seq, receipt) = match decision {
             Decision::Store { next, first_seq, receipt } => (next, first_seq, receipt),
             Decision::Repeat(receipt) => {
-                *known = Some(head);
+                known.head = Some(head);
                 return Ok(Outcome::Batch(batch_answer(&sandbox, batch.number, receipt, true)));
             }
         };
@@ -98,7 +102,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             Append { before: &head, after: &next, first_seq, batch: &batch, now, once: once.as_ref() };
         match deps.store.append(append).await? {
             Appended::Stored(head) => {
-                *known = Some(*head);
+                known.head = Some(*head);
                 return Ok(match single {
                     Some(single) => {
                         Outcome::Event(single.answer(sandbox, receipt.first_seq, receipt.received_at))
@@ -111,9 +115,10 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
                 return single.first_answer(sandbox, used).map(Outcome::Event);
             }
             Appended::HeadMoved(head) => {
-                *known = head.map(|head| *head);
+                known.shared = true;
+                returned = head.map(|head| *head);
                 // The first to try again may win at once; later the jitter keeps racers from meeting again.
-                if attempt > 0 || known.is_none() {
+                if attempt > 0 || returned.is_none() {
                     let jitter_ms =
                         deps.clock.now().as_micros().unsigned_abs() % (10 * u64::from(attempt) + 10);
                     tokio::time::sleep(Duration::from_millis(jitter_ms)).await;

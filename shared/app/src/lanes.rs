@@ -11,10 +11,31 @@ use std::sync::{Arc, Mutex};
 /// Lanes of idle sandboxes are forgotten beyond this many.
 const MAX_LANES: usize = 4096;
 
-/// The head of a sandbox as this process last saw it.
-///
+/// What a process remembers of one sandbox.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// The head as this process last saw it.
+    pub(crate) head: Option<Head>,
+    /// Whether somebody else has written since: then they will again, and reading the head first costs less than a
+    /// write that is refused.
+    pub(crate) shared: bool,
+}
+
+impl Memory {
+    /// What is worth trying without a look at the table.
+    pub(crate) fn recall(&mut self) -> Option<Head> {
+        if self.shared { None } else { self.head.take() }
+    }
+
+    /// The head was read. If it is still the one that this process left, nobody else writes.
+    pub(crate) fn compare(&mut self, read: &Head) {
+        let left = self.head.take();
+        self.shared &= left.is_none_or(|left| left.version != read.version);
+    }
+}
+
 /// The lock is an async one because it is held across the write: that is what makes it a lane.
-pub(crate) type Lane = Arc<tokio::sync::Mutex<Option<Head>>>;
+pub(crate) type Lane = Arc<tokio::sync::Mutex<Memory>>;
 
 /// All lanes of a process.
 #[derive(Debug, Default)]
