@@ -4,7 +4,7 @@ use crate::aws::TABLE;
 use crate::hosts::ws::Patience;
 use anyhow::{Context, bail};
 use clap::Args;
-use edge::auth::Keys;
+use edge::auth::{Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
 use edge::guard::Guard;
 use edge::plane::Settings;
 use std::fs;
@@ -82,8 +82,8 @@ impl Dev {
             let rule = "at least 16 letters, digits, '.', '_' or '-', and must not start with swt_";
             wrong.push(format!("SUNABA_TOKEN must have {rule}"));
         }
-        if self.jwt_secret.as_ref().is_some_and(|secret| secret.len() < 32) {
-            wrong.push("SUNABA_JWT_SECRET must have at least 32 characters".to_owned());
+        if self.jwt_secret.as_ref().is_some_and(|secret| secret.len() < MIN_SECRET_CHARS) {
+            wrong.push(format!("SUNABA_JWT_SECRET must have at least {MIN_SECRET_CHARS} characters"));
         }
         for origin in self.origins.iter().filter(|origin| !origin.contains("://") || origin.ends_with('/')) {
             wrong.push(format!("SUNABA_ORIGINS: {origin:?} must look like https://console.example"));
@@ -173,7 +173,7 @@ pub fn owned_file(path: &Path) -> anyhow::Result<fs::File> {
 /// It stands in a link, and must not look like a worker's.
 fn is_good_token(token: &str) -> bool {
     let plain = token.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
-    plain && token.len() >= 16 && !token.starts_with("swt_")
+    plain && token.len() >= MIN_TOKEN_CHARS && !token.starts_with("swt_")
 }
 
 /// A secret in a file that only its owner can read; made at the first start.

@@ -96,11 +96,22 @@ fn no_secret_stands_in_an_environment() {
     }
 }
 
+/// How names of things in this account and region start.
+const ACCOUNT: &str = "arn:${AWS::Partition}:SERVICE:${AWS::Region}:${AWS::AccountId}:";
+
 /// What a statement is about, as a need says it.
 fn permission(action: &str, resource: &Value) -> Need {
     let table = json!({"Fn::GetAtt": ["Table", "Arn"]});
     let indexes = json!([{"Fn::Sub": "${Table.Arn}/index/ByOrg"}, {"Fn::Sub": "${Table.Arn}/index/ByAge"}]);
-    let text = resource.to_string();
+    let keys = json!([
+        {"Fn::GetAtt": ["WorkerSecret", "Id"]},
+        {"Fn::GetAtt": ["OperatorToken", "Id"]},
+        {"Fn::If": ["HasJwtSecret", {"Fn::Sub": format!("{ACCOUNT}secret:${{JwtSecretName}}-??????").replace("SERVICE", "secretsmanager")},
+                    {"Ref": "AWS::NoValue"}]},
+    ]);
+    let sockets = format!("{ACCOUNT}${{SocketApi}}/${{SocketStage}}/*/@connections/*")
+        .replace("SERVICE", "execute-api");
+    let sockets = json!({"Fn::Sub": sockets});
     match action {
         "dynamodb:GetItem" if *resource == table => Need::GetItem,
         "dynamodb:BatchGetItem" if *resource == table => Need::BatchGetItem,
@@ -109,17 +120,48 @@ fn permission(action: &str, resource: &Value) -> Need {
         "dynamodb:PutItem" if *resource == table => Need::PutItem,
         "dynamodb:UpdateItem" if *resource == table => Need::UpdateItem,
         "dynamodb:DeleteItem" if *resource == table => Need::DeleteItem,
-        "secretsmanager:GetSecretValue"
-            if text.contains("WorkerSecret") && text.contains("OperatorToken") =>
-        {
-            Need::Keys
-        }
-        "execute-api:ManageConnections" if text.contains("${SocketApi}/${SocketStage}/*/@connections/*") => {
-            Need::Sockets
-        }
+        "secretsmanager:GetSecretValue" if *resource == keys => Need::Keys,
+        "execute-api:ManageConnections" if *resource == sockets => Need::Sockets,
         "sqs:SendMessage" if *resource == json!({"Fn::GetAtt": ["JobsQueue", "Arn"]}) => Need::Jobs,
         "events:PutEvents" if *resource == json!({"Fn::GetAtt": ["Bus", "Arn"]}) => Need::Bus,
         _ => panic!("nobody needs {action} on {resource}"),
+    }
+}
+
+/// Whether a statement only lets Lambda feed the function from its source: the function itself makes no such call.
+fn feeds(function: &Function, statement: &Value) -> bool {
+    let of = |resource: &str, attribute: &str| json!({"Fn::GetAtt": [resource, attribute]});
+    let from_stream = statement["Resource"] == of("Table", "StreamArn")
+        && statement["Action"]
+            == json!([
+                "dynamodb:DescribeStream",
+                "dynamodb:GetRecords",
+                "dynamodb:GetShardIterator",
+                "dynamodb:ListStreams"
+            ]);
+    let to_failed =
+        |queue: &str| statement["Action"] == "sqs:SendMessage" && statement["Resource"] == of(queue, "Arn");
+    match function.trigger {
+        Trigger::TableStream(Records::News) => from_stream || to_failed("BroadcastFailedQueue"),
+        Trigger::TableStream(Records::Turns) => from_stream || to_failed("PublishFailedQueue"),
+        Trigger::Jobs => {
+            statement["Resource"] == of("JobsQueue", "Arn")
+                && statement["Action"]
+                    == json!(["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"])
+        }
+        _ => false,
+    }
+}
+
+/// Where SAM feeds a function, it lets the function read every queue or stream of the account.
+#[test]
+fn no_source_is_left_to_sam() {
+    for (function, resource) in functions(&template()) {
+        let events = resource["Properties"]["Events"].as_object().into_iter().flatten();
+        for (name, event) in events {
+            let kind = event["Type"].as_str().unwrap();
+            assert!(["HttpApi", "ScheduleV2"].contains(&kind), "{}: {name} is a {kind}", function.name);
+        }
     }
 }
 
@@ -132,7 +174,7 @@ fn every_function_may_do_what_its_row_says_and_no_more() {
             inline.unwrap_or_else(|| panic!("{}: {policy} is not written out", function.name))
         });
         let mut allowed = BTreeSet::new();
-        for statement in statements {
+        for statement in statements.filter(|statement| !feeds(function, statement)) {
             assert_eq!(statement["Effect"], "Allow");
             let actions = match &statement["Action"] {
                 Value::Array(actions) => actions.clone(),
@@ -220,13 +262,17 @@ fn every_socket_route_leads_to_its_function() {
     assert_eq!(routes.len(), expected, "there are routes for sockets that no function serves");
 }
 
-/// The only event of a function that is not triggered by requests or sockets.
-fn trigger<'a>(resource: &'a Value, kind: &str) -> &'a Value {
-    let events = resource["Properties"]["Events"].as_object().unwrap();
-    assert_eq!(events.len(), 1, "{events:?}");
-    let event = events.values().next().unwrap();
-    assert_eq!(event["Type"], kind);
-    &event["Properties"]
+/// The only source that feeds a function.
+fn source<'a>(template: &'a Value, function: &Function) -> &'a Value {
+    let mappings = resources_of(template, "AWS::Lambda::EventSourceMapping");
+    let name = resource_name(function.name);
+    let own: Vec<&Value> = mappings
+        .values()
+        .filter(|mapping| mapping["Properties"]["FunctionName"]["Ref"] == name.as_str())
+        .copied()
+        .collect();
+    assert_eq!(own.len(), 1, "{name} has {} sources", own.len());
+    &own[0]["Properties"]
 }
 
 #[test]
@@ -239,15 +285,22 @@ fn whatever_nobody_waits_for_has_somewhere_to_go_when_it_fails() {
         assert_eq!(found["Type"], "AWS::SQS::Queue", "{name}");
         found["Properties"].clone()
     };
+    let mut sources = 0;
     for (function, resource) in functions(&template) {
         match function.trigger {
             Trigger::TableStream(records) => {
-                let stream = trigger(resource, "DynamoDB");
-                assert_eq!(stream["Stream"], json!({"Fn::GetAtt": ["Table", "StreamArn"]}));
+                sources += 1;
+                let stream = source(&template, function);
+                assert_eq!(stream["EventSourceArn"], json!({"Fn::GetAtt": ["Table", "StreamArn"]}));
                 let failed = queue(&stream["DestinationConfig"]["OnFailure"]["Destination"]);
                 assert_eq!(failed["MessageRetentionPeriod"], 14 * 24 * 3600);
                 assert_eq!(stream["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
                 assert_eq!(stream["BisectBatchOnFunctionError"], true);
+                assert_eq!(stream["StartingPosition"], "TRIM_HORIZON", "records may be missed");
+                assert_eq!(
+                    stream["ParallelizationFactor"], 1,
+                    "events of one sandbox may overtake each other"
+                );
                 assert!(stream["MaximumRecordAgeInSeconds"].as_i64().unwrap() > 0, "retried for a day");
                 assert!(stream["MaximumRetryAttempts"].as_i64().unwrap() > 0);
                 let pattern = stream["FilterCriteria"]["Filters"][0]["Pattern"].as_str().unwrap();
@@ -258,23 +311,33 @@ fn whatever_nobody_waits_for_has_somewhere_to_go_when_it_fails() {
                 assert_eq!(serde_json::from_str::<Value>(pattern).unwrap(), expected, "{}", function.name);
             }
             Trigger::Jobs => {
-                let jobs = trigger(resource, "SQS");
+                sources += 1;
+                let jobs = source(&template, function);
                 assert_eq!(jobs["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
-                let waiting = queue(&jobs["Queue"]);
+                let waiting = queue(&jobs["EventSourceArn"]);
                 queue(&waiting["RedrivePolicy"]["deadLetterTargetArn"]);
                 let timeout = timeout_of(&template, resource);
                 let hidden = waiting["VisibilityTimeout"].as_i64().unwrap();
                 assert!(hidden >= 6 * timeout, "a job may come again while it is being done");
             }
             Trigger::Schedule(schedule) => {
-                let due = trigger(resource, "ScheduleV2");
+                let events = resource["Properties"]["Events"].as_object().unwrap();
+                assert_eq!(events.len(), 1, "{events:?}");
+                let due = &events.values().next().unwrap()["Properties"];
                 let unit = if schedule.every_minutes == 1 { "minute" } else { "minutes" };
                 assert_eq!(due["ScheduleExpression"], format!("rate({} {unit})", schedule.every_minutes));
+                assert_eq!(due["Name"], json!({"Fn::Sub": format!("sunaba-${{Stage}}-{}", function.name)}));
                 queue(&due["DeadLetterConfig"]["Arn"]);
+                // The scheduler does not wait for the function; what fails in it goes another way.
+                let failed = &resource["Properties"]["EventInvokeConfig"];
+                queue(&failed["DestinationConfig"]["OnFailure"]["Destination"]);
+                assert!(failed["MaximumRetryAttempts"].is_i64());
             }
             _ => {}
         }
     }
+    let mappings = resources_of(&template, "AWS::Lambda::EventSourceMapping");
+    assert_eq!(mappings.len(), sources, "there are sources that feed nobody in the registry");
 }
 
 fn timeout_of(template: &Value, resource: &Value) -> i64 {
@@ -308,23 +371,38 @@ fn the_table_is_the_one_that_the_store_makes() {
     assert_eq!(table["StreamSpecification"]["StreamViewType"], "NEW_IMAGE");
     assert_eq!(table["BillingMode"], "PAY_PER_REQUEST");
     assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
-    assert_eq!(template["Resources"]["Table"]["DeletionPolicy"], "Retain");
+    assert_eq!(template["Resources"]["Table"]["DeletionPolicy"], "RetainExceptOnCreate");
 }
 
 #[test]
-fn every_function_and_every_queue_of_failures_is_watched() {
-    let watched = fs::read_to_string(root().join("infra/observability.yaml")).unwrap();
+fn every_function_and_every_queue_of_failures_has_an_alarm() {
+    let observability = fs::read_to_string(root().join("infra/observability.yaml")).unwrap();
+    let observability = parse(&observability).unwrap();
+    let alarms: Vec<String> =
+        resources_of(&observability, "AWS::CloudWatch::Alarm").values().map(ToString::to_string).collect();
+    let has_alarm = |name: &str| {
+        let quoted = format!("\"sunaba-${{Stage}}-{name}\"");
+        alarms.iter().any(|alarm| alarm.contains(&quoted))
+    };
     for function in FUNCTIONS {
-        assert!(
-            watched.contains(&format!("sunaba-${{Stage}}-{}", function.name)),
-            "nobody watches {}",
-            function.name
-        );
+        assert!(has_alarm(function.name), "no alarm looks at {}", function.name);
     }
-    for (name, queue) in resources_of(&template(), "AWS::SQS::Queue") {
+    for (resource, queue) in resources_of(&template(), "AWS::SQS::Queue") {
         let physical = queue["Properties"]["QueueName"]["Fn::Sub"].as_str().unwrap();
-        assert!(watched.contains(physical), "nobody watches {name}");
+        let name =
+            physical.strip_prefix("sunaba-${Stage}-").unwrap_or_else(|| panic!("{resource} has no stage"));
+        assert!(has_alarm(name), "no alarm looks at {name}");
     }
+}
+
+/// Three files name the stage of the WebSocket API.
+#[test]
+fn the_stage_of_the_sockets_is_the_same_everywhere() {
+    let stage =
+        template()["Resources"]["SocketStage"]["Properties"]["StageName"].as_str().unwrap().to_owned();
+    let file = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    assert!(file("infra/console.yaml").contains(&format!("const STAGE = '/{stage}';")));
+    assert!(file("infra/observability.yaml").contains(&format!("Value: {stage} }}")));
 }
 
 /// `cargo lambda watch` finds functions by this table.

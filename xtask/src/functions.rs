@@ -29,6 +29,20 @@ pub fn build() -> Outcome {
     step("build for arm64", command)
 }
 
+/// What a user does first. What was built before is not built again.
+pub fn sam_build() -> Outcome {
+    let programs = Environment::Sam.require()?;
+    let mut command = Command::new(programs.join("sam"));
+    command
+        .arg("build")
+        .current_dir(root())
+        .env("SAM_CLI_TELEMETRY", "0")
+        .env("AWS_DEFAULT_REGION", "us-east-1");
+    command.env("CARGO_TARGET_DIR", target());
+    with_path(&mut command, &programs)?;
+    step("sam build", command)
+}
+
 /// Says how large each function is, and fails where one is too large.
 pub fn size() -> Outcome {
     let python = Environment::Sam.require()?.join("python3");

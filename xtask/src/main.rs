@@ -19,8 +19,8 @@ The project's own commands.
   cargo xtask build             build every function for Lambda (release, arm64) into target/lambda/arm64
   cargo xtask size              say how large they are; fails if a zip has more than 5 MB
   cargo xtask lint              check template.yaml and infra/ without deploying them
-  cargo xtask emulate [--keep]  deploy the real template into an AWS emulator on this machine and drive it; with
-                                --keep leave it running
+  cargo xtask emulate [option]  deploy the real template into an AWS emulator on this machine and drive it; --keep
+                                leaves it running, --watch drives `cargo lambda watch` instead
   cargo xtask bench [options]   measure a release build (--quick for a shorter run; start, posts, batches, sockets or
                                 pages to measure only those)
 ";
@@ -84,6 +84,7 @@ fn test() -> Outcome {
     functions::emulate(&["--watch".into()])?;
     functions::build()?;
     functions::size()?;
+    functions::sam_build()?;
     say(&format!("Everything passed in {}.\n", words(begun.elapsed())));
     Ok(())
 }

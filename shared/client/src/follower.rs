@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -54,14 +54,18 @@ pub struct Follower {
     ready: VecDeque<Followed>,
     /// Whether the log must be asked for what the socket did not bring.
     behind: bool,
+    /// When it is asked in any case.
+    look_at: Instant,
+    /// When the socket last brought something.
+    heard_at: Instant,
     attempt: u32,
 }
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// After so long without a word we ask whether anybody is there; after as long again nobody is, whatever TCP
-/// thinks. The local plane speaks every 30 s by itself; API Gateway does not, and ends a socket that is idle for
-/// ten minutes.
+/// After so long without an event the log is looked at: one that was lost behind the last one shows no gap. And whoever
+/// has not said a word after twice as long is not there, whatever TCP thinks. The local plane speaks every 30 s by itself;
+/// API Gateway does not, and ends a socket that is idle for ten minutes.
 const SILENCE: Duration = Duration::from_secs(45);
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -70,7 +74,18 @@ impl Follower {
     pub fn new(follow: Follow) -> Self {
         let http = reqwest::Client::builder().timeout(DEADLINE).build().unwrap_or_default();
         let resume = Resume::after(follow.after_seq);
-        Self { follow, http, socket: None, resume, ready: VecDeque::new(), behind: false, attempt: 0 }
+        let now = Instant::now();
+        Self {
+            follow,
+            http,
+            socket: None,
+            resume,
+            ready: VecDeque::new(),
+            behind: false,
+            look_at: now + SILENCE,
+            heard_at: now,
+            attempt: 0,
+        }
     }
 
     /// The last event that was seen.
@@ -130,6 +145,7 @@ impl Follower {
             self.hear(value)?;
         }
         self.socket = Some(socket);
+        self.heard_at = Instant::now();
         self.behind = true;
         Ok(())
     }
@@ -153,22 +169,24 @@ impl Follower {
             self.ready.extend(self.resume.take(event.seq, Followed::from_page(event)));
         }
         self.behind = more || self.resume.has_gap();
+        self.look_at = Instant::now() + SILENCE;
         self.attempt = 0;
         Ok(())
     }
 
     async fn listen(&mut self) -> Result<(), String> {
         let socket = self.socket.as_mut().ok_or("not connected")?;
-        let frame = match timeout(SILENCE, socket.next()).await {
-            Ok(frame) => frame,
-            Err(_) => {
-                socket.send(Message::text(r#"{"type":"ping"}"#)).await.map_err(|e| e.to_string())?;
-                let frame = timeout(SILENCE, socket.next()).await.map_err(|_| "silent for too long")?;
-                // A frame that was lost behind the last one shows no gap: so look.
-                self.behind = true;
-                frame
+        let gone_at = self.heard_at + 2 * SILENCE;
+        let Ok(frame) = timeout_at(self.look_at.min(gone_at), socket.next()).await else {
+            if Instant::now() >= gone_at {
+                return Err("silent for too long".into());
             }
+            // Its answer shows that somebody is there.
+            socket.send(Message::text(r#"{"type":"ping"}"#)).await.map_err(|e| e.to_string())?;
+            self.behind = true;
+            return Ok(());
         };
+        self.heard_at = Instant::now();
         if let Message::Text(text) = frame.ok_or("closed")?.map_err(|e| e.to_string())? {
             let value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
             self.hear(value)?;
@@ -190,6 +208,7 @@ impl Follower {
             // A heartbeat is not part of the log.
             let Some(seq) = frame.seq else { continue };
             self.ready.extend(self.resume.take(seq, Followed::from_frame(seq, frame)));
+            self.look_at = Instant::now() + SILENCE;
         }
         Ok(())
     }

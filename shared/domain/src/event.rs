@@ -88,14 +88,10 @@ impl EventType {
     }
 
     /// A turn in the life of a sandbox, task or ticket, as against what an agent does on the way. These also go to the
-    /// account's event bus.
+    /// account's event bus. All spellings of a name are one: `SANDBOX_SPAWNED` is `sandbox.spawned`.
     pub fn is_lifecycle(&self) -> bool {
-        let upper = upper_snake(&self.0);
-        match plain_name(&self.0).as_str() {
-            "AGENT_STARTED" | "AGENT_COMPLETED" | "AGENT_FAILED" | "CONTINUOUS_COMPLETED" => true,
-            name if name.starts_with("AGENT_") => false,
-            _ => ["SANDBOX_", "TASK_", "TICKET_"].iter().any(|entity| upper.starts_with(entity)),
-        }
+        let name = plain_name(&self.0);
+        TURNS.contains(&name.as_str()) || name.starts_with("TASK_") || name.starts_with("TICKET_")
     }
 
     /// The name on sockets: `agent.tool_use` is `SANDBOX_AGENT_TOOL_USE`.
@@ -112,18 +108,35 @@ impl fmt::Display for EventType {
 
 const BUS_PREFIX: &str = "SANDBOX_";
 
+/// Turns in the life of a sandbox and of the run in it, by their plain names.
+const TURNS: [&str; 16] = [
+    "AGENT_COMPLETED",
+    "AGENT_FAILED",
+    "AGENT_STARTED",
+    "CANCELLED",
+    "COMPLETED",
+    "COMPLETING",
+    "CONTINUOUS_COMPLETED",
+    "CREATING",
+    "FAILED",
+    "REGISTERED",
+    "RUNNING",
+    "SPAWNED",
+    "STARTED",
+    "STOPPED",
+    "TERMINATED",
+    "UPLOADING",
+];
+
 /// The one spelling under which `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and `agent.tool_use` are
 /// the same name: `AGENT_TOOL_USE`.
 pub fn plain_name(name: &str) -> String {
-    let upper = upper_snake(name);
+    let upper: String =
+        name.chars().map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() }).collect();
     match upper.strip_prefix(BUS_PREFIX) {
         Some(rest) if !rest.is_empty() => rest.to_owned(),
         _ => upper,
     }
-}
-
-fn upper_snake(name: &str) -> String {
-    name.chars().map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() }).collect()
 }
 
 /// Who an event speaks for.
@@ -201,6 +214,7 @@ mod tests {
         for turn in [
             "sandbox.spawned",
             "SANDBOX_SPAWNED",
+            "sandbox.terminated",
             "task.completed",
             "TASK_STARTED",
             "ticket.created",
@@ -218,6 +232,7 @@ mod tests {
             "agent.heartbeat",
             "tasks",
             "agent.error",
+            "SANDBOX_iteration.started",
         ] {
             assert!(!is_lifecycle(chatter), "{chatter}");
         }

@@ -50,6 +50,9 @@ pub async fn connect(plane: &Plane, opening: Opening) -> Result<Connection, Resp
     if let Err(stranger) = plane.settings.guard.check(&opening.headers) {
         return Err(crate::http::strange(stranger).response(&request_id));
     }
+    if !is_socket_path(&opening.path) {
+        return Err(crate::http::NO_PATH.response(&request_id));
+    }
     let path = opening.path.clone();
     open(plane, opening).await.map_err(|error| {
         let status = problem::status_of(&error).0.as_u16();

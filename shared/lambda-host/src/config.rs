@@ -70,7 +70,7 @@ impl std::fmt::Debug for AwsConfig {
 }
 
 /// Variables that every function has.
-pub const EVERYWHERE: [&str; 3] = ["SUNABA_STAGE", "SUNABA_TABLE", "SUNABA_LOG"];
+pub const EVERYWHERE: [&str; 4] = ["SUNABA_STAGE", "SUNABA_TABLE", "SUNABA_LOG", "SUNABA_ORIGINS"];
 
 /// The variables that come with a need; `template.yaml` sets them exactly where the registry names it.
 pub fn variables(need: Need) -> &'static [&'static str] {
@@ -82,7 +82,6 @@ pub fn variables(need: Need) -> &'static [&'static str] {
             "SUNABA_JWKS_URL",
             "SUNABA_JWT_ISSUER",
             "SUNABA_JWT_AUDIENCE",
-            "SUNABA_ORIGINS",
         ],
         Need::Sockets => &["SUNABA_SOCKETS_URL"],
         Need::Jobs => &["SUNABA_JOBS_URL"],
@@ -114,7 +113,6 @@ impl Config {
             return Err(format!("there is no function {function} in the registry"));
         };
         let mut read = Reader { variable, wrong: Vec::new() };
-        let defaults = Settings::default();
         let config = Self {
             function,
             stage: read.required("SUNABA_STAGE"),
@@ -131,10 +129,9 @@ impl Config {
                 audience: read.optional("SUNABA_JWT_AUDIENCE"),
             }),
             settings: Settings {
-                events_per_minute: read.number("SUNABA_EVENTS_PER_MINUTE", defaults.events_per_minute),
                 // API Gateway knows its own names; nobody else's get here.
                 guard: Guard { hosts: None, origins: read.origins() },
-                ..defaults
+                ..Settings::default()
             },
             aws: AwsConfig {
                 region: read.required("AWS_REGION"),
@@ -163,14 +160,6 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         self.optional(name).unwrap_or_else(|| {
             self.wrong.push(format!("{name} is not set"));
             String::new()
-        })
-    }
-
-    fn number(&mut self, name: &str, default: u64) -> u64 {
-        let Some(text) = self.optional(name) else { return default };
-        text.parse().unwrap_or_else(|_| {
-            self.wrong.push(format!("{name} must be a whole number, not {text:?}"));
-            default
         })
     }
 
@@ -205,13 +194,12 @@ mod tests {
 
     #[test]
     fn everything_that_is_wrong_is_said_at_once() {
-        let odd = [("SUNABA_EVENTS_PER_MINUTE", "many"), ("SUNABA_ORIGINS", "console.example")];
+        let odd = [("SUNABA_ORIGINS", "console.example")];
         let wrong = read("realtime-frame", &odd).unwrap_err();
         for name in [
             "SUNABA_TABLE",
             "SUNABA_SOCKETS_URL",
             "SUNABA_WORKER_SECRET_ID",
-            "SUNABA_EVENTS_PER_MINUTE",
             "SUNABA_ORIGINS",
             "AWS_REGION",
             "AWS_ACCESS_KEY_ID",

@@ -3,6 +3,7 @@
 use crate::misplaced;
 use edge::Plane;
 use edge::registry::{Function, Trigger};
+use futures_util::future::join_all;
 use lambda_runtime::{Error, LambdaEvent};
 use serde::{Deserialize, Serialize};
 
@@ -45,15 +46,13 @@ pub async fn invoke(
     }
 }
 
-/// Each on its own: one that fails comes again, the others do not.
+/// Side by side, each on its own: one that waits does not hold up the others, and one that fails comes again alone.
 async fn work(plane: &Plane, event: QueueEvent) -> BatchAnswer {
-    let mut answer = BatchAnswer::default();
-    for message in event.records {
-        if let Err(error) = edge::jobs::run(plane, &message.body).await {
-            let id = message.message_id;
-            tracing::error!("Job {id} must come again: {}", app::error::chain(&error));
-            answer.batch_item_failures.push(Failure { item_identifier: id });
-        }
-    }
-    answer
+    let done = event.records.into_iter().map(|message| async move {
+        let error = edge::jobs::run(plane, &message.body).await.err()?;
+        let id = message.message_id;
+        tracing::error!(job.id = %id, "Job {id} must come again: {}", app::error::chain(&error));
+        Some(Failure { item_identifier: id })
+    });
+    BatchAnswer { batch_item_failures: join_all(done).await.into_iter().flatten().collect() }
 }

@@ -37,33 +37,38 @@ pub async fn invoke(
     event: LambdaEvent<StreamEvent>,
 ) -> Result<BatchAnswer, Error> {
     match function.trigger {
-        Trigger::TableStream(wanted) => Ok(take(plane, wanted, event.payload).await),
+        Trigger::TableStream(wanted) => take(plane, wanted, event.payload).await,
         _ => Err(misplaced(function)),
     }
 }
 
 /// All together, which costs least. If that fails, one after the other, so that what is before the one that cannot be
-/// taken is done, and Lambda comes back with that one first.
-async fn take(plane: &Arc<Plane>, wanted: Records, event: StreamEvent) -> BatchAnswer {
-    let records: Vec<(String, Image)> = event
+/// taken is done, and Lambda comes back with that one first. If it *is* the first, the whole invocation fails: Lambda
+/// then halves the batch until it stands alone, and those behind it are not given up with it.
+async fn take(plane: &Arc<Plane>, wanted: Records, event: StreamEvent) -> Result<BatchAnswer, Error> {
+    let records: Vec<(String, Option<Image>)> = event
         .records
         .into_iter()
-        .filter_map(|record| {
-            let image = record.dynamodb.new_image?;
-            Some((record.dynamodb.sequence_number, image.into()))
-        })
+        .map(|record| (record.dynamodb.sequence_number, record.dynamodb.new_image.map(Into::into)))
         .collect();
-    let images: Vec<Image> = records.iter().map(|(_, image)| image.clone()).collect();
+    let images: Vec<Image> = records.iter().filter_map(|(_, image)| image.clone()).collect();
     if attempt(plane, wanted, images).await.is_ok() {
-        return BatchAnswer::default();
+        return Ok(BatchAnswer::default());
     }
-    for (sequence_number, image) in records {
+    let alone = records.len() == 1;
+    for (place, (sequence_number, image)) in records.into_iter().enumerate() {
+        let Some(image) = image else { continue };
         if let Err(why) = attempt(plane, wanted, vec![image]).await {
-            tracing::error!("Record {sequence_number} must come again: {why}");
-            return BatchAnswer { batch_item_failures: vec![Failure { item_identifier: sequence_number }] };
+            tracing::error!(record.sequence = %sequence_number, "Record {sequence_number} must come again: {why}");
+            if place == 0 && !alone {
+                return Err(format!("the first record of a batch cannot be taken: {why}").into());
+            }
+            return Ok(BatchAnswer {
+                batch_item_failures: vec![Failure { item_identifier: sequence_number }],
+            });
         }
     }
-    BatchAnswer::default()
+    Ok(BatchAnswer::default())
 }
 
 /// In a task of its own: a mistake of ours in one record must not take those before it along.

@@ -3,11 +3,12 @@
 use crate::config::{AwsConfig, Config, KeyPlaces};
 use app::clock::SystemClock;
 use aws_credential_types::Credentials;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Region, SharedHttpClient};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use edge::auth::{Authenticator, Keys};
+use edge::auth::{Authenticator, Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
 use edge::{Plane, Reach};
 use futures_util::future::try_join_all;
 use lambda_runtime::Error;
@@ -15,8 +16,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Bus, Jobs, Push, Store};
 
-/// A call that takes longer is tried again, three times in all. A worker waits for an answer, and repeats by itself.
-const ATTEMPT: Duration = Duration::from_secs(3);
+/// A call that takes longer is tried again.
+const ATTEMPT: Duration = Duration::from_millis(1500);
+/// And not beyond this: a request makes up to three calls, and must be answered before Lambda ends the function after
+/// ten seconds. A worker that is told to come back does so.
+const OPERATION: Duration = Duration::from_secs(3);
+/// The SDK waits a second before it tries again.
+const BACKOFF: Duration = Duration::from_millis(50);
 
 /// Wires what the function needs, and nothing else.
 pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
@@ -53,7 +59,13 @@ macro_rules! client {
             .region(Region::new(aws.region.clone()))
             .credentials_provider(credentials.clone())
             .http_client(http.clone())
-            .timeout_config(TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT).build());
+            .retry_config(RetryConfig::standard().with_initial_backoff(BACKOFF))
+            .timeout_config(
+                TimeoutConfig::builder()
+                    .operation_attempt_timeout(ATTEMPT)
+                    .operation_timeout(OPERATION)
+                    .build(),
+            );
         if let Some(endpoint) = endpoint {
             config = config.endpoint_url(endpoint);
         }
@@ -96,9 +108,12 @@ impl<'a> Clients<'a> {
     /// All at once: each is a round trip, and the first request waits for them.
     async fn keys(&self, places: &KeyPlaces) -> Result<Keys, Error> {
         let client = client!(self, aws_sdk_secretsmanager, None);
-        let wanted =
-            [Some(&places.worker_secret), places.operator_token.as_ref(), places.jwt_secret.as_ref()];
-        let secrets = wanted.map(|id| secret(&client, id));
+        let secrets = [
+            (Some(&places.worker_secret), MIN_SECRET_CHARS),
+            (places.operator_token.as_ref(), MIN_TOKEN_CHARS),
+            (places.jwt_secret.as_ref(), MIN_SECRET_CHARS),
+        ];
+        let secrets = secrets.map(|(id, least)| secret(&client, id, least));
         let mut secrets = try_join_all(secrets).await?.into_iter();
         let mut next = || secrets.next().flatten();
         let worker_secret = next().ok_or("the worker secret has no value")?;
@@ -117,6 +132,7 @@ impl<'a> Clients<'a> {
 async fn secret(
     client: &aws_sdk_secretsmanager::Client,
     id: Option<&String>,
+    least: usize,
 ) -> Result<Option<String>, Error> {
     let Some(id) = id else { return Ok(None) };
     let found = client.get_secret_value().secret_id(id).send().await;
@@ -124,11 +140,9 @@ async fn secret(
         let why = error.into_service_error();
         format!("the secret {id} cannot be read: {}", app::error::chain(&why))
     })?;
-    match found.secret_string.filter(|secret| secret.len() >= MIN_SECRET_BYTES) {
+    // Whoever puts a secret into a file first puts a line end behind it.
+    match found.secret_string.map(|secret| secret.trim().to_owned()).filter(|secret| secret.len() >= least) {
         Some(secret) => Ok(Some(secret)),
-        None => Err(format!("the secret {id} must be a text of at least {MIN_SECRET_BYTES} bytes").into()),
+        None => Err(format!("the secret {id} must be a text of at least {least} characters").into()),
     }
 }
-
-/// Whatever is shorter can be guessed.
-const MIN_SECRET_BYTES: usize = 16;

@@ -24,7 +24,7 @@ pub struct Bus {
 /// Something to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// What rules look at first: `agent.completed`.
+    /// What rules look at first: `SANDBOX_AGENT_COMPLETED`.
     pub detail_type: String,
     /// A JSON object.
     pub detail: String,
@@ -52,7 +52,10 @@ impl Bus {
 
     async fn put(&self, notices: &[Notice]) -> Result<(), Error> {
         let mut entries: Vec<_> = notices.iter().map(|notice| self.entry(notice)).collect();
-        for tries in 1..=MAX_TRIES {
+        for tries in 0..MAX_TRIES {
+            if tries > 0 {
+                tokio::time::sleep(Duration::from_millis(50 << tries)).await;
+            }
             let put = self.client.put_events().set_entries(Some(entries.clone()));
             let answer = put.send().await.map_err(|error| Error::from_sdk("the bus", error))?;
             if answer.failed_entry_count() == 0 {
@@ -61,7 +64,6 @@ impl Bus {
             let refused = answer.entries().iter().map(|entry| entry.error_code().is_some());
             entries =
                 entries.into_iter().zip(refused).filter(|(_, refused)| *refused).map(|(e, _)| e).collect();
-            tokio::time::sleep(Duration::from_millis(50 << tries)).await;
         }
         let left = format!("{} entries were not taken", entries.len());
         Err(Error::Unavailable { what: "the bus", code: "failed entries".into(), source: left.into() })

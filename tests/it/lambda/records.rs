@@ -154,6 +154,22 @@ async fn where_the_first_record_fails_lambda_comes_back_with_it() {
     assert_eq!(told(&mut inbox), ["e-1", "e-2", "e-3"]);
 }
 
+/// Named, it would come back with all the others behind it, again and again until all were given up together.
+#[tokio::test]
+async fn a_batch_whose_very_first_record_fails_is_halved_by_lambda() {
+    let stage = Stage::open().await;
+    let process = stage.process();
+    let mut inbox = listener(&stage, &process).await;
+    let fail_twice = || (0..2).for_each(|_| stage.aws.faults.inject("BatchGetItem", Fault::Throttled));
+    fail_twice();
+    let both = together(&["stream-segment", "stream-compressed"]);
+    assert!(invoke(&process, "events-broadcast", &both).await.is_err(), "only a failed invocation is halved");
+    assert!(told(&mut inbox).is_empty());
+    fail_twice();
+    let alone = invoke(&process, "events-broadcast", &fixture("stream-segment")).await.unwrap();
+    assert_eq!(alone, failed("stream-segment"));
+}
+
 #[tokio::test]
 async fn what_is_before_a_record_that_fails_is_told() {
     let stage = Stage::open().await;

@@ -67,6 +67,19 @@ async fn a_socket_for_one_sandbox_hears_of_that_one() {
     assert_eq!((&filters["entity_types"], &filters["entity_ids"]), (&json!(["sandbox"]), &json!(["s-1"])));
 }
 
+/// Or it would hear of everything, where one sandbox was asked for.
+#[tokio::test]
+async fn an_odd_sandbox_opens_nothing() {
+    let stage = Stage::open().await;
+    for odd in ["", "a/b", "..", "s 1"] {
+        let payload = connect(SOCKET, &[("token", &viewer()), ("sandbox_id", odd)]);
+        let answer = invoke(&stage.process(), "realtime-connect", &payload).await.unwrap();
+        let status = answer["statusCode"].as_u64().unwrap();
+        assert!([404, 422].contains(&status), "{odd:?}: {answer}");
+        assert!(stored(&stage).await.is_none(), "{odd:?}");
+    }
+}
+
 #[tokio::test]
 async fn frames_are_answered_on_the_socket_and_never_in_the_answer() {
     let stage = Stage::open().await;

@@ -33,7 +33,7 @@ struct Known {
 
 impl Jwks {
     pub(super) fn new(url: String) -> Self {
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build().unwrap_or_default();
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(3)).build().unwrap_or_default();
         Self { url, client, known: Mutex::default(), fetching: tokio::sync::Mutex::new(()) }
     }
 

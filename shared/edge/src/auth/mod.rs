@@ -18,6 +18,11 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
+/// A secret that signs tokens has at least this many characters: a shorter one can be guessed from a token.
+pub const MIN_SECRET_CHARS: usize = 32;
+/// The operator's token has at least this many: it can only be tried out.
+pub const MIN_TOKEN_CHARS: usize = 16;
+
 /// What the authenticator is made from.
 #[derive(Clone)]
 pub struct Keys {

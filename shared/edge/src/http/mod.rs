@@ -267,7 +267,8 @@ pub fn strange(stranger: Stranger) -> Refusal {
     }
 }
 
-const NO_PATH: Refusal =
+/// There is no such path.
+pub(crate) const NO_PATH: Refusal =
     Refusal { status: StatusCode::NOT_FOUND, code: "no_route", detail: "There is nothing at this path." };
 const NO_METHOD: Refusal = Refusal {
     status: StatusCode::METHOD_NOT_ALLOWED,
