@@ -1,7 +1,7 @@
 //! The Lambda host: turns Lambda's payloads into calls on `edge`.
 //!
-//! A function's `main` has three lines: [`configure`], [`wire`], and one of [`http`], [`ws`], [`records`], [`jobs`],
-//! [`tick`] by what triggers it. Deliberately absent: anything that decides something; that is below `edge`, where the
+//! A function's `main` has three lines: [`configure`], [`wire`], and one of [`http()`], [`ws()`], [`records()`], [`jobs()`],
+//! [`tick()`] by what triggers it. Deliberately absent: anything that decides something; that is below `edge`, where the
 //! local host finds it too.
 
 pub mod config;
