@@ -85,6 +85,10 @@ impl Account {
     }
 
     async fn run(&self, mut command: Command, arguments: &[&str]) -> anyhow::Result<String> {
+        // Whoever is signed in to a real account must not meet it here.
+        for own in ["AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] {
+            command.env_remove(own);
+        }
         command.args(arguments).envs(self.environment()).kill_on_drop(true);
         let output = command.output().await.with_context(|| format!("cannot run {command:?}"))?;
         if !output.status.success() {
