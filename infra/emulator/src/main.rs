@@ -5,6 +5,7 @@
 
 mod account;
 mod emulator;
+mod plane;
 mod report;
 mod scenario;
 mod stack;
@@ -13,8 +14,8 @@ mod watch;
 use account::Account;
 use anyhow::{Context, bail};
 use emulator::Emulator;
+use plane::Plane;
 use report::Report;
-use scenario::Plane;
 use stack::Stack;
 use std::path::PathBuf;
 use std::process::ExitCode;
