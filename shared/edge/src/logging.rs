@@ -27,5 +27,5 @@ pub fn init(format: Format, filter: &str) {
         Format::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
     };
     // A second start (tests) must not end the process.
-    let _already_started = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    let _already_started = tracing_subscriber::registry().with(filter).with(layer).try_init();
 }
