@@ -55,11 +55,16 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let plane = Arc::new(plane);
     let listener = listen(dev.host, dev.port, "--port").await?;
     let address = listener.local_addr()?;
+    // Before anything runs: a port that is taken is found out by then.
+    let also = match dev.serve_aws {
+        Some(port) => {
+            let listener = listen(Ipv4Addr::LOCALHOST.into(), port, "--serve-aws").await?;
+            Some(serve_aws(dev, &aws, &keys, listener)?)
+        }
+        None => None,
+    };
     let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, dev.patience);
-    if let Some(port) = dev.serve_aws {
-        let listener = listen(Ipv4Addr::LOCALHOST.into(), port, "--serve-aws").await?;
-        tasks.also = Some(serve_aws(dev, &aws, &keys, listener)?);
-    }
+    tasks.also = also;
     let operator_token = keys.operator_token.filter(|_| !keys.open);
     Ok(Running { address, operator_token, aws, tasks, _lock: lock })
 }

@@ -182,3 +182,47 @@ async fn tokens_and_what_agents_say_stay_out_of_the_log() {
         assert!(!said.contains(secret), "the log holds {secret}");
     }
 }
+
+/// What `--serve-aws` serves is everything: whoever has not read `lambda.env` gets none of it, and no page does.
+#[tokio::test]
+async fn the_served_aws_is_for_whoever_may_read_the_data_folder() {
+    let data = TempDir::new().unwrap();
+    let mut options = dev(&data);
+    options.serve_aws = Some(0);
+    let running = local::dev::start(&options).await.unwrap();
+    let file = data.path().join("lambda.env");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let variable = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        line.unwrap_or_else(|| panic!("no {name}")).to_owned()
+    };
+    let signed = |key: &str| format!("AWS4-HMAC-SHA256 Credential={key}/20261116/us-east-1/x/aws4_request");
+    let ask = async |authorization: Option<String>, origin: Option<&str>| {
+        let mut request = reqwest::Client::new()
+            .post(variable("AWS_ENDPOINT_URL"))
+            .header("x-amz-target", "secretsmanager.GetSecretValue")
+            .body(json!({"SecretId": variable("SUNABA_OPERATOR_TOKEN_ID")}).to_string());
+        if let Some(authorization) = authorization {
+            request = request.header("authorization", authorization);
+        }
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let key = variable("AWS_ACCESS_KEY_ID");
+    let (status, body) = ask(Some(signed(&key)), None).await;
+    assert!(status == 200 && body.contains(OPERATOR), "{status} {body}");
+    for (authorization, origin) in [
+        (None, None),
+        (Some(signed("somebody")), None),
+        (Some(signed(&key[1..])), None),
+        (Some(signed(&key)), Some("http://evil.example")),
+    ] {
+        let (status, body) = ask(authorization.clone(), origin).await;
+        assert!(status == 403 && !body.contains(OPERATOR), "{authorization:?} {origin:?}: {status} {body}");
+    }
+    running.stop().await;
+}

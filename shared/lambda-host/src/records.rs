@@ -7,7 +7,6 @@ use edge::registry::{Function, Records, Trigger};
 use edge::stream::{Image, broadcast, publish};
 use lambda_runtime::{Error, LambdaEvent};
 use serde::Deserialize;
-use std::sync::Arc;
 
 /// Records of the stream, in order. Only what we read.
 #[derive(Debug, Deserialize)]
@@ -32,7 +31,7 @@ struct Change {
 
 /// Records to [`edge::stream`].
 pub async fn invoke(
-    plane: &Arc<Plane>,
+    plane: &Plane,
     function: &'static Function,
     event: LambdaEvent<StreamEvent>,
 ) -> Result<BatchAnswer, Error> {
@@ -44,21 +43,23 @@ pub async fn invoke(
 
 /// All together, which costs least. If that fails, one after the other, so that what is before the one that cannot be
 /// taken is done, and Lambda comes back with that one first. If it *is* the first, the whole invocation fails: Lambda
-/// then halves the batch until it stands alone, and those behind it are not given up with it.
-async fn take(plane: &Arc<Plane>, wanted: Records, event: StreamEvent) -> Result<BatchAnswer, Error> {
+/// then halves the batch until it stands alone, and those behind it are not given up with it. A mistake of ours that ends
+/// the process does the same.
+async fn take(plane: &Plane, wanted: Records, event: StreamEvent) -> Result<BatchAnswer, Error> {
     let records: Vec<(String, Option<Image>)> = event
         .records
         .into_iter()
         .map(|record| (record.dynamodb.sequence_number, record.dynamodb.new_image.map(Into::into)))
         .collect();
     let images: Vec<Image> = records.iter().filter_map(|(_, image)| image.clone()).collect();
-    if attempt(plane, wanted, images).await.is_ok() {
+    if attempt(plane, wanted, &images).await.is_ok() {
         return Ok(BatchAnswer::default());
     }
     let alone = records.len() == 1;
     for (place, (sequence_number, image)) in records.into_iter().enumerate() {
         let Some(image) = image else { continue };
-        if let Err(why) = attempt(plane, wanted, vec![image]).await {
+        if let Err(error) = attempt(plane, wanted, &[image]).await {
+            let why = app::error::chain(&error);
             tracing::error!(record.sequence = %sequence_number, "Record {sequence_number} must come again: {why}");
             if place == 0 && !alone {
                 return Err(format!("the first record of a batch cannot be taken: {why}").into());
@@ -71,18 +72,9 @@ async fn take(plane: &Arc<Plane>, wanted: Records, event: StreamEvent) -> Result
     Ok(BatchAnswer::default())
 }
 
-/// In a task of its own: a mistake of ours in one record must not take those before it along.
-async fn attempt(plane: &Arc<Plane>, wanted: Records, images: Vec<Image>) -> Result<(), String> {
-    let plane = plane.clone();
-    let told = tokio::spawn(async move {
-        match wanted {
-            Records::News => broadcast(&plane, &images).await.map(drop),
-            Records::Turns => publish(&plane, &images).await.map(drop),
-        }
-    });
-    match told.await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(app::error::chain(&error)),
-        Err(panic) => Err(panic.to_string()),
+async fn attempt(plane: &Plane, wanted: Records, images: &[Image]) -> Result<(), app::Error> {
+    match wanted {
+        Records::News => broadcast(plane, images).await.map(drop),
+        Records::Turns => publish(plane, images).await.map(drop),
     }
 }

@@ -21,7 +21,7 @@ const ATTEMPT: Duration = Duration::from_millis(1500);
 /// And not beyond this: a request makes up to three calls, and must be answered before Lambda ends the function after
 /// ten seconds. A worker that is told to come back does so.
 const OPERATION: Duration = Duration::from_secs(3);
-/// The SDK waits a second before it tries again.
+/// By itself the SDK would wait for up to a second before it tries again.
 const BACKOFF: Duration = Duration::from_millis(50);
 
 /// Wires what the function needs, and nothing else.
