@@ -42,6 +42,7 @@ async fn nothing_is_lost_or_doubled_whatever_breaks() {
         sandbox: sandbox.clone(),
         token: Some(token.clone()),
         after_seq: 0,
+        silence: client::SILENCE,
     }));
 
     let sent = send(&network.url, &sandbox, &token, &progress).await;

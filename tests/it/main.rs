@@ -8,6 +8,7 @@ mod architecture;
 mod chaos;
 mod command;
 mod cost;
+mod following;
 mod ingest;
 mod lambda;
 mod payloads;

@@ -201,6 +201,7 @@ async fn a_follower_sees_what_was_before_and_what_comes() {
         sandbox: SandboxId::parse("s-1").unwrap(),
         token: Some(worker.clone()),
         after_seq: 40,
+        silence: client::SILENCE,
     });
     for seq in 41..=100 {
         assert_eq!(follower.next().await.seq, seq);

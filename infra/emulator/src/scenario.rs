@@ -178,6 +178,7 @@ async fn resumed(account: &Account, plane: &Plane) -> anyhow::Result<()> {
         sandbox: sandbox.clone(),
         token: Some(plane.operator.clone()),
         after_seq: 0,
+        silence: client::SILENCE,
     });
     let mut sender = Sender::new(&plane.url, &sandbox, Some(worker), 1, PATIENCE);
     const BATCHES: u64 = 40;

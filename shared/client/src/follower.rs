@@ -27,6 +27,8 @@ pub struct Follow {
     pub token: Option<String>,
     /// What the reader has already.
     pub after_seq: u64,
+    /// After so long without an event the log is looked at: [`SILENCE`], unless somebody is less patient.
+    pub silence: Duration,
 }
 
 /// One event of the log.
@@ -63,10 +65,10 @@ pub struct Follower {
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// After so long without an event the log is looked at: one that was lost behind the last one shows no gap. And whoever
+/// A good time for [`Follow::silence`]. Then the log is looked at: an event that was lost behind the last one shows no gap. And whoever
 /// has not said a word after twice as long is not there, whatever TCP thinks. The local plane speaks every 30 s by itself;
 /// API Gateway does not, and ends a socket that is idle for ten minutes.
-const SILENCE: Duration = Duration::from_secs(45);
+pub const SILENCE: Duration = Duration::from_secs(45);
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Follower {
@@ -75,6 +77,7 @@ impl Follower {
         let http = reqwest::Client::builder().timeout(DEADLINE).build().unwrap_or_default();
         let resume = Resume::after(follow.after_seq);
         let now = Instant::now();
+        let look_at = now + follow.silence;
         Self {
             follow,
             http,
@@ -82,7 +85,7 @@ impl Follower {
             resume,
             ready: VecDeque::new(),
             behind: false,
-            look_at: now + SILENCE,
+            look_at,
             heard_at: now,
             attempt: 0,
         }
@@ -169,14 +172,14 @@ impl Follower {
             self.ready.extend(self.resume.take(event.seq, Followed::from_page(event)));
         }
         self.behind = more || self.resume.has_gap();
-        self.look_at = Instant::now() + SILENCE;
+        self.look_at = Instant::now() + self.follow.silence;
         self.attempt = 0;
         Ok(())
     }
 
     async fn listen(&mut self) -> Result<(), String> {
         let socket = self.socket.as_mut().ok_or("not connected")?;
-        let gone_at = self.heard_at + 2 * SILENCE;
+        let gone_at = self.heard_at + 2 * self.follow.silence;
         let Ok(frame) = timeout_at(self.look_at.min(gone_at), socket.next()).await else {
             if Instant::now() >= gone_at {
                 return Err("silent for too long".into());
@@ -208,7 +211,7 @@ impl Follower {
             // A heartbeat is not part of the log.
             let Some(seq) = frame.seq else { continue };
             self.ready.extend(self.resume.take(seq, Followed::from_frame(seq, frame)));
-            self.look_at = Instant::now() + SILENCE;
+            self.look_at = Instant::now() + self.follow.silence;
         }
         Ok(())
     }

@@ -8,6 +8,6 @@ mod follower;
 mod resume;
 mod sender;
 
-pub use follower::{Follow, Followed, Follower};
+pub use follower::{Follow, Followed, Follower, SILENCE};
 pub use resume::Resume;
 pub use sender::{EventIn, SendError, Sender};
