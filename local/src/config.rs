@@ -1,6 +1,6 @@
 //! What `sunaba dev` is told: flags over environment over defaults. The only file here that reads the environment.
 
-use crate::aws::TABLE;
+use crate::aws::{MAILBOXES_URL, TABLE};
 use crate::hosts::ws::Patience;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -136,6 +136,7 @@ pub fn write_lambda_env(
         ("SUNABA_STAGE", "local".to_owned()),
         ("SUNABA_TABLE", TABLE.to_owned()),
         ("SUNABA_SOCKETS_URL", format!("http://{aws}")),
+        ("SUNABA_MAILBOXES_URL", MAILBOXES_URL.to_owned()),
         ("SUNABA_JOBS_URL", format!("http://{aws}/jobs")),
         ("SUNABA_BUS", "local".to_owned()),
         ("SUNABA_WORKER_SECRET_ID", WORKER_SECRET.to_owned()),

@@ -46,6 +46,23 @@ fn expected(scope: Scope) -> Expected {
             own_worker: PASSES,
             foreign_worker: 403,
         },
+        Scope::SendMessages => Expected {
+            nobody: 401,
+            foreign_user: 404,
+            viewer: 403,
+            member: PASSES,
+            own_worker: 403,
+            foreign_worker: 403,
+        },
+        // People look at the history; who takes a message takes it from the worker.
+        Scope::TakeMessages => Expected {
+            nobody: 401,
+            foreign_user: 403,
+            viewer: 403,
+            member: 403,
+            own_worker: PASSES,
+            foreign_worker: 403,
+        },
         // Their own org's: the answer holds nothing of ours, which is checked below.
         Scope::ListSandboxes => Expected {
             nobody: 401,
@@ -70,24 +87,27 @@ fn expected(scope: Scope) -> Expected {
 #[tokio::test]
 async fn every_route_lets_in_exactly_whom_its_scope_says() {
     let plane = TestPlane::start().await;
-    let first = plane.register("s-1", "acme").await;
     let foreign = plane.register("s-2", "acme").await;
-    plane.post_events("s-1", &first, json!({"event_type": "agent.message"})).await.ok();
     let expired_user = user_with(json!({"sub": "u", "org": "acme", "role": "admin", "exp": now_secs() - 1}));
     let wrong_type = user_with(json!({"sub": "u", "org": "acme", "exp": now_secs() + 60, "type": "refresh"}));
-    // Signed with the users' secret, dressed as a worker's.
-    let claims = json!({"aud": "sunaba-worker", "sub": "s-1", "generation": 1, "exp": now_secs() + 60});
-    let key = EncodingKey::from_secret(JWT_SECRET.as_bytes());
-    let forged = format!("swt_{}", jsonwebtoken::encode(&Header::default(), &claims, &key).unwrap());
     for function in FUNCTIONS {
         let Trigger::Http(route) = &function.trigger else { continue };
-        // A fresh token each time: one of the routes replaces it.
-        let own = plane.post("/api/v1/sandboxes/s-1/token", OPERATOR, json!({})).await.ok();
+        // A sandbox for each: one of the routes ends it.
+        let id = function.name;
+        let first = plane.register(id, "acme").await;
+        plane.post_events(id, &first, json!({"event_type": "agent.message"})).await.ok();
+        let own = plane.post(&format!("/api/v1/sandboxes/{id}/token"), OPERATOR, json!({})).await.ok();
         let own = own["worker_token"].as_str().unwrap();
-        let path = route.path.replace("{id}", "s-1").replace("{seq}", "1");
+        // Signed with the users' secret, dressed as a worker's.
+        let claims = json!({"aud": "sunaba-worker", "sub": id, "generation": 2, "exp": now_secs() + 60});
+        let key = EncodingKey::from_secret(JWT_SECRET.as_bytes());
+        let forged = format!("swt_{}", jsonwebtoken::encode(&Header::default(), &claims, &key).unwrap());
+        // Who takes messages would wait for them.
+        let path = format!("{}?wait=0", route.path.replace("{id}", id).replace("{seq}", "1"));
         let names_a_sandbox = route.path.contains("{id}");
         let check = async |token: Option<&str>, status: u16, who: &str| {
-            let body = (route.method == Method::POST).then(|| json!({"event_type": "agent.message"}));
+            let body = json!({"event_type": "agent.message", "content": "hello", "receipts": []});
+            let body = (route.method == Method::POST).then_some(body);
             let answer = plane.call(route.method.clone(), &path, token, body).await;
             let seen = answer.status;
             let fits = if status == PASSES { ![401, 403, 404, 405].contains(&seen) } else { seen == status };

@@ -59,14 +59,22 @@ fn action(need: Need) -> Option<&'static str> {
         Need::UpdateItem => Some("dynamodb:UpdateItem"),
         Need::DeleteItem => Some("dynamodb:DeleteItem"),
         Need::Sockets => Some("execute-api:ManageConnections"),
+        Need::RingMailboxes => Some("sqs:SendMessage on a mailbox"),
+        Need::WaitAtMailboxes => Some("sqs:ReceiveMessage on a mailbox"),
+        Need::MakeMailboxes => Some("sqs:CreateQueue on a mailbox"),
+        Need::RemoveMailboxes => Some("sqs:DeleteQueue on a mailbox"),
         Need::Jobs => Some("sqs:SendMessage"),
         Need::Bus => Some("events:PutEvents"),
     }
 }
 
 fn actions(call: Call) -> impl Iterator<Item = String> {
-    let index = if call.resource.contains("/index/") { " on an index" } else { "" };
-    call.actions.into_iter().map(move |action| format!("{action}{index}"))
+    let on = match call.resource.as_str() {
+        index if index.contains("/index/") => " on an index",
+        mailbox if mailbox.contains("-mail-") => " on a mailbox",
+        _ => "",
+    };
+    call.actions.into_iter().map(move |action| format!("{action}{on}"))
 }
 
 /// Sees what functions do on AWS.

@@ -27,7 +27,7 @@ use secrets::Secrets;
 use sqs::Sqs;
 use std::path::Path;
 use std::sync::Arc;
-use store::{Bus, Jobs, Push, Store};
+use store::{Bus, Jobs, Mailboxes, Push, Store};
 
 // All clients go without what only a network needs. Measured in this process, a call to a socket falls from 78 to 36
 // microseconds, of which signing is the most; a table call by about 40.
@@ -48,6 +48,8 @@ macro_rules! client {
 
 /// The table's name in this process.
 pub const TABLE: &str = "sunaba";
+/// How the addresses of mailboxes start in this process.
+pub const MAILBOXES_URL: &str = "http://sqs.local/sunaba-local-mail-";
 
 /// AWS in this process.
 #[derive(Debug)]
@@ -64,6 +66,8 @@ pub struct Aws {
     pub meter: Meter,
     /// The queue of jobs.
     pub jobs: Jobs,
+    /// The sandboxes' mailboxes.
+    pub mailboxes: Mailboxes,
     /// The event bus.
     pub bus: Bus,
     connector: Connector,
@@ -100,6 +104,7 @@ impl Aws {
             store,
             push: Push::new(client!(aws_sdk_apigatewaymanagement, connector.clone())),
             jobs: Jobs::new(client!(aws_sdk_sqs, connector.clone()), "http://sqs.local/jobs"),
+            mailboxes: Mailboxes::new(client!(aws_sdk_sqs, connector.clone()), MAILBOXES_URL),
             bus: Bus::new(client!(aws_sdk_eventbridge, connector.clone()), "sunaba"),
             hub,
             faults,
@@ -112,7 +117,12 @@ impl Aws {
 
     /// All that a plane may be wired to.
     pub fn reach(&self) -> Reach {
-        Reach { push: Some(self.push.clone()), jobs: Some(self.jobs.clone()), bus: Some(self.bus.clone()) }
+        Reach {
+            push: Some(self.push.clone()),
+            mailboxes: Some(self.mailboxes.clone()),
+            jobs: Some(self.jobs.clone()),
+            bus: Some(self.bus.clone()),
+        }
     }
 
     /// Makes a secret known to Secrets Manager.

@@ -1,6 +1,6 @@
 //! The only place that makes up identifiers. They sort by the time they were made.
 
-use domain::{ConnectionId, EventId, SandboxId};
+use domain::{ConnectionId, EventId, MessageId, SandboxId};
 use uuid::Uuid;
 
 /// For an event that came without one.
@@ -11,6 +11,11 @@ pub fn event() -> EventId {
 /// For a sandbox that nobody named.
 pub fn sandbox() -> SandboxId {
     SandboxId::parse(format!("sandbox-{}", Uuid::now_v7().simple())).expect("a prefixed UUID is a valid id")
+}
+
+/// For a message whose sender did not name it.
+pub fn message() -> MessageId {
+    MessageId::parse(format!("msg-{}", Uuid::now_v7().simple())).expect("a prefixed UUID is a valid id")
 }
 
 /// For a socket of a host that does not name them itself.

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::lanes::Lanes;
+use crate::turn::Turn;
 use crate::{Clock, sight};
 use contract::BadInput;
 use contract::ingest::{BatchReceived, EventReceived, Ingest, digest_of_single};
@@ -10,7 +11,6 @@ use domain::head::{BatchNumber, Receipt};
 use domain::ingest::{Batch, Decision, Refusal, decide};
 use domain::{EventId, EventType, Head, Invalid, OrgId, SandboxId, Timestamp};
 use serde_json::json;
-use std::time::Duration;
 use store::Store;
 use store::log::{Append, Appended, Once};
 
@@ -51,10 +51,6 @@ pub enum Outcome {
     Batch(BatchReceived),
 }
 
-/// How often a race for the head is run before the caller is asked to come back. With one worker per sandbox
-/// there is nobody to race; this is for several senders of single events in several processes.
-const MAX_ATTEMPTS: u32 = 15;
-
 /// A repeat of a numbered batch, or of a key, stores nothing and gets the first answer.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, sandbox, ingest, idempotency_key } = command;
@@ -66,18 +62,11 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             (Batch::new(None, vec![*event], String::new()), Some(single))
         }
     };
-    let lane = deps.lanes.lane(&sandbox);
-    let mut known = lane.lock().await;
-    let mut returned = None;
-    for attempt in 0..MAX_ATTEMPTS {
-        // Only what was read in this request may refuse somebody: what the lane remembers may be out of date.
-        let (head, remembered) = match returned.take().or_else(|| known.recall()) {
+    let mut turn = Turn::begin(deps.store, deps.lanes, deps.clock, &sandbox).await;
+    loop {
+        let (head, remembered) = match turn.recall() {
             Some(head) => (head, true),
-            None => {
-                let head = current_head(deps, &sandbox).await?;
-                known.compare(&head);
-                (head, false)
-            }
+            None => (current_head(deps, &mut turn, &sandbox).await?, false),
         };
         let now = deps.clock.now();
         let decision = match sight::check(&principal, &head)
@@ -85,7 +74,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         {
             Err(_) | Ok(Decision::Repeat(_)) if remembered => continue,
             Err(error) => {
-                known.head = Some(head);
+                turn.keep(head);
                 return Err(error);
             }
             Ok(decision) => decision,
@@ -93,16 +82,23 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let (next, first_seq, receipt) = match decision {
             Decision::Store { next, first_seq, receipt } => (next, first_seq, receipt),
             Decision::Repeat(receipt) => {
-                known.head = Some(head);
+                turn.keep(head);
                 return Ok(Outcome::Batch(batch_answer(&sandbox, batch.number, receipt, true)));
             }
         };
         let once = single.as_ref().and_then(|single| single.once(&receipt));
-        let append =
-            Append { before: &head, after: &next, first_seq, batch: &batch, now, once: once.as_ref() };
+        let append = Append {
+            before: &head,
+            after: &next,
+            first_seq,
+            batch: &batch,
+            now,
+            once: once.as_ref(),
+            changes: &[],
+        };
         match deps.store.append(append).await? {
             Appended::Stored(head) => {
-                known.head = Some(*head);
+                turn.keep(*head);
                 return Ok(match single {
                     Some(single) => {
                         Outcome::Event(single.answer(sandbox, receipt.first_seq, receipt.received_at))
@@ -114,27 +110,18 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
                 let single = single.expect("only a single event carries a key");
                 return single.first_answer(sandbox, used).map(Outcome::Event);
             }
-            Appended::HeadMoved(head) => {
-                known.shared = true;
-                returned = head.map(|head| *head);
-                // The first to try again may win at once; later the jitter keeps racers from meeting again.
-                if attempt > 0 || returned.is_none() {
-                    let jitter_ms =
-                        deps.clock.now().as_micros().unsigned_abs() % (10 * u64::from(attempt) + 10);
-                    tokio::time::sleep(Duration::from_millis(jitter_ms)).await;
-                }
-            }
+            Appended::HeadMoved(head) => turn.lost(head).await?,
             Appended::TooLarge => {
                 let reason = "does not compress to a size that can be stored (3.5 MB)";
                 return Err(BadInput::TooLarge(Invalid::new("event_data", reason)).into());
             }
+            Appended::MessageKnown(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
-    Err(Error::Unavailable("too many writers raced for the head of one sandbox".into()))
 }
 
-async fn current_head(deps: Deps<'_>, sandbox: &SandboxId) -> Result<Head, Error> {
-    if let Some(head) = deps.store.head(sandbox).await? {
+async fn current_head(deps: Deps<'_>, turn: &mut Turn<'_>, sandbox: &SandboxId) -> Result<Head, Error> {
+    if let Some(head) = turn.read(sandbox).await? {
         return Ok(head);
     }
     let Some(org) = deps.adopting_org else { return Err(Error::no_sandbox(sandbox)) };

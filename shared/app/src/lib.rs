@@ -3,6 +3,7 @@
 //! Deliberately absent: HTTP, sockets, Lambda. A use case names in its `Deps` exactly what it touches, which is
 //! also the list of its permissions.
 
+pub mod acknowledge_messages;
 pub mod broadcast;
 pub mod change_subscription;
 pub mod check_plane;
@@ -18,13 +19,19 @@ pub mod list_sandboxes;
 mod log_scan;
 pub mod open_socket;
 pub mod publish_turns;
+pub mod pull_messages;
 pub mod read_body;
 pub mod read_events;
+pub mod read_messages;
 pub mod read_trajectory;
 pub mod register_sandbox;
 pub mod rotate_token;
+pub mod send_message;
 mod sight;
 pub mod subscriptions;
+mod telling;
+pub mod terminate_sandbox;
+mod turn;
 
 pub use clock::Clock;
 pub use error::Error;

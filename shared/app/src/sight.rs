@@ -3,6 +3,7 @@
 use crate::error::Error;
 use domain::access::{Principal, Sight, sees};
 use domain::{Head, SandboxId};
+use serde_json::json;
 use store::Store;
 
 /// The head of a sandbox, if `principal` may see it. A foreign one looks exactly like one that is not there.
@@ -24,4 +25,17 @@ pub(crate) fn check(principal: &Principal, head: &Head) -> Result<(), Error> {
         Sight::Hidden => Err(Error::no_sandbox(&head.id)),
         Sight::Revoked => Err(Error::Unauthorized("This worker token was replaced by a newer one.")),
     }
+}
+
+/// Whether somebody can still be reached there.
+pub(crate) fn alive(head: &Head) -> Result<(), Error> {
+    if !head.status.is_final() {
+        return Ok(());
+    }
+    let reason = head.activity.ended.as_ref().map_or("it ended", |ended| ended.reason.as_str());
+    Err(Error::conflict(
+        "sandbox_finished",
+        format!("Sandbox {} is {}: {reason}", head.id, head.status.as_str()),
+        json!({"status": head.status.as_str(), "reason": reason}),
+    ))
 }

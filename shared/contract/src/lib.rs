@@ -8,6 +8,7 @@ pub mod events;
 pub mod ingest;
 pub mod jobs;
 pub mod limits;
+pub mod messages;
 pub mod notice;
 pub mod problem;
 pub mod query;

@@ -2,6 +2,7 @@
 
 use crate::bad_input::BadInput;
 use crate::events::HeartbeatSummary;
+use domain::head::Ended;
 use domain::{Head, OrgId, SandboxId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,7 +68,7 @@ pub struct SandboxOut {
     pub org: OrgId,
     /// A person's name for it.
     pub name: Option<String>,
-    /// `registered` or `running`.
+    /// `registered`, `running` or `terminated`.
     pub status: String,
     /// When it was registered.
     pub created_at: Timestamp,
@@ -87,6 +88,12 @@ pub struct SandboxOut {
     pub heartbeat_status: Option<String>,
     /// Events by type, as far as they are counted.
     pub event_counts: BTreeMap<String, u64>,
+    /// How many messages wait until its worker confirms them.
+    #[serde(default)]
+    pub queue_size: u64,
+    /// When and why it ended, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
 }
 
 impl From<&Head> for SandboxOut {
@@ -110,6 +117,8 @@ impl From<&Head> for SandboxOut {
             heartbeats: HeartbeatSummary::from(head),
             heartbeat_status: head.activity.heartbeats.last_status.clone(),
             event_counts,
+            queue_size: head.activity.waiting,
+            ended: head.activity.ended.clone(),
         }
     }
 }

@@ -53,9 +53,13 @@ pub enum Scope {
     ReadSandbox,
     /// Writes to one sandbox's log.
     WriteEvents,
+    /// Says something to a sandbox's agent.
+    SendMessages,
+    /// Takes the messages of a sandbox, and confirms them: what its worker does and nobody else.
+    TakeMessages,
     /// Lists the sandboxes of an org.
     ListSandboxes,
-    /// Adds a sandbox to an org, or gives one a new worker token.
+    /// Adds a sandbox to an org, gives one a new worker token, or ends one.
     ManageSandboxes,
     /// Opens a socket. What it may see is decided per event by [`realm`] and [`sees`].
     OpenSocket,
@@ -67,10 +71,15 @@ pub fn permit(principal: &Principal, scope: Scope) -> bool {
         (_, Scope::Public) | (Principal::Operator, _) => true,
         (Principal::Nobody, _) => false,
         (Principal::User { .. }, Scope::ReadSandbox | Scope::ListSandboxes | Scope::OpenSocket) => true,
-        (Principal::User { role, .. }, Scope::ManageSandboxes) => *role >= Role::Member,
-        (Principal::User { .. }, Scope::WriteEvents) => false,
-        (Principal::Worker { .. }, Scope::ReadSandbox | Scope::WriteEvents | Scope::OpenSocket) => true,
-        (Principal::Worker { .. }, Scope::ListSandboxes | Scope::ManageSandboxes) => false,
+        (Principal::User { role, .. }, Scope::ManageSandboxes | Scope::SendMessages) => *role >= Role::Member,
+        (Principal::User { .. }, Scope::WriteEvents | Scope::TakeMessages) => false,
+        (
+            Principal::Worker { .. },
+            Scope::ReadSandbox | Scope::WriteEvents | Scope::TakeMessages | Scope::OpenSocket,
+        ) => true,
+        (Principal::Worker { .. }, Scope::ListSandboxes | Scope::ManageSandboxes | Scope::SendMessages) => {
+            false
+        }
     }
 }
 
@@ -132,6 +141,7 @@ mod tests {
         assert_eq!(sees(&worker, &head("s-1", "acme", 2)), Sight::Visible);
         assert_eq!(sees(&worker, &head("s-1", "acme", 3)), Sight::Revoked);
         assert_eq!(sees(&worker, &head("s-2", "acme", 2)), Sight::Hidden);
+        assert!(permit(&worker, Scope::TakeMessages) && !permit(&worker, Scope::SendMessages));
     }
 
     #[test]
@@ -144,5 +154,8 @@ mod tests {
         assert!(!permit(&user(Role::Viewer), Scope::ManageSandboxes));
         assert!(permit(&user(Role::Member), Scope::ManageSandboxes));
         assert!(!permit(&user(Role::Admin), Scope::WriteEvents));
+        assert!(permit(&user(Role::Member), Scope::SendMessages));
+        assert!(!permit(&user(Role::Viewer), Scope::SendMessages));
+        assert!(!permit(&user(Role::Admin), Scope::TakeMessages), "people read the history instead");
     }
 }

@@ -1,5 +1,6 @@
 //! What a worker tells: one event, its type, and the names it goes by.
 
+use crate::message::State;
 use crate::{EventId, Invalid, JsonObject, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -69,22 +70,34 @@ impl EventType {
         matches!(self.0.as_str(), "agent.heartbeat" | "spec.heartbeat")
     }
 
-    /// Whether this shows that work is being done (omoios.md §4.5). Unknown types count as work.
+    /// Whether this shows that work is being done. Unknown types count as work; what is told of messages does not: that
+    /// somebody writes to an agent says nothing of the agent.
     pub fn is_work(&self) -> bool {
-        !matches!(
-            self.0.as_str(),
-            "agent.heartbeat"
-                | "spec.heartbeat"
-                | "agent.started"
-                | "agent.error"
-                | "agent.stream_error"
-                | "spec.phase_failed"
-                | "spec.execution_failed"
-                | "iteration.failed"
-                | "agent.waiting"
-                | "agent.shutdown"
-                | "agent.interrupted"
-        )
+        !self.0.starts_with(MESSAGE_PREFIX)
+            && !matches!(
+                self.0.as_str(),
+                "agent.heartbeat"
+                    | "spec.heartbeat"
+                    | "agent.started"
+                    | "agent.error"
+                    | "agent.stream_error"
+                    | "spec.phase_failed"
+                    | "spec.execution_failed"
+                    | "iteration.failed"
+                    | "agent.waiting"
+                    | "agent.shutdown"
+                    | "agent.interrupted"
+            )
+    }
+
+    /// What is told when a message reaches a state: `message.queued`.
+    pub fn of_message(state: State) -> Self {
+        Self(format!("{MESSAGE_PREFIX}{state}"))
+    }
+
+    /// What is told when a sandbox is gone.
+    pub fn sandbox_terminated() -> Self {
+        Self("sandbox.terminated".to_owned())
     }
 
     /// A turn in the life of a sandbox, task or ticket, as against what an agent does on the way. These also go to the
@@ -107,6 +120,7 @@ impl fmt::Display for EventType {
 }
 
 const BUS_PREFIX: &str = "SANDBOX_";
+const MESSAGE_PREFIX: &str = "message.";
 
 /// Turns in the life of a sandbox and of the run in it, by their plain names.
 const TURNS: [&str; 16] = [
@@ -198,6 +212,7 @@ mod tests {
         }
         assert_eq!(EventType::parse("agent.tool_use").unwrap().bus_name(), "SANDBOX_AGENT_TOOL_USE");
         assert_eq!(EventType::parse("sandbox.spawned").unwrap().bus_name(), "SANDBOX_SPAWNED");
+        assert_eq!(EventType::of_message(State::Queued).bus_name(), "SANDBOX_MESSAGE_QUEUED");
         assert_eq!(EventType::parse("SANDBOX_").unwrap().bus_name(), "SANDBOX_SANDBOX_");
     }
 
@@ -205,6 +220,7 @@ mod tests {
     fn heartbeats_and_errors_are_not_work() {
         let is_work = |name: &str| EventType::parse(name).unwrap().is_work();
         assert!(is_work("agent.tool_use") && is_work("something.new"));
+        assert!(!is_work("message.queued") && !is_work("message.started"));
         assert!(!is_work("agent.heartbeat") && !is_work("agent.waiting") && !is_work("iteration.failed"));
     }
 

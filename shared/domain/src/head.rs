@@ -1,5 +1,6 @@
 //! The head of a sandbox: everything about it that is not its log.
 
+use crate::ingest::NewEvent;
 use crate::{OrgId, SandboxId, Source, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -29,11 +30,11 @@ pub struct Head {
     pub seq: u64,
     /// How many items the log is stored in: with `seq` it tells how many to ask for.
     pub segments: u64,
-    /// What came in so far. Only an ingest changes it.
+    /// What happened so far.
     pub activity: Activity,
 }
 
-/// What came in so far, in numbers. Everything has a default, so that what an older version wrote can be read.
+/// What happened so far, in numbers. Everything has a default, so that what an older version wrote can be read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
@@ -53,9 +54,28 @@ pub struct Activity {
     pub counts: Counts,
     /// How much came in lately.
     pub rate: RateWindow,
+    /// How many messages wait until the worker confirms them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub waiting: u64,
+    /// How it ended, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
     /// What a newer version wrote and this one does not know: it goes back as it came.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, serde_json::Value>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// How a sandbox ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// When.
+    pub at: Timestamp,
+    /// Why, in words for people.
+    pub reason: String,
 }
 
 /// Where a sandbox stands in its life.
@@ -66,6 +86,8 @@ pub enum Status {
     Registered,
     /// Something came from it.
     Running,
+    /// It is gone. Its log stays, and still takes what its worker had left to say.
+    Terminated,
 }
 
 impl Status {
@@ -74,7 +96,19 @@ impl Status {
         match self {
             Self::Registered => "registered",
             Self::Running => "running",
+            Self::Terminated => "terminated",
         }
+    }
+
+    /// Whether it is over.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Terminated)
+    }
+
+    /// After something came from it.
+    #[must_use]
+    pub fn heard(self) -> Self {
+        if self.is_final() { self } else { Self::Running }
     }
 }
 
@@ -180,6 +214,18 @@ impl Head {
             segments: 0,
             activity: Activity::default(),
         }
+    }
+
+    /// The head with these events in its log, and nothing else changed: whoever tells them changes the rest.
+    #[must_use]
+    pub fn telling(&self, events: &[NewEvent]) -> Self {
+        let mut next = self.clone();
+        next.version += 1;
+        next.seq += events.len() as u64;
+        for event in events {
+            next.activity.counts.add(event.source, event.event_type.as_str());
+        }
+        next
     }
 }
 

@@ -49,6 +49,10 @@ id!(
     EventId, "event_id", ""
 );
 id!(
+    /// One message to an agent, as its sender names it, or as we do if the sender does not.
+    MessageId, "message_id", ""
+);
+id!(
     /// One WebSocket connection. API Gateway's ids look like base64 for URLs: they end in `=` and may start with any
     /// letter of it, so this kind is laxer than the others.
     ConnectionId, "connection_id", "="

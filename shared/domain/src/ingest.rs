@@ -1,6 +1,6 @@
 //! What happens to a sandbox's head when a batch comes in.
 
-use crate::head::{BatchNumber, Head, RateWindow, Receipt, Status};
+use crate::head::{BatchNumber, Head, RateWindow, Receipt};
 use crate::{EventId, EventType, JsonObject, Source, Timestamp};
 
 /// What came in, checked and taken apart.
@@ -116,18 +116,13 @@ pub fn decide(
         received_at: now,
         digest: batch.digest.clone(),
     };
-    let mut next = head.clone();
-    next.version += 1;
-    next.status = Status::Running;
-    next.seq += receipt.events;
+    let mut next = head.telling(&batch.events);
+    next.status = head.status.heard();
     let activity = &mut next.activity;
     activity.rate = rate;
     activity.last_event_at = Some(now);
-    for event in &batch.events {
-        activity.counts.add(event.source, event.event_type.as_str());
-        if event.event_type.is_work() {
-            activity.last_work_at = Some(now);
-        }
+    if batch.events.iter().any(|event| event.event_type.is_work()) {
+        activity.last_work_at = Some(now);
     }
     if let Some(latest) = batch.heartbeats.last() {
         let beats = &mut activity.heartbeats;
@@ -189,6 +184,7 @@ fn admit(rate: RateWindow, events: u64, limit: u64, now: Timestamp) -> Result<Ra
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::head::Status;
     use crate::{OrgId, SandboxId};
     use proptest::prelude::*;
 
@@ -274,6 +270,14 @@ mod tests {
         let idle = stored(&head(), &batch(1, 1, &["agent.waiting"]));
         assert_eq!((idle.activity.last_event_at, idle.activity.last_work_at), (Some(at(1)), None));
         assert_eq!(stored(&idle, &batch(1, 2, &["agent.tool_use"])).activity.last_work_at, Some(at(1)));
+    }
+
+    #[test]
+    fn last_words_do_not_bring_a_sandbox_back() {
+        let mut ended = head();
+        assert_eq!(stored(&ended, &batch(1, 1, &["agent.shutdown"])).status, Status::Running);
+        ended.status = Status::Terminated;
+        assert_eq!(stored(&ended, &batch(1, 1, &["agent.shutdown"])).status, Status::Terminated);
     }
 
     #[test]

@@ -11,12 +11,14 @@ pub mod head;
 pub mod id;
 pub mod ingest;
 pub mod json;
+pub mod message;
 pub mod time;
 
 pub use event::{Event, EventType, Source};
 pub use head::Head;
-pub use id::{ConnectionId, EventId, OrgId, SandboxId};
+pub use id::{ConnectionId, EventId, MessageId, OrgId, SandboxId};
 pub use json::JsonObject;
+pub use message::Message;
 pub use time::Timestamp;
 
 /// An input that breaks a rule: which field, and what is wrong with it, in words for the person who sent it.

@@ -6,7 +6,7 @@ use app::{Clock, Error, Lanes, Subscriptions};
 use domain::OrgId;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Bus, Jobs, Push, Store};
+use store::{Bus, Jobs, Mailboxes, Push, Store};
 
 /// The plane.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub struct Reach {
     pub push: Option<Push>,
     /// The queue of jobs.
     pub jobs: Option<Jobs>,
+    /// The sandboxes' mailboxes.
+    pub mailboxes: Option<Mailboxes>,
     /// The account's event bus.
     pub bus: Option<Bus>,
 }
@@ -91,6 +93,11 @@ impl Plane {
     /// The queue of jobs.
     pub fn jobs(&self) -> Result<&Jobs, Error> {
         self.reach.jobs.as_ref().ok_or_else(|| not_wired("the queue of jobs"))
+    }
+
+    /// The sandboxes' mailboxes.
+    pub fn mailboxes(&self) -> Result<&Mailboxes, Error> {
+        self.reach.mailboxes.as_ref().ok_or_else(|| not_wired("the mailboxes"))
     }
 
     /// The account's event bus.

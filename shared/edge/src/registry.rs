@@ -3,7 +3,7 @@
 //! The local hosts mount from this list, the access test walks through it, and `template.yaml` is checked against
 //! it: triggers, environment and permissions.
 
-use crate::http::{Handler, events, sandboxes};
+use crate::http::{Handler, events, messages, sandboxes};
 use crate::schedule::{self, Tick};
 use domain::access::Scope;
 use http::Method;
@@ -90,6 +90,14 @@ pub enum Need {
     DeleteItem,
     /// Tells sockets something, or closes them.
     Sockets,
+    /// Rings at mailboxes.
+    RingMailboxes,
+    /// Waits at mailboxes.
+    WaitAtMailboxes,
+    /// Makes mailboxes.
+    MakeMailboxes,
+    /// Removes mailboxes.
+    RemoveMailboxes,
     /// Has something done later.
     Jobs,
     /// Publishes to the account's event bus.
@@ -97,7 +105,8 @@ pub enum Need {
 }
 
 use Need::{
-    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, PutItem, Query, QueryIndexes, Sockets, UpdateItem,
+    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, PutItem, Query, QueryIndexes,
+    RemoveMailboxes, RingMailboxes, Sockets, UpdateItem, WaitAtMailboxes,
 };
 
 /// The list.
@@ -131,6 +140,11 @@ pub static FUNCTIONS: &[Function] = &[
             sandboxes::ROTATE_TOKEN,
         ),
         needs: &[Keys, GetItem, UpdateItem],
+    },
+    Function {
+        name: "sandboxes-terminate",
+        trigger: http(Method::DELETE, "/api/v1/sandboxes/{id}", Scope::ManageSandboxes, sandboxes::TERMINATE),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, RemoveMailboxes],
     },
     Function {
         name: "events-ingest",
@@ -168,6 +182,46 @@ pub static FUNCTIONS: &[Function] = &[
         needs: &[BatchGetItem, Query, DeleteItem, UpdateItem, Sockets],
     },
     Function { name: "events-publish", trigger: Trigger::TableStream(Records::Turns), needs: &[Bus] },
+    Function {
+        name: "messages-send",
+        trigger: http(Method::POST, "/api/v1/sandboxes/{id}/messages", Scope::SendMessages, messages::SEND),
+        needs: &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, RingMailboxes],
+    },
+    Function {
+        name: "messages-pull",
+        trigger: http(Method::GET, "/api/v1/sandboxes/{id}/messages", Scope::TakeMessages, messages::PULL),
+        needs: &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            Query,
+            PutItem,
+            UpdateItem,
+            DeleteItem,
+            WaitAtMailboxes,
+            MakeMailboxes,
+        ],
+    },
+    Function {
+        name: "messages-ack",
+        trigger: http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/messages/ack",
+            Scope::TakeMessages,
+            messages::ACK,
+        ),
+        needs: &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, RingMailboxes],
+    },
+    Function {
+        name: "messages-history",
+        trigger: http(
+            Method::GET,
+            "/api/v1/sandboxes/{id}/messages/history",
+            Scope::ReadSandbox,
+            messages::HISTORY,
+        ),
+        needs: &[Keys, GetItem, BatchGetItem, Query],
+    },
     Function {
         name: "realtime-connect",
         trigger: Trigger::SocketConnect,
@@ -244,11 +298,14 @@ pub fn resolve(method: &Method, path: &str) -> Result<Match, NoMatch> {
     same.into_iter().find(|found| found.route.method == *method).ok_or(NoMatch::Method)
 }
 
-/// Every spelling of a path that [`resolve`] understands and a router must know: `/api/v1/sandbox/{id}/…` is an alias.
+/// Every spelling of a path that [`resolve`] understands and a router must know: `/api/v1/sandbox/{id}/…` is an alias,
+/// and so is `…/message`.
 pub fn spellings(path: &str) -> Vec<String> {
     let alias = path.strip_prefix("/api/v1/sandboxes/").filter(|rest| rest.starts_with('{'));
     let alias = alias.map(|rest| format!("/api/v1/sandbox/{rest}"));
-    [Some(path.to_owned()), alias].into_iter().flatten().collect()
+    let singular = alias.as_ref().filter(|alias| alias.ends_with("/messages"));
+    let singular = singular.and_then(|alias| alias.strip_suffix('s')).map(str::to_owned);
+    [Some(path.to_owned()), alias, singular].into_iter().flatten().collect()
 }
 
 /// The seeds' singular spellings are aliases: `/api/v1/sandbox/{id}/message` is `/api/v1/sandboxes/{id}/messages`.
@@ -305,12 +362,17 @@ mod tests {
     fn singular_spellings_are_aliases() {
         assert_eq!(name(Method::POST, "/api/v1/sandbox/s-1/events"), Ok("events-ingest"));
         assert_eq!(name(Method::GET, "/api/v1/sandbox/s-1/events/"), Ok("events-list"));
-        assert_eq!(canonical("/api/v1/sandbox/s-1/message"), "/api/v1/sandboxes/s-1/messages");
+        assert_eq!(name(Method::POST, "/api/v1/sandbox/s-1/message"), Ok("messages-send"));
+        assert_eq!(name(Method::GET, "/api/v1/sandbox/s-1/messages/history"), Ok("messages-history"));
         assert_eq!(canonical("/api/v1/sandbox/s-1/ws"), "/api/v1/sandboxes/s-1/ws");
         assert_eq!(canonical("/"), "/");
         assert_eq!(
             spellings("/api/v1/sandboxes/{id}/events"),
             ["/api/v1/sandboxes/{id}/events", "/api/v1/sandbox/{id}/events"]
+        );
+        assert_eq!(
+            spellings("/api/v1/sandboxes/{id}/messages").last().unwrap(),
+            "/api/v1/sandbox/{id}/message"
         );
         assert_eq!(spellings("/api/v1/sandboxes"), ["/api/v1/sandboxes"]);
     }

@@ -18,6 +18,8 @@ pub struct Config {
     pub table: String,
     /// Where the management API of the sockets is, for those that tell them something.
     pub sockets_url: Option<String>,
+    /// How the addresses of mailboxes start, for those that reach any.
+    pub mailboxes_url: Option<String>,
     /// Where the queue of jobs is, for those that send any.
     pub jobs_url: Option<String>,
     /// The event bus, for those that publish to it.
@@ -84,6 +86,9 @@ pub fn variables(need: Need) -> &'static [&'static str] {
             "SUNABA_JWT_AUDIENCE",
         ],
         Need::Sockets => &["SUNABA_SOCKETS_URL"],
+        Need::RingMailboxes | Need::WaitAtMailboxes | Need::MakeMailboxes | Need::RemoveMailboxes => {
+            &["SUNABA_MAILBOXES_URL"]
+        }
         Need::Jobs => &["SUNABA_JOBS_URL"],
         Need::Bus => &["SUNABA_BUS"],
         Need::GetItem
@@ -113,11 +118,14 @@ impl Config {
             return Err(format!("there is no function {function} in the registry"));
         };
         let mut read = Reader { variable, wrong: Vec::new() };
+        let at_mailboxes =
+            function.needs.iter().any(|need| variables(*need).contains(&"SUNABA_MAILBOXES_URL"));
         let config = Self {
             function,
             stage: read.required("SUNABA_STAGE"),
             table: read.required("SUNABA_TABLE"),
             sockets_url: function.reaches(Need::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
+            mailboxes_url: at_mailboxes.then(|| read.required("SUNABA_MAILBOXES_URL")),
             jobs_url: function.reaches(Need::Jobs).then(|| read.required("SUNABA_JOBS_URL")),
             bus: function.reaches(Need::Bus).then(|| read.required("SUNABA_BUS")),
             keys: function.reaches(Need::Keys).then(|| KeyPlaces {

@@ -14,7 +14,7 @@ use futures_util::future::try_join_all;
 use lambda_runtime::Error;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Bus, Jobs, Push, Store};
+use store::{Bus, Jobs, Mailboxes, Push, Store};
 
 /// A call that takes longer is tried again.
 const ATTEMPT: Duration = Duration::from_millis(1500);
@@ -35,6 +35,7 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
     let authenticator = Authenticator::new(&keys, clock.clone());
     let reach = Reach {
         push: config.sockets_url.as_deref().map(|url| clients.push(url)),
+        mailboxes: config.mailboxes_url.as_deref().map(|url| clients.mailboxes(url)),
         jobs: config.jobs_url.as_deref().map(|url| clients.jobs(url)),
         bus: config.bus.as_deref().map(|name| clients.bus(name)),
     };
@@ -95,6 +96,10 @@ impl<'a> Clients<'a> {
 
     fn push(&self, url: &str) -> Push {
         Push::new(client!(self, aws_sdk_apigatewaymanagement, Some(url)))
+    }
+
+    fn mailboxes(&self, url_prefix: &str) -> Mailboxes {
+        Mailboxes::new(client!(self, aws_sdk_sqs, None), url_prefix)
     }
 
     fn jobs(&self, url: &str) -> Jobs {

@@ -10,7 +10,7 @@ use crate::limits::{CONNECTION_SECS, MAX_BATCH_GET};
 use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, ReturnValue, TransactWriteItem};
+use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnValue, TransactWriteItem};
 use domain::access::Principal;
 use domain::filter::Filters;
 use domain::{ConnectionId, Timestamp};
@@ -112,7 +112,7 @@ impl Store {
             writes.push(TransactWriteItem::builder().put(put).build());
         }
         for (realm, topic) in topics(before).iter().filter(|old| !new.contains(old)) {
-            writes.push(self.delete_write(keys::subscription(realm, topic, &before.id))?);
+            writes.push(self.delete(keys::subscription(realm, topic, &before.id))?);
         }
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => {}
@@ -161,7 +161,7 @@ impl Store {
         topics: &[String],
         id: &ConnectionId,
     ) -> Result<(), Error> {
-        let deletes = topics.iter().map(|topic| self.delete_write(keys::subscription(realm, topic, id)));
+        let deletes = topics.iter().map(|topic| self.delete(keys::subscription(realm, topic, id)));
         let deletes = deletes.collect::<Result<Vec<_>, _>>()?;
         let transaction = self.client.transact_write_items().set_transact_items(Some(deletes));
         transaction.send().await.map_err(Error::from_table)?;
@@ -240,12 +240,6 @@ impl Store {
         };
         let put = put.build().map_err(|e| Error::broken("storing a socket", e))?;
         Ok(TransactWriteItem::builder().put(put).build())
-    }
-
-    fn delete_write(&self, key: keys::Key) -> Result<TransactWriteItem, Error> {
-        let delete = Delete::builder().table_name(&self.table).set_key(Some(key.attributes().into())).build();
-        let delete = delete.map_err(|e| Error::broken("deleting an item", e))?;
-        Ok(TransactWriteItem::builder().delete(delete).build())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The only file that spells a key. `infra/TABLE.md` lists what each is for.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{ConnectionId, OrgId, SandboxId, Timestamp};
+use domain::{ConnectionId, MessageId, OrgId, SandboxId, Timestamp};
 use serde_json::json;
 
 /// Partition key attribute of the table.
@@ -109,6 +109,28 @@ pub fn once(id: &SandboxId, key: &str) -> Key {
     Key::new(sandbox(id), format!("ONCE#{key}"))
 }
 
+/// A message to a sandbox's agent.
+pub fn message(id: &SandboxId, message: &MessageId) -> Key {
+    Key::new(sandbox(id), format!("MESSAGE#{message}"))
+}
+
+/// A message's place in the history.
+pub fn mail(id: &SandboxId, number: u64) -> Key {
+    Key::new(sandbox(id), format!("MAIL#{:012}", number.min(MAX_NUMBER)))
+}
+
+/// What the sort keys of messages start with that wait for a worker.
+pub const WAITING: &str = "WAITING#";
+
+/// A message's place among those that wait: urgent ones first, each kind by number.
+pub fn waiting(id: &SandboxId, urgent: bool, number: u64) -> Key {
+    let rank = if urgent { 0 } else { 1 };
+    Key::new(sandbox(id), format!("{WAITING}{rank}#{number:012}"))
+}
+
+/// The largest number that fits into a sort key.
+pub const MAX_NUMBER: u64 = 999_999_999_999;
+
 /// A socket.
 pub fn connection(id: &ConnectionId) -> Key {
     Key::new(format!("CONNECTION#{id}"), "SOCKET")
@@ -175,5 +197,16 @@ mod tests {
         assert!(keys.iter().all(|sk| is_news(sk)));
         assert!(!is_news(&head(&id).sk) && is_news(&pulse(&id).sk) && !is_news(&body(&id, 1, 0).sk));
         assert_eq!(sandbox_of(&segment(&id, 7).pk), Some(id));
+    }
+
+    #[test]
+    fn urgent_messages_sort_first() {
+        let id = SandboxId::parse("s-1").unwrap();
+        let mut waiting: Vec<_> = [(false, 9), (true, 100), (false, 20_000), (true, 8)]
+            .map(|(urgent, n)| waiting(&id, urgent, n).sk)
+            .into();
+        waiting.sort();
+        let ends: Vec<_> = waiting.iter().map(|sk| sk.trim_start_matches(WAITING)).collect();
+        assert_eq!(ends, ["0#000000000008", "0#000000000100", "1#000000000009", "1#000000020000"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The one DynamoDB table, the push to sockets, the queue of jobs and the bus of lifecycle events.
+//! The one DynamoDB table, the push to sockets, the mailboxes, the queue of jobs and the bus of lifecycle events.
 //!
 //! One method per access pattern of `infra/TABLE.md`; `keys.rs` is the only file that spells a key. Deliberately
 //! absent: rules (they are in `domain`), retries beyond the SDK's own (they belong to the caller, who knows
@@ -11,8 +11,10 @@ pub mod heads;
 mod items;
 pub mod jobs;
 pub mod keys;
+pub mod ledger;
 pub mod limits;
 pub mod log;
+pub mod mailboxes;
 mod pack;
 pub mod push;
 pub mod record;
@@ -21,6 +23,7 @@ pub mod table;
 pub use bus::Bus;
 pub use error::Error;
 pub use jobs::Jobs;
+pub use mailboxes::Mailboxes;
 pub use push::Push;
 
 /// The table.

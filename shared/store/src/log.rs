@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::heads::{activity_text, head_of};
 use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
+use crate::ledger::{self, Change};
 use crate::limits::{MAX_INLINE_BYTES, MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES, ONCE_SECS};
 use crate::pack::{Packed, compress, unpack};
 use crate::{Store, keys};
@@ -14,7 +15,7 @@ use aws_sdk_dynamodb::types::{
 };
 use domain::event::BodyReference;
 use domain::ingest::{Batch, NewEvent};
-use domain::{Event, EventId, EventType, Head, JsonObject, SandboxId, Source, Timestamp, abridge};
+use domain::{Event, EventId, EventType, Head, JsonObject, Message, SandboxId, Source, Timestamp, abridge};
 use serde::{Deserialize, Serialize};
 
 /// A batch on its way into the log.
@@ -32,6 +33,8 @@ pub struct Append<'a> {
     pub now: Timestamp,
     /// An `Idempotency-Key` that must not have been used.
     pub once: Option<&'a Once>,
+    /// What the events tell of messages.
+    pub changes: &'a [Change],
 }
 
 /// The memory of an `Idempotency-Key`: enough to give the first answer again.
@@ -58,6 +61,8 @@ pub enum Appended {
     HeadMoved(Option<Box<Head>>),
     /// The key was used before. Nothing was stored.
     OnceUsed(Once),
+    /// The message was sent before. Nothing was stored.
+    MessageKnown(Box<Message>),
     /// Even compressed it is more than one transaction can carry. Nothing was stored.
     TooLarge,
 }
@@ -121,6 +126,9 @@ impl Store {
             item.extend(attributes(once)?);
             item.insert(keys::TTL.into(), number(append.now.as_secs() + ONCE_SECS));
             writes.push(self.put(item, Fresh::Required)?);
+        }
+        for change in append.changes {
+            writes.extend(self.change_writes(id, change)?);
         }
         for item in items {
             writes.push(self.put(item, Fresh::Unchecked)?);
@@ -192,8 +200,8 @@ impl Store {
         forward: bool,
         limit: usize,
     ) -> Result<Vec<Segment>, Error> {
-        // Twelve digits hold no larger number, and the key must sort after every segment.
-        let to = to.min(999_999_999_999);
+        // The key must sort after every segment.
+        let to = to.min(keys::MAX_NUMBER);
         let query = self
             .client
             .query()
@@ -358,9 +366,12 @@ fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> 
     let reasons = cancelled.cancellation_reasons();
     let failed =
         |index: usize| reasons.get(index).filter(|reason| reason.code() == Some("ConditionalCheckFailed"));
-    // The key first: the one who used it before has moved the head as well.
+    // What was used before comes first: whoever used it has moved the head as well.
     if let Some(Some(item)) = failed(1).map(|reason| reason.item.clone()) {
-        return Ok(Appended::OnceUsed(value(item)?));
+        return match get_text(&item, "kind")? {
+            ledger::MESSAGE => Ok(Appended::MessageKnown(Box::new(value(item)?))),
+            _ => Ok(Appended::OnceUsed(value(item)?)),
+        };
     }
     if let Some(reason) = failed(0) {
         let head = reason.item.clone().filter(|item| !item.is_empty()).map(head_of).transpose()?;

@@ -2,6 +2,7 @@
 //! same for all and stand here.
 
 pub mod events;
+pub mod messages;
 pub mod sandboxes;
 
 use crate::auth::{AuthError, bearer};
@@ -285,7 +286,7 @@ fn preflight() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
     headers.insert(
         ACCESS_CONTROL_ALLOW_HEADERS,
         HeaderValue::from_static("Authorization, Content-Type, Idempotency-Key, X-Request-ID"),

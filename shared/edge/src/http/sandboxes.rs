@@ -1,10 +1,10 @@
-//! Sandboxes: registering, listing, showing.
+//! Sandboxes: registering, listing, showing, ending.
 
 use super::{Call, Handler, json};
-use app::{Error, get_sandbox, list_sandboxes, register_sandbox, rotate_token};
+use app::{Error, get_sandbox, list_sandboxes, register_sandbox, rotate_token, terminate_sandbox};
 use bytes::Bytes;
 use contract::sandboxes::{Health, Register, Registered, SandboxList, SandboxOut};
-use domain::{Head, OrgId};
+use domain::{Head, Invalid, OrgId};
 use http::{Response, StatusCode};
 
 /// `GET /api/v1/sandboxes/health`.
@@ -17,6 +17,8 @@ pub const REGISTER: Handler = |call| Box::pin(register(call));
 pub const GET: Handler = |call| Box::pin(get(call));
 /// `POST /api/v1/sandboxes/{id}/token`.
 pub const ROTATE_TOKEN: Handler = |call| Box::pin(rotate(call));
+/// `DELETE …/sandboxes/{id}`.
+pub const TERMINATE: Handler = |call| Box::pin(terminate(call));
 
 async fn health(call: Call) -> Result<Response<Bytes>, Error> {
     let (status, service) = ("ok".to_owned(), "sandbox-api".to_owned());
@@ -68,3 +70,32 @@ fn with_token(plane: &crate::Plane, head: &Head) -> Registered {
     let worker_token = plane.authenticator.worker_token(&head.id, head.generation, expires_at);
     Registered { sandbox: SandboxOut::from(head), worker_token, expires_at }
 }
+
+async fn terminate(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let reason = reason(call.query.get("reason").unwrap_or_default())?;
+    let plane = &call.plane;
+    let deps = terminate_sandbox::Deps {
+        store: &plane.store,
+        mailboxes: plane.mailboxes()?,
+        lanes: &plane.lanes,
+        clock: plane.clock.as_ref(),
+    };
+    let command = terminate_sandbox::Command { principal: call.principal, sandbox, reason };
+    Ok(json(StatusCode::OK, &SandboxOut::from(&terminate_sandbox::run(deps, command).await?)))
+}
+
+fn reason(given: &str) -> Result<String, Error> {
+    match given.trim() {
+        "" => Ok("ended by request".into()),
+        long if long.chars().count() > MAX_REASON_CHARS || long.chars().any(char::is_control) => {
+            let rule =
+                format!("must be at most {MAX_REASON_CHARS} characters, none of them control characters");
+            Err(Invalid::new("reason", rule).into())
+        }
+        reason => Ok(reason.to_owned()),
+    }
+}
+
+/// Longest reason for the end of a sandbox.
+const MAX_REASON_CHARS: usize = 200;

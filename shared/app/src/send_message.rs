@@ -1,0 +1,130 @@
+//! Sends a message to a working agent.
+
+use crate::error::{Error, chain};
+use crate::lanes::Lanes;
+use crate::telling::{of_message, tell};
+use crate::turn::Turn;
+use crate::{Clock, ids, sight};
+use contract::messages::{MessageQueued, Send};
+use domain::access::Principal;
+use domain::message::{Draft, MAX_WAITING, Place, ROOM_FOR_INTERRUPTS, Sender, State};
+use domain::{Head, Message, MessageId, SandboxId};
+use serde_json::json;
+use store::ledger::Change;
+use store::log::Appended;
+use store::{Mailboxes, Store};
+
+/// What it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Reads the head; writes it, the log and the ledger.
+    pub store: &'a Store,
+    /// Rings.
+    pub mailboxes: &'a Mailboxes,
+    /// The process's lanes.
+    pub lanes: &'a Lanes,
+    /// The time.
+    pub clock: &'a dyn Clock,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// By whom.
+    pub principal: Principal,
+    /// To which sandbox.
+    pub sandbox: SandboxId,
+    /// What is said.
+    pub send: Send,
+}
+
+/// It is stored, and will reach the worker.
+pub type Outcome = MessageQueued;
+
+/// A repeat with the same id sends nothing and gets the first answer.
+pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let Command { principal, sandbox, send } = command;
+    let id = send.id.unwrap_or_else(ids::message);
+    let message = store(deps, &principal, &sandbox, id, send.draft).await?;
+    // It is stored: whoever waits finds it a little later, should the bell fail.
+    if message.is_waiting()
+        && let Err(error) = deps.mailboxes.ring(&sandbox, message.id.as_str()).await
+    {
+        tracing::warn!(sandbox.id = %sandbox, "Could not ring for a message to {sandbox}: {}", chain(&error));
+    }
+    Ok(MessageQueued::new(sandbox, &message))
+}
+
+async fn store(
+    deps: Deps<'_>,
+    principal: &Principal,
+    sandbox: &SandboxId,
+    id: MessageId,
+    draft: Draft,
+) -> Result<Message, Error> {
+    let mut turn = Turn::begin(deps.store, deps.lanes, deps.clock, sandbox).await;
+    loop {
+        let head = turn.seen(sandbox).await?;
+        sight::check(principal, &head)?;
+        if let Err(refusal) = admit(&head, &draft) {
+            // A repeat of what was sent before it came to this is still a repeat.
+            let known = deps.store.messages(sandbox, std::slice::from_ref(&id)).await?.pop();
+            turn.keep(head);
+            return known.map_or(Err(refusal), |known| first(known, &draft));
+        }
+        let now = deps.clock.now();
+        let place = Place { number: head.seq + 1, queue_size: head.activity.waiting + 1 };
+        let message = Message::new(id.clone(), draft.clone(), Sender::of(principal), place, now);
+        let events = vec![of_message(State::Queued, draft.message_type.source(), &notice(&message))];
+        let mut after = head.telling(&events);
+        after.activity.waiting = place.queue_size;
+        let changes = [Change::Sent(message.clone())];
+        match tell(deps.store, (&head, &after), events, &changes, now).await? {
+            Appended::Stored(head) => {
+                turn.keep(*head);
+                return Ok(message);
+            }
+            Appended::MessageKnown(known) => return first(*known, &draft),
+            Appended::HeadMoved(head) => turn.lost(head).await?,
+            odd => return Err(Error::Internal(format!("a message was not stored: {odd:?}").into())),
+        }
+    }
+}
+
+fn admit(head: &Head, draft: &Draft) -> Result<(), Error> {
+    sight::alive(head)?;
+    let room = if draft.message_type.is_urgent() { ROOM_FOR_INTERRUPTS } else { 0 };
+    if head.activity.waiting >= MAX_WAITING + room {
+        return Err(Error::conflict(
+            "mailbox_full",
+            format!(
+                "{} messages wait for this sandbox's worker already; send it again later.",
+                head.activity.waiting
+            ),
+            json!({"queue_size": head.activity.waiting}),
+        ));
+    }
+    Ok(())
+}
+
+fn first(known: Message, draft: &Draft) -> Result<Message, Error> {
+    if known.says(draft) {
+        return Ok(known);
+    }
+    Err(Error::conflict(
+        "message_changed",
+        format!("Message {} was sent before and says something else; nothing was sent.", known.id),
+        json!({"message_id": known.id}),
+    ))
+}
+
+/// What the log says. OmoiOS's notice has the same fields, without who sent it and with a shorter text.
+fn notice(message: &Message) -> serde_json::Value {
+    json!({
+        "message_id": message.id,
+        "message_type": message.message_type,
+        "content": message.content,
+        "priority": if message.message_type.is_urgent() { "high" } else { "normal" },
+        "sender": message.sender,
+    })
+}

@@ -1,0 +1,98 @@
+//! Messages to a working agent.
+
+use super::{Call, Handler, json};
+use crate::metrics::{self, Metric};
+use app::pull_messages::Confirmation;
+use app::{Error, acknowledge_messages, pull_messages, read_messages, send_message};
+use bytes::Bytes;
+use contract::messages::{
+    DEFAULT_HIDDEN_SECS, DEFAULT_WAIT_SECS, MAX_HIDDEN_SECS, MAX_HISTORY, MAX_PULL, MAX_WAIT_SECS,
+    MessageOut, PlainMessage, Pulled, ReceiptIn, Send,
+};
+use http::{Response, StatusCode};
+use std::time::Duration;
+
+/// `POST …/messages`.
+pub const SEND: Handler = |call| Box::pin(send(call));
+/// `GET …/messages`.
+pub const PULL: Handler = |call| Box::pin(pull(call));
+/// `POST …/messages/ack`.
+pub const ACK: Handler = |call| Box::pin(ack(call));
+/// `GET …/messages/history`.
+pub const HISTORY: Handler = |call| Box::pin(history(call));
+
+async fn send(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let send = Send::decode(&call.body)?;
+    let plane = &call.plane;
+    let deps = send_message::Deps {
+        store: &plane.store,
+        mailboxes: plane.mailboxes()?,
+        lanes: &plane.lanes,
+        clock: plane.clock.as_ref(),
+    };
+    let command = send_message::Command { principal: call.principal, sandbox, send };
+    let queued = send_message::run(deps, command).await?;
+    metrics::emit("messages-send", plane.clock.now(), &[Metric::count("MessagesSent", 1)]);
+    Ok(json(StatusCode::OK, &queued))
+}
+
+async fn pull(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let query = &call.query;
+    let number = |name, bounds, default| query.number(name, bounds).map(|given| given.unwrap_or(default));
+    let wait = Duration::from_secs(number("wait", 0..=MAX_WAIT_SECS, DEFAULT_WAIT_SECS)?);
+    let most = usize::try_from(number("max", 1..=MAX_PULL as u64, MAX_PULL as u64)?).unwrap_or(MAX_PULL);
+    let hidden_secs = number("visibility", 1..=MAX_HIDDEN_SECS, DEFAULT_HIDDEN_SECS)?;
+    let confirmation = match query.word("ack", &["manual", "auto"])? {
+        Some("manual") => Confirmation::Receipts { hidden_secs: hidden_secs.cast_signed() },
+        _ => Confirmation::Handover,
+    };
+    let plane = &call.plane;
+    let deps = pull_messages::Deps {
+        store: &plane.store,
+        mailboxes: plane.mailboxes()?,
+        lanes: &plane.lanes,
+        clock: plane.clock.as_ref(),
+    };
+    let principal = call.principal;
+    let command = pull_messages::Command { principal, sandbox: sandbox.clone(), wait, most, confirmation };
+    let found = pull_messages::run(deps, command).await?;
+    metrics::emit(
+        "messages-pull",
+        plane.clock.now(),
+        &[Metric::count("MessagesHandedOut", found.messages.len())],
+    );
+    if confirmation == Confirmation::Handover {
+        let plain: Vec<PlainMessage> = found.messages.iter().map(PlainMessage::from).collect();
+        return Ok(json(StatusCode::OK, &plain));
+    }
+    let messages = found.messages.iter().map(|message| MessageOut::new(message, found.returns_at)).collect();
+    Ok(json(StatusCode::OK, &Pulled { sandbox_id: sandbox, messages, queue_size: found.queue_size }))
+}
+
+async fn ack(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let receipts = ReceiptIn::decode(&call.body)?;
+    let plane = &call.plane;
+    let deps = acknowledge_messages::Deps {
+        store: &plane.store,
+        mailboxes: plane.mailboxes()?,
+        lanes: &plane.lanes,
+        clock: plane.clock.as_ref(),
+    };
+    let command = acknowledge_messages::Command { principal: call.principal, sandbox, receipts };
+    Ok(json(StatusCode::OK, &acknowledge_messages::run(deps, command).await?))
+}
+
+async fn history(call: Call) -> Result<Response<Bytes>, Error> {
+    let limit = call.query.number("limit", 1..=MAX_HISTORY as u64)?.unwrap_or(MAX_HISTORY as u64);
+    let command = read_messages::Command {
+        sandbox: call.sandbox()?,
+        before: call.query.number("before", 1..=u64::MAX)?,
+        limit: usize::try_from(limit).unwrap_or(MAX_HISTORY),
+        principal: call.principal,
+    };
+    let deps = read_messages::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &read_messages::run(deps, command).await?))
+}
