@@ -1,6 +1,6 @@
 //! `sunaba dev`: wires the plane and serves it until it is told to stop.
 
-use crate::aws::{Aws, Durability, Feeds, Hub};
+use crate::aws::{Aws, Durability, Feeds};
 use crate::config::{Dev, JWT_SECRET, OPERATOR_TOKEN, WORKER_SECRET, write_lambda_env};
 use crate::hosts::aws::Served;
 use crate::hosts::http::{Web, router};
@@ -159,9 +159,10 @@ impl Tasks {
         Self { stop, serving, streaming, working, ticking, also: None, sockets_served }
     }
 
-    async fn stop(mut self, hub: &Hub) {
+    async fn stop(mut self, aws: &Aws) {
         self.stop.send_replace(true);
-        hub.close_all();
+        aws.stop_waiting();
+        aws.hub.close_all();
         // Each says goodbye to its client and is forgotten.
         let _in_time = tokio::time::timeout(GRACE, self.sockets_served.wait_for(|count| *count == 0)).await;
         if tokio::time::timeout(GRACE, &mut self.serving).await.is_err() {
@@ -186,6 +187,6 @@ impl Running {
 
     /// Lets requests finish, closes sockets, and ends.
     pub async fn stop(self) {
-        self.tasks.stop(&self.aws.hub).await;
+        self.tasks.stop(&self.aws).await;
     }
 }

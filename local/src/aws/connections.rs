@@ -90,12 +90,11 @@ impl Hub {
             (_, Some(socket)) => socket.put(body),
         };
         if delivered {
-            return Reply { status: 200, body: Vec::new() };
+            return Reply::new(200, Vec::new());
         }
         // Whoever has stopped reading is dropped here, and is gone from now on.
         sockets.remove(&id);
-        let body = serde_json::json!({"__type": "GoneException", "message": "nobody is there"});
-        Reply { status: 410, body: body.to_string().into_bytes() }
+        Reply::json(410, &serde_json::json!({"__type": "GoneException", "message": "nobody is there"}))
     }
 
     fn sockets(&self) -> MutexGuard<'_, HashMap<String, Outbox>> {

@@ -15,7 +15,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// One for all services: the operation shows which is meant.
@@ -36,19 +36,34 @@ pub(super) struct Services {
     pub(super) hub: Arc<Hub>,
 }
 
-/// An answer: status and body.
+/// An answer.
 #[derive(Debug)]
 pub struct Reply {
     /// The HTTP status.
     pub status: u16,
     /// JSON.
     pub body: Vec<u8>,
+    /// Code and type of an error for the header [`Reply::QUERY_ERROR`]. Only SQS has it.
+    pub query_error: Option<&'static str>,
+}
+
+impl Reply {
+    /// The header by which an SDK that spoke the query protocol until lately knows errors.
+    pub const QUERY_ERROR: &'static str = "x-amzn-query-error";
+
+    pub(super) fn new(status: u16, body: Vec<u8>) -> Self {
+        Self { status, body, query_error: None }
+    }
+
+    pub(super) fn json(status: u16, body: &Value) -> Self {
+        Self::new(status, body.to_string().into_bytes())
+    }
 }
 
 /// An answer to a call that is wrong, or that nobody makes.
 pub(super) fn refused(why: &str) -> Reply {
     let body = json!({"__type": "com.amazon.coral.validate#ValidationException", "message": why});
-    Reply { status: 400, body: body.to_string().into_bytes() }
+    Reply::json(400, &body)
 }
 
 impl Connector {
@@ -66,7 +81,11 @@ impl Connector {
         let target = request.headers().get("x-amz-target");
         let reply = self.call(target, request.method(), request.uri(), body).await?;
         let status = StatusCode::try_from(reply.status).map_err(|e| ConnectorError::other(e.into(), None))?;
-        Ok(HttpResponse::new(status, SdkBody::from(reply.body)))
+        let mut response = HttpResponse::new(status, SdkBody::from(reply.body));
+        if let Some(error) = reply.query_error {
+            response.headers_mut().insert(Reply::QUERY_ERROR, error);
+        }
+        Ok(response)
     }
 
     /// `target` is the header that names service and operation. The management API has none: method and path are it.
@@ -90,7 +109,7 @@ impl Connector {
         let services = &self.services;
         let reply = match service {
             "execute-api" => services.hub.call(method, uri, body),
-            "AmazonSQS" => services.sqs.call(operation, body),
+            "AmazonSQS" => services.sqs.call(operation, body).await,
             "AWSEvents" => services.bus.call(operation, body),
             "secretsmanager" => services.secrets.call(operation, body),
             _ => services.dynamodb.call(operation, body).await,

@@ -174,10 +174,10 @@ fn run<I: DeserializeOwned, O: Serialize>(
 fn reply<O: Serialize>(outcome: Result<O, DynoxideError>) -> Reply {
     match outcome {
         Ok(answer) => match serde_json::to_vec(&answer) {
-            Ok(body) => Reply { status: 200, body },
+            Ok(body) => Reply::new(200, body),
             Err(error) => refused(&error.to_string()),
         },
-        Err(error) => Reply { status: error.status_code(), body: error.to_json().into_bytes() },
+        Err(error) => Reply::new(error.status_code(), error.to_json().into_bytes()),
     }
 }
 

@@ -27,7 +27,6 @@ impl EventBridge {
         let surplus = kept.len().saturating_sub(MAX_KEPT);
         kept.drain(..surplus);
         let taken: Vec<Value> = entries.iter().map(|_| json!({"EventId": app::ids::request()})).collect();
-        let body = json!({"FailedEntryCount": 0, "Entries": taken});
-        Reply { status: 200, body: body.to_string().into_bytes() }
+        Reply::json(200, &json!({"FailedEntryCount": 0, "Entries": taken}))
     }
 }

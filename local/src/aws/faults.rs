@@ -62,6 +62,6 @@ impl Fault {
             }
             Self::Unreachable => return Err(ConnectorError::io("nobody answers".into())),
         };
-        Ok(Reply { status, body: body.to_string().into_bytes() })
+        Ok(Reply::json(status, &body))
     }
 }

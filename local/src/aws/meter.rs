@@ -8,6 +8,7 @@
 //! API Gateway or a Lambda is billed by the request; `infra/cost` adds those.
 
 use super::connector::Reply;
+use super::sqs::queue_name;
 use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
 use dynoxide::types::{Item, TRANSACTIONAL_CAPACITY_FACTOR, item_size, table_write_capacity_units};
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex};
 pub struct Call {
     /// `TransactWriteItems`, `PostToConnection`.
     pub operation: String,
-    /// What it was about: `table/sunaba`, `table/sunaba/index/ByAge`, `@connections`.
+    /// What it was about: `table/sunaba`, `table/sunaba/index/ByAge`, `queue/jobs`, `@connections`.
     pub resource: String,
     /// What a policy must allow for it: `dynamodb:PutItem`, `execute-api:ManageConnections`. A transaction needs
     /// permission for each kind of its parts and none of its own.
@@ -170,7 +171,10 @@ fn refused_units(operation: &str, body: &[u8], answer: &Value) -> f64 {
 fn resource(service: &str, request: &Value) -> String {
     match service {
         "execute-api" => return "@connections".into(),
-        "AmazonSQS" => return "queue".into(),
+        "AmazonSQS" => {
+            let name = request["QueueUrl"].as_str().map(queue_name).or(request["QueueName"].as_str());
+            return format!("queue/{}", name.unwrap_or_default());
+        }
         "AWSEvents" => return "bus".into(),
         "secretsmanager" => return "secret".into(),
         _ => {}

@@ -130,6 +130,17 @@ impl Aws {
         self.connector.services().secrets.keep(name, value);
     }
 
+    /// A client for the queues.
+    pub fn sqs_client(&self) -> aws_sdk_sqs::Client {
+        client!(aws_sdk_sqs, self.connector.clone())
+    }
+
+    /// Answers everybody who waits for a message, at once and from now on: the process is about to stop, and their
+    /// requests must not hold it up.
+    pub fn stop_waiting(&self) {
+        self.connector.services().sqs.close();
+    }
+
     /// The latest of what was published to the bus, as it came.
     pub fn published(&self) -> Vec<serde_json::Value> {
         self.connector.services().bus.published()

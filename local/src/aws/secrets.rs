@@ -36,7 +36,7 @@ impl Secrets {
                 (400, json!({"__type": "ResourceNotFoundException", "message": "there is no such secret"}))
             }
         };
-        Reply { status, body: body.to_string().into_bytes() }
+        Reply::json(status, &body)
     }
 }
 

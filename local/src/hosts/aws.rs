@@ -2,7 +2,7 @@
 //!
 //! Whoever knows the access key may do everything; signatures are not checked. It listens on loopback only.
 
-use crate::aws::Aws;
+use crate::aws::{Aws, Reply};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -47,6 +47,9 @@ async fn answer(State(served): State<Served>, request: Request) -> Response {
             *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
             let json = HeaderValue::from_static("application/x-amz-json-1.0");
             response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+            if let Some(error) = reply.query_error {
+                response.headers_mut().insert(Reply::QUERY_ERROR, HeaderValue::from_static(error));
+            }
             response
         }
         Err(_) => plain(StatusCode::BAD_GATEWAY, "nobody answers"),
@@ -66,4 +69,28 @@ fn plain(status: StatusCode, text: &'static str) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aws::Durability;
+    use tempfile::TempDir;
+
+    #[tokio::test]
+    async fn an_error_of_a_queue_is_known_to_the_sdk_by_its_header() {
+        let data = TempDir::new().unwrap();
+        let (aws, _feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
+        let served = Served { aws: Arc::new(aws), access_key: "key".into() };
+        let request = Request::builder()
+            .header("host", "127.0.0.1")
+            .header(AUTHORIZATION, "AWS4-HMAC-SHA256 Credential=key/")
+            .header("x-amz-target", "AmazonSQS.DeleteQueue")
+            .body(Body::from(r#"{"QueueUrl": "http://sqs.local/nobody.fifo"}"#))
+            .unwrap();
+        let response = answer(State(served), request).await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        let error = response.headers()["x-amzn-query-error"].to_str().unwrap();
+        assert_eq!(error, "AWS.SimpleQueueService.NonExistentQueue;Sender");
+    }
 }

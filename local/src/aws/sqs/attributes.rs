@@ -1,0 +1,74 @@
+//! What a FIFO queue was made with.
+
+use super::limits::{MAX_RETENTION_S, MAX_VISIBILITY_S, MAX_WAIT_S, MIN_RETENTION_S};
+use super::refusal::Refusal;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct Attributes {
+    pub(super) visibility: Duration,
+    pub(super) retention: Duration,
+    /// For a receive that does not say how long it waits.
+    pub(super) wait: Duration,
+    /// Whether a message without a deduplication id gets one from its body.
+    pub(super) content_based: bool,
+    texts: Texts,
+}
+
+type Texts = BTreeMap<&'static str, String>;
+
+/// All that is known here, with the defaults of AWS. Nothing is written down here that could be encrypted, so that one
+/// is only repeated.
+const DEFAULTS: [(&str, &str); 6] = [
+    ("FifoQueue", "false"),
+    ("VisibilityTimeout", "30"),
+    ("MessageRetentionPeriod", "345600"),
+    ("ReceiveMessageWaitTimeSeconds", "0"),
+    ("ContentBasedDeduplication", "false"),
+    ("SqsManagedSseEnabled", "true"),
+];
+
+impl Attributes {
+    pub(super) fn read(given: &BTreeMap<String, String>) -> Result<Self, Refusal> {
+        let known = |name: &String| DEFAULTS.iter().any(|(known, _)| known == name);
+        if let Some(unknown) = given.keys().find(|name| !known(name)) {
+            return Err(Refusal::AttributeName(unknown.clone()));
+        }
+        let value = |(name, default): (&'static str, &str)| {
+            (name, given.get(name).map_or(default, String::as_str).to_owned())
+        };
+        let texts: Texts = DEFAULTS.into_iter().map(value).collect();
+        if !flag(&texts, "FifoQueue")? {
+            return Err(Refusal::Value("The name is one of a FIFO queue, and FifoQueue is not true.".into()));
+        }
+        flag(&texts, "SqsManagedSseEnabled")?;
+        Ok(Self {
+            visibility: seconds(&texts, "VisibilityTimeout", 0..=MAX_VISIBILITY_S)?,
+            retention: seconds(&texts, "MessageRetentionPeriod", MIN_RETENTION_S..=MAX_RETENTION_S)?,
+            wait: seconds(&texts, "ReceiveMessageWaitTimeSeconds", 0..=MAX_WAIT_S)?,
+            content_based: flag(&texts, "ContentBasedDeduplication")?,
+            texts,
+        })
+    }
+
+    /// Whether a queue with these is what somebody asks for. What they do not name may be anything.
+    pub(super) fn include(&self, asked: &BTreeMap<String, String>) -> bool {
+        asked.iter().all(|(name, value)| self.texts.get(name.as_str()) == Some(value))
+    }
+
+    /// By name, as they came.
+    pub(super) fn texts(&self) -> &Texts {
+        &self.texts
+    }
+}
+
+fn flag(texts: &Texts, name: &'static str) -> Result<bool, Refusal> {
+    texts[name].parse().map_err(|_| Refusal::AttributeValue(name))
+}
+
+fn seconds(texts: &Texts, name: &'static str, allowed: RangeInclusive<u64>) -> Result<Duration, Refusal> {
+    let seconds = texts[name].parse().ok().filter(|seconds| allowed.contains(seconds));
+    seconds.map(Duration::from_secs).ok_or(Refusal::AttributeValue(name))
+}
