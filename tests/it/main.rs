@@ -11,6 +11,7 @@ mod cost;
 mod following;
 mod ingest;
 mod lambda;
+mod messages;
 mod payloads;
 mod permissions;
 mod reading;

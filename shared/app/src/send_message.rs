@@ -128,3 +128,28 @@ fn notice(message: &Message) -> serde_json::Value {
         "sender": message.sender,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::message::MessageType;
+    use domain::{OrgId, Timestamp};
+
+    #[test]
+    fn a_full_mailbox_still_takes_interrupts() {
+        let org = OrgId::parse("acme").unwrap();
+        let mut head = Head::new(SandboxId::parse("s-1").unwrap(), org, None, Timestamp::from_secs(0));
+        let draft = |message_type| Draft::new(message_type, "go on").unwrap();
+        let refused = |head: &Head, draft: &Draft| match admit(head, draft) {
+            Err(Error::Conflict { code, .. }) => Some(code),
+            _ => None,
+        };
+        head.activity.waiting = MAX_WAITING - 1;
+        assert_eq!(refused(&head, &draft(MessageType::UserMessage)), None);
+        head.activity.waiting = MAX_WAITING;
+        assert_eq!(refused(&head, &draft(MessageType::UserMessage)), Some("mailbox_full"));
+        assert_eq!(refused(&head, &draft(MessageType::Interrupt)), None);
+        head.activity.waiting = MAX_WAITING + ROOM_FOR_INTERRUPTS;
+        assert_eq!(refused(&head, &draft(MessageType::Interrupt)), Some("mailbox_full"));
+    }
+}
