@@ -1,16 +1,15 @@
-//! A network that drops, delays, doubles and reorders, a plane that is killed again and again: and the log is what
-//! was sent, and a client that resumes has seen exactly that.
+//! The log is what was sent, and a client that resumes has seen exactly that.
 
+use super::{SEED, kill_and_restart, read_log, register, text};
 use crate::command::recipe;
-use crate::support::OPERATOR;
 use client::{EventIn, Follow, Followed, Follower, Sender};
 use domain::SandboxId;
 use kit::chaos::{Chaos, Mishap};
 use kit::cutter::Cutter;
-use kit::process::{Process, Recipe};
+use kit::process::Process;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -19,7 +18,6 @@ use tokio::time::timeout;
 
 const EVENTS: u64 = 20_000;
 const KILLS: u64 = 22;
-const SEED: u64 = 0x5_0a_ba;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_doubled_whatever_breaks() {
@@ -29,13 +27,13 @@ async fn nothing_is_lost_or_doubled_whatever_breaks() {
     let address: SocketAddr = plane.url.trim_start_matches("http://").parse().unwrap();
     // It comes back at the same place each time.
     recipe.port = address.port();
-    let token = register(&plane.url).await;
+    let token = register(&plane.url, "s-chaos").await;
     let sandbox = SandboxId::parse("s-chaos").unwrap();
 
     let network = Chaos::start(address, SEED).await;
     let wire = Cutter::start(address, 50..2_000, SEED + 1).await;
     let (progress, watched) = watch::channel(0u64);
-    let killer = tokio::spawn(kill_and_restart(plane, recipe.clone(), watched));
+    let killer = tokio::spawn(kill_and_restart(plane, recipe.clone(), watched, (KILLS, EVENTS)));
     let follower = tokio::spawn(follow(Follow {
         plane: format!("http://{address}"),
         sockets: Some(format!("ws://{}/api/v1/ws/events", wire.address)),
@@ -49,7 +47,7 @@ async fn nothing_is_lost_or_doubled_whatever_breaks() {
     let plane = timeout(Duration::from_secs(60), killer).await.expect("the killer is done").unwrap();
     let seen = timeout(Duration::from_secs(120), follower).await.expect("the follower has seen all").unwrap();
 
-    let log = read_log(&plane.url).await;
+    let log = read_log(&plane.url, "s-chaos").await;
     assert_eq!(log.len() as u64, EVENTS, "zero lost, zero doubled");
     let logged: Vec<_> =
         log.iter().map(|event| (event["seq"].as_u64().unwrap(), text(&event["id"]))).collect();
@@ -93,19 +91,6 @@ async fn send(url: &str, sandbox: &SandboxId, token: &str, progress: &watch::Sen
     sent
 }
 
-/// Kills the plane at a random moment after each part of the way, while requests are being answered.
-async fn kill_and_restart(mut plane: Process, recipe: Recipe, mut progress: watch::Receiver<u64>) -> Process {
-    let mut random = StdRng::seed_from_u64(SEED + 3);
-    for kill in 1..=KILLS {
-        let part = EVENTS * kill / (KILLS + 1);
-        progress.wait_for(|sent| *sent >= part).await.expect("the sender is at work");
-        tokio::time::sleep(Duration::from_millis(random.random_range(0..60))).await;
-        plane.kill().await;
-        plane = Process::start(&recipe).await;
-    }
-    plane
-}
-
 async fn follow(follow: Follow) -> Vec<Followed> {
     let mut follower = Follower::new(follow);
     let mut seen = Vec::new();
@@ -113,29 +98,4 @@ async fn follow(follow: Follow) -> Vec<Followed> {
         seen.push(follower.next().await);
     }
     seen
-}
-
-async fn register(url: &str) -> String {
-    let request = reqwest::Client::new().post(format!("{url}/api/v1/sandboxes")).bearer_auth(OPERATOR);
-    let answer: Value =
-        request.body(r#"{"sandbox_id":"s-chaos"}"#).send().await.unwrap().json().await.unwrap();
-    text(&answer["worker_token"])
-}
-
-async fn read_log(url: &str) -> Vec<Value> {
-    let (mut log, mut after) = (Vec::new(), 0);
-    loop {
-        let path = format!("{url}/api/v1/sandboxes/s-chaos/events?after_seq={after}&limit=500");
-        let request = reqwest::Client::new().get(path).bearer_auth(OPERATOR);
-        let page: Value = request.send().await.unwrap().json().await.unwrap();
-        log.extend(page["events"].as_array().unwrap().clone());
-        after = page["next_after_seq"].as_u64().unwrap();
-        if page["has_more"] == false {
-            return log;
-        }
-    }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap().to_owned()
 }
