@@ -96,6 +96,8 @@ async fn every_route_lets_in_exactly_whom_its_scope_says() {
         let id = function.name;
         let first = plane.register(id, "acme").await;
         plane.post_events(id, &first, json!({"event_type": "agent.message"})).await.ok();
+        let message = json!({"content": "hello", "message_id": "m-1"});
+        plane.post(&format!("/api/v1/sandboxes/{id}/messages"), OPERATOR, message).await.ok();
         let own = plane.post(&format!("/api/v1/sandboxes/{id}/token"), OPERATOR, json!({})).await.ok();
         let own = own["worker_token"].as_str().unwrap();
         // Signed with the users' secret, dressed as a worker's.
@@ -106,7 +108,8 @@ async fn every_route_lets_in_exactly_whom_its_scope_says() {
         let path = format!("{}?wait=0", route.path.replace("{id}", id).replace("{seq}", "1"));
         let names_a_sandbox = route.path.contains("{id}");
         let check = async |token: Option<&str>, status: u16, who: &str| {
-            let body = json!({"event_type": "agent.message", "content": "hello", "receipts": []});
+            let receipts = json!([{"message_id": "m-1", "state": "delivered"}]);
+            let body = json!({"event_type": "agent.message", "content": "hello", "receipts": receipts});
             let body = (route.method == Method::POST).then_some(body);
             let answer = plane.call(route.method.clone(), &path, token, body).await;
             let seen = answer.status;

@@ -25,6 +25,7 @@ async fn a_function_may_do_what_it_does_and_nothing_else() {
     reading(&mut watch, &worker).await;
     sockets(&mut watch, &worker).await;
     telling(&mut watch, &worker).await;
+    steering(&mut watch).await;
     expiring(&mut watch).await;
     watch.run(&watch.stage.process(), "platform-check", &fixture("schedule-tick")).await;
     let wrong = watch.differences();
@@ -253,6 +254,41 @@ async fn telling(watch: &mut Watch, worker: &str) {
     assert_eq!(watch.stage.aws.hub.len(), 1, "the worker's socket is closed");
     let records = together(&["stream-segment", "stream-lifecycle"]);
     assert_eq!(watch.run(&process, "events-publish", &records).await, nothing_failed);
+}
+
+async fn steering(watch: &mut Watch) {
+    let (process, messages) = (watch.stage.process(), "/api/v1/sandboxes/s-3/messages");
+    let register = json!({"sandbox_id": "s-3", "org": "acme"});
+    let register = request("POST", "/api/v1/sandboxes", OPERATOR, Some(&register));
+    let registered = body_of(&watch.request(&process, "sandboxes-register", &register, 201).await);
+    let worker = registered["worker_token"].as_str().unwrap();
+    let send = |id: &str| {
+        let body = json!({"content": "go on", "message_id": id});
+        request("POST", messages, OPERATOR, Some(&body))
+    };
+    let take = |query: &str| request("GET", &format!("{messages}?{query}"), worker, None);
+    let ack = |id: &str| {
+        let body = json!({"receipts": [{"message_id": id, "state": "delivered"}]});
+        request("POST", &format!("{messages}/ack"), worker, Some(&body))
+    };
+    // Nothing there, nobody rings: this makes the mailbox.
+    watch.request(&process, "messages-pull", &take("wait=1"), 200).await;
+    for id in ["m-1", "m-2", "m-1"] {
+        watch.request(&process, "messages-send", &send(id), 200).await;
+    }
+    watch.request(&process, "messages-pull", &take("wait=0&ack=manual&max=1"), 200).await;
+    watch.request(&process, "messages-ack", &ack("m-1"), 200).await;
+    watch.request(&process, "messages-ack", &ack("m-1"), 200).await;
+    watch.request(&process, "messages-pull", &take("wait=0"), 200).await;
+    watch.request(&process, "messages-send", &send("m-3"), 200).await;
+    let history = format!("{messages}/history?limit=2");
+    watch.request(&process, "messages-history", &request("GET", &history, &viewer(), None), 200).await;
+    for _ in 0..2 {
+        let end = request("DELETE", "/api/v1/sandboxes/s-3", OPERATOR, None);
+        watch.request(&process, "sandboxes-terminate", &end, 200).await;
+    }
+    watch.request(&process, "messages-send", &send("m-4"), 409).await;
+    watch.request(&process, "messages-send", &send("m-3"), 200).await;
 }
 
 async fn expiring(watch: &mut Watch) {
