@@ -1,4 +1,4 @@
-//! What `sunaba dev` is told: flags over environment over defaults. The only file here that reads the environment.
+//! What `sunaba` is told: flags over environment over defaults. The only file here that reads the environment.
 
 use crate::aws::{MAILBOXES_URL, TABLE};
 use crate::hosts::ws::Patience;
@@ -117,6 +117,51 @@ impl Dev {
             audience: self.jwt_audience.clone(),
             open: self.no_auth,
         })
+    }
+}
+
+/// Says something to a working agent.
+#[derive(Debug, Clone, Args)]
+pub struct Send {
+    /// The sandbox
+    pub sandbox: String,
+    /// What to say; read from standard input when absent
+    pub text: Option<String>,
+    /// Stop what the agent does; overtakes every other message
+    #[arg(long, short)]
+    pub interrupt: bool,
+    /// What it is meant to do: user_message, interrupt, guidance or system
+    #[arg(long = "type", value_name = "TYPE", default_value = "user_message", conflicts_with = "interrupt")]
+    pub message_type: String,
+    /// A name for the message: sent again under the same name, it is the same message
+    #[arg(long)]
+    pub id: Option<String>,
+    /// Stay until the agent is done with it, and show each step; fails if it is cancelled
+    #[arg(long, short)]
+    pub watch: bool,
+    /// Where the plane is
+    #[arg(long, env = "SUNABA_URL", default_value = "http://127.0.0.1:18000")]
+    pub url: String,
+    /// A token that may send; that of the local plane when absent
+    #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// Folder of the local plane, which keeps its token
+    #[arg(long, default_value = ".sunaba")]
+    pub data: PathBuf,
+}
+
+impl Send {
+    /// The token to send with; `None` where there is none, as in a plane that asks nobody.
+    pub fn token(&self) -> anyhow::Result<Option<String>> {
+        if self.token.is_some() {
+            return Ok(self.token.clone());
+        }
+        let path = self.data.join(OPERATOR_TOKEN);
+        match fs::read_to_string(&path) {
+            Ok(token) => Ok(Some(token.trim().to_owned())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
     }
 }
 

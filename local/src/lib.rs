@@ -4,3 +4,4 @@ pub mod aws;
 pub mod config;
 pub mod dev;
 pub mod hosts;
+pub mod send;

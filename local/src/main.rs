@@ -2,8 +2,8 @@
 
 use clap::{Parser, Subcommand};
 use edge::logging::{self, Format};
-use local::config::Dev;
-use local::dev;
+use local::config::{Dev, Send};
+use local::{dev, send};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -19,13 +19,18 @@ struct Cli {
 enum Command {
     /// Start the whole plane in this process
     Dev(Dev),
+    /// Say something to a working agent
+    Send(Send),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Command::Dev(options) = Cli::parse().command;
-    match serve(options).await {
-        Ok(()) => ExitCode::SUCCESS,
+    let done = match Cli::parse().command {
+        Command::Dev(options) => serve(options).await.map(|()| ExitCode::SUCCESS),
+        Command::Send(options) => send::run(&options).await,
+    };
+    match done {
+        Ok(code) => code,
         Err(error) => {
             complain(&error);
             ExitCode::FAILURE

@@ -226,3 +226,54 @@ async fn the_served_aws_is_for_whoever_may_read_the_data_folder() {
     }
     running.stop().await;
 }
+
+fn send(plane: &TestPlane, arguments: &[&str]) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_sunaba"));
+    command.arg("send").args(arguments).env("SUNABA_URL", &plane.url).env("SUNABA_TOKEN", OPERATOR);
+    command.stdin(std::process::Stdio::null()).kill_on_drop(true);
+    command
+}
+
+#[tokio::test]
+async fn somebody_who_sends_a_message_sees_how_far_it_comes() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let work = async {
+        let pull = "/api/v1/sandboxes/s-1/messages?ack=manual&wait=20";
+        let taken = plane.get(pull, &worker).await.ok();
+        assert_eq!(taken["messages"][0]["content"], "use sqlite");
+        for state in ["delivered", "started", "completed"] {
+            let body = json!({"receipts": [{"message_id": "m-1", "state": state}]});
+            plane.post("/api/v1/sandboxes/s-1/messages/ack", &worker, body).await.ok();
+        }
+    };
+    let mut command = send(&plane, &["s-1", "use sqlite", "--id", "m-1", "--watch"]);
+    let (sent, ()) = tokio::join!(command.output(), work);
+    let sent = sent.unwrap();
+    let shown = String::from_utf8(sent.stdout).unwrap();
+    let steps: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(steps, ["queued", "fetched", "delivered", "started", "completed"], "{shown}");
+    assert!(sent.status.success());
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_sent_says_why() {
+    let plane = TestPlane::start().await;
+    plane.register("s-1", "acme").await;
+    for (arguments, why) in [
+        (vec!["s-9", "hello"], "Sandbox s-9 was not found."),
+        (vec!["s-1", " "], "content: must hold something"),
+        (vec!["s-1"], "content: must hold something"),
+        (vec!["s-1", "hello", "--type", "shout"], "message_type: must be one of"),
+        (vec!["s 1", "hello"], "sandbox_id: may hold"),
+    ] {
+        let sent = send(&plane, &arguments).output().await.unwrap();
+        let said = String::from_utf8(sent.stderr).unwrap();
+        assert!(!sent.status.success() && said.contains(why), "{arguments:?}: {said}");
+    }
+    let interrupt = send(&plane, &["s-1", "-i"]).output().await.unwrap();
+    assert!(
+        String::from_utf8(interrupt.stdout).unwrap().starts_with("queued"),
+        "an interrupt needs no words"
+    );
+}

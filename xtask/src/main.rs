@@ -21,8 +21,8 @@ The project's own commands.
   cargo xtask lint              check template.yaml and infra/ without deploying them
   cargo xtask emulate [option]  deploy the real template into an AWS emulator on this machine and drive it; --keep
                                 leaves it running, --watch drives `cargo lambda watch` instead
-  cargo xtask bench [options]   measure a release build (--quick for a shorter run; start, posts, batches, sockets or
-                                pages to measure only those)
+  cargo xtask bench [options]   measure a release build (--quick for a shorter run; start, posts, batches, sockets,
+                                messages or pages to measure only those)
 ";
 
 fn main() -> ExitCode {

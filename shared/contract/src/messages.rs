@@ -55,13 +55,20 @@ pub struct MessageQueued {
     pub sandbox_id: SandboxId,
     /// How many waited for the worker then, this one included.
     pub queue_size: u64,
+    /// The sequence number of the event that tells of it: whoever follows the log from there sees its receipts.
+    pub seq: u64,
 }
 
 impl MessageQueued {
     /// What its sender is told.
     pub fn new(sandbox_id: SandboxId, message: &Message) -> Self {
-        let (message_id, queue_size) = (message.id.clone(), message.queue_size);
-        Self { status: State::Queued.to_string(), message_id, sandbox_id, queue_size }
+        Self {
+            status: State::Queued.to_string(),
+            message_id: message.id.clone(),
+            sandbox_id,
+            queue_size: message.queue_size,
+            seq: message.number,
+        }
     }
 }
 

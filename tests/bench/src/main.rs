@@ -6,6 +6,7 @@ mod load;
 mod report;
 mod scenarios;
 mod start;
+mod steering;
 
 use kit::process::{Process, Recipe};
 use report::Report;
@@ -58,6 +59,9 @@ async fn main() {
     }
     if wanted("sockets") {
         scenarios::post_to_socket(&mut report, &plane, scale).await;
+    }
+    if wanted("messages") {
+        steering::post_to_pull(&mut report, &plane, scale).await;
     }
     if wanted("pages") {
         scenarios::pages(&mut report, &plane, scale).await;

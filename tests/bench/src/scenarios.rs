@@ -23,7 +23,7 @@ pub struct Plane {
 
 impl Plane {
     /// Registers a sandbox; returns its worker's token.
-    async fn register(&self, id: &str) -> String {
+    pub async fn register(&self, id: &str) -> String {
         let mut connection = Connection::open(&self.address).await;
         let body = json!({"sandbox_id": id}).to_string();
         let answer = connection.request(&post("/api/v1/sandboxes", &self.token, &body)).await;
@@ -51,7 +51,8 @@ fn event_data(n: usize) -> Value {
     })
 }
 
-fn single(n: usize) -> String {
+/// One event as a request.
+pub fn single(n: usize) -> String {
     json!({"event_type": "agent.tool_use", "event_data": event_data(n), "source": "agent"}).to_string()
 }
 

@@ -1,0 +1,87 @@
+//! `sunaba send`: says something to a working agent, and shows how far it has come.
+
+use crate::config::Send;
+use anyhow::{Context, bail};
+use client::{Follow, Follower, MessageIn, Messenger, Refused, SILENCE};
+use domain::message::{Draft, MessageType};
+use domain::{MessageId, SandboxId};
+use std::io::Read;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long the plane has to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one request may take before it is repeated.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Sends the message; with `--watch` stays until the agent is done with it.
+pub async fn run(options: &Send) -> anyhow::Result<ExitCode> {
+    let sandbox = SandboxId::parse(&options.sandbox)?;
+    let message = message(options)?;
+    let (url, token) = (options.url.trim_end_matches('/'), options.token()?);
+    let messenger = Messenger::new(url, &sandbox, token.clone(), DEADLINE);
+    let Ok(answer) = timeout(PATIENCE, messenger.send(&message)).await else {
+        let repeat = format!("to send the same message again, add --id {}", message.message_id);
+        bail!("the plane at {url} did not answer within {} s; {repeat}", PATIENCE.as_secs());
+    };
+    let queued = answer.map_err(|Refused::ByPlane(problem)| anyhow::anyhow!("{}", problem.detail))?;
+    say(&format!("queued     {} (number {} of those that wait)", queued.message_id, queued.queue_size));
+    if !options.watch {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let follow = Follow {
+        plane: url.to_owned(),
+        sockets: None,
+        sandbox,
+        token,
+        after_seq: queued.seq,
+        silence: SILENCE,
+    };
+    Ok(watch(Follower::new(follow), queued.message_id.as_str()).await)
+}
+
+/// Tells each receipt as it comes.
+async fn watch(mut follower: Follower, id: &str) -> ExitCode {
+    loop {
+        let event = follower.next().await;
+        let Some(state) = event.event_type.strip_prefix("message.") else { continue };
+        if event.data["message_id"] != id {
+            continue;
+        }
+        let detail = event.data["detail"].as_str().unwrap_or_default();
+        say(format!("{state:<10} {} {detail}", event.created_at).trim_end());
+        match state {
+            "completed" => return ExitCode::SUCCESS,
+            "cancelled" => return ExitCode::FAILURE,
+            _ => {}
+        }
+    }
+}
+
+fn message(options: &Send) -> anyhow::Result<MessageIn> {
+    let message_type = match options.interrupt {
+        true => MessageType::Interrupt,
+        false => MessageType::parse(&options.message_type)?,
+    };
+    let content = match (&options.text, message_type) {
+        (Some(text), _) => text.clone(),
+        (None, MessageType::Interrupt) => "Stop.".to_owned(),
+        (None, _) => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("cannot read the message")?;
+            text
+        }
+    };
+    let Draft { message_type, content } = Draft::new(message_type, &content)?;
+    let message_id = match &options.id {
+        Some(id) => MessageId::parse(id)?,
+        None => app::ids::message(),
+    };
+    Ok(MessageIn { message_id, message_type, content })
+}
+
+#[expect(clippy::print_stdout, reason = "this is what the command is asked for")]
+fn say(line: &str) {
+    println!("{line}");
+}
