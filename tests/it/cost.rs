@@ -3,21 +3,26 @@
 //! Each function runs as on Lambda: a request, a record or a socket comes in, and everything that it asks of AWS until
 //! it returns is its own.
 
+mod made_up;
+
 use crate::stage::keys;
-use crate::support::{OPERATOR, batch, user};
+use crate::support::{OPERATOR, user};
 use app::clock::SystemClock;
 use contract::query::Query;
 use cost::counts::FILE;
 use cost::{Count, Counts, report};
-use domain::ConnectionId;
+use domain::{ConnectionId, SandboxId};
 use edge::auth::Authenticator;
 use edge::ws::Opening;
 use edge::{Plane, Settings};
 use local::aws::{Aws, Call, Durability, Inbox, Records};
+use made_up::{KINDS, event, noise, prose, work};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use store::mailboxes::Waited;
 use tempfile::TempDir;
 
 const HEARTBEATS_AN_HOUR: u32 = 120;
@@ -56,6 +61,22 @@ fn an_ingest_is_one_call_to_the_table() {
         let calls = [("GetItem".to_owned(), 1), ("TransactWriteItems".to_owned(), 1)];
         assert_eq!(count.calls, calls.into());
     }
+}
+
+/// **Invariant:** a pull that finds nothing and does not wait is one read; one that waits, a look before, the wait, and a
+/// look after it, since a bell may be lost.
+#[test]
+fn a_pull_that_finds_nothing_is_a_look_and_nothing_more() {
+    let counts = Counts::committed();
+    assert_eq!(counts.empty_pull.calls, [("GetItem".to_owned(), 1)].into());
+    let calls = [("GetItem".to_owned(), 2), ("ReceiveMessage".to_owned(), 1)];
+    assert_eq!(counts.waiting_pull.calls, calls.into());
+}
+
+#[test]
+fn the_model_waits_as_long_as_the_plane_does() {
+    let wait = Duration::from_secs(contract::messages::DEFAULT_WAIT_SECS);
+    assert_eq!(cost::model::assumed::DEFAULT_WAIT_SECS, wait.as_secs_f64());
 }
 
 /// A write that is refused is billed like one that is not; a read costs a twentieth.
@@ -178,8 +199,55 @@ async fn count_everything() -> Counts {
     // Of the same kind as the one before: what is known of one kind's listeners says nothing of another's.
     stage.post(&process, singles, &single, &event(31 + KINDS.len())).await;
     counts.push_to_one = stage.broadcast(&process).await;
+    counts.socket_ping = stage.ping(&process, "c-3").await;
     counts.socket_closes = stage.disconnect(&process, "c-3").await;
+    count_messages(&mut stage, &worker, &mut counts).await;
     counts
+}
+
+/// Messages to the sandbox `s-1`, whose head has seen some life.
+async fn count_messages(stage: &mut Stage, worker: &str, counts: &mut Counts) {
+    // On Lambda each of these is a function of its own.
+    let [sends, pulls, acknowledges, broadcasts] = std::array::from_fn(|_| stage.process());
+    let pull = |wait: u64| format!("{MESSAGES}?ack=manual&wait={wait}");
+    let receipt = |id: &str, state: &str| json!({"receipts": [{"message_id": id, "state": state}]});
+    let ack = format!("{MESSAGES}/ack");
+
+    // The first wait makes the mailbox.
+    let sandbox = SandboxId::parse("s-1").unwrap();
+    let waited = stage.aws.mailboxes.wait(&sandbox, Duration::from_secs(1)).await.unwrap();
+    assert_eq!(waited, Waited::Made);
+    stage.aws.meter.take();
+
+    // And the first broadcast of each kind asks who listens, so that only the second trip counts.
+    for round_trip in ["m-1", "m-2"] {
+        let mut count = stage.sent_while_a_pull_waits(&sends, &pulls, worker, &message(round_trip)).await;
+        for _ in ["queued", "fetched"] {
+            count.add(&stage.broadcast_next(&broadcasts).await);
+        }
+        for state in ["delivered", "started", "completed"] {
+            count.add(&stage.post(&acknowledges, &ack, worker, &receipt(round_trip, state)).await.0);
+            count.add(&stage.broadcast(&broadcasts).await);
+        }
+        counts.message_round_trip = count;
+    }
+
+    // Nobody has rung since that was not heard, so this one waits in silence.
+    counts.waiting_pull = stage.get(&pulls, &pull(1), worker).await.0;
+    counts.empty_pull = stage.get(&pulls, &pull(0), worker).await.0;
+    counts.message_sent = stage.post(&sends, MESSAGES, OPERATOR, &message("m-3")).await.0;
+    counts.message_pulled = stage.get(&pulls, &pull(0), worker).await.0;
+    counts.messages_acknowledged =
+        stage.post(&acknowledges, &ack, worker, &receipt("m-3", "delivered")).await.0;
+    stage.post(&sends, MESSAGES, OPERATOR, &message("m-4")).await;
+    counts.message_handed_over = stage.get(&pulls, &format!("{MESSAGES}?wait=0"), worker).await.0;
+}
+
+const MESSAGES: &str = "/api/v1/sandboxes/s-1/messages";
+
+/// Of some three sentences.
+fn message(id: &str) -> Value {
+    json!({"message_id": id, "message_type": "user_message", "content": prose(id.len(), 300)})
 }
 
 /// A table, a stream and sockets, and functions that run on them one at a time.
@@ -213,6 +281,33 @@ impl Stage {
         self.request(process, http::Request::post(path).header("Idempotency-Key", "k-1"), token, body).await.0
     }
 
+    async fn get(&self, process: &Arc<Plane>, path: &str, token: &str) -> (Count, Value) {
+        self.request(process, http::Request::get(path), token, &Value::Null).await
+    }
+
+    /// A pull, and a message as soon as it has seen that there is none. The two are one count.
+    async fn sent_while_a_pull_waits(
+        &self,
+        sends: &Arc<Plane>,
+        pulls: &Arc<Plane>,
+        worker: &str,
+        message: &Value,
+    ) -> Count {
+        let pull = http::Request::get(format!("{MESSAGES}?ack=manual&wait=20"));
+        let send = async {
+            while self.aws.meter.waiting() == 0 {
+                tokio::task::yield_now().await;
+            }
+            exchange(sends, http::Request::post(MESSAGES), OPERATOR, message).await
+        };
+        let ((mut count, pulled), (sent, _)) =
+            tokio::join!(exchange(pulls, pull, worker, &Value::Null), send);
+        assert_eq!(pulled["messages"].as_array().map(Vec::len), Some(1), "{pulled}");
+        count.add(&sent);
+        count.add(&sum(self.aws.meter.take()));
+        count
+    }
+
     async fn request(
         &self,
         process: &Arc<Plane>,
@@ -220,20 +315,21 @@ impl Stage {
         token: &str,
         body: &Value,
     ) -> (Count, Value) {
-        let body = body.to_string();
-        let bytes_in = body.len() as u64;
-        let request = request.header("Authorization", format!("Bearer {token}")).body(body.into()).unwrap();
-        let answer = edge::http::dispatch(process, request).await;
-        assert!(answer.status().is_success(), "{answer:?}");
-        let bytes_out = answer.body().len() as u64;
-        let count = Count { bytes_in, bytes_out, ..sum(self.aws.meter.take()) };
-        (count, serde_json::from_slice(answer.body()).unwrap())
+        let (mut count, answer) = exchange(process, request, token, body).await;
+        count.add(&sum(self.aws.meter.take()));
+        (count, answer)
     }
 
     /// Tells of the one transaction that waits in the stream.
     async fn broadcast(&mut self, process: &Arc<Plane>) -> Count {
-        let image = self.records.recv().await.unwrap().image;
+        let count = self.broadcast_next(process).await;
         assert!(self.records.is_empty(), "one transaction put more than one piece of news");
+        count
+    }
+
+    /// Tells of the next transaction, of several.
+    async fn broadcast_next(&mut self, process: &Arc<Plane>) -> Count {
+        let image = self.records.recv().await.unwrap().image;
         edge::stream::broadcast(process, &[image]).await.unwrap();
         sum(self.aws.meter.take())
     }
@@ -255,10 +351,32 @@ impl Stage {
         (sum(self.aws.meter.take()), inbox)
     }
 
+    async fn ping(&self, process: &Arc<Plane>, id: &str) -> Count {
+        let connection = ConnectionId::parse(id).unwrap();
+        edge::ws::frame(process, &connection, r#"{"type":"ping"}"#).await.unwrap();
+        sum(self.aws.meter.take())
+    }
+
     async fn disconnect(&self, process: &Arc<Plane>, id: &str) -> Count {
         edge::ws::disconnect(process, &ConnectionId::parse(id).unwrap()).await.unwrap();
         sum(self.aws.meter.take())
     }
+}
+
+/// A request and its answer. What was asked of AWS meanwhile is still in the meter.
+async fn exchange(
+    process: &Arc<Plane>,
+    request: http::request::Builder,
+    token: &str,
+    body: &Value,
+) -> (Count, Value) {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let bytes_in = body.len() as u64;
+    let request = request.header("Authorization", format!("Bearer {token}")).body(body.into()).unwrap();
+    let answer = edge::http::dispatch(process, request).await;
+    assert!(answer.status().is_success(), "{answer:?}");
+    let count = Count { bytes_in, bytes_out: answer.body().len() as u64, ..Count::default() };
+    (count, serde_json::from_slice(answer.body()).unwrap())
 }
 
 fn sum(calls: Vec<Call>) -> Count {
@@ -272,109 +390,4 @@ fn sum(calls: Vec<Call>) -> Count {
         }
     }
     sum
-}
-
-const KINDS: [&str; 6] = [
-    "agent.message",
-    "agent.thinking",
-    "agent.tool_use",
-    "agent.tool_completed",
-    "agent.subagent",
-    "agent.diff",
-];
-
-/// A numbered batch of events such as an agent tells.
-fn work(number: u64, count: u64) -> Value {
-    let mut work = batch(1, number, number * 100, count);
-    for (place, told) in work["events"].as_array_mut().unwrap().iter_mut().enumerate() {
-        let n = usize::try_from(number).unwrap() * 100 + place;
-        *told = event(n);
-    }
-    work
-}
-
-/// An event of about 600 bytes, between a line of thought and a page of output.
-fn event(n: usize) -> Value {
-    let kind = KINDS[n % KINDS.len()];
-    let data = json!({"turn": n / 10, "tool": "Bash", "text": prose(n, 460)});
-    json!({"event_id": format!("01900000-0000-7000-8000-{n:012}"), "event_type": kind, "source": "agent",
-           "event_data": data})
-}
-
-/// Made-up words. They compress to about a quarter; nobody has compared that with what agents say.
-fn prose(seed: usize, length: usize) -> String {
-    const WORDS: [&str; 48] = [
-        "the",
-        "a",
-        "file",
-        "test",
-        "function",
-        "returns",
-        "error",
-        "when",
-        "reading",
-        "stream",
-        "and",
-        "then",
-        "we",
-        "should",
-        "check",
-        "whether",
-        "src/main.rs",
-        "line",
-        "compile",
-        "failed",
-        "with",
-        "exit",
-        "code",
-        "1",
-        "let",
-        "result",
-        "=",
-        "parse(input)?;",
-        "expected",
-        "found",
-        "in",
-        "module",
-        "store",
-        "because",
-        "index",
-        "of",
-        "bounds",
-        "commit",
-        "branch",
-        "merge",
-        "to",
-        "is",
-        "not",
-        "cargo",
-        "build",
-        "warning:",
-        "unused",
-        "variable",
-    ];
-    let mut random = Random(seed as u64 + 1);
-    let mut text = String::new();
-    while text.len() < length {
-        text.push_str(WORDS[usize::try_from(random.next() % 48).unwrap()]);
-        text.push(' ');
-    }
-    text.truncate(length);
-    text
-}
-
-/// Text that does not compress much.
-fn noise(length: usize) -> String {
-    let mut random = Random(7);
-    (0..length).map(|_| char::from(b' ' + 1 + u8::try_from(random.next() % 90).unwrap())).collect()
-}
-
-/// The same every time: what is counted must not depend on chance.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
 }

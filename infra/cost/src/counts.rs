@@ -60,8 +60,25 @@ pub struct Counts {
     pub socket_opens: Count,
     /// It closes.
     pub socket_closes: Count,
+    /// It says `ping`, and is answered.
+    pub socket_ping: Count,
     /// A sandbox is registered.
     pub sandbox_registered: Count,
+    /// A message is sent to a sandbox whose mailbox is there.
+    pub message_sent: Count,
+    /// A pull without a wait that is handed one message, to be confirmed by receipts.
+    pub message_pulled: Count,
+    /// The same as OmoiOS workers do it: what is handed out is confirmed.
+    pub message_handed_over: Count,
+    /// A receipt that confirms one message.
+    pub messages_acknowledged: Count,
+    /// A pull without a wait that finds nothing.
+    pub empty_pull: Count,
+    /// A pull that waits, at a mailbox that is there, and finds nothing.
+    pub waiting_pull: Count,
+    /// A message and all of its five events: sent while a pull waits, handed out, `delivered`, `started` and
+    /// `completed` in a request each, and five broadcasts that nobody hears.
+    pub message_round_trip: Count,
 }
 
 impl Counts {
@@ -91,7 +108,15 @@ impl Counts {
             ("idle_hour", &self.idle_hour),
             ("socket_opens", &self.socket_opens),
             ("socket_closes", &self.socket_closes),
+            ("socket_ping", &self.socket_ping),
             ("sandbox_registered", &self.sandbox_registered),
+            ("message_sent", &self.message_sent),
+            ("message_pulled", &self.message_pulled),
+            ("message_handed_over", &self.message_handed_over),
+            ("messages_acknowledged", &self.messages_acknowledged),
+            ("empty_pull", &self.empty_pull),
+            ("waiting_pull", &self.waiting_pull),
+            ("message_round_trip", &self.message_round_trip),
         ]
     }
 
@@ -122,6 +147,17 @@ impl Count {
         self.read_units += other.read_units;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
+    }
+
+    /// How many calls there were to operations of these names.
+    pub fn calls_to(&self, operations: &[&str]) -> f64 {
+        let named = self.calls.iter().filter(|(operation, _)| operations.contains(&operation.as_str()));
+        f64::from(named.map(|(_, times)| times).sum::<u32>())
+    }
+
+    /// To whatever operation.
+    pub fn all_calls(&self) -> f64 {
+        f64::from(self.calls.values().sum::<u32>())
     }
 
     fn told(&self, name: &str, now: &Self) -> String {

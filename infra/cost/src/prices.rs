@@ -155,6 +155,16 @@ pub const TRACES: Price = Price {
     known: "memory",
 };
 
+/// Calls to queues that keep an order; an answer without messages counts like any other, and so does a wait.
+pub const QUEUE_REQUESTS: Price = Price {
+    name: "SQS, requests of FIFO queues",
+    per: MILLION,
+    unit: "million requests of up to 64 KB",
+    usd: 0.50,
+    source: "https://aws.amazon.com/sqs/pricing/",
+    known: "2026-06",
+};
+
 /// Events on a bus of one's own. Nothing on the way of a log event uses it.
 pub const BUS_EVENTS: Price = Price {
     name: "EventBridge, custom events",
@@ -176,7 +186,7 @@ pub const TRANSFER_OUT: Price = Price {
 };
 
 /// All of them.
-pub const ALL: [Price; 14] = [
+pub const ALL: [Price; 15] = [
     HTTP_REQUESTS,
     SOCKET_MESSAGES,
     SOCKET_MINUTES,
@@ -189,6 +199,7 @@ pub const ALL: [Price; 14] = [
     LOGS,
     METRICS,
     TRACES,
+    QUEUE_REQUESTS,
     BUS_EVENTS,
     TRANSFER_OUT,
 ];

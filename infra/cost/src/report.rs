@@ -1,9 +1,12 @@
 //! The tables of `docs/cost.md` and `docs/scale.md`.
 
 use crate::counts::{Count, Counts};
+use crate::messages::Way;
 use crate::model::{self, Item};
-use crate::prices;
 use crate::scale::{self, LEVELS, Raised, World};
+use crate::usage::Usage;
+use crate::{messages, prices};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// A table in a document: its name, and its text.
@@ -15,6 +18,8 @@ pub fn documents(counts: &Counts) -> Vec<(&'static str, Vec<Section>)> {
         ("counts", counted(counts)),
         ("million-events", bills("a million events", &model::million_events(counts), 2)),
         ("hours", bills("an hour", &model::hours(counts), 5)),
+        ("million-messages", bills("a million messages", &messages::million_messages(counts), 2)),
+        ("waiting", waiting(counts)),
         ("assumed", assumptions()),
         ("prices", unit_prices()),
     ];
@@ -58,13 +63,51 @@ fn counted(counts: &Counts) -> String {
 }
 
 fn bills(what: &str, items: &[Item], digits: usize) -> String {
-    let services = items[0].usage.bill().map(|line| line.service);
-    let head: Vec<&str> = [what].into_iter().chain(services).chain(["**in all**"]).collect();
+    let usages: Vec<Usage> = items.iter().map(|item| item.usage).collect();
+    let services = services(&usages);
+    let head: Vec<&str> = [what].into_iter().chain(services.iter().copied()).chain(["**in all**"]).collect();
     let rows = items.iter().map(|item| {
-        let lines = item.usage.bill().map(|line| format!("${:.digits$}", line.usd));
         let mut row = vec![item.name.to_owned()];
-        row.extend(lines);
-        row.push(format!("**${:.digits$}**", item.usage.usd()));
+        row.extend(bill(&item.usage, &services, digits));
+        row
+    });
+    table(&head, rows)
+}
+
+/// Those that any of these pays for.
+fn services(usages: &[Usage]) -> Vec<&'static str> {
+    let paid = usages.iter().flat_map(Usage::bill).filter(|line| line.usd != 0.0);
+    let paid: BTreeSet<&str> = paid.map(|line| line.service).collect();
+    Usage::default().bill().map(|line| line.service).into_iter().filter(|name| paid.contains(name)).collect()
+}
+
+/// A column for each of these services, and their sum.
+fn bill(usage: &Usage, services: &[&str], digits: usize) -> Vec<String> {
+    let lines = usage.bill().into_iter().filter(|line| services.contains(&line.service));
+    let mut columns: Vec<String> = lines.map(|line| format!("${:.digits$}", line.usd)).collect();
+    columns.push(format!("**${:.digits$}**", usage.usd()));
+    columns
+}
+
+fn waiting(counts: &Counts) -> String {
+    let ways = messages::ways(counts);
+    let usages: Vec<Usage> = ways.iter().map(|way| way.hour).collect();
+    let services = services(&usages);
+    let mut head = vec!["an hour of waiting"];
+    head.extend(&services);
+    head.extend([
+        "**in all**",
+        "requests and frames",
+        "functions busy for 1,000 sandboxes",
+        "a message waits",
+        "at worst",
+    ]);
+    let rows = ways.iter().map(|way| {
+        let mut row = vec![way.name.clone()];
+        row.extend(bill(&way.hour, &services, 5));
+        row.push(number(way.requests().round()));
+        row.push(number(way.functions() * 1e3));
+        row.extend([way.delay_ms, way.longest_delay_ms].map(|ms| format!("{:.2} s", ms / 1e3)));
         row
     });
     table(&head, rows)
@@ -84,6 +127,15 @@ fn assumptions() -> String {
         ("a busy sandbox", format!("{EVENTS_A_SECOND} events a second")),
         ("every sandbox", format!("{HEARTBEATS_AN_HOUR} heartbeats an hour")),
         ("a socket lives", format!("{} hours", 1.0 / SOCKETS_AN_HOUR)),
+        ("the memory of `messages-pull`", format!("{} MB", PULL_MEMORY_GB * 1024.0)),
+        ("a warm pull that finds nothing, beside its wait", format!("{PULL_MS} ms")),
+        ("a request's way there and back", format!("{ROUND_TRIP_MS} ms")),
+        ("from a stored message to a wait that ends", format!("{BELL_MS} ms")),
+        ("a frame that is answered without the table", format!("{FRAME_MS} ms")),
+        ("the wait of a pull that does not say", format!("{DEFAULT_WAIT_SECS} s")),
+        ("an OmoiOS worker sleeps between pulls", format!("{OMOIOS_PAUSE_SECS} s")),
+        ("a worker with a socket pulls every", format!("{LOOK_EVERY_SECS} s")),
+        ("and pings every", format!("{} min", PING_EVERY_SECS / 60.0)),
     ];
     table(&["what", "assumed"], rows.map(|(what, value)| vec![what.to_owned(), value]))
 }
@@ -154,7 +206,12 @@ fn world(counts: &Counts) -> String {
         row.extend(worlds.iter().map(value));
         row
     };
-    const SECONDS_OF_A_MONTH: f64 = 730.0 * 3600.0;
+    const HOURS_OF_A_MONTH: f64 = 730.0;
+    const SECONDS_OF_A_MONTH: f64 = HOURS_OF_A_MONTH * 3600.0;
+    let (polls, socket) = (messages::default_polls(counts), messages::on_a_socket(counts));
+    let waiting = |way: &Way, world: &World| {
+        format!("${}", number(way.hour.usd() * HOURS_OF_A_MONTH * world.sandboxes))
+    };
     let rows = [
         row("batches a second", &|world| number(world.batches)),
         row("heartbeats a second", &|world| number(world.heartbeats)),
@@ -169,6 +226,8 @@ fn world(counts: &Counts) -> String {
         row("a broadcast takes", &|world| format!("{} ms", number(world.broadcast_ms))),
         row("a month of this", &|world| format!("${}", number(world.usage.usd() * SECONDS_OF_A_MONTH))),
         row("an hour of a sandbox", &|world| format!("${:.4}", world.usage.usd() * 3600.0 / world.sandboxes)),
+        row("waiting for messages in functions, a month: more", &|world| waiting(&polls, world)),
+        row("waiting for messages on sockets, a month: more", &|world| waiting(&socket, world)),
     ];
     table(&head, rows)
 }

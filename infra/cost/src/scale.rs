@@ -4,8 +4,9 @@
 //! is an average: bursts come on top.
 
 use crate::counts::{Count, Counts};
-use crate::model::{Usage, a_batch_behind, a_push, an_event_behind, assumed};
-use crate::quotas;
+use crate::model::{a_batch_behind, a_push, an_event_behind, assumed};
+use crate::usage::Usage;
+use crate::{messages, quotas};
 
 /// How many live sandboxes.
 pub const LEVELS: [f64; 4] = [100.0, 1_000.0, 10_000.0, 100_000.0];
@@ -81,8 +82,8 @@ impl World {
         let ingest_processes = (requests * assumed::INGEST_MS / 1e3).max(1.0);
         // Requests go to any process, and only the one that wrote last knows the head.
         let remembered = 1.0 / ingest_processes;
-        let batch = Usage::ingest(&counts.ingest_batch_of_2);
-        let beat = Usage::ingest(&heartbeat(counts));
+        let batch = Usage::request(&counts.ingest_batch_of_2);
+        let beat = Usage::request(&heartbeat(counts));
         let late = a_batch_behind(counts) * batches + an_event_behind(counts) * heartbeats;
         let ingests = batch * batches + beat * heartbeats + late * (1.0 - remembered);
 
@@ -195,14 +196,22 @@ pub fn limits(counts: &Counts) -> Vec<Limit> {
     limits
 }
 
-const LIMITS: [Limit; 11] = [
+const LIMITS: [Limit; 12] = [
     Limit {
-        name: "Waiting for messages (planned)",
+        name: "Waiting for messages in functions",
         unit: "functions at once",
         limit: quotas::LAMBDA_CONCURRENCY,
         raised: Raised::OnRequest,
-        // A long poll of 20 s after the other, each in a function that waits.
-        demand: |_, world| world.sandboxes,
+        // Pulls that wait as long as the default, each in a function, and sleep a little between.
+        demand: |counts, world| world.sandboxes * messages::default_polls(counts).functions(),
+    },
+    Limit {
+        name: "Waiting for messages on sockets",
+        unit: "requests/s",
+        limit: quotas::GATEWAY_REQUESTS,
+        raised: Raised::OnRequest,
+        // Short pulls that nobody rang for, and pings. Bells are as few as messages.
+        demand: |counts, world| world.sandboxes * messages::on_a_socket(counts).requests() / 3600.0,
     },
     Limit {
         name: "Writes of a new table",
@@ -237,7 +246,7 @@ const LIMITS: [Limit; 11] = [
         unit: "functions at once",
         limit: quotas::LAMBDA_CONCURRENCY,
         raised: Raised::OnRequest,
-        demand: |_, world| world.usage.milliseconds / 1e3,
+        demand: |_, world| world.usage.functions(),
     },
     Limit {
         name: "The operators' stamp",

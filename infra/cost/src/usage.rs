@@ -1,0 +1,210 @@
+//! What is billed, and the bill.
+
+use crate::counts::Count;
+use crate::model::assumed;
+use crate::prices::{self, Price};
+use std::ops::{Add, Mul};
+
+/// Everything that is billed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// Requests of the HTTP API.
+    pub http_requests: f64,
+    /// Frames of sockets.
+    pub socket_messages: f64,
+    /// Open sockets, in minutes.
+    pub socket_minutes: f64,
+    /// Invocations of functions.
+    pub invocations: f64,
+    /// Their time, all together.
+    pub milliseconds: f64,
+    /// The time of the function that waits for messages: it has less memory.
+    pub pull_milliseconds: f64,
+    /// Calls to mailboxes.
+    pub queue_requests: f64,
+    /// Of the table.
+    pub write_units: f64,
+    /// Of the table.
+    pub read_units: f64,
+    /// What leaves AWS.
+    pub bytes_out: f64,
+}
+
+/// What a service asks for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line {
+    /// As a column is called.
+    pub service: &'static str,
+    /// Dollars.
+    pub usd: f64,
+}
+
+impl Usage {
+    /// A request that was counted.
+    #[expect(clippy::cast_precision_loss, reason = "no count of ours comes near 2^53")]
+    pub fn request(count: &Count) -> Self {
+        let further_calls = (count.all_calls() - 1.0).max(0.0);
+        Self {
+            http_requests: (count.bytes_in as f64 / HTTP_UNIT_BYTES).ceil().max(1.0),
+            invocations: 1.0,
+            milliseconds: assumed::INGEST_MS + further_calls * assumed::SECOND_CALL_MS,
+            bytes_out: count.bytes_out as f64,
+            ..Self::storage(count)
+        }
+    }
+
+    /// A pull that was counted, and waited so long.
+    pub fn pull(count: &Count, waited_secs: f64) -> Self {
+        // The call that waits takes as long as it waits.
+        let further_calls = count.all_calls() - count.calls_to(&["ReceiveMessage"]) - 1.0;
+        let pull_milliseconds =
+            assumed::PULL_MS + further_calls * assumed::SECOND_CALL_MS + waited_secs * 1e3;
+        Self { milliseconds: 0.0, pull_milliseconds, ..Self::request(count) }
+    }
+
+    /// A broadcast that was counted.
+    #[expect(clippy::cast_precision_loss, reason = "no count of ours comes near 2^53")]
+    pub fn broadcast(count: &Count) -> Self {
+        // A frame has at most 32 KB, which is the unit.
+        let pushes = count.calls_to(&["PostToConnection"]);
+        Self {
+            socket_messages: pushes,
+            invocations: 1.0,
+            milliseconds: assumed::BROADCAST_MS + pushes * assumed::PUSH_MS,
+            bytes_out: count.bytes_out as f64,
+            ..Self::storage(count)
+        }
+    }
+
+    /// A socket that opens or closes.
+    pub fn socket(count: &Count) -> Self {
+        Self { invocations: 1.0, milliseconds: assumed::SOCKET_MS, ..Self::storage(count) }
+    }
+
+    /// A frame from a client, and what it is answered.
+    #[expect(clippy::cast_precision_loss, reason = "no count of ours comes near 2^53")]
+    pub fn frame(count: &Count) -> Self {
+        Self {
+            socket_messages: 1.0 + count.calls_to(&["PostToConnection"]),
+            invocations: 1.0,
+            milliseconds: assumed::FRAME_MS,
+            bytes_out: count.bytes_out as f64,
+            ..Self::storage(count)
+        }
+    }
+
+    /// What the table and the queues were asked.
+    pub(crate) fn storage(count: &Count) -> Self {
+        Self {
+            write_units: count.write_units,
+            read_units: count.read_units,
+            queue_requests: count.calls_to(&["SendMessage", "ReceiveMessage"]),
+            ..Self::default()
+        }
+    }
+
+    /// How many functions are busy at once, if this is what a second takes.
+    pub fn functions(&self) -> f64 {
+        (self.milliseconds + self.pull_milliseconds) / 1e3
+    }
+
+    /// Dollars by service.
+    pub fn bill(&self) -> [Line; 7] {
+        let usd = |units: f64, price: Price| units * price.usd_each();
+        let gateway = usd(self.http_requests, prices::HTTP_REQUESTS)
+            + usd(self.socket_messages, prices::SOCKET_MESSAGES)
+            + usd(self.socket_minutes, prices::SOCKET_MINUTES);
+        let gb_seconds = self.milliseconds / 1e3 * assumed::MEMORY_GB
+            + self.pull_milliseconds / 1e3 * assumed::PULL_MEMORY_GB;
+        let lambda = usd(self.invocations, prices::INVOCATIONS) + usd(gb_seconds, prices::GB_SECONDS);
+        let table = usd(self.write_units, prices::WRITE_UNITS) + usd(self.read_units, prices::READ_UNITS);
+        [
+            Line { service: "API Gateway", usd: gateway },
+            Line { service: "Lambda", usd: lambda },
+            Line { service: "DynamoDB", usd: table },
+            Line { service: "SQS", usd: usd(self.queue_requests, prices::QUEUE_REQUESTS) },
+            Line { service: "Logs", usd: usd(self.invocations * assumed::LOG_BYTES, prices::LOGS) },
+            Line { service: "X-Ray", usd: usd(self.invocations * assumed::TRACED, prices::TRACES) },
+            Line { service: "Transfer", usd: usd(self.bytes_out, prices::TRANSFER_OUT) },
+        ]
+    }
+
+    /// All of it.
+    pub fn usd(&self) -> f64 {
+        self.bill().iter().map(|line| line.usd).sum()
+    }
+}
+
+/// Requests of the HTTP API are billed in pieces of this size.
+const HTTP_UNIT_BYTES: f64 = 512.0 * 1024.0;
+
+impl Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            http_requests: self.http_requests + other.http_requests,
+            socket_messages: self.socket_messages + other.socket_messages,
+            socket_minutes: self.socket_minutes + other.socket_minutes,
+            invocations: self.invocations + other.invocations,
+            milliseconds: self.milliseconds + other.milliseconds,
+            pull_milliseconds: self.pull_milliseconds + other.pull_milliseconds,
+            queue_requests: self.queue_requests + other.queue_requests,
+            write_units: self.write_units + other.write_units,
+            read_units: self.read_units + other.read_units,
+            bytes_out: self.bytes_out + other.bytes_out,
+        }
+    }
+}
+
+impl Mul<f64> for Usage {
+    type Output = Self;
+
+    fn mul(self, times: f64) -> Self {
+        Self {
+            http_requests: self.http_requests * times,
+            socket_messages: self.socket_messages * times,
+            socket_minutes: self.socket_minutes * times,
+            invocations: self.invocations * times,
+            milliseconds: self.milliseconds * times,
+            pull_milliseconds: self.pull_milliseconds * times,
+            queue_requests: self.queue_requests * times,
+            write_units: self.write_units * times,
+            read_units: self.read_units * times,
+            bytes_out: self.bytes_out * times,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bill_is_what_a_calculation_by_hand_says() {
+        let count =
+            Count { write_units: 4.0, read_units: 2.0, bytes_in: 600, bytes_out: 0, ..Count::default() };
+        let million = Usage::request(&count) * 1e6;
+        let usd: Vec<String> = million.bill().iter().map(|line| format!("{:.3}", line.usd)).collect();
+        // A request each; 0.20 for invocations and 20 ms of a quarter GB, 5,000 GB-seconds; 4 units at 0.625 and 2 at
+        // 0.125; 0.9 GB of logs; 50,000 traces.
+        assert_eq!(usd, ["1.000", "0.267", "2.750", "0.000", "0.450", "0.250", "0.000"]);
+    }
+
+    #[test]
+    fn a_function_that_waits_is_billed_for_the_wait() {
+        let calls = [("GetItem".to_owned(), 2), ("ReceiveMessage".to_owned(), 1)].into();
+        let pull = Usage::pull(&Count { calls, read_units: 2.0, ..Count::default() }, 2.0);
+        // 25 ms, a call more, and the wait.
+        assert_eq!((pull.pull_milliseconds, pull.milliseconds), (2_033.0, 0.0));
+        let usd: Vec<String> = (pull * 1e6).bill().iter().map(|line| format!("{:.3}", line.usd)).collect();
+        // 0.20 for invocations and 2.033 s of an eighth of a GB, 254,125 GB-seconds; a call to the queue.
+        assert_eq!(usd, ["1.000", "3.588", "0.250", "0.500", "0.450", "0.250", "0.000"]);
+    }
+
+    #[test]
+    fn a_large_body_is_several_requests() {
+        let count = Count { bytes_in: 600 * 1024, ..Count::default() };
+        assert_eq!(Usage::request(&count).http_requests, 2.0);
+    }
+}
