@@ -112,6 +112,8 @@ fn permission(action: &str, resource: &Value) -> Need {
     let sockets = format!("{ACCOUNT}${{SocketApi}}/${{SocketStage}}/*/@connections/*")
         .replace("SERVICE", "execute-api");
     let sockets = json!({"Fn::Sub": sockets});
+    let mailboxes =
+        json!({"Fn::Sub": format!("{ACCOUNT}sunaba-${{Stage}}-mail-*").replace("SERVICE", "sqs")});
     match action {
         "dynamodb:GetItem" if *resource == table => Need::GetItem,
         "dynamodb:BatchGetItem" if *resource == table => Need::BatchGetItem,
@@ -123,6 +125,10 @@ fn permission(action: &str, resource: &Value) -> Need {
         "secretsmanager:GetSecretValue" if *resource == keys => Need::Keys,
         "execute-api:ManageConnections" if *resource == sockets => Need::Sockets,
         "sqs:SendMessage" if *resource == json!({"Fn::GetAtt": ["JobsQueue", "Arn"]}) => Need::Jobs,
+        "sqs:SendMessage" if *resource == mailboxes => Need::RingMailboxes,
+        "sqs:ReceiveMessage" if *resource == mailboxes => Need::WaitAtMailboxes,
+        "sqs:CreateQueue" if *resource == mailboxes => Need::MakeMailboxes,
+        "sqs:DeleteQueue" if *resource == mailboxes => Need::RemoveMailboxes,
         "events:PutEvents" if *resource == json!({"Fn::GetAtt": ["Bus", "Arn"]}) => Need::Bus,
         _ => panic!("nobody needs {action} on {resource}"),
     }
@@ -352,6 +358,30 @@ fn a_socket_is_open_before_it_can_be_taken_for_gone() {
     let connect = &template["Resources"][resource_name("realtime-connect")];
     assert!(function("realtime-connect").is_some());
     assert!(timeout_of(&template, connect) <= app::broadcast::OPENING_SECS);
+}
+
+/// Else a worker that waits for messages would hear of a failure each time that there were none.
+#[test]
+fn a_pull_that_waits_is_answered_before_anybody_ends_it() {
+    let template = template();
+    let timeout_secs = timeout_of(&template, &template["Resources"][resource_name("messages-pull")]);
+    let wait_secs = i64::try_from(contract::messages::MAX_WAIT_SECS).unwrap();
+    let calls_secs = 5;
+    assert!(timeout_secs >= wait_secs + calls_secs, "Lambda ends it after {timeout_secs} s");
+    assert!(timeout_secs < 30, "API Gateway ends it after 30 s");
+}
+
+#[test]
+fn pages_elsewhere_may_use_every_method_that_there_is() {
+    let template = template();
+    let cors = &template["Resources"]["HttpApi"]["Properties"]["CorsConfiguration"]["Fn::If"][1];
+    let allowed: BTreeSet<&str> =
+        cors["AllowMethods"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let used = FUNCTIONS.iter().filter_map(|function| match &function.trigger {
+        Trigger::Http(route) => Some(route.method.as_str()),
+        _ => None,
+    });
+    assert_eq!(allowed, used.collect());
 }
 
 #[test]

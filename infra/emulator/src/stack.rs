@@ -67,7 +67,7 @@ impl Stack {
     }
 }
 
-/// What is not needed to run is left out: it would be packed and unpacked sixteen times.
+/// What is not needed to run is left out: it would be packed and unpacked for each function.
 fn place(binary: &Path, bootstrap: &Path) -> anyhow::Result<()> {
     let newer =
         |a: &Path, b: &Path| Some(a.metadata().ok()?.modified().ok()? > b.metadata().ok()?.modified().ok()?);
