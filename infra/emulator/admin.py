@@ -35,6 +35,18 @@ def log(group, word, seconds):
     sys.exit(f"no line with {word} came into {group} within {seconds} s")
 
 
+def lines(group, word):
+    """Every line with a word in a log group."""
+    for event in boto3.client("logs").filter_log_events(logGroupName=group).get("events", []):
+        if word in event["message"]:
+            print(event["message"])
+
+
+def queues(prefix):
+    """The addresses of queues whose names start like this, as a JSON list."""
+    print(json.dumps(boto3.client("sqs").list_queues(QueueNamePrefix=prefix).get("QueueUrls", [])))
+
+
 def listen(bus):
     """Hangs a rule on a bus that puts everything from the plane into a queue, and prints the queue's address."""
     sqs, events = boto3.client("sqs"), boto3.client("events")
@@ -53,4 +65,5 @@ def receive(queue, seconds):
 
 
 if __name__ == "__main__":
-    {"outputs": outputs, "secret": secret, "log": log, "listen": listen, "receive": receive}[sys.argv[1]](*sys.argv[2:])
+    commands = [outputs, secret, log, lines, queues, listen, receive]
+    {command.__name__: command for command in commands}[sys.argv[1]](*sys.argv[2:])

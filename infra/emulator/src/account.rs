@@ -67,6 +67,16 @@ impl Account {
         self.admin(&["log", &group, word, &seconds.to_string()]).await
     }
 
+    /// Every line with a word in a function's log.
+    pub async fn lines(&self, function: &str, word: &str) -> anyhow::Result<String> {
+        self.admin(&["lines", &format!("/aws/lambda/sunaba-dev-{function}"), word]).await
+    }
+
+    /// The addresses of queues whose names start like this.
+    pub async fn queues(&self, prefix: &str) -> anyhow::Result<Vec<String>> {
+        Ok(serde_json::from_str(&self.admin(&["queues", prefix]).await?)?)
+    }
+
     /// Hangs a rule on the bus; where what it hears goes.
     pub async fn listen(&self, bus: &str) -> anyhow::Result<String> {
         self.admin(&["listen", bus]).await

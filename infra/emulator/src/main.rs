@@ -5,6 +5,7 @@
 
 mod account;
 mod emulator;
+mod messages;
 mod plane;
 mod report;
 mod scenario;

@@ -28,6 +28,11 @@ impl Report {
         Ok(done)
     }
 
+    /// Something worth knowing about the step before.
+    pub fn note(&self, text: &str) {
+        say(&format!("        {text}\n"));
+    }
+
     /// All is done.
     pub fn finish(&self) {
         say(&format!("{} steps on the emulator in {}.\n", self.steps, words(self.begun.elapsed())));

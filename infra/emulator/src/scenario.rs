@@ -1,6 +1,7 @@
 //! What must hold on the deployed plane: the event path, end to end, with real clients.
 
 use crate::account::{Account, REGION};
+use crate::messages;
 use crate::plane::{PATIENCE, Plane, hear};
 use crate::report::Report;
 use crate::stack::Stack;
@@ -41,6 +42,7 @@ pub async fn run(report: &mut Report, account: &Account, plane: &Plane, stack: S
         .step("turns of life come to the account's event bus", published(account, plane, &worker, &heard))
         .await?;
     report.step("a replaced token is refused", replaced(plane, &worker)).await?;
+    messages::run(report, account, plane).await?;
     let silence = async {
         let told = hear(&mut silent).await?;
         ensure!(told["code"] == "unauthorized", "{told}");
