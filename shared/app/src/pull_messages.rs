@@ -96,7 +96,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             Ok(Waited::Made) => pause(left).await,
             Err(error) => {
                 tracing::warn!("Looks for messages to {} without a bell: {}", command.sandbox, chain(&error));
-                pause(left).await
+                // It may have failed late: a call that hangs takes the whole wait with it.
+                let spent = between(began, deps.clock.now()).min(left);
+                spent + pause(left - spent).await
             }
         };
     }
