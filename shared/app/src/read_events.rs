@@ -32,7 +32,7 @@ pub struct Command {
     pub order: Order,
     /// How many at most.
     pub limit: usize,
-    /// Only these types; all, if empty.
+    /// Only these types, in any spelling; all, if empty.
     pub event_types: Vec<String>,
     /// Only from this source.
     pub source: Option<Source>,
@@ -49,7 +49,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         last: command.before_seq.map_or(u64::MAX, |before| before.saturating_sub(1)),
     };
     let found = scan(deps.store, &head, span, command.order, command.limit, |event| {
-        (command.event_types.is_empty() || command.event_types.iter().any(|t| t == event.event_type.as_str()))
+        (command.event_types.is_empty()
+            || command.event_types.iter().any(|name| event.event_type.is_called(name)))
             && command.source.is_none_or(|source| source == event.source)
     })
     .await?;

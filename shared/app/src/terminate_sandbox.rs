@@ -20,7 +20,7 @@ use store::{Mailboxes, Store};
 pub struct Deps<'a> {
     /// Reads the head and the ledger; writes them and the log.
     pub store: &'a Store,
-    /// Removes the mailbox.
+    /// Rings, and removes the mailbox.
     pub mailboxes: &'a Mailboxes,
     /// The process's lanes.
     pub lanes: &'a Lanes,
@@ -58,7 +58,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             (true, 0) => {
                 turn.keep(head.clone());
                 drop(turn);
-                deps.mailboxes.remove(sandbox).await?;
+                close(deps, &head).await?;
                 return Ok(head);
             }
             (true, _) => cancel(deps, &head, now).await?,
@@ -69,6 +69,12 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             odd => return Err(Error::Internal(format!("the end was not stored: {odd:?}").into())),
         }
     }
+}
+
+/// Whoever waits at the mailbox is told first, or would only see it when their wait is over.
+async fn close(deps: Deps<'_>, head: &Head) -> Result<(), Error> {
+    deps.mailboxes.ring(&head.id, "ended").await?;
+    Ok(deps.mailboxes.remove(&head.id).await?)
 }
 
 /// One write on the way to the end.

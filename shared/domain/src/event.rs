@@ -107,6 +107,11 @@ impl EventType {
         TURNS.contains(&name.as_str()) || name.starts_with("TASK_") || name.starts_with("TICKET_")
     }
 
+    /// Whether it goes by this name, in whichever spelling.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.0 == name || plain_name(&self.0) == plain_name(name)
+    }
+
     /// The name on sockets: `agent.tool_use` is `SANDBOX_AGENT_TOOL_USE`.
     pub fn bus_name(&self) -> String {
         format!("{BUS_PREFIX}{}", plain_name(&self.0))
@@ -212,7 +217,10 @@ mod tests {
         }
         assert_eq!(EventType::parse("agent.tool_use").unwrap().bus_name(), "SANDBOX_AGENT_TOOL_USE");
         assert_eq!(EventType::parse("sandbox.spawned").unwrap().bus_name(), "SANDBOX_SPAWNED");
-        assert_eq!(EventType::of_message(State::Queued).bus_name(), "SANDBOX_MESSAGE_QUEUED");
+        let queued = EventType::of_message(State::Queued);
+        assert_eq!(queued.bus_name(), "SANDBOX_MESSAGE_QUEUED");
+        assert!(queued.is_called("SANDBOX_MESSAGE_QUEUED") && queued.is_called("message.queued"));
+        assert!(!queued.is_called("message.fetched"));
         assert_eq!(EventType::parse("SANDBOX_").unwrap().bus_name(), "SANDBOX_SANDBOX_");
     }
 

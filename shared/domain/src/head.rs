@@ -1,5 +1,6 @@
 //! The head of a sandbox: everything about it that is not its log.
 
+use crate::event::plain_name;
 use crate::ingest::NewEvent;
 use crate::{OrgId, SandboxId, Source, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -179,10 +180,11 @@ impl Counts {
         if self.uncounted > 0 && !(event_types.is_empty() && source.is_none()) {
             return None;
         }
+        let wanted: Vec<String> = event_types.iter().map(|name| plain_name(name)).collect();
         let counted = self.kinds.iter().filter(|(kind, _)| {
             kind.split_once(' ').is_some_and(|(by, event_type)| {
                 source.is_none_or(|source| source.as_str() == by)
-                    && (event_types.is_empty() || event_types.iter().any(|wanted| wanted == event_type))
+                    && (event_types.is_empty() || wanted.contains(&plain_name(event_type)))
             })
         });
         Some(counted.map(|(_, count)| count).sum::<u64>() + self.uncounted)
@@ -241,6 +243,7 @@ mod tests {
         counts.add(Source::User, "agent.message");
         let message = ["agent.message".to_owned()];
         assert_eq!(counts.matching(&message, None), Some(3));
+        assert_eq!(counts.matching(&["SANDBOX_AGENT_MESSAGE".to_owned()], None), Some(3));
         assert_eq!(counts.matching(&[], Some(Source::User)), Some(1));
         assert_eq!(counts.matching(&["agent.none".to_owned()], None), Some(0));
         for odd in 0..MAX_COUNTED_KINDS {

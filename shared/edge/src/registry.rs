@@ -144,7 +144,17 @@ pub static FUNCTIONS: &[Function] = &[
     Function {
         name: "sandboxes-terminate",
         trigger: http(Method::DELETE, "/api/v1/sandboxes/{id}", Scope::ManageSandboxes, sandboxes::TERMINATE),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, RemoveMailboxes],
+        needs: &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            Query,
+            PutItem,
+            UpdateItem,
+            DeleteItem,
+            RingMailboxes,
+            RemoveMailboxes,
+        ],
     },
     Function {
         name: "events-ingest",
