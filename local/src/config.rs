@@ -142,6 +142,9 @@ pub struct Send {
     /// Where the plane is
     #[arg(long, env = "SUNABA_URL", default_value = "http://127.0.0.1:18000")]
     pub url: String,
+    /// Where its sockets are, if they are elsewhere: `wss://…`; for --watch
+    #[arg(long, env = "SUNABA_SOCKETS")]
+    pub sockets: Option<String>,
     /// A token that may send; that of the local plane when absent
     #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
     pub token: Option<String>,

@@ -32,7 +32,7 @@ pub async fn run(options: &Send) -> anyhow::Result<ExitCode> {
     }
     let follow = Follow {
         plane: url.to_owned(),
-        sockets: None,
+        sockets: options.sockets.clone(),
         sandbox,
         token,
         after_seq: queued.seq,
@@ -45,6 +45,10 @@ pub async fn run(options: &Send) -> anyhow::Result<ExitCode> {
 async fn watch(mut follower: Follower, id: &str) -> ExitCode {
     loop {
         let event = follower.next().await;
+        if event.event_type == "sandbox.terminated" {
+            say(&format!("ended      {} the sandbox is gone", event.created_at));
+            return ExitCode::FAILURE;
+        }
         let Some(state) = event.event_type.strip_prefix("message.") else { continue };
         if event.data["message_id"] != id {
             continue;

@@ -4,6 +4,7 @@ use crate::support::{OPERATOR, TestPlane, batch, dev, now_secs};
 use domain::filter::Filters;
 use domain::{ConnectionId, Timestamp};
 use kit::process::{Process, Recipe};
+use reqwest::Method;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -271,7 +272,12 @@ async fn a_message_that_cannot_be_sent_says_why() {
         let said = String::from_utf8(sent.stderr).unwrap();
         assert!(!sent.status.success() && said.contains(why), "{arguments:?}: {said}");
     }
-    let interrupt = send(&plane, &["s-1", "-i"]).output().await.unwrap();
+    plane.call(Method::DELETE, "/api/v1/sandboxes/s-1?reason=done", Some(OPERATOR), None).await.ok();
+    let ended = send(&plane, &["s-1", "hello"]).output().await.unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(!ended.status.success() && said.contains("is terminated: done"), "{said}");
+    plane.register("s-2", "acme").await;
+    let interrupt = send(&plane, &["s-2", "-i"]).output().await.unwrap();
     assert!(
         String::from_utf8(interrupt.stdout).unwrap().starts_with("queued"),
         "an interrupt needs no words"

@@ -127,6 +127,23 @@ async fn an_interrupt_behind_fifty_messages_comes_first() {
     assert_eq!(ids(&pull(&plane, &worker, "wait=0").await), ["stop-again"]);
 }
 
+/// However many are in the worker's hands: more than one look finds.
+#[tokio::test]
+async fn an_interrupt_is_found_behind_many_that_are_not_confirmed() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    for n in 0..50 {
+        send_as(&plane, &format!("stop-{n}"), "stop", "interrupt").await.ok();
+    }
+    for _ in 0..5 {
+        assert_eq!(pull(&plane, &worker, "wait=0").await.len(), 10);
+    }
+    assert!(pull(&plane, &worker, "wait=0").await.is_empty());
+    send(&plane, "m-1", "go on").await.ok();
+    send_as(&plane, "now", "stop", "interrupt").await.ok();
+    assert_eq!(ids(&pull(&plane, &worker, "wait=0").await), ["now", "m-1"]);
+}
+
 #[tokio::test]
 async fn what_is_not_confirmed_comes_back_in_order() {
     let plane = TestPlane::start().await;

@@ -64,6 +64,52 @@ async fn every_refused_input_names_what_is_wrong_and_stores_nothing() {
 }
 
 #[tokio::test]
+async fn messages_that_cannot_be_sent_or_taken_name_what_is_wrong() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let long = json!({"content": "x".repeat(10_001)}).to_string();
+    let many: Vec<Value> =
+        (0..26).map(|n| json!({"message_id": format!("m-{n}"), "state": "started"})).collect();
+    let many = json!({"receipts": many}).to_string();
+    let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
+    for (method, path, body, status, field) in [
+        (&post, "/messages", "{", 400, None),
+        (&post, "/messages", "[]", 422, Some("body")),
+        (&post, "/messages", "{}", 422, Some("content")),
+        (&post, "/messages", r#"{"content":""}"#, 422, Some("content")),
+        (&post, "/messages", r#"{"content":"\u0007\n"}"#, 422, Some("content")),
+        (&post, "/messages", &long, 422, Some("content")),
+        (&post, "/messages", r#"{"content":"a","message_type":"shout"}"#, 422, Some("message_type")),
+        (&post, "/messages", r#"{"content":"a","message_id":"a b"}"#, 422, Some("message_id")),
+        (&get, "/messages?wait=21", "", 422, Some("wait")),
+        (&get, "/messages?wait=-1", "", 422, Some("wait")),
+        (&get, "/messages?max=0", "", 422, Some("max")),
+        (&get, "/messages?max=11", "", 422, Some("max")),
+        (&get, "/messages?visibility=0", "", 422, Some("visibility")),
+        (&get, "/messages?visibility=601", "", 422, Some("visibility")),
+        (&get, "/messages?ack=perhaps", "", 422, Some("ack")),
+        (&get, "/messages/history?limit=101", "", 422, Some("limit")),
+        (&get, "/messages/history?before=0", "", 422, Some("before")),
+        (&post, "/messages/ack", r#"{"receipts":[]}"#, 422, Some("receipts")),
+        (&post, "/messages/ack", &many, 422, Some("receipts")),
+        (&delete, "?reason=%07", "", 422, Some("reason")),
+    ] {
+        let request = plane.raw(method.clone(), &format!("/api/v1/sandboxes/s-1{path}"));
+        let answer =
+            Answer::of(request.bearer_auth(OPERATOR).body(body.to_owned()).send().await.unwrap()).await;
+        assert_eq!((answer.status, answer.body["field"].as_str()), (status, field), "{path} {body}");
+    }
+    let forged = json!({"event_type": "message.completed", "event_data": {"message_id": "m-1"}});
+    let forged = plane.post_events("s-1", &worker, forged).await;
+    assert_eq!((forged.status, &forged.body["field"]), (422, &json!("event_type")));
+    let unknown = plane.post("/api/v1/sandboxes/s-9/messages", OPERATOR, json!({"content": "hello"})).await;
+    assert_eq!(unknown.status, 404);
+    let sandbox = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
+    let untouched = (&sandbox["last_seq"], &sandbox["status"], &sandbox["queue_size"]);
+    assert_eq!(untouched, (&json!(0), &json!("registered"), &json!(0)));
+}
+
+#[tokio::test]
 async fn unknown_fields_are_ignored() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;

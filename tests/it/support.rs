@@ -138,6 +138,10 @@ impl Answer {
     pub async fn of(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
+        if headers.get("content-type").is_some_and(|kind| kind == contract::problem::MEDIA_TYPE) {
+            let read = serde_json::from_str::<contract::problem::Problem>(&text);
+            assert!(read.is_ok(), "clients must be able to read every problem: {text}");
+        }
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
         Self { status, headers, body }
     }

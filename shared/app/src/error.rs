@@ -37,7 +37,7 @@ pub enum Error {
     },
     /// Something that we need does not answer: 503. The same request may be sent again.
     #[error(
-        "The service is not available right now. Try again; nothing is stored twice that carries a number or key."
+        "The service is not available right now. Try again; nothing is stored twice that carries a number, a key or an id."
     )]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A mistake of ours: 500.

@@ -6,7 +6,7 @@ use crate::telling::{of_message, tell};
 use crate::turn::Turn;
 use crate::{Clock, sight};
 use domain::access::Principal;
-use domain::message::{Receipt, State, due, next_return};
+use domain::message::{MAX_WAITING, ROOM_FOR_INTERRUPTS, Receipt, State, due, next_return};
 use domain::{Message, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
 use std::time::Duration;
@@ -66,8 +66,9 @@ pub struct Outcome {
     pub queue_size: u64,
 }
 
-/// How many of those that wait are looked at: more than one pull hands out, because some may be hidden.
-const LOOK_AT: usize = 50;
+/// How many of those that wait are looked at: more than one pull hands out, because some may be hidden. If all of them
+/// are, at all that there can be.
+const LOOK_AT: [usize; 2] = [50, (MAX_WAITING + ROOM_FOR_INTERRUPTS) as usize];
 /// How often somebody looks whom no bell reaches.
 const WITHOUT_A_BELL: Duration = Duration::from_secs(1);
 
@@ -122,13 +123,11 @@ async fn look(deps: Deps<'_>, command: &Command) -> Result<Look, Error> {
             return Ok(Look::Nothing { returns: None, queue_size: 0 });
         }
         let now = deps.clock.now();
-        let waiting = deps.store.waiting_messages(sandbox, LOOK_AT).await?;
-        let ids: Vec<MessageId> =
-            due(&waiting, command.most, now).into_iter().map(|one| one.id.clone()).collect();
+        let (ids, returns) = next_up(deps, command, now).await?;
         if ids.is_empty() {
             let queue_size = head.activity.waiting;
             turn.keep(head);
-            return Ok(Look::Nothing { returns: next_return(&waiting, now), queue_size });
+            return Ok(Look::Nothing { returns, queue_size });
         }
         let messages = deps.store.messages(sandbox, &ids).await?;
         let handover = Handover::of(messages, command.confirmation, now);
@@ -145,6 +144,24 @@ async fn look(deps: Deps<'_>, command: &Command) -> Result<Look, Error> {
             odd => return Err(Error::Internal(format!("messages were not handed out: {odd:?}").into())),
         }
     }
+}
+
+/// Those that may be handed out; if there are none, when the first comes back.
+async fn next_up(
+    deps: Deps<'_>,
+    command: &Command,
+    now: Timestamp,
+) -> Result<(Vec<MessageId>, Option<Timestamp>), Error> {
+    let mut returns = None;
+    for limit in LOOK_AT {
+        let waiting = deps.store.waiting_messages(&command.sandbox, limit).await?;
+        let next = due(&waiting, command.most, now);
+        returns = next_return(&waiting, now);
+        if !next.is_empty() || waiting.len() < limit {
+            return Ok((next.into_iter().map(|one| one.id.clone()).collect(), returns));
+        }
+    }
+    Ok((Vec::new(), returns))
 }
 
 /// Messages on their way to the worker, and what the log and the ledger say of it.

@@ -36,6 +36,6 @@ pub(crate) fn alive(head: &Head) -> Result<(), Error> {
     Err(Error::conflict(
         "sandbox_finished",
         format!("Sandbox {} is {}: {reason}", head.id, head.status.as_str()),
-        json!({"status": head.status.as_str(), "reason": reason}),
+        json!({"reason": reason}),
     ))
 }

@@ -59,7 +59,7 @@ impl Caller {
                 // Not the plane's answer: something on the way made it up.
                 Err(_) => Attempt::Again(None),
             },
-            429 => Attempt::Again(wait.map(Duration::from_secs)),
+            429 | 503 => Attempt::Again(wait.map(Duration::from_secs)),
             408 | 500..=599 => Attempt::Again(None),
             _ => match serde_json::from_slice(&body) {
                 Ok(problem) => Attempt::Refused(problem),

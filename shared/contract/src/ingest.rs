@@ -143,6 +143,9 @@ impl WireEvent<'_> {
             Some(raw) => EventType::parse(text("event_type", raw)?).map_err(within)?,
             None => return Err(within(Invalid::new("event_type", "is missing")).into()),
         };
+        if event_type.is_reserved() {
+            return Err(within(Invalid::new("event_type", "is told by the plane itself")).into());
+        }
         let source = match self.source {
             Some(raw) => Source::parse(&text("source", raw)?).map_err(within)?,
             None => Source::Agent,
@@ -278,6 +281,7 @@ mod tests {
             (r#"{"event_type":null}"#, "event_type"),
             (r#"{"event_type":7}"#, "event_type"),
             (r#"{"event_type":""}"#, "event_type"),
+            (r#"{"event_type":"message.completed"}"#, "event_type"),
             (r#"{"event_type":"a","source":"robot"}"#, "source"),
             (r#"{"event_type":"a","source":null}"#, "source"),
             (r#"{"event_type":"a","event_data":[]}"#, "event_data"),

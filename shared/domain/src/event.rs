@@ -95,6 +95,11 @@ impl EventType {
         Self(format!("{MESSAGE_PREFIX}{state}"))
     }
 
+    /// Whether only the plane may tell this: whoever reads it takes it for a receipt.
+    pub fn is_reserved(&self) -> bool {
+        State::ALL.iter().any(|state| self.is_called(Self::of_message(*state).as_str()))
+    }
+
     /// What is told when a sandbox is gone.
     pub fn sandbox_terminated() -> Self {
         Self("sandbox.terminated".to_owned())
@@ -221,6 +226,13 @@ mod tests {
         assert_eq!(queued.bus_name(), "SANDBOX_MESSAGE_QUEUED");
         assert!(queued.is_called("SANDBOX_MESSAGE_QUEUED") && queued.is_called("message.queued"));
         assert!(!queued.is_called("message.fetched"));
+        let reserved = |name: &str| EventType::parse(name).unwrap().is_reserved();
+        assert!(
+            reserved("SANDBOX_MESSAGE_QUEUED")
+                && reserved("message.completed")
+                && reserved("Message-Started")
+        );
+        assert!(!reserved("message.sent") && !reserved("agent.message"));
         assert_eq!(EventType::parse("SANDBOX_").unwrap().bus_name(), "SANDBOX_SANDBOX_");
     }
 

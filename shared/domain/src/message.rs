@@ -224,6 +224,10 @@ impl MessageType {
 }
 
 impl State {
+    /// Every state, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Queued, Self::Fetched, Self::Delivered, Self::Started, Self::Completed, Self::Cancelled];
+
     /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -238,8 +242,8 @@ impl State {
 
     /// What a worker may say of a message. That it is queued or fetched, the plane knows by itself.
     pub fn parse_receipt(text: &str) -> Result<Self, Invalid> {
-        [Self::Delivered, Self::Started, Self::Completed, Self::Cancelled]
-            .into_iter()
+        let mut reported = Self::ALL.into_iter().filter(|state| *state >= Self::Delivered);
+        reported
             .find(|state| state.as_str() == text)
             .ok_or_else(|| Invalid::new("state", "must be one of delivered, started, completed, cancelled"))
     }

@@ -20,8 +20,9 @@ pub async fn post_to_pull(report: &mut Report, plane: &Plane, scale: usize) {
         busy.push(Steered::new(plane, format!("steered-{n}"), 40 / scale.min(4)).await);
     }
     let begun = Instant::now();
-    let runs = busy.iter().map(|sandbox| async move {
-        // 32 sandboxes, each with two messages and four events a second.
+    let runs = busy.iter().zip(0..).map(|(sandbox, n)| async move {
+        // 32 sandboxes, each with two messages and four events a second, and none of them in step with another.
+        tokio::time::sleep(Duration::from_millis(n * 500 / 32)).await;
         let working = sandbox.work(plane, Duration::from_millis(250));
         tokio::select! {
             times = sandbox.run(plane, begun, Duration::from_millis(500)) => times,
