@@ -66,12 +66,12 @@ async fn without_authentication_an_unchanged_omoios_worker_can_post() {
     let plane = TestPlane::start_with(|dev| dev.no_auth = true).await;
     let event = json!({"event_type": "agent.started", "event_data": {"task_id": "T"}, "source": "worker"});
     let path = "/api/v1/sandboxes/omoios-1234abcd-a1b2c3/events";
-    let answer = plane.call(reqwest::Method::POST, path, None, Some(event)).await.ok();
+    let answer = plane.call(Method::POST, path, None, Some(event)).await.ok();
     assert_eq!((&answer["status"], &answer["seq"]), (&json!("received"), &json!(1)));
-    let list = plane.call(reqwest::Method::GET, "/api/v1/sandboxes", None, None).await.ok();
+    let list = plane.call(Method::GET, "/api/v1/sandboxes", None, None).await.ok();
     assert_eq!(list["sandboxes"][0]["sandbox_id"], "omoios-1234abcd-a1b2c3");
     let mut socket = plane.socket("/api/v1/ws/events").await;
-    plane.call(reqwest::Method::POST, path, None, Some(json!({"event_type": "agent.message"}))).await.ok();
+    plane.call(Method::POST, path, None, Some(json!({"event_type": "agent.message"}))).await.ok();
     assert_eq!(socket.hear().await["seq"], 2);
 }
 
