@@ -125,7 +125,7 @@ impl Dev {
 pub struct Send {
     /// The sandbox
     pub sandbox: String,
-    /// What to say; read from standard input when absent
+    /// What to say; when absent it is read from standard input, and an interrupt says "Stop."
     pub text: Option<String>,
     /// Stop what the agent does; overtakes every other message
     #[arg(long, short)]
@@ -145,7 +145,7 @@ pub struct Send {
     /// Where its sockets are, if they are elsewhere: `wss://…`; for --watch
     #[arg(long, env = "SUNABA_SOCKETS")]
     pub sockets: Option<String>,
-    /// A token that may send; that of the local plane when absent
+    /// A token that may send; when absent and the plane is on this machine, that of its data folder
     #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
     /// Folder of the local plane, which keeps its token
@@ -154,9 +154,10 @@ pub struct Send {
 }
 
 impl Send {
-    /// The token to send with; `None` where there is none, as in a plane that asks nobody.
+    /// The token to send with; `None` where none is known: a plane may ask nobody.
     pub fn token(&self) -> anyhow::Result<Option<String>> {
-        if self.token.is_some() {
+        // The local plane's token is nobody else's business.
+        if self.token.is_some() || !is_local(&self.url) {
             return Ok(self.token.clone());
         }
         let path = self.data.join(OPERATOR_TOKEN);
@@ -219,6 +220,15 @@ pub fn owned_file(path: &Path) -> anyhow::Result<fs::File> {
     file.with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Whether an address is on this machine.
+fn is_local(url: &str) -> bool {
+    let host = url.parse::<http::Uri>().ok().and_then(|url| url.host().map(str::to_owned));
+    host.is_some_and(|host| {
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    })
+}
+
 /// It stands in a link, and must not look like a worker's.
 fn is_good_token(token: &str) -> bool {
     let plain = token.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
@@ -241,5 +251,22 @@ fn kept_secret(path: &Path) -> anyhow::Result<String> {
             Ok(secret)
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_local() {
+        for url in ["http://127.0.0.1:18000", "http://localhost", "https://[::1]:1/x"] {
+            assert!(is_local(url), "{url}");
+        }
+        for url in
+            ["https://plane.example", "http://127.0.0.1.example:18000", "http://10.0.0.1", "nonsense", ""]
+        {
+            assert!(!is_local(url), "{url}");
+        }
     }
 }

@@ -57,6 +57,8 @@ async fn watch(mut follower: Follower, id: &str) -> ExitCode {
         say(format!("{state:<10} {} {detail}", event.created_at).trim_end());
         match state {
             "completed" => return ExitCode::SUCCESS,
+            // A worker that sends no receipts: nobody will say more of it.
+            "delivered" if event.data["last"] == true => return ExitCode::SUCCESS,
             "cancelled" => return ExitCode::FAILURE,
             _ => {}
         }

@@ -22,7 +22,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use store::mailboxes::Waited;
 use tempfile::TempDir;
 
 const HEARTBEATS_AN_HOUR: u32 = 120;
@@ -77,6 +76,8 @@ fn a_pull_that_finds_nothing_is_a_look_and_nothing_more() {
 fn the_model_waits_as_long_as_the_plane_does() {
     let wait = Duration::from_secs(contract::messages::DEFAULT_WAIT_SECS);
     assert_eq!(cost::model::assumed::DEFAULT_WAIT_SECS, wait.as_secs_f64());
+    let silence = app::pull_messages::LONGEST_SILENCE;
+    assert_eq!(cost::model::assumed::LONGEST_SILENCE_SECS, silence.as_secs_f64());
 }
 
 /// A write that is refused is billed like one that is not; a read costs a twentieth.
@@ -213,10 +214,8 @@ async fn count_messages(stage: &mut Stage, worker: &str, counts: &mut Counts) {
     let receipt = |id: &str, state: &str| json!({"receipts": [{"message_id": id, "state": state}]});
     let ack = format!("{MESSAGES}/ack");
 
-    // The first wait makes the mailbox.
-    let sandbox = SandboxId::parse("s-1").unwrap();
-    let waited = stage.aws.mailboxes.wait(&sandbox, Duration::from_secs(1)).await.unwrap();
-    assert_eq!(waited, Waited::Made);
+    // The first pull that waits makes the mailbox.
+    stage.aws.mailboxes.make(&SandboxId::parse("s-1").unwrap()).await.unwrap();
     stage.aws.meter.take();
 
     // And the first broadcast of each kind asks who listens, so that only the second trip counts.

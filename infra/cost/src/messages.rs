@@ -93,7 +93,10 @@ pub fn default_polls(counts: &Counts) -> Way {
 /// Pulls that wait for so long, with a pause between.
 fn polls(counts: &Counts, wait_secs: f64, pause_secs: f64) -> Way {
     let count = if wait_secs > 0.0 { &counts.waiting_pull } else { &counts.empty_pull };
-    let pull = Usage::pull(count, wait_secs);
+    // Whoever waits longer looks in between, and waits again.
+    let again = (wait_secs / assumed::LONGEST_SILENCE_SECS).ceil() - 1.0;
+    let one_more = Usage::storage(&counts.waiting_pull) + Usage::storage(&counts.empty_pull) * -1.0;
+    let pull = Usage::pull(count, wait_secs) + one_more * again.max(0.0);
     let every_ms = pull.pull_milliseconds + assumed::ROUND_TRIP_MS + pause_secs * 1e3;
     let waiting_ms = wait_secs * 1e3;
     // Outside of its wait nobody hears a bell, and the message waits for the next look.

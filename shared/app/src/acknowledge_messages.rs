@@ -1,18 +1,17 @@
 //! Notes what a worker says of its messages.
 
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::lanes::Lanes;
-use crate::telling::{of_message, tell};
+use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
 use crate::{Clock, sight};
 use contract::messages::{Acknowledged, ReceiptIn, ReceiptOut};
 use domain::access::Principal;
-use domain::ingest::NewEvent;
 use domain::message::Receipt;
 use domain::{Invalid, Message, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
 use store::ledger::Change;
-use store::log::Appended;
+use store::mailboxes::Bell;
 use store::{Mailboxes, Store};
 
 /// What it touches.
@@ -53,40 +52,30 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let messages = deps.store.messages(&sandbox, &ids).await?;
         let now = deps.clock.now();
         let noted = Noted::of(messages, &receipts, now)?;
-        let mut after = head.telling(&noted.events);
-        let settled = noted.settled();
-        after.activity.waiting -= settled.min(head.activity.waiting);
+        let tale = noted.tale;
+        let settled = tale.settled();
+        let after = tale.head_after(&head);
         let queue_size = after.activity.waiting;
-        let outcome = Acknowledged {
-            status: "acknowledged".into(),
-            sandbox_id: sandbox.clone(),
-            receipts: noted.receipts,
-            queue_size,
-        };
-        if noted.events.is_empty() {
+        let (status, sandbox_id, receipts) = ("acknowledged".into(), sandbox.clone(), noted.receipts);
+        let outcome = Acknowledged { status, sandbox_id, receipts, queue_size };
+        if tale.events.is_empty() {
             turn.keep(head);
             return Ok(outcome);
         }
-        match tell(deps.store, (&head, &after), noted.events, &noted.changes, now).await? {
-            Appended::Stored(head) => {
-                let bell = format!("settled-{}", head.version);
+        match tale.write(deps.store, &head, &after, now).await? {
+            Written::Stored(head) => {
+                let version = head.version;
                 turn.keep(*head);
                 drop(turn);
+                // What was held back behind these may go now, and somebody may be waiting for it.
                 if settled > 0 && queue_size > 0 {
-                    ring(deps, &sandbox, &bell).await;
+                    ring(deps.mailboxes, &sandbox, Bell::Settled(version)).await;
                 }
                 return Ok(outcome);
             }
-            Appended::HeadMoved(head) => turn.lost(head).await?,
-            odd => return Err(Error::Internal(format!("receipts were not stored: {odd:?}").into())),
+            Written::HeadMoved(head) => turn.lost(head).await?,
+            Written::MessageKnown(_) => return Err(Error::Internal("no message was sent".into())),
         }
-    }
-}
-
-/// What was held back behind these may go now, and somebody may be waiting for it.
-async fn ring(deps: Deps<'_>, sandbox: &SandboxId, bell: &str) {
-    if let Err(error) = deps.mailboxes.ring(sandbox, bell).await {
-        tracing::warn!(sandbox.id = %sandbox, "Could not ring for what waits for {sandbox}: {}", chain(&error));
     }
 }
 
@@ -103,14 +92,13 @@ fn ids_of(receipts: &[ReceiptIn]) -> Vec<MessageId> {
 /// What the receipts come to.
 struct Noted {
     receipts: Vec<ReceiptOut>,
-    events: Vec<NewEvent>,
-    changes: Vec<Change>,
+    tale: Tale,
 }
 
 impl Noted {
     fn of(before: Vec<Message>, receipts: &[ReceiptIn], now: Timestamp) -> Result<Self, Error> {
         let mut messages = before.clone();
-        let (mut told, mut events) = (Vec::new(), Vec::new());
+        let (mut told, mut tale) = (Vec::new(), Tale::default());
         for (index, receipt) in receipts.iter().enumerate() {
             let Some(message) = messages.iter_mut().find(|message| message.id == receipt.message_id) else {
                 let field = format!("receipts[{index}].message_id");
@@ -123,7 +111,7 @@ impl Noted {
                 if let Some(detail) = detail {
                     data["detail"] = detail.into();
                 }
-                events.push(of_message(state, Source::Worker, &data));
+                tale.message(state, Source::Worker, &data);
             }
             told.push(ReceiptOut { message_id, state: message.state(), changed });
         }
@@ -132,10 +120,7 @@ impl Noted {
             true => Change::Settled(after),
             false => Change::Noted(after),
         });
-        Ok(Self { receipts: told, events, changes: changes.collect() })
-    }
-
-    fn settled(&self) -> u64 {
-        self.changes.iter().filter(|change| matches!(change, Change::Settled(_))).count() as u64
+        tale.changes = changes.collect();
+        Ok(Self { receipts: told, tale })
     }
 }

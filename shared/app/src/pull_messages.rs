@@ -2,16 +2,16 @@
 
 use crate::error::{Error, chain};
 use crate::lanes::Lanes;
-use crate::telling::{of_message, tell};
+use crate::telling::{Tale, Written};
 use crate::turn::Turn;
 use crate::{Clock, sight};
 use domain::access::Principal;
-use domain::message::{MAX_WAITING, ROOM_FOR_INTERRUPTS, Receipt, State, due, next_return};
+use domain::mailbox::{MAX_WAITING, ROOM_FOR_INTERRUPTS, due, next_return};
+use domain::message::{Receipt, State};
 use domain::{Message, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
 use std::time::Duration;
 use store::ledger::Change;
-use store::log::Appended;
 use store::mailboxes::Waited;
 use store::{Mailboxes, Store};
 
@@ -69,39 +69,81 @@ pub struct Outcome {
 /// How many of those that wait are looked at: more than one pull hands out, because some may be hidden. If all of them
 /// are, at all that there can be.
 const LOOK_AT: [usize; 2] = [50, (MAX_WAITING + ROOM_FOR_INTERRUPTS) as usize];
-/// How often somebody looks whom no bell reaches.
+/// How often somebody looks who cannot wait for a bell.
 const WITHOUT_A_BELL: Duration = Duration::from_secs(1);
+/// How long somebody waits for a bell before they look: so much later a message comes whose bell was lost.
+pub const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
 /// A repeat gets what the first one did not: what that was handed comes back when its time is over.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let mut left = command.wait;
-    let mut made = false;
+    let mut ear = Ear { deps, sandbox: &command.sandbox, mailbox: Mailbox::Expected };
     loop {
         let (returns, queue_size) = match look(deps, &command).await? {
             Look::Found(outcome) => return Ok(outcome),
             Look::Nothing { returns, queue_size } => (returns, queue_size),
         };
-        if left.as_secs() == 0 {
-            return Ok(Outcome { messages: Vec::new(), returns_at: deps.clock.now(), queue_size });
-        }
         let began = deps.clock.now();
-        let patience = returns.map_or(left, |returns| secs_until(returns, began).min(left));
-        left -= match deps.mailboxes.wait(&command.sandbox, patience).await {
-            Ok(Waited::Silence) => patience,
-            Ok(Waited::Rang) => between(began, deps.clock.now()).min(left),
-            // A new queue may take a second until it answers.
-            Ok(Waited::Made) if !made => {
-                made = true;
+        if left.is_zero() {
+            return Ok(Outcome { messages: Vec::new(), returns_at: began, queue_size });
+        }
+        let patience = returns.map_or(left, |returns| between(began, returns)).min(left).min(LONGEST_SILENCE);
+        let silence = ear.listen(patience).await;
+        // A clock that is set back, or stands still as in tests, must not make this wait for ever.
+        left = left.saturating_sub(silence.max(between(began, deps.clock.now())));
+    }
+}
+
+/// Whoever waits at a mailbox.
+struct Ear<'a> {
+    deps: Deps<'a>,
+    sandbox: &'a SandboxId,
+    mailbox: Mailbox,
+}
+
+/// What is known of the mailbox.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mailbox {
+    /// It should be there.
+    Expected,
+    /// It is not; whoever has looked since may make it.
+    Missing,
+    /// It was made, and may take a second until it answers.
+    Made,
+    /// It does not work, which was said.
+    Broken,
+}
+
+impl Ear<'_> {
+    /// Returns when there is a reason to look; how long it was silent, if it was.
+    async fn listen(&mut self, patience: Duration) -> Duration {
+        let mailboxes = self.deps.mailboxes;
+        let heard = match self.mailbox {
+            Mailbox::Missing => mailboxes.make(self.sandbox).await.map(|()| {
+                self.mailbox = Mailbox::Made;
+                Waited::Rang
+            }),
+            _ => mailboxes.wait(self.sandbox, patience).await,
+        };
+        match heard {
+            Ok(Waited::Rang) => Duration::ZERO,
+            Ok(Waited::Silence) => Mailboxes::in_whole_seconds(patience),
+            // The sandbox may have ended: whoever looks sees it, and makes no mailbox for it.
+            Ok(Waited::NoMailbox) if self.mailbox == Mailbox::Expected => {
+                self.mailbox = Mailbox::Missing;
                 Duration::ZERO
             }
-            Ok(Waited::Made) => pause(left).await,
+            Ok(Waited::NoMailbox) => pause(patience).await,
             Err(error) => {
-                tracing::warn!("Looks for messages to {} without a bell: {}", command.sandbox, chain(&error));
-                // It may have failed late: a call that hangs takes the whole wait with it.
-                let spent = between(began, deps.clock.now()).min(left);
-                spent + pause(left - spent).await
+                if self.mailbox != Mailbox::Broken {
+                    let sandbox = self.sandbox;
+                    let why = chain(&error);
+                    tracing::warn!(sandbox.id = %sandbox, "Looks for messages to {sandbox} without a bell: {why}");
+                }
+                self.mailbox = Mailbox::Broken;
+                pause(patience).await
             }
-        };
+        }
     }
 }
 
@@ -131,17 +173,16 @@ async fn look(deps: Deps<'_>, command: &Command) -> Result<Look, Error> {
         }
         let messages = deps.store.messages(sandbox, &ids).await?;
         let handover = Handover::of(messages, command.confirmation, now);
-        let mut after = head.telling(&handover.events);
-        after.activity.waiting -= handover.settled().min(head.activity.waiting);
-        match tell(deps.store, (&head, &after), handover.events, &handover.changes, now).await? {
-            Appended::Stored(head) => {
+        let after = handover.tale.head_after(&head);
+        match handover.tale.write(deps.store, &head, &after, now).await? {
+            Written::Stored(head) => {
                 turn.keep(*head);
                 let (messages, returns_at) = (handover.messages, handover.returns_at);
                 let queue_size = after.activity.waiting;
                 return Ok(Look::Found(Outcome { messages, returns_at, queue_size }));
             }
-            Appended::HeadMoved(head) => turn.lost(head).await?,
-            odd => return Err(Error::Internal(format!("messages were not handed out: {odd:?}").into())),
+            Written::HeadMoved(head) => turn.lost(head).await?,
+            Written::MessageKnown(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
 }
@@ -164,12 +205,11 @@ async fn next_up(
     Ok((Vec::new(), returns))
 }
 
-/// Messages on their way to the worker, and what the log and the ledger say of it.
+/// Messages on their way to the worker, and what is told of it.
 struct Handover {
     messages: Vec<Message>,
     returns_at: Timestamp,
-    events: Vec<domain::ingest::NewEvent>,
-    changes: Vec<Change>,
+    tale: Tale,
 }
 
 impl Handover {
@@ -178,26 +218,24 @@ impl Handover {
             Confirmation::Receipts { hidden_secs } => now.plus_secs(hidden_secs),
             Confirmation::Handover => now,
         };
-        let (mut events, mut changes) = (Vec::new(), Vec::new());
+        let mut tale = Tale::default();
         for message in &mut messages {
             message.hand_out(now);
             let data = json!({"message_id": message.id, "delivery": message.deliveries});
-            events.push(of_message(State::Fetched, Source::System, &data));
-            changes.push(match confirmation {
+            tale.message(State::Fetched, Source::System, &data);
+            let change = match confirmation {
                 Confirmation::Receipts { .. } => Change::HandedOut(message.clone(), returns_at),
                 Confirmation::Handover => {
                     message.advance(Receipt { state: State::Delivered, at: now, detail: None });
-                    let data = json!({"message_id": message.id});
-                    events.push(of_message(State::Delivered, Source::System, &data));
+                    // Nobody will say more of it.
+                    let data = json!({"message_id": message.id, "last": true});
+                    tale.message(State::Delivered, Source::System, &data);
                     Change::Settled(message.clone())
                 }
-            });
+            };
+            tale.changes.push(change);
         }
-        Self { messages, returns_at, events, changes }
-    }
-
-    fn settled(&self) -> u64 {
-        self.changes.iter().filter(|change| matches!(change, Change::Settled(_))).count() as u64
+        Self { messages, returns_at, tale }
     }
 }
 
@@ -209,11 +247,4 @@ async fn pause(left: Duration) -> Duration {
 
 fn between(began: Timestamp, now: Timestamp) -> Duration {
     Duration::from_micros(u64::try_from(now.as_micros() - began.as_micros()).unwrap_or(0))
-}
-
-/// Whole seconds, rounded up: a queue counts in no others.
-fn secs_until(then: Timestamp, now: Timestamp) -> Duration {
-    Duration::from_secs(
-        between(now, then).as_micros().div_ceil(1_000_000).max(1).try_into().unwrap_or(u64::MAX),
-    )
 }

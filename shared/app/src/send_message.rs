@@ -1,17 +1,18 @@
 //! Sends a message to a working agent.
 
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::lanes::Lanes;
-use crate::telling::{of_message, tell};
+use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
 use crate::{Clock, ids, sight};
 use contract::messages::{MessageQueued, Send};
 use domain::access::Principal;
-use domain::message::{Draft, MAX_WAITING, Place, ROOM_FOR_INTERRUPTS, Sender, State};
-use domain::{Head, Message, MessageId, SandboxId};
+use domain::mailbox::{MAX_WAITING, ROOM_FOR_INTERRUPTS};
+use domain::message::{Draft, MessageType, Place, Sender, State};
+use domain::{Head, Message, MessageId, SandboxId, Source};
 use serde_json::json;
 use store::ledger::Change;
-use store::log::Appended;
+use store::mailboxes::Bell;
 use store::{Mailboxes, Store};
 
 /// What it touches.
@@ -46,11 +47,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, sandbox, send } = command;
     let id = send.id.unwrap_or_else(ids::message);
     let message = store(deps, &principal, &sandbox, id, send.draft).await?;
-    // It is stored: whoever waits finds it a little later, should the bell fail.
-    if message.is_waiting()
-        && let Err(error) = deps.mailboxes.ring(&sandbox, message.id.as_str()).await
-    {
-        tracing::warn!(sandbox.id = %sandbox, "Could not ring for a message to {sandbox}: {}", chain(&error));
+    if message.is_waiting() {
+        ring(deps.mailboxes, &sandbox, Bell::Message(&message.id)).await;
     }
     Ok(MessageQueued::new(sandbox, &message))
 }
@@ -75,19 +73,26 @@ async fn store(
         let now = deps.clock.now();
         let place = Place { number: head.seq + 1, queue_size: head.activity.waiting + 1 };
         let message = Message::new(id.clone(), draft.clone(), Sender::of(principal), place, now);
-        let events = vec![of_message(State::Queued, draft.message_type.source(), &notice(&message))];
-        let mut after = head.telling(&events);
-        after.activity.waiting = place.queue_size;
-        let changes = [Change::Sent(message.clone())];
-        match tell(deps.store, (&head, &after), events, &changes, now).await? {
-            Appended::Stored(head) => {
+        let mut tale = Tale { events: Vec::new(), changes: vec![Change::Sent(message.clone())] };
+        tale.message(State::Queued, source(principal, draft.message_type), &notice(&message));
+        let after = tale.head_after(&head);
+        match tale.write(deps.store, &head, &after, now).await? {
+            Written::Stored(head) => {
                 turn.keep(*head);
                 return Ok(message);
             }
-            Appended::MessageKnown(known) => return first(*known, &draft),
-            Appended::HeadMoved(head) => turn.lost(head).await?,
-            odd => return Err(Error::Internal(format!("a message was not stored: {odd:?}").into())),
+            Written::MessageKnown(known) => return first(*known, &draft),
+            Written::HeadMoved(head) => turn.lost(head).await?,
         }
+    }
+}
+
+/// For whom the event speaks. Users speak for themselves, whatever they call it.
+fn source(principal: &Principal, message_type: MessageType) -> Source {
+    match (principal, message_type) {
+        (Principal::User { .. }, _) | (_, MessageType::UserMessage | MessageType::Interrupt) => Source::User,
+        (_, MessageType::Guidance) => Source::Guardian,
+        (_, MessageType::System) => Source::System,
     }
 }
 
@@ -132,7 +137,6 @@ fn notice(message: &Message) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::message::MessageType;
     use domain::{OrgId, Timestamp};
 
     #[test]

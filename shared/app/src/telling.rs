@@ -1,33 +1,85 @@
 //! What the plane itself tells in a sandbox's log.
 
+use crate::error::{Error, chain};
 use crate::ids;
 use domain::ingest::{Batch, NewEvent};
 use domain::message::State;
-use domain::{EventType, Head, JsonObject, Source, Timestamp};
+use domain::{EventType, Head, JsonObject, SandboxId, Source, Timestamp};
 use serde_json::Value;
-use store::Store;
 use store::ledger::Change;
 use store::log::{Append, Appended};
+use store::mailboxes::Bell;
+use store::{Mailboxes, Store};
 
-/// An event of ours.
-pub(crate) fn event(event_type: EventType, source: Source, data: &Value) -> NewEvent {
-    NewEvent { id: ids::event(), event_type, source, data: JsonObject::of(data), emitted_at: None }
+/// Events, and what they tell of messages: written together or not at all.
+#[derive(Debug, Default)]
+pub(crate) struct Tale {
+    /// What the log will say.
+    pub(crate) events: Vec<NewEvent>,
+    /// What the ledger will say.
+    pub(crate) changes: Vec<Change>,
 }
 
-/// That a message has reached a state.
-pub(crate) fn of_message(state: State, source: Source, data: &Value) -> NewEvent {
-    event(EventType::of_message(state), source, data)
+impl Tale {
+    /// Adds an event.
+    pub(crate) fn event(&mut self, event_type: EventType, source: Source, data: &Value) {
+        let data = JsonObject::of(data);
+        self.events.push(NewEvent { id: ids::event(), event_type, source, data, emitted_at: None });
+    }
+
+    /// Adds that a message has reached a state.
+    pub(crate) fn message(&mut self, state: State, source: Source, data: &Value) {
+        self.event(EventType::of_message(state), source, data);
+    }
+
+    /// How many messages wait no longer.
+    pub(crate) fn settled(&self) -> u64 {
+        self.changes.iter().filter(|change| matches!(change, Change::Settled(_))).count() as u64
+    }
+
+    /// The head that goes with it.
+    pub(crate) fn head_after(&self, before: &Head) -> Head {
+        let mut after = before.telling(&self.events);
+        let sent = self.changes.iter().filter(|change| matches!(change, Change::Sent(_))).count() as u64;
+        after.activity.waiting = (before.activity.waiting + sent).saturating_sub(self.settled());
+        after
+    }
+
+    /// Writes it on top of the head that was read.
+    pub(crate) async fn write(
+        self,
+        store: &Store,
+        before: &Head,
+        after: &Head,
+        now: Timestamp,
+    ) -> Result<Written, Error> {
+        let batch = Batch::new(None, self.events, String::new());
+        let (first_seq, changes) = (before.seq + 1, self.changes.as_slice());
+        let append = Append { before, after, first_seq, batch: &batch, now, once: None, changes };
+        match store.append(append).await? {
+            Appended::Stored(head) => Ok(Written::Stored(head)),
+            Appended::HeadMoved(head) => Ok(Written::HeadMoved(head)),
+            Appended::MessageKnown(message) => Ok(Written::MessageKnown(message)),
+            odd @ (Appended::OnceUsed(_) | Appended::TooLarge) => {
+                Err(Error::Internal(format!("what the plane tells was not stored: {odd:?}").into()))
+            }
+        }
+    }
 }
 
-/// Writes events and what they tell of, on top of the head that was read.
-pub(crate) async fn tell(
-    store: &Store,
-    (before, after): (&Head, &Head),
-    events: Vec<NewEvent>,
-    changes: &[Change],
-    now: Timestamp,
-) -> Result<Appended, store::Error> {
-    let batch = Batch::new(None, events, String::new());
-    let first_seq = before.seq + 1;
-    store.append(Append { before, after, first_seq, batch: &batch, now, once: None, changes }).await
+/// What became of it.
+pub(crate) enum Written {
+    /// It is stored; this is the head now.
+    Stored(Box<Head>),
+    /// Somebody else wrote first: this is the head now, if that is known.
+    HeadMoved(Option<Box<Head>>),
+    /// The message was sent before.
+    MessageKnown(Box<domain::Message>),
+}
+
+/// Wakes whoever waits. What it is about is stored by then: a bell that fails costs a moment, and nobody is refused.
+pub(crate) async fn ring(mailboxes: &Mailboxes, sandbox: &SandboxId, bell: Bell<'_>) {
+    if let Err(error) = mailboxes.ring(sandbox, bell).await {
+        tracing::warn!(sandbox.id = %sandbox, "Could not ring for {sandbox}: {}", chain(&error));
+    }
 }

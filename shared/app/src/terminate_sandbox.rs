@@ -2,17 +2,16 @@
 
 use crate::error::Error;
 use crate::lanes::Lanes;
-use crate::telling::{event, of_message, tell};
+use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
 use crate::{Clock, sight};
 use domain::access::Principal;
 use domain::head::{Ended, Status};
-use domain::ingest::NewEvent;
 use domain::message::{Receipt, Sender, State};
 use domain::{EventType, Head, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
 use store::ledger::Change;
-use store::log::Appended;
+use store::mailboxes::Bell;
 use store::{Mailboxes, Store};
 
 /// What it touches.
@@ -53,65 +52,52 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let head = turn.seen(sandbox).await?;
         sight::check(&command.principal, &head)?;
         let now = deps.clock.now();
-        let step = match (head.status.is_final(), head.activity.waiting) {
+        let (after, tale) = match (head.status.is_final(), head.activity.waiting) {
             (false, _) => end(&head, &command, now),
             (true, 0) => {
                 turn.keep(head.clone());
                 drop(turn);
-                close(deps, &head).await?;
+                // Whoever waits there is told first, or would only see it when their wait is over.
+                ring(deps.mailboxes, sandbox, Bell::Ended).await;
+                deps.mailboxes.remove(sandbox).await?;
                 return Ok(head);
             }
             (true, _) => cancel(deps, &head, now).await?,
         };
-        match tell(deps.store, (&head, &step.after), step.events, &step.changes, now).await? {
-            Appended::Stored(head) => turn.returned(*head),
-            Appended::HeadMoved(head) => turn.lost(head).await?,
-            odd => return Err(Error::Internal(format!("the end was not stored: {odd:?}").into())),
+        match tale.write(deps.store, &head, &after, now).await? {
+            Written::Stored(head) => turn.won(*head),
+            Written::HeadMoved(head) => turn.lost(head).await?,
+            Written::MessageKnown(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
 }
 
-/// Whoever waits at the mailbox is told first, or would only see it when their wait is over.
-async fn close(deps: Deps<'_>, head: &Head) -> Result<(), Error> {
-    deps.mailboxes.ring(&head.id, "ended").await?;
-    Ok(deps.mailboxes.remove(&head.id).await?)
-}
-
-/// One write on the way to the end.
-struct Step {
-    after: Head,
-    events: Vec<NewEvent>,
-    changes: Vec<Change>,
-}
-
-fn end(head: &Head, command: &Command, now: Timestamp) -> Step {
+fn end(head: &Head, command: &Command, now: Timestamp) -> (Head, Tale) {
     let reason = command.reason.clone();
-    let by = Sender::of(&command.principal);
-    let data = json!({"reason": reason, "by": by});
-    let events = vec![event(EventType::sandbox_terminated(), Source::System, &data)];
-    let mut after = head.telling(&events);
+    let mut tale = Tale::default();
+    let data = json!({"reason": reason, "by": Sender::of(&command.principal)});
+    tale.event(EventType::sandbox_terminated(), Source::System, &data);
+    let mut after = tale.head_after(head);
     after.status = Status::Terminated;
     after.activity.ended = Some(Ended { at: now, reason });
-    Step { after, events, changes: Vec::new() }
+    (after, tale)
 }
 
 /// Those that nobody has confirmed will not be worked on.
-async fn cancel(deps: Deps<'_>, head: &Head, now: Timestamp) -> Result<Step, Error> {
+async fn cancel(deps: Deps<'_>, head: &Head, now: Timestamp) -> Result<(Head, Tale), Error> {
     let waiting = deps.store.waiting_messages(&head.id, AT_ONCE).await?;
     let ids: Vec<MessageId> = waiting.into_iter().map(|one| one.id).collect();
-    let mut messages = deps.store.messages(&head.id, &ids).await?;
-    let mut events = Vec::new();
-    for message in &mut messages {
+    let mut tale = Tale::default();
+    for mut message in deps.store.messages(&head.id, &ids).await? {
         let detail = "the sandbox ended";
         message.advance(Receipt { state: State::Cancelled, at: now, detail: Some(detail.into()) });
-        let data = json!({"message_id": message.id, "detail": detail});
-        events.push(of_message(State::Cancelled, Source::System, &data));
+        tale.message(State::Cancelled, Source::System, &json!({"message_id": message.id, "detail": detail}));
+        tale.changes.push(Change::Settled(message));
     }
-    let mut after = head.telling(&events);
-    after.activity.waiting = match messages.len() as u64 {
-        0 => 0,
-        cancelled => head.activity.waiting.saturating_sub(cancelled),
-    };
-    let changes = messages.into_iter().map(Change::Settled).collect();
-    Ok(Step { after, events, changes })
+    let mut after = tale.head_after(head);
+    if tale.changes.is_empty() {
+        // The number was wrong; without this it would be asked for again and again.
+        after.activity.waiting = 0;
+    }
+    Ok((after, tale))
 }

@@ -57,9 +57,10 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The head after a write: what this turn goes on with.
-    pub(crate) fn returned(&mut self, head: Head) {
+    /// The head after a write, when this turn goes on with another.
+    pub(crate) fn won(&mut self, head: Head) {
         self.returned = Some(head);
+        self.losses = 0;
     }
 
     /// Leaves the head for the next turn.

@@ -22,19 +22,20 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// A request without an answer after `deadline` is repeated.
-    pub(crate) fn new(token: Option<String>, deadline: Duration) -> Self {
-        Self { http: Client::builder().timeout(deadline).build().unwrap_or_default(), token }
+    pub(crate) fn new(token: Option<String>) -> Self {
+        Self { http: Client::new(), token }
     }
 
-    /// Asks again and again until the plane has answered. Only for requests of which a repeat does no harm.
+    /// Asks again and again until the plane has answered, each time for as long as `deadline`. Only for requests of
+    /// which a repeat does no harm.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
+        deadline: Duration,
         request: impl Fn(&Client) -> RequestBuilder,
     ) -> Result<T, Refused> {
         let mut attempt = 0;
         loop {
-            match self.attempt(request(&self.http)).await {
+            match self.attempt(request(&self.http).timeout(deadline)).await {
                 Attempt::Answered(answer) => return Ok(answer),
                 Attempt::Refused(problem) => return Err(Refused::ByPlane(problem)),
                 Attempt::Again(wait) => {

@@ -11,6 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Inbox {
     caller: Caller,
+    deadline: Duration,
     url: String,
     /// How to take them.
     pub pull: Pull,
@@ -55,20 +56,20 @@ impl Inbox {
         deadline: Duration,
     ) -> Self {
         let url = format!("{plane}/api/v1/sandboxes/{sandbox}/messages");
-        let deadline = deadline + Duration::from_secs(pull.wait_secs);
-        Self { caller: Caller::new(token, deadline), url, pull }
+        Self { caller: Caller::new(token), deadline, url, pull }
     }
 
     /// The next messages, or none if none came while the plane waited.
     pub async fn next(&self) -> Result<Pulled, Refused> {
         let Pull { wait_secs, most, hidden_secs } = self.pull;
         let url = format!("{}?ack=manual&wait={wait_secs}&max={most}&visibility={hidden_secs}", self.url);
-        self.caller.ask(|http| http.get(&url)).await
+        let deadline = self.deadline + Duration::from_secs(wait_secs);
+        self.caller.ask(deadline, |http| http.get(&url)).await
     }
 
     /// Says how far messages have come, again and again until the plane knows.
     pub async fn acknowledge(&self, receipts: &[ReceiptIn]) -> Result<Acknowledged, Refused> {
         let url = format!("{}/ack", self.url);
-        self.caller.ask(|http| http.post(&url).json(&Receipts { receipts })).await
+        self.caller.ask(self.deadline, |http| http.post(&url).json(&Receipts { receipts })).await
     }
 }

@@ -22,6 +22,7 @@ pub struct MessageIn {
 #[derive(Debug, Clone)]
 pub struct Messenger {
     caller: Caller,
+    deadline: Duration,
     url: String,
 }
 
@@ -29,11 +30,11 @@ impl Messenger {
     /// For a sandbox at a plane. A request without an answer after `deadline` is repeated.
     pub fn new(plane: &str, sandbox: &SandboxId, token: Option<String>, deadline: Duration) -> Self {
         let url = format!("{plane}/api/v1/sandboxes/{sandbox}/messages");
-        Self { caller: Caller::new(token, deadline), url }
+        Self { caller: Caller::new(token), deadline, url }
     }
 
     /// Sends one message, again and again until it is stored: whatever happens on the way, it is sent once.
     pub async fn send(&self, message: &MessageIn) -> Result<MessageQueued, Refused> {
-        self.caller.ask(|http| http.post(&self.url).json(message)).await
+        self.caller.ask(self.deadline, |http| http.post(&self.url).json(message)).await
     }
 }

@@ -27,6 +27,7 @@ pub struct EventIn {
 #[derive(Debug)]
 pub struct Sender {
     caller: Caller,
+    deadline: Duration,
     url: String,
     epoch: u64,
     batch: u64,
@@ -50,14 +51,14 @@ impl Sender {
         deadline: Duration,
     ) -> Self {
         let url = format!("{plane}/api/v1/sandboxes/{sandbox}/events");
-        Self { caller: Caller::new(token, deadline), url, epoch, batch: 0 }
+        Self { caller: Caller::new(token), deadline, url, epoch, batch: 0 }
     }
 
     /// Sends one batch, again and again until it is stored: whatever happens on the way, it is stored once. The number
     /// of one that was refused is still free.
     pub async fn send(&mut self, events: &[EventIn]) -> Result<BatchReceived, Refused> {
         let batch = Batch { epoch: self.epoch, batch: self.batch + 1, events };
-        let answer = self.caller.ask(|http| http.post(&self.url).json(&batch)).await?;
+        let answer = self.caller.ask(self.deadline, |http| http.post(&self.url).json(&batch)).await?;
         self.batch += 1;
         Ok(answer)
     }

@@ -95,9 +95,10 @@ impl EventType {
         Self(format!("{MESSAGE_PREFIX}{state}"))
     }
 
-    /// Whether only the plane may tell this: whoever reads it takes it for a receipt.
+    /// Whether only the plane may tell this: whoever reads it relies on it.
     pub fn is_reserved(&self) -> bool {
-        State::ALL.iter().any(|state| self.is_called(Self::of_message(*state).as_str()))
+        let told = State::ALL.map(Self::of_message).into_iter().chain([Self::sandbox_terminated()]);
+        told.into_iter().any(|told| self.is_called(told.as_str()))
     }
 
     /// What is told when a sandbox is gone.
@@ -232,6 +233,7 @@ mod tests {
                 && reserved("message.completed")
                 && reserved("Message-Started")
         );
+        assert!(reserved("SANDBOX_TERMINATED") && !reserved("sandbox.terminated_idle"));
         assert!(!reserved("message.sent") && !reserved("agent.message"));
         assert_eq!(EventType::parse("SANDBOX_").unwrap().bus_name(), "SANDBOX_SANDBOX_");
     }

@@ -89,6 +89,9 @@ pub enum Status {
     Running,
     /// It is gone. Its log stays, and still takes what its worker had left to say.
     Terminated,
+    /// What a newer version wrote and this one does not know. It stays as it is in the table.
+    #[serde(other)]
+    Unknown,
 }
 
 impl Status {
@@ -98,6 +101,7 @@ impl Status {
             Self::Registered => "registered",
             Self::Running => "running",
             Self::Terminated => "terminated",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -109,7 +113,10 @@ impl Status {
     /// After something came from it.
     #[must_use]
     pub fn heard(self) -> Self {
-        if self.is_final() { self } else { Self::Running }
+        match self {
+            Self::Registered | Self::Running => Self::Running,
+            Self::Terminated | Self::Unknown => self,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod head;
 pub mod id;
 pub mod ingest;
 pub mod json;
+pub mod mailbox;
 pub mod message;
 pub mod time;
 

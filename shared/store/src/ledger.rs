@@ -10,7 +10,7 @@ use crate::items::{Item, attributes, get_text, start, text, value};
 use crate::log::Fresh;
 use crate::{Store, keys};
 use aws_sdk_dynamodb::types::{Delete, TransactWriteItem};
-use domain::message::Waiting;
+use domain::mailbox::Waiting;
 use domain::{Message, MessageId, SandboxId, Timestamp};
 
 /// What happens to a message in the transaction that tells of it.

@@ -142,26 +142,30 @@ impl Store {
     /// Sets what an ingest changes, if the head is still the one that was read. Attributes that this code does not
     /// know, written by a newer deploy, stay as they are.
     fn head_update(&self, before: &Head, after: &Head) -> Result<TransactWriteItem, Error> {
-        let update = Update::builder()
+        let mut update = Update::builder()
             .table_name(&self.table)
             .set_key(Some(keys::head(&before.id).attributes().into()))
             .condition_expression("#version = :before")
-            .update_expression(
-                "SET #version = :after, #status = :status, #seq = :seq, #segments = :segments, #activity = :activity",
-            )
             .expression_attribute_names("#version", "version")
-            .expression_attribute_names("#status", "status")
             .expression_attribute_names("#seq", "seq")
             .expression_attribute_names("#segments", "segments")
             .expression_attribute_names("#activity", "activity")
             .expression_attribute_values(":before", number(before.version))
             .expression_attribute_values(":after", number(after.version))
-            .expression_attribute_values(":status", text(after.status.as_str()))
             .expression_attribute_values(":seq", number(after.seq))
             .expression_attribute_values(":segments", number(after.segments))
             .expression_attribute_values(":activity", text(activity_text(after)?))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .build();
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let mut set =
+            "SET #version = :after, #seq = :seq, #segments = :segments, #activity = :activity".to_owned();
+        // One that has not changed may be a word that this code does not know.
+        if after.status != before.status {
+            set.push_str(", #status = :status");
+            update = update
+                .expression_attribute_names("#status", "status")
+                .expression_attribute_values(":status", text(after.status.as_str()));
+        }
+        let update = update.update_expression(set).build();
         let update = update.map_err(|e| Error::broken("updating a head", e))?;
         Ok(TransactWriteItem::builder().update(update).build())
     }

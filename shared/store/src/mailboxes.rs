@@ -9,7 +9,7 @@ use aws_sdk_sqs::config::Config;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::error::SdkError;
 use aws_sdk_sqs::types::QueueAttributeName::{FifoQueue, MessageRetentionPeriod, VisibilityTimeout};
-use domain::SandboxId;
+use domain::{MessageId, SandboxId};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
@@ -20,6 +20,17 @@ pub struct Mailboxes {
     url_prefix: String,
 }
 
+/// Why somebody rings. The same bell rings once in five minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bell<'a> {
+    /// There is a message.
+    Message(&'a MessageId),
+    /// What was held back may go, as of this version of the head.
+    Settled(u64),
+    /// The sandbox has ended.
+    Ended,
+}
+
 /// What a wait came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
@@ -27,8 +38,8 @@ pub enum Waited {
     Rang,
     /// Nobody did.
     Silence,
-    /// There was no mailbox; there is one now. Somebody may have rung before it was there: look.
-    Made,
+    /// There is no mailbox to wait at.
+    NoMailbox,
 }
 
 /// A bell is kept for a minute, the least that SQS allows, and hidden for as long from the first who hears it: so it
@@ -44,14 +55,15 @@ impl Mailboxes {
         Self { client, url_prefix: url_prefix.into() }
     }
 
-    /// Wakes whoever waits for this sandbox. The same `bell` rings once in five minutes. Without a mailbox nobody waits.
-    pub async fn ring(&self, sandbox: &SandboxId, bell: &str) -> Result<(), Error> {
+    /// Wakes whoever waits for this sandbox. Without a mailbox nobody does.
+    pub async fn ring(&self, sandbox: &SandboxId, bell: Bell<'_>) -> Result<(), Error> {
+        let bell = bell.name();
         let sent = self
             .client
             .send_message()
             .queue_url(self.url(sandbox))
-            .message_body(bell)
-            .message_deduplication_id(bell)
+            .message_body(&bell)
+            .message_deduplication_id(&bell)
             // Each in a group of its own: what is in flight holds back the rest of its group.
             .message_group_id(bell)
             .send()
@@ -63,8 +75,9 @@ impl Mailboxes {
         }
     }
 
-    /// Waits until somebody rings, for whole seconds, at most twenty. Makes the mailbox if there is none.
+    /// Waits until somebody rings, at most twenty seconds.
     pub async fn wait(&self, sandbox: &SandboxId, wait: Duration) -> Result<Waited, Error> {
+        let wait = Self::in_whole_seconds(wait);
         let timeouts = TimeoutConfig::builder()
             .operation_attempt_timeout(wait + MARGIN)
             .operation_timeout(wait + MARGIN)
@@ -84,11 +97,16 @@ impl Mailboxes {
             Ok(heard) if heard.messages().is_empty() => Ok(Waited::Silence),
             Ok(_) => Ok(Waited::Rang),
             Err(SdkError::ServiceError(refused)) if refused.err().is_queue_does_not_exist() => {
-                self.make(sandbox).await?;
-                Ok(Waited::Made)
+                Ok(Waited::NoMailbox)
             }
             Err(error) => Err(Error::from_sdk(WHAT, error)),
         }
+    }
+
+    /// How long a wait really is: SQS counts in whole seconds, and in no fewer than one.
+    pub fn in_whole_seconds(wait: Duration) -> Duration {
+        let secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        Duration::from_secs(secs.clamp(1, 20))
     }
 
     /// Removes the mailbox of a sandbox that is gone. Removing one that is not there does nothing.
@@ -100,7 +118,9 @@ impl Mailboxes {
         }
     }
 
-    async fn make(&self, sandbox: &SandboxId) -> Result<(), Error> {
+    /// Makes a mailbox. Whoever rings before it is there is not heard: look before you wait. Right after one was removed
+    /// its name is blocked for a minute.
+    pub async fn make(&self, sandbox: &SandboxId) -> Result<(), Error> {
         let url = self.url(sandbox);
         let name = url.rsplit('/').next().unwrap_or(&url);
         let create = self.client.create_queue().queue_name(name);
@@ -108,13 +128,23 @@ impl Mailboxes {
             .attributes(FifoQueue, "true")
             .attributes(MessageRetentionPeriod, BELL_SECS.to_string())
             .attributes(VisibilityTimeout, BELL_SECS.to_string());
-        // Right after it was deleted the name is blocked for a minute; whoever waits looks without a bell until then.
         create.send().await.map_err(|error| Error::from_sdk(WHAT, error))?;
         Ok(())
     }
 
     fn url(&self, sandbox: &SandboxId) -> String {
         format!("{}{}.fifo", self.url_prefix, short_name(sandbox))
+    }
+}
+
+impl Bell<'_> {
+    /// Each kind has names of its own: senders choose the ids of messages.
+    fn name(self) -> String {
+        match self {
+            Self::Message(id) => format!("message-{id}"),
+            Self::Settled(version) => format!("settled-{version}"),
+            Self::Ended => "ended".into(),
+        }
     }
 }
 
