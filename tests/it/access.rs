@@ -105,7 +105,10 @@ async fn every_route_lets_in_exactly_whom_its_scope_says() {
         let key = EncodingKey::from_secret(JWT_SECRET.as_bytes());
         let forged = format!("swt_{}", jsonwebtoken::encode(&Header::default(), &claims, &key).unwrap());
         // Who takes messages would wait for them.
-        let path = format!("{}?wait=0", route.path.replace("{id}", id).replace("{seq}", "1"));
+        let path = format!(
+            "{}?wait=0",
+            route.path.replace("{id}", id).replace("{seq}", "1").replace("{message_id}", "m-1")
+        );
         let names_a_sandbox = route.path.contains("{id}");
         let check = async |token: Option<&str>, status: u16, who: &str| {
             let receipts = json!([{"message_id": "m-1", "state": "delivered"}]);

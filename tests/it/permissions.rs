@@ -280,7 +280,13 @@ async fn steering(watch: &mut Watch) {
     watch.request(&process, "messages-ack", &ack("m-1"), 200).await;
     watch.request(&process, "messages-ack", &ack("m-1"), 200).await;
     watch.request(&process, "messages-pull", &take("wait=0"), 200).await;
-    watch.request(&process, "messages-send", &send("m-3"), 200).await;
+    for id in ["m-3", "m-5"] {
+        watch.request(&process, "messages-send", &send(id), 200).await;
+    }
+    for (id, status) in [("m-5", 200), ("m-5", 200), ("m-2", 409), ("m-9", 404)] {
+        let cancel = request("POST", &format!("{messages}/{id}/cancel"), OPERATOR, None);
+        watch.request(&process, "messages-cancel", &cancel, status).await;
+    }
     let history = format!("{messages}/history?limit=2");
     watch.request(&process, "messages-history", &request("GET", &history, &viewer(), None), 200).await;
     for _ in 0..2 {

@@ -5,6 +5,7 @@
 
 pub mod acknowledge_messages;
 pub mod broadcast;
+pub mod cancel_message;
 pub mod change_subscription;
 pub mod check_plane;
 pub mod clock;

@@ -223,6 +223,16 @@ pub static FUNCTIONS: &[Function] = &[
         needs: &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, RingMailboxes],
     },
     Function {
+        name: "messages-cancel",
+        trigger: http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/messages/{message_id}/cancel",
+            Scope::SendMessages,
+            messages::CANCEL,
+        ),
+        needs: &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, RingMailboxes],
+    },
+    Function {
         name: "messages-history",
         trigger: http(
             Method::GET,
@@ -356,7 +366,8 @@ mod tests {
     fn every_route_can_be_reached() {
         for function in FUNCTIONS {
             if let Trigger::Http(route) = &function.trigger {
-                let path = route.path.replace("{id}", "s-1").replace("{seq}", "7");
+                let path =
+                    route.path.replace("{id}", "s-1").replace("{seq}", "7").replace("{message_id}", "m-1");
                 assert_eq!(name(route.method.clone(), &path), Ok(function.name));
             }
         }

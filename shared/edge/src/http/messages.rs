@@ -3,12 +3,13 @@
 use super::{Call, Handler, json};
 use crate::metrics::{self, Metric};
 use app::pull_messages::Confirmation;
-use app::{Error, acknowledge_messages, pull_messages, read_messages, send_message};
+use app::{Error, acknowledge_messages, cancel_message, pull_messages, read_messages, send_message};
 use bytes::Bytes;
 use contract::messages::{
     DEFAULT_HIDDEN_SECS, DEFAULT_WAIT_SECS, MAX_HIDDEN_SECS, MAX_HISTORY, MAX_PULL, MAX_WAIT_SECS,
     MessageOut, PlainMessage, Pulled, ReceiptIn, Send,
 };
+use domain::MessageId;
 use http::{Response, StatusCode};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub const SEND: Handler = |call| Box::pin(send(call));
 pub const PULL: Handler = |call| Box::pin(pull(call));
 /// `POST …/messages/ack`.
 pub const ACK: Handler = |call| Box::pin(ack(call));
+/// `POST …/messages/{message_id}/cancel`.
+pub const CANCEL: Handler = |call| Box::pin(cancel(call));
 /// `GET …/messages/history`.
 pub const HISTORY: Handler = |call| Box::pin(history(call));
 
@@ -83,6 +86,20 @@ async fn ack(call: Call) -> Result<Response<Bytes>, Error> {
     };
     let command = acknowledge_messages::Command { principal: call.principal, sandbox, receipts };
     Ok(json(StatusCode::OK, &acknowledge_messages::run(deps, command).await?))
+}
+
+async fn cancel(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let message = MessageId::parse(call.parameters.get(1).cloned().unwrap_or_default())?;
+    let plane = &call.plane;
+    let deps = cancel_message::Deps {
+        store: &plane.store,
+        mailboxes: plane.mailboxes()?,
+        lanes: &plane.lanes,
+        clock: plane.clock.as_ref(),
+    };
+    let command = cancel_message::Command { principal: call.principal, sandbox, message };
+    Ok(json(StatusCode::OK, &cancel_message::run(deps, command).await?))
 }
 
 async fn history(call: Call) -> Result<Response<Bytes>, Error> {

@@ -1,0 +1,88 @@
+//! Takes a message back that its worker has not confirmed.
+
+use crate::error::Error;
+use crate::lanes::Lanes;
+use crate::telling::{Tale, Written, ring};
+use crate::turn::Turn;
+use crate::{Clock, sight};
+use contract::messages::MessageRecord;
+use domain::access::Principal;
+use domain::message::{Receipt, Sender, State};
+use domain::{Message, MessageId, SandboxId, Source};
+use serde_json::json;
+use store::ledger::Change;
+use store::mailboxes::Bell;
+use store::{Mailboxes, Store};
+
+/// What it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Reads the head and the ledger; writes them and the log.
+    pub store: &'a Store,
+    /// Rings for those that are no longer held back.
+    pub mailboxes: &'a Mailboxes,
+    /// The process's lanes.
+    pub lanes: &'a Lanes,
+    /// The time.
+    pub clock: &'a dyn Clock,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// By whom.
+    pub principal: Principal,
+    /// Of which sandbox.
+    pub sandbox: SandboxId,
+    /// Which message.
+    pub message: MessageId,
+}
+
+/// The message, as it is now.
+pub type Outcome = MessageRecord;
+
+/// A repeat changes nothing. One that the worker holds and has not confirmed may have reached the agent all the same.
+pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let Command { principal, sandbox, message: id } = command;
+    let mut turn = Turn::begin(deps.store, deps.lanes, deps.clock, &sandbox).await;
+    loop {
+        let head = turn.seen(&sandbox).await?;
+        sight::check(&principal, &head)?;
+        let known = deps.store.messages(&sandbox, std::slice::from_ref(&id)).await?.pop();
+        let Some(mut message) = known else { return Err(Error::NotFound(format!("Message {id}"))) };
+        if !message.is_waiting() {
+            turn.keep(head);
+            return settled_before(message);
+        }
+        let (now, detail) = (deps.clock.now(), "taken back");
+        message.advance(Receipt { state: State::Cancelled, at: now, detail: Some(detail.into()) });
+        let mut tale = Tale { events: Vec::new(), changes: vec![Change::Settled(message.clone())] };
+        let data = json!({"message_id": id, "detail": detail, "by": Sender::of(&principal)});
+        tale.message(State::Cancelled, Source::User, &data);
+        let after = tale.head_after(&head);
+        match tale.write(deps.store, &head, &after, now).await? {
+            Written::Stored(head) => {
+                let version = head.version;
+                turn.keep(*head);
+                drop(turn);
+                if after.activity.waiting > 0 {
+                    ring(deps.mailboxes, &sandbox, Bell::Settled(version)).await;
+                }
+                return Ok(message.into());
+            }
+            Written::HeadMoved(head) => turn.lost(head).await?,
+            Written::MessageKnown(_) => return Err(Error::Internal("no message was sent".into())),
+        }
+    }
+}
+
+fn settled_before(message: Message) -> Result<Outcome, Error> {
+    if message.state() == State::Cancelled {
+        return Ok(message.into());
+    }
+    Err(Error::conflict(
+        "message_delivered",
+        format!("Message {} was given to the agent already; send an interrupt to stop it.", message.id),
+        json!({"state": message.state()}),
+    ))
+}
