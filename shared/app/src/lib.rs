@@ -29,6 +29,7 @@ pub mod register_sandbox;
 pub mod rotate_token;
 pub mod send_message;
 mod sight;
+pub mod steering;
 pub mod subscriptions;
 mod telling;
 pub mod terminate_sandbox;

@@ -1,10 +1,9 @@
 //! Hands a sandbox's messages to its worker, and waits for them if there are none.
 
 use crate::error::{Error, chain};
-use crate::lanes::Lanes;
+use crate::sight;
 use crate::telling::{Tale, Written};
 use crate::turn::Turn;
-use crate::{Clock, sight};
 use domain::access::Principal;
 use domain::mailbox::{MAX_WAITING, ROOM_FOR_INTERRUPTS, due, next_return};
 use domain::message::{Receipt, State};
@@ -12,21 +11,9 @@ use domain::{Message, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
 use std::time::Duration;
 use store::ledger::Change;
-use store::mailboxes::Waited;
-use store::{Mailboxes, Store};
+use store::mailboxes::{Mailboxes, Waited};
 
-/// What it touches.
-#[derive(Debug, Clone, Copy)]
-pub struct Deps<'a> {
-    /// Reads the head and the ledger; writes them and the log.
-    pub store: &'a Store,
-    /// Waits.
-    pub mailboxes: &'a Mailboxes,
-    /// The process's lanes.
-    pub lanes: &'a Lanes,
-    /// The time.
-    pub clock: &'a dyn Clock,
-}
+pub use crate::steering::Deps;
 
 /// What is asked.
 #[derive(Debug, Clone)]

@@ -1,10 +1,9 @@
 //! Sends a message to a working agent.
 
 use crate::error::Error;
-use crate::lanes::Lanes;
 use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
-use crate::{Clock, ids, sight};
+use crate::{ids, sight};
 use contract::messages::{MessageQueued, Send};
 use domain::access::Principal;
 use domain::mailbox::{MAX_WAITING, ROOM_FOR_INTERRUPTS};
@@ -13,20 +12,8 @@ use domain::{Head, Message, MessageId, SandboxId, Source};
 use serde_json::json;
 use store::ledger::Change;
 use store::mailboxes::Bell;
-use store::{Mailboxes, Store};
 
-/// What it touches.
-#[derive(Debug, Clone, Copy)]
-pub struct Deps<'a> {
-    /// Reads the head; writes it, the log and the ledger.
-    pub store: &'a Store,
-    /// Rings.
-    pub mailboxes: &'a Mailboxes,
-    /// The process's lanes.
-    pub lanes: &'a Lanes,
-    /// The time.
-    pub clock: &'a dyn Clock,
-}
+pub use crate::steering::Deps;
 
 /// What is asked.
 #[derive(Debug, Clone)]

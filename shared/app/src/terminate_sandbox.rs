@@ -1,10 +1,9 @@
 //! Ends a sandbox: nobody can write to its agent any more, and whoever did is told so.
 
 use crate::error::Error;
-use crate::lanes::Lanes;
+use crate::sight;
 use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
-use crate::{Clock, sight};
 use domain::access::Principal;
 use domain::head::{Ended, Status};
 use domain::message::{Receipt, Sender, State};
@@ -12,20 +11,8 @@ use domain::{EventType, Head, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
 use store::ledger::Change;
 use store::mailboxes::Bell;
-use store::{Mailboxes, Store};
 
-/// What it touches.
-#[derive(Debug, Clone, Copy)]
-pub struct Deps<'a> {
-    /// Reads the head and the ledger; writes them and the log.
-    pub store: &'a Store,
-    /// Rings, and removes the mailbox.
-    pub mailboxes: &'a Mailboxes,
-    /// The process's lanes.
-    pub lanes: &'a Lanes,
-    /// The time.
-    pub clock: &'a dyn Clock,
-}
+pub use crate::steering::Deps;
 
 /// What is asked.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use crate::auth::Authenticator;
 use crate::guard::Guard;
-use app::{Clock, Error, Lanes, Subscriptions};
+use app::{Clock, Error, Lanes, Subscriptions, steering};
 use domain::OrgId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,9 +95,11 @@ impl Plane {
         self.reach.jobs.as_ref().ok_or_else(|| not_wired("the queue of jobs"))
     }
 
-    /// The sandboxes' mailboxes.
-    pub fn mailboxes(&self) -> Result<&Mailboxes, Error> {
-        self.reach.mailboxes.as_ref().ok_or_else(|| not_wired("the mailboxes"))
+    /// What the use cases around messages touch.
+    pub fn steering(&self) -> Result<steering::Deps<'_>, Error> {
+        let mailboxes = self.reach.mailboxes.as_ref().ok_or_else(|| not_wired("the mailboxes"))?;
+        let (store, lanes, clock) = (&self.store, &self.lanes, self.clock.as_ref());
+        Ok(steering::Deps { store, mailboxes, lanes, clock })
     }
 
     /// The account's event bus.

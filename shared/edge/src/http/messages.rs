@@ -28,12 +28,7 @@ async fn send(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let send = Send::decode(&call.body)?;
     let plane = &call.plane;
-    let deps = send_message::Deps {
-        store: &plane.store,
-        mailboxes: plane.mailboxes()?,
-        lanes: &plane.lanes,
-        clock: plane.clock.as_ref(),
-    };
+    let deps = plane.steering()?;
     let command = send_message::Command { principal: call.principal, sandbox, send };
     let queued = send_message::run(deps, command).await?;
     metrics::emit("messages-send", plane.clock.now(), &[Metric::count("MessagesSent", 1)]);
@@ -52,12 +47,7 @@ async fn pull(call: Call) -> Result<Response<Bytes>, Error> {
         _ => Confirmation::Handover,
     };
     let plane = &call.plane;
-    let deps = pull_messages::Deps {
-        store: &plane.store,
-        mailboxes: plane.mailboxes()?,
-        lanes: &plane.lanes,
-        clock: plane.clock.as_ref(),
-    };
+    let deps = plane.steering()?;
     let principal = call.principal;
     let command = pull_messages::Command { principal, sandbox: sandbox.clone(), wait, most, confirmation };
     let found = pull_messages::run(deps, command).await?;
@@ -77,13 +67,7 @@ async fn pull(call: Call) -> Result<Response<Bytes>, Error> {
 async fn ack(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let receipts = ReceiptIn::decode(&call.body)?;
-    let plane = &call.plane;
-    let deps = acknowledge_messages::Deps {
-        store: &plane.store,
-        mailboxes: plane.mailboxes()?,
-        lanes: &plane.lanes,
-        clock: plane.clock.as_ref(),
-    };
+    let deps = call.plane.steering()?;
     let command = acknowledge_messages::Command { principal: call.principal, sandbox, receipts };
     Ok(json(StatusCode::OK, &acknowledge_messages::run(deps, command).await?))
 }
@@ -91,13 +75,7 @@ async fn ack(call: Call) -> Result<Response<Bytes>, Error> {
 async fn cancel(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let message = MessageId::parse(call.parameters.get(1).cloned().unwrap_or_default())?;
-    let plane = &call.plane;
-    let deps = cancel_message::Deps {
-        store: &plane.store,
-        mailboxes: plane.mailboxes()?,
-        lanes: &plane.lanes,
-        clock: plane.clock.as_ref(),
-    };
+    let deps = call.plane.steering()?;
     let command = cancel_message::Command { principal: call.principal, sandbox, message };
     Ok(json(StatusCode::OK, &cancel_message::run(deps, command).await?))
 }

@@ -74,13 +74,7 @@ fn with_token(plane: &crate::Plane, head: &Head) -> Registered {
 async fn terminate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let reason = reason(call.query.get("reason").unwrap_or_default())?;
-    let plane = &call.plane;
-    let deps = terminate_sandbox::Deps {
-        store: &plane.store,
-        mailboxes: plane.mailboxes()?,
-        lanes: &plane.lanes,
-        clock: plane.clock.as_ref(),
-    };
+    let deps = call.plane.steering()?;
     let command = terminate_sandbox::Command { principal: call.principal, sandbox, reason };
     Ok(json(StatusCode::OK, &SandboxOut::from(&terminate_sandbox::run(deps, command).await?)))
 }

@@ -1,0 +1,18 @@
+//! What the use cases around messages have in common.
+
+use crate::Clock;
+use crate::lanes::Lanes;
+use store::{Mailboxes, Store};
+
+/// What they touch.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Reads the head and the ledger; writes them and the log.
+    pub store: &'a Store,
+    /// Where workers wait: rung, waited at, made or removed, as each needs.
+    pub mailboxes: &'a Mailboxes,
+    /// The process's lanes.
+    pub lanes: &'a Lanes,
+    /// The time.
+    pub clock: &'a dyn Clock,
+}
