@@ -1,4 +1,4 @@
-//! Whatever breaks, each message reaches the agent, in order, and is confirmed once.
+//! Whatever breaks, each message reaches the agent and is confirmed once, and all but interrupts come in order.
 
 use super::{SEED, kill_and_restart, read_log, register, text};
 use crate::command::recipe;
@@ -22,6 +22,8 @@ use tokio::time::timeout;
 /// Side by side, or it would take minutes: the order is per sandbox.
 const SANDBOXES: u64 = 20;
 const EACH: u64 = 100;
+/// So many messages apart: interrupts, which overtake the others.
+const INTERRUPTS: u64 = 10;
 const KILLS: u64 = 8;
 
 /// What the agent of one sandbox was given, in that order. It outlives the puller, as an agent's memory does.
@@ -65,18 +67,36 @@ async fn every_message_arrives_in_order_and_is_confirmed_once() {
                 first_times.push(id.clone());
             }
         }
-        assert_eq!(first_times, sent, "each reaches the agent, in order");
+        assert_eq!(in_order(&first_times), in_order(&sent), "each reaches the agent, in order");
+        assert_eq!(interrupts(&first_times), interrupts(&sent), "so does each interrupt");
         twice += given.len() - sent.len();
         let log = read_log(&plane.url, &id(n)).await;
-        for state in ["queued", "delivered"] {
-            assert_eq!(told(&log, state), sent, "each is {state} once, in order");
-        }
+        assert_eq!(told(&log, "queued"), sent, "each is queued once, in order");
+        let delivered = told(&log, "delivered");
+        assert_eq!(in_order(&delivered), in_order(&sent), "each is confirmed once, in order");
+        assert_eq!(interrupts(&delivered), interrupts(&sent), "so is each interrupt");
+        assert_eq!(read(&plane.url, &id(n)).await.unwrap()["queue_size"], 0, "none waits any more");
     }
     assert!(twice > 0, "a worker that dies between taking and confirming is given a message again");
 }
 
 fn id(n: u64) -> String {
     format!("s-chaos-{n}")
+}
+
+fn is_interrupt(id: &str) -> bool {
+    id.starts_with("i-")
+}
+
+/// Those that nothing but an interrupt may overtake.
+fn in_order(ids: &[String]) -> Vec<&String> {
+    ids.iter().filter(|id| !is_interrupt(id)).collect()
+}
+
+fn interrupts(ids: &[String]) -> Vec<&String> {
+    let mut interrupts: Vec<&String> = ids.iter().filter(|id| is_interrupt(id)).collect();
+    interrupts.sort();
+    interrupts
 }
 
 fn told(log: &[Value], state: &str) -> Vec<String> {
@@ -88,8 +108,12 @@ async fn send(url: &str, sandbox: SandboxId, progress: &watch::Sender<u64>) -> V
     let messenger = Messenger::new(url, &sandbox, Some(OPERATOR.into()), Duration::from_millis(400));
     let mut sent = Vec::new();
     for n in 0..EACH {
-        let message_id = MessageId::parse(format!("m-{n}")).unwrap();
-        let message_type = if n % 3 == 0 { MessageType::Guidance } else { MessageType::UserMessage };
+        let (kind, message_type) = match n {
+            n if n % INTERRUPTS == INTERRUPTS - 1 => ("i", MessageType::Interrupt),
+            n if n % 3 == 0 => ("m", MessageType::Guidance),
+            _ => ("m", MessageType::UserMessage),
+        };
+        let message_id = MessageId::parse(format!("{kind}-{n}")).unwrap();
         let message = MessageIn { message_id, message_type, content: format!("step {n}") };
         let queued = messenger.send(&message).await.expect("no message is refused");
         sent.push(queued.message_id.to_string());
@@ -142,9 +166,11 @@ impl Worker {
 
 /// How many messages of a sandbox are confirmed; none, as long as the plane does not answer.
 async fn delivered(url: &str, sandbox: &SandboxId) -> u64 {
-    let request =
-        reqwest::Client::new().get(format!("{url}/api/v1/sandboxes/{sandbox}")).bearer_auth(OPERATOR);
-    let Ok(answer) = request.send().await else { return 0 };
-    let sandbox: Value = answer.json().await.unwrap_or_default();
+    let sandbox = read(url, sandbox.as_str()).await.unwrap_or_default();
     sandbox["event_counts"]["message.delivered"].as_u64().unwrap_or(0)
+}
+
+async fn read(url: &str, sandbox: &str) -> Result<Value, reqwest::Error> {
+    let request = reqwest::Client::new().get(format!("{url}/api/v1/sandboxes/{sandbox}"));
+    request.bearer_auth(OPERATOR).send().await?.json().await
 }

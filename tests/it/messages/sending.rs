@@ -1,0 +1,52 @@
+//! A message is sent once, and can be read ever after.
+
+use super::{MESSAGES, ack, ids, pull, send};
+use crate::support::{OPERATOR, TestPlane};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_repeated_message_is_sent_once_and_gets_the_first_answer() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let first = send(&plane, "m-1", "one").await.ok();
+    send(&plane, "m-2", "two").await.ok();
+    assert_eq!(send(&plane, "m-1", "one").await.ok(), first);
+    let changed = send(&plane, "m-1", "something else").await;
+    assert_eq!((changed.status, &changed.body["code"]), (409, &json!("message_changed")));
+    assert_eq!(ids(&pull(&plane, &worker, "wait=0").await), ["m-1", "m-2"]);
+    ack(&plane, &worker, &[("m-1", "delivered"), ("m-2", "delivered")]).await;
+    assert_eq!(send(&plane, "m-1", "one").await.ok(), first, "long after it was confirmed");
+    assert!(pull(&plane, &worker, "wait=0").await.is_empty());
+    let without_id = plane.post(MESSAGES, OPERATOR, json!({"content": "three"})).await.ok();
+    assert!(without_id["message_id"].as_str().unwrap().starts_with("msg-"));
+}
+
+#[tokio::test]
+async fn the_history_goes_back_page_by_page() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    for n in 1..=7 {
+        send(&plane, &format!("m-{n}"), "go on").await.ok();
+        plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+    }
+    let (mut seen, mut before) = (Vec::new(), String::new());
+    loop {
+        let page = plane.get(&format!("{MESSAGES}/history?limit=3{before}"), OPERATOR).await.ok();
+        seen.extend(page["messages"].as_array().unwrap().clone());
+        match page["next_before"].as_u64() {
+            Some(next) => before = format!("&before={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(ids(&seen), ["m-7", "m-6", "m-5", "m-4", "m-3", "m-2", "m-1"]);
+}
+
+#[tokio::test]
+async fn messages_are_not_the_sandboxs_own_doing() {
+    let plane = TestPlane::start().await;
+    plane.register("s-1", "acme").await;
+    send(&plane, "m-1", "are you there?").await.ok();
+    let sandbox = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
+    assert_eq!((&sandbox["status"], &sandbox["queue_size"]), (&json!("registered"), &json!(1)));
+    assert_eq!((&sandbox["last_event_at"], &sandbox["last_work_at"]), (&Value::Null, &Value::Null));
+}

@@ -1,0 +1,170 @@
+//! What a worker is handed, in which order, and how it confirms.
+
+use super::{MESSAGES, ack, ids, pull, send, send_as, told};
+use crate::support::{OPERATOR, TestPlane, user};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn a_message_leaves_a_receipt_at_every_step() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let member = user("acme", "member");
+    let mut socket = plane.subscribed(&user("acme", "viewer"), "event_types=SANDBOX_MESSAGE_QUEUED").await;
+    let body = json!({"content": "use\u{7} sqlite\r\n", "message_id": "m-1"});
+    let queued = plane.post(MESSAGES, &member, body).await.ok();
+    let answer =
+        json!({"status": "queued", "message_id": "m-1", "sandbox_id": "s-1", "queue_size": 1, "seq": 1});
+    assert_eq!(queued, answer);
+    let notice = socket.hear().await;
+    assert_eq!(notice["event_type"], "SANDBOX_MESSAGE_QUEUED");
+    assert_eq!(notice["payload"]["content"], "use sqlite\n");
+    assert_eq!(notice["payload"]["priority"], "normal");
+
+    let handed = pull(&plane, &worker, "wait=0").await;
+    assert_eq!(ids(&handed), ["m-1"]);
+    assert_eq!(handed[0]["content"], "use sqlite\n");
+    assert_eq!(handed[0]["message_type"], "user_message");
+    assert_eq!(handed[0]["sender"], json!({"kind": "user", "id": "u-1"}));
+    assert_eq!(
+        (&handed[0]["receipt"]["state"], &handed[0]["receipt"]["delivery"]),
+        (&json!("fetched"), &json!(1))
+    );
+    let answer = ack(&plane, &worker, &[("m-1", "delivered"), ("m-1", "started")]).await;
+    assert_eq!(answer["receipts"][1], json!({"message_id": "m-1", "state": "started", "changed": true}));
+    assert_eq!(answer["queue_size"], 0);
+    let done = json!({"receipts": [{"message_id": "m-1", "state": "completed", "detail": "three files"}]});
+    plane.post(&format!("{MESSAGES}/ack"), &worker, done).await.ok();
+
+    let states: Vec<String> = told(&plane).await.into_iter().map(|(state, _)| state).collect();
+    assert_eq!(states, ["queued", "fetched", "delivered", "started", "completed"]);
+    let spelled =
+        plane.get("/api/v1/sandboxes/s-1/events?event_type=SANDBOX_MESSAGE_QUEUED", OPERATOR).await.ok();
+    assert_eq!((&spelled["total_count"], &spelled["events"][0]["seq"]), (&json!(1), &json!(1)));
+    let history = plane.get(&format!("{MESSAGES}/history"), &user("acme", "viewer")).await.ok();
+    let message = &history["messages"][0];
+    assert_eq!(
+        (&message["id"], &message["state"], &message["seq"]),
+        (&json!("m-1"), &json!("completed"), &json!(1))
+    );
+    let receipts = message["receipts"].as_array().unwrap();
+    assert_eq!(receipts.len(), 5);
+    assert_eq!(receipts[4]["detail"], "three files");
+    assert_eq!(history["queue_size"], 0);
+}
+
+#[tokio::test]
+async fn an_interrupt_behind_fifty_messages_comes_first() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    for n in 0..50 {
+        send(&plane, &format!("m-{n}"), "go on").await.ok();
+    }
+    let queued = send_as(&plane, "stop", "stop", "interrupt").await.ok();
+    assert_eq!(queued["queue_size"], 51);
+    let handed = pull(&plane, &worker, "wait=0").await;
+    assert_eq!(ids(&handed)[..3], ["stop", "m-0", "m-1"]);
+    assert_eq!(handed.len(), 10);
+    // In the hands of the worker are ten; nothing passes them but another interrupt.
+    assert!(pull(&plane, &worker, "wait=0").await.is_empty());
+    send_as(&plane, "stop-again", "stop", "interrupt").await.ok();
+    assert_eq!(ids(&pull(&plane, &worker, "wait=0").await), ["stop-again"]);
+}
+
+/// However many are in the worker's hands: more than one look finds.
+#[tokio::test]
+async fn an_interrupt_is_found_behind_many_that_are_not_confirmed() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    for n in 0..50 {
+        send_as(&plane, &format!("stop-{n}"), "stop", "interrupt").await.ok();
+    }
+    for _ in 0..5 {
+        assert_eq!(pull(&plane, &worker, "wait=0").await.len(), 10);
+    }
+    assert!(pull(&plane, &worker, "wait=0").await.is_empty());
+    send(&plane, "m-1", "go on").await.ok();
+    send_as(&plane, "now", "stop", "interrupt").await.ok();
+    assert_eq!(ids(&pull(&plane, &worker, "wait=0").await), ["now", "m-1"]);
+}
+
+#[tokio::test]
+async fn what_is_not_confirmed_comes_back_in_order() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    for id in ["m-1", "m-2", "m-3"] {
+        send(&plane, id, "go on").await.ok();
+    }
+    assert_eq!(ids(&pull(&plane, &worker, "wait=0&max=2&visibility=1").await), ["m-1", "m-2"]);
+    ack(&plane, &worker, &[("m-1", "delivered")]).await;
+    // Waits for what comes back, and for nothing longer.
+    let began = Instant::now();
+    let handed = pull(&plane, &worker, "wait=10").await;
+    assert_eq!(ids(&handed), ["m-2", "m-3"]);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(
+        (&handed[0]["receipt"]["delivery"], &handed[1]["receipt"]["delivery"]),
+        (&json!(2), &json!(1))
+    );
+}
+
+#[tokio::test]
+async fn receipts_go_forward_only_and_each_is_told_once() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    send(&plane, "m-1", "one").await.ok();
+    pull(&plane, &worker, "wait=0").await;
+    for (state, changed, stands) in [
+        ("started", true, "started"),
+        ("delivered", false, "started"),
+        ("started", false, "started"),
+        ("cancelled", true, "cancelled"),
+        ("completed", false, "cancelled"),
+    ] {
+        let answer = ack(&plane, &worker, &[("m-1", state)]).await;
+        assert_eq!(answer["receipts"][0], json!({"message_id": "m-1", "state": stands, "changed": changed}));
+    }
+    let states: Vec<String> = told(&plane).await.into_iter().map(|(state, _)| state).collect();
+    assert_eq!(states, ["queued", "fetched", "started", "cancelled"]);
+    let unknown = json!({"receipts": [{"message_id": "m-1", "state": "started"},
+                                      {"message_id": "m-9", "state": "started"}]});
+    let refused = plane.post(&format!("{MESSAGES}/ack"), &worker, unknown).await;
+    assert_eq!((refused.status, &refused.body["field"]), (422, &json!("receipts[1].message_id")));
+}
+
+/// An unchanged OmoiOS worker: it polls, reads a plain list, and sends no receipts.
+#[tokio::test]
+async fn a_plain_poll_gets_a_plain_list_and_has_confirmed_it() {
+    let plane = TestPlane::start_with(|dev| dev.no_auth = true).await;
+    let anybody =
+        async |method: Method, path: &str, body: Option<Value>| plane.call(method, path, None, body).await;
+    let started = json!({"event_type": "agent.started", "source": "worker"});
+    anybody(Method::POST, "/api/v1/sandboxes/s-1/events", Some(started)).await.ok();
+    for (content, message_type) in [("one", "user_message"), ("two", "guardian_nudge"), ("now", "interrupt")]
+    {
+        let body = json!({"content": content, "message_type": message_type});
+        let path = "/api/v1/sandbox/s-1/message";
+        assert_eq!(anybody(Method::POST, path, Some(body)).await.ok()["status"], "queued");
+    }
+    let list = anybody(Method::GET, MESSAGES, None).await.ok();
+    let told: Vec<_> =
+        list.as_array().unwrap().iter().map(|one| (&one["content"], &one["message_type"])).collect();
+    let expected = json!([["now", "interrupt"], ["one", "user_message"], ["two", "guardian_nudge"]]);
+    assert_eq!(json!(told), expected);
+    let mut fields: Vec<&String> = list[0].as_object().unwrap().keys().collect();
+    fields.sort();
+    assert_eq!(fields, ["content", "id", "message_type", "timestamp"]);
+    let began = Instant::now();
+    assert_eq!(anybody(Method::GET, MESSAGES, None).await.ok(), json!([]));
+    assert!(began.elapsed() < Duration::from_secs(5), "well within the ten seconds of its patience");
+    let history = anybody(Method::GET, &format!("{MESSAGES}/history"), None).await.ok();
+    let states: Vec<_> = history["messages"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
+    assert_eq!(states, ["delivered", "delivered", "delivered"]);
+    let sandbox = anybody(Method::GET, "/api/v1/sandboxes/s-1", None).await.ok();
+    assert_eq!(
+        (&history["queue_size"], &sandbox["queue_size"]),
+        (&json!(0), &json!(0)),
+        "none waits any more"
+    );
+}
