@@ -64,7 +64,7 @@ pub const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 /// A repeat gets what the first one did not: what that was handed comes back when its time is over.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let mut left = command.wait;
-    let mut ear = Ear { deps, sandbox: &command.sandbox, mailbox: Mailbox::Expected };
+    let mut ear = Ear { deps, sandbox: &command.sandbox, mailbox: Mailbox::Expected, complained: false };
     loop {
         let (returns, queue_size) = match look(deps, &command).await? {
             Look::Found(outcome) => return Ok(outcome),
@@ -86,6 +86,8 @@ struct Ear<'a> {
     deps: Deps<'a>,
     sandbox: &'a SandboxId,
     mailbox: Mailbox,
+    /// Once is enough.
+    complained: bool,
 }
 
 /// What is known of the mailbox.
@@ -95,10 +97,10 @@ enum Mailbox {
     Expected,
     /// It is not; whoever has looked since may make it.
     Missing,
-    /// It was made, and may take a second until it answers.
+    /// It was made.
     Made,
-    /// It does not work, which was said.
-    Broken,
+    /// It was made and is not there: a new one may take a second until it answers.
+    Slow,
 }
 
 impl Ear<'_> {
@@ -110,24 +112,29 @@ impl Ear<'_> {
                 self.mailbox = Mailbox::Made;
                 Waited::Rang
             }),
-            _ => mailboxes.wait(self.sandbox, patience).await,
+            Mailbox::Slow => {
+                self.mailbox = Mailbox::Expected;
+                return pause(patience).await;
+            }
+            Mailbox::Expected | Mailbox::Made => mailboxes.wait(self.sandbox, patience).await,
         };
         match heard {
             Ok(Waited::Rang) => Duration::ZERO,
             Ok(Waited::Silence) => Mailboxes::in_whole_seconds(patience),
             // The sandbox may have ended: whoever looks sees it, and makes no mailbox for it.
-            Ok(Waited::NoMailbox) if self.mailbox == Mailbox::Expected => {
-                self.mailbox = Mailbox::Missing;
+            Ok(Waited::NoMailbox) => {
+                self.mailbox = match self.mailbox {
+                    Mailbox::Made => Mailbox::Slow,
+                    _ => Mailbox::Missing,
+                };
                 Duration::ZERO
             }
-            Ok(Waited::NoMailbox) => pause(patience).await,
             Err(error) => {
-                if self.mailbox != Mailbox::Broken {
-                    let sandbox = self.sandbox;
-                    let why = chain(&error);
+                if !self.complained {
+                    let (sandbox, why) = (self.sandbox, chain(&error));
                     tracing::warn!(sandbox.id = %sandbox, "Looks for messages to {sandbox} without a bell: {why}");
                 }
-                self.mailbox = Mailbox::Broken;
+                (self.mailbox, self.complained) = (Mailbox::Expected, true);
                 pause(patience).await
             }
         }

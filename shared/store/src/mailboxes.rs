@@ -165,6 +165,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_id_of_a_message_silences_another_bell() {
+        let ids = ["settled-7", "ended", "message-ended"].map(|id| MessageId::parse(id).unwrap());
+        let mut names: Vec<String> = ids.iter().map(|id| Bell::Message(id).name()).collect();
+        names.extend([Bell::Settled(7).name(), Bell::Ended.name()]);
+        let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        let longest = MessageId::parse("x".repeat(100)).unwrap();
+        assert!(Bell::Message(&longest).name().len() <= 128, "SQS takes no longer ones");
+    }
+
+    #[test]
     fn names_are_short_and_tell_sandboxes_apart() {
         let name = |id: &str| short_name(&SandboxId::parse(id).unwrap());
         let (long, longer) = ("s.".repeat(49), format!("{}x", "s.".repeat(49)));

@@ -1,7 +1,7 @@
 //! A message is sent once, and can be read ever after.
 
-use super::{MESSAGES, ack, ids, pull, send};
-use crate::support::{OPERATOR, TestPlane};
+use super::{MESSAGES, ack, ids, pull, send, told};
+use crate::support::{OPERATOR, TestPlane, user};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -49,4 +49,43 @@ async fn messages_are_not_the_sandboxs_own_doing() {
     let sandbox = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
     assert_eq!((&sandbox["status"], &sandbox["queue_size"]), (&json!("registered"), &json!(1)));
     assert_eq!((&sandbox["last_event_at"], &sandbox["last_work_at"]), (&Value::Null, &Value::Null));
+}
+
+#[tokio::test]
+async fn a_message_can_be_taken_back_until_it_is_confirmed() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let cancel = async |id: &str| {
+        let member = user("acme", "member");
+        plane.post(&format!("{MESSAGES}/{id}/cancel"), &member, Value::Null).await
+    };
+    for id in ["m-1", "m-2", "m-3"] {
+        send(&plane, id, "go on").await.ok();
+    }
+    assert_eq!(cancel("m-2").await.ok()["state"], "cancelled");
+    assert_eq!(cancel("m-2").await.ok()["receipts"][1]["detail"], "taken back");
+    assert_eq!(ids(&pull(&plane, &worker, "wait=0&max=1").await), ["m-1"]);
+    // In the worker's hands, and not confirmed: what was held back behind it may go.
+    cancel("m-1").await.ok();
+    assert_eq!(ids(&pull(&plane, &worker, "wait=0").await), ["m-3"]);
+    let answer = ack(&plane, &worker, &[("m-1", "delivered"), ("m-3", "delivered")]).await;
+    assert_eq!(answer["receipts"][0], json!({"message_id": "m-1", "state": "cancelled", "changed": false}));
+    let late = cancel("m-3").await;
+    assert_eq!((late.status, &late.body["code"]), (409, &json!("message_delivered")));
+    assert_eq!(cancel("m-9").await.status, 404);
+    let cancelled = told(&plane).await.into_iter().filter(|(state, _)| state == "cancelled");
+    assert_eq!(cancelled.map(|(_, id)| id).collect::<Vec<_>>(), ["m-2", "m-1"], "each is told once");
+    assert_eq!(answer["queue_size"], 0);
+}
+
+#[tokio::test]
+async fn users_speak_for_themselves_whatever_they_call_it() {
+    let plane = TestPlane::start().await;
+    plane.register("s-1", "acme").await;
+    let notice = json!({"content": "maintenance", "message_type": "system"});
+    plane.post(MESSAGES, &user("acme", "member"), notice.clone()).await.ok();
+    plane.post(MESSAGES, OPERATOR, notice).await.ok();
+    let sources: Vec<Value> =
+        plane.log("s-1").await.into_iter().map(|event| event["source"].clone()).collect();
+    assert_eq!(sources, ["user", "system"]);
 }
