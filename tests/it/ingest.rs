@@ -2,6 +2,7 @@
 
 use crate::support::{Answer, OPERATOR, TestPlane, batch};
 use app::clock::SystemClock;
+use domain::SandboxId;
 use edge::auth::{Authenticator, Keys};
 use edge::{Plane, Reach, Settings};
 use local::aws::Fault;
@@ -306,4 +307,35 @@ async fn processes_that_race_for_one_sandbox_leave_no_gap_and_double_nothing() {
         .collect();
     assert_eq!(numbered, (0..30).collect::<Vec<_>>(), "each numbered batch once, in order");
     assert_eq!(log.len(), 30 + 3 * 30, "every event of its own once");
+}
+
+/// Two deploys run side by side for a while, and one may be rolled back.
+#[tokio::test]
+async fn a_status_that_only_a_newer_version_knows_is_left_alone() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let key = store::keys::head(&SandboxId::parse("s-1").unwrap());
+    let key = json!({"PK": {"S": key.pk}, "SK": {"S": key.sk}});
+    let table = async |operation: &str, mut request: Value| -> Value {
+        request["TableName"] = json!(local::aws::TABLE);
+        request["Key"] = key.clone();
+        let target = format!("DynamoDB_20120810.{operation}");
+        let body = request.to_string();
+        let reply = plane.running.aws.call(Some(&target), "POST", "/", body.as_bytes()).await.unwrap();
+        assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
+        serde_json::from_slice(&reply.body).unwrap()
+    };
+    let hibernate = json!({
+        "UpdateExpression": "SET #status = :status",
+        "ExpressionAttributeNames": {"#status": "status"},
+        "ExpressionAttributeValues": {":status": {"S": "hibernating"}},
+    });
+    table("UpdateItem", hibernate).await;
+    plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
+    assert_eq!(plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok()["status"], "unknown");
+    let stored = table("GetItem", json!({"ConsistentRead": true})).await;
+    assert_eq!(
+        (&stored["Item"]["status"], &stored["Item"]["seq"]),
+        (&json!({"S": "hibernating"}), &json!({"N": "3"}))
+    );
 }
