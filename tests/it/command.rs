@@ -283,3 +283,28 @@ async fn a_message_that_cannot_be_sent_says_why() {
         "an interrupt needs no words"
     );
 }
+
+#[tokio::test]
+async fn whoever_watches_a_message_is_let_go_when_nobody_will_say_more() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let watch = async |id: &str| {
+        let shown = send(&plane, &["s-1", "hello", "--id", id, "--watch"]).output().await.unwrap();
+        let text = String::from_utf8(shown.stdout).unwrap();
+        (shown.status.success(), text.lines().last().unwrap_or_default().to_owned())
+    };
+    // A worker of OmoiOS, which sends no receipts.
+    let take = plane.get("/api/v1/sandboxes/s-1/messages?wait=20", &worker);
+    let ((done, last), taken) = tokio::join!(watch("m-1"), take);
+    assert!(done && last.starts_with("delivered"), "{last}");
+    assert_eq!(taken.ok()[0]["id"], "m-1");
+    // A worker that has the message when its sandbox ends.
+    let end = async {
+        plane.get("/api/v1/sandboxes/s-1/messages?ack=manual&wait=20", &worker).await.ok();
+        let receipt = json!({"receipts": [{"message_id": "m-2", "state": "started"}]});
+        plane.post("/api/v1/sandboxes/s-1/messages/ack", &worker, receipt).await.ok();
+        plane.call(Method::DELETE, "/api/v1/sandboxes/s-1", Some(OPERATOR), None).await.ok();
+    };
+    let ((done, last), ()) = tokio::join!(watch("m-2"), end);
+    assert!(!done && last.starts_with("ended"), "{last}");
+}

@@ -141,7 +141,7 @@ async fn a_message_needs_no_bell() {
     };
     // It does not ring.
     faults.inject("SendMessage", Fault::Unreachable);
-    tokio::join!(take("unrung", "wait=2"), soon("unrung"));
+    tokio::join!(take("unrung", "wait=20"), soon("unrung"));
     assert_eq!(faults.waiting(), 0);
     // Nobody can wait at it.
     faults.inject("ReceiveMessage", Fault::ServerError);
