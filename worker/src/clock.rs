@@ -1,0 +1,11 @@
+//! The time. The only place in the worker that asks for it.
+
+use domain::Timestamp;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Now, in UTC.
+#[expect(clippy::disallowed_methods, reason = "this is the worker's clock")]
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}

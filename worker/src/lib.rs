@@ -1,0 +1,16 @@
+//! What runs inside a sandbox: it drives an agent, tells the plane everything that the agent does, and brings it what
+//! people say to it.
+//!
+//! Four things run side by side from the first second, and none waits for another: the agent (`agents`), the way up
+//! (`outbox`, a spool on disk that is sent in numbered batches), the way down (`inbox`), and the heartbeat. `session`
+//! holds them together. Deliberately absent: AWS. A worker has the plane's address and a token, nothing more.
+
+pub mod agents;
+pub mod clock;
+pub mod event;
+pub mod heartbeat;
+pub mod inbox;
+pub mod outbox;
+pub mod preview;
+pub mod transcript;
+pub mod workspace;

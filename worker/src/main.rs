@@ -1,0 +1,3 @@
+//! The `sunaba-worker` binary.
+
+fn main() {}
