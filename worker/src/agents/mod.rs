@@ -6,7 +6,7 @@ pub mod scripted;
 
 use crate::event::Event;
 use domain::message::State;
-use serde_json::value::RawValue;
+use std::path::PathBuf;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -67,14 +67,11 @@ pub enum Tell {
         tool_use_id: String,
         /// In which turn.
         turn: u64,
+        /// Files whose change it has told already.
+        edited: Vec<PathBuf>,
     },
-    /// New entries of its own record, in order.
-    Transcript {
-        /// The session they belong to.
-        session: String,
-        /// As the agent wrote them.
-        entries: Vec<Box<RawValue>>,
-    },
+    /// It has written into its own record.
+    Recorded,
     /// It has begun to work, or has nothing left to do.
     Mood(Mood),
     /// A turn is over.

@@ -1,0 +1,447 @@
+//! Claude Code, driven over its stream-json lines on standard input and output, without a library in between.
+//!
+//! What surprised us about the CLI (2.1.325), and is handled here:
+//! - `system/init` comes with every turn; cost is cumulative, also over a resume (`story`).
+//! - `command_lifecycle` tells how far something has come that we said. The echo of it lags far behind, so it is only
+//!   looked at where a version has no lifecycle.
+//! - Our own answers are echoed too: an answer to a request that is not ours is ignored.
+//! - The exit code is 1 after a turn that failed: it says nothing of a crash.
+//! - A background task that ends starts a turn by itself: the agent is idle when no task is left, not at a `result`.
+
+mod ask;
+pub mod frame;
+mod moods;
+pub mod policy;
+pub mod recovery;
+pub mod story;
+mod stream;
+mod tool;
+
+use crate::agents::process::{Pipes, Process, Start};
+use crate::agents::{Ask, End, Running, Say, Tell};
+use crate::event::Event;
+use domain::message::State;
+use frame::{Frame, Request, Response};
+use moods::Moods;
+use policy::{Decision, Policy};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use story::Story;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use uuid::Uuid;
+
+/// How long an agent that was asked to go may take.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// How long the CLI may take to come up.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How many frames may wait for whoever listens. The CLI stands still when they are full, so whoever listens must
+/// never wait for a network.
+const WAITING_TELLS: usize = 256;
+
+/// How to start it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The program and what comes before the CLI's own arguments: `claude`, or a player of scripts.
+    pub command: Vec<String>,
+    /// The workspace, absolute.
+    pub cwd: PathBuf,
+    /// Added to its environment.
+    pub env: Vec<(String, String)>,
+    /// Taken out of its environment.
+    pub env_removed: Vec<String>,
+    /// Its session.
+    pub session: Session,
+    /// Which model, if not its default.
+    pub model: Option<String>,
+    /// What it may do.
+    pub policy: Policy,
+    /// Tools, in the CLI's own syntax: `Bash(git *)`.
+    pub allowed_tools: Vec<String>,
+    /// The same, for tools that it may not use.
+    pub disallowed_tools: Vec<String>,
+    /// Most answers of the model for one prompt.
+    pub max_turns: Option<u64>,
+    /// Most that the session may cost.
+    pub max_budget_usd: Option<f64>,
+    /// In place of the CLI's own instructions.
+    pub system_prompt: Option<String>,
+    /// After the CLI's own instructions.
+    pub append_system_prompt: Option<String>,
+    /// Where it looks for settings: `user,project,local`.
+    pub setting_sources: Option<String>,
+    /// Whether text is told while it is being written.
+    pub partial_messages: bool,
+    /// For how long what runs in the background counts as work.
+    pub background_patience: Duration,
+}
+
+/// Which session to work in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Session {
+    /// A new one of this name.
+    New(Uuid),
+    /// One whose record is there. A turn that was not finished is continued.
+    Resume(Uuid),
+    /// A new one that begins as a copy.
+    Fork {
+        /// Of which.
+        from: Uuid,
+        /// Its own name.
+        to: Uuid,
+    },
+}
+
+impl Settings {
+    /// The arguments of the CLI. Always `--flag=value`: a value that begins with a dash would be taken for a flag.
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments: Vec<String> = self.command.iter().skip(1).cloned().collect();
+        let fixed = [
+            "-p",
+            "--output-format=stream-json",
+            "--input-format=stream-json",
+            "--verbose",
+            "--permission-prompt-tool=stdio",
+            "--replay-user-messages",
+            "--session-mirror",
+        ];
+        arguments.extend(fixed.map(String::from));
+        arguments.push(format!("--permission-mode={}", self.policy.mode.as_str()));
+        if self.partial_messages {
+            arguments.push("--include-partial-messages".into());
+        }
+        match &self.session {
+            Session::New(id) => arguments.push(format!("--session-id={id}")),
+            Session::Resume(id) => arguments.push(format!("--resume={id}")),
+            Session::Fork { from, to } => {
+                let flags = [format!("--resume={from}"), "--fork-session".into(), format!("--session-id={to}")];
+                arguments.extend(flags);
+            }
+        }
+        let mut option = |name: &str, value: Option<String>| {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                arguments.push(format!("--{name}={value}"));
+            }
+        };
+        option("model", self.model.clone());
+        option("allowedTools", Some(self.allowed_tools.join(",")));
+        option("disallowedTools", Some(self.disallowed_tools.join(",")));
+        option("max-turns", self.max_turns.map(|turns| turns.to_string()));
+        option("max-budget-usd", self.max_budget_usd.map(|budget| budget.to_string()));
+        option("system-prompt", self.system_prompt.clone());
+        option("append-system-prompt", self.append_system_prompt.clone());
+        option("setting-sources", self.setting_sources.clone());
+        arguments
+    }
+
+    /// Its environment: nothing but the model, no second worker, and an unfinished turn goes on.
+    fn environment(&self) -> Vec<(String, String)> {
+        let quiet = ["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"];
+        let mut environment: Vec<(String, String)> =
+            quiet.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
+        if matches!(self.session, Session::Resume(_)) {
+            environment.push(("CLAUDE_CODE_RESUME_INTERRUPTED_TURN".into(), "1".into()));
+            environment.push(("CLAUDE_CODE_RESUME_REASON".into(), "container_recreated".into()));
+        }
+        environment.extend(self.env.iter().cloned());
+        environment
+    }
+}
+
+/// Starts the CLI. `story` is what it has told before, in an earlier life of the worker. The process id comes back for
+/// whoever looks for ports and memory.
+pub fn start(settings: &Settings, story: Story) -> (Running, Option<u32>) {
+    let (asks, asked) = mpsc::channel(64);
+    let (tell, tells) = mpsc::channel(WAITING_TELLS);
+    let start = Start {
+        program: settings.command.first().cloned().unwrap_or_default().into(),
+        arguments: settings.arguments().into_iter().map(Into::into).collect(),
+        env: settings.environment(),
+        env_removed: settings.env_removed.clone(),
+        cwd: settings.cwd.clone(),
+    };
+    let talk = Talk::new(settings.policy.clone(), story, settings.background_patience, tell.clone());
+    let id = match Process::start(&start) {
+        Ok((process, pipes)) => {
+            let id = process.id();
+            tokio::spawn(live(process, pipes, talk, asked, tell));
+            id
+        }
+        Err(why) => {
+            let program = settings.command.first().map_or("", String::as_str);
+            let reason = format!("{program} cannot be started: {why}");
+            let ended = Tell::Ended(End::NotStarted { reason });
+            // The channel is new and has room.
+            let _ = tell.try_send(ended);
+            None
+        }
+    };
+    (Running { asks, tells }, id)
+}
+
+async fn live(
+    mut process: Process,
+    pipes: Pipes,
+    mut talk: Talk,
+    asked: mpsc::Receiver<Ask>,
+    tell: mpsc::Sender<Tell>,
+) {
+    let Pipes { stdin, stdout, stderr } = pipes;
+    let complaints = crate::agents::process::StderrTail::of(stderr);
+    let came_up = talk.go_on(stdout, stdin, asked).await;
+    if talk.overdue {
+        process.kill_group();
+    }
+    let end = match timeout(FAREWELL, process.wait()).await {
+        Ok(end) => end,
+        Err(_) => {
+            process.kill_group();
+            process.wait().await
+        }
+    };
+    let end = match end {
+        End::Left { code } if !came_up => {
+            let said = complaints.text();
+            End::NotStarted { reason: format!("it left with {code} before it was ready: {}", said.trim()) }
+        }
+        other => other,
+    };
+    let _ = tell.send(Tell::Ended(end)).await;
+}
+
+/// The conversation with the CLI.
+struct Talk {
+    policy: Policy,
+    story: Story,
+    moods: Moods,
+    tell: mpsc::Sender<Tell>,
+    /// What we asked and have no answer to.
+    requests: HashMap<String, Asked>,
+    requested: u64,
+    /// What we said and the CLI has not confirmed, where it has no lifecycle.
+    unconfirmed: Vec<Uuid>,
+    has_lifecycle: bool,
+    ready: bool,
+    /// It took too long: to come up, or to go.
+    overdue: bool,
+}
+
+#[derive(Debug)]
+enum Asked {
+    Initialize,
+    Interrupt,
+}
+
+impl Talk {
+    fn new(policy: Policy, story: Story, patience: Duration, tell: mpsc::Sender<Tell>) -> Self {
+        Self {
+            policy,
+            story,
+            moods: Moods::new(patience),
+            tell,
+            requests: HashMap::new(),
+            requested: 0,
+            unconfirmed: Vec::new(),
+            has_lifecycle: false,
+            ready: false,
+            overdue: false,
+        }
+    }
+
+    /// Talks until the CLI has closed its output. Says whether it ever was ready.
+    async fn go_on(
+        &mut self,
+        stdout: impl AsyncRead + Unpin,
+        stdin: impl AsyncWrite + Unpin + Send + 'static,
+        mut asked: mpsc::Receiver<Ask>,
+    ) -> bool {
+        let mut lines = BufReader::new(stdout).split(b'\n');
+        let (write, writing) = Writer::start(stdin);
+        let mut write = Some(write);
+        let mut deadline = Some(Instant::now() + PATIENCE);
+        let id = self.request(Asked::Initialize);
+        say(write.as_ref(), &ask::initialize(&id));
+        loop {
+            tokio::select! {
+                line = lines.next_segment() => {
+                    let Ok(Some(line)) = line else { break };
+                    let answers = self.hear(&String::from_utf8_lossy(&line)).await;
+                    for answer in answers {
+                        say(write.as_ref(), &answer);
+                    }
+                    if self.ready && write.is_some() {
+                        deadline = None;
+                    }
+                }
+                ask = asked.recv(), if write.is_some() => match ask {
+                    Some(Ask::Say(said)) => self.say(write.as_ref(), said),
+                    Some(Ask::Interrupt { cancel_queued }) => {
+                        let id = self.request(Asked::Interrupt);
+                        say(write.as_ref(), &ask::interrupt(&id, cancel_queued));
+                    }
+                    // Closing its input is how the CLI is asked to go.
+                    Some(Ask::Stop) | None => {
+                        write = None;
+                        deadline = Some(Instant::now() + FAREWELL);
+                    }
+                },
+                () = at(self.moods.deadline()) => {
+                    if let Some(mood) = self.moods.waited(Instant::now()) {
+                        let _ = self.tell.send(Tell::Mood(mood)).await;
+                    }
+                }
+                () = at(deadline) => {
+                    self.overdue = true;
+                    break;
+                }
+            }
+        }
+        drop(write);
+        let _ = timeout(FAREWELL, writing).await;
+        self.ready
+    }
+
+    fn say(&mut self, write: Option<&Writer>, said: Say) {
+        self.moods.said(said.uuid);
+        self.unconfirmed.push(said.uuid);
+        say(write, &ask::say(&said));
+    }
+
+    fn request(&mut self, asked: Asked) -> String {
+        self.requested += 1;
+        let id = format!("sunaba-{}", self.requested);
+        self.requests.insert(id.clone(), asked);
+        id
+    }
+
+    /// Takes a line in, tells what it means, and gives back what must be answered.
+    async fn hear(&mut self, line: &str) -> Option<Value> {
+        if line.trim().is_empty() {
+            return None;
+        }
+        let frame = Frame::parse(line);
+        let mut answer = None;
+        let mood = self.moods.heard(&frame, Instant::now());
+        let mut told = match &frame {
+            Frame::Lifecycle(lifecycle) => self.receipt(lifecycle.command_uuid, &lifecycle.state),
+            Frame::Request(request) => {
+                let (event, reply) = self.asked(request);
+                answer = Some(reply);
+                event.into_iter().collect()
+            }
+            Frame::Response(response) => self.answered(response),
+            Frame::Mirror => vec![Tell::Recorded],
+            Frame::User(message) if message.is_replay => self.replayed(&message.uuid),
+            _ => Vec::new(),
+        };
+        told.extend(self.story.apply(frame));
+        told.extend(mood.map(Tell::Mood));
+        for tell in told {
+            // Whoever listened is gone: then there is nobody to tell.
+            let _ = self.tell.send(tell).await;
+        }
+        answer
+    }
+
+    fn receipt(&mut self, uuid: Uuid, state: &str) -> Vec<Tell> {
+        self.has_lifecycle = true;
+        self.unconfirmed.retain(|known| *known != uuid);
+        let state = match state {
+            "queued" => State::Delivered,
+            "started" => State::Started,
+            "completed" => State::Completed,
+            "cancelled" | "discarded" | "refused" => State::Cancelled,
+            _ => return Vec::new(),
+        };
+        vec![Tell::Receipt { uuid, state }]
+    }
+
+    /// An echo of what we said: the only receipt of a version without a lifecycle.
+    fn replayed(&mut self, uuid: &str) -> Vec<Tell> {
+        let Ok(uuid) = uuid.parse() else { return Vec::new() };
+        if self.has_lifecycle || !self.unconfirmed.contains(&uuid) {
+            return Vec::new();
+        }
+        self.unconfirmed.retain(|known| *known != uuid);
+        let receipt = |state| Tell::Receipt { uuid, state };
+        vec![receipt(State::Delivered), receipt(State::Started)]
+    }
+
+    fn asked(&mut self, request: &Request) -> (Option<Tell>, Value) {
+        let Request { request_id, request } = request;
+        let text = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default();
+        let subtype = text("subtype");
+        if subtype != "can_use_tool" {
+            let reason = format!("This worker does not handle {subtype:?}.");
+            return (None, ask::refuse(request_id, &reason));
+        }
+        let tool = text("tool_name");
+        let input = request.get("input").cloned().unwrap_or_default();
+        let decision = self.policy.decide(tool, &input);
+        let event = Event::agent("agent.permission_decided")
+            .with("turn", self.story.turn())
+            .with("tool", tool)
+            .with("tool_use_id", text("tool_use_id"))
+            .with("mode", self.policy.mode.as_str());
+        match decision {
+            Decision::Allow => {
+                (Some(Tell::Event(event.with("decision", "allow"))), ask::allow(request_id, &input))
+            }
+            Decision::Deny(reason) => {
+                let answer = ask::deny(request_id, &reason);
+                (Some(Tell::Event(event.with("decision", "deny").with("reason", reason))), answer)
+            }
+        }
+    }
+
+    fn answered(&mut self, response: &Response) -> Vec<Tell> {
+        let answer = &response.response;
+        match self.requests.remove(&answer.request_id) {
+            Some(Asked::Initialize) => {
+                self.ready = true;
+                Vec::new()
+            }
+            Some(Asked::Interrupt) => {
+                let cancelled = answer.response["cancelled"].as_array().into_iter().flatten();
+                let cancelled = cancelled.filter_map(|uuid| uuid.as_str()?.parse().ok()).collect();
+                vec![Tell::Interrupted { cancelled }]
+            }
+            // The echo of an answer of our own.
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Writes to the CLI, which may be slow to read, without holding up what it says.
+struct Writer(mpsc::UnboundedSender<String>);
+
+impl Writer {
+    fn start(mut stdin: impl AsyncWrite + Unpin + Send + 'static) -> (Self, tokio::task::JoinHandle<()>) {
+        let (lines, mut written) = mpsc::unbounded_channel::<String>();
+        let task = tokio::spawn(async move {
+            while let Some(line) = written.recv().await {
+                if stdin.write_all(line.as_bytes()).await.is_err() || stdin.flush().await.is_err() {
+                    break;
+                }
+            }
+        });
+        (Self(lines), task)
+    }
+}
+
+/// Writes a line. One that comes after the CLI is gone is lost with it; its end is told.
+fn say(writer: Option<&Writer>, line: &Value) {
+    if let Some(Writer(lines)) = writer {
+        let _ = lines.send(format!("{line}\n"));
+    }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}

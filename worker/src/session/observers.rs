@@ -1,0 +1,105 @@
+//! Those who watch what an agent does besides telling it: files that change, ports that open. They run beside the
+//! session and tell the outbox by themselves, so that a large repository never holds up an agent.
+
+use crate::outbox::Outbox;
+use crate::preview;
+use crate::workspace::snapshot::Snapshots;
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+/// How long whoever waits for the files to be looked at waits at most.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// The watchers.
+pub(super) struct Observers {
+    files: mpsc::UnboundedSender<Look>,
+    process: watch::Sender<Option<u32>>,
+}
+
+enum Look {
+    /// A tool has ended.
+    Tool { tool_use_id: String, turn: u64, edited: Vec<PathBuf> },
+    /// Say so when everything before is looked at.
+    Settle(oneshot::Sender<()>),
+}
+
+impl Observers {
+    /// Starts watching. `snapshots` is `None` where files are not watched.
+    pub(super) fn start(outbox: &Outbox, snapshots: Option<Snapshots>, previews: bool) -> Self {
+        let (files, looks) = mpsc::unbounded_channel();
+        tokio::spawn(watch_files(snapshots, looks, outbox.clone()));
+        let (process, processes) = watch::channel(None);
+        if previews {
+            tokio::spawn(watch_ports(processes, outbox.clone()));
+        }
+        Self { files, process }
+    }
+
+    /// The agent is another process now.
+    pub(super) fn watch(&self, process: Option<u32>) {
+        self.process.send_replace(process);
+    }
+
+    /// A tool has ended, and told of the change of these files by itself.
+    pub(super) fn tool_ended(&self, tool_use_id: String, turn: u64, edited: Vec<PathBuf>) {
+        let _ = self.files.send(Look::Tool { tool_use_id, turn, edited });
+    }
+
+    /// When everything up to now has been looked at.
+    pub(super) fn settled(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let (done, settled) = oneshot::channel();
+        let _ = self.files.send(Look::Settle(done));
+        async move {
+            let _ = timeout(PATIENCE, settled).await;
+        }
+    }
+}
+
+async fn watch_files(snapshots: Option<Snapshots>, mut looks: mpsc::UnboundedReceiver<Look>, outbox: Outbox) {
+    let Some(mut snapshots) = snapshots else {
+        while let Some(look) = looks.recv().await {
+            if let Look::Settle(done) = look {
+                let _ = done.send(());
+            }
+        }
+        return;
+    };
+    // What changed while no worker was there belongs to no tool.
+    for event in snapshots.begin().await {
+        outbox.tell(event);
+    }
+    while let Some(look) = looks.recv().await {
+        match look {
+            Look::Settle(done) => {
+                let _ = done.send(());
+            }
+            Look::Tool { tool_use_id, turn, edited } => {
+                for event in snapshots.after_tool(&tool_use_id, turn, &edited).await {
+                    outbox.tell(event);
+                }
+            }
+        }
+    }
+}
+
+async fn watch_ports(mut processes: watch::Receiver<Option<u32>>, outbox: Outbox) {
+    loop {
+        let process = *processes.borrow_and_update();
+        let changed = processes.changed();
+        let ended = match process {
+            Some(process) => {
+                tokio::select! {
+                    changed = changed => changed.is_err(),
+                    () = preview::watch(process, |event| outbox.tell(event)) => processes.changed().await.is_err(),
+                }
+            }
+            None => changed.await.is_err(),
+        };
+        if ended {
+            return;
+        }
+    }
+}
