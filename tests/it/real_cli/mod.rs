@@ -6,6 +6,7 @@
 
 mod budget;
 mod interrupts;
+mod network;
 mod resuming;
 mod steering;
 mod tasks;

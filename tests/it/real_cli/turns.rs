@@ -1,6 +1,7 @@
 //! Turns that end by themselves.
 
 use super::session;
+use kit::claude::Cli;
 use kit::model::{Reply, Script, Usage};
 use kit::offline::offline;
 use serde_json::{Value, json};
@@ -54,37 +55,10 @@ fn one_turn_shows_every_kind_of_step() {
             .when("has been updated", bash("wc -l notes.md && echo oops >&2", "Count the lines"))
             .when("3 notes.md", bash("exit 3", "Fail"))
             .when("Exit code 3", Reply::tool("Read", json!({"file_path": "notes.md"})))
-            .when(
-                "three",
-                Reply::tool(
-                    "TaskCreate",
-                    json!({"subject": "Check", "description": "Look again", "activeForm": "Checking"}),
-                ),
-            )
-            .when("created successfully", Reply::tool("TaskUpdate", json!({"taskId": "1", "status": "completed"})))
-            .when(
-                "Updated task",
-                Reply::tool(
-                    "Task",
-                    json!({"description": "Count files", "prompt": "count the files here",
-                        "subagent_type": "general-purpose", "run_in_background": false}),
-                ),
-            )
-            .when("count the files here", bash("ls | wc -l", "Count files"))
-            .when("agentId", Reply::text("Done: one file."))
-            .when("1", Reply::text("There is one file."));
-        let (home, _model, mut cli) = session(script, &["--allowedTools=Task,TaskCreate,TaskUpdate"]).await;
+            .when("three", Reply::text("Done: one file."));
+        let (home, _model, mut cli) = session(script, &[]).await;
         cli.say("build the thing").await;
-        let result = loop {
-            let asks = |frame: &Value| frame["request"]["subtype"] == "can_use_tool";
-            let next = cli.until(|frame| asks(frame) || frame["type"] == "result").await;
-            if next["type"] == "result" {
-                break next;
-            }
-            let input = next["request"]["input"].clone();
-            cli.answer(&next, json!({"behavior": "allow", "updatedInput": input})).await;
-        };
-        cli.recording().save("main");
+        let result = allow_everything(&mut cli).await;
         assert_eq!(result["subtype"], "success", "{result}");
         assert_eq!(result["result"], "Done: one file.", "{result}");
         assert_eq!(fs::read_to_string(home.workspace.join("notes.md")).unwrap(), "one\n2\nthree\n");
@@ -111,6 +85,47 @@ fn a_denied_tool_does_not_run_and_the_model_is_told_why() {
         let (_, recording) = cli.close().await;
         recording.save("deny");
     });
+}
+
+#[test]
+fn what_a_subagent_does_is_told_under_the_use_that_started_it() {
+    offline(async {
+        let task = json!({"subject": "Count", "description": "Count the files", "activeForm": "Counting"});
+        let agent = json!({"description": "Count files", "prompt": "count the files here",
+            "subagent_type": "general-purpose", "run_in_background": false});
+        let script = Script::new()
+            .when("plan and count", Reply::tool("TaskCreate", task))
+            .when("created successfully", Reply::tool("Task", agent))
+            .when("count the files here", bash("ls | wc -l", "Count files"))
+            .when(
+                "Subagent hand-back",
+                Reply::tool("TaskUpdate", json!({"taskId": "1", "status": "completed"})),
+            )
+            .when("Updated task", Reply::text("Counted."))
+            .when("0", Reply::text("There is no file."));
+        let (_home, _model, mut cli) = session(script, &["--allowedTools=Task,TaskCreate,TaskUpdate"]).await;
+        cli.say("plan and count").await;
+        let result = allow_everything(&mut cli).await;
+        assert_eq!(result["result"], "Counted.", "{result}");
+        let (_, recording) = cli.close().await;
+        recording.save("subagent");
+        let inside: Vec<&Value> =
+            recording.told().filter(|frame| frame["parent_tool_use_id"] == "toolu_0002").collect();
+        assert!(inside.iter().any(|frame| frame["type"] == "assistant"), "{inside:?}");
+    });
+}
+
+/// Grants whatever is asked for until the turn ends.
+async fn allow_everything(cli: &mut Cli) -> Value {
+    loop {
+        let asks = |frame: &Value| frame["request"]["subtype"] == "can_use_tool";
+        let next = cli.until(|frame| asks(frame) || frame["type"] == "result").await;
+        if next["type"] == "result" {
+            return next;
+        }
+        let input = next["request"]["input"].clone();
+        cli.answer(&next, json!({"behavior": "allow", "updatedInput": input})).await;
+    }
 }
 
 fn write(path: &str, content: &str) -> Value {

@@ -151,6 +151,7 @@ impl Cli {
             .current_dir(&home.workspace)
             .env_clear()
             .envs(home.environment(model))
+            .env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1")
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -163,7 +164,7 @@ impl Cli {
             input: child.stdin.take(),
             output: BufReader::new(output).lines(),
             child,
-            recording: Recording::of(home),
+            recording: Recording::of(home, model),
             asked: 0,
             said: 0,
         }

@@ -1,6 +1,7 @@
 //! What was said between a test and the CLI, and how it is written down.
 
 use super::{Home, key, target};
+use crate::model::Model;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ const LONG_LISTS: [&str; 8] = [
 pub struct Recording {
     lines: Vec<Line>,
     begun: Instant,
-    /// What is written instead of a path of this machine, longest first.
+    /// What is written instead of the paths and addresses of this machine.
     names: Vec<(String, &'static str)>,
 }
 
@@ -51,7 +52,7 @@ pub enum Direction {
 }
 
 impl Recording {
-    pub(super) fn of(home: &Home) -> Self {
+    pub(super) fn of(home: &Home, model: &Model) -> Self {
         // The longest first: some are within others.
         let paths = [
             (home.config.clone(), "/home/agent/.claude"),
@@ -64,6 +65,7 @@ impl Recording {
             names.push((path.display().to_string(), *name));
         }
         names.push((key(&home.workspace), "-workspace"));
+        names.push((model.url().replace("http://", ""), "127.0.0.1:8080"));
         Self { lines: Vec::new(), begun: Instant::now(), names }
     }
 
