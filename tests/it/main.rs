@@ -15,6 +15,7 @@ mod messages;
 mod payloads;
 mod permissions;
 mod reading;
+mod real_cli;
 mod refusals;
 mod sockets;
 mod stage;

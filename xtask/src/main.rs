@@ -15,6 +15,8 @@ The project's own commands.
 
   cargo xtask dev [options]     start the whole plane; options are those of `sunaba dev` (try --help)
   cargo xtask test              everything that CI runs: check, tests, emulate, build, size
+  cargo xtask tools             install what tests need into target/tools, and what that needs
+  cargo xtask captures          take what the last tests recorded of Claude Code into tests/it/captures
   cargo xtask check             formatting, lints and documentation, without tests
   cargo xtask build             build every function for Lambda (release, arm64) into target/lambda/arm64
   cargo xtask size              say how large they are; fails if a zip has more than 5 MB
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
     let outcome = match command.as_str() {
         "dev" => dev(&rest),
         "test" => test(),
+        "tools" => tools::require_all(),
+        "captures" => captures(),
         "check" => check(),
         "build" => functions::build(),
         "size" => functions::size(),
@@ -78,6 +82,7 @@ fn check() -> Outcome {
 fn test() -> Outcome {
     let begun = Instant::now();
     check()?;
+    tools::require_all()?;
     step("test", cargo(&["test", "--workspace", "--locked"]))?;
     functions::lint()?;
     functions::emulate(&[])?;
@@ -87,6 +92,21 @@ fn test() -> Outcome {
     functions::sam_build()?;
     say(&format!("Everything passed in {}.\n", words(begun.elapsed())));
     Ok(())
+}
+
+/// What the worker's tests read is what the real program said. Whoever changes its version looks at what changed here.
+fn captures() -> Outcome {
+    let (from, to) = (target().join("captures/claude"), root().join("tests/it/captures/claude"));
+    let copied = std::fs::create_dir_all(&to).and_then(|()| {
+        for file in std::fs::read_dir(&from)? {
+            let file = file?;
+            std::fs::copy(file.path(), to.join(file.file_name()))?;
+        }
+        Ok(())
+    });
+    copied.map_err(|error| {
+        format!("there is nothing to take from {}: {error}; run the tests first", from.display())
+    })
 }
 
 fn bench(options: &[String]) -> Outcome {

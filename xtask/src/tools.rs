@@ -1,8 +1,9 @@
 //! What must be on the machine, and how it gets there. Whatever is not a compiler goes into `target/tools`.
 
 use crate::{Outcome, run, say, target};
+use std::ffi::OsStr;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// SQLite, zstd and aws-lc are compiled from C.
@@ -49,11 +50,7 @@ impl Environment {
         }
         require("python3", &["python3", "python3-venv"], "Python 3 with venv")?;
         say(&format!("== installing {}\n", self.packages().join(", ")));
-        if let Err(error) = fs::remove_dir_all(&folder)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(format!("{} cannot be removed: {error}", folder.display()));
-        }
+        remove(&folder)?;
         let mut make = Command::new("python3");
         make.args(["-m", "venv"]).arg(&folder);
         if run(make).is_err() {
@@ -71,6 +68,63 @@ impl Environment {
     }
 }
 
+/// The agent that the worker is tested with, in the version whose protocol it speaks.
+const CLAUDE: &str = "@anthropic-ai/claude-code@2.1.325";
+
+/// Everything that tests need.
+pub fn require_all() -> Outcome {
+    require_compiler()?;
+    require_claude()?;
+    require_namespaces()
+}
+
+/// Installs Claude Code, if it is not there in this version.
+fn require_claude() -> Outcome {
+    let folder = folder().join("claude");
+    // Written last: an installation that broke off is made again.
+    let made = folder.join("made-from");
+    if fs::read_to_string(&made).is_ok_and(|from| from == CLAUDE) {
+        return Ok(());
+    }
+    require("npm", &["nodejs", "npm"], "npm (Claude Code is installed with it)")?;
+    say(&format!("== installing {CLAUDE}\n"));
+    remove(&folder)?;
+    let advice = format!("`npm install {CLAUDE}` has to work here: the worker is tested with it");
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(CLAUDE);
+    run(npm).map_err(|why| format!("{why}; {advice}"))?;
+    let program = folder.join("node_modules/.bin/claude");
+    if !works(&program) {
+        // Where npm runs no scripts of packages, the program is still beside its place.
+        let package = folder.join("node_modules/@anthropic-ai/claude-code");
+        let mut place = Command::new("node");
+        place.arg("install.cjs").current_dir(package);
+        run(place).map_err(|why| format!("{why}; {advice}"))?;
+    }
+    if !works(&program) {
+        return Err(format!("{} does not run on this machine; {advice}", program.display()));
+    }
+    fs::write(&made, CLAUDE).map_err(|error| format!("{} cannot be written: {error}", made.display()))
+}
+
+/// Claude Code is tested where it can reach nothing but the test.
+fn require_namespaces() -> Outcome {
+    let works = || {
+        let mut probe = Command::new("unshare");
+        probe.args(["--map-root-user", "--net", "ip", "link", "set", "lo", "up"]).stderr(Stdio::null());
+        run(probe)
+    };
+    works().or_else(|_| {
+        install(&["util-linux", "iproute2"]);
+        works().map_err(|why| {
+            format!(
+                "{why}; an agent is tested in a network namespace: install util-linux and iproute2, and run the \
+                 tests as somebody who may make one (`unshare -rn ip link set lo up`)"
+            )
+        })
+    })
+}
+
 /// Where tools are.
 pub fn folder() -> PathBuf {
     target().join("tools")
@@ -81,6 +135,15 @@ pub fn require_arm() -> Outcome {
     let mut add = Command::new("rustup");
     add.args(["target", "add", "aarch64-unknown-linux-gnu"]).stderr(Stdio::null());
     run(add).map_err(|why| format!("the Rust target for arm64 is missing: {why}"))
+}
+
+fn remove(folder: &Path) -> Outcome {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{} cannot be removed: {error}", folder.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn require(program: &str, packages: &[&str], name: &str) -> Outcome {
@@ -104,7 +167,7 @@ fn install(packages: &[&str]) {
     }
 }
 
-fn works(program: &str) -> bool {
+fn works(program: impl AsRef<OsStr>) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

@@ -2,7 +2,10 @@
 //! look into.
 
 pub mod chaos;
+pub mod claude;
 pub mod cutter;
+pub mod model;
+pub mod offline;
 pub mod process;
 pub mod socket;
 pub mod template;
