@@ -10,6 +10,8 @@
 
 mod ask;
 pub mod frame;
+#[cfg(test)]
+mod golden;
 mod moods;
 pub mod policy;
 pub mod recovery;
