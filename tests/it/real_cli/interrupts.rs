@@ -1,6 +1,7 @@
 //! Turns that are stopped.
 
-use super::session;
+use super::turns::bash;
+use super::{GATED, session, until_begun};
 use kit::claude::Cli;
 use kit::model::{Reply, Script};
 use kit::offline::offline;
@@ -56,5 +57,37 @@ fn an_interrupt_that_cancels_leaves_nothing_to_do() {
         recording.save("cancel_queued");
         assert!(!model.told().iter().any(|told| told.contains("then this")));
         assert_eq!(status.code(), Some(1), "the exit code tells how the last turn ended");
+    });
+}
+
+#[test]
+fn an_interrupt_stops_a_running_tool() {
+    offline(async {
+        let script = Script::new().when("wait", bash(&format!("{GATED} echo slept"), "Wait"));
+        let (home, _model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
+        cli.say("wait").await;
+        until_begun(&mut cli, &home).await;
+        cli.control(json!({"subtype": "interrupt", "cancel_queued": true})).await;
+        let result = cli.result().await;
+        assert_eq!(result["terminal_reason"], "aborted_tools", "{result}");
+        let (_, recording) = cli.close().await;
+        recording.save("interrupt_tool");
+    });
+}
+
+#[test]
+fn an_interrupt_takes_an_open_question_back() {
+    offline(async {
+        let script = Script::new().when("wait", bash("touch file", "Touch"));
+        let (home, _model, mut cli) = session(script, &[]).await;
+        cli.say("wait").await;
+        let asked = cli.permission().await;
+        cli.ask(json!({"subtype": "interrupt", "cancel_queued": true})).await;
+        let taken_back = cli.until(|frame| frame["type"] == "control_cancel_request").await;
+        assert_eq!(taken_back["request_id"], asked["request_id"]);
+        cli.result().await;
+        assert!(!home.workspace.join("file").exists());
+        let (_, recording) = cli.close().await;
+        recording.save("interrupt_question");
     });
 }

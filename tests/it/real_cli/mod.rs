@@ -14,6 +14,8 @@ mod turns;
 
 use kit::claude::{Cli, Home};
 use kit::model::{Model, Script};
+use std::time::Duration;
+use tokio::time::timeout;
 
 const SESSION: &str = "11111111-2222-4333-8444-555555555555";
 
@@ -25,4 +27,23 @@ async fn session(script: Script, flags: &[&str]) -> (Home, Model, Cli) {
     let mut cli = Cli::start(&home, &model, &flags);
     assert_eq!(cli.initialize().await["subtype"], "success");
     (home, model, cli)
+}
+
+/// A command that says that it has begun, and goes on when the test lets it: see [`until_begun`] and [`let_go`].
+const GATED: &str = "touch begun; until [ -e go ]; do sleep 0.1; done; ";
+
+/// Waits until the command has begun, and hears what is said meanwhile.
+async fn until_begun(cli: &mut Cli, home: &Home) {
+    let begun = home.workspace.join("begun");
+    let wait = async {
+        while !begun.exists() {
+            // Nothing said for a while: look again.
+            let _heard = timeout(Duration::from_millis(50), cli.next()).await;
+        }
+    };
+    timeout(Duration::from_secs(60), wait).await.expect("the command begins");
+}
+
+fn let_go(home: &Home) {
+    std::fs::write(home.workspace.join("go"), "").unwrap();
 }

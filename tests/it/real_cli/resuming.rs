@@ -41,6 +41,8 @@ fn a_killed_turn_goes_on_from_its_mirror_on_another_machine() {
         assert_eq!(result["result"], "Finished.", "{result}");
         let history = model.until_told("slept").await.body["messages"].to_string();
         assert!(history.contains("I begin."), "the model knows what was before: {history}");
+        // What a machine spent before it was lost is not in its mirror: the count begins anew.
+        assert!((result["total_cost_usd"].as_f64().unwrap() - 0.0012).abs() < 1e-9, "{result}");
         let (_, recording) = cli.close().await;
         recording.save("resumed");
     });

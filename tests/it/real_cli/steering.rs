@@ -1,7 +1,7 @@
 //! What is said while the agent works.
 
-use super::session;
 use super::turns::bash;
+use super::{GATED, let_go, session, until_begun};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 
@@ -9,13 +9,14 @@ use kit::offline::offline;
 fn what_is_said_during_a_tool_joins_the_running_turn() {
     offline(async {
         let script = Script::new()
-            .when("take your time", bash("sleep 3; echo slept", "Wait"))
+            .when("take your time", bash(&format!("{GATED} echo slept"), "Wait"))
             .when("use blue instead", Reply::text("Blue it is."));
-        let (_home, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
+        let (home, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
         let first = cli.say("take your time").await;
-        cli.until(|frame| frame["type"] == "assistant").await;
+        until_begun(&mut cli, &home).await;
         let second = cli.say("use blue instead").await;
         cli.receipt(&second, "queued").await;
+        let_go(&home);
         let result = cli.result().await;
         assert_eq!(result["result"], "Blue it is.", "{result}");
         let request = model.until_told("use blue instead").await;

@@ -1,27 +1,64 @@
-//! What goes on after a turn has ended.
+//! What takes long, and what goes on after a turn has ended.
 
-use super::session;
+use super::{GATED, let_go, session};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// A build that goes on until it is let go.
+fn build() -> Value {
+    json!({"command": format!("{GATED} echo built"), "description": "Build", "run_in_background": true})
+}
 
 #[test]
 fn a_task_in_the_background_starts_a_turn_when_it_ends() {
     offline(async {
-        let command =
-            json!({"command": "sleep 4; echo built", "description": "Build", "run_in_background": true});
         let script = Script::new()
-            .when("build it", Reply::tool("Bash", command))
+            .when("build it", Reply::tool("Bash", build()))
             .when("running in background", Reply::text("It builds."))
             .when("task-notification", Reply::text("It is built."));
-        let (_home, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
+        let (home, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
         cli.say("build it").await;
         let result = cli.result().await;
         assert_eq!(result["result"], "It builds.", "{result}");
+        let_go(&home);
         let result = cli.result().await;
         assert_eq!(result["result"], "It is built.", "{result}");
         model.until_told("task-notification").await;
         let (_, recording) = cli.close().await;
         recording.save("background");
+    });
+}
+
+#[test]
+fn a_task_in_the_background_is_stopped_when_the_input_ends() {
+    offline(async {
+        let script = Script::new()
+            .when("build it", Reply::tool("Bash", build()))
+            .when("running in background", Reply::text("It builds."));
+        let (_home, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
+        cli.say("build it").await;
+        cli.result().await;
+        let (status, recording) = cli.close().await;
+        recording.save("background_closed");
+        assert!(status.success(), "{status}");
+        assert_eq!(model.told().len(), 2, "nobody is told of it");
+    });
+}
+
+#[test]
+fn a_command_that_takes_long_is_told_as_a_task() {
+    offline(async {
+        let command = json!({"command": "sleep 4; echo slept", "description": "Wait"});
+        let script =
+            Script::new().when("wait", Reply::tool("Bash", command)).when("slept", Reply::text("Waited."));
+        let (_home, _model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
+        cli.say("wait").await;
+        let task = cli.until(|frame| frame["subtype"] == "task_started").await;
+        assert_eq!((&task["tool_use_id"], &task["is_backgrounded"]), (&json!("toolu_0001"), &json!(false)));
+        let result = cli.result().await;
+        assert_eq!(result["result"], "Waited.", "{result}");
+        let (_, recording) = cli.close().await;
+        recording.save("slow");
     });
 }

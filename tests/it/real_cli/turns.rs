@@ -53,9 +53,7 @@ fn one_turn_shows_every_kind_of_step() {
                 .billed(Usage { input: 10, output: 20, cache_creation: 0, cache_read: 1000 }),
             )
             .when("has been updated", bash("wc -l notes.md && echo oops >&2", "Count the lines"))
-            .when("3 notes.md", bash("exit 3", "Fail"))
-            .when("Exit code 3", Reply::tool("Read", json!({"file_path": "notes.md"})))
-            .when("three", Reply::text("Done: one file."));
+            .when("3 notes.md", Reply::text("Done: one file."));
         let (home, _model, mut cli) = session(script, &[]).await;
         cli.say("build the thing").await;
         let result = allow_everything(&mut cli).await;
@@ -64,6 +62,25 @@ fn one_turn_shows_every_kind_of_step() {
         assert_eq!(fs::read_to_string(home.workspace.join("notes.md")).unwrap(), "one\n2\nthree\n");
         let (_, recording) = cli.close().await;
         recording.save("main");
+    });
+}
+
+#[test]
+fn a_tool_that_fails_is_told_as_an_error_and_the_turn_goes_on() {
+    offline(async {
+        let script = Script::new()
+            .when("try it", bash("echo partly; exit 3", "Fail"))
+            .when("Exit code 3", Reply::tool("Read", json!({"file_path": "/workspace/missing.md"})))
+            .when("does not exist", Reply::text("Neither works."));
+        let (_home, model, mut cli) = session(script, &["--allowedTools=Bash,Read"]).await;
+        cli.say("try it").await;
+        let failed = cli.until(|frame| frame["message"]["content"][0]["is_error"] == true).await;
+        assert_eq!(failed["message"]["content"][0]["tool_use_id"], "toolu_0001", "{failed}");
+        let result = cli.result().await;
+        assert_eq!(result["result"], "Neither works.", "{result}");
+        assert!(model.told()[1].contains("partly"), "what it printed before is not lost");
+        let (_, recording) = cli.close().await;
+        recording.save("failed");
     });
 }
 

@@ -139,7 +139,7 @@ impl Recording {
                         Value::Array(items) if LONG_LISTS.contains(&name.as_str()) => items.truncate(1),
                         Value::Number(number) if name == "pid" => *number = 1000.into(),
                         Value::String(path) if name == "messaging_socket_path" => {
-                            *path = "/tmp/1000.sock".into()
+                            *path = "/tmp/1000.sock".into();
                         }
                         _ => {}
                     }
