@@ -21,3 +21,4 @@ mod sockets;
 mod stage;
 mod support;
 mod template;
+mod worker;

@@ -17,7 +17,8 @@ fn built() -> PathBuf {
 /// One build for all functions, for the processor that they run on.
 pub fn build() -> Outcome {
     tools::require_compiler()?;
-    tools::require_arm()?;
+    // The processor of the functions on AWS.
+    tools::require_target("aarch64-unknown-linux-gnu")?;
     let mut command = cargo(&["lambda", "build", "--release", "--arm64", "--locked", "--lambda-dir"]);
     command.arg(built());
     for name in names()? {
@@ -124,13 +125,14 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 /// cargo finds `cargo-lambda`, and that finds zig, by the path.
-fn with_path(command: &mut Command, programs: &Path) -> Outcome {
+pub fn with_path(command: &mut Command, programs: &Path) -> Outcome {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(programs.to_owned()).chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(all).map_err(|error| error.to_string())?);
     Ok(())
 }
 
-fn megabytes(bytes: u64) -> String {
+/// For people.
+pub fn megabytes(bytes: u64) -> String {
     format!("{}.{:02} MB", bytes / 1_000_000, bytes % 1_000_000 / 10_000)
 }

@@ -4,6 +4,7 @@
 
 mod functions;
 mod tools;
+mod worker;
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ The project's own commands.
   cargo xtask captures          take what the last tests recorded of Claude Code into tests/it/captures
   cargo xtask check             formatting, lints and documentation, without tests
   cargo xtask build             build every function for Lambda (release, arm64) into target/lambda/arm64
+  cargo xtask worker            build sunaba-worker for sandboxes (release, static, x86-64 and arm64) into
+                                target/<processor>-unknown-linux-musl/release; fails if one has more than 12 MB
   cargo xtask size              say how large they are; fails if a zip has more than 5 MB
   cargo xtask lint              check template.yaml and infra/ without deploying them
   cargo xtask emulate [option]  deploy the real template into an AWS emulator on this machine and drive it; --keep
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         "captures" => captures(),
         "check" => check(),
         "build" => functions::build(),
+        "worker" => worker::build(),
         "size" => functions::size(),
         "lint" => functions::lint(),
         "emulate" => functions::emulate(&rest),
@@ -90,6 +94,7 @@ fn test() -> Outcome {
     functions::build()?;
     functions::size()?;
     functions::sam_build()?;
+    worker::build()?;
     say(&format!("Everything passed in {}.\n", words(begun.elapsed())));
     Ok(())
 }

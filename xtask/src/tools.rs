@@ -19,7 +19,7 @@ pub fn require_node() -> Outcome {
 /// A Python environment: SAM, cargo-lambda and cfn-lint in one, the emulator in another, because their pins clash.
 #[derive(Debug, Clone, Copy)]
 pub enum Environment {
-    /// `sam`, `cargo-lambda` (with zig) and `cfn-lint`.
+    /// `sam`, `cargo-lambda` (with zig), `cargo-zigbuild` and `cfn-lint`.
     Sam,
     /// `ministack`.
     Emulator,
@@ -35,7 +35,7 @@ impl Environment {
 
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Sam => &["aws-sam-cli==1.170.0", "cargo-lambda==1.9.2", "cfn-lint==1.58.0"],
+            Self::Sam => &["aws-sam-cli==1.170.0", "cargo-lambda==1.9.2", "cargo-zigbuild==0.24.0", "cfn-lint==1.58.0"],
             Self::Emulator => &["ministack[full]==1.5.33"],
         }
     }
@@ -130,11 +130,11 @@ pub fn folder() -> PathBuf {
     target().join("tools")
 }
 
-/// The processor of the functions on AWS.
-pub fn require_arm() -> Outcome {
+/// A processor and a system that something is built for.
+pub fn require_target(triple: &str) -> Outcome {
     let mut add = Command::new("rustup");
-    add.args(["target", "add", "aarch64-unknown-linux-gnu"]).stderr(Stdio::null());
-    run(add).map_err(|why| format!("the Rust target for arm64 is missing: {why}"))
+    add.args(["target", "add", triple]).stderr(Stdio::null());
+    run(add).map_err(|why| format!("the Rust target {triple} is missing: {why}"))
 }
 
 fn remove(folder: &Path) -> Outcome {

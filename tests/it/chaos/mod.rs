@@ -2,6 +2,7 @@
 
 mod events;
 mod messages;
+mod worker;
 
 use crate::support::OPERATOR;
 use kit::process::{Process, Recipe};

@@ -6,8 +6,8 @@ pub mod process;
 pub mod scripted;
 
 use crate::event::Event;
+use crate::workspace::diff::Told;
 use domain::message::State;
-use std::path::PathBuf;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -69,10 +69,12 @@ pub enum Tell {
         /// In which turn.
         turn: u64,
         /// Files whose change it has told already.
-        edited: Vec<PathBuf>,
+        edited: Vec<Told>,
     },
     /// It has written into its own record.
     Recorded,
+    /// The session that it works in, once it is known.
+    Session(String),
     /// It has begun to work, or has nothing left to do.
     Mood(Mood),
     /// A turn is over.
@@ -141,6 +143,19 @@ pub struct Tokens {
     pub cache_read: u64,
     /// Written to the cache.
     pub cache_write: u64,
+}
+
+impl Tokens {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input + other.input,
+            output: self.output + other.output,
+            cache_read: self.cache_read + other.cache_read,
+            cache_write: self.cache_write + other.cache_write,
+        }
+    }
 }
 
 /// How an agent ended.

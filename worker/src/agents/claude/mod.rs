@@ -19,7 +19,7 @@ pub mod story;
 mod stream;
 mod tool;
 
-use crate::agents::process::{Pipes, Process, Start};
+use crate::agents::process::{Pipes, Process, Start, Tail};
 use crate::agents::{Ask, End, Running, Say, Tell};
 use crate::event::Event;
 use domain::message::State;
@@ -192,7 +192,11 @@ async fn live(
     tell: mpsc::Sender<Tell>,
 ) {
     let Pipes { stdin, stdout, stderr } = pipes;
-    let complaints = crate::agents::process::StderrTail::of(stderr);
+    let complaints = Tail::default();
+    let complaining = tokio::spawn({
+        let complaints = complaints.clone();
+        async move { complaints.follow(stderr).await }
+    });
     let came_up = talk.go_on(stdout, stdin, asked).await;
     if talk.overdue {
         process.kill_group();
@@ -204,10 +208,11 @@ async fn live(
             process.wait().await
         }
     };
+    let _ = timeout(Duration::from_millis(200), complaining).await;
     let end = match end {
         End::Left { code } if !came_up => {
             let said = complaints.text();
-            End::NotStarted { reason: format!("it left with {code} before it was ready: {}", said.trim()) }
+            End::NotStarted { reason: format!("it left with {code} before it was ready: {}", said) }
         }
         other => other,
     };
@@ -270,8 +275,8 @@ impl Talk {
             tokio::select! {
                 line = lines.next_segment() => {
                     let Ok(Some(line)) = line else { break };
-                    let answers = self.hear(&String::from_utf8_lossy(&line)).await;
-                    for answer in answers {
+                    let answer = self.hear(&String::from_utf8_lossy(&line)).await;
+                    if let Some(answer) = answer {
                         say(write.as_ref(), &answer);
                     }
                     if self.ready && write.is_some() {

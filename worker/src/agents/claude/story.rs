@@ -37,8 +37,8 @@ pub struct Story {
     root: PathBuf,
     /// How often the model has answered, sub-agents not counted.
     turn: u64,
-    /// The message whose blocks are coming.
-    open: Option<OpenMessage>,
+    /// The messages whose blocks are coming: that of the agent, and those of its sub-agents.
+    open: HashMap<Option<String>, OpenMessage>,
     tools: HashMap<String, Tool>,
     streams: Streams,
     cost_usd: f64,
@@ -55,7 +55,6 @@ struct OpenMessage {
     model: Option<String>,
     blocks: u64,
     stop_reason: Option<String>,
-    parent: Option<String>,
     at: Timestamp,
 }
 
@@ -101,8 +100,8 @@ impl Story {
     fn assistant(&mut self, message: Message) -> Vec<Tell> {
         let at = time(&message);
         let Message { message: body, uuid, parent_tool_use_id: parent, aborted, .. } = message;
-        let mut told = self.open_message(&body, parent.as_ref(), at);
-        let (turn, message_id) = match &self.open {
+        let mut told = self.open_message(&body, &parent, at);
+        let (turn, message_id) = match self.open.get(&parent) {
             Some(open) => (open.turn, Some(open.id.clone())),
             None => (self.turn, None),
         };
@@ -111,7 +110,7 @@ impl Story {
             Content::Blocks(blocks) => blocks,
         };
         for (index, block) in blocks.into_iter().enumerate() {
-            let event = self.block(block, at);
+            let event = self.block(block, parent.is_none(), at);
             let event = event
                 .named(format!("{uuid}-{index}"))
                 .with("turn", turn)
@@ -124,25 +123,18 @@ impl Story {
     }
 
     /// Notes which message a block belongs to; the first block of another one ends the last.
-    fn open_message(&mut self, body: &Body, parent: Option<&String>, at: Timestamp) -> Vec<Tell> {
+    fn open_message(&mut self, body: &Body, parent: &Option<String>, at: Timestamp) -> Vec<Tell> {
         let Some(id) = &body.id else { return Vec::new() };
         let mut told = Vec::new();
-        if self.open.as_ref().is_none_or(|open| open.id != *id) {
-            told.extend(self.close_message());
+        if self.open.get(parent).is_none_or(|open| open.id != *id) {
+            told.extend(self.close_message(parent));
             if parent.is_none() {
                 self.turn += 1;
             }
-            self.open = Some(OpenMessage {
-                id: id.clone(),
-                turn: self.turn,
-                model: body.model.clone(),
-                blocks: 0,
-                stop_reason: None,
-                parent: parent.cloned(),
-                at,
-            });
+            let (id, model, turn) = (id.clone(), body.model.clone(), self.turn);
+            self.open.insert(parent.clone(), OpenMessage { id, turn, model, blocks: 0, stop_reason: None, at });
         }
-        if let Some(open) = &mut self.open {
+        if let Some(open) = self.open.get_mut(parent) {
             open.blocks += match &body.content {
                 Content::Text(_) => 1,
                 Content::Blocks(blocks) => blocks.len() as u64,
@@ -153,8 +145,8 @@ impl Story {
         told
     }
 
-    fn close_message(&mut self) -> Option<Tell> {
-        let open = self.open.take()?;
+    fn close_message(&mut self, parent: &Option<String>) -> Option<Tell> {
+        let open = self.open.remove(parent)?;
         let stop_reason = self.streams.stop_reason(&open.id).map(str::to_owned).or(open.stop_reason);
         let event = Event::agent("agent.assistant_message")
             .named(format!("{}-whole", open.id))
@@ -163,15 +155,17 @@ impl Story {
             .with_some("model", open.model)
             .with("stop_reason", stop_reason.map_or(Value::Null, Value::from))
             .with("block_count", open.blocks)
-            .with_some("parent_tool_use_id", open.parent);
+            .with_some("parent_tool_use_id", parent.clone());
         Some(Tell::Event(Event { at: open.at, ..event }))
     }
 
-    fn block(&mut self, block: Value, at: Timestamp) -> Event {
+    fn block(&mut self, block: Value, own: bool, at: Timestamp) -> Event {
         match block["type"].as_str() {
             Some("text") => {
                 let content = block["text"].as_str().unwrap_or_default();
-                self.last_text = content.to_owned();
+                if own {
+                    content.clone_into(&mut self.last_text);
+                }
                 Event::agent("agent.message")
                     .with("content", content)
                     .with("content_length", content.chars().count())
@@ -211,7 +205,7 @@ impl Story {
         let mut told = Vec::new();
         for (index, block) in blocks.iter().enumerate() {
             if block["type"] == "tool_result" {
-                told.extend(self.close_message());
+                told.extend(self.close_message(&message.parent_tool_use_id));
                 told.extend(self.tool_ended(&message, index, block, at));
             } else {
                 told.push(Tell::Event(self.heard(&message, index, block, at)));
@@ -256,12 +250,12 @@ impl Story {
             .with("tool_use_id", tool_use_id.as_str())
             .with_some("parent_tool_use_id", message.parent_tool_use_id.clone());
         let mut told = vec![Tell::Event(Event { at, ..event })];
-        let edited = edit.map(|change| {
-            let path = change.path.clone();
+        let mut edited = Vec::new();
+        if let Some(change) = edit {
+            edited.extend(change.told());
             let event = change.into_event(self.turn, Some(&tool_use_id));
             told.push(Tell::Event(Event { at, ..event }.named(format!("{}-{index}-file", message.uuid))));
-            path
-        });
+        }
         told.push(Tell::ToolEnded { tool_use_id, turn: self.turn, edited });
         told
     }
@@ -314,7 +308,7 @@ impl Story {
     }
 
     fn result(&mut self, result: TurnResult) -> Vec<Tell> {
-        let mut told: Vec<Tell> = self.close_message().into_iter().collect();
+        let mut told: Vec<Tell> = self.close_message(&None).into_iter().collect();
         // What was under way has no end any more.
         self.tools.clear();
         let cost_usd = (result.total_cost_usd - self.cost_usd).max(0.0);

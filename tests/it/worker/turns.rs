@@ -1,0 +1,104 @@
+//! What an agent does on its own, and what it may.
+
+use super::{Stage, types};
+use kit::model::{Reply, Script};
+use kit::offline::offline;
+use serde_json::json;
+
+fn write(path: &str) -> Reply {
+    Reply::tool("Write", json!({"file_path": path, "content": "hello\n"}))
+}
+
+#[test]
+fn a_task_is_worked_on_and_told_step_by_step() {
+    offline(async {
+        let script = Script::new()
+            .when("greet the world", write("hello.txt"))
+            .when("created", Reply::text("There it is."));
+        let stage = Stage::new(script).await;
+        let worker = stage.worker(&[
+            ("TASK_DESCRIPTION", "greet the world"),
+            ("TASK_ID", "t-1"),
+            ("PERMISSION_MODE", "default"),
+        ]);
+        let completed = stage.until_any("agent.completed").await;
+        let data = &completed["event_data"];
+        assert_eq!(data["success"], true, "{data}");
+        assert_eq!(data["final_output"], "There it is.");
+        assert_eq!(data["task_id"], "t-1", "every event says which task it belongs to");
+        assert!(data["cost_usd"].as_f64().unwrap() > 0.0, "{data}");
+        assert_eq!(std::fs::read_to_string(stage.home.workspace.join("hello.txt")).unwrap(), "hello\n");
+        let log = stage.log().await;
+        let types = types(&log);
+        let order = [
+            "agent.started",
+            "agent.user_message",
+            "agent.tool_use",
+            "agent.permission_decided",
+            "agent.tool_completed",
+            "agent.file_edited",
+            "agent.message",
+            "agent.turn_completed",
+            "agent.completed",
+            "agent.waiting",
+        ];
+        let mut rest = types.iter();
+        for expected in order {
+            assert!(rest.any(|found| *found == expected), "{expected} is missing, or too early, in {types:?}");
+        }
+        let uses: Vec<_> = log.iter().filter(|event| event["event_data"]["tool_use_id"].is_string()).collect();
+        assert!(uses.iter().all(|event| event["event_data"]["turn"] == 1), "the turn is right everywhere: {uses:?}");
+        let edits = types.iter().filter(|found| **found == "agent.file_edited").count();
+        assert_eq!(edits, 1, "a file that a tool told of is not told of again");
+        let (code, took) = worker.terminate().await;
+        assert_eq!(code, Some(0));
+        assert!(took.as_secs() < 10, "it took {took:?}");
+        let shutdown = stage.until_any("agent.shutdown").await;
+        assert_eq!(shutdown["event_data"]["reason"], "signal");
+    });
+}
+
+#[test]
+fn what_lies_outside_of_the_workspace_is_not_touched() {
+    offline(async {
+        let script = Script::new()
+            .when("write elsewhere", write("/tmp/of-somebody-else.txt"))
+            .when("is outside of", Reply::text("Then I leave it."));
+        let stage = Stage::new(script).await;
+        let _worker =
+            stage.worker(&[("TASK_DESCRIPTION", "write elsewhere"), ("PERMISSION_MODE", "default")]);
+        let decided = stage.until_any("agent.permission_decided").await;
+        assert_eq!(decided["event_data"]["decision"], "deny", "{decided}");
+        let completed = stage.until_any("agent.completed").await;
+        assert_eq!(completed["event_data"]["final_output"], "Then I leave it.");
+        assert!(!std::path::Path::new("/tmp/of-somebody-else.txt").exists());
+    });
+}
+
+#[test]
+fn a_budget_ends_a_task_with_its_reason() {
+    offline(async {
+        let expensive = kit::model::Usage { input: 100_000, ..kit::model::Usage::default() };
+        let script = Script::new().always(
+            "",
+            Reply::tool("Bash", json!({"command": "echo more", "description": "Work"}))
+                .billed(expensive),
+        );
+        let stage = Stage::new(script).await;
+        let _worker = stage.worker(&[("TASK_DESCRIPTION", "go on for ever"), ("MAX_BUDGET_USD", "0.5")]);
+        let failed = stage.until_any("agent.failed").await;
+        assert_eq!(failed["event_data"]["stop_reason"], "max_cost_reached", "{failed}");
+        stage.until_any("agent.waiting").await;
+    });
+}
+
+#[test]
+fn a_model_that_is_out_of_order_fails_the_task_and_says_why() {
+    offline(async {
+        let stage = Stage::new(Script::new().always("", Reply::error(400, None))).await;
+        let _worker = stage.worker(&[("TASK_DESCRIPTION", "anything")]);
+        let failed = stage.until_any("agent.failed").await;
+        let error = failed["event_data"]["error"].as_str().unwrap();
+        assert!(error.contains("400"), "{error}");
+    });
+}
