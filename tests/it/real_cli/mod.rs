@@ -29,8 +29,9 @@ async fn session(script: Script, flags: &[&str]) -> (Home, Model, Cli) {
     (home, model, cli)
 }
 
-/// A command that says that it has begun, and goes on when the test lets it: see [`until_begun`] and [`let_go`].
-const GATED: &str = "touch begun; until [ -e go ]; do sleep 0.1; done; ";
+/// A command that says that it has begun, and goes on when the test lets it (or after a minute, if the test is gone): see
+/// [`until_begun`] and [`let_go`].
+const GATED: &str = "touch begun; for _ in $(seq 600); do [ -e go ] && break; sleep 0.1; done;";
 
 /// Waits until the command has begun, and hears what is said meanwhile.
 async fn until_begun(cli: &mut Cli, home: &Home) {

@@ -31,18 +31,43 @@ fn a_task_in_the_background_starts_a_turn_when_it_ends() {
 }
 
 #[test]
-fn a_task_in_the_background_is_stopped_when_the_input_ends() {
+fn the_end_of_the_input_waits_for_a_task_in_the_background() {
     offline(async {
         let script = Script::new()
             .when("build it", Reply::tool("Bash", build()))
-            .when("running in background", Reply::text("It builds."));
-        let (_home, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
+            .when("running in background", Reply::text("It builds."))
+            .when("task-notification", Reply::text("It is built."));
+        let (home, _model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
         cli.say("build it").await;
         cli.result().await;
+        cli.hang_up();
+        let_go(&home);
+        let result = cli.result().await;
+        assert_eq!(result["result"], "It is built.", "{result}");
         let (status, recording) = cli.close().await;
         recording.save("background_closed");
         assert!(status.success(), "{status}");
-        assert_eq!(model.told().len(), 2, "nobody is told of it");
+    });
+}
+
+#[test]
+fn a_task_in_the_background_can_be_stopped() {
+    offline(async {
+        let script = Script::new()
+            .when("build it", Reply::tool("Bash", build()))
+            .when("running in background", Reply::text("It builds."))
+            .always("task-notification", Reply::text("It was stopped."));
+        let (_home, _model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
+        cli.say("build it").await;
+        let task = cli.until(|frame| frame["subtype"] == "task_started").await["task_id"].clone();
+        cli.result().await;
+        let answer = cli.control(json!({"subtype": "stop_task", "task_id": task})).await;
+        assert_eq!(answer["subtype"], "success", "{answer}");
+        let (status, recording) = cli.close().await;
+        recording.save("background_stopped");
+        assert!(status.success(), "{status}");
+        let none = recording.told().rfind(|frame| frame["subtype"] == "background_tasks_changed").unwrap();
+        assert_eq!(none["tasks"], json!([]));
     });
 }
 

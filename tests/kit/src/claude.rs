@@ -277,9 +277,14 @@ impl Cli {
         Some(frame)
     }
 
+    /// Closes its standard input: nothing more will be said.
+    pub fn hang_up(&mut self) {
+        drop(self.input.take());
+    }
+
     /// Closes its standard input and reads until it ends.
     pub async fn close(mut self) -> (ExitStatus, Recording) {
-        drop(self.input.take());
+        self.hang_up();
         let end = async {
             while self.next().await.is_some() {}
             self.child.wait().await.expect("a child can be waited for")
