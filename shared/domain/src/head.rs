@@ -132,7 +132,7 @@ pub struct BatchNumber {
 /// The answer to a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Sequence number of its first log event; `None` if it held heartbeats only.
+    /// Sequence number of its first log event; `None` if it held none.
     pub first_seq: Option<u64>,
     /// How many log events it held.
     pub events: u64,

@@ -69,22 +69,25 @@ pub fn segment(id: &SandboxId, first_seq: u64) -> Key {
     Key::new(sandbox(id), format!("{LOG}{first_seq:012}"))
 }
 
-/// The latest heartbeats of a sandbox.
-pub fn pulse(id: &SandboxId) -> Key {
-    Key::new(sandbox(id), PULSE)
+/// What was last shown of a sandbox and not kept. There is hardly ever more than the first piece.
+pub fn pulse(id: &SandboxId, piece: usize) -> Key {
+    match piece {
+        0 => Key::new(sandbox(id), PULSE),
+        more => Key::new(sandbox(id), format!("{PULSE}#{more:04}")),
+    }
 }
 
 /// Whether an item with this sort key is something to tell sockets of.
 pub fn is_news(sk: &str) -> bool {
-    sk.starts_with(LOG) || sk == PULSE
+    sk.starts_with(LOG) || sk.starts_with(PULSE)
 }
 
-/// Which records of the table's stream are news, as an event source's filter says it. Segments are put once; the pulse
-/// is overwritten.
+/// Which records of the table's stream are news, as an event source's filter says it. Segments are put once; pulses
+/// are overwritten.
 pub fn news_pattern() -> serde_json::Value {
     json!({
         "eventName": ["INSERT", "MODIFY"],
-        "dynamodb": {"Keys": {SK: {"S": [{"prefix": LOG}, PULSE]}}},
+        "dynamodb": {"Keys": {SK: {"S": [{"prefix": LOG}, {"prefix": PULSE}]}}},
     })
 }
 
@@ -195,7 +198,8 @@ mod tests {
         keys.sort();
         assert_eq!(keys, [1, 9, 100, 20_000].map(|seq| segment(&id, seq).sk));
         assert!(keys.iter().all(|sk| is_news(sk)));
-        assert!(!is_news(&head(&id).sk) && is_news(&pulse(&id).sk) && !is_news(&body(&id, 1, 0).sk));
+        assert!(!is_news(&head(&id).sk) && !is_news(&body(&id, 1, 0).sk));
+        assert!(is_news(&pulse(&id, 0).sk) && is_news(&pulse(&id, 1).sk));
         assert_eq!(sandbox_of(&segment(&id, 7).pk), Some(id));
     }
 
