@@ -16,6 +16,7 @@ mod payloads;
 mod permissions;
 mod reading;
 mod refusals;
+mod sessions;
 mod sockets;
 mod stage;
 mod support;

@@ -130,7 +130,9 @@ struct WireEvent<'a> {
 }
 
 /// Tells `null` from absent, which `Option` alone does not.
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+pub(crate) fn present<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
@@ -184,7 +186,7 @@ fn most_data_bytes(event_type: &EventType) -> Option<usize> {
 }
 
 /// Numbers from 1 to what a double still holds exactly, since senders may be JavaScript.
-fn counting_number(field: &str, raw: Option<&RawValue>) -> Result<u64, BadInput> {
+pub(crate) fn counting_number(field: &str, raw: Option<&RawValue>) -> Result<u64, BadInput> {
     let raw = raw.ok_or_else(|| BadInput::invalid(field, "is missing"))?;
     match serde_json::from_str::<u64>(raw.get()) {
         Ok(number @ 1..=9_007_199_254_740_991) => Ok(number),

@@ -16,6 +16,9 @@ pub const MAX_HEARTBEAT_BYTES: usize = 2 * 1024;
 /// Largest data of a piece of unfinished text. It must fit a frame whole, for the same reason.
 pub const MAX_PARTIAL_BYTES: usize = 16 * 1024;
 
+/// Most entries of a session in one request.
+pub const MAX_ENTRIES: usize = 500;
+
 /// Longest `Idempotency-Key`.
 pub const MAX_IDEMPOTENCY_KEY_CHARS: usize = 200;
 

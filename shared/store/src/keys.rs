@@ -1,7 +1,7 @@
 //! The only file that spells a key. `infra/TABLE.md` lists what each is for.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{ConnectionId, MessageId, OrgId, SandboxId, Timestamp};
+use domain::{ConnectionId, MessageId, OrgId, SandboxId, SessionId, Timestamp};
 use serde_json::json;
 
 /// Partition key attribute of the table.
@@ -134,6 +134,19 @@ pub fn waiting(id: &SandboxId, urgent: bool, number: u64) -> Key {
 /// The largest number that fits into a sort key.
 pub const MAX_NUMBER: u64 = 999_999_999_999;
 
+/// An agent's session.
+pub fn session(id: &SessionId) -> Key {
+    Key::new(format!("SESSION#{id}"), "HEAD")
+}
+
+/// One piece of the entries of a session that start at a number. Those that are stored together and are small enough,
+/// which nearly all are, have one.
+pub fn entries(id: &SessionId, first: u64, piece: usize) -> Key {
+    let first = format!("ENTRY#{:012}", first.min(MAX_NUMBER));
+    let sk = if piece == 0 { first } else { format!("{first}#{piece:04}") };
+    Key::new(session(id).pk, sk)
+}
+
 /// A socket.
 pub fn connection(id: &ConnectionId) -> Key {
     Key::new(format!("CONNECTION#{id}"), "SOCKET")
@@ -201,6 +214,17 @@ mod tests {
         assert!(!is_news(&head(&id).sk) && !is_news(&body(&id, 1, 0).sk));
         assert!(is_news(&pulse(&id, 0).sk) && is_news(&pulse(&id, 1).sk));
         assert_eq!(sandbox_of(&segment(&id, 7).pk), Some(id));
+    }
+
+    #[test]
+    fn entries_sort_by_number_and_then_by_piece() {
+        let id = SessionId::parse("c0ffee").unwrap();
+        let places = [(1, 0), (9, 0), (9, 1), (9, 10), (10, 0), (20_000, 0), (u64::MAX, 0)];
+        let mut keys: Vec<_> = places.map(|(first, piece)| entries(&id, first, piece).sk).into();
+        keys.reverse();
+        keys.sort();
+        assert_eq!(keys, places.map(|(first, piece)| entries(&id, first, piece).sk));
+        assert!(keys.iter().all(|sk| !is_news(sk)));
     }
 
     #[test]

@@ -403,7 +403,7 @@ fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> 
 }
 
 /// About what an item counts for: names are short, and the content is what grows.
-fn size(item: &Item) -> usize {
+pub(crate) fn size(item: &Item) -> usize {
     item.values()
         .map(|value| match value {
             AttributeValue::S(text) => text.len(),
