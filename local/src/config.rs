@@ -125,13 +125,21 @@ impl Dev {
 pub struct Send {
     /// The sandbox
     pub sandbox: String,
-    /// What to say; when absent it is read from standard input, and an interrupt says "Stop."
+    /// What to say; when absent it is read from standard input, and --interrupt and --stop say "Stop."
     pub text: Option<String>,
-    /// Stop what the agent does; overtakes every other message
-    #[arg(long, short)]
+    /// Stop what the agent does, and have it read this; overtakes other messages
+    #[arg(long, short, conflicts_with = "stop")]
     pub interrupt: bool,
-    /// What it is meant to do: user_message, interrupt, guidance or system
-    #[arg(long = "type", value_name = "TYPE", default_value = "user_message", conflicts_with = "interrupt")]
+    /// Stop everything, also what the agent was told and has not begun; overtakes other messages
+    #[arg(long)]
+    pub stop: bool,
+    /// What it is meant to do: user_message, interrupt, stop, guidance or system
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        default_value = "user_message",
+        conflicts_with_all = ["interrupt", "stop"]
+    )]
     pub message_type: String,
     /// A name for the message: sent again under the same name, it is the same message
     #[arg(long)]

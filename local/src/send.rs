@@ -66,13 +66,14 @@ async fn watch(mut follower: Follower, id: &str) -> ExitCode {
 }
 
 fn message(options: &Send) -> anyhow::Result<MessageIn> {
-    let message_type = match options.interrupt {
-        true => MessageType::Interrupt,
-        false => MessageType::parse(&options.message_type)?,
+    let message_type = match (options.interrupt, options.stop) {
+        (true, _) => MessageType::Interrupt,
+        (_, true) => MessageType::Stop,
+        _ => MessageType::parse(&options.message_type)?,
     };
     let content = match (&options.text, message_type) {
         (Some(text), _) => text.clone(),
-        (None, MessageType::Interrupt) => "Stop.".to_owned(),
+        (None, MessageType::Interrupt | MessageType::Stop) => "Stop.".to_owned(),
         (None, _) => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).context("cannot read the message")?;

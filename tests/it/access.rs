@@ -98,6 +98,9 @@ async fn every_route_lets_in_exactly_whom_its_scope_says() {
         plane.post_events(id, &first, json!({"event_type": "agent.message"})).await.ok();
         let message = json!({"content": "hello", "message_id": "m-1"});
         plane.post(&format!("/api/v1/sandboxes/{id}/messages"), OPERATOR, message).await.ok();
+        let entries = json!({"first": 1, "entries": [{"type": "user"}]});
+        let session = format!("/api/v1/sandboxes/{id}/sessions/session-of-{id}/entries");
+        plane.post(&session, &first, entries).await.ok();
         let own = plane.post(&format!("/api/v1/sandboxes/{id}/token"), OPERATOR, json!({})).await.ok();
         let own = own["worker_token"].as_str().unwrap();
         // Signed with the users' secret, dressed as a worker's.
@@ -105,14 +108,15 @@ async fn every_route_lets_in_exactly_whom_its_scope_says() {
         let key = EncodingKey::from_secret(JWT_SECRET.as_bytes());
         let forged = format!("swt_{}", jsonwebtoken::encode(&Header::default(), &claims, &key).unwrap());
         // Who takes messages would wait for them.
-        let path = format!(
-            "{}?wait=0",
-            route.path.replace("{id}", id).replace("{seq}", "1").replace("{message_id}", "m-1")
-        );
+        let path = route.path.replace("{id}", id).replace("{seq}", "1").replace("{message_id}", "m-1");
+        let path = format!("{}?wait=0", path.replace("{session_id}", &format!("session-of-{id}")));
         let names_a_sandbox = route.path.contains("{id}");
         let check = async |token: Option<&str>, status: u16, who: &str| {
             let receipts = json!([{"message_id": "m-1", "state": "delivered"}]);
-            let body = json!({"event_type": "agent.message", "content": "hello", "receipts": receipts});
+            let body = json!({
+                "event_type": "agent.message", "content": "hello", "receipts": receipts,
+                "first": 1, "entries": [{"type": "user"}],
+            });
             let body = (route.method == Method::POST).then_some(body);
             let answer = plane.call(route.method.clone(), &path, token, body).await;
             let seen = answer.status;

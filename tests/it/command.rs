@@ -277,11 +277,15 @@ async fn a_message_that_cannot_be_sent_says_why() {
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(!ended.status.success() && said.contains("is terminated: done"), "{said}");
     plane.register("s-2", "acme").await;
-    let interrupt = send(&plane, &["s-2", "-i"]).output().await.unwrap();
-    assert!(
-        String::from_utf8(interrupt.stdout).unwrap().starts_with("queued"),
-        "an interrupt needs no words"
-    );
+    for (flag, message_type) in [("-i", "interrupt"), ("--stop", "stop")] {
+        let sent = send(&plane, &["s-2", flag]).output().await.unwrap();
+        assert!(String::from_utf8(sent.stdout).unwrap().starts_with("queued"), "{flag} needs no words");
+        let history = plane.get("/api/v1/sandboxes/s-2/messages/history", OPERATOR).await.ok();
+        let latest = (&history["messages"][0]["message_type"], &history["messages"][0]["content"]);
+        assert_eq!(latest, (&json!(message_type), &json!("Stop.")));
+    }
+    let both = send(&plane, &["s-2", "-i", "--stop"]).output().await.unwrap();
+    assert!(!both.status.success(), "one of the two");
 }
 
 #[tokio::test]

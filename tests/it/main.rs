@@ -17,6 +17,7 @@ mod permissions;
 mod reading;
 mod real_cli;
 mod refusals;
+mod sessions;
 mod sockets;
 mod stage;
 mod support;

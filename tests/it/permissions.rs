@@ -26,6 +26,7 @@ async fn a_function_may_do_what_it_does_and_nothing_else() {
     sockets(&mut watch, &worker).await;
     telling(&mut watch, &worker).await;
     steering(&mut watch).await;
+    remembering(&mut watch, &worker).await;
     expiring(&mut watch).await;
     watch.run(&watch.stage.process(), "platform-check", &fixture("schedule-tick")).await;
     let wrong = watch.differences();
@@ -295,6 +296,38 @@ async fn steering(watch: &mut Watch) {
     }
     watch.request(&process, "messages-send", &send("m-4"), 409).await;
     watch.request(&process, "messages-send", &send("m-3"), 200).await;
+}
+
+async fn remembering(watch: &mut Watch, replaced: &str) {
+    let (process, path) = (watch.stage.process(), "/api/v1/sandboxes/s-1/sessions/c0ffee/entries");
+    let rotate = request("POST", "/api/v1/sandboxes/s-1/token", OPERATOR, None);
+    let rotated = watch.request(&process, "sandboxes-rotate-token", &rotate, 200).await;
+    let worker = body_of(&rotated)["worker_token"].as_str().unwrap().to_owned();
+    let add = |token: &str, first: u64, texts: &[&str]| {
+        let entries: Vec<Value> = texts.iter().map(|text| json!({"text": text})).collect();
+        request("POST", path, token, Some(&json!({"first": first, "entries": entries})))
+    };
+    // The first of a session, more of it, a repeat in another cut, another text, a gap.
+    for (first, texts, status) in [
+        (1, vec!["a", "b"], 200),
+        (3, vec!["c"], 200),
+        (2, vec!["b", "c", "d"], 200),
+        (2, vec!["x"], 409),
+        (9, vec!["x"], 409),
+    ] {
+        watch.request(&process, "sessions-append", &add(&worker, first, &texts), status).await;
+    }
+    watch.request(&process, "sessions-append", &add(replaced, 5, &["e"]), 401).await;
+    for (query, status) in [("", 200), ("?after=1&limit=1", 200), ("?limit=0", 422)] {
+        watch.request(&process, "sessions-read", &get(&format!("{path}{query}")), status).await;
+    }
+    let unknown = get("/api/v1/sandboxes/s-1/sessions/nobody/entries");
+    watch.request(&process, "sessions-read", &unknown, 404).await;
+    for (session, status) in [("c0ffee", 201), ("nobody", 422)] {
+        let body = json!({"org": "acme", "resumes": session});
+        let register = request("POST", "/api/v1/sandboxes", OPERATOR, Some(&body));
+        watch.request(&process, "sandboxes-register", &register, status).await;
+    }
 }
 
 async fn expiring(watch: &mut Watch) {

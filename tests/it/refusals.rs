@@ -110,6 +110,33 @@ async fn messages_that_cannot_be_sent_or_taken_name_what_is_wrong() {
 }
 
 #[tokio::test]
+async fn entries_that_cannot_be_stored_name_what_is_wrong() {
+    let plane = TestPlane::start().await;
+    plane.register("s-1", "acme").await;
+    let many = json!({"first": 1, "entries": vec![json!({}); 501]}).to_string();
+    let (get, post) = (Method::GET, Method::POST);
+    for (method, path, body, status, field) in [
+        (&post, "/c0ffee/entries", "{", 400, None),
+        (&post, "/c0ffee/entries", "[]", 422, Some("body")),
+        (&post, "/c0ffee/entries", r#"{"entries":[{}]}"#, 422, Some("first")),
+        (&post, "/c0ffee/entries", r#"{"first":0,"entries":[{}]}"#, 422, Some("first")),
+        (&post, "/c0ffee/entries", r#"{"first":1,"entries":[]}"#, 422, Some("entries")),
+        (&post, "/c0ffee/entries", r#"{"first":1,"entries":[{},"x"]}"#, 422, Some("entries[1]")),
+        (&post, "/c0ffee/entries", &many, 422, Some("entries")),
+        (&post, "/a%20b/entries", r#"{"first":1,"entries":[{}]}"#, 422, Some("session_id")),
+        (&get, "/a%20b/entries", "", 422, Some("session_id")),
+        (&get, "/c0ffee/entries?limit=501", "", 422, Some("limit")),
+        (&get, "/c0ffee/entries?after=-1", "", 422, Some("after")),
+    ] {
+        let request = plane.raw(method.clone(), &format!("/api/v1/sandboxes/s-1/sessions{path}"));
+        let answer =
+            Answer::of(request.bearer_auth(OPERATOR).body(body.to_owned()).send().await.unwrap()).await;
+        assert_eq!((answer.status, answer.body["field"].as_str()), (status, field), "{path} {body}");
+    }
+    assert_eq!(plane.get("/api/v1/sandboxes/s-1/sessions/c0ffee/entries", OPERATOR).await.status, 404);
+}
+
+#[tokio::test]
 async fn unknown_fields_are_ignored() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;

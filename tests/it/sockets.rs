@@ -38,6 +38,78 @@ async fn heartbeats_are_heard_without_a_sequence_number() {
     assert_eq!(frame["payload"]["status"], "working");
 }
 
+#[tokio::test]
+async fn unfinished_text_is_heard_and_never_kept() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+    let beat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "idle"}});
+    plane.post_events("s-1", &worker, beat).await.ok();
+    let before = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
+    let mut socket = plane.subscribed(&user("acme", "viewer"), "").await;
+    let partial = |n: u64| {
+        let data = json!({"message_id": "msg-1", "block": 0, "kind": "text", "offset": n, "text": "hel", "status": "busy"});
+        json!({"event_id": format!("p-{n}"), "event_type": "agent.partial", "event_data": data})
+    };
+    let single = plane.post_events("s-1", &worker, partial(0)).await.ok();
+    assert_eq!((&single["seq"], &single["status"]), (&Value::Null, &json!("received")));
+    let frame = socket.hear().await;
+    assert_eq!((&frame["event_type"], &frame["seq"]), (&json!("SANDBOX_AGENT_PARTIAL"), &Value::Null));
+    assert_eq!((&frame["id"], &frame["payload"]["text"]), (&json!("p-0"), &json!("hel")));
+    let several = json!({"epoch": 1, "batch": 1, "events": [partial(1), partial(2), partial(3)]});
+    let answer = plane.post_events("s-1", &worker, several.clone()).await.ok();
+    let told = (&answer["first_seq"], &answer["events"], &answer["heartbeats"]);
+    assert_eq!(told, (&Value::Null, &json!(0), &json!(0)));
+    for offset in 1..=3 {
+        assert_eq!(socket.hear().await["payload"]["offset"], offset);
+    }
+    assert_eq!(plane.post_events("s-1", &worker, several).await.ok()["repeated"], true);
+    assert!(socket.hear_until_pong().await.is_empty(), "a repeat is not told again");
+    let after = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
+    for same in ["last_seq", "heartbeats", "heartbeat_status", "event_counts"] {
+        assert_eq!(after[same], before[same], "{same}");
+    }
+    for later in ["last_event_at", "last_work_at"] {
+        assert!(after[later].as_str() > before[later].as_str(), "{later}: it shows that work is done");
+    }
+    let page = plane.get("/api/v1/sandboxes/s-1/events", OPERATOR).await.ok();
+    assert_eq!((&page["total_count"], &page["last_seq"]), (&json!(1), &json!(1)));
+    let trajectory = plane.get("/api/v1/sandboxes/s-1/trajectory", OPERATOR).await.ok();
+    assert_eq!((&trajectory["total_events"], &trajectory["trajectory_events"]), (&json!(2), &json!(1)));
+    assert_eq!(plane.log("s-1").await.len(), 1);
+}
+
+/// A batch may hold more of it than one item of the table can.
+#[tokio::test]
+async fn much_unfinished_text_is_heard_whole_in_frames_that_fit() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut socket = plane.subscribed(OPERATOR, "batch=true").await;
+    let mut noise = 7u64;
+    let mut text = || -> String {
+        let letters = std::iter::repeat_with(|| {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b'!' + u8::try_from((noise >> 40) % 90).unwrap())
+        });
+        letters.filter(|c| !matches!(c, '"' | '\\')).take(16 * 1024 - 64).collect()
+    };
+    let events: Vec<Value> = (0..60)
+        .map(|n| json!({"event_id": format!("p-{n}"), "event_type": "agent.partial", "event_data": {"offset": n, "text": text()}}))
+        .collect();
+    plane.post_events("s-1", &worker, json!({"epoch": 1, "batch": 1, "events": events})).await.ok();
+    let mut offsets = Vec::new();
+    while offsets.len() < 60 {
+        let frame = socket.hear().await;
+        assert!(frame.to_string().len() <= 32 * 1024);
+        let bundled = frame["events"].as_array().cloned().unwrap_or_else(|| vec![frame]);
+        for event in bundled {
+            assert!(event["payload"]["text"].as_str().unwrap().len() > 16_000, "nothing is left out");
+            offsets.push(event["payload"]["offset"].as_u64().unwrap());
+        }
+    }
+    assert_eq!(offsets, (0..60).collect::<Vec<_>>());
+}
+
 async fn names_heard(socket: &mut Socket) -> Vec<String> {
     let frames = socket.hear_until_pong().await;
     frames.iter().map(|frame| frame["payload"]["original_event_type"].as_str().unwrap().to_owned()).collect()

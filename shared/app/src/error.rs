@@ -54,6 +54,10 @@ impl Error {
     pub(crate) fn no_sandbox(id: &domain::SandboxId) -> Self {
         Self::NotFound(format!("Sandbox {id}"))
     }
+
+    pub(crate) fn no_session(id: &domain::SessionId) -> Self {
+        Self::NotFound(format!("Session {id}"))
+    }
 }
 
 /// An error and everything that led to it, for the log.

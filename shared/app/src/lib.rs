@@ -4,6 +4,7 @@
 //! also the list of its permissions.
 
 pub mod acknowledge_messages;
+pub mod append_entries;
 pub mod broadcast;
 pub mod cancel_message;
 pub mod change_subscription;
@@ -22,6 +23,7 @@ pub mod open_socket;
 pub mod publish_turns;
 pub mod pull_messages;
 pub mod read_body;
+pub mod read_entries;
 pub mod read_events;
 pub mod read_messages;
 pub mod read_trajectory;

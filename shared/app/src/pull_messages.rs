@@ -5,7 +5,7 @@ use crate::sight;
 use crate::telling::{Tale, Written};
 use crate::turn::Turn;
 use domain::access::Principal;
-use domain::mailbox::{MAX_WAITING, ROOM_FOR_INTERRUPTS, due, next_return};
+use domain::mailbox::{MAX_WAITING, ROOM_FOR_URGENT, due, next_return};
 use domain::message::{Receipt, State};
 use domain::{Message, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
@@ -45,7 +45,7 @@ pub enum Confirmation {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Interrupts first, then in the order in which they were sent.
+    /// Urgent ones first, then in the order in which they were sent.
     pub messages: Vec<Message>,
     /// When they come back unless they are confirmed.
     pub returns_at: Timestamp,
@@ -55,7 +55,7 @@ pub struct Outcome {
 
 /// How many of those that wait are looked at: more than one pull hands out, because some may be hidden. If all of them
 /// are, at all that there can be.
-const LOOK_AT: [usize; 2] = [50, (MAX_WAITING + ROOM_FOR_INTERRUPTS) as usize];
+const LOOK_AT: [usize; 2] = [50, (MAX_WAITING + ROOM_FOR_URGENT) as usize];
 /// How often somebody looks who cannot wait for a bell.
 const WITHOUT_A_BELL: Duration = Duration::from_secs(1);
 /// How long somebody waits for a bell before they look: so much later a message comes whose bell was lost.

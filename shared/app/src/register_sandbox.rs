@@ -4,14 +4,14 @@ use crate::error::Error;
 use crate::{Clock, ids};
 use contract::sandboxes::Register;
 use domain::access::Principal;
-use domain::{Head, OrgId};
+use domain::{Head, Invalid, OrgId, SessionId};
 use serde_json::json;
 use store::Store;
 
 /// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Writes the head.
+    /// Writes the head; reads the session that is to be resumed.
     pub store: &'a Store,
     /// The time.
     pub clock: &'a dyn Clock,
@@ -33,7 +33,7 @@ pub type Outcome = Head;
 
 /// Registers a sandbox. A repeat with the same id is refused: the token of the first is not to be had twice.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Register { id, org, name } = command.register;
+    let Register { id, org, name, resumes } = command.register;
     let org = match (&command.principal, org) {
         (Principal::User { org: own, .. }, Some(org)) if org != *own => {
             return Err(Error::Forbidden("You can register sandboxes in your own org only."));
@@ -41,7 +41,11 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         (Principal::User { org: own, .. }, _) => own.clone(),
         (_, org) => org.unwrap_or_else(|| deps.default_org.clone()),
     };
-    let head = Head::new(id.unwrap_or_else(ids::sandbox), org, name, deps.clock.now());
+    if let Some(session) = &resumes {
+        check_session(deps.store, session, &org).await?;
+    }
+    let mut head = Head::new(id.unwrap_or_else(ids::sandbox), org, name, deps.clock.now());
+    head.resumes = resumes;
     if deps.store.create_head(&head).await? {
         return Ok(head);
     }
@@ -50,4 +54,12 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         format!("Sandbox {} exists already; ask for a new worker token instead.", head.id),
         json!({}),
     ))
+}
+
+/// A session of another org looks exactly like one that is not there.
+async fn check_session(store: &Store, id: &SessionId, org: &OrgId) -> Result<(), Error> {
+    match store.session(id).await? {
+        Some(session) if session.org == *org => Ok(()),
+        _ => Err(Invalid::new("resumes", "names no session of this org").into()),
+    }
 }

@@ -6,7 +6,7 @@ use crate::turn::Turn;
 use crate::{ids, sight};
 use contract::messages::{MessageQueued, Send};
 use domain::access::Principal;
-use domain::mailbox::{MAX_WAITING, ROOM_FOR_INTERRUPTS};
+use domain::mailbox::{MAX_WAITING, ROOM_FOR_URGENT};
 use domain::message::{Draft, MessageType, Place, Sender, State};
 use domain::{Head, Message, MessageId, SandboxId, Source};
 use serde_json::json;
@@ -77,7 +77,8 @@ async fn store(
 /// For whom the event speaks. Users speak for themselves, whatever they call it.
 fn source(principal: &Principal, message_type: MessageType) -> Source {
     match (principal, message_type) {
-        (Principal::User { .. }, _) | (_, MessageType::UserMessage | MessageType::Interrupt) => Source::User,
+        (Principal::User { .. }, _)
+        | (_, MessageType::UserMessage | MessageType::Interrupt | MessageType::Stop) => Source::User,
         (_, MessageType::Guidance) => Source::Guardian,
         (_, MessageType::System) => Source::System,
     }
@@ -85,7 +86,7 @@ fn source(principal: &Principal, message_type: MessageType) -> Source {
 
 fn admit(head: &Head, draft: &Draft) -> Result<(), Error> {
     sight::alive(head)?;
-    let room = if draft.message_type.is_urgent() { ROOM_FOR_INTERRUPTS } else { 0 };
+    let room = if draft.message_type.is_urgent() { ROOM_FOR_URGENT } else { 0 };
     if head.activity.waiting >= MAX_WAITING + room {
         return Err(Error::conflict(
             "mailbox_full",
@@ -127,7 +128,7 @@ mod tests {
     use domain::{OrgId, Timestamp};
 
     #[test]
-    fn a_full_mailbox_still_takes_interrupts() {
+    fn a_full_mailbox_still_takes_what_is_urgent() {
         let org = OrgId::parse("acme").unwrap();
         let mut head = Head::new(SandboxId::parse("s-1").unwrap(), org, None, Timestamp::from_secs(0));
         let draft = |message_type| Draft::new(message_type, "go on").unwrap();
@@ -140,7 +141,8 @@ mod tests {
         head.activity.waiting = MAX_WAITING;
         assert_eq!(refused(&head, &draft(MessageType::UserMessage)), Some("mailbox_full"));
         assert_eq!(refused(&head, &draft(MessageType::Interrupt)), None);
-        head.activity.waiting = MAX_WAITING + ROOM_FOR_INTERRUPTS;
+        assert_eq!(refused(&head, &draft(MessageType::Stop)), None);
+        head.activity.waiting = MAX_WAITING + ROOM_FOR_URGENT;
         assert_eq!(refused(&head, &draft(MessageType::Interrupt)), Some("mailbox_full"));
     }
 }

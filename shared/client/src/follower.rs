@@ -208,7 +208,7 @@ impl Follower {
         for frame in frames {
             // Raw parts cannot be read from a parsed value.
             let frame: EventFrame = serde_json::from_str(&frame.to_string()).map_err(|e| e.to_string())?;
-            // A heartbeat is not part of the log.
+            // What is fleeting is not part of the log.
             let Some(seq) = frame.seq else { continue };
             self.ready.extend(self.resume.take(seq, Followed::from_frame(seq, frame)));
             self.look_at = Instant::now() + self.follow.silence;

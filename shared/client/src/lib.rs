@@ -1,6 +1,7 @@
 //! A client of the plane that loses nothing: [`Sender`] numbers its batches and repeats them until they are
-//! stored, [`Follower`] sees every event exactly once, in order, [`Messenger`] sends each message once, and [`Inbox`]
-//! takes and confirms them, whatever breaks on the way.
+//! stored, [`Follower`] sees every event exactly once, in order, [`Messenger`] sends each message once, [`Inbox`] takes
+//! and confirms them, and [`Transcripts`] keeps an agent's own record, whatever breaks on the way. [`Sandbox`] shows
+//! where a run stands.
 //!
 //! The recipe in words is in `docs/protocol.md`.
 
@@ -10,11 +11,15 @@ mod follower;
 mod inbox;
 mod messenger;
 mod resume;
+mod sandbox;
 mod sender;
+mod transcripts;
 
 pub use call::Refused;
 pub use follower::{Follow, Followed, Follower, SILENCE};
 pub use inbox::{Inbox, Pull, ReceiptIn};
 pub use messenger::{MessageIn, Messenger};
 pub use resume::Resume;
+pub use sandbox::Sandbox;
 pub use sender::{EventIn, Sender};
+pub use transcripts::Transcripts;

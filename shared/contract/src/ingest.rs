@@ -1,7 +1,9 @@
 //! `POST /api/v1/sandboxes/{id}/events`: what comes in, in its two forms, and what is answered.
 
 use crate::bad_input::BadInput;
-use crate::limits::{MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_BODY_BYTES, MAX_HEARTBEAT_BYTES};
+use crate::limits::{
+    MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_BODY_BYTES, MAX_HEARTBEAT_BYTES, MAX_PARTIAL_BYTES,
+};
 use domain::head::BatchNumber;
 use domain::ingest::{Batch, NewEvent};
 use domain::{EventId, EventType, Invalid, JsonObject, SandboxId, Source, Timestamp};
@@ -128,7 +130,9 @@ struct WireEvent<'a> {
 }
 
 /// Tells `null` from absent, which `Option` alone does not.
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+pub(crate) fn present<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
@@ -156,8 +160,8 @@ impl WireEvent<'_> {
             }
             None => JsonObject::empty(),
         };
-        if event_type.is_heartbeat() && data.text().len() > MAX_HEARTBEAT_BYTES {
-            let reason = format!("must be at most {MAX_HEARTBEAT_BYTES} bytes in a heartbeat");
+        if let Some(most) = most_data_bytes(&event_type).filter(|most| data.text().len() > *most) {
+            let reason = format!("must be at most {most} bytes in {event_type}");
             return Err(BadInput::TooLarge(within(Invalid::new("event_data", reason))));
         }
         let id = match self.event_id {
@@ -175,8 +179,14 @@ impl WireEvent<'_> {
     }
 }
 
+/// How much data an event of this type may have, if there is a limit of its own.
+fn most_data_bytes(event_type: &EventType) -> Option<usize> {
+    let heartbeat = event_type.is_heartbeat().then_some(MAX_HEARTBEAT_BYTES);
+    heartbeat.or_else(|| event_type.is_partial().then_some(MAX_PARTIAL_BYTES))
+}
+
 /// Numbers from 1 to what a double still holds exactly, since senders may be JavaScript.
-fn counting_number(field: &str, raw: Option<&RawValue>) -> Result<u64, BadInput> {
+pub(crate) fn counting_number(field: &str, raw: Option<&RawValue>) -> Result<u64, BadInput> {
     let raw = raw.ok_or_else(|| BadInput::invalid(field, "is missing"))?;
     match serde_json::from_str::<u64>(raw.get()) {
         Ok(number @ 1..=9_007_199_254_740_991) => Ok(number),
@@ -195,7 +205,7 @@ pub struct EventReceived {
     pub event_type: EventType,
     /// Under which id.
     pub event_id: EventId,
-    /// Its place in the log; `null` for a heartbeat.
+    /// Its place in the log; `null` for a heartbeat or unfinished text.
     pub seq: Option<u64>,
     /// When it was stored.
     pub timestamp: Timestamp,
@@ -214,7 +224,7 @@ pub struct BatchReceived {
     pub batch: u64,
     /// Whether it had been stored before. Everything else is then the first answer.
     pub repeated: bool,
-    /// Place of its first log event; `null` if it held heartbeats only.
+    /// Place of its first log event; `null` if it held none.
     pub first_seq: Option<u64>,
     /// How many log events it held.
     pub events: u64,
@@ -271,7 +281,7 @@ mod tests {
         };
         assert_eq!(batch.number, Some(BatchNumber { epoch: 2, batch: 7 }));
         let ids: Vec<_> = batch.events.iter().map(|event| event.id.as_str()).collect();
-        assert_eq!((ids, batch.heartbeats.len()), (vec!["a", "b"], 1));
+        assert_eq!((ids, batch.fleeting.len()), (vec!["a", "b"], 1));
     }
 
     #[test]
@@ -316,11 +326,15 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_named() {
-        let long = |n: usize| {
-            format!(r#"{{"event_type":"agent.heartbeat","event_data":{{"a":"{}"}}}}"#, "x".repeat(n))
+        let long = |name: &str, n: usize| {
+            format!(r#"{{"event_type":"{name}","event_data":{{"a":"{}"}}}}"#, "x".repeat(n))
         };
-        assert_eq!(refused(&long(MAX_HEARTBEAT_BYTES)), ("too large", "event_data".to_owned()));
-        assert_eq!(refused(&long(MAX_BODY_BYTES)), ("too large", "body".to_owned()));
+        for (name, most) in [("agent.heartbeat", MAX_HEARTBEAT_BYTES), ("agent.partial", MAX_PARTIAL_BYTES)] {
+            let around = r#"{"a":""}"#.len();
+            assert!(ingest(&long(name, most - around)).is_ok(), "{name}");
+            assert_eq!(refused(&long(name, most - around + 1)), ("too large", "event_data".to_owned()));
+        }
+        assert_eq!(refused(&long("agent.message", MAX_BODY_BYTES)), ("too large", "body".to_owned()));
         let batch = format!(
             r#"{{"epoch":1,"batch":1,"events":[{{"event_type":"a","event_data":{{"a":"{}"}}}}]}}"#,
             "x".repeat(MAX_BATCH_BYTES)

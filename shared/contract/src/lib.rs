@@ -13,6 +13,7 @@ pub mod notice;
 pub mod problem;
 pub mod query;
 pub mod sandboxes;
+pub mod sessions;
 pub mod socket;
 
 pub use bad_input::BadInput;

@@ -77,7 +77,7 @@ impl MessageQueued {
 pub struct Pulled {
     /// Whose.
     pub sandbox_id: SandboxId,
-    /// Interrupts first, then in the order in which they were sent.
+    /// Urgent ones first, then in the order in which they were sent.
     pub messages: Vec<MessageOut>,
     /// How many wait to be confirmed, these included.
     pub queue_size: u64,

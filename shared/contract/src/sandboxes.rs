@@ -3,7 +3,7 @@
 use crate::bad_input::BadInput;
 use crate::events::HeartbeatSummary;
 use domain::head::Ended;
-use domain::{Head, OrgId, SandboxId, Timestamp};
+use domain::{Head, Invalid, OrgId, SandboxId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ pub struct Register {
     pub org: Option<OrgId>,
     /// A person's name for it.
     pub name: Option<String>,
+    /// The session that its agent goes on with.
+    pub resumes: Option<SessionId>,
 }
 
 impl Register {
@@ -44,6 +46,10 @@ impl Register {
             id: text("sandbox_id")?.map(SandboxId::parse).transpose()?,
             org: text("org")?.map(OrgId::parse).transpose()?,
             name,
+            resumes: text("resumes")?
+                .map(SessionId::parse)
+                .transpose()
+                .map_err(|wrong| Invalid::new("resumes", wrong.reason))?,
         })
     }
 }
@@ -68,6 +74,9 @@ pub struct SandboxOut {
     pub org: OrgId,
     /// A person's name for it.
     pub name: Option<String>,
+    /// The session that its agent goes on with, if it was registered to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<SessionId>,
     /// `registered`, `running` or `terminated`.
     pub status: String,
     /// When it was registered.
@@ -107,6 +116,7 @@ impl From<&Head> for SandboxOut {
             sandbox_id: head.id.clone(),
             org: head.org.clone(),
             name: head.name.clone(),
+            resumes: head.resumes.clone(),
             status: head.status.as_str().to_owned(),
             created_at: head.created_at,
             last_event_at: head.activity.last_event_at,
@@ -166,6 +176,8 @@ mod tests {
             (r#"{"sandbox_id":7}"#, "sandbox_id"),
             (r#"{"org":"*"}"#, "org"),
             (r#"{"name":"a\u0000b"}"#, "name"),
+            (r#"{"resumes":"a b"}"#, "resumes"),
+            (r#"{"resumes":7}"#, "resumes"),
             ("[]", "body"),
         ] {
             match Register::decode(body.as_bytes()) {

@@ -128,7 +128,7 @@ pub fn error(code: &str, error: &str) -> String {
 pub struct EventFrame {
     /// The event's id.
     pub id: EventId,
-    /// Its place in the entity's log; `null` for a heartbeat.
+    /// Its place in the entity's log; `null` for what is fleeting.
     pub seq: Option<u64>,
     /// Name on the bus: `SANDBOX_AGENT_TOOL_USE`.
     pub event_type: String,
@@ -213,6 +213,7 @@ fn raw(value: &impl Serialize) -> Box<RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_PARTIAL_BYTES;
     use domain::{EventType, Source};
 
     fn event(data: serde_json::Value) -> Event {
@@ -257,6 +258,16 @@ mod tests {
             r#""body_ref":{{"href":"/api/v1/sandboxes/S/events/3/body","size_bytes":{size},"omitted":["full_diff"]}}"#
         );
         assert!(text.contains(&reference), "{text}");
+    }
+
+    #[test]
+    fn the_longest_piece_of_unfinished_text_fits_a_frame() {
+        let around = r#"{"text":""}"#.len();
+        let data = json!({"text": "\"".repeat((MAX_PARTIAL_BYTES - around) / 2)});
+        assert!((MAX_PARTIAL_BYTES - 2..=MAX_PARTIAL_BYTES).contains(&data.to_string().len()));
+        let partial = Event { seq: None, ..event(data.clone()) };
+        let frame = EventFrame::new(&SandboxId::parse("S".repeat(100)).unwrap(), &partial);
+        assert!(frame.encode().len() <= MAX_FRAME_BYTES && frame.payload.string("text").is_some());
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub enum Scope {
     Public,
     /// Reads one sandbox.
     ReadSandbox,
-    /// Writes to one sandbox's log.
+    /// Tells what happens in one sandbox: its log, and its agent's own record. What its worker does and nobody else.
     WriteEvents,
     /// Says something to a sandbox's agent.
     SendMessages,

@@ -8,10 +8,10 @@ use std::fmt;
 /// Longest event type.
 pub const MAX_TYPE_CHARS: usize = 100;
 
-/// One event of a sandbox's log, or a heartbeat, which has no place in the log.
+/// One event of a sandbox's log, or something fleeting, which has no place in the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Its place in the sandbox's log, gapless from 1. `None` for a heartbeat.
+    /// Its place in the sandbox's log, gapless from 1. `None` for what is fleeting.
     pub seq: Option<u64>,
     /// The sender's id, or ours.
     pub id: EventId,
@@ -65,9 +65,19 @@ impl EventType {
         &self.0
     }
 
-    /// A sign of life: counted on the head, pushed to sockets, never in the log.
+    /// Whether it is shown and not kept: pushed to sockets, never in the log.
+    pub fn is_fleeting(&self) -> bool {
+        self.is_heartbeat() || self.is_partial()
+    }
+
+    /// A sign of life, counted on the head. Fleeting.
     pub fn is_heartbeat(&self) -> bool {
         matches!(self.0.as_str(), "agent.heartbeat" | "spec.heartbeat")
+    }
+
+    /// An agent's text while it is being written. Fleeting: the whole of it comes as an event of the log.
+    pub fn is_partial(&self) -> bool {
+        self.0 == "agent.partial"
     }
 
     /// Whether this shows that work is being done. Unknown types count as work; what is told of messages does not: that
@@ -241,9 +251,17 @@ mod tests {
     #[test]
     fn heartbeats_and_errors_are_not_work() {
         let is_work = |name: &str| EventType::parse(name).unwrap().is_work();
-        assert!(is_work("agent.tool_use") && is_work("something.new"));
+        assert!(is_work("agent.tool_use") && is_work("something.new") && is_work("agent.partial"));
         assert!(!is_work("message.queued") && !is_work("message.started"));
         assert!(!is_work("agent.heartbeat") && !is_work("agent.waiting") && !is_work("iteration.failed"));
+    }
+
+    #[test]
+    fn signs_of_life_and_unfinished_text_are_fleeting() {
+        let is_fleeting = |name: &str| EventType::parse(name).unwrap().is_fleeting();
+        assert!(["agent.heartbeat", "spec.heartbeat", "agent.partial"].into_iter().all(is_fleeting));
+        assert!(!["agent.message", "agent.partials", "partial"].into_iter().any(is_fleeting));
+        assert!(!EventType::parse("agent.partial").unwrap().is_heartbeat());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::event::plain_name;
 use crate::ingest::NewEvent;
-use crate::{OrgId, SandboxId, Source, Timestamp};
+use crate::{OrgId, SandboxId, SessionId, Source, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,6 +19,8 @@ pub struct Head {
     pub org: OrgId,
     /// A person's name for it.
     pub name: Option<String>,
+    /// The session that its agent goes on with, if it does not begin a new one.
+    pub resumes: Option<SessionId>,
     /// Where it stands in its life.
     pub status: Status,
     /// When it was registered.
@@ -132,7 +134,7 @@ pub struct BatchNumber {
 /// The answer to a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Sequence number of its first log event; `None` if it held heartbeats only.
+    /// Sequence number of its first log event; `None` if it held none.
     pub first_seq: Option<u64>,
     /// How many log events it held.
     pub events: u64,
@@ -215,6 +217,7 @@ impl Head {
             id,
             org,
             name,
+            resumes: None,
             status: Status::Registered,
             created_at: now,
             generation: 1,

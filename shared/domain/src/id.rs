@@ -53,6 +53,10 @@ id!(
     MessageId, "message_id", ""
 );
 id!(
+    /// One session of an agent, as the agent names it.
+    SessionId, "session_id", ""
+);
+id!(
     /// One WebSocket connection. API Gateway's ids look like base64 for URLs: they end in `=` and may start with any
     /// letter of it, so this kind is laxer than the others.
     ConnectionId, "connection_id", "="

@@ -10,22 +10,27 @@ pub struct Batch {
     pub number: Option<BatchNumber>,
     /// What goes into the log.
     pub events: Vec<NewEvent>,
-    /// What only shows that the sandbox lives.
-    pub heartbeats: Vec<NewEvent>,
+    /// What is shown and not kept.
+    pub fleeting: Vec<NewEvent>,
     /// Fingerprint of the content.
     pub digest: String,
 }
 
 impl Batch {
-    /// Takes heartbeats and log events apart; the order within each is kept.
+    /// Takes what is fleeting and what goes into the log apart; the order within each is kept.
     pub fn new(number: Option<BatchNumber>, events: Vec<NewEvent>, digest: String) -> Self {
-        let (heartbeats, events) = events.into_iter().partition(|event| event.event_type.is_heartbeat());
-        Self { number, events, heartbeats, digest }
+        let (fleeting, events) = events.into_iter().partition(|event| event.event_type.is_fleeting());
+        Self { number, events, fleeting, digest }
+    }
+
+    /// What only shows that the sandbox lives.
+    pub fn heartbeats(&self) -> impl DoubleEndedIterator<Item = &NewEvent> {
+        self.fleeting.iter().filter(|event| event.event_type.is_heartbeat())
     }
 
     /// How many events it held.
     pub fn len(&self) -> u64 {
-        (self.events.len() + self.heartbeats.len()) as u64
+        (self.events.len() + self.fleeting.len()) as u64
     }
 
     /// Whether it held none.
@@ -112,7 +117,7 @@ pub fn decide(
     let receipt = Receipt {
         first_seq: (!batch.events.is_empty()).then_some(first_seq),
         events: batch.events.len() as u64,
-        heartbeats: batch.heartbeats.len() as u64,
+        heartbeats: batch.heartbeats().count() as u64,
         received_at: now,
         digest: batch.digest.clone(),
     };
@@ -121,10 +126,10 @@ pub fn decide(
     let activity = &mut next.activity;
     activity.rate = rate;
     activity.last_event_at = Some(now);
-    if batch.events.iter().any(|event| event.event_type.is_work()) {
+    if batch.events.iter().chain(&batch.fleeting).any(|event| event.event_type.is_work()) {
         activity.last_work_at = Some(now);
     }
-    if let Some(latest) = batch.heartbeats.last() {
+    if let Some(latest) = batch.heartbeats().next_back() {
         let beats = &mut activity.heartbeats;
         beats.count += receipt.heartbeats;
         beats.first_at.get_or_insert(now);
@@ -263,6 +268,17 @@ mod tests {
         assert_eq!(head.activity.heartbeats.last_status.as_deref(), Some("working"));
         let only = decide(&head, &batch(1, 2, &["agent.heartbeat"]), MANY, at(1)).unwrap();
         assert!(matches!(only, Decision::Store { receipt: Receipt { first_seq: None, .. }, .. }));
+    }
+
+    #[test]
+    fn unfinished_text_is_work_and_neither_a_heartbeat_nor_in_the_log() {
+        let before = stored(&head(), &batch(1, 1, &["agent.heartbeat"]));
+        let after = stored(&before, &batch(1, 2, &["agent.partial", "agent.partial"]));
+        assert_eq!((after.seq, &after.activity.counts), (0, &before.activity.counts));
+        assert_eq!(after.activity.heartbeats, before.activity.heartbeats);
+        assert_eq!((after.activity.last_event_at, after.activity.last_work_at), (Some(at(1)), Some(at(1))));
+        assert_eq!(after.activity.rate.count, 3, "it counts towards the rate");
+        assert_eq!(after.activity.receipts[0].heartbeats, 0);
     }
 
     #[test]

@@ -13,13 +13,15 @@ pub mod ingest;
 pub mod json;
 pub mod mailbox;
 pub mod message;
+pub mod session;
 pub mod time;
 
 pub use event::{Event, EventType, Source};
 pub use head::Head;
-pub use id::{ConnectionId, EventId, MessageId, OrgId, SandboxId};
+pub use id::{ConnectionId, EventId, MessageId, OrgId, SandboxId, SessionId};
 pub use json::JsonObject;
 pub use message::Message;
+pub use session::Session;
 pub use time::Timestamp;
 
 /// An input that breaks a rule: which field, and what is wrong with it, in words for the person who sent it.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// How many messages of a sandbox may wait for their worker.
 pub const MAX_WAITING: u64 = 1_000;
-/// A full mailbox still takes this many interrupts: they are what somebody sends whose other messages pile up.
-pub const ROOM_FOR_INTERRUPTS: u64 = 100;
+/// A full mailbox still takes this many urgent messages: they are what somebody sends whose other messages pile up.
+pub const ROOM_FOR_URGENT: u64 = 100;
 
 /// A message's place in the mailbox: there while a worker has to confirm it, and no longer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -49,8 +49,10 @@ pub struct Receipt {
 pub enum MessageType {
     /// A person says something to the agent.
     UserMessage,
-    /// Stop what you are doing. Overtakes everything.
+    /// Stop this turn, then read what I say. Overtakes everything.
     Interrupt,
+    /// Stop everything, also what you were told and have not begun, and then wait. Overtakes everything.
+    Stop,
     /// Whoever watches the agent nudges it. OmoiOS calls it `guardian_nudge`.
     Guidance,
     /// A notice of the plane.
@@ -178,9 +180,10 @@ fn without_controls(text: &str) -> String {
 }
 
 impl MessageType {
-    const NAMES: [(&'static str, Self); 5] = [
+    const NAMES: [(&'static str, Self); 6] = [
         ("user_message", Self::UserMessage),
         ("interrupt", Self::Interrupt),
+        ("stop", Self::Stop),
         ("guidance", Self::Guidance),
         ("guardian_nudge", Self::Guidance),
         ("system", Self::System),
@@ -189,15 +192,15 @@ impl MessageType {
     /// From the wire.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let named = Self::NAMES.iter().find(|(name, _)| *name == text);
-        let reason = "must be one of user_message, interrupt, guidance, system";
+        let reason = "must be one of user_message, interrupt, stop, guidance, system";
         named.map(|(_, kind)| *kind).ok_or_else(|| Invalid::new("message_type", reason))
     }
 
-    /// What OmoiOS calls it.
+    /// What OmoiOS calls it. Its workers know one way to stop an agent.
     pub fn omoios_name(self) -> &'static str {
         match self {
             Self::UserMessage => "user_message",
-            Self::Interrupt => "interrupt",
+            Self::Interrupt | Self::Stop => "interrupt",
             Self::Guidance => "guardian_nudge",
             Self::System => "system",
         }
@@ -205,7 +208,7 @@ impl MessageType {
 
     /// Whether it overtakes others.
     pub fn is_urgent(self) -> bool {
-        self == Self::Interrupt
+        matches!(self, Self::Interrupt | Self::Stop)
     }
 }
 
@@ -297,7 +300,9 @@ mod tests {
     fn every_type_has_its_names() {
         for (name, kind) in MessageType::NAMES {
             assert_eq!(MessageType::parse(name), Ok(kind));
-            assert_eq!(MessageType::parse(kind.omoios_name()), Ok(kind));
+            let there = MessageType::parse(kind.omoios_name()).unwrap();
+            assert!(there == kind || (kind, there) == (MessageType::Stop, MessageType::Interrupt), "{name}");
+            assert_eq!(there.is_urgent(), kind.is_urgent(), "{name}");
         }
         assert_eq!(MessageType::parse("shout").unwrap_err().field, "message_type");
         assert_eq!(State::parse_receipt("fetched").unwrap_err().field, "state");

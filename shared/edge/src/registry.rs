@@ -3,7 +3,7 @@
 //! The local hosts mount from this list, the access test walks through it, and `template.yaml` is checked against
 //! it: triggers, environment and permissions.
 
-use crate::http::{Handler, events, messages, sandboxes};
+use crate::http::{Handler, events, messages, sandboxes, sessions};
 use crate::schedule::{self, Tick};
 use domain::access::Scope;
 use http::Method;
@@ -124,7 +124,7 @@ pub static FUNCTIONS: &[Function] = &[
     Function {
         name: "sandboxes-register",
         trigger: http(Method::POST, "/api/v1/sandboxes", Scope::ManageSandboxes, sandboxes::REGISTER),
-        needs: &[Keys, PutItem],
+        needs: &[Keys, GetItem, PutItem],
     },
     Function {
         name: "sandboxes-get",
@@ -241,6 +241,26 @@ pub static FUNCTIONS: &[Function] = &[
             messages::HISTORY,
         ),
         needs: &[Keys, GetItem, BatchGetItem, Query],
+    },
+    Function {
+        name: "sessions-append",
+        trigger: http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/sessions/{session_id}/entries",
+            Scope::WriteEvents,
+            sessions::APPEND,
+        ),
+        needs: &[Keys, BatchGetItem, Query, PutItem, UpdateItem],
+    },
+    Function {
+        name: "sessions-read",
+        trigger: http(
+            Method::GET,
+            "/api/v1/sandboxes/{id}/sessions/{session_id}/entries",
+            Scope::ReadSandbox,
+            sessions::READ,
+        ),
+        needs: &[Keys, BatchGetItem, Query],
     },
     Function {
         name: "realtime-connect",
@@ -366,8 +386,8 @@ mod tests {
     fn every_route_can_be_reached() {
         for function in FUNCTIONS {
             if let Trigger::Http(route) = &function.trigger {
-                let path =
-                    route.path.replace("{id}", "s-1").replace("{seq}", "7").replace("{message_id}", "m-1");
+                let path = route.path.replace("{id}", "s-1").replace("{seq}", "7");
+                let path = path.replace("{message_id}", "m-1").replace("{session_id}", "c0ffee");
                 assert_eq!(name(route.method.clone(), &path), Ok(function.name));
             }
         }

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{KeysAndAttributes, ReturnValue};
 use domain::head::Status;
-use domain::{Head, OrgId, SandboxId, Timestamp};
+use domain::{Head, OrgId, SandboxId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -159,6 +159,8 @@ struct HeadItem {
     org: OrgId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resumes: Option<SessionId>,
     status: Status,
     created_at: Timestamp,
     generation: u32,
@@ -179,6 +181,7 @@ impl HeadItem {
             id: head.id.clone(),
             org: head.org.clone(),
             name: head.name.clone(),
+            resumes: head.resumes.clone(),
             status: head.status,
             created_at: head.created_at,
             generation: head.generation,
@@ -197,6 +200,7 @@ pub(crate) fn head_of(item: Item) -> Result<Head, Error> {
         id: item.id,
         org: item.org,
         name: item.name,
+        resumes: item.resumes,
         status: item.status,
         created_at: item.created_at,
         generation: item.generation,

@@ -1,7 +1,7 @@
 //! The only file that spells a key. `infra/TABLE.md` lists what each is for.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{ConnectionId, MessageId, OrgId, SandboxId, Timestamp};
+use domain::{ConnectionId, MessageId, OrgId, SandboxId, SessionId, Timestamp};
 use serde_json::json;
 
 /// Partition key attribute of the table.
@@ -69,22 +69,25 @@ pub fn segment(id: &SandboxId, first_seq: u64) -> Key {
     Key::new(sandbox(id), format!("{LOG}{first_seq:012}"))
 }
 
-/// The latest heartbeats of a sandbox.
-pub fn pulse(id: &SandboxId) -> Key {
-    Key::new(sandbox(id), PULSE)
+/// What was last shown of a sandbox and not kept. There is hardly ever more than the first piece.
+pub fn pulse(id: &SandboxId, piece: usize) -> Key {
+    match piece {
+        0 => Key::new(sandbox(id), PULSE),
+        more => Key::new(sandbox(id), format!("{PULSE}#{more:04}")),
+    }
 }
 
 /// Whether an item with this sort key is something to tell sockets of.
 pub fn is_news(sk: &str) -> bool {
-    sk.starts_with(LOG) || sk == PULSE
+    sk.starts_with(LOG) || sk.starts_with(PULSE)
 }
 
-/// Which records of the table's stream are news, as an event source's filter says it. Segments are put once; the pulse
-/// is overwritten.
+/// Which records of the table's stream are news, as an event source's filter says it. Segments are put once; pulses
+/// are overwritten.
 pub fn news_pattern() -> serde_json::Value {
     json!({
         "eventName": ["INSERT", "MODIFY"],
-        "dynamodb": {"Keys": {SK: {"S": [{"prefix": LOG}, PULSE]}}},
+        "dynamodb": {"Keys": {SK: {"S": [{"prefix": LOG}, {"prefix": PULSE}]}}},
     })
 }
 
@@ -130,6 +133,19 @@ pub fn waiting(id: &SandboxId, urgent: bool, number: u64) -> Key {
 
 /// The largest number that fits into a sort key.
 pub const MAX_NUMBER: u64 = 999_999_999_999;
+
+/// An agent's session.
+pub fn session(id: &SessionId) -> Key {
+    Key::new(format!("SESSION#{id}"), "HEAD")
+}
+
+/// One piece of the entries of a session that start at a number. Those that are stored together and are small enough,
+/// which nearly all are, have one.
+pub fn entries(id: &SessionId, first: u64, piece: usize) -> Key {
+    let first = format!("ENTRY#{:012}", first.min(MAX_NUMBER));
+    let sk = if piece == 0 { first } else { format!("{first}#{piece:04}") };
+    Key::new(session(id).pk, sk)
+}
 
 /// A socket.
 pub fn connection(id: &ConnectionId) -> Key {
@@ -195,8 +211,20 @@ mod tests {
         keys.sort();
         assert_eq!(keys, [1, 9, 100, 20_000].map(|seq| segment(&id, seq).sk));
         assert!(keys.iter().all(|sk| is_news(sk)));
-        assert!(!is_news(&head(&id).sk) && is_news(&pulse(&id).sk) && !is_news(&body(&id, 1, 0).sk));
+        assert!(!is_news(&head(&id).sk) && !is_news(&body(&id, 1, 0).sk));
+        assert!(is_news(&pulse(&id, 0).sk) && is_news(&pulse(&id, 1).sk));
         assert_eq!(sandbox_of(&segment(&id, 7).pk), Some(id));
+    }
+
+    #[test]
+    fn entries_sort_by_number_and_then_by_piece() {
+        let id = SessionId::parse("c0ffee").unwrap();
+        let places = [(1, 0), (9, 0), (9, 1), (9, 10), (10, 0), (20_000, 0), (u64::MAX, 0)];
+        let mut keys: Vec<_> = places.map(|(first, piece)| entries(&id, first, piece).sk).into();
+        keys.reverse();
+        keys.sort();
+        assert_eq!(keys, places.map(|(first, piece)| entries(&id, first, piece).sk));
+        assert!(keys.iter().all(|sk| !is_news(sk)));
     }
 
     #[test]

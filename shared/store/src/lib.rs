@@ -18,6 +18,7 @@ pub mod mailboxes;
 mod pack;
 pub mod push;
 pub mod record;
+pub mod sessions;
 pub mod table;
 
 pub use bus::Bus;

@@ -114,9 +114,7 @@ impl Store {
         let mut after = append.after.clone();
         after.segments += segments.len() as u64;
         items.extend(segments);
-        if !append.batch.heartbeats.is_empty() {
-            items.push(pulse_item(append.before, append.now, &append.batch.heartbeats)?);
-        }
+        items.extend(pulse_items(append.before, append.now, &append.batch.fleeting)?);
         if items.iter().map(size).sum::<usize>() > MAX_TRANSACTION_BYTES {
             return Ok(Appended::TooLarge);
         }
@@ -323,10 +321,23 @@ fn segment_items(head: &Head, first_seq: u64, now: Timestamp, entries: &[Entry])
     Ok(vec![item])
 }
 
-fn pulse_item(head: &Head, now: Timestamp, heartbeats: &[NewEvent]) -> Result<Item, Error> {
+fn pulse_items(head: &Head, now: Timestamp, fleeting: &[NewEvent]) -> Result<Vec<Item>, Error> {
     let entries: Vec<Entry> =
-        heartbeats.iter().map(|beat| entry(beat).map(|(entry, _)| entry)).collect::<Result<_, _>>()?;
-    Ok(news_item(keys::pulse(&head.id), "pulse", head, now, Packed::new(json(&entries)?)))
+        fleeting.iter().map(|event| entry(event).map(|(entry, _)| entry)).collect::<Result<_, _>>()?;
+    let (mut left, mut items) = (entries.as_slice(), Vec::new());
+    while !left.is_empty() {
+        let mut count = left.len();
+        let packed = loop {
+            let packed = Packed::new(json(&left[..count])?);
+            if packed.len() <= MAX_PACKED_BYTES || count == 1 {
+                break packed;
+            }
+            count = count.div_ceil(2);
+        };
+        items.push(news_item(keys::pulse(&head.id, items.len()), "pulse", head, now, packed));
+        left = &left[count..];
+    }
+    Ok(items)
 }
 
 fn news_item(key: keys::Key, kind: &str, head: &Head, now: Timestamp, packed: Packed) -> Item {
@@ -392,7 +403,7 @@ fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> 
 }
 
 /// About what an item counts for: names are short, and the content is what grows.
-fn size(item: &Item) -> usize {
+pub(crate) fn size(item: &Item) -> usize {
     item.values()
         .map(|value| match value {
             AttributeValue::S(text) => text.len(),

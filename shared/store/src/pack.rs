@@ -47,6 +47,14 @@ impl Packed {
         }
     }
 
+    /// Compressed in any case: what is cut into pieces need not be text.
+    pub(crate) fn into_compressed(self) -> Result<Vec<u8>, Error> {
+        match self {
+            Self::Plain(text) => compress(&text),
+            Self::Zstd(bytes) => Ok(bytes),
+        }
+    }
+
     /// The attribute that holds it; its name tells how to read it.
     pub(crate) fn attribute(self) -> (String, AttributeValue) {
         match self {

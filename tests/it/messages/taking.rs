@@ -69,7 +69,14 @@ async fn an_interrupt_behind_fifty_messages_comes_first() {
     // In the hands of the worker are ten; nothing passes them but another interrupt.
     assert!(pull(&plane, &worker, "wait=0").await.is_empty());
     send_as(&plane, "stop-again", "stop", "interrupt").await.ok();
-    assert_eq!(ids(&pull(&plane, &worker, "wait=0").await), ["stop-again"]);
+    send_as(&plane, "stop-all", "stop", "stop").await.ok();
+    let urgent = pull(&plane, &worker, "wait=0").await;
+    assert_eq!(ids(&urgent), ["stop-again", "stop-all"], "one kind does not overtake the other");
+    let types: Vec<&Value> = urgent.iter().map(|message| &message["message_type"]).collect();
+    assert_eq!(types, ["interrupt", "stop"]);
+    let told = plane.log("s-1").await;
+    let told = told.iter().find(|event| event["event_data"]["message_type"] == "stop").unwrap();
+    assert_eq!(told["event_data"]["priority"], "high");
 }
 
 /// However many are in the worker's hands: more than one look finds.
@@ -141,7 +148,8 @@ async fn a_plain_poll_gets_a_plain_list_and_has_confirmed_it() {
         async |method: Method, path: &str, body: Option<Value>| plane.call(method, path, None, body).await;
     let started = json!({"event_type": "agent.started", "source": "worker"});
     anybody(Method::POST, "/api/v1/sandboxes/s-1/events", Some(started)).await.ok();
-    for (content, message_type) in [("one", "user_message"), ("two", "guardian_nudge"), ("now", "interrupt")]
+    for (content, message_type) in
+        [("one", "user_message"), ("two", "guardian_nudge"), ("now", "interrupt"), ("all", "stop")]
     {
         let body = json!({"content": content, "message_type": message_type});
         let path = "/api/v1/sandbox/s-1/message";
@@ -150,7 +158,12 @@ async fn a_plain_poll_gets_a_plain_list_and_has_confirmed_it() {
     let list = anybody(Method::GET, MESSAGES, None).await.ok();
     let told: Vec<_> =
         list.as_array().unwrap().iter().map(|one| (&one["content"], &one["message_type"])).collect();
-    let expected = json!([["now", "interrupt"], ["one", "user_message"], ["two", "guardian_nudge"]]);
+    let expected = json!([
+        ["now", "interrupt"],
+        ["all", "interrupt"],
+        ["one", "user_message"],
+        ["two", "guardian_nudge"]
+    ]);
     assert_eq!(json!(told), expected);
     let mut fields: Vec<&String> = list[0].as_object().unwrap().keys().collect();
     fields.sort();
@@ -160,7 +173,7 @@ async fn a_plain_poll_gets_a_plain_list_and_has_confirmed_it() {
     assert!(began.elapsed() < Duration::from_secs(5), "well within the ten seconds of its patience");
     let history = anybody(Method::GET, &format!("{MESSAGES}/history"), None).await.ok();
     let states: Vec<_> = history["messages"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
-    assert_eq!(states, ["delivered", "delivered", "delivered"]);
+    assert_eq!(states, ["delivered"; 4]);
     let sandbox = anybody(Method::GET, "/api/v1/sandboxes/s-1", None).await.ok();
     assert_eq!(
         (&history["queue_size"], &sandbox["queue_size"]),

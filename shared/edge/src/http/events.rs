@@ -37,6 +37,7 @@ async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
     let principal = call.principal;
     let command = ingest_events::Command { principal, sandbox, ingest, idempotency_key };
     let (stored, response) = match ingest_events::run(deps, command).await? {
+        Outcome::Event(event) if event.event_type.is_partial() => (0, json(StatusCode::OK, &event)),
         Outcome::Event(event) => (1, json(StatusCode::OK, &event)),
         Outcome::Batch(batch) if batch.repeated => (0, json(StatusCode::OK, &batch)),
         Outcome::Batch(batch) => {

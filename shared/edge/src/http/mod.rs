@@ -4,6 +4,7 @@
 pub mod events;
 pub mod messages;
 pub mod sandboxes;
+pub mod sessions;
 
 use crate::auth::{AuthError, bearer};
 use crate::guard::Stranger;

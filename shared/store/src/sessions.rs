@@ -1,0 +1,278 @@
+//! Agents' own records of their sessions: a head for each, and the entries in the pieces in which they came.
+//!
+//! Entries that came together are packed together, as a chunk. One that packs to more than an item can hold is cut into
+//! several pieces, all of which carry the number of its first entry.
+
+use crate::error::Error;
+use crate::heads::head_of;
+use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
+use crate::limits::{MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES};
+use crate::log::{Fresh, size};
+use crate::pack::{Packed, unpack};
+use crate::{Store, keys};
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
+use domain::{Head, JsonObject, SandboxId, Session, SessionId};
+
+/// Entries on their way into a session.
+#[derive(Debug)]
+pub struct AddEntries<'a> {
+    /// The session that was read; `None` if there was none.
+    pub before: Option<&'a Session>,
+    /// What the rules made of it.
+    pub after: &'a Session,
+    /// The number of the first entry.
+    pub first: u64,
+    /// The entries.
+    pub entries: &'a [JsonObject],
+}
+
+/// What became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// They are stored, all of them.
+    Stored,
+    /// Somebody else wrote first. Nothing was stored.
+    Raced,
+    /// Even compressed they are more than one transaction can carry. Nothing was stored.
+    TooLarge,
+}
+
+/// Entries that came together, still packed: a small chunk may hold a lot.
+#[derive(Debug, Clone)]
+pub struct Chunk {
+    first: u64,
+    pieces: Vec<Item>,
+}
+
+impl Chunk {
+    /// The number of its first entry.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Its entries, in order.
+    pub fn entries(&self) -> Result<Vec<JsonObject>, Error> {
+        let packed = match self.pieces.as_slice() {
+            [whole] if !whole.contains_key(PIECE) => Packed::text_of(whole)?,
+            pieces => {
+                let mut bytes: Vec<u8> = Vec::new();
+                for piece in pieces {
+                    match piece.get(PIECE) {
+                        Some(AttributeValue::B(piece)) => bytes.extend_from_slice(piece.as_ref()),
+                        _ => return Err(Error::missing("a piece of entries without content")),
+                    }
+                }
+                unpack(&bytes)?
+            }
+        };
+        serde_json::from_str(&packed).map_err(|e| Error::broken("reading entries", e))
+    }
+
+    fn is_whole(&self) -> Result<bool, Error> {
+        let wanted = get_number(&self.pieces[0], PIECES)?;
+        Ok(self.pieces.len() as u64 >= wanted)
+    }
+}
+
+impl Store {
+    /// A sandbox and a session, as of now: one call for both.
+    pub async fn head_and_session(
+        &self,
+        sandbox: &SandboxId,
+        session: &SessionId,
+    ) -> Result<(Option<Head>, Option<Session>), Error> {
+        let wanted = [keys::head(sandbox), keys::session(session)].map(|key| key.attributes().into());
+        let (mut head, mut found) = (None, None);
+        for item in self.get_all(wanted.into()).await? {
+            match get_text(&item, "kind")? {
+                SESSION => found = Some(value(item)?),
+                _ => head = Some(head_of(item)?),
+            }
+        }
+        Ok((head, found))
+    }
+
+    /// A session, as of now.
+    pub async fn session(&self, id: &SessionId) -> Result<Option<Session>, Error> {
+        let get = self.client.get_item().table_name(&self.table).consistent_read(true);
+        let found = get.set_key(Some(keys::session(id).attributes().into())).send().await;
+        found.map_err(Error::from_table)?.item.map(value).transpose()
+    }
+
+    /// Stores entries with the session's head that tells of them, in one transaction.
+    ///
+    /// **Invariant:** the head moves if and only if the entries are there, so a session has no gap.
+    pub async fn add_entries(&self, add: AddEntries<'_>) -> Result<Added, Error> {
+        let items = chunk_items(&add.after.id, add.first, add.entries)?;
+        if items.iter().map(size).sum::<usize>() > MAX_TRANSACTION_BYTES {
+            return Ok(Added::TooLarge);
+        }
+        let mut writes = vec![self.session_update(add.before, add.after)?];
+        for item in items {
+            writes.push(self.put(item, Fresh::Unchecked)?);
+        }
+        match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
+            Ok(_) => Ok(Added::Stored),
+            Err(SdkError::ServiceError(refused)) if raced(refused.err()) => Ok(Added::Raced),
+            Err(error) => Err(Error::from_table(error)),
+        }
+    }
+
+    /// Sets everything that this code knows of a session, if it is still the one that was read. Attributes that only a
+    /// newer deploy knows stay as they are.
+    fn session_update(&self, before: Option<&Session>, after: &Session) -> Result<TransactWriteItem, Error> {
+        let mut update = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(keys::session(&after.id).attributes().into()));
+        update = match before {
+            None => update
+                .condition_expression("attribute_not_exists(#pk)")
+                .expression_attribute_names("#pk", keys::PK),
+            Some(before) => update
+                .condition_expression("#version = :before")
+                .expression_attribute_values(":before", number(before.version)),
+        };
+        let mut fields: Vec<(String, AttributeValue)> = attributes(after)?.into_iter().collect();
+        fields.extend([("kind".to_owned(), text(SESSION)), ("v".to_owned(), number(1))]);
+        let mut set = Vec::with_capacity(fields.len());
+        for (name, value) in fields {
+            set.push(format!("#{name} = :{name}"));
+            update = update
+                .expression_attribute_names(format!("#{name}"), &name)
+                .expression_attribute_values(format!(":{name}"), value);
+        }
+        let update = update.update_expression(format!("SET {}", set.join(", "))).build();
+        let update = update.map_err(|e| Error::broken("updating a session", e))?;
+        Ok(TransactWriteItem::builder().update(update).build())
+    }
+
+    /// Chunks from the one that holds entry `from` on, oldest first: about `limit`, or as many as one query answers with.
+    /// None, if there is no such entry.
+    pub async fn chunks_from(&self, id: &SessionId, from: u64, limit: usize) -> Result<Vec<Chunk>, Error> {
+        let chunks = self.chunks_at(id, from, limit).await?;
+        if chunks.first().is_some_and(|chunk| chunk.first == from) {
+            return Ok(chunks);
+        }
+        // A reader that resumes usually stands at the start of a chunk. If not, it is within the last one that starts
+        // before.
+        let query = self.entries_between(id, 0, from).scan_index_forward(false).limit(1);
+        let page = query.send().await.map_err(Error::from_table)?;
+        match page.items.unwrap_or_default().first() {
+            Some(before) => self.chunks_at(id, get_number(before, FIRST)?, limit).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn chunks_at(&self, id: &SessionId, from: u64, limit: usize) -> Result<Vec<Chunk>, Error> {
+        let mut chunks: Vec<Chunk> = Vec::new();
+        let mut go_on = None;
+        // A query may end within a chunk: at its limit, or when it has read 1 MB.
+        loop {
+            let query = self
+                .entries_between(id, from, keys::MAX_NUMBER)
+                .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+                .set_exclusive_start_key(go_on);
+            let page = query.send().await.map_err(Error::from_table)?;
+            for item in page.items.unwrap_or_default() {
+                let first = get_number(&item, FIRST)?;
+                match chunks.last_mut().filter(|chunk| chunk.first == first) {
+                    Some(chunk) => chunk.pieces.push(item),
+                    None => chunks.push(Chunk { first, pieces: vec![item] }),
+                }
+            }
+            go_on = page.last_evaluated_key;
+            let whole = chunks.last().map_or(Ok(true), Chunk::is_whole)?;
+            if whole {
+                return Ok(chunks);
+            }
+            if go_on.is_none() {
+                return Err(Error::missing("entries of which a piece is missing"));
+            }
+        }
+    }
+
+    fn entries_between(
+        &self,
+        id: &SessionId,
+        from: u64,
+        to: u64,
+    ) -> aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder {
+        self.client
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression("#pk = :pk AND #sk BETWEEN :from AND :to")
+            .expression_attribute_names("#pk", keys::PK)
+            .expression_attribute_names("#sk", keys::SK)
+            .expression_attribute_values(":pk", text(keys::session(id).pk))
+            .expression_attribute_values(":from", text(keys::entries(id, from, 0).sk))
+            .expression_attribute_values(":to", text(keys::entries(id, to, 0).sk))
+            .consistent_read(true)
+    }
+}
+
+/// The kind of a session's head.
+const SESSION: &str = "session";
+/// The number of a chunk's first entry, on each of its pieces.
+const FIRST: &str = "first";
+/// How many pieces a chunk has, on each of them.
+const PIECES: &str = "pieces";
+/// The content of one of several.
+const PIECE: &str = "piece";
+
+fn chunk_items(id: &SessionId, first: u64, entries: &[JsonObject]) -> Result<Vec<Item>, Error> {
+    let json = serde_json::to_string(entries).map_err(|e| Error::broken("writing entries", e))?;
+    let item = |piece: usize, pieces: usize, content: (String, AttributeValue)| {
+        let mut item = start(keys::entries(id, first, piece), "entries");
+        item.insert(FIRST.into(), number(first));
+        item.insert("count".into(), number(entries.len()));
+        item.insert(PIECES.into(), number(pieces));
+        item.extend([content]);
+        item
+    };
+    let packed = Packed::new(json);
+    if packed.len() <= MAX_PACKED_BYTES {
+        return Ok(vec![item(0, 1, packed.attribute())]);
+    }
+    // Always compressed, since a piece may end within a character.
+    let bytes = packed.into_compressed()?;
+    let pieces: Vec<&[u8]> = bytes.chunks(MAX_PACKED_BYTES).collect();
+    let content = |piece: &[u8]| (PIECE.to_owned(), AttributeValue::B(Blob::new(piece)));
+    Ok(pieces.iter().enumerate().map(|(index, piece)| item(index, pieces.len(), content(piece))).collect())
+}
+
+fn raced(error: &TransactWriteItemsError) -> bool {
+    let TransactWriteItemsError::TransactionCanceledException(cancelled) = error else { return false };
+    let codes = cancelled.cancellation_reasons().iter().filter_map(|reason| reason.code());
+    codes.into_iter().any(|code| matches!(code, "ConditionalCheckFailed" | "TransactionConflict"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_back_in_however_many_pieces_they_went() {
+        let id = SessionId::parse("c0ffee").unwrap();
+        let mut noise = 7u64;
+        let mut entry = |bytes: usize| {
+            let letters = std::iter::repeat_with(|| {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                char::from_digit(u32::try_from((noise >> 33) % 36).unwrap(), 36).unwrap()
+            });
+            JsonObject::of(&serde_json::json!({"text": letters.take(bytes).collect::<String>()}))
+        };
+        for (sizes, several) in
+            [(vec![10], false), (vec![2_000, 10, 5_000], false), (vec![400_000, 10, 700_000], true)]
+        {
+            let entries: Vec<JsonObject> = sizes.into_iter().map(&mut entry).collect();
+            let pieces = chunk_items(&id, 7, &entries).unwrap();
+            assert!((pieces.len() > 1) == several && pieces.iter().all(|item| size(item) < 400_000));
+            let chunk = Chunk { first: 7, pieces };
+            assert!(chunk.is_whole().unwrap());
+            assert_eq!(chunk.entries().unwrap(), entries);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! An agent's own record of its session: stored once, read back as it was, and handed on to the sandbox that resumes it.
+
+use crate::support::{Answer, OPERATOR, TestPlane, user};
+use client::{Refused, Sandbox, Sender, Transcripts};
+use domain::{JsonObject, SandboxId, SessionId};
+use local::aws::Fault;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn path(sandbox: &str) -> String {
+    format!("/api/v1/sandboxes/{sandbox}/sessions/c0ffee/entries")
+}
+
+/// An entry that tells its number.
+fn entry(number: u64) -> Value {
+    json!({"type": "assistant", "uuid": format!("u-{number}"), "n": number})
+}
+
+async fn add(plane: &TestPlane, sandbox: &str, token: &str, numbers: std::ops::Range<u64>) -> Answer {
+    let entries: Vec<Value> = numbers.clone().map(entry).collect();
+    plane.post(&path(sandbox), token, json!({"first": numbers.start, "entries": entries})).await
+}
+
+async fn resuming(plane: &TestPlane, id: &str, session: &str) -> Answer {
+    let body = json!({"sandbox_id": id, "org": "acme", "resumes": session});
+    plane.post("/api/v1/sandboxes", OPERATOR, body).await
+}
+
+fn refusal(answer: &Answer) -> (u16, &str) {
+    (answer.status, answer.body["code"].as_str().unwrap_or_default())
+}
+
+fn numbers(page: &Value) -> Vec<u64> {
+    page["entries"].as_array().unwrap().iter().map(|entry| entry["n"].as_u64().unwrap()).collect()
+}
+
+/// Texts that hardly compress.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self, below: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        u32::try_from((self.0 >> 33) % u64::from(below)).unwrap()
+    }
+
+    fn text(&mut self, bytes: usize) -> String {
+        (0..bytes).map(|_| char::from_digit(self.next(36), 36).unwrap()).collect()
+    }
+
+    /// As much as UTF-8 can say in so many bytes, or nearly: characters of one to four bytes, as often as there are many.
+    fn dense_text(&mut self, bytes: usize) -> String {
+        let mut text = String::new();
+        while text.len() < bytes {
+            let code = match self.next(1_000) {
+                0..811 => 0x21 + self.next(0x5d),
+                811..954 => 0x80 + self.next(0x780),
+                954..993 => 0x800 + self.next(0xd000),
+                _ => 0x10000 + self.next(0x10_0000),
+            };
+            text.extend(char::from_u32(code).filter(|c| !matches!(c, '"' | '\\')));
+        }
+        text
+    }
+}
+
+#[tokio::test]
+async fn entries_are_stored_once_by_number_however_they_are_cut() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    assert_eq!(refusal(&add(&plane, "s-1", &worker, 2..3).await), (409, "entries_gap"));
+    let first = add(&plane, "s-1", &worker, 1..4).await.ok();
+    let expected = json!({
+        "status": "stored", "session_id": "c0ffee", "first": 1, "entries": 3, "next": 4, "repeated": false
+    });
+    assert_eq!(first, expected);
+    add(&plane, "s-1", &worker, 4..6).await.ok();
+    let mut again = add(&plane, "s-1", &worker, 1..4).await.ok();
+    assert_eq!(again["repeated"], true);
+    again["repeated"] = json!(false);
+    assert_eq!(again, first, "a late repeat gets the first answer");
+    // Another cut, over the border, and partly new.
+    assert_eq!(add(&plane, "s-1", &worker, 2..6).await.ok()["repeated"], true);
+    let more = add(&plane, "s-1", &worker, 3..9).await.ok();
+    assert_eq!((&more["next"], &more["repeated"]), (&json!(9), &json!(false)));
+    let gap = add(&plane, "s-1", &worker, 10..11).await;
+    assert_eq!((refusal(&gap), &gap.body["expected_first"]), ((409, "entries_gap"), &json!(9)));
+    let changed = json!({"first": 5, "entries": [entry(5), {"n": "another"}]});
+    let changed = plane.post(&path("s-1"), &worker, changed).await;
+    assert_eq!((refusal(&changed), &changed.body["number"]), ((409, "entries_changed"), &json!(6)));
+    let page = plane.get(&path("s-1"), &worker).await.ok();
+    assert_eq!(numbers(&page), (1..9).collect::<Vec<_>>());
+    let rest = (&page["session_id"], &page["sandbox_id"], &page["next_after"], &page["has_more"]);
+    assert_eq!(rest, (&json!("c0ffee"), &json!("s-1"), &json!(8), &json!(false)));
+}
+
+#[tokio::test]
+async fn a_session_is_read_page_by_page_from_anywhere() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    for start in (1..100).step_by(9) {
+        add(&plane, "s-1", &worker, start..start + 9).await.ok();
+    }
+    for limit in [1, 7, 9, 500] {
+        let (mut seen, mut after) = (Vec::new(), 0);
+        loop {
+            let page = plane.get(&format!("{}?after={after}&limit={limit}", path("s-1")), &worker).await.ok();
+            let found = numbers(&page);
+            assert!(found.len() <= limit);
+            seen.extend(found);
+            after = page["next_after"].as_u64().unwrap();
+            if page["has_more"] == false {
+                break;
+            }
+        }
+        assert_eq!(seen, (1..100).collect::<Vec<_>>(), "pages of {limit}");
+    }
+    let end = plane.get(&format!("{}?after=4000", path("s-1")), &worker).await.ok();
+    assert_eq!((numbers(&end), &end["has_more"]), (vec![], &json!(false)));
+}
+
+#[tokio::test]
+async fn a_session_moves_to_the_sandbox_that_resumes_it() {
+    let plane = TestPlane::start().await;
+    let first = plane.register("s-1", "acme").await;
+    add(&plane, "s-1", &first, 1..4).await.ok();
+    let registered = resuming(&plane, "s-2", "c0ffee").await;
+    assert_eq!(registered.status, 201, "{}", registered.body);
+    assert_eq!(registered.body["sandbox"]["resumes"], "c0ffee");
+    let second = registered.body["worker_token"].as_str().unwrap();
+    let shown = plane.get("/api/v1/sandboxes/s-2", second).await.ok();
+    assert_eq!(shown["resumes"], "c0ffee");
+    let page = plane.get(&path("s-2"), second).await.ok();
+    assert_eq!((numbers(&page), &page["sandbox_id"]), (vec![1, 2, 3], &json!("s-1")), "read before it moves");
+    // Until then the former one may go on.
+    add(&plane, "s-1", &first, 4..5).await.ok();
+    assert_eq!(refusal(&add(&plane, "s-2", second, 6..7).await), (409, "entries_gap"));
+    add(&plane, "s-2", second, 5..6).await.ok();
+    assert_eq!(refusal(&add(&plane, "s-1", &first, 6..7).await), (409, "session_moved"));
+    assert_eq!(plane.get(&path("s-1"), &first).await.status, 404, "nor does it read on");
+    add(&plane, "s-2", second, 6..7).await.ok();
+    // One that resumes it after that takes it over, and it never goes back.
+    let third = resuming(&plane, "s-3", "c0ffee").await;
+    let third = third.body["worker_token"].as_str().unwrap();
+    add(&plane, "s-3", third, 7..8).await.ok();
+    assert_eq!(refusal(&add(&plane, "s-2", second, 8..9).await), (409, "session_moved"));
+    // People read it wherever it was.
+    for sandbox in ["s-1", "s-2", "s-3"] {
+        let page = plane.get(&path(sandbox), &user("acme", "viewer")).await.ok();
+        assert_eq!((numbers(&page).len(), &page["sandbox_id"]), (7, &json!("s-3")));
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_its_orgs_and_its_sandboxs_own() {
+    let plane = TestPlane::start().await;
+    let own = plane.register("s-1", "acme").await;
+    let neighbour = plane.register("s-2", "acme").await;
+    let foreign = plane.register("s-9", "rival").await;
+    add(&plane, "s-1", &own, 1..3).await.ok();
+    assert_eq!(plane.get(&path("s-2"), &neighbour).await.status, 404);
+    assert_eq!(refusal(&add(&plane, "s-2", &neighbour, 3..4).await), (409, "session_moved"));
+    // Of another org: as if it were not there, whoever asks and however.
+    for token in [foreign.as_str(), &user("rival", "admin"), OPERATOR] {
+        assert_eq!(plane.get(&path("s-9"), token).await.status, 404);
+    }
+    assert_eq!(add(&plane, "s-9", &foreign, 3..4).await.status, 404);
+    assert_eq!(plane.get(&path("s-1"), &user("rival", "admin")).await.status, 404);
+    for (org, session) in [("rival", "c0ffee"), ("acme", "nobody")] {
+        let body = json!({"org": org, "resumes": session});
+        let refused = plane.post("/api/v1/sandboxes", OPERATOR, body).await;
+        assert_eq!((refused.status, &refused.body["field"]), (422, &json!("resumes")));
+    }
+    let member = json!({"resumes": "c0ffee"});
+    let theirs = plane.post("/api/v1/sandboxes", &user("rival", "member"), member.clone()).await;
+    assert_eq!(theirs.status, 422);
+    assert_eq!(plane.post("/api/v1/sandboxes", &user("acme", "member"), member).await.status, 201);
+    assert_eq!(numbers(&plane.get(&path("s-1"), &own).await.ok()), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_session_of_any_size_comes_back_byte_for_byte() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let mut noise = Noise(7);
+    let mut text = |bytes: usize| noise.text(bytes);
+    let (sandbox, session) = (SandboxId::parse("s-1").unwrap(), SessionId::parse("c0ffee").unwrap());
+    let transcripts = Transcripts::new(&plane.url, &sandbox, Some(worker), Duration::from_secs(60));
+    let raw = |json: String| RawValue::from_string(json).unwrap();
+    // Small, odd, more than an item holds, more than a page holds, and a great many.
+    let mut sent: Vec<Vec<Box<RawValue>>> = vec![
+        vec![raw(r#"{"z" : 1.000000000000000000001, "a":"\u00e9"}"#.into())],
+        vec![raw(json!({"text": text(900_000)}).to_string()), raw("{}".into())],
+        vec![
+            raw(json!({"text": text(1_500_000)}).to_string()),
+            raw(json!({"text": text(1_500_000)}).to_string()),
+        ],
+        vec![raw(json!({"same": "x".repeat(3_900_000)}).to_string())],
+        (0..500).map(|n| to_raw_value(&entry(n)).unwrap()).collect(),
+    ];
+    let mut first = 1;
+    for entries in &sent {
+        let stored = transcripts.append(&session, first, entries).await.unwrap();
+        assert_eq!((stored.next, stored.repeated), (first + entries.len() as u64, false));
+        assert!(transcripts.append(&session, first, entries).await.unwrap().repeated);
+        first = stored.next;
+    }
+    let read = transcripts.read(&session).await.unwrap();
+    let expected: Vec<Box<RawValue>> = sent.drain(..).flatten().collect();
+    assert!(
+        read.iter().map(JsonObject::text).eq(expected.iter().map(|entry| entry.get())),
+        "{} entries came back of {}",
+        read.len(),
+        expected.len()
+    );
+    let much = [raw(json!({"text": Noise(9).dense_text(4_150_000)}).to_string())];
+    let Err(Refused::ByPlane(problem)) = transcripts.append(&session, first, &much).await else { panic!() };
+    assert_eq!(problem.status, 413, "even compressed it is more than a transaction takes");
+    assert!(!transcripts.append(&session, first, &[raw("{}".into())]).await.unwrap().repeated);
+}
+
+/// A store that fails is a 503, never a 200, and the repeat is safe.
+#[tokio::test]
+async fn a_failing_table_loses_no_entry_and_doubles_none() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    for (number, fault) in (1..).zip([Fault::Throttled, Fault::ServerError, Fault::Unreachable]) {
+        plane.running.aws.faults.inject("TransactWriteItems", fault);
+        assert_eq!(add(&plane, "s-1", &worker, number..number + 1).await.status, 503);
+        add(&plane, "s-1", &worker, number..number + 1).await.ok();
+    }
+    plane.running.aws.faults.inject("TransactWriteItems", Fault::TransactionConflict);
+    add(&plane, "s-1", &worker, 4..5).await.ok();
+    assert_eq!(plane.running.aws.faults.waiting(), 0);
+    // Two at once, as when a request is repeated while the first is still on its way.
+    let (left, right) = tokio::join!(add(&plane, "s-1", &worker, 5..7), add(&plane, "s-1", &worker, 5..7));
+    let repeated = [left.ok()["repeated"].clone(), right.ok()["repeated"].clone()];
+    assert!(repeated.contains(&json!(true)) && repeated.contains(&json!(false)), "{repeated:?}");
+    assert_eq!(numbers(&plane.get(&path("s-1"), &worker).await.ok()), [1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
+async fn a_sender_goes_on_where_its_run_was() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let (id, deadline) = (SandboxId::parse("s-1").unwrap(), Duration::from_secs(10));
+    let event = |n: u64| client::EventIn {
+        event_id: format!("e-{n}"),
+        event_type: "agent.message".into(),
+        event_data: json!({"n": n}),
+        source: "agent".into(),
+        emitted_at: None,
+    };
+    let sandbox = Sandbox::new(&plane.url, &id, Some(worker.clone()), deadline);
+    let before = sandbox.show().await.unwrap();
+    assert_eq!((before.epoch, before.status.as_str()), (0, "registered"));
+    let mut sender = Sender::new(&plane.url, &id, Some(worker.clone()), before.epoch + 1, deadline);
+    sender.send(&[event(1)]).await.unwrap();
+    sender.send(&[event(2)]).await.unwrap();
+    let shown = sandbox.show().await.unwrap();
+    assert_eq!((shown.epoch, shown.batch, shown.status.as_str()), (1, 2, "running"));
+    let mut sender = Sender::resume(&plane.url, &id, Some(worker), shown.epoch, shown.batch, deadline);
+    let third = sender.send(&[event(3)]).await.unwrap();
+    assert_eq!((third.batch, third.first_seq, third.repeated), (3, Some(3), false));
+}
