@@ -66,6 +66,8 @@ pub struct Config {
     pub partial_messages: bool,
     /// Most bytes that wait on disk.
     pub spool_max_bytes: u64,
+    /// For how long what an agent left running in the background counts as work.
+    pub background_patience: Duration,
     /// Whether to leave when the task is done, instead of waiting for messages.
     pub exit_when_done: bool,
     /// How much to log.
@@ -328,6 +330,7 @@ impl Reader<'_> {
             preview: self.flag("PREVIEW_ENABLED", true),
             partial_messages: self.flag("PARTIAL_MESSAGES", true),
             spool_max_bytes: self.number("SPOOL_MAX_MB", 256)?.saturating_mul(1024 * 1024),
+            background_patience: self.seconds("BACKGROUND_WAIT_SECONDS", 120)?,
             exit_when_done: self.flag("EXIT_WHEN_DONE", false),
             log: self.text("LOG").unwrap_or_else(|| "info".into()),
             secrets: self.secrets(),

@@ -6,11 +6,18 @@
 //! holds them together. Deliberately absent: AWS. A worker has the plane's address and a token, nothing more.
 
 pub mod agents;
+pub mod cli;
 pub mod clock;
+pub mod completion;
+pub mod config;
 pub mod event;
 pub mod heartbeat;
 pub mod inbox;
 pub mod outbox;
 pub mod preview;
+pub mod run;
+mod session;
+pub mod state;
+pub mod task;
 pub mod transcript;
 pub mod workspace;

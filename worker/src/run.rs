@@ -4,14 +4,14 @@ use crate::completion::Plan;
 use crate::config::{Config, Secret};
 use crate::event::Event;
 use crate::heartbeat::{self, Vitals};
-use crate::inbox;
-use crate::outbox::{self, Outbox};
+use crate::inbox::{self, Inbox};
+use crate::outbox::{self, Outbox, Secrets};
 use crate::session::{Crew, Outside, Parts, Session};
 use crate::state::{Kept, State};
 use crate::transcript;
 use crate::workspace::{self, snapshot::Snapshots};
 use anyhow::Context;
-use client::Transcripts;
+use client::{Hang, Once, Transcripts};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -28,17 +28,12 @@ pub async fn run(mut config: Config, program: Vec<String>, stop: watch::Receiver
     let outbox = open_outbox(&config)?;
     let kept = Kept::in_folder(&config.state_dir);
     let mut state = kept.load().context("what an earlier run has kept cannot be read")?;
-    let token = config.token.as_ref().map(|token| token.reveal().to_owned());
-
     // From the first second: whoever watches sees that it lives, and what is said meanwhile is not lost.
     let (vitals, seen) = watch::channel(Vitals::default());
-    heartbeat::start(&config.plane, &config.sandbox, token.clone(), config.heartbeat, outbox.clone(), seen);
-    let mail = inbox::start(&config.plane, config.sockets.clone(), &config.sandbox, token, outbox.clone());
+    let beating = tokio::spawn(heartbeat::run(once(&config), outbox.clone(), seen, config.heartbeat));
+    let given = state.pending.iter().map(|pending| pending.message_id.clone());
+    let inbox = Inbox::open(inbox_settings(&config, &outbox), given);
 
-    let first_life = state == State::default();
-    if first_life {
-        outbox.tell(Event::worker("worker.started").with("version", env!("CARGO_PKG_VERSION")));
-    }
     let env = match prepare(&config, &program, &outbox).await {
         Ok(env) => env,
         Err(why) => return Ok(give_up(&outbox, "workspace", &why).await),
@@ -51,10 +46,28 @@ pub async fn run(mut config: Config, program: Vec<String>, stop: watch::Receiver
     let requirements = &config.requirements;
     let validates = requirements.clean || requirements.pushed || requirements.pull_request || requirements.tests.is_some();
     let plan = Plan { continuous: config.continuous.clone(), validates };
-    let snapshots = Snapshots::new(&config.cwd, &config.state_dir);
+    let snapshots = Snapshots::begin(&config.cwd, &config.state_dir);
     let fate = outbox.fate();
-    let session = Session::new(Parts { config, crew, outbox, kept, state, plan, vitals, snapshots, first_life });
-    Ok(session.run(Outside { mail, fate, stop }).await)
+    let session = Session::new(Parts { config, crew, outbox, kept, state, plan, vitals, snapshots });
+    let code = session.run(Outside { inbox, fate, stop }).await;
+    beating.abort();
+    Ok(code)
+}
+
+/// The way to the plane.
+fn once(config: &Config) -> Once {
+    let token = config.token.as_ref().map(|token| token.reveal().to_owned());
+    Once::new(&config.plane, &config.sandbox, token, DEADLINE)
+}
+
+fn inbox_settings(config: &Config, outbox: &Outbox) -> inbox::Settings {
+    let hang = Hang {
+        plane: config.plane.clone(),
+        sockets: config.sockets.clone(),
+        sandbox: config.sandbox.clone(),
+        token: config.token.as_ref().map(|token| token.reveal().to_owned()),
+    };
+    inbox::Settings { once: once(config), hang, again: outbox.more_messages(), pace: inbox::Pace::default() }
 }
 
 fn open_outbox(config: &Config) -> anyhow::Result<Outbox> {
@@ -64,11 +77,10 @@ fn open_outbox(config: &Config) -> anyhow::Result<Outbox> {
     let outbox = Outbox::open(outbox::Settings {
         dir: config.state_dir.join("outbox"),
         max_bytes: config.spool_max_bytes,
-        plane: config.plane.clone(),
-        sandbox: config.sandbox.clone(),
-        token: config.token.as_ref().map(|token| token.reveal().to_owned()),
-        secrets: secrets.collect(),
+        once: once(config),
+        secrets: Secrets::new(secrets.collect()),
         context,
+        pace: outbox::Pace::default(),
     });
     outbox.with_context(|| format!("cannot keep events in {}", config.state_dir.display()))
 }

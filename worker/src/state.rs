@@ -14,8 +14,6 @@ use uuid::Uuid;
 pub struct State {
     /// The agent's session.
     pub session: Option<String>,
-    /// What the session had cost when it was last told: agents count on from there.
-    pub session_cost_usd: f64,
     /// How far the task is.
     pub progress: Progress,
     /// The prompt of the iteration that runs.
@@ -26,6 +24,8 @@ pub struct State {
     pub pending: Vec<Pending>,
     /// How many messages were given to it.
     pub injected: u64,
+    /// How many lines of the session's record came from another sandbox.
+    pub inherited: u64,
     /// How often the agent died.
     pub crashes: u64,
     /// The agent's process. One that is left over from an earlier life must not work on beside the next.
@@ -43,6 +43,8 @@ pub struct Pending {
     pub uuid: Uuid,
     /// What the agent reads.
     pub text: String,
+    /// Whether the agent has said that it has it.
+    pub delivered: bool,
 }
 
 /// A process, so that it can be known again: numbers are given out anew, but not with the same time of birth.

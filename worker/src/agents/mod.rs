@@ -73,6 +73,8 @@ pub enum Tell {
     },
     /// It has written into its own record.
     Recorded,
+    /// It runs, as this process.
+    Process(u32),
     /// The session that it works in, once it is known.
     Session(String),
     /// It has begun to work, or has nothing left to do.

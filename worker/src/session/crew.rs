@@ -39,6 +39,7 @@ struct Past {
     unfinished: bool,
     exists: bool,
     last_text: String,
+    prompts: Vec<String>,
 }
 
 impl Crew {
@@ -59,7 +60,7 @@ impl Session {
         {
             tracing::warn!("An agent of an earlier life of this worker was still there and was killed");
         }
-        let (running, process, past) = match &self.config.agent {
+        let (running, past) = match &self.config.agent {
             Agent::Acp(command) => self.start_acp(command.clone()),
             Agent::Claude => {
                 let command = vec![self.config.claude.clone()];
@@ -71,15 +72,10 @@ impl Session {
                 self.start_claude(command, self.config.state_dir.join("claude"))
             }
         };
-        self.state.process = process.and_then(ProcessMark::of);
-        self.observers.watch(process);
         self.agent = Some(running);
         self.save();
         let status = if self.state.prompt.is_some() { Status::Working } else { Status::Waiting };
-        self.vitals.send_modify(|vitals| {
-            vitals.status = status;
-            vitals.agent_process = process;
-        });
+        self.vitals.send_modify(|vitals| vitals.status = status);
         self.brief(past).await;
     }
 
@@ -88,8 +84,12 @@ impl Session {
         if self.state.outcome.is_none()
             && let Some(prompt) = self.crew.prompt(&self.state)
         {
+            // Somebody goes on with a session in the middle of this very task: it goes on by itself.
+            let under_way = past.unfinished && past.prompts.contains(&prompt.text);
             if !past.heard.contains(&prompt.uuid) {
-                self.ask(Ask::Say(prompt)).await;
+                if !under_way {
+                    self.ask(Ask::Say(prompt)).await;
+                }
             } else if !past.unfinished {
                 // It finished while nobody listened: the end of the turn was printed, and not read.
                 let (success, result) = (true, past.last_text);
@@ -110,20 +110,19 @@ impl Session {
         }
     }
 
-    fn start_acp(&mut self, command: Vec<String>) -> (Running, Option<u32>, Past) {
+    fn start_acp(&mut self, command: Vec<String>) -> (Running, Past) {
         let settings = acp::Settings {
             command,
             env: self.crew.env.clone(),
             env_removed: KEPT_FROM_THE_AGENT.map(String::from).to_vec(),
             cwd: self.config.cwd.clone(),
             resume: self.state.session.clone(),
-            policy: policy(&self.config),
+            permission: policy(&self.config),
         };
-        let (running, process) = acp::start(settings);
-        (running, process, Past::default())
+        (acp::start(settings), Past::default())
     }
 
-    fn start_claude(&mut self, command: Vec<String>, config_dir: PathBuf) -> (Running, Option<u32>, Past) {
+    fn start_claude(&mut self, command: Vec<String>, config_dir: PathBuf) -> (Running, Past) {
         let session = self.state.session.as_deref().and_then(|session| session.parse().ok());
         let session: Uuid = session.unwrap_or_else(Uuid::new_v4);
         self.state.session = Some(session.to_string());
@@ -156,12 +155,11 @@ impl Session {
             append_system_prompt: config.append_system_prompt.clone(),
             setting_sources: config.setting_sources.clone(),
             partial_messages: config.partial_messages,
+            background_patience: config.background_patience,
         };
         let mut past = past;
-        let mut story = past.story.take().unwrap_or_else(|| Story::new(config.cwd.clone()));
-        story.begin_at_cost(self.state.session_cost_usd);
-        let (running, process) = claude::start(&settings, story);
-        (running, process, past)
+        let story = past.story.take().unwrap_or_else(|| Story::new(config.cwd.clone()));
+        (claude::start(&settings, story), past)
     }
 
     /// Reads the agent's record, and tells what was not told.
@@ -180,11 +178,12 @@ impl Session {
                 self.outbox.tell(event);
             }
         }
-        let mut heard = before.heard;
+        let (mut heard, mut prompts) = (before.heard, before.prompts);
         heard.extend(recovered.heard);
+        prompts.extend(recovered.prompts);
         let unfinished = if ours.is_empty() { before.unfinished } else { recovered.unfinished };
         self.turns = recovered.story.turn();
-        Past { story: Some(recovered.story), heard, unfinished, exists: true, last_text }
+        Past { story: Some(recovered.story), heard, unfinished, exists: true, last_text, prompts }
     }
 }
 

@@ -180,12 +180,11 @@ impl Session {
             Tell::Mood(mood) => self.mood = mood,
             Tell::Recorded => self.copy_transcript(),
             Tell::TurnEnded(end) => {
-                self.state.session_cost_usd += end.cost_usd;
                 self.state.progress.cost_usd += end.cost_usd;
                 self.turns = end.turns;
             }
             Tell::Ended(_) => self.agent = None,
-            Tell::Partial(_) | Tell::ToolEnded { .. } | Tell::Session(_) => {}
+            Tell::Partial(_) | Tell::ToolEnded { .. } | Tell::Session(_) | Tell::Process(_) => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::agents::{Ask, Mood, Say};
 use crate::event::Event;
 use crate::state::Pending;
 use client::ReceiptIn;
-use contract::messages::PulledMessage;
+use contract::messages::MessageOut;
 use domain::MessageId;
 use domain::message::{MessageType, State};
 use uuid::Uuid;
@@ -26,15 +26,10 @@ pub(super) struct Interruption {
 }
 
 impl Session {
-    pub(super) async fn message(&mut self, message: PulledMessage) {
-        let PulledMessage { id, message_type, content, sender, .. } = message;
+    pub(super) async fn message(&mut self, message: MessageOut) {
+        let MessageOut { id, message_type, content, sender, .. } = message;
         let uuid = Uuid::new_v5(&MESSAGES, format!("{}/{id}", self.config.sandbox).as_bytes());
         let sender_id = sender.id.clone();
-        if self.state.pending.iter().any(|pending| pending.uuid == uuid) {
-            // It was given before the worker died. The agent is told again only if its record does not have it.
-            self.confirm(&id, State::Delivered);
-            return;
-        }
         self.state.injected += 1;
         self.outbox.tell(
             Event::worker("agent.message_injected")
@@ -56,7 +51,7 @@ impl Session {
             return;
         }
         let text = spoken(message_type, &content);
-        let pending = Pending { message_id: id.clone(), message_type, uuid, text: text.clone() };
+        let pending = Pending { message_id: id.clone(), message_type, uuid, text: text.clone(), delivered: false };
         self.state.pending.push(pending);
         // Noted before it is said: a worker that dies in between finds in the agent's record whether it was.
         self.save();
@@ -64,6 +59,14 @@ impl Session {
         if message_type == MessageType::Interrupt && self.mood == Mood::Working {
             // Said first, so that the agent goes on with it at once.
             self.interrupt(Interruption { message_id: Some(id), sender_id, reason: "interrupt" }).await;
+        }
+    }
+
+    /// The plane has not heard that the agent has this one. The agent is not told again: if its record does not have
+    /// it, it was when the agent was started.
+    pub(super) fn came_again(&self, id: &MessageId) {
+        if self.state.pending.iter().any(|pending| pending.message_id == *id && pending.delivered) {
+            self.confirm(id, State::Delivered);
         }
     }
 
@@ -100,12 +103,13 @@ impl Session {
             // A prompt of ours.
             return;
         };
+        self.state.pending[index].delivered = true;
         let id = self.state.pending[index].message_id.clone();
         self.confirm(&id, state);
         if state >= State::Completed {
             self.state.pending.remove(index);
-            self.save();
         }
+        self.save();
     }
 
     pub(super) fn confirm(&self, id: &MessageId, state: State) {

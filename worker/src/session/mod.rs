@@ -9,21 +9,23 @@ mod mail;
 mod observers;
 
 use crate::agents::{Ask, End, Mood, Running, Tell, TurnEnd};
-use crate::completion::{Next, Outcome, Plan};
-use crate::config::Config;
-use crate::event::Event;
+use crate::completion::{Next, Outcome, Plan, Progress};
+use crate::config::{Agent, Config, Continuous, Requirements};
+use crate::event::{Event, first_chars};
 use crate::heartbeat::{Status, Vitals};
-use crate::inbox::Mail;
+use crate::inbox::{Arrival, Inbox};
 use crate::outbox::{Fate, Outbox};
-use crate::state::{Kept, State};
+use crate::state::{Kept, ProcessMark, State};
 use crate::transcript::Tail;
-use crew::Crew;
+pub(crate) use crew::Crew;
+use domain::message;
 use ending::{Inspection, Purpose};
 use mail::Interruption;
 use observers::Observers;
+use crate::workspace::snapshot::Snapshots;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -61,10 +63,22 @@ pub(crate) struct Session {
     turns: u64,
 }
 
+/// What a session is put together from.
+pub(crate) struct Parts {
+    pub config: Config,
+    pub crew: Crew,
+    pub outbox: Outbox,
+    pub kept: Kept,
+    pub state: State,
+    pub plan: Plan,
+    pub vitals: watch::Sender<Vitals>,
+    pub snapshots: Snapshots,
+}
+
 /// Everything that reaches a session from outside.
 pub(crate) struct Outside {
     /// Messages, and the end of the sandbox.
-    pub mail: mpsc::Receiver<Mail>,
+    pub inbox: Inbox,
     /// What becomes of the outbox.
     pub fate: watch::Receiver<Fate>,
     /// Somebody wants the worker to stop.
@@ -80,6 +94,31 @@ enum Why {
 }
 
 impl Session {
+    /// Puts it together; nothing runs yet but those who watch.
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { config, crew, outbox, kept, state, plan, vitals, snapshots } = parts;
+        let observers = Observers::start(&outbox, snapshots, config.preview);
+        Self {
+            config,
+            crew,
+            outbox,
+            kept,
+            state,
+            plan,
+            agent: None,
+            mood: Mood::Idle,
+            vitals,
+            observers,
+            tail: None,
+            ends: Vec::new(),
+            interruption: None,
+            inspection: None,
+            next_iteration: None,
+            restart_at: None,
+            turns: 0,
+        }
+    }
+
     /// Runs until it is told to stop.
     pub(crate) async fn run(mut self, mut outside: Outside) -> ExitCode {
         self.begin().await;
@@ -90,9 +129,10 @@ impl Session {
             tokio::select! {
                 Ok(()) = outside.stop.wait_for(|stop| *stop) => break Why::Told("signal"),
                 Ok(_) = outside.fate.wait_for(|fate| matches!(fate, Fate::Fenced)) => break Why::Fenced,
-                Some(mail) = outside.mail.recv() => match mail {
-                    Mail::Message(message) => self.message(message).await,
-                    Mail::Finished { .. } => break Why::Told("sandbox_finished"),
+                Some(arrival) = outside.inbox.arrivals.recv() => match arrival {
+                    Arrival::Message(message) => self.message(*message).await,
+                    Arrival::Again(id) => self.came_again(&id),
+                    Arrival::Finished { .. } => break Why::Told("sandbox_finished"),
                 },
                 Some(tell) = next_tell(&mut self.agent) => self.told(tell).await,
                 inspection = finished(&mut self.inspection) => self.inspected(inspection).await,
@@ -107,6 +147,51 @@ impl Session {
         self.end(why).await
     }
 
+    /// Gives the agent its task, or goes on with it.
+    async fn begin(&mut self) {
+        let first_life = self.state.session.is_none() || self.state.progress == Progress::default();
+        let task = self.config.task.prompt().filter(|_| first_life && self.state.prompt.is_none());
+        if let Some(task) = &task {
+            let prompt = self.plan.first_prompt(task);
+            if let Some(limits) = &self.plan.continuous {
+                self.outbox.tell(continuous_started(task, limits, &self.config.requirements));
+            }
+            let event = self.state.progress.begin(&prompt);
+            if self.plan.continuous.is_some() {
+                self.outbox.tell(event);
+            }
+            self.state.prompt = Some(prompt);
+            self.save();
+        }
+        self.start_agent().await;
+        self.outbox.tell(self.started());
+        if self.state.prompt.is_none() {
+            self.wait_for_messages("nothing to do yet; ready to be told");
+        }
+    }
+
+    /// The same name in every life: it is told once.
+    fn started(&self) -> Event {
+        let (config, task) = (&self.config, &self.config.task);
+        let agent = match &config.agent {
+            Agent::Claude => "claude",
+            Agent::Acp(_) => "acp",
+            Agent::Scripted(_) => "scripted",
+        };
+        Event::worker("agent.started")
+            .named(format!("started-{}", config.sandbox))
+            .with("sdk", agent)
+            .with_some("model", config.model.clone())
+            .with("task", task.headline())
+            .with("task_description_length", task.prompt().map_or(0, |prompt| prompt.chars().count()))
+            .with_some("ticket_title", task.ticket_title.clone())
+            .with_some("session_id", self.state.session.clone())
+            .with_some("resumed_session_id", config.resume.as_ref().map(|resume| resume.session.to_string()))
+            .with("is_resuming", config.resume.is_some())
+            .with("fork_session", config.resume.as_ref().is_some_and(|resume| resume.fork))
+            .with("worker_version", env!("CARGO_PKG_VERSION"))
+    }
+
     async fn told(&mut self, tell: Tell) {
         match tell {
             Tell::Event(event) => self.outbox.tell(event),
@@ -119,6 +204,11 @@ impl Session {
                 self.observers.tool_ended(tool_use_id, turn, edited);
             }
             Tell::Recorded => self.copy_transcript(),
+            Tell::Process(id) => {
+                self.state.process = ProcessMark::of(id);
+                self.save();
+                self.observers.watch(Some(id));
+            }
             Tell::Session(session) => {
                 self.state.session = Some(session);
                 self.save();
@@ -141,13 +231,18 @@ impl Session {
     fn turn_ended(&mut self, end: TurnEnd) {
         self.copy_transcript();
         self.turns = end.turns;
-        self.state.session_cost_usd += end.cost_usd;
         self.state.crashes = 0;
         let (turns, cost_usd) = (end.turns, self.state.progress.cost_usd + end.cost_usd);
         self.vitals.send_modify(|vitals| {
             vitals.turns = turns;
             vitals.cost_usd = cost_usd;
         });
+        if end.success {
+            // A turn that was taken up again after a crash has no other receipt for what began it.
+            for uuid in &end.answered {
+                self.receipt(*uuid, message::State::Completed);
+            }
+        }
         self.ends.push(end);
         self.save();
     }
@@ -292,6 +387,31 @@ impl Session {
             tracing::error!("The worker's state cannot be kept: {why}. After a crash it may do something twice");
         }
     }
+}
+
+fn continuous_started(goal: &str, limits: &Continuous, requirements: &Requirements) -> Event {
+    Event::worker("continuous.started")
+        .with("goal", first_chars(goal, 500))
+        .with(
+            "limits",
+            serde_json::json!({
+                "max_iterations": limits.max_iterations,
+                "max_cost_usd": limits.max_cost_usd,
+                "max_duration_seconds": limits.max_duration.as_secs(),
+                "max_consecutive_errors": limits.max_consecutive_errors,
+            }),
+        )
+        .with("completion_signal", limits.completion_signal.as_str())
+        .with("completion_threshold", limits.completion_threshold)
+        .with(
+            "validation_requirements",
+            serde_json::json!({
+                "clean": requirements.clean,
+                "pushed": requirements.pushed,
+                "pull_request": requirements.pull_request,
+                "tests": requirements.tests,
+            }),
+        )
 }
 
 /// Several turns as one: what they cost together, and how the last one ended.

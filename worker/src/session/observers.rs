@@ -3,9 +3,9 @@
 
 use crate::outbox::Outbox;
 use crate::preview;
+use crate::workspace::diff::Told;
 use crate::workspace::snapshot::Snapshots;
 use std::future::Future;
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
@@ -21,14 +21,14 @@ pub(super) struct Observers {
 
 enum Look {
     /// A tool has ended.
-    Tool { tool_use_id: String, turn: u64, edited: Vec<PathBuf> },
+    Tool { tool_use_id: String, turn: u64, edited: Vec<Told> },
     /// Say so when everything before is looked at.
     Settle(oneshot::Sender<()>),
 }
 
 impl Observers {
-    /// Starts watching. `snapshots` is `None` where files are not watched.
-    pub(super) fn start(outbox: &Outbox, snapshots: Option<Snapshots>, previews: bool) -> Self {
+    /// Starts watching.
+    pub(super) fn start(outbox: &Outbox, snapshots: Snapshots, previews: bool) -> Self {
         let (files, looks) = mpsc::unbounded_channel();
         tokio::spawn(watch_files(snapshots, looks, outbox.clone()));
         let (process, processes) = watch::channel(None);
@@ -44,7 +44,7 @@ impl Observers {
     }
 
     /// A tool has ended, and told of the change of these files by itself.
-    pub(super) fn tool_ended(&self, tool_use_id: String, turn: u64, edited: Vec<PathBuf>) {
+    pub(super) fn tool_ended(&self, tool_use_id: String, turn: u64, edited: Vec<Told>) {
         let _ = self.files.send(Look::Tool { tool_use_id, turn, edited });
     }
 
@@ -58,17 +58,11 @@ impl Observers {
     }
 }
 
-async fn watch_files(snapshots: Option<Snapshots>, mut looks: mpsc::UnboundedReceiver<Look>, outbox: Outbox) {
-    let Some(mut snapshots) = snapshots else {
-        while let Some(look) = looks.recv().await {
-            if let Look::Settle(done) = look {
-                let _ = done.send(());
-            }
-        }
-        return;
-    };
+async fn watch_files(mut snapshots: Snapshots, mut looks: mpsc::UnboundedReceiver<Look>, outbox: Outbox) {
+    let begun = snapshots.ready().await;
     // What changed while no worker was there belongs to no tool.
-    for event in snapshots.begin().await {
+    let missed = snapshots.take(&[]).await;
+    for event in begun.into_events(0, None).into_iter().chain(missed.into_events(0, None)) {
         outbox.tell(event);
     }
     while let Some(look) = looks.recv().await {
@@ -77,7 +71,7 @@ async fn watch_files(snapshots: Option<Snapshots>, mut looks: mpsc::UnboundedRec
                 let _ = done.send(());
             }
             Look::Tool { tool_use_id, turn, edited } => {
-                for event in snapshots.after_tool(&tool_use_id, turn, &edited).await {
+                for event in snapshots.take(&edited).await.into_events(turn, Some(&tool_use_id)) {
                     outbox.tell(event);
                 }
             }

@@ -153,9 +153,8 @@ impl Settings {
     }
 }
 
-/// Starts the CLI. `story` is what it has told before, in an earlier life of the worker. The process id comes back for
-/// whoever looks for ports and memory.
-pub fn start(settings: &Settings, story: Story) -> (Running, Option<u32>) {
+/// Starts the CLI. `story` is what it has told before, in an earlier life of the worker.
+pub fn start(settings: &Settings, story: Story) -> Running {
     let (asks, asked) = mpsc::channel(64);
     let (tell, tells) = mpsc::channel(WAITING_TELLS);
     let start = Start {
@@ -166,22 +165,23 @@ pub fn start(settings: &Settings, story: Story) -> (Running, Option<u32>) {
         cwd: settings.cwd.clone(),
     };
     let talk = Talk::new(settings.policy.clone(), story, settings.background_patience, tell.clone());
-    let id = match Process::start(&start) {
+    let first = match Process::start(&start) {
         Ok((process, pipes)) => {
-            let id = process.id();
-            tokio::spawn(live(process, pipes, talk, asked, tell));
-            id
+            let first = process.id().map(Tell::Process);
+            tokio::spawn(live(process, pipes, talk, asked, tell.clone()));
+            first
         }
         Err(why) => {
             let program = settings.command.first().map_or("", String::as_str);
             let reason = format!("{program} cannot be started: {why}");
-            let ended = Tell::Ended(End::NotStarted { reason });
-            // The channel is new and has room.
-            let _ = tell.try_send(ended);
-            None
+            Some(Tell::Ended(End::NotStarted { reason }))
         }
     };
-    (Running { asks, tells }, id)
+    if let Some(first) = first {
+        // The channel is new and has room.
+        let _ = tell.try_send(first);
+    }
+    Running { asks, tells }
 }
 
 async fn live(

@@ -20,13 +20,16 @@ pub struct Recovered {
     pub tells: Vec<Tell>,
     /// What the agent has read of what it was told.
     pub heard: HashSet<Uuid>,
+    /// What that says.
+    pub prompts: Vec<String>,
     /// Whether a turn was under way.
     pub unfinished: bool,
 }
 
 /// Reads a record, line by line.
 pub fn recover<'a>(story: Story, lines: impl IntoIterator<Item = &'a str>) -> Recovered {
-    let mut recovered = Recovered { story, tells: Vec::new(), heard: HashSet::new(), unfinished: false };
+    let (tells, heard, prompts) = (Vec::new(), HashSet::new(), Vec::new());
+    let mut recovered = Recovered { story, tells, heard, prompts, unfinished: false };
     for line in lines {
         // A torn last line is what a crash leaves.
         let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
@@ -37,6 +40,10 @@ pub fn recover<'a>(story: Story, lines: impl IntoIterator<Item = &'a str>) -> Re
 
 impl Recovered {
     fn read(&mut self, entry: Value) {
+        if entry["type"] == "cost-state" {
+            // Written when the CLI leaves by itself; one that is killed counts from the last of them.
+            self.story.begin_at_cost(entry["totalCostUSD"].as_f64().unwrap_or_default());
+        }
         let Some(frame) = frame(entry) else { return };
         match &frame {
             Frame::Assistant(message) => {
@@ -51,6 +58,9 @@ impl Recovered {
                 self.unfinished = message.is_replay || holds_result(&message.message.content);
                 if message.is_replay {
                     self.heard.extend(message.uuid.parse::<Uuid>().ok());
+                    if let Content::Text(text) = &message.message.content {
+                        self.prompts.push(text.clone());
+                    }
                 }
             }
             _ => {}

@@ -311,8 +311,10 @@ impl Story {
         let mut told: Vec<Tell> = self.close_message(&None).into_iter().collect();
         // What was under way has no end any more.
         self.tools.clear();
-        let cost_usd = (result.total_cost_usd - self.cost_usd).max(0.0);
-        self.cost_usd = result.total_cost_usd.max(self.cost_usd);
+        // A total that has become less was counted afresh.
+        let before = if result.total_cost_usd < self.cost_usd { 0.0 } else { self.cost_usd };
+        let cost_usd = result.total_cost_usd - before;
+        self.cost_usd = result.total_cost_usd;
         let end = turn_end(&result, cost_usd, self.turn, std::mem::take(&mut self.last_text));
         let event = Event::agent("agent.turn_completed")
             .with("turn", self.turn)
