@@ -21,6 +21,8 @@ enum Command {
     Dev(Dev),
     /// Say something to a working agent
     Send(Send),
+    /// Run an agent here, and tell the plane what it does
+    Worker(worker::cli::Worker),
 }
 
 #[tokio::main]
@@ -28,6 +30,7 @@ async fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Dev(options) => serve(options).await.map(|()| ExitCode::SUCCESS),
         Command::Send(options) => send::run(&options).await,
+        Command::Worker(worker) => Ok(worker.main(program()).await),
     };
     match done {
         Ok(code) => code,
@@ -36,6 +39,12 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// How the worker calls itself when it is part of this program.
+fn program() -> Vec<String> {
+    let this = std::env::current_exe().map_or_else(|_| "sunaba".into(), |path| path.display().to_string());
+    vec![this, "worker".into()]
 }
 
 async fn serve(options: Dev) -> anyhow::Result<()> {

@@ -60,9 +60,11 @@ fn dependencies_run_one_way() {
     for (host, other) in [(lambda, local), (local, lambda)] {
         assert!(!dependencies(host).contains(other), "{host} must not depend on {other}: both are hosts");
     }
-    let client = dependencies("client");
-    for inner in ["store", "app", "edge"].iter().chain(&HOSTS) {
-        assert!(!client.contains(*inner), "the client sees the contract only, not {inner}");
+    for outside in ["client", "worker"] {
+        let used = dependencies(outside);
+        for inner in ["store", "app", "edge"].iter().chain(&HOSTS) {
+            assert!(!used.contains(*inner), "the {outside} sees the contract only, not {inner}");
+        }
     }
 }
 
@@ -151,7 +153,7 @@ fn every_function_has_its_binary_and_every_binary_its_function() {
 /// Every Rust file of the libraries, hosts and functions, tests left out.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut folders = vec![root().join("shared"), root().join("functions"), root().join("local/src")];
+    let mut folders = ["shared", "functions", "local/src", "worker/src"].map(|name| root().join(name)).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
