@@ -4,6 +4,7 @@ use crate::backoff;
 use contract::problem::Problem;
 use reqwest::{Client, RequestBuilder};
 use serde::de::DeserializeOwned;
+use std::fmt;
 use std::time::Duration;
 
 /// Why something will never be done as it was asked.
@@ -14,11 +15,40 @@ pub enum Refused {
     ByPlane(Box<Problem>),
 }
 
+/// What came of asking once.
+#[derive(Debug)]
+pub enum Attempt<T> {
+    /// The plane answered.
+    Answered(T),
+    /// The plane refuses it, and would again.
+    Refused(Box<Problem>),
+    /// Nothing may be concluded: the same may be asked again.
+    Failed(Failed),
+}
+
+/// Why there is no answer of the plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failed {
+    /// In a word: `timeout`, `unreachable`, `rate_limited`, `unavailable`, `server_error` or `strange_answer`.
+    pub kind: &'static str,
+    /// The status, if something answered.
+    pub status: Option<u16>,
+    /// For how long the plane asks to be left alone, if it does.
+    pub retry_after: Option<Duration>,
+}
+
 /// Whoever asks.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Caller {
     http: Client,
     token: Option<String>,
+}
+
+impl fmt::Debug for Caller {
+    /// Without the token: what is shown ends up in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("has_token", &self.token.is_some()).finish_non_exhaustive()
+    }
 }
 
 impl Caller {
@@ -35,44 +65,59 @@ impl Caller {
     ) -> Result<T, Refused> {
         let mut attempt = 0;
         loop {
-            match self.attempt(request(&self.http).timeout(deadline)).await {
+            match self.once(deadline, &request).await {
                 Attempt::Answered(answer) => return Ok(answer),
                 Attempt::Refused(problem) => return Err(Refused::ByPlane(problem)),
-                Attempt::Again(wait) => {
-                    tokio::time::sleep(wait.unwrap_or_else(|| backoff::wait(attempt))).await;
+                Attempt::Failed(failed) => {
+                    tokio::time::sleep(failed.retry_after.unwrap_or_else(|| backoff::wait(attempt))).await;
                     attempt += 1;
                 }
             }
         }
     }
 
-    async fn attempt<T: DeserializeOwned>(&self, mut request: RequestBuilder) -> Attempt<T> {
+    /// Asks once, for as long as `deadline`.
+    pub(crate) async fn once<T: DeserializeOwned>(
+        &self,
+        deadline: Duration,
+        request: impl Fn(&Client) -> RequestBuilder,
+    ) -> Attempt<T> {
+        let mut request = request(&self.http).timeout(deadline);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let Ok(response) = request.send().await else { return Attempt::Again(None) };
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return failed(broken(&error), None, None),
+        };
         let status = response.status().as_u16();
         let wait = response.headers().get("retry-after").and_then(|secs| secs.to_str().ok()?.parse().ok());
-        let Ok(body) = response.bytes().await else { return Attempt::Again(None) };
+        let wait = wait.map(Duration::from_secs);
+        let body = match response.bytes().await {
+            Ok(body) => body,
+            Err(error) => return failed(broken(&error), None, None),
+        };
         match status {
             200 => match serde_json::from_slice(&body) {
                 Ok(answer) => Attempt::Answered(answer),
                 // Not the plane's answer: something on the way made it up.
-                Err(_) => Attempt::Again(None),
+                Err(_) => failed("strange_answer", Some(status), None),
             },
-            429 | 503 => Attempt::Again(wait.map(Duration::from_secs)),
-            408 | 500..=599 => Attempt::Again(None),
+            429 => failed("rate_limited", Some(status), wait),
+            503 => failed("unavailable", Some(status), wait),
+            408 | 500..=599 => failed("server_error", Some(status), None),
             _ => match serde_json::from_slice(&body) {
                 Ok(problem) => Attempt::Refused(problem),
-                Err(_) => Attempt::Again(None),
+                Err(_) => failed("strange_answer", Some(status), None),
             },
         }
     }
 }
 
-enum Attempt<T> {
-    Answered(T),
-    Refused(Box<Problem>),
-    /// After so long, if the plane said how long.
-    Again(Option<Duration>),
+fn broken(error: &reqwest::Error) -> &'static str {
+    if error.is_timeout() { "timeout" } else { "unreachable" }
+}
+
+fn failed<T>(kind: &'static str, status: Option<u16>, retry_after: Option<Duration>) -> Attempt<T> {
+    Attempt::Failed(Failed { kind, status, retry_after })
 }
