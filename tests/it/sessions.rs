@@ -1,5 +1,7 @@
 //! An agent's own record of its session: stored once, read back as it was, and handed on to the sandbox that resumes it.
 
+use crate::payloads::request;
+use crate::stage::{Stage, invoke};
 use crate::support::{Answer, OPERATOR, TestPlane, user};
 use client::{Refused, Sandbox, Sender, Transcripts};
 use domain::{JsonObject, SandboxId, SessionId};
@@ -217,6 +219,24 @@ async fn a_session_of_any_size_comes_back_byte_for_byte() {
     let Err(Refused::ByPlane(problem)) = transcripts.append(&session, first, &much).await else { panic!() };
     assert_eq!(problem.status, 413, "even compressed it is more than a transaction takes");
     assert!(!transcripts.append(&session, first, &[raw("{}".into())]).await.unwrap().repeated);
+}
+
+#[tokio::test]
+async fn an_append_is_two_calls_to_the_table() {
+    let stage = Stage::open().await;
+    let worker = stage.register("s-1").await;
+    let process = stage.process();
+    for (first, count) in [(1, 1), (2, 500), (502, 3)] {
+        let entries: Vec<Value> = (first..first + count).map(entry).collect();
+        let body = json!({"first": first, "entries": entries});
+        let post = request("POST", &path("s-1"), &worker, Some(&body));
+        stage.aws.meter.start();
+        let answer = invoke(&process, "sessions-append", &post).await.unwrap();
+        stage.aws.meter.stop();
+        assert_eq!(answer["statusCode"], 200, "{answer}");
+        let calls: Vec<String> = stage.aws.meter.take().into_iter().map(|call| call.operation).collect();
+        assert_eq!(calls, ["BatchGetItem", "TransactWriteItems"], "{count} entries");
+    }
 }
 
 /// A store that fails is a 503, never a 200, and the repeat is safe.
