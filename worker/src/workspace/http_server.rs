@@ -1,0 +1,134 @@
+//! A git server on loopback for tests: `git http-backend` behind as much of HTTP as git needs, and a password.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+/// Serves the bare repositories of a folder until it is dropped.
+pub struct Server {
+    pub port: u16,
+    counts: Arc<Counts>,
+    _task: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Counts {
+    refused: AtomicUsize,
+    broken: AtomicUsize,
+}
+
+impl Server {
+    /// With `user:password`, or without if that is empty.
+    pub async fn start(folder: &Path, password: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let counts = Arc::new(Counts::default());
+        let (folder, shared) = (folder.to_owned(), counts.clone());
+        let expected = (!password.is_empty()).then(|| format!("Basic {}", STANDARD.encode(password)));
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (folder, expected, counts) = (folder.clone(), expected.clone(), shared.clone());
+                tokio::spawn(async move { answer(stream, folder, expected, &counts).await });
+            }
+        });
+        Self { port, counts, _task: task }
+    }
+
+    /// How many requests had no or a wrong password.
+    pub fn refused(&self) -> usize {
+        self.counts.refused.load(Ordering::SeqCst)
+    }
+
+    /// The next connections are cut.
+    pub fn break_next(&self, count: usize) {
+        self.counts.broken.store(count, Ordering::SeqCst);
+    }
+}
+
+async fn answer(stream: TcpStream, folder: PathBuf, expected: Option<String>, counts: &Counts) {
+    let one_less = |count: usize| count.checked_sub(1);
+    if counts.broken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
+        return;
+    }
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    stream.read_line(&mut line).await.unwrap();
+    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let [method, target, _] = &words[..] else { return };
+    let mut headers = HashMap::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    if expected.is_some() && headers.get("authorization") != expected.as_ref() {
+        counts.refused.fetch_add(1, Ordering::SeqCst);
+        let refusal = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"test\"\r\n\
+                       Content-Length: 0\r\nConnection: close\r\n\r\n";
+        stream.write_all(refusal.as_bytes()).await.unwrap();
+        return;
+    }
+    let body = body(&mut stream, &headers).await;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
+    let mut backend = Command::new("git")
+        .arg("http-backend")
+        .env("GIT_PROJECT_ROOT", folder)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("REQUEST_METHOD", method)
+        .env("PATH_INFO", path)
+        .env("QUERY_STRING", query)
+        .env("REMOTE_USER", "test")
+        .env("CONTENT_TYPE", header("content-type"))
+        .env("CONTENT_LENGTH", body.len().to_string())
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+        .env("GIT_PROTOCOL", header("git-protocol"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = backend.stdin.take().unwrap();
+    let feed = async move {
+        let _ = stdin.write_all(&body).await;
+    };
+    let ((), output) = tokio::join!(feed, backend.wait_with_output());
+    let output = output.unwrap().stdout;
+    let status = output
+        .strip_prefix(b"Status: ")
+        .map_or("200 OK".to_owned(), |rest| String::from_utf8_lossy(rest).lines().next().unwrap().to_owned());
+    stream.write_all(format!("HTTP/1.1 {status}\r\nConnection: close\r\n").as_bytes()).await.unwrap();
+    stream.write_all(&output).await.unwrap();
+    stream.shutdown().await.unwrap();
+}
+
+async fn body(stream: &mut BufReader<TcpStream>, headers: &HashMap<String, String>) -> Vec<u8> {
+    let mut body = Vec::new();
+    if headers.get("transfer-encoding").is_some_and(|encoding| encoding == "chunked") {
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).await.unwrap();
+            let size = usize::from_str_radix(line.trim(), 16).unwrap();
+            let mut chunk = vec![0; size + 2];
+            stream.read_exact(&mut chunk).await.unwrap();
+            if size == 0 {
+                return body;
+            }
+            body.extend_from_slice(&chunk[..size]);
+        }
+    }
+    let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    body.resize(length, 0);
+    stream.read_exact(&mut body).await.unwrap();
+    body
+}
