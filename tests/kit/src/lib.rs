@@ -1,6 +1,7 @@
-//! What the integration tests stand on: a plane to start and kill, clients, networks that misbehave, and templates to
-//! look into.
+//! What the integration tests stand on: a plane to start and kill, clients, networks that misbehave, agents that
+//! play a script, and templates to look into.
 
+pub mod acp;
 pub mod chaos;
 pub mod claude;
 pub mod cutter;

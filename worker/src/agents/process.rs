@@ -2,7 +2,7 @@
 //! when it is gone: left, killed, or killed for want of memory.
 
 use crate::agents::End;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -100,9 +100,23 @@ impl Process {
         self.kill_group();
         // From now on the number may be somebody else's.
         self.group = None;
+        self.end(ended)
+    }
+
+    /// Waits until the process itself is gone, leaves alone what it has started until this is dropped, and says how it
+    /// ended. Can be dropped and called again.
+    pub async fn wait_for_leader(&mut self) -> End {
+        let ended = self.child.wait().await;
+        // Without members the number may become somebody else's.
+        self.group = self.group.filter(|&group| test_kill_process_group(group).is_ok());
+        self.end(ended)
+    }
+
+    fn end(&self, ended: io::Result<ExitStatus>) -> End {
+        let memory_ran_out = self.memory.killed_since();
         match ended {
-            Ok(status) => end(status, self.memory.killed_since()),
-            Err(_) => End::Killed { signal: SIGKILL, out_of_memory: self.memory.killed_since() },
+            Ok(status) => end(status, memory_ran_out),
+            Err(_) => End::Killed { signal: SIGKILL, out_of_memory: memory_ran_out },
         }
     }
 
