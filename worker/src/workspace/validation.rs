@@ -219,7 +219,7 @@ pub fn judge(state: &GitState, requirements: &Requirements) -> Verdict {
             match state.has_pr {
                 Some(true) => {}
                 Some(false) => {
-                    miss("there is no pull request", format!("Open a pull request for `{branch}`."))
+                    miss("there is no pull request", format!("Open a pull request for `{branch}`."));
                 }
                 None => {
                     let advice = format!(

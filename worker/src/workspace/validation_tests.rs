@@ -178,7 +178,8 @@ async fn a_pull_request_is_found_by_gh() {
                   \"statusCheckRollup\":[{\"conclusion\":\"FAILURE\"}]}'\n";
     // Written by another process: a program that somebody still has open for writing cannot be run.
     let write = r#"printf %s "$1" > "$2" && chmod 700 "$2""#;
-    let written = std::process::Command::new("sh").args(["-c", write, "sh", script]).arg(world.path("gh")).status();
+    let written =
+        std::process::Command::new("sh").args(["-c", write, "sh", script]).arg(world.path("gh")).status();
     assert!(written.unwrap().success());
     let state = world.look_with("gh").await;
     assert_eq!(
