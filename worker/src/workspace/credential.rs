@@ -145,7 +145,7 @@ async fn accept(listener: UnixListener, credential: Credential) {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => tracing::warn!(%error, "Could not answer git: {error}"),
                         Err(_) => {
-                            tracing::warn!("Git asked for a credential and did not finish its question")
+                            tracing::warn!("Git asked for a credential and did not finish its question");
                         }
                     }
                 });

@@ -7,9 +7,11 @@ pub mod diff;
 mod git;
 mod patch;
 mod process;
+mod pull_request;
 mod repository;
 mod shadow;
 pub mod snapshot;
+pub mod validation;
 
 pub use git::GitError;
 pub use repository::{BadRepository, Repository};

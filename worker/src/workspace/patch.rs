@@ -77,7 +77,8 @@ fn changes(listed: &[u8]) -> Vec<Found> {
         let (added, removed) = (counts.next().unwrap_or_default(), counts.next().unwrap_or_default());
         if counts.next().is_none_or(str::is_empty) {
             // The names of a renamed file follow as fields of their own.
-            (next(), next());
+            next();
+            next();
         }
         found.change.binary = added == "-";
         found.change.lines_added = added.parse().unwrap_or(0);

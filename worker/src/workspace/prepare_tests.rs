@@ -167,10 +167,11 @@ if sys.argv[1:] == ["credential", "get"]:
         sys.stdout.buffer.write(chunk)
 "#;
 
+/// Written by another process: a program that somebody still has open for writing cannot be run.
 fn plant_helper(world: &World) {
-    use std::os::unix::fs::PermissionsExt;
-    fs::write(world.path("helper"), HELPER).unwrap();
-    fs::set_permissions(world.path("helper"), fs::Permissions::from_mode(0o700)).unwrap();
+    let write = r#"printf %s "$1" > "$2" && chmod 700 "$2""#;
+    let written = Command::new("sh").args(["-c", write, "sh", HELPER]).arg(world.path("helper")).status();
+    assert!(written.unwrap().success());
 }
 
 #[tokio::test]

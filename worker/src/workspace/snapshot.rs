@@ -11,7 +11,7 @@ use super::shadow::{Blind, LONGEST, Seen, Shadow};
 use crate::event::Event;
 use std::path::Path;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 /// How long a look may take.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -38,10 +38,13 @@ pub struct Taken {
     pub off: Option<String>,
 }
 
+/// What the first look leaves.
+type First = Result<(Shadow, Seen), Blind>;
+
 #[derive(Debug)]
 enum State {
     /// The first look is on its way.
-    First(JoinSet<Result<(Shadow, Seen), Blind>>),
+    First(JoinSet<First>),
     On(Box<(Shadow, Seen)>),
     Off,
 }
@@ -108,10 +111,7 @@ impl Snapshots {
         }
     }
 
-    fn begun(
-        &mut self,
-        joined: Option<Result<Result<(Shadow, Seen), Blind>, tokio::task::JoinError>>,
-    ) -> Taken {
+    fn begun(&mut self, joined: Option<Result<First, JoinError>>) -> Taken {
         let reason = match joined {
             Some(Ok(Ok(on))) => {
                 self.state = State::On(Box::new(on));
