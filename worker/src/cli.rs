@@ -1,13 +1,14 @@
 //! The command: `sunaba-worker`, and `sunaba worker`.
 
-use crate::agents::scripted;
+use crate::agents::scripted::{self, PlayArguments};
 use crate::config::{Config, Problem, environment};
 use crate::run::run;
 use crate::workspace::credential;
 use clap::{Args, Subcommand};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
@@ -69,7 +70,7 @@ impl Worker {
             Command::Run => work(program).await,
             Command::Check => check(),
             Command::Play { arguments } => play(arguments).await,
-            Command::Credential { operation } => credential::main(&operation, &environment()).await,
+            Command::Credential { operation } => give_credential(&operation),
         }
     }
 }
@@ -134,8 +135,8 @@ fn missing_program(config: &Config) -> Option<Problem> {
         Agent::Claude => (config.claude.clone(), "CLAUDE_PATH"),
         Agent::Acp(command) => (command.first()?.clone(), "AGENT"),
         Agent::Scripted(script) => {
-            let why = scripted::load(script).err()?;
-            return Some(Problem { variable: "AGENT".into(), what: why.to_string(), harmless: false });
+            let what = scripted::load(script).err()?;
+            return Some(Problem { variable: "AGENT".into(), what, harmless: false });
         }
     };
     let found = if program.contains('/') {
@@ -149,8 +150,28 @@ fn missing_program(config: &Config) -> Option<Problem> {
 }
 
 async fn play(arguments: Vec<String>) -> ExitCode {
-    let code = scripted::main(&arguments, &environment()).await;
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
+    let environment = environment();
+    let arguments = PlayArguments::parse(&arguments).and_then(|arguments| arguments.in_environment(&environment));
+    let arguments = match arguments {
+        Ok(arguments) => arguments,
+        Err(why) => return fail(&why),
+    };
+    let stdin = BufReader::new(tokio::io::stdin());
+    let code = scripted::play(arguments, stdin, tokio::io::stdout()).await;
+    // A read of the real standard input cannot be called off.
+    std::process::exit(code)
+}
+
+/// Passes git's question on to the worker that serves it.
+fn give_credential(operation: &str) -> ExitCode {
+    let environment = environment();
+    let Some(socket) = environment.get(credential::SOCKET_VARIABLE) else {
+        return fail("git asked for credentials, and no worker is there to give them");
+    };
+    match credential::ask(Path::new(socket), operation, std::io::stdin(), std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => fail(&format!("the worker gives no credentials: {why}")),
+    }
 }
 
 fn log(filter: &str) {

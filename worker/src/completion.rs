@@ -282,7 +282,7 @@ impl Progress {
             "pr_created": git.and_then(|git| git.has_pr),
             "pr_url": git.and_then(|git| git.pr_url.clone()),
             "pr_number": git.and_then(|git| git.pr_number),
-            "files_changed": git.map(|git| git.files_changed),
+            "files_changed": git.and_then(|git| git.files_changed),
             "ci_status": git.and_then(|git| git.ci_status.clone()),
         });
         match fields {

@@ -1,7 +1,9 @@
 //! What a worker is told by its environment. Every problem is reported, not only the first.
 
-use crate::agents::claude::policy::Mode;
+use crate::agents::policy::Mode;
+use crate::secret::Secret;
 use crate::task::Task;
+use crate::workspace::Repository;
 use domain::SandboxId;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -76,28 +78,6 @@ pub struct Config {
     pub secrets: Vec<(String, Secret)>,
 }
 
-/// A value that is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Hides a value.
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
-    }
-
-    /// The value, for those who send it to where it belongs.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(secret)")
-    }
-}
-
 /// Which agent is driven.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Agent {
@@ -107,17 +87,6 @@ pub enum Agent {
     Acp(Vec<String>),
     /// A script, for demonstrations and tests.
     Scripted(String),
-}
-
-/// The code to work on.
-#[derive(Debug, Clone)]
-pub struct Repository {
-    /// `owner/name` at GitHub, or a URL.
-    pub location: String,
-    /// To fetch and push with.
-    pub token: Option<Secret>,
-    /// Where to work.
-    pub branch: Option<String>,
 }
 
 /// A session to go on with.
@@ -253,7 +222,7 @@ impl Config {
             ("model", self.model.clone().unwrap_or_else(|| "the agent's own choice".into())),
             ("workspace", self.cwd.display().to_string()),
             ("state", self.state_dir.display().to_string()),
-            ("repository", or_none(repository.map(|repository| repository.location.as_str()))),
+            ("repository", or_none(repository.map(|repository| repository.url.as_str()))),
             ("branch", or_none(repository.and_then(|repository| repository.branch.as_deref()))),
             ("git token", given(repository.and_then(|repository| repository.token.as_ref()))),
             ("permissions", self.permission_mode.as_str().to_owned()),
@@ -396,12 +365,19 @@ impl Reader<'_> {
             }
             return None;
         };
-        let token = self.text("GITHUB_TOKEN").or_else(|| self.text("GH_TOKEN")).map(Secret::new);
         if location.contains('@') && location.starts_with("http") {
             let what = "must hold no user or token: set GITHUB_TOKEN, which is kept out of files and commands";
             self.complain("REPOSITORY_URL", what, false);
+            return None;
         }
-        Some(Repository { location, token, branch })
+        let token = self.text("GITHUB_TOKEN").or_else(|| self.text("GH_TOKEN")).map(Secret::new);
+        match Repository::new(&location, token, branch.as_deref()) {
+            Ok(repository) => Some(repository),
+            Err(why) => {
+                self.complain("GITHUB_REPO", why.to_string(), false);
+                None
+            }
+        }
     }
 
     fn resume(&mut self) -> Option<Resume> {
@@ -455,7 +431,7 @@ impl Reader<'_> {
                 Task::default()
             }
         };
-        let mut put = |field: &mut Option<String>, name: &str| {
+        let put = |field: &mut Option<String>, name: &str| {
             if let Some(text) = self.text(name) {
                 *field = Some(text);
             }

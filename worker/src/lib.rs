@@ -16,6 +16,7 @@ pub mod inbox;
 pub mod outbox;
 pub mod preview;
 pub mod run;
+pub mod secret;
 mod session;
 pub mod state;
 pub mod task;

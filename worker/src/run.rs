@@ -1,7 +1,7 @@
 //! Putting a worker together, and running it.
 
 use crate::completion::Plan;
-use crate::config::{Config, Secret};
+use crate::config::Config;
 use crate::event::Event;
 use crate::heartbeat::{self, Vitals};
 use crate::inbox::{self, Inbox};
@@ -12,6 +12,7 @@ use crate::transcript;
 use crate::workspace::{self, snapshot::Snapshots};
 use anyhow::Context;
 use client::{Hang, Once, Transcripts};
+use domain::SessionId;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -34,15 +35,17 @@ pub async fn run(mut config: Config, program: Vec<String>, stop: watch::Receiver
     let given = state.pending.iter().map(|pending| pending.message_id.clone());
     let inbox = Inbox::open(inbox_settings(&config, &outbox), given);
 
-    let env = match prepare(&config, &program, &outbox).await {
-        Ok(env) => env,
-        Err(why) => return Ok(give_up(&outbox, "workspace", &why).await),
+    let settings = workspace::Settings::new(&config.cwd, &config.state_dir, program.clone());
+    let mut tell = |event| outbox.tell(event);
+    let ready = match workspace::prepare(config.repository.as_ref(), &settings, &mut tell).await {
+        Ok(ready) => ready,
+        Err(why) => return Ok(give_up(&outbox, "workspace", &why.to_string()).await),
     };
     let (inherited, fork_of) = match inherit(&config, &mut state, &outbox).await {
         Ok(inherited) => inherited,
         Err(why) => return Ok(give_up(&outbox, "resume", &format!("{why:#}")).await),
     };
-    let crew = Crew { program, env, inherited, fork_of, sandbox: config.sandbox.to_string() };
+    let crew = Crew { program, env: ready.variables.clone(), inherited, fork_of, sandbox: config.sandbox.to_string() };
     let requirements = &config.requirements;
     let validates = requirements.clean || requirements.pushed || requirements.pull_request || requirements.tests.is_some();
     let plan = Plan { continuous: config.continuous.clone(), validates };
@@ -51,6 +54,8 @@ pub async fn run(mut config: Config, program: Vec<String>, stop: watch::Receiver
     let session = Session::new(Parts { config, crew, outbox, kept, state, plan, vitals, snapshots });
     let code = session.run(Outside { inbox, fate, stop }).await;
     beating.abort();
+    // git may ask for its credentials until the agent is gone.
+    drop(ready);
     Ok(code)
 }
 
@@ -85,20 +90,6 @@ fn open_outbox(config: &Config) -> anyhow::Result<Outbox> {
     outbox.with_context(|| format!("cannot keep events in {}", config.state_dir.display()))
 }
 
-/// Fetches the code, if there is some. What the agent's git needs comes back, as variables of its environment.
-async fn prepare(config: &Config, program: &[String], outbox: &Outbox) -> Result<Vec<(String, String)>, String> {
-    let Some(repository) = &config.repository else { return Ok(Vec::new()) };
-    let settings = workspace::Settings {
-        root: config.cwd.clone(),
-        state: config.state_dir.clone(),
-        program: program.to_vec(),
-        location: repository.location.clone(),
-        token: repository.token.as_ref().map(Secret::reveal).map(str::to_owned),
-        branch: repository.branch.clone(),
-    };
-    workspace::prepare(settings, |event| outbox.tell(event)).await.map_err(|why| why.to_string())
-}
-
 /// Fetches the record of a session that goes on here. How many of its lines are not ours, and what to copy.
 async fn inherit(config: &Config, state: &mut State, outbox: &Outbox) -> anyhow::Result<(u64, Option<Uuid>)> {
     let Some(resume) = &config.resume else { return Ok((0, None)) };
@@ -107,7 +98,8 @@ async fn inherit(config: &Config, state: &mut State, outbox: &Outbox) -> anyhow:
     if state.session.is_none() {
         let token = config.token.as_ref().map(|token| token.reveal().to_owned());
         let transcripts = Transcripts::new(&config.plane, &config.sandbox, token, DEADLINE);
-        let entries = transcripts.read(&session).await.context("the session's record cannot be had")?;
+        let id = SessionId::parse(session.as_str())?;
+        let entries = transcripts.read(&id).await.context("the session's record cannot be had")?;
         anyhow::ensure!(!entries.is_empty(), "the plane has no record of session {session}");
         transcript::rebuild(&path, &entries).context("the session's record cannot be written")?;
         state.inherited = entries.len() as u64;

@@ -5,6 +5,7 @@
 //! what was copied; the outbox knows how many. Frames that mirror the record only say when to look: the file has all of
 //! it, also what was written while nobody listened.
 
+use domain::JsonObject;
 use serde_json::value::RawValue;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -103,14 +104,14 @@ fn whole_lines(file: &mut File) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// When the disk does not take it.
-pub fn rebuild(path: &Path, entries: &[Box<RawValue>]) -> io::Result<()> {
+pub fn rebuild(path: &Path, entries: &[JsonObject]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let mut file = io::BufWriter::new(File::create(path)?);
     for entry in entries {
         // An entry may have been kept with line ends in it; in the file it is one line.
-        for line in entry.get().lines() {
+        for line in entry.text().lines() {
             file.write_all(line.as_bytes())?;
         }
         file.write_all(b"\n")?;
@@ -159,7 +160,7 @@ mod tests {
         assert!(path.ends_with("projects/-work-my-app/s-1.jsonl"));
         let entries: Vec<_> = ["{\"a\":1}", "{\"b\":\n2}"]
             .into_iter()
-            .map(|text| RawValue::from_string(text.to_owned()).unwrap())
+            .map(|text| JsonObject::parse(&RawValue::from_string(text.to_owned()).unwrap()).unwrap())
             .collect();
         rebuild(&path, &entries).unwrap();
         assert_eq!(all(&mut Tail::new(path, 0)), ["{\"a\":1}", "{\"b\":2}"]);

@@ -1,14 +1,14 @@
 //! Starting the agent, also again after it died or the worker did.
 
 use super::Session;
-use crate::agents::claude::policy::Policy;
+use crate::agents::policy::Policy;
 use crate::agents::claude::recovery::recover;
 use crate::agents::claude::story::Story;
 use crate::agents::{Ask, Running, Say, Tell, TurnEnd, acp, claude};
 use crate::config::{Agent, Config, KEPT_FROM_THE_AGENT};
 use crate::event::Event;
 use crate::heartbeat::Status;
-use crate::state::{ProcessMark, State};
+use crate::state::State;
 use crate::transcript::{self, Tail};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -117,7 +117,7 @@ impl Session {
             env_removed: KEPT_FROM_THE_AGENT.map(String::from).to_vec(),
             cwd: self.config.cwd.clone(),
             resume: self.state.session.clone(),
-            permission: policy(&self.config),
+            policy: policy(&self.config),
         };
         (acp::start(settings), Past::default())
     }

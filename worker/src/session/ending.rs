@@ -7,8 +7,8 @@ use crate::config::Requirements;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
 use crate::heartbeat::Status;
 use crate::session::mail::Interruption;
-use crate::workspace::validation::{self, GitState, Verdict};
-use std::path::PathBuf;
+use crate::workspace::validation::{self, GitState, Look, Verdict};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -17,6 +17,9 @@ use tokio::time::{Instant, timeout};
 const FAREWELL: Duration = Duration::from_millis(9_000);
 /// How long an agent may take to stop its turn.
 const TURN_FAREWELL: Duration = Duration::from_millis(2_000);
+
+/// How long the tests of a task may take.
+const TESTS_DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 /// What a look at the repository is for.
 #[derive(Debug, Clone)]
@@ -190,16 +193,18 @@ impl Session {
 }
 
 async fn look(root: PathBuf, requirements: Requirements, purpose: Purpose) -> Inspection {
-    let git = validation::git_state(&root).await;
+    let git = validation::git_state(Look { root: &root, base_branch: None, gh: Path::new("gh") }).await;
     let (verdict, tests_passed) = match &purpose {
         Purpose::Finish(_) => (None, None),
         Purpose::Validate => {
             let tests = match &requirements.tests {
-                Some(command) => Some(validation::run_tests(&root, command).await),
+                Some(command) => Some(validation::run_tests(&root, command, TESTS_DEADLINE).await),
                 None => None,
             };
-            let passed = tests.as_ref().map(|tests| tests.passed);
-            (Some(validation::judge(&git, &requirements, tests.as_ref())), passed)
+            let passed = tests.as_ref().map(|tests| tests.outcome == validation::Outcome::Passed);
+            let Requirements { clean, pushed, pull_request, .. } = requirements;
+            let required = validation::Requirements { clean, pushed, pull_request, tests };
+            (Some(validation::judge(&git, &required)), passed)
         }
     };
     Inspection { purpose, git: Some(git), verdict, tests_passed }

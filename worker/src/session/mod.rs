@@ -127,8 +127,8 @@ impl Session {
         let why = loop {
             let iterate_at = self.next_iteration.as_ref().map(|(at, _)| *at);
             tokio::select! {
-                Ok(()) = outside.stop.wait_for(|stop| *stop) => break Why::Told("signal"),
-                Ok(_) = outside.fate.wait_for(|fate| matches!(fate, Fate::Fenced)) => break Why::Fenced,
+                Ok(_) = outside.stop.wait_for(|stop| *stop) => break Why::Told("signal"),
+                Ok(_) = outside.fate.wait_for(|fate| matches!(fate, Fate::Fenced { .. })) => break Why::Fenced,
                 Some(arrival) = outside.inbox.arrivals.recv() => match arrival {
                     Arrival::Message(message) => self.message(*message).await,
                     Arrival::Again(id) => self.came_again(&id),

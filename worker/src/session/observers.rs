@@ -85,10 +85,17 @@ async fn watch_ports(mut processes: watch::Receiver<Option<u32>>, outbox: Outbox
         let changed = processes.changed();
         let ended = match process {
             Some(process) => {
-                tokio::select! {
-                    changed = changed => changed.is_err(),
-                    () = preview::watch(process, |event| outbox.tell(event)) => processes.changed().await.is_err(),
-                }
+                let (tell, mut told) = mpsc::channel(16);
+                let watching = tokio::spawn(preview::run(process, tell));
+                tokio::pin!(changed);
+                let ended = loop {
+                    tokio::select! {
+                        changed = &mut changed => break changed.is_err(),
+                        Some(event) = told.recv() => outbox.tell(event),
+                    }
+                };
+                watching.abort();
+                ended
             }
             None => changed.await.is_err(),
         };

@@ -8,7 +8,7 @@
 //! git has to be able to. It keeps the token out of where secrets leak from: logs, process lists, configuration, images
 //! of the disk. `gh` cannot use it: it takes tokens from its own configuration or from the environment only.
 
-use std::fmt;
+use crate::secret::Secret;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -27,10 +27,6 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Longest question.
 const QUESTION_BYTES: u64 = 16 * 1024;
 
-/// A secret that does not show itself.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
 /// What git is told when it asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
@@ -41,7 +37,7 @@ pub struct Credential {
     /// Who.
     pub username: String,
     /// And the secret.
-    pub token: Token,
+    pub token: Secret,
 }
 
 /// Answers git until it is dropped.
@@ -51,35 +47,13 @@ pub struct Serving {
     task: AbortHandle,
 }
 
-impl Token {
-    /// From what was configured.
-    pub fn new(token: impl Into<String>) -> Self {
-        Self(token.into())
-    }
-
-    /// The secret itself, for whoever has to send it or to find it in a text.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// A text without the secret.
-    pub fn redact(&self, text: &str) -> String {
-        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[redacted]") }
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Token([redacted])")
-    }
-}
-
 impl Serving {
     /// What git and the agent need in their environment. Other helpers are not asked about this host, and keep all the
     /// others.
-    pub fn variables(&self, program: &Path, credential: &Credential) -> Vec<(String, String)> {
+    pub fn variables(&self, program: &[String], credential: &Credential) -> Vec<(String, String)> {
         let key = format!("credential.{}://{}.helper", credential.protocol, credential.host);
-        let program = program.to_string_lossy().replace('\'', r"'\''");
+        let quoted = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
+        let program = program.iter().map(quoted).collect::<Vec<_>>().join(" ");
         let pairs = [
             (SOCKET_VARIABLE, self.socket.to_string_lossy().into_owned()),
             ("GIT_TERMINAL_PROMPT", "0".to_owned()),
@@ -87,7 +61,7 @@ impl Serving {
             ("GIT_CONFIG_KEY_0", key.clone()),
             ("GIT_CONFIG_VALUE_0", String::new()),
             ("GIT_CONFIG_KEY_1", key),
-            ("GIT_CONFIG_VALUE_1", format!("!'{program}' credential")),
+            ("GIT_CONFIG_VALUE_1", format!("!{program} credential")),
         ];
         pairs.map(|(name, value)| (name.to_owned(), value)).into()
     }
@@ -176,7 +150,7 @@ fn reply(question: &str, credential: &Credential) -> String {
     let same = |key: &str, value: &str| asked(key).is_some_and(|asked| asked.eq_ignore_ascii_case(value));
     let user = asked("username").is_none_or(|asked| asked == credential.username);
     if same("protocol", &credential.protocol) && same("host", &credential.host) && user {
-        format!("username={}\npassword={}\n", credential.username, credential.token.0)
+        format!("username={}\npassword={}\n", credential.username, credential.token.reveal())
     } else {
         String::new()
     }
@@ -192,7 +166,7 @@ mod tests {
             protocol: "https".to_owned(),
             host: "github.com".to_owned(),
             username: "x-access-token".to_owned(),
-            token: Token::new("planted-secret"),
+            token: Secret::new("planted-secret"),
         }
     }
 
@@ -220,7 +194,7 @@ mod tests {
     fn a_token_does_not_show_itself() {
         assert!(!format!("{:?}", credential()).contains("planted"));
         assert_eq!(credential().token.redact("https://planted-secret@x"), "https://[redacted]@x");
-        assert_eq!(Token::new("").redact("text"), "text");
+        assert_eq!(Secret::new("").redact("text"), "text");
     }
 
     async fn asked(folder: &TempDir, operation: &'static str, question: &'static str) -> String {

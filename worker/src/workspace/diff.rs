@@ -142,7 +142,6 @@ impl FileChange {
             .with("full_diff_available", whole)
             .with("full_diff_size", self.unified_bytes)
             .with("binary", self.binary)
-            .with_some("content_fingerprint", self.fingerprint.map(|Fingerprint(fingerprint)| fingerprint))
     }
 
     /// Without a diff.
@@ -192,16 +191,6 @@ impl Fingerprint {
             length += 1;
         }
         Self(format!("{length:x}-{hash:016x}"))
-    }
-}
-
-impl Told {
-    /// What an event of ours says, if it is about a file.
-    pub fn of(event: &Event) -> Option<Self> {
-        let text = |field: &str| event.data.get(field).and_then(Value::as_str).map(str::to_owned);
-        let about_a_file = event.event_type == "agent.file_edited";
-        about_a_file.then_some(())?;
-        Some(Self { path: text("file_path")?, fingerprint: Fingerprint(text("content_fingerprint")?) })
     }
 }
 

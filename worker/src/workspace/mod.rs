@@ -34,7 +34,7 @@ pub struct Settings {
     /// The worker's own folder.
     pub state: PathBuf,
     /// The `sunaba-worker` that git runs to ask for the token.
-    pub program: PathBuf,
+    pub program: Vec<String>,
     /// Who commits.
     pub user_name: String,
     /// And their address.
@@ -74,11 +74,11 @@ pub enum Error {
 
 impl Settings {
     /// With the usual identity.
-    pub fn new(root: impl Into<PathBuf>, state: impl Into<PathBuf>, program: impl Into<PathBuf>) -> Self {
+    pub fn new(root: impl Into<PathBuf>, state: impl Into<PathBuf>, program: Vec<String>) -> Self {
         Self {
             root: root.into(),
             state: state.into(),
-            program: program.into(),
+            program,
             user_name: "Sunaba Agent".to_owned(),
             user_email: "agent@sunaba.invalid".to_owned(),
             first_wait: Duration::from_secs(1),

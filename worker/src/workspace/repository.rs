@@ -1,6 +1,7 @@
 //! Which repository, where it is, and who may fetch it.
 
-use super::credential::{Credential, Token};
+use crate::secret::Secret;
+use super::credential::Credential;
 
 /// Who git says it is to GitHub when it has a token.
 const USERNAME: &str = "x-access-token";
@@ -11,7 +12,7 @@ pub struct Repository {
     /// Where it is, without any secret.
     pub url: String,
     /// What opens it.
-    pub token: Option<Token>,
+    pub token: Option<Secret>,
     /// The branch to work on. The default branch if there is none.
     pub branch: Option<String>,
 }
@@ -33,7 +34,7 @@ pub enum BadRepository {
 impl Repository {
     /// From `owner/name` (on github.com) or an address. A secret in the address is taken out of it, and used if there is
     /// no other.
-    pub fn new(place: &str, token: Option<Token>, branch: Option<&str>) -> Result<Self, BadRepository> {
+    pub fn new(place: &str, token: Option<Secret>, branch: Option<&str>) -> Result<Self, BadRepository> {
         let branch = branch.map(str::trim).filter(|branch| !branch.is_empty());
         if let Some(bad) = branch.filter(|branch| !is_branch(branch)) {
             return Err(BadRepository::Branch(bad.to_owned()));
@@ -64,7 +65,7 @@ impl Repository {
     }
 }
 
-fn address(place: &str) -> Result<(String, Option<Token>), BadRepository> {
+fn address(place: &str) -> Result<(String, Option<Secret>), BadRepository> {
     if let Some((protocol, rest)) = place.split_once("://") {
         if !matches!(protocol, "http" | "https" | "ssh" | "git" | "file") {
             return Err(BadRepository::Address(place.to_owned()));
@@ -73,7 +74,7 @@ fn address(place: &str) -> Result<(String, Option<Token>), BadRepository> {
         return Ok(match host.rsplit_once('@').filter(|_| protocol.starts_with("http")) {
             Some((user, host)) => {
                 let secret = user.split_once(':').map_or(user, |(_, secret)| secret);
-                let token = Some(secret).filter(|secret| !secret.is_empty()).map(Token::new);
+                let token = Some(secret).filter(|secret| !secret.is_empty()).map(Secret::new);
                 (format!("{protocol}://{host}/{path}"), token)
             }
             None => (place.to_owned(), None),
@@ -128,7 +129,7 @@ mod tests {
             ("/srv/shop.git", "/srv/shop.git", None),
         ] {
             let repository = Repository::new(place, None, None).unwrap();
-            assert_eq!((repository.url.as_str(), repository.token), (url, token.map(Token::new)), "{place}");
+            assert_eq!((repository.url.as_str(), repository.token), (url, token.map(Secret::new)), "{place}");
         }
         for place in ["", "shop", "-x/y", "a/b/c", "ext::sh -c date", "ext://x", "../a", "--upload-pack=x"] {
             assert!(Repository::new(place, None, None).is_err(), "{place}");
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_token_belongs_to_one_host_and_never_travels_in_clear() {
-        let token = || Some(Token::new("secret"));
+        let token = || Some(Secret::new("secret"));
         let credential = |place: &str| Repository::new(place, token(), None).map(|found| found.credential());
         let found = credential("https://Git.example:8443/a/b").unwrap().unwrap();
         assert_eq!((found.protocol.as_str(), found.host.as_str()), ("https", "git.example:8443"));

@@ -6,6 +6,7 @@
 use super::git::Git;
 use super::process::{self, Failure};
 use super::pull_request::{self, PullRequest};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 use tokio::process::Command;
@@ -28,7 +29,8 @@ pub struct Look<'a> {
 }
 
 /// What git and the pull request say.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct GitState {
     /// Whether there is a repository. If not, nothing else means anything.
     pub is_repository: bool,

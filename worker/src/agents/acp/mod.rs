@@ -6,18 +6,17 @@
 //! Deliberately absent: an SDK (the wire is stable, the libraries around it are not), steering in mid-turn (the
 //! protocol has none: what is said while a prompt runs is prompted when it has ended), signing in, and MCP servers.
 
-mod diff;
 pub mod files;
 pub mod host;
 pub mod narrator;
-pub mod permission;
+mod permission;
 pub mod rpc;
 pub mod session;
 pub mod terminals;
 pub mod tools;
 
-pub use permission::{Mode, PermissionPolicy};
 
+use crate::agents::policy::Policy;
 use crate::agents::process::{Pipes, Process, Start, Tail};
 use crate::agents::{Ask, End, Running, Tell};
 use crate::event::Event;
@@ -41,7 +40,7 @@ const WAITING_TELLS: usize = 1024;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How to start an agent.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// The program and its arguments: `["openhands", "acp"]`.
     pub command: Vec<String>,
@@ -54,7 +53,7 @@ pub struct Settings {
     /// The session to continue, if the agent can. Otherwise it says so, and begins a new one.
     pub resume: Option<String>,
     /// What the agent may do.
-    pub permission: PermissionPolicy,
+    pub policy: Policy,
 }
 
 /// Starts an agent. It can be told things at once: they are held until it is up.
@@ -107,15 +106,18 @@ async fn lead(
     asks: &mut mpsc::Receiver<Ask>,
     tells: &mpsc::Sender<Tell>,
 ) -> End {
+    if let Some(id) = process.id() {
+        let _ = tells.send(Tell::Process(id)).await;
+    }
     let stderr = Tail::default();
     let mut tasks = JoinSet::new();
     tasks.spawn({
         let stderr = stderr.clone();
         async move { stderr.follow(pipes.stderr).await }
     });
-    let Settings { cwd, resume, permission, .. } = settings;
-    let terms = Terms { cwd, resume, permission, stderr };
-    let mut session = Session::new(terms, Narrator::new(host.terminals.clone()));
+    let Settings { cwd, resume, policy, .. } = settings;
+    let narrator = Narrator::new(host.terminals.clone(), cwd.clone());
+    let mut session = Session::new(Terms { cwd, resume, policy, stderr }, narrator);
     let end = {
         let conversation = converse(pipes.stdout, pipes.stdin, &mut session, &host, asks, tells);
         tokio::pin!(conversation);

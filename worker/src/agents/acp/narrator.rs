@@ -12,6 +12,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
+use crate::workspace::diff::FileChange;
+use std::path::PathBuf;
 use uuid::Uuid;
 
 /// Tells of one session.
@@ -26,6 +28,7 @@ pub struct Narrator {
     /// What it cost.
     pub cost: Cost,
     terminals: Terminals,
+    root: PathBuf,
     open: Option<Block>,
     /// How many blocks of a message there were, by the message's id.
     blocks: HashMap<String, u64>,
@@ -50,13 +53,14 @@ struct Block {
 
 impl Narrator {
     /// Nothing was told yet.
-    pub fn new(terminals: Terminals) -> Self {
+    pub fn new(terminals: Terminals, root: PathBuf) -> Self {
         Self {
             session: String::new(),
             turn: 0,
             is_replay: false,
             cost: Cost::default(),
             terminals,
+            root,
             open: None,
             blocks: HashMap::new(),
             tools: HashMap::new(),
@@ -263,18 +267,20 @@ impl Narrator {
         tool.ended = true;
         let completed = tool.completed(&self.terminals, ending);
         let is_done = ending.is_none() && completed.data["is_error"] == false;
-        let edits = if is_done { tool.edits() } else { Vec::new() };
+        let edits = if is_done { tool.edits(&self.root) } else { Vec::new() };
         // What it showed was told, and may be large.
         tool.call.content.clear();
         tool.call.raw_input = None;
         tool.call.raw_output = None;
         let completed = self.named(completed, &format!("tool/{id}/completed"));
         self.event(completed);
+        let edited = edits.iter().filter_map(FileChange::told).collect();
         for (number, edit) in edits.into_iter().enumerate() {
+            let edit = edit.into_event(self.turn, Some(id));
             let edit = self.named(edit, &format!("tool/{id}/edit/{number}"));
             self.event(edit);
         }
-        self.tell(Tell::ToolEnded { tool_use_id: id.to_owned(), turn: self.turn });
+        self.tell(Tell::ToolEnded { tool_use_id: id.to_owned(), turn: self.turn, edited });
     }
 
     /// Under a name that follows from what the agent calls it, unless that was used: nothing may be lost because an

@@ -1,151 +1,70 @@
-//! Who may do what: there is nobody at the terminal to be asked, so a policy answers.
+//! The options that an agent offers when it asks, and which of them the policy means.
 
-use agent_client_protocol_schema::v1::ToolKind;
-use serde_json::Value;
+use crate::agents::policy::{Decision, Policy};
+use agent_client_protocol_schema::v1::ToolCall;
+use serde_json::{Value, json};
 
-/// What the agent may do without asking anybody.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PermissionPolicy {
-    /// In general.
-    pub mode: Mode,
-    /// Tools that are let through in every mode but [`Mode::Plan`], by name. A name with a condition (`Bash(git:*)`)
-    /// lets nothing through, since ACP does not say enough to judge it.
-    pub allowed_tools: Vec<String>,
-    /// Tools that are never let through, by name. A condition is not looked at: the whole tool is meant.
-    pub disallowed_tools: Vec<String>,
-}
-
-/// What is let through in general, by the names that Claude Code has for it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// `default`: what changes nothing.
-    #[default]
-    Default,
-    /// `acceptEdits`: also what changes files.
-    AcceptEdits,
-    /// `bypassPermissions`: everything.
-    BypassPermissions,
-    /// `plan`: nothing.
-    Plan,
-    /// `dontAsk`: only what is allowed by name.
-    DontAsk,
-}
-
-impl Mode {
-    /// By its name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "default" => Self::Default,
-            "acceptEdits" => Self::AcceptEdits,
-            "bypassPermissions" => Self::BypassPermissions,
-            "plan" => Self::Plan,
-            "dontAsk" => Self::DontAsk,
-            _ => return None,
-        })
-    }
-}
-
-/// The way out that was chosen of those that the agent offers.
+/// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The option's id.
-    pub option_id: String,
-    /// Whether it lets the tool through.
-    pub allowed: bool,
+    /// What the policy says.
+    pub decision: Decision,
+    /// The option that says it. `None` if the agent offers none that does.
+    pub option_id: Option<String>,
 }
 
-impl PermissionPolicy {
-    /// Chooses one of the options. `None` if none of them rejects, and none may be chosen that allows.
-    pub fn choose(&self, tool: &str, kind: ToolKind, options: &[Value]) -> Option<Choice> {
-        let option = |kinds: [&str; 2], allowed: bool| {
-            let of_kind = |kind| options.iter().find(move |option| option["kind"] == kind);
-            let option = kinds.into_iter().find_map(of_kind)?;
-            Some(Choice { option_id: option["optionId"].as_str()?.to_owned(), allowed })
-        };
-        let allow = self.allows(tool, kind).then(|| option(["allow_once", "allow_always"], true)).flatten();
-        allow.or_else(|| option(["reject_once", "reject_always"], false))
-    }
-
-    fn allows(&self, tool: &str, kind: ToolKind) -> bool {
-        let denied = |entry: &String| is_named(entry.split('(').next().unwrap_or_default().trim(), tool);
-        if self.mode == Mode::Plan || self.disallowed_tools.iter().any(denied) {
-            return false;
-        }
-        if self.allowed_tools.iter().any(|entry| is_named(entry, tool)) {
-            return true;
-        }
-        let reads = matches!(kind, ToolKind::Read | ToolKind::Search | ToolKind::Think);
-        let edits = matches!(kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move);
-        match self.mode {
-            Mode::BypassPermissions => true,
-            Mode::AcceptEdits => reads || edits,
-            Mode::Default => reads,
-            Mode::Plan | Mode::DontAsk => false,
+/// Chooses one of the options. What is to be refused is never answered with one that allows, and the other way round
+/// what cannot be allowed is refused.
+pub fn choose(policy: &Policy, tool: &str, call: &ToolCall, options: &[Value]) -> Choice {
+    let option = |kinds: [&str; 2]| {
+        let of_kind = |kind| options.iter().find(move |option| option["kind"] == kind);
+        kinds.into_iter().find_map(of_kind)?["optionId"].as_str().map(str::to_owned)
+    };
+    let mut decision = policy.decide(tool, call.raw_input.as_ref().unwrap_or(&Value::Null));
+    for location in &call.locations {
+        if decision == Decision::Allow {
+            decision = policy.decide(tool, &json!({ "path": location.path }));
         }
     }
-}
-
-fn is_named(entry: &str, tool: &str) -> bool {
-    entry.eq_ignore_ascii_case(tool)
+    if decision == Decision::Allow {
+        match option(["allow_once", "allow_always"]) {
+            Some(option_id) => return Choice { decision, option_id: Some(option_id) },
+            None => decision = Decision::Deny("The agent offers no way to allow it.".into()),
+        }
+    }
+    Choice { decision, option_id: option(["reject_once", "reject_always"]) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::agents::policy::Mode;
 
     fn options(kinds: &[&str]) -> Vec<Value> {
-        kinds
-            .iter()
-            .map(|kind| json!({ "optionId": format!("o-{kind}"), "name": "x", "kind": kind }))
-            .collect()
+        let option = |kind: &&str| json!({ "optionId": format!("o-{kind}"), "name": "x", "kind": kind });
+        kinds.iter().map(option).collect()
     }
 
-    #[track_caller]
-    fn check(policy: &PermissionPolicy, tool: &str, kind: ToolKind, expected: &str) {
-        let options = options(&["sometimes", "allow_always", "allow_once", "reject_once"]);
-        let choice = policy.choose(tool, kind, &options).unwrap();
-        assert_eq!(choice.option_id, expected, "{policy:?} {tool}");
+    fn chosen(mode: Mode, path: &str, kinds: &[&str]) -> Option<String> {
+        let policy = Policy { mode, denied: vec!["Fetch".into()], root: "/workspace".into() };
+        let mut call = ToolCall::new("c1", "something");
+        call.raw_input = Some(json!({ "path": path }));
+        choose(&policy, "Edit", &call, &options(kinds)).option_id
     }
 
     #[test]
-    fn every_mode_lets_through_what_it_says() {
-        let (yes, no) = ("o-allow_once", "o-reject_once");
-        for (mode, read, edit, execute) in [
-            ("default", yes, no, no),
-            ("acceptEdits", yes, yes, no),
-            ("bypassPermissions", yes, yes, yes),
-            ("plan", no, no, no),
-            ("dontAsk", no, no, no),
-        ] {
-            let mode = Mode::from_name(mode).unwrap();
-            let policy = PermissionPolicy { mode, ..PermissionPolicy::default() };
-            check(&policy, "Read", ToolKind::Read, read);
-            check(&policy, "Edit", ToolKind::Edit, edit);
-            check(&policy, "Bash", ToolKind::Execute, execute);
+    fn the_option_says_what_the_policy_means() {
+        let all = ["sometimes", "allow_always", "allow_once", "reject_once"];
+        let cases = [
+            (Mode::AcceptEdits, "a.txt", &all[..], Some("o-allow_once")),
+            (Mode::AcceptEdits, "/etc/passwd", &all[..], Some("o-reject_once")),
+            (Mode::Plan, "a.txt", &all[..], Some("o-reject_once")),
+            (Mode::AcceptEdits, "a.txt", &["allow_always", "reject_once"][..], Some("o-allow_always")),
+            (Mode::AcceptEdits, "a.txt", &["perhaps", "reject_always"][..], Some("o-reject_always")),
+            (Mode::Plan, "a.txt", &["allow_once"][..], None),
+        ];
+        for (mode, path, kinds, expected) in cases {
+            assert_eq!(chosen(mode, path, kinds).as_deref(), expected, "{mode:?} {path} {kinds:?}");
         }
-    }
-
-    #[test]
-    fn names_win_over_the_mode_and_denials_over_names() {
-        let policy = PermissionPolicy {
-            mode: Mode::DontAsk,
-            allowed_tools: vec!["bash".to_owned(), "Fetch(domain:*)".to_owned(), "Edit".to_owned()],
-            disallowed_tools: vec!["Edit(/etc/*)".to_owned()],
-        };
-        check(&policy, "Bash", ToolKind::Execute, "o-allow_once");
-        check(&policy, "Edit", ToolKind::Edit, "o-reject_once");
-        check(&policy, "Fetch", ToolKind::Fetch, "o-reject_once");
-        let policy = PermissionPolicy { mode: Mode::Plan, ..policy };
-        check(&policy, "Bash", ToolKind::Execute, "o-reject_once");
-    }
-
-    #[test]
-    fn whatever_cannot_be_decided_is_rejected() {
-        let policy = PermissionPolicy { mode: Mode::BypassPermissions, ..PermissionPolicy::default() };
-        let choose = |kinds: &[&str]| policy.choose("Bash", ToolKind::Execute, &options(kinds));
-        assert_eq!(choose(&["allow_always", "reject_once"]).unwrap().option_id, "o-allow_always");
-        assert_eq!(choose(&["perhaps", "reject_always"]).unwrap().option_id, "o-reject_always");
-        assert_eq!(choose(&["perhaps"]), None);
     }
 }

@@ -7,7 +7,8 @@
 
 use super::host::unknown;
 use super::narrator::Narrator;
-use super::permission::PermissionPolicy;
+use super::permission;
+use crate::agents::policy::{Decision, Policy};
 use super::rpc::{self, Incoming};
 use super::tools;
 use crate::agents::process::Tail;
@@ -46,7 +47,7 @@ pub struct Terms {
     /// The session to continue.
     pub resume: Option<String>,
     /// What the agent may do.
-    pub permission: PermissionPolicy,
+    pub policy: Policy,
     /// What it complains about.
     pub stderr: Tail,
 }
@@ -432,20 +433,27 @@ impl Session {
             Err(_) => ToolCall::new("", params["toolCall"]["title"].as_str().unwrap_or_default()),
         };
         let tool = tools::name(&call);
-        let told = |outcome: &str, option: Option<&str>| json!({ "tool": tool, "tool_use_id": &*call.tool_call_id.0, "outcome": outcome, "option_id": option });
+        let decided = Event::agent("agent.permission_decided")
+            .with("tool", tool.as_str())
+            .with("tool_use_id", &*call.tool_call_id.0)
+            .with("mode", self.terms.policy.mode.as_str());
         if self.interrupt.is_some() || self.stopping.is_some() {
-            self.narrator.system("permission", told("cancelled", None));
+            self.narrator.event(decided.with("decision", "cancelled"));
             return Ok(json!({ "outcome": { "outcome": "cancelled" } }));
         }
         let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let Some(choice) = self.terms.permission.choose(&tool, call.kind, options) else {
-            self.narrator.system("permission", told("rejected", None));
-            let why = format!("{tool} is not allowed here, and none of the options says so.");
-            return Err(Error::new(ErrorCode::InvalidParams.into(), why));
-        };
-        let outcome = if choice.allowed { "allowed" } else { "rejected" };
-        self.narrator.system("permission", told(outcome, Some(&choice.option_id)));
-        Ok(json!({ "outcome": { "outcome": "selected", "optionId": choice.option_id } }))
+        let choice = permission::choose(&self.terms.policy, &tool, &call, options);
+        self.narrator.event(match &choice.decision {
+            Decision::Allow => decided.with("decision", "allow"),
+            Decision::Deny(reason) => decided.with("decision", "deny").with("reason", reason.as_str()),
+        });
+        match choice.option_id {
+            Some(id) => Ok(json!({ "outcome": { "outcome": "selected", "optionId": id } })),
+            None => {
+                let why = format!("{tool} is not allowed here, and none of the options says so.");
+                Err(Error::new(ErrorCode::InvalidParams.into(), why))
+            }
+        }
     }
 
     fn prompt_returned(&mut self, answer: Result<Value, Error>) {

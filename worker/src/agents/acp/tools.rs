@@ -1,12 +1,13 @@
 //! What an agent does with tools, as events.
 
-use super::diff::file_edited;
 use super::terminals::Terminals;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes, first_chars};
 use agent_client_protocol_schema::v1::{
     ContentBlock, EmbeddedResourceResource, ToolCall, ToolCallContent, ToolCallStatus, ToolKind,
 };
+use crate::workspace::diff::{FileChange, relative};
 use serde_json::Value;
+use std::path::Path;
 use tokio::time::Instant;
 
 /// How much of a tool's response is shown at once.
@@ -86,17 +87,17 @@ impl Tool {
             .with("full_response", first_bytes(&response, MAX_FIELD_BYTES))
     }
 
-    /// One `agent.file_edited` for each change that it shows.
-    pub fn edits(&self) -> Vec<Event> {
+    /// Each change that it shows.
+    pub fn edits(&self, root: &Path) -> Vec<FileChange> {
         let diffs = self.call.content.iter().filter_map(|content| match content {
             ToolCallContent::Diff(diff) => Some(diff),
             _ => None,
         });
-        let edited = diffs.map(|diff| {
+        let edited = diffs.filter_map(|diff| {
             let deleted = self.call.kind == ToolKind::Delete && diff.new_text.is_empty();
             let new = (!deleted).then_some(diff.new_text.as_str());
-            let event = file_edited(&diff.path.to_string_lossy(), diff.old_text.as_deref(), new);
-            event.with("tool_use_id", &*self.call.tool_call_id.0)
+            let path = relative(&diff.path.to_string_lossy(), root);
+            FileChange::from_texts(&path, diff.old_text.as_deref(), new)
         });
         edited.collect()
     }

@@ -13,7 +13,6 @@ pub mod frame;
 #[cfg(test)]
 mod golden;
 mod moods;
-pub mod policy;
 pub mod recovery;
 pub mod story;
 mod stream;
@@ -25,7 +24,7 @@ use crate::event::Event;
 use domain::message::State;
 use frame::{Frame, Request, Response};
 use moods::Moods;
-use policy::{Decision, Policy};
+use crate::agents::policy::{Decision, Policy};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! What a player is started with: the flags of the CLI, and what the environment said.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use uuid::Uuid;
 
@@ -83,6 +84,24 @@ impl PlayArguments {
             return Err("--session-id goes with --resume only if --fork-session is given, too".to_owned());
         }
         Ok(arguments)
+    }
+
+    /// With what the environment says: where its record is, whether to go on with an unfinished turn, and how fast.
+    ///
+    /// # Errors
+    /// A sentence that names the variable.
+    pub fn in_environment(mut self, environment: &BTreeMap<String, String>) -> Result<Self, String> {
+        let text = |name: &str| environment.get(name).filter(|text| !text.is_empty());
+        if let Some(folder) = text("CLAUDE_CONFIG_DIR") {
+            self.config_dir = PathBuf::from(folder);
+        }
+        if let Some(speed) = text("PLAY_SPEED") {
+            self.set("play-speed", speed).map_err(|_| format!("PLAY_SPEED: {speed:?} is not a number"))?;
+        }
+        self.resume_interrupted_turn = text("CLAUDE_CODE_RESUME_INTERRUPTED_TURN").is_some();
+        self.resume_reason = text("CLAUDE_CODE_RESUME_REASON").cloned();
+        self.cwd = std::env::current_dir().map_err(|why| format!("the folder cannot be used: {why}"))?;
+        Ok(self)
     }
 
     /// The script, and what the CLI takes if it is told nothing.

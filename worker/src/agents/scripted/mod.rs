@@ -47,7 +47,7 @@ pub async fn play(
     stdin: impl AsyncBufRead + Send + Unpin + 'static,
     stdout: impl AsyncWrite + Send + Unpin + 'static,
 ) -> i32 {
-    let script = match load(&arguments.script).await {
+    let script = match load(&arguments.script) {
         Ok(script) => script,
         Err(reason) => return refuse(&reason),
     };
@@ -62,11 +62,14 @@ pub async fn play(
 }
 
 /// A built-in script by its name, or a file.
-async fn load(script: &str) -> Result<Script, String> {
+///
+/// # Errors
+/// A sentence that says what is wrong with it, and where.
+pub fn load(script: &str) -> Result<Script, String> {
     let name = script.strip_prefix("scripted:").unwrap_or(script);
     let text = match BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
         Some((_, text)) => (*text).to_owned(),
-        None => tokio::fs::read_to_string(name).await.map_err(|error| format!("script {name}: {error}"))?,
+        None => std::fs::read_to_string(name).map_err(|error| format!("script {name}: {error}"))?,
     };
     Script::parse(&text).map_err(|bad| format!("script {name}: {bad}"))
 }

@@ -32,10 +32,10 @@ fn tell(conversation: &str) -> String {
     let terms = Terms {
         cwd: "/workspace".into(),
         resume: None,
-        permission: PermissionPolicy { mode: Mode::AcceptEdits, ..PermissionPolicy::default() },
+        policy: Policy { mode: Mode::AcceptEdits, denied: vec![], root: "/workspace".into() },
         stderr: Tail::default(),
     };
-    let mut session = Session::new(terms, Narrator::new(Terminals::new(workspace, vec![], vec![])));
+    let mut session = Session::new(terms, Narrator::new(Terminals::new(workspace, vec![], vec![]), "/workspace".into()));
     let mut out = String::new();
     let mut said = 0;
     show(&mut session, &mut out);

@@ -44,13 +44,14 @@ fn begin_with(script: Script, mode: Mode, resume: Option<&str>, folder: TempDir)
     let terms = Terms {
         cwd: folder.path().to_owned(),
         resume: resume.map(str::to_owned),
-        permission: PermissionPolicy { mode, ..PermissionPolicy::default() },
+        policy: Policy { mode, denied: vec![], root: folder.path().to_owned() },
         stderr: Tail::default(),
     };
     let agent = kit::acp::serve(agent_reads, agent_writes, script, Record::clone(&record));
+    let host_root = folder.path().to_owned();
     let task = tokio::spawn(async move {
         let agent = tokio::spawn(agent);
-        let mut session = Session::new(terms, Narrator::new(host.terminals.clone()));
+        let mut session = Session::new(terms, Narrator::new(host.terminals.clone(), host_root));
         converse(reader, writer, &mut session, &host, &mut heard, &told).await;
         session.end("exit code 1");
         while let Some(tell) = session.tells().pop_front() {
@@ -298,7 +299,7 @@ async fn permission_in(mode: Mode) -> (Value, Value) {
     talk.until_receipt(1, State::Completed).await;
     talk.stop().await;
     assert_eq!(talk.events("agent.tool_use").len(), 1, "what it asks for is told");
-    let told = talk.events("agent.system_message").last().unwrap().data["metadata"]["outcome"].clone();
+    let told = talk.events("agent.permission_decided").last().unwrap().data["decision"].clone();
     (talk.answers()[0]["result"]["outcome"].clone(), told)
 }
 
@@ -306,9 +307,11 @@ async fn permission_in(mode: Mode) -> (Value, Value) {
 async fn permissions_are_answered_by_the_mode() {
     let yes = json!({ "outcome": "selected", "optionId": "yes" });
     let no = json!({ "outcome": "selected", "optionId": "no" });
-    assert_eq!(permission_in(Mode::BypassPermissions).await, (yes, json!("allowed")));
-    for mode in [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::DontAsk] {
-        assert_eq!(permission_in(mode).await, (no.clone(), json!("rejected")), "{mode:?}");
+    for mode in [Mode::BypassPermissions, Mode::Default, Mode::AcceptEdits] {
+        assert_eq!(permission_in(mode).await, (yes.clone(), json!("allow")), "{mode:?}");
+    }
+    for mode in [Mode::Plan, Mode::DontAsk] {
+        assert_eq!(permission_in(mode).await, (no.clone(), json!("deny")), "{mode:?}");
     }
 }
 
