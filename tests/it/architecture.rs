@@ -153,7 +153,8 @@ fn every_function_has_its_binary_and_every_binary_its_function() {
 /// Every Rust file of the libraries, hosts and functions, tests left out.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut folders = ["shared", "functions", "local/src", "worker/src"].map(|name| root().join(name)).to_vec();
+    let mut folders =
+        ["shared", "functions", "local/src", "worker/src"].map(|name| root().join(name)).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -86,7 +86,8 @@ async fn work(program: Vec<String>) -> ExitCode {
         tracing::warn!("{problem}");
     }
     let (tell, stop) = watch::channel(false);
-    let signals = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
+    let signals =
+        signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
     let Ok((mut terminate, mut interrupt)) = signals else {
         return fail("this system does not let the worker wait for signals");
     };
@@ -151,7 +152,8 @@ fn missing_program(config: &Config) -> Option<Problem> {
 
 async fn play(arguments: Vec<String>) -> ExitCode {
     let environment = environment();
-    let arguments = PlayArguments::parse(&arguments).and_then(|arguments| arguments.in_environment(&environment));
+    let arguments =
+        PlayArguments::parse(&arguments).and_then(|arguments| arguments.in_environment(&environment));
     let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(why) => return fail(&why),
@@ -175,7 +177,8 @@ fn give_credential(operation: &str) -> ExitCode {
 }
 
 fn log(filter: &str) {
-    let filter = filter.parse::<Targets>().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
+    let filter =
+        filter.parse::<Targets>().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())

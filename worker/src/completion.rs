@@ -149,9 +149,10 @@ impl Plan {
         );
         if progress.signals < limits.completion_threshold {
             progress.completed(end.cost_usd, told);
-            let prompt = "You say that the task is done. Look at all of it once more with fresh eyes, mend what you \
+            let prompt =
+                "You say that the task is done. Look at all of it once more with fresh eyes, mend what you \
                           find, and say it again if it holds."
-                .to_owned();
+                    .to_owned();
             return progress.go_on(limits, prompt);
         }
         if self.validates {
@@ -207,7 +208,8 @@ impl Plan {
         }
         progress.signals = 0;
         let feedback = &verdict.feedback;
-        progress.go_on(limits, format!("The task is not done yet.\n\n{feedback}\n\nMend this and say so again."))
+        progress
+            .go_on(limits, format!("The task is not done yet.\n\n{feedback}\n\nMend this and say so again."))
     }
 }
 
@@ -355,7 +357,8 @@ mod tests {
         assert_eq!(reason(&next), "goes on");
         let next = plan.turn_ended(&mut progress, &said("all of it. TASK_COMPLETE"), &mut told);
         assert_eq!(next, Next::Validate);
-        let verdict = Verdict { passed: false, feedback: "Push it.".into(), errors: vec!["not pushed".into()] };
+        let verdict =
+            Verdict { passed: false, feedback: "Push it.".into(), errors: vec!["not pushed".into()] };
         let Next::Iterate { prompt, .. } = plan.validated(&mut progress, &verdict, &mut told) else {
             panic!("a failed check goes on");
         };

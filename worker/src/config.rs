@@ -180,7 +180,9 @@ pub const KEPT_FROM_THE_AGENT: [&str; 7] = [
 /// The environment of this process.
 #[expect(clippy::disallowed_methods, reason = "this is the configuration")]
 pub fn environment() -> BTreeMap<String, String> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 impl Config {
@@ -356,7 +358,8 @@ impl Reader<'_> {
     }
 
     fn repository(&mut self) -> Option<Repository> {
-        let parts = || Some(format!("{}/{}", self.text("GITHUB_REPO_OWNER")?, self.text("GITHUB_REPO_NAME")?));
+        let parts =
+            || Some(format!("{}/{}", self.text("GITHUB_REPO_OWNER")?, self.text("GITHUB_REPO_NAME")?));
         let location = self.text("REPOSITORY_URL").or_else(|| self.text("GITHUB_REPO")).or_else(parts);
         let branch = self.text("BRANCH_NAME");
         let Some(location) = location else {
@@ -366,7 +369,8 @@ impl Reader<'_> {
             return None;
         };
         if location.contains('@') && location.starts_with("http") {
-            let what = "must hold no user or token: set GITHUB_TOKEN, which is kept out of files and commands";
+            let what =
+                "must hold no user or token: set GITHUB_TOKEN, which is kept out of files and commands";
             self.complain("REPOSITORY_URL", what, false);
             return None;
         }
@@ -450,7 +454,8 @@ impl Reader<'_> {
     }
 
     fn secrets(&self) -> Vec<(String, Secret)> {
-        let found = SECRETS.iter().filter_map(|name| Some(((*name).to_owned(), Secret::new(self.text(name)?))));
+        let found =
+            SECRETS.iter().filter_map(|name| Some(((*name).to_owned(), Secret::new(self.text(name)?))));
         found.collect()
     }
 
@@ -544,8 +549,11 @@ mod tests {
             ("POLL_INTERVAL", "0.5"),
         ]);
         assert!(config.is_none());
-        let fatal: Vec<&str> =
-            problems.iter().filter(|problem| !problem.harmless).map(|problem| problem.variable.as_str()).collect();
+        let fatal: Vec<&str> = problems
+            .iter()
+            .filter(|problem| !problem.harmless)
+            .map(|problem| problem.variable.as_str())
+            .collect();
         for variable in [
             "SANDBOX_ID",
             "CALLBACK_URL",

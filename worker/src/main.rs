@@ -14,6 +14,7 @@ struct Cli {
 // One thread: a worker waits most of the time, and a sandbox's memory belongs to its agent.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let program = std::env::current_exe().map_or_else(|_| "sunaba-worker".into(), |path| path.display().to_string());
+    let program =
+        std::env::current_exe().map_or_else(|_| "sunaba-worker".into(), |path| path.display().to_string());
     Cli::parse().worker.main(vec![program]).await
 }

@@ -22,7 +22,11 @@ use uuid::Uuid;
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// Runs a worker until `stop` says so. `program` is how this program is called, for the parts of it that others start.
-pub async fn run(mut config: Config, program: Vec<String>, stop: watch::Receiver<bool>) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    mut config: Config,
+    program: Vec<String>,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&config.cwd).with_context(|| format!("cannot make {}", config.cwd.display()))?;
     // The agent's own record is filed under the real path.
     config.cwd = config.cwd.canonicalize().with_context(|| format!("cannot use {}", config.cwd.display()))?;
@@ -45,9 +49,18 @@ pub async fn run(mut config: Config, program: Vec<String>, stop: watch::Receiver
         Ok(inherited) => inherited,
         Err(why) => return Ok(give_up(&outbox, "resume", &format!("{why:#}")).await),
     };
-    let crew = Crew { program, env: ready.variables.clone(), inherited, fork_of, sandbox: config.sandbox.to_string() };
+    let crew = Crew {
+        program,
+        env: ready.variables.clone(),
+        inherited,
+        fork_of,
+        sandbox: config.sandbox.to_string(),
+    };
     let requirements = &config.requirements;
-    let validates = requirements.clean || requirements.pushed || requirements.pull_request || requirements.tests.is_some();
+    let validates = requirements.clean
+        || requirements.pushed
+        || requirements.pull_request
+        || requirements.tests.is_some();
     let plan = Plan { continuous: config.continuous.clone(), validates };
     let snapshots = Snapshots::begin(&config.cwd, &config.state_dir);
     let fate = outbox.fate();

@@ -40,7 +40,8 @@ impl Task {
     /// A sentence that says what is wrong with it.
     pub fn decode(text: &str) -> Result<Self, String> {
         let bytes = BASE64_STANDARD.decode(text).map_err(|why| format!("is not base64: {why}"))?;
-        let data: Value = serde_json::from_slice(&bytes).map_err(|why| format!("does not hold JSON: {why}"))?;
+        let data: Value =
+            serde_json::from_slice(&bytes).map_err(|why| format!("does not hold JSON: {why}"))?;
         let read = |pointer: &str| {
             let text = data.pointer(pointer).and_then(Value::as_str).map(str::trim);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
@@ -81,7 +82,8 @@ impl Task {
         }
         if let Some(main) = main {
             let ticket = [title, self.ticket_description.as_deref()];
-            let ticket: Vec<&str> = ticket.into_iter().flatten().filter(|text| !main.contains(*text)).collect();
+            let ticket: Vec<&str> =
+                ticket.into_iter().flatten().filter(|text| !main.contains(*text)).collect();
             if !ticket.is_empty() {
                 parts.push(format!("# The ticket\n\n{}", ticket.join("\n\n")));
             }
@@ -115,7 +117,8 @@ impl Task {
     /// Fields that every event has.
     pub fn context(&self) -> Map<String, Value> {
         let fields = [("task_id", &self.task_id), ("agent_id", &self.agent_id), ("spec_id", &self.spec_id)];
-        let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into())));
+        let fields =
+            fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into())));
         fields.collect()
     }
 }
@@ -134,7 +137,8 @@ mod tests {
         });
         let task = Task::decode(&BASE64_STANDARD.encode(data.to_string())).unwrap();
         let prompt = task.prompt().unwrap();
-        for part in ["Implement: Fix login", "old password still works", "The test is missing.", "- Add one."] {
+        for part in ["Implement: Fix login", "old password still works", "The test is missing.", "- Add one."]
+        {
             assert!(prompt.contains(part), "{part:?} is not in {prompt:?}");
         }
         assert_eq!(prompt.matches("Fix login").count(), 1, "the title is in the task already");

@@ -75,7 +75,9 @@ impl Tail {
             }
             let text = String::from_utf8_lossy(line);
             // A line that is not JSON keeps its place: the numbers must stay those of the lines.
-            let entry = RawValue::from_string(text.trim().to_owned()).ok().filter(|entry| entry.get().starts_with('{'));
+            let entry = RawValue::from_string(text.trim().to_owned())
+                .ok()
+                .filter(|entry| entry.get().starts_with('{'));
             entries.push(entry.unwrap_or_else(|| {
                 let unreadable = serde_json::json!({ "type": "unreadable", "text": text });
                 serde_json::value::to_raw_value(&unreadable).expect("a value is JSON")

@@ -35,7 +35,9 @@ impl Environment {
 
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Sam => &["aws-sam-cli==1.170.0", "cargo-lambda==1.9.2", "cargo-zigbuild==0.24.0", "cfn-lint==1.58.0"],
+            Self::Sam => {
+                &["aws-sam-cli==1.170.0", "cargo-lambda==1.9.2", "cargo-zigbuild==0.24.0", "cfn-lint==1.58.0"]
+            }
             Self::Emulator => &["ministack[full]==1.5.33"],
         }
     }

@@ -19,7 +19,8 @@ pub fn build() -> Outcome {
     let mut too_large = Vec::new();
     for triple in TARGETS {
         tools::require_target(triple)?;
-        let mut command = cargo(&["zigbuild", "--release", "--locked", "--package", "worker", "--target", triple]);
+        let mut command =
+            cargo(&["zigbuild", "--release", "--locked", "--package", "worker", "--target", triple]);
         with_path(&mut command, &programs)?;
         step(&format!("build the worker for {triple}"), command)?;
         let built = built(triple);

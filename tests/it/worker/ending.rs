@@ -44,7 +44,11 @@ fn continuous_mode_goes_on_until_what_is_required_holds() {
         assert_eq!(count("continuous.started"), 1);
         assert!(count("iteration.started") >= 3, "it took several: {:?}", super::types(&log));
         assert!(count("iteration.validation") >= 2);
-        assert_eq!(count("iteration.started"), count("iteration.completed"), "each that began is told to its end");
+        assert_eq!(
+            count("iteration.started"),
+            count("iteration.completed"),
+            "each that began is told to its end"
+        );
     });
 }
 
@@ -52,7 +56,8 @@ fn continuous_mode_goes_on_until_what_is_required_holds() {
 fn a_task_whose_tests_fail_is_not_done() {
     offline(async {
         let stage = Stage::new(Script::new().always("", Reply::text("Done, I think."))).await;
-        let _worker = stage.worker(&[("TASK_DESCRIPTION", "do it"), ("TEST_COMMAND", "echo the tests say no; exit 3")]);
+        let _worker =
+            stage.worker(&[("TASK_DESCRIPTION", "do it"), ("TEST_COMMAND", "echo the tests say no; exit 3")]);
         let failed = stage.until_any("agent.failed").await;
         assert_eq!(failed["event_data"]["stop_reason"], "validation_failed", "{failed}");
         assert!(failed["event_data"]["error"].as_str().unwrap().contains("the tests say no"), "{failed}");
@@ -62,7 +67,8 @@ fn a_task_whose_tests_fail_is_not_done() {
 #[test]
 fn a_task_is_not_done_while_something_runs_in_the_background() {
     offline(async {
-        let command = json!({"command": "sleep 2; echo built", "description": "Build", "run_in_background": true});
+        let command =
+            json!({"command": "sleep 2; echo built", "description": "Build", "run_in_background": true});
         let script = Script::new()
             .when("build it", Reply::tool("Bash", command))
             .when("running in background", Reply::text("It builds."))

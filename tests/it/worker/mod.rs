@@ -89,7 +89,9 @@ impl Stage {
         let found = async {
             loop {
                 let log = self.log().await;
-                let found = log.into_iter().find(|event| event["event_type"] == event_type && fits(&event["event_data"]));
+                let found = log
+                    .into_iter()
+                    .find(|event| event["event_type"] == event_type && fits(&event["event_data"]));
                 if let Some(event) = found {
                     return event;
                 }

@@ -63,8 +63,11 @@ fn a_session_goes_on_in_another_sandbox_and_another_folder() {
         let completed = stage.until_any("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "Finished elsewhere.");
         let log = stage.log().await;
-        let told_again = log.iter().any(|event| event["event_data"].to_string().contains("sleep 20; echo slept"));
-        assert!(!told_again || log.iter().filter(|event| event["event_type"] == "agent.tool_use").count() <= 1);
+        let told_again =
+            log.iter().any(|event| event["event_data"].to_string().contains("sleep 20; echo slept"));
+        assert!(
+            !told_again || log.iter().filter(|event| event["event_type"] == "agent.tool_use").count() <= 1
+        );
         let requests = stage.model.requests();
         let last = requests.iter().rev().find(|request| !request.aside).unwrap();
         assert!(last.body.to_string().contains("sleep 20"), "the model has the whole history");
@@ -99,7 +102,8 @@ fn a_worker_that_is_killed_loses_nothing_that_its_agent_did() {
 
 /// The process that the worker has started.
 fn child_of(worker: u32) -> u32 {
-    let children = std::fs::read_to_string(format!("/proc/{worker}/task/{worker}/children")).unwrap_or_default();
+    let children =
+        std::fs::read_to_string(format!("/proc/{worker}/task/{worker}/children")).unwrap_or_default();
     let all: Vec<u32> = std::fs::read_dir(format!("/proc/{worker}/task"))
         .unwrap()
         .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("children")).ok())

@@ -17,7 +17,9 @@ async fn a_demo_runs_from_its_task_to_its_end() {
     assert_eq!(worker.ended().await, Some(0));
     let log = stage.log().await;
     let types = types(&log);
-    for expected in ["agent.thinking", "agent.tool_use", "agent.tool_completed", "agent.file_edited", "agent.message"] {
+    for expected in
+        ["agent.thinking", "agent.tool_use", "agent.tool_completed", "agent.file_edited", "agent.message"]
+    {
         assert!(types.contains(&expected), "{expected} is missing in {types:?}");
     }
     assert!(!types.contains(&"agent.unparsed"), "{types:?}");

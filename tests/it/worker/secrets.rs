@@ -9,7 +9,8 @@ use serde_json::json;
 fn secrets_are_in_no_event_no_log_and_no_process_list() {
     offline(async {
         // An agent that looks for them.
-        let look = "env; cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '; git config --list; echo done looking";
+        let look =
+            "env; cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '; git config --list; echo done looking";
         let script = Script::new()
             .when("look around", Reply::tool("Bash", json!({"command": look, "description": "Look"})))
             .always("", Reply::text("I have the key planted-anthropic-key-123456 now."));
@@ -40,7 +41,9 @@ fn secrets_are_in_no_event_no_log_and_no_process_list() {
             spool.push_str(&String::from_utf8_lossy(&std::fs::read(file).unwrap()));
         }
         for secret in secrets {
-            for (place, text) in [("log", &log), ("worker's log", &worker_log), ("record", &record), ("spool", &spool)] {
+            for (place, text) in
+                [("log", &log), ("worker's log", &worker_log), ("record", &record), ("spool", &spool)]
+            {
                 assert!(!text.contains(secret), "{secret} is in the {place}");
             }
         }

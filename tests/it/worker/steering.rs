@@ -105,6 +105,9 @@ fn an_agent_without_a_task_waits_to_be_told() {
         stage.receipt(&message, "completed").await;
         stage.until("agent.message", |data| data["content"] == "Hello.").await;
         let log = stage.log().await;
-        assert!(!log.iter().any(|event| event["event_type"] == "agent.completed"), "there was no task to complete");
+        assert!(
+            !log.iter().any(|event| event["event_type"] == "agent.completed"),
+            "there was no task to complete"
+        );
     });
 }

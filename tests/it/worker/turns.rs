@@ -44,10 +44,17 @@ fn a_task_is_worked_on_and_told_step_by_step() {
         ];
         let mut rest = types.iter();
         for expected in order {
-            assert!(rest.any(|found| *found == expected), "{expected} is missing, or too early, in {types:?}");
+            assert!(
+                rest.any(|found| *found == expected),
+                "{expected} is missing, or too early, in {types:?}"
+            );
         }
-        let uses: Vec<_> = log.iter().filter(|event| event["event_data"]["tool_use_id"].is_string()).collect();
-        assert!(uses.iter().all(|event| event["event_data"]["turn"] == 1), "the turn is right everywhere: {uses:?}");
+        let uses: Vec<_> =
+            log.iter().filter(|event| event["event_data"]["tool_use_id"].is_string()).collect();
+        assert!(
+            uses.iter().all(|event| event["event_data"]["turn"] == 1),
+            "the turn is right everywhere: {uses:?}"
+        );
         let edits = types.iter().filter(|found| **found == "agent.file_edited").count();
         assert_eq!(edits, 1, "a file that a tool told of is not told of again");
         let (code, took) = worker.terminate().await;
@@ -81,8 +88,7 @@ fn a_budget_ends_a_task_with_its_reason() {
         let expensive = kit::model::Usage { input: 100_000, ..kit::model::Usage::default() };
         let script = Script::new().always(
             "",
-            Reply::tool("Bash", json!({"command": "echo more", "description": "Work"}))
-                .billed(expensive),
+            Reply::tool("Bash", json!({"command": "echo more", "description": "Work"})).billed(expensive),
         );
         let stage = Stage::new(script).await;
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "go on for ever"), ("MAX_BUDGET_USD", "0.5")]);

@@ -140,7 +140,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
                 Step::Call { method, params } => self.call(&method, params).await?,
                 Step::Line(line) => self.send(&line).await?,
                 Step::Sleep { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
-                Step::Complain(text) => std::io::stderr().write_all(text.as_bytes())?,
+                Step::Complain(text) => io::stderr().write_all(text.as_bytes())?,
                 Step::Answer(answer) => return Ok(Some(Ok(answer))),
                 Step::Refuse(error) => return Ok(Some(Err(error))),
                 Step::Die => return Ok(None),

@@ -84,7 +84,8 @@ impl Policy {
             let way = "Write your question as text and end your turn; the answer will come as a message.";
             return Decision::Deny(way.into());
         }
-        let outside = PATH_FIELDS.iter().filter_map(|field| input.get(field)?.as_str()).find(|path| !self.holds(path));
+        let outside =
+            PATH_FIELDS.iter().filter_map(|field| input.get(field)?.as_str()).find(|path| !self.holds(path));
         match outside {
             Some(path) => {
                 let root = self.root.display();

@@ -1,9 +1,9 @@
 //! Starting the agent, also again after it died or the worker did.
 
 use super::Session;
-use crate::agents::policy::Policy;
 use crate::agents::claude::recovery::recover;
 use crate::agents::claude::story::Story;
+use crate::agents::policy::Policy;
 use crate::agents::{Ask, Running, Say, Tell, TurnEnd, acp, claude};
 use crate::config::{Agent, Config, KEPT_FROM_THE_AGENT};
 use crate::event::Event;

@@ -95,7 +95,8 @@ impl Session {
         }
         let progress = &self.state.progress;
         if self.plan.continuous.is_some() {
-            let event = Event::worker("continuous.completed").with("stop_reason", outcome.stop_reason.as_str());
+            let event =
+                Event::worker("continuous.completed").with("stop_reason", outcome.stop_reason.as_str());
             let event = event.with_some("last_session_id", self.state.session.clone());
             self.outbox.tell(progress.onto(event));
         }
@@ -138,8 +139,11 @@ impl Session {
             let _ = timeout(TURN_FAREWELL, self.listen_until_idle()).await;
         }
         self.ask(Ask::Stop).await;
-        let _ = timeout(deadline.duration_since(Instant::now()).saturating_sub(Duration::from_secs(3)), self.listen())
-            .await;
+        let _ = timeout(
+            deadline.duration_since(Instant::now()).saturating_sub(Duration::from_secs(3)),
+            self.listen(),
+        )
+        .await;
         self.agent = None;
         self.copy_transcript();
         let _ = timeout(Duration::from_secs(1), self.observers.settled()).await;
@@ -154,7 +158,9 @@ impl Session {
         let left = deadline.saturating_duration_since(Instant::now());
         if !self.outbox.flushed(left).await {
             let waiting = self.outbox.status().waiting_events;
-            tracing::warn!("{waiting} events could not be sent in time; the next run in this folder sends them");
+            tracing::warn!(
+                "{waiting} events could not be sent in time; the next run in this folder sends them"
+            );
         }
         ExitCode::SUCCESS
     }

@@ -51,7 +51,8 @@ impl Session {
             return;
         }
         let text = spoken(message_type, &content);
-        let pending = Pending { message_id: id.clone(), message_type, uuid, text: text.clone(), delivered: false };
+        let pending =
+            Pending { message_id: id.clone(), message_type, uuid, text: text.clone(), delivered: false };
         self.state.pending.push(pending);
         // Noted before it is said: a worker that dies in between finds in the agent's record whether it was.
         self.save();

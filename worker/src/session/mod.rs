@@ -17,12 +17,12 @@ use crate::inbox::{Arrival, Inbox};
 use crate::outbox::{Fate, Outbox};
 use crate::state::{Kept, ProcessMark, State};
 use crate::transcript::Tail;
+use crate::workspace::snapshot::Snapshots;
 pub(crate) use crew::Crew;
 use domain::message;
 use ending::{Inspection, Purpose};
 use mail::Interruption;
 use observers::Observers;
-use crate::workspace::snapshot::Snapshots;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -311,7 +311,10 @@ impl Session {
         self.state.progress.elapsed_seconds += TICK.as_secs();
         let limit = self.plan.continuous.as_ref().map(|limits| limits.max_duration.as_secs());
         let elapsed = self.state.progress.elapsed_seconds;
-        if limit.is_some_and(|limit| elapsed >= limit) && self.mood == Mood::Working && self.inspection.is_none() {
+        if limit.is_some_and(|limit| elapsed >= limit)
+            && self.mood == Mood::Working
+            && self.inspection.is_none()
+        {
             let outcome = Outcome::failure("max_duration_reached", format!("it has taken {elapsed} s"));
             self.ask(Ask::Interrupt { cancel_queued: true }).await;
             self.follow(Next::Done(outcome), Vec::new()).await;
@@ -344,7 +347,9 @@ impl Session {
         self.ends.clear();
         let (error, error_type) = match &end {
             End::Left { code } => (format!("the agent left with exit code {code}"), "exit"),
-            End::Killed { out_of_memory: true, .. } => ("the agent was killed for want of memory".into(), "out_of_memory"),
+            End::Killed { out_of_memory: true, .. } => {
+                ("the agent was killed for want of memory".into(), "out_of_memory")
+            }
             End::Killed { signal: 9, .. } => ("the agent was killed".into(), "sigkill"),
             End::Killed { signal, .. } => (format!("the agent was ended by signal {signal}"), "signal"),
             End::NotStarted { reason } => (reason.clone(), "not_started"),
@@ -384,7 +389,9 @@ impl Session {
 
     fn save(&self) {
         if let Err(why) = self.kept.save(&self.state) {
-            tracing::error!("The worker's state cannot be kept: {why}. After a crash it may do something twice");
+            tracing::error!(
+                "The worker's state cannot be kept: {why}. After a crash it may do something twice"
+            );
         }
     }
 }

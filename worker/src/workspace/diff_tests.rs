@@ -120,17 +120,12 @@ fn a_long_diff_has_a_short_preview() {
 }
 
 #[test]
-fn an_event_says_what_was_told() {
-    let change = FileChange::from_texts("a", None, Some("x\n")).unwrap();
-    let told = change.told();
-    assert_eq!(Told::of(&change.into_event(1, None)), told);
+fn a_renamed_file_says_what_it_was_called() {
     let moved = FileChange::bare("b", Change::Renamed { from: "a".to_owned() }).into_event(1, None);
     assert_eq!(
         (moved.data["change_type"].as_str(), moved.data["previous_path"].as_str()),
         (Some("renamed"), Some("a"))
     );
-    assert_eq!(Told::of(&moved), None);
-    assert_eq!(Told::of(&Event::agent("agent.tool_use")), None);
 }
 
 proptest! {

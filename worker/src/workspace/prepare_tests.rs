@@ -47,7 +47,11 @@ impl World {
     }
 
     fn settings(&self) -> Settings {
-        let settings = Settings::new(self.path("root"), self.path("state"), self.path("helper"));
+        let settings = Settings::new(
+            self.path("root"),
+            self.path("state"),
+            vec![self.path("helper").display().to_string()],
+        );
         Settings { first_wait: Duration::from_millis(1), ..settings }
     }
 
@@ -181,7 +185,7 @@ async fn a_private_repository_is_cloned_and_pushed_to_and_its_token_is_nowhere()
     world.git("remote.git", &["config", "http.receivepack", "true"]);
     let server = http_server::Server::start(world.folder.path(), "x-access-token:planted-secret").await;
     let url = format!("http://127.0.0.1:{}/remote.git", server.port);
-    let token = Some(credential::Secret::new("planted-secret"));
+    let token = Some(crate::secret::Secret::new("planted-secret"));
     let repository = Repository::new(&url, token, Some("work")).unwrap();
     let ready = world.prepare_from(&repository).await.unwrap();
     assert!(ready.created_branch);
@@ -213,7 +217,7 @@ async fn a_wrong_token_is_told_without_it_and_not_tried_again() {
     plant_helper(&world);
     let server = http_server::Server::start(world.folder.path(), "x-access-token:right").await;
     let url = format!("http://127.0.0.1:{}/remote.git", server.port);
-    let token = Some(credential::Secret::new("planted-wrong"));
+    let token = Some(crate::secret::Secret::new("planted-wrong"));
     let error = world.prepare_from(&Repository::new(&url, token, None).unwrap()).await.unwrap_err();
     assert!(error.to_string().contains("Authentication failed"), "{error}");
     assert!(!format!("{error:?} {:?}", world.told).contains("planted"));

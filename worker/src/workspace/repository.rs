@@ -1,7 +1,7 @@
 //! Which repository, where it is, and who may fetch it.
 
-use crate::secret::Secret;
 use super::credential::Credential;
+use crate::secret::Secret;
 
 /// Who git says it is to GitHub when it has a token.
 const USERNAME: &str = "x-access-token";

@@ -6,15 +6,18 @@
 //! Deliberately absent: an SDK (the wire is stable, the libraries around it are not), steering in mid-turn (the
 //! protocol has none: what is said while a prompt runs is prompted when it has ended), signing in, and MCP servers.
 
-pub mod files;
-pub mod host;
-pub mod narrator;
+mod cost;
+mod files;
+mod host;
+mod narrator;
+mod output;
 mod permission;
-pub mod rpc;
-pub mod session;
-pub mod terminals;
-pub mod tools;
-
+mod rpc;
+mod session;
+mod terminals;
+#[cfg(test)]
+mod tests;
+mod tools;
 
 use crate::agents::policy::Policy;
 use crate::agents::process::{Pipes, Process, Start, Tail};
@@ -36,8 +39,11 @@ use tokio::time::{sleep_until, timeout};
 /// How many tells may wait for whoever hears them before the agent is no longer read.
 const WAITING_TELLS: usize = 1024;
 
-/// How long an agent that was left may take to be gone, and what it wrote last to arrive.
+/// How long an agent that was left may take to be gone.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// How long what an agent wrote last may take to be heard after its end. Somebody else may hold its pipe for ever.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// How to start an agent.
 #[derive(Debug, Clone)]
@@ -124,7 +130,7 @@ async fn lead(
         tokio::select! {
             () = &mut conversation => None,
             end = process.wait() => {
-                let _ = timeout(GRACE, &mut conversation).await;
+                let _ = timeout(LAST_WORDS, &mut conversation).await;
                 Some(end)
             }
         }
@@ -176,7 +182,7 @@ fn in_words(end: &End) -> String {
 
 /// Leads a session over any two streams, until the agent is silent for good, or the session is over. What is left to
 /// tell then is still in the session.
-pub async fn converse(
+async fn converse(
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
     session: &mut Session,
@@ -233,6 +239,3 @@ pub async fn converse(
 fn far_away() -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_secs(3600)
 }
-
-#[cfg(test)]
-mod tests;

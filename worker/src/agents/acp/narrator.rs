@@ -3,16 +3,17 @@
 //! **Invariant:** the same updates give the same events under the same names, wherever the agent names what it does. So
 //! a history that is replayed can be run through in silence, and the story goes on after it.
 
+use super::cost::Cost;
 use super::terminals::Terminals;
 use super::tools::{self, Tool};
 use crate::agents::{Partial, Tell};
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
-use agent_client_protocol_schema::v1::{ContentChunk, SessionUpdate, ToolCall, ToolCallUpdate, UsageUpdate};
+use crate::workspace::diff::FileChange;
+use agent_client_protocol_schema::v1::{ContentChunk, SessionUpdate, ToolCall, ToolCallUpdate};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
-use crate::workspace::diff::FileChange;
 use std::path::PathBuf;
 use uuid::Uuid;
 
@@ -289,53 +290,5 @@ impl Narrator {
         let key = format!("acp/{}/{what}", self.session);
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, key.as_bytes()).to_string();
         if self.names.insert(id.clone()) { event.named(id) } else { event }
-    }
-}
-
-/// What a session cost. Agents tell sums; a turn's part is the difference.
-#[derive(Debug, Default)]
-pub struct Cost {
-    /// Whether the session is older than this run, so that its first sum says nothing about this run.
-    pub is_resumed: bool,
-    seen: Option<f64>,
-    total: f64,
-    turn: f64,
-    context: Option<Value>,
-}
-
-impl Cost {
-    fn begin_turn(&mut self) {
-        self.turn = 0.0;
-    }
-
-    fn note(&mut self, usage: &UsageUpdate) {
-        self.context = Some(json!({ "used": usage.used, "size": usage.size }));
-        let Some(cost) = usage.cost.as_ref().filter(|cost| cost.currency.eq_ignore_ascii_case("usd")) else {
-            return;
-        };
-        let before = self.seen.replace(cost.amount);
-        let spent = match before {
-            None if self.is_resumed => 0.0,
-            // A sum that shrinks has begun anew.
-            Some(before) if before <= cost.amount => cost.amount - before,
-            _ => cost.amount,
-        };
-        self.turn += spent;
-        self.total += spent;
-    }
-
-    /// What was spent until now is not of this run.
-    fn forget(&mut self) {
-        (self.turn, self.total) = (0.0, 0.0);
-    }
-
-    /// Of this turn, and of this run, in dollars.
-    pub fn usd(&self) -> (f64, f64) {
-        (self.turn, self.total)
-    }
-
-    /// How full the context is, if the agent has told.
-    pub fn context(&self) -> Option<Value> {
-        self.context.clone()
     }
 }

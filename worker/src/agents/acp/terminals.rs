@@ -1,6 +1,7 @@
 //! The terminals that an agent opens through the worker: commands in its workspace, whose output is kept in bounds.
 
 use super::files::Workspace;
+use super::output::Output;
 use crate::agents::End;
 use crate::agents::process::{Process, Start};
 use agent_client_protocol_schema::v1::{CreateTerminalRequest, Error, ErrorCode};
@@ -90,7 +91,7 @@ impl Terminals {
         let asked = request.output_byte_limit.and_then(|limit| usize::try_from(limit).ok());
         let limit = asked.unwrap_or(MAX_OUTPUT_BYTES).min(MAX_OUTPUT_BYTES);
         let terminal = Arc::new(Terminal {
-            output: Mutex::new(Output { limit, ..Output::default() }),
+            output: Mutex::new(Output::new(limit)),
             readers: watch::Sender::new(0),
             exit: watch::Sender::new(None),
             wish: watch::Sender::new(Wish::Run),
@@ -260,36 +261,6 @@ fn signal_name(signal: i32) -> String {
 
 fn invalid(why: String) -> Error {
     Error::new(ErrorCode::InvalidParams.into(), why)
-}
-
-/// The end of what was written.
-#[derive(Debug, Default)]
-struct Output {
-    limit: usize,
-    bytes: VecDeque<u8>,
-    truncated: bool,
-}
-
-impl Output {
-    fn push(&mut self, more: &[u8]) {
-        self.bytes.extend(more);
-        let extra = self.bytes.len().saturating_sub(self.limit);
-        self.truncated |= extra > 0;
-        self.bytes.drain(..extra);
-    }
-
-    /// As text of at most so many bytes, cut between characters.
-    fn text(&self) -> (String, bool) {
-        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        let is_rest = |byte: &u8| byte & 0b1100_0000 == 0b1000_0000;
-        let cut =
-            if self.truncated { bytes.iter().take(3).take_while(|byte| is_rest(byte)).count() } else { 0 };
-        let text = String::from_utf8_lossy(&bytes[cut..]);
-        // What is no text grows when it is shown as such.
-        let extra = text.len().saturating_sub(self.limit);
-        let start = (extra..=text.len()).find(|&start| text.is_char_boundary(start)).unwrap_or(text.len());
-        (text[start..].to_owned(), self.truncated || start > 0)
-    }
 }
 
 #[cfg(test)]

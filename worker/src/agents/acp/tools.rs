@@ -2,10 +2,10 @@
 
 use super::terminals::Terminals;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes, first_chars};
+use crate::workspace::diff::{FileChange, relative};
 use agent_client_protocol_schema::v1::{
     ContentBlock, EmbeddedResourceResource, ToolCall, ToolCallContent, ToolCallStatus, ToolKind,
 };
-use crate::workspace::diff::{FileChange, relative};
 use serde_json::Value;
 use std::path::Path;
 use tokio::time::Instant;

@@ -65,7 +65,11 @@ fn what_the_real_cli_did_is_told_as_events() {
         }
         let expected = fs::read_to_string(&snapshot).unwrap_or_default();
         let difference = similar::TextDiff::from_lines(&expected, &told).unified_diff().to_string();
-        assert!(difference.is_empty(), "{name} is told otherwise than in {}:\n{difference}", snapshot.display());
+        assert!(
+            difference.is_empty(),
+            "{name} is told otherwise than in {}:\n{difference}",
+            snapshot.display()
+        );
         seen += 1;
     }
     assert!(seen >= 8, "the captures are not where this test looks");
@@ -82,7 +86,9 @@ fn nothing_that_the_cli_says_is_lost() {
     ];
     for line in strange {
         let told = story.apply(Frame::parse(line));
-        let kept = told.iter().any(|tell| matches!(tell, Tell::Event(event) if event.event_type == "agent.unparsed"));
+        let kept = told
+            .iter()
+            .any(|tell| matches!(tell, Tell::Event(event) if event.event_type == "agent.unparsed"));
         assert!(kept, "{line} is told as {told:?}");
     }
 }
@@ -91,7 +97,9 @@ fn nothing_that_the_cli_says_is_lost() {
 fn cost_is_told_as_what_was_added() {
     let mut story = Story::new(PathBuf::from("/workspace"));
     story.begin_at_cost(1.0);
-    let result = |total: f64| format!(r#"{{"subtype":"success","total_cost_usd":{total},"type":"result","uuid":"r-{total}"}}"#);
+    let result = |total: f64| {
+        format!(r#"{{"subtype":"success","total_cost_usd":{total},"type":"result","uuid":"r-{total}"}}"#)
+    };
     let costs: Vec<f64> = [1.5, 1.75, 1.75]
         .iter()
         .flat_map(|total| story.apply(Frame::parse(&result(*total))))

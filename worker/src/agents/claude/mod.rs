@@ -18,13 +18,13 @@ pub mod story;
 mod stream;
 mod tool;
 
+use crate::agents::policy::{Decision, Policy};
 use crate::agents::process::{Pipes, Process, Start, Tail};
 use crate::agents::{Ask, End, Running, Say, Tell};
 use crate::event::Event;
 use domain::message::State;
 use frame::{Frame, Request, Response};
 use moods::Moods;
-use crate::agents::policy::{Decision, Policy};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -118,7 +118,8 @@ impl Settings {
             Session::New(id) => arguments.push(format!("--session-id={id}")),
             Session::Resume(id) => arguments.push(format!("--resume={id}")),
             Session::Fork { from, to } => {
-                let flags = [format!("--resume={from}"), "--fork-session".into(), format!("--session-id={to}")];
+                let flags =
+                    [format!("--resume={from}"), "--fork-session".into(), format!("--session-id={to}")];
                 arguments.extend(flags);
             }
         }

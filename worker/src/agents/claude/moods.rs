@@ -31,7 +31,14 @@ pub struct Moods {
 impl Moods {
     /// Background tasks count as work for so long after a turn.
     pub fn new(patience: Duration) -> Self {
-        Self { in_turn: false, said: HashSet::new(), tasks: HashSet::new(), until: None, patience, last: None }
+        Self {
+            in_turn: false,
+            said: HashSet::new(),
+            tasks: HashSet::new(),
+            until: None,
+            patience,
+            last: None,
+        }
     }
 
     /// Something was said to it.
@@ -137,7 +144,8 @@ mod tests {
         let mut these = Moods::new(Duration::from_secs(60));
         these.said(uuid);
         let result = json!({"type": "result", "subtype": "success", "user_message_uuids": []});
-        let tasks = |tasks: Value| json!({"type": "system", "subtype": "background_tasks_changed", "tasks": tasks});
+        let tasks =
+            |tasks: Value| json!({"type": "system", "subtype": "background_tasks_changed", "tasks": tasks});
         let frames = [
             json!({"type": "command_lifecycle", "command_uuid": uuid, "state": "started"}),
             tasks(json!([{"task_id": "t"}])),

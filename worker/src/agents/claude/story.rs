@@ -89,11 +89,9 @@ impl Story {
             Frame::Remark(fields) => vec![self.remark(text(&fields, "type"), &fields)],
             Frame::Result(result) => self.result(*result),
             Frame::Unparsed(line) => vec![self.unparsed(&line)],
-            Frame::Lifecycle(_)
-            | Frame::Request(_)
-            | Frame::Response(_)
-            | Frame::Mirror
-            | Frame::Idle => Vec::new(),
+            Frame::Lifecycle(_) | Frame::Request(_) | Frame::Response(_) | Frame::Mirror | Frame::Idle => {
+                Vec::new()
+            }
         }
     }
 
@@ -132,7 +130,8 @@ impl Story {
                 self.turn += 1;
             }
             let (id, model, turn) = (id.clone(), body.model.clone(), self.turn);
-            self.open.insert(parent.clone(), OpenMessage { id, turn, model, blocks: 0, stop_reason: None, at });
+            self.open
+                .insert(parent.clone(), OpenMessage { id, turn, model, blocks: 0, stop_reason: None, at });
         }
         if let Some(open) = self.open.get_mut(parent) {
             open.blocks += match &body.content {
@@ -189,7 +188,8 @@ impl Story {
                 let id = block["tool_use_id"].as_str().unwrap_or_default();
                 self.tools.remove(id);
                 let is_error = block["is_error"].as_bool().unwrap_or_default();
-                let event = Event::agent("agent.tool_result").with("tool_use_id", id).with("is_error", is_error);
+                let event =
+                    Event::agent("agent.tool_result").with("tool_use_id", id).with("is_error", is_error);
                 tool::answered(event, "result", "full_result", &tool::text_of(&block["content"]))
             }
             _ => Event::agent("agent.unparsed").with("raw", block),
@@ -355,7 +355,8 @@ fn turn_end(result: &TurnResult, cost_usd: f64, turns: u64, last_text: String) -
     let success = result.subtype == "success" && !result.is_error && !interrupted;
     let said = result.result.clone().filter(|text| !text.is_empty());
     let error = (!success && !interrupted).then(|| {
-        let errors = result.errors.iter().map(|error| error.as_str().map_or_else(|| error.to_string(), str::to_owned));
+        let errors =
+            result.errors.iter().map(|error| error.as_str().map_or_else(|| error.to_string(), str::to_owned));
         let errors = errors.collect::<Vec<_>>().join("; ");
         match (&said, errors.is_empty()) {
             (_, false) => errors,

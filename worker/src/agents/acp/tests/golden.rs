@@ -4,6 +4,7 @@
 //! `conversation.snapshot` what becomes of them. `UPDATE_SNAPSHOTS=1 cargo test -p worker golden` writes it anew.
 
 use super::*;
+use crate::agents::policy::{Mode, Policy};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -35,7 +36,8 @@ fn tell(conversation: &str) -> String {
         policy: Policy { mode: Mode::AcceptEdits, denied: vec![], root: "/workspace".into() },
         stderr: Tail::default(),
     };
-    let mut session = Session::new(terms, Narrator::new(Terminals::new(workspace, vec![], vec![]), "/workspace".into()));
+    let mut session =
+        Session::new(terms, Narrator::new(Terminals::new(workspace, vec![], vec![]), "/workspace".into()));
     let mut out = String::new();
     let mut said = 0;
     show(&mut session, &mut out);
@@ -66,7 +68,7 @@ fn show(session: &mut Session, out: &mut String) {
             }
             Tell::Receipt { uuid, state } => format!("receipt {} {state:?}", uuid.as_u128()),
             Tell::TurnEnded(end) => format!("turn ended: success={} result={:?}", end.success, end.result),
-            Tell::ToolEnded { tool_use_id, turn } => format!("tool ended: {tool_use_id} in turn {turn}"),
+            Tell::ToolEnded { tool_use_id, turn, .. } => format!("tool ended: {tool_use_id} in turn {turn}"),
             other => format!("{other:?}"),
         };
         writeln!(out, "  {line}").unwrap();

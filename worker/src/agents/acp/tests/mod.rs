@@ -4,6 +4,7 @@ mod golden;
 mod processes;
 
 use super::*;
+use crate::agents::policy::{Mode, Policy};
 use crate::agents::{Mood, Say};
 use domain::message::State;
 use kit::acp::{Record, Script, Step};
@@ -193,16 +194,16 @@ async fn a_prompt_is_worked_on_and_its_chunks_are_joined() {
 
 #[tokio::test]
 async fn what_is_said_meanwhile_is_held_and_prompted_in_order() {
+    use State::{Cancelled, Completed, Delivered, Started};
     let mut talk = begin(script(json!({ "turns": [["wait_for_cancel"], [], []] })));
     talk.say(1, "one").await;
-    talk.until_receipt(1, State::Started).await;
+    talk.until_receipt(1, Started).await;
     talk.say(2, "two").await;
     talk.say(3, "three").await;
     assert_eq!(talk.receipts().len(), 2, "what is held has no receipt");
     talk.ask(Ask::Interrupt { cancel_queued: false }).await;
     talk.until_idle().await;
     talk.stop().await;
-    use State::{Cancelled, Completed, Delivered, Started};
     let expected = [
         (1, Delivered),
         (1, Started),

@@ -1,6 +1,7 @@
 //! Agents in processes of their own: small shell scripts that know their lines.
 
 use super::*;
+use crate::agents::policy::{Mode, Policy};
 
 /// Answers the first two requests, then does `then` at the first prompt.
 fn agent(then: &str) -> Settings {
@@ -14,7 +15,12 @@ fn agent(then: &str) -> Settings {
 
 fn shell(script: &str) -> Settings {
     let command = ["sh", "-c", script].map(str::to_owned).to_vec();
-    Settings { command, cwd: "/".into(), ..Settings::default() }
+    settings(command)
+}
+
+fn settings(command: Vec<String>) -> Settings {
+    let policy = Policy { mode: Mode::AcceptEdits, denied: vec![], root: "/".into() };
+    Settings { command, env: vec![], env_removed: vec![], cwd: "/".into(), resume: None, policy }
 }
 
 async fn hear(mut running: Running) -> Vec<Tell> {
@@ -53,7 +59,7 @@ fn error(heard: &[Tell]) -> &Event {
 #[tokio::test]
 async fn an_agent_that_cannot_be_started_is_said_to_be_so() {
     let command = vec!["/nowhere/agent".to_owned()];
-    let heard = hear(start(Settings { command, cwd: "/".into(), ..Settings::default() })).await;
+    let heard = hear(start(settings(command))).await;
     assert!(
         matches!(end(&heard), End::NotStarted { reason } if reason.contains("/nowhere/agent")),
         "{heard:?}"
