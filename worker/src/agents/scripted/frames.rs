@@ -149,7 +149,8 @@ pub fn user(player: &Player, uuid: &str, content: Value, parent: Option<&str>) -
         "session_id": player.session, "uuid": uuid, "timestamp": clock::now()})
 }
 
-/// The end of a turn, with its type last, as the CLI may put it anywhere. It has the same name each time it is told, if the player is killed between telling and writing.
+/// The end of a turn, with its type last, as the CLI may put it anywhere. It has the same name each time it is told, if
+/// the player is killed between telling and writing.
 pub fn result(player: &Player, ending: &Ending, before: Totals) -> Value {
     let (turn, now) = (&player.turn, player.totals);
     let index = now.results - 1;
