@@ -237,7 +237,7 @@ mod tests {
     fn an_event_frame_is_omoios_with_id_sequence_and_time() {
         assert_eq!(
             frame(
-                json!({"turn": 3, "tool": "Bash", "source": "spoofed", "body_ref": {"href": "//evil.example"}})
+                json!({"body_ref": {"href": "//evil.example"}, "source": "spoofed", "tool": "Bash", "turn": 3})
             ),
             concat!(
                 r#"{"id":"e-1","seq":3,"event_type":"SANDBOX_AGENT_TOOL_USE","entity_type":"sandbox","entity_id":"S","#,

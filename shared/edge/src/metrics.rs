@@ -83,12 +83,10 @@ mod tests {
     fn a_line_holds_definition_and_value() {
         let stored = [Metric::count("EventsStored", 3)];
         let line = line("Sunaba/dev", "events-ingest", Timestamp::from_secs(7), &stored);
-        assert_eq!(
-            line.to_string(),
-            concat!(
-                r#"{"EventsStored":3.0,"Function":"events-ingest","_aws":{"CloudWatchMetrics":[{"Dimensions":[["Function"]],"#,
-                r#""Metrics":[{"Name":"EventsStored","Unit":"Count"}],"Namespace":"Sunaba/dev"}],"Timestamp":7000}}"#
-            )
-        );
+        let metrics = json!([{"Name": "EventsStored", "Unit": "Count"}]);
+        let definition = json!({"Namespace": "Sunaba/dev", "Dimensions": [["Function"]], "Metrics": metrics});
+        let aws = json!({"Timestamp": 7000, "CloudWatchMetrics": [definition]});
+        assert_eq!(line, json!({"_aws": aws, "Function": "events-ingest", "EventsStored": 3.0}));
+        assert!(!line.to_string().contains('\n'), "CloudWatch reads lines");
     }
 }

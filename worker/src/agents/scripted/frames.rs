@@ -149,7 +149,8 @@ pub fn user(player: &Player, uuid: &str, content: Value, parent: Option<&str>) -
         "session_id": player.session, "uuid": uuid, "timestamp": clock::now()})
 }
 
-/// The end of a turn. It has the same name each time it is told, if the player is killed between telling and writing.
+/// The end of a turn, with its type last, as the CLI may put it anywhere. It has the same name each time it is told, if
+/// the player is killed between telling and writing.
 pub fn result(player: &Player, ending: &Ending, before: Totals) -> Value {
     let (turn, now) = (&player.turn, player.totals);
     let index = now.results - 1;
@@ -167,7 +168,7 @@ pub fn result(player: &Player, ending: &Ending, before: Totals) -> Value {
     };
     let milliseconds = u64::try_from(turn.began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut frame = json!({
-        "type": "result", "subtype": ending.subtype, "is_error": ending.is_error,
+        "is_error": ending.is_error, "subtype": ending.subtype,
         "terminal_reason": ending.terminal_reason, "api_error_status": ending.api_error_status,
         "stop_reason": if ending.is_error { Value::Null } else { "end_turn".into() },
         "num_turns": turn.messages, "duration_ms": milliseconds, "duration_api_ms": milliseconds,
@@ -176,7 +177,7 @@ pub fn result(player: &Player, ending: &Ending, before: Totals) -> Value {
             "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0},
         "permission_denials": turn.denials, "queued_turn_count": player.queue.len(), "result_index": index,
         "user_message_uuids": turn.said, "session_id": player.session,
-        "uuid": Uuid::new_v5(&session, format!("result {index}").as_bytes()).to_string(),
+        "type": "result", "uuid": Uuid::new_v5(&session, format!("result {index}").as_bytes()).to_string(),
     });
     if ending.subtype == "success" {
         frame["result"] = turn.last_text.as_str().into();

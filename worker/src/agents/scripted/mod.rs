@@ -11,7 +11,9 @@
 
 mod arguments;
 mod frames;
+mod hearing;
 mod listen;
+mod message;
 mod permission;
 mod player;
 mod script;
@@ -20,6 +22,7 @@ mod steps;
 mod sub_agent;
 #[cfg(test)]
 mod tests;
+mod tool_use;
 mod tools;
 mod transcript;
 mod turn;

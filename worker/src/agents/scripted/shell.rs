@@ -7,6 +7,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
+/// How long the pipes are read after the command itself has ended.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
 /// What a command is started with.
 #[derive(Debug, Clone)]
 pub struct Shell<'a> {
@@ -43,29 +46,47 @@ pub async fn run(shell: Shell<'_>, command: &str, timeout: Duration) -> std::io:
         .kill_on_drop(true)
         .spawn()?;
     let group = Group::of(&child);
+    let (mut out, mut errors) = (Vec::new(), Vec::new());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let all = async { tokio::join!(child.wait(), read(stdout), read(stderr)) };
-    match tokio::time::timeout(timeout, all).await {
-        Ok((status, stdout, stderr)) => {
+    let status = {
+        let mut pipes =
+            std::pin::pin!(async { tokio::join!(read(stdout, &mut out), read(stderr, &mut errors)) });
+        let all = async {
+            let mut told = false;
+            let status = loop {
+                tokio::select! {
+                    status = child.wait() => break status,
+                    _ = &mut pipes, if !told => told = true,
+                }
+            };
+            if !told {
+                // A child that stays, like a server, keeps the pipes open.
+                let _ = tokio::time::timeout(LAST_WORDS, &mut pipes).await;
+            }
+            status
+        };
+        tokio::time::timeout(timeout, all).await
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned();
+    match status {
+        Ok(status) => {
             let code = status?.code();
-            // It is over, and its group may be somebody else's by now.
+            // It is over, and its group is somebody else's, or that of a child that is meant to stay.
             std::mem::forget(group);
-            Ok(Ended { code, stdout, stderr })
+            Ok(Ended { code, stdout: text(&out), stderr: text(&errors) })
         }
         Err(_) => {
             let stderr = format!("Command timed out after {} s", timeout.as_secs());
-            Ok(Ended { code: None, stdout: String::new(), stderr })
+            Ok(Ended { code: None, stdout: text(&out), stderr })
         }
     }
 }
 
-async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
-    let mut bytes = Vec::new();
+async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) {
     if let Some(mut pipe) = pipe {
         // What was read before it broke is what there is.
-        let _ = pipe.read_to_end(&mut bytes).await;
+        let _ = pipe.read_to_end(bytes).await;
     }
-    String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned()
 }
 
 /// A process group that is killed when this is dropped.

@@ -100,11 +100,17 @@ async fn bash(shell: Shell<'_>, command: &str, timeout: Duration) -> std::io::Re
 }
 
 async fn write(path: &Path, content: &str) -> std::io::Result<Answer> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).await?;
-    }
-    let original = fs::read_to_string(path).await.ok();
-    fs::write(path, content).await?;
+    // In one go on another thread: a long script writes thousands.
+    let (to, text) = (path.to_owned(), content.to_owned());
+    let write = move || {
+        let original = std::fs::read_to_string(&to).ok();
+        if let (None, Some(folder)) = (&original, to.parent()) {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&to, text)?;
+        Ok::<_, std::io::Error>(original)
+    };
+    let original = tokio::task::spawn_blocking(write).await??;
     let (kind, said) = match original {
         None => ("create", "File created successfully at:"),
         Some(_) => ("update", "The file has been updated successfully:"),

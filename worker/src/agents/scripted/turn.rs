@@ -168,48 +168,4 @@ impl Player {
         }
         Ok(())
     }
-
-    /// Begins a message, unless one is being written.
-    pub(super) async fn open_message(&mut self) -> Result<String, Leave> {
-        if let Some(id) = &self.turn.message {
-            return Ok(id.clone());
-        }
-        let id = format!("msg_{}", frames::name().replace('-', ""));
-        self.turn.message = Some(id.clone());
-        self.turn.blocks = 0;
-        self.turn.messages += 1;
-        let message = json!({"id": id, "type": "message", "role": "assistant", "content": [],
-            "model": self.arguments.model, "stop_reason": null, "stop_sequence": null,
-            "usage": frames::first_usage()});
-        self.partial(json!({"type": "message_start", "message": message})).await?;
-        Ok(id)
-    }
-
-    /// Ends the message that is being written, if there is one.
-    pub(super) async fn close_message(&mut self, stop_reason: &str) -> Result<(), Leave> {
-        if self.turn.message.take().is_none() {
-            return Ok(());
-        }
-        self.partial(json!({"type": "message_delta", "usage": {"output_tokens": self.turn.words},
-            "delta": {"stop_reason": stop_reason, "stop_sequence": null}}))
-            .await?;
-        self.partial(json!({"type": "message_stop"})).await
-    }
-
-    /// Prints a piece of what is being written, if that is wanted.
-    pub(super) async fn partial(&mut self, event: Value) -> Result<(), Leave> {
-        if !self.arguments.partial_messages {
-            return Ok(());
-        }
-        let frame = frames::stream(self, event, None);
-        self.send(&frame).await
-    }
-
-    /// Begins, or ends, a block of the message.
-    pub(super) async fn partial_block(&mut self, kind: &str, more: Value) -> Result<(), Leave> {
-        let mut event = more;
-        event["type"] = kind.into();
-        event["index"] = self.turn.blocks.into();
-        self.partial(event).await
-    }
 }

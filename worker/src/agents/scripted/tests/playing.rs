@@ -159,3 +159,42 @@ async fn limits_end_a_turn() {
     playing.say("go").await;
     assert_eq!(find(&playing.turn().await, "result")["subtype"], "error_max_budget_usd");
 }
+
+#[tokio::test]
+async fn a_sub_agent_speaks_under_its_task_and_has_its_own_file() {
+    let place = Place::new();
+    let task = json!({"type": "tool_use", "name": "Task", "result": "found it",
+        "input": {"description": "look", "prompt": "look for it"},
+        "steps": [text("looking"), bash("echo here")]});
+    let script = place.script(&[task, text("done")]);
+    let mut playing = Playing::start(place.arguments(&script));
+    playing.say("go").await;
+    let frames = playing.turn().await;
+    assert_eq!(
+        story(&frames),
+        "queued, started, system/init, replay, uses Task, system/task_started, note, says text, uses Bash, answered, \
+         says text, system/task_notification, answered, says text, result completed, completed"
+    );
+    let id = &find(&frames, "assistant")["message"]["content"][0]["id"];
+    let inside: Vec<_> = frames.iter().filter(|frame| frame["parent_tool_use_id"] == *id).collect();
+    assert_eq!(inside.len(), 5);
+    let own = frames.iter().filter_map(|frame| frame["filePath"].as_str());
+    let own = own.into_iter().find(|path| path.contains("/subagents/agent-")).unwrap();
+    let kept = super::kit::entries(std::path::Path::new(own));
+    assert_eq!(kept.len(), 5);
+    assert!(kept.iter().all(|entry| entry["isSidechain"] == true));
+    assert!(place.transcript().iter().all(|entry| entry["isSidechain"] != true));
+}
+
+#[tokio::test]
+async fn a_command_may_leave_a_server_behind() {
+    let place = Place::new();
+    let script = place.script(&[bash("sleep 5 & echo started")]);
+    let mut playing = Playing::start(place.arguments(&script));
+    playing.say("go").await;
+    let began = tokio::time::Instant::now();
+    let frames = playing.turn().await;
+    let answered = frames.iter().find(|frame| word(frame) == "answered").unwrap();
+    assert_eq!(answered["tool_use_result"]["stdout"], "started");
+    assert!(began.elapsed().as_secs() < 4, "waited for the server");
+}

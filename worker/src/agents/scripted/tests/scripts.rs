@@ -62,27 +62,45 @@ fn flags_are_read_and_unknown_ones_ignored() {
 #[tokio::test]
 async fn every_demo_runs_to_its_end_in_an_empty_folder() {
     for (name, text) in BUILT_IN {
-        let place = Place::new();
-        let steps = Script::parse(text).unwrap().steps.len();
-        let mut playing = Playing::start(place.arguments(&format!("scripted:{name}")));
-        playing.say("go").await;
-        if name == "trouble" {
-            let (frames, code) = playing.left().await;
-            assert_eq!(code, 137, "{:?}", frames.last());
-            playing = Playing::start(place.resumed(name));
-        }
-        if name == "refactor" {
-            playing.turn().await;
-            playing.say("total").await;
-        }
-        let frames = playing.turn().await;
-        let result = frames.iter().find(|frame| frame["type"] == "result").unwrap();
-        assert_eq!(result["subtype"], "success", "{result}");
-        assert_eq!(place.transcript().last().unwrap()["scriptNext"], steps);
-        assert_eq!(playing.close().await.1, 0);
-        if name == "refactor" {
-            let code = std::fs::read_to_string(place.cwd().join("src/arithmetic.sh")).unwrap();
-            assert!(code.contains("total()"), "{code}");
-        }
+        demo(&Place::new(), name, text).await;
+    }
+}
+
+#[tokio::test]
+async fn the_refactoring_is_committed_where_there_is_a_repository() {
+    let place = Place::new();
+    let git = |arguments: &[&str]| {
+        let output =
+            std::process::Command::new("git").args(arguments).current_dir(place.cwd()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(&["init", "-q"]);
+    let (name, text) = BUILT_IN[1];
+    demo(&place, name, text).await;
+    assert!(git(&["log", "--oneline"]).contains("Name the arithmetic module"));
+    assert_eq!(git(&["status", "--short"]), "");
+}
+
+async fn demo(place: &Place, name: &str, text: &str) {
+    let steps = Script::parse(text).unwrap().steps.len();
+    let mut playing = Playing::start(place.arguments(&format!("scripted:{name}")));
+    playing.say("go").await;
+    if name == "trouble" {
+        let (frames, code) = playing.left().await;
+        assert_eq!(code, 137, "{:?}", frames.last());
+        playing = Playing::start(place.resumed(name));
+    }
+    if name == "refactor" {
+        playing.turn().await;
+        playing.say("total").await;
+    }
+    let frames = playing.turn().await;
+    let result = frames.iter().find(|frame| frame["type"] == "result").unwrap();
+    assert_eq!(result["subtype"], "success", "{result}");
+    assert_eq!(place.transcript().last().unwrap()["scriptNext"], steps);
+    assert_eq!(playing.close().await.1, 0);
+    if name == "refactor" {
+        let code = std::fs::read_to_string(place.cwd().join("src/arithmetic.sh")).unwrap();
+        assert!(code.contains("total()"), "{code}");
     }
 }
