@@ -4,7 +4,7 @@
 use crate::outbox::Outbox;
 use crate::preview;
 use crate::workspace::diff::Told;
-use crate::workspace::snapshot::Snapshots;
+use crate::workspace::snapshot::{Snapshots, Taken};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -12,6 +12,9 @@ use tokio::time::timeout;
 
 /// How long whoever waits for the files to be looked at waits at most.
 const PATIENCE: Duration = Duration::from_secs(12);
+
+/// How long a change that was found waits for a tool to tell of it by itself.
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// The watchers.
 pub(super) struct Observers {
@@ -65,15 +68,69 @@ async fn watch_files(mut snapshots: Snapshots, mut looks: mpsc::UnboundedReceive
     for event in begun.into_events(0, None).into_iter().chain(missed.into_events(0, None)) {
         outbox.tell(event);
     }
-    while let Some(look) = looks.recv().await {
+    let mut found = Found::default();
+    loop {
+        let look = match timeout(PAUSE, looks.recv()).await {
+            Ok(Some(look)) => look,
+            Ok(None) => return,
+            Err(_) => {
+                found.tell(&outbox);
+                match looks.recv().await {
+                    Some(look) => look,
+                    None => return,
+                }
+            }
+        };
         match look {
             Look::Settle(done) => {
+                found.tell(&outbox);
                 let _ = done.send(());
             }
-            Look::Tool { tool_use_id, turn, edited } => {
-                for event in snapshots.take(&edited).await.into_events(turn, Some(&tool_use_id)) {
-                    outbox.tell(event);
+            Look::Tool { tool_use_id, turn, mut edited } => {
+                // Of tools that ended meanwhile, one look is enough.
+                let (mut last, mut settle) = ((tool_use_id, turn), None);
+                while let Ok(next) = looks.try_recv() {
+                    match next {
+                        Look::Tool { tool_use_id, turn, edited: more } => {
+                            last = (tool_use_id, turn);
+                            edited.extend(more);
+                        }
+                        Look::Settle(done) => {
+                            settle = Some(done);
+                            break;
+                        }
+                    }
                 }
+                found.were_told(&edited);
+                found.add(snapshots.take(&edited).await, last);
+                if let Some(done) = settle {
+                    found.tell(&outbox);
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+}
+
+/// What looks found and was not told yet: a tool whose end we have not heard of may tell it by itself in a moment.
+#[derive(Default)]
+struct Found(Vec<(Taken, (String, u64))>);
+
+impl Found {
+    fn add(&mut self, taken: Taken, tool: (String, u64)) {
+        self.0.push((taken, tool));
+    }
+
+    fn were_told(&mut self, told: &[Told]) {
+        for (taken, _) in &mut self.0 {
+            taken.changes.retain(|change| !change.told().is_some_and(|change| told.contains(&change)));
+        }
+    }
+
+    fn tell(&mut self, outbox: &Outbox) {
+        for (taken, (tool_use_id, turn)) in self.0.drain(..) {
+            for event in taken.into_events(turn, Some(&tool_use_id)) {
+                outbox.tell(event);
             }
         }
     }

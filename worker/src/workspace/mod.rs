@@ -108,7 +108,9 @@ pub async fn prepare(
                 .with("head", ready.head.as_deref())
                 .with("created_branch", ready.created_branch)
                 .with("duration_ms", duration);
-            tell(event);
+            if repository.is_some() {
+                tell(event);
+            }
             Ok(ready)
         }
         Err(error) => {
