@@ -8,6 +8,8 @@
 pub mod agents;
 pub mod clock;
 pub mod event;
+#[cfg(test)]
+mod fake_plane;
 pub mod heartbeat;
 pub mod inbox;
 pub mod outbox;
