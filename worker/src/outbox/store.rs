@@ -346,6 +346,14 @@ impl Store {
         self.notice(event);
     }
 
+    /// Lines that were written and are not there any more: told, since nothing else is left of them.
+    pub fn missing(&mut self, lane: &str, records: u64) {
+        tracing::error!("{records} lines of the {lane} lane are gone from the disk");
+        self.notice(
+            Event::worker("worker.spool_damaged").with("lane", lane).with("missing_records", records),
+        );
+    }
+
     /// A line that the plane will never take: set aside and told.
     pub fn refused(&mut self, lane: &str, record: &Record, problem: &Problem) {
         let text = String::from_utf8_lossy(&record.bytes);

@@ -330,3 +330,30 @@ async fn a_resumed_session_goes_on_where_the_plane_is() {
     assert!(outbox.flushed(LONG).await);
     assert_eq!(plane.inner().entries["t"], [json!(1), json!(2), json!({"n": 3}), json!({"n": 4})]);
 }
+
+#[tokio::test]
+async fn a_spool_that_cannot_be_read_is_kept_and_tried_again() {
+    let plane = FakePlane::start(1).await;
+    plane.inner().broken.push(("/", 503));
+    let dir = tempfile::tempdir().unwrap();
+    let outbox = open(&plane, dir.path());
+    outbox.tell(event("one"));
+    outbox.receipt(receipt("m-1", State::Delivered));
+    outbox.transcript("t", vec![raw(&json!({"n": 1}))]);
+    let names = ["events-0", "receipts-0", "entries-0"];
+    let all: Vec<PathBuf> = names.iter().flat_map(|name| files(dir.path(), name)).collect();
+    for file in &all {
+        std::fs::rename(file, file.with_extension("away")).unwrap();
+    }
+    plane.inner().broken.clear();
+    assert!(!outbox.flushed(Duration::from_millis(200)).await);
+    let status = outbox.status();
+    assert_eq!((status.waiting_receipts, status.waiting_entries), (1, 1));
+    assert_eq!(status.last_error, Some("unreadable_spool"));
+    for file in &all {
+        std::fs::rename(file.with_extension("away"), file).unwrap();
+    }
+    assert!(outbox.flushed(LONG).await);
+    let inner = plane.inner();
+    assert_eq!((inner.ids(), inner.receipts.len(), inner.entries["t"].len()), (vec!["one"], 1, 1));
+}
