@@ -71,9 +71,8 @@ pub async fn run(once: Once, outbox: Outbox, mut vitals: watch::Receiver<Vitals>
         }
         // Numbers change all the time; only another status is worth an early beat.
         let changed = vitals.wait_for(|vitals| vitals.status != now.status);
-        match tokio::time::timeout_at(next, changed).await {
-            Ok(Err(_)) => return,
-            Ok(Ok(_)) | Err(_) => {}
+        if let Ok(Err(_)) = tokio::time::timeout_at(next, changed).await {
+            return;
         }
     }
 }

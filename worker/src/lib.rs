@@ -11,6 +11,8 @@ pub mod clock;
 pub mod completion;
 pub mod config;
 pub mod event;
+#[cfg(test)]
+mod fake_plane;
 pub mod heartbeat;
 pub mod inbox;
 pub mod outbox;

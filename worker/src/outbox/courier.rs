@@ -154,8 +154,12 @@ fn compose(store: &mut Store) -> io::Result<Option<Batch>> {
         };
         let Some(last) = records.last().map(|record| record.number) else {
             if store.numbering.sending.take().is_none() {
-                // Lines that should be there are not: whoever took them from the disk took them from us too.
-                store.events.done(store.events.next() - 1);
+                let (last, missing) = (store.events.next() - 1, store.events.waiting());
+                if missing > 0 {
+                    // They are passed over before that is told, or the telling would be passed over too.
+                    done(store, last, &[]);
+                    store.missing("events", missing);
+                }
                 return Ok(None);
             }
             continue;

@@ -5,6 +5,7 @@ use super::judge::{Verdict, judge};
 use super::shared::{Lane, Shared};
 use super::spool::Record;
 use super::store::EntryLine;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,16 @@ pub(super) async fn run(shared: Arc<Shared>) {
         if tries == 0 && !shared.is_hurried() {
             gather(&shared, shared.pace.gather * GATHER).await;
         }
-        let Some(piece) = compose(&shared, most, refused) else { continue };
+        let piece = match compose(&shared, most, refused) {
+            Ok(Some(composed)) => composed,
+            Ok(None) => continue,
+            Err(error) => {
+                tracing::warn!("Cannot read the spool of entries: {}", error.kind());
+                shared.failed(Lane::Entries, "unreadable_spool");
+                tokio::time::sleep(shared.pace.slow).await;
+                continue;
+            }
+        };
         let last = piece.records.last().map_or(0, |record| record.number);
         match judge(shared.once.entries(&piece.session, &piece.body).await) {
             Verdict::Stored(_) => {
@@ -76,19 +86,16 @@ async fn gather(shared: &Shared, time: Duration) {
     }
 }
 
-fn compose(shared: &Shared, most: u64, refused: Option<u64>) -> Option<Piece> {
+fn compose(shared: &Shared, most: u64, refused: Option<u64>) -> io::Result<Option<Piece>> {
     let mut store = shared.store();
     let head = store.entries.head();
-    let records = match store.entries.read(head, most, BATCH_BYTES) {
-        Ok(records) => records,
-        Err(error) => {
-            tracing::warn!("Cannot read the spool of transcripts: {}", error.kind());
-            Vec::new()
-        }
-    };
+    let records = store.entries.read(head, most, BATCH_BYTES)?;
     if records.is_empty() {
-        let last = store.entries.next() - 1;
+        let (last, missing) = (store.entries.next() - 1, store.entries.waiting());
         store.entries_done(last);
+        store.missing("entries", missing);
+        shared.ring(Lane::Events);
+        return Ok(None);
     }
     let mut piece: Option<(String, u64, Vec<String>)> = None;
     let mut taken = Vec::new();
@@ -114,7 +121,7 @@ fn compose(shared: &Shared, most: u64, refused: Option<u64>) -> Option<Piece> {
         }
         taken.push(record);
     }
-    let (session, first, entries) = piece?;
+    let Some((session, first, entries)) = piece else { return Ok(None) };
     let body = format!("{{\"first\":{first},\"entries\":[{}]}}", entries.join(","));
-    Some(Piece { session, records: taken, body })
+    Ok(Some(Piece { session, records: taken, body }))
 }

@@ -24,7 +24,7 @@ mod spool;
 mod store;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use judge::Trouble;
 pub use known::REMEMBERED_IDS;

@@ -5,6 +5,7 @@ use super::shared::{Lane, Shared};
 use super::spool::Record;
 use contract::messages::MAX_RECEIPTS;
 use serde_json::value::RawValue;
+use std::io;
 use std::sync::Arc;
 
 /// Sends receipts until somebody else is the worker.
@@ -13,7 +14,16 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let mut most = MAX_RECEIPTS as u64;
     while !shared.is_fenced() {
         shared.waits(Lane::Receipts).await;
-        let Some((records, body)) = compose(&shared, most) else { continue };
+        let (records, body) = match compose(&shared, most) {
+            Ok(Some(composed)) => composed,
+            Ok(None) => continue,
+            Err(error) => {
+                tracing::warn!("Cannot read the spool of receipts: {}", error.kind());
+                shared.failed(Lane::Receipts, "unreadable_spool");
+                tokio::time::sleep(shared.pace.slow).await;
+                continue;
+            }
+        };
         let last = records.last().map_or(0, |record| record.number);
         match judge(shared.once.receipts(&body).await) {
             Verdict::Stored(answer) => {
@@ -50,30 +60,29 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-fn compose(shared: &Shared, most: u64) -> Option<(Vec<Record>, String)> {
+fn compose(shared: &Shared, most: u64) -> io::Result<Option<(Vec<Record>, String)>> {
     let mut store = shared.store();
     let head = store.receipts.head();
-    let records = match store.receipts.read(head, most, u64::MAX) {
-        Ok(records) => records,
-        Err(error) => {
-            tracing::warn!("Cannot read the spool of receipts: {}", error.kind());
-            Vec::new()
-        }
+    let records = store.receipts.read(head, most, u64::MAX)?;
+    let Some(end) = records.last().map(|record| record.number) else {
+        let (last, missing) = (store.receipts.next() - 1, store.receipts.waiting());
+        store.receipts_done(last);
+        store.missing("receipts", missing);
+        shared.ring(Lane::Events);
+        return Ok(None);
     };
-    let end = records.last().map_or(store.receipts.next() - 1, |record| record.number);
     let (whole, damaged): (Vec<Record>, Vec<Record>) = records.into_iter().partition(is_json);
     for record in &damaged {
         store.damaged("receipts", record);
     }
-    let Some(last) = whole.last().map(|record| record.number) else {
+    if whole.is_empty() {
         store.receipts_done(end);
-        return None;
-    };
-    debug_assert!(last <= end);
+        return Ok(None);
+    }
     let texts: Vec<&str> =
         whole.iter().filter_map(|record| std::str::from_utf8(&record.bytes).ok()).collect();
     let body = format!("{{\"receipts\":[{}]}}", texts.join(","));
-    Some((whole, body))
+    Ok(Some((whole, body)))
 }
 
 /// Whether a line is JSON, as all were when they were written.

@@ -135,7 +135,11 @@ impl Secrets {
                 None => false,
             },
             Value::Array(items) => {
-                items.iter_mut().fold(false, |changed, item| self.redact_value(item) || changed)
+                let mut changed = false;
+                for item in items {
+                    changed |= self.redact_value(item);
+                }
+                changed
             }
             Value::Object(fields) => self.redact_map(fields),
             _ => false,

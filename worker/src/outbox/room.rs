@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 /// said about all this have room to the end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// Nothing at all beyond this.
+    /// Nothing at all beyond this. The last part is for what is said about the outbox itself.
     pub most: u64,
+    /// Receipts up to here.
+    pub receipts: u64,
     /// Events without their long texts up to here.
     pub lean: u64,
     /// Events as they are up to here.
@@ -26,7 +28,13 @@ impl Room {
     /// Shares out so many bytes.
     pub fn of(most: u64) -> Self {
         let reserve = (most / 16).max(64 * 1024).min(most / 8);
-        Self { most, lean: most - reserve, whole: most - 2 * reserve, transcripts: most - 4 * reserve }
+        Self {
+            most,
+            receipts: most - reserve / 2,
+            lean: most - reserve,
+            whole: most - 2 * reserve,
+            transcripts: most - 4 * reserve,
+        }
     }
 
     /// Files this large are deleted soon enough to make room.

@@ -167,15 +167,18 @@ impl Store {
     }
 
     /// Says something about the outbox itself. For this there is room when there is none for anything else.
-    fn notice(&mut self, event: Event) {
+    /// `false` if even that is used up.
+    fn notice(&mut self, event: Event) -> bool {
         let (event, line) = notice(event, &self.voice);
         if self.knows(&event.id) {
-            return;
+            return true;
         }
         let fits = self.bytes() + line.len() as u64 <= self.room.most;
-        if !(fits && self.keep(&event.id, &line)) {
+        let kept = fits && self.keep(&event.id, &line);
+        if !kept {
             tracing::error!("There is no room to tell {}", event.event_type);
         }
+        kept
     }
 
     fn keep(&mut self, id: &str, line: &str) -> bool {
@@ -200,7 +203,7 @@ impl Store {
             *detail = redacted;
         }
         let line = serde_json::to_string(&receipt).expect("a receipt is plain JSON");
-        let fits = self.bytes() + line.len() as u64 <= self.room.most;
+        let fits = self.bytes() + line.len() as u64 <= self.room.receipts;
         if !fits || self.receipts.append(&line).is_err() {
             self.fills_up();
             self.leave_out(|left_out| *left_out.dropped.entry("receipt".to_owned()).or_default() += 1);
@@ -282,11 +285,15 @@ impl Store {
 
     /// Tells what was left out, if there is room again, or if nobody may be there later to tell it.
     pub fn account(&mut self, at_once: bool) {
-        if self.left_out.is_none() || !(at_once || self.bytes() <= self.room.transcripts) {
+        if !(at_once || self.bytes() <= self.room.transcripts) {
             return;
         }
         let Some(left_out) = self.left_out.take() else { return };
-        self.notice(left_out.ends(self.bytes()));
+        if !self.notice(left_out.ends(self.bytes())) {
+            // Later, when there is room.
+            self.left_out = Some(left_out);
+            return;
+        }
         for (session, entries) in left_out.entries {
             let hole = json!({"type": "sunaba.left_out", "entries": entries});
             let hole = RawValue::from_string(hole.to_string()).expect("it was made of JSON");
@@ -337,6 +344,14 @@ impl Store {
             .with("record", record.number)
             .with("size_bytes", record.bytes.len());
         self.notice(event);
+    }
+
+    /// Lines that were written and are not there any more: told, since nothing else is left of them.
+    pub fn missing(&mut self, lane: &str, records: u64) {
+        tracing::error!("{records} lines of the {lane} lane are gone from the disk");
+        self.notice(
+            Event::worker("worker.spool_damaged").with("lane", lane).with("missing_records", records),
+        );
     }
 
     /// A line that the plane will never take: set aside and told.

@@ -18,6 +18,8 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// So many looks in a row may fail before there are no more.
 const MOST_FAILURES: u32 = 3;
+/// Tools that tell of their changes change a few files. One that changes more does not tell.
+const MOST_FINGERPRINTS: usize = 50;
 
 /// Looks at a workspace, one after the other.
 #[derive(Debug)]
@@ -153,6 +155,101 @@ async fn look((shadow, last): &mut (Shadow, Seen), already: &[Told]) -> Result<T
     }
     let (found, left_out) = patch::between(shadow, last, &seen).await?;
     let mut changes = Vec::new();
+    for (number, found) in found.into_iter().enumerate() {
+        let fingerprint = if number < MOST_FINGERPRINTS { fingerprint(shadow, &found).await? } else { None };
+        let change = FileChange { fingerprint, ..found.change };
+        let last = already.iter().rev().find(|told| told.path == change.path);
+        if last.is_none() || last != change.told().as_ref() {
+            changes.push(change);
+        }
+    }
+    shadow.keep(&seen).await?;
+                    seen
+                }
+            };
+            Ok((shadow, seen))
+        });
+        Self { state: State::First(first), deadline, failures: 0 }
+    }
+
+    /// Waits until the first look is over. Without that, [`take`](Self::take) finds nothing until it is.
+    pub async fn ready(&mut self) -> Taken {
+        let State::First(first) = &mut self.state else { return Taken::default() };
+        let joined = tokio::time::timeout(LONGEST, first.join_next()).await;
+        match joined {
+            Ok(joined) => self.begun(joined),
+            Err(_) => self.switch_off(format!("the first look took more than {LONGEST:?}")),
+        }
+    }
+
+    /// What changed since the last look, but for what was told already and is still so.
+    pub async fn take(&mut self, already: &[Told]) -> Taken {
+        if let State::First(first) = &mut self.state
+            && let Some(joined) = first.try_join_next()
+        {
+            let begun = self.begun(Some(joined));
+            if begun.off.is_some() {
+                return begun;
+            }
+        }
+        let State::On(on) = &mut self.state else { return Taken::default() };
+        match tokio::time::timeout(self.deadline, look(on, already)).await {
+            Ok(Ok(taken)) => {
+                self.failures = 0;
+                taken
+            }
+            Ok(Err(error)) => {
+                self.failures += 1;
+                tracing::warn!(%error, "Could not look at the workspace: {error}");
+                let tired = self.failures >= MOST_FAILURES;
+                if tired { self.switch_off(error.to_string()) } else { Taken::default() }
+            }
+            Err(_) => self.switch_off(format!("a look at the workspace took more than {:?}", self.deadline)),
+        }
+    }
+
+    fn begun(&mut self, joined: Option<Result<First, JoinError>>) -> Taken {
+        let reason = match joined {
+            Some(Ok(Ok(on))) => {
+                self.state = State::On(Box::new(on));
+                return Taken::default();
+            }
+            Some(Ok(Err(error))) => error.to_string(),
+            Some(Err(error)) => error.to_string(),
+            None => "the first look was given up".to_owned(),
+        };
+        self.switch_off(reason)
+    }
+
+    fn switch_off(&mut self, reason: String) -> Taken {
+        self.state = State::Off;
+        Taken { off: Some(reason), ..Taken::default() }
+    }
+}
+
+impl Taken {
+    /// As the plane is told.
+    pub fn into_events(self, turn: u64, tool_use_id: Option<&str>) -> Vec<Event> {
+        let mut events: Vec<Event> =
+            self.changes.into_iter().map(|change| change.into_event(turn, tool_use_id)).collect();
+        if self.left_out > 0 {
+            let left_out = Event::worker("workspace.changes_left_out");
+            events.push(
+                left_out.with("turn", turn).with("tool_use_id", tool_use_id).with("count", self.left_out),
+            );
+        }
+        events.extend(self.off.map(|reason| Event::worker("workspace.snapshots_off").with("reason", reason)));
+        events
+    }
+}
+
+async fn look((shadow, last): &mut (Shadow, Seen), already: &[Told]) -> Result<Taken, Blind> {
+    let seen = shadow.look().await?;
+    if seen == *last {
+        return Ok(Taken::default());
+    }
+    let (found, left_out) = patch::between(shadow, last, &seen).await?;
+    let mut changes = Vec::new();
     for found in found {
         if !was_told(shadow, &found, already).await? {
             changes.push(found.change);
@@ -163,12 +260,11 @@ async fn look((shadow, last): &mut (Shadow, Seen), already: &[Told]) -> Result<T
     Ok(Taken { changes, left_out, off: None })
 }
 
-/// Whether the plane knows already that the file holds what it holds.
-async fn was_told(shadow: &Shadow, found: &Found, already: &[Told]) -> Result<bool, Blind> {
-    let last = already.iter().rev().find(|told| told.path == found.change.path);
-    let (Some(told), Some(blob)) = (last, &found.blob) else { return Ok(false) };
+/// Of what a file holds now, so that a change can be known again that a tool tells of by itself.
+async fn fingerprint(shadow: &Shadow, found: &Found) -> Result<Option<Fingerprint>, Blind> {
+    let Some(blob) = &found.blob else { return Ok(None) };
     let content = shadow.git.bytes(&["cat-file", "blob", blob], Vec::new(), LONGEST).await?;
-    Ok(Fingerprint::of(&content) == told.fingerprint)
+    Ok(Some(Fingerprint::of(&content)))
 }
 
 #[cfg(test)]
