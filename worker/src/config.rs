@@ -178,7 +178,6 @@ pub const KEPT_FROM_THE_AGENT: [&str; 7] = [
 ];
 
 /// The environment of this process.
-#[expect(clippy::disallowed_methods, reason = "this is the configuration")]
 pub fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -353,7 +352,7 @@ impl Reader<'_> {
 
     fn cwd(&mut self) -> Option<PathBuf> {
         let named = self.text("CWD").or_else(|| self.text("WORKSPACE_PATH"));
-        let cwd = named.map_or_else(std::env::current_dir, |path| std::path::absolute(path));
+        let cwd = named.map_or_else(std::env::current_dir, std::path::absolute);
         cwd.map_err(|why| self.complain("CWD", why.to_string(), false)).ok()
     }
 
