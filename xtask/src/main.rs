@@ -27,7 +27,7 @@ The project's own commands.
   cargo xtask emulate [option]  deploy the real template into an AWS emulator on this machine and drive it; --keep
                                 leaves it running, --watch drives `cargo lambda watch` instead
   cargo xtask bench [options]   measure a release build (--quick for a shorter run; start, posts, batches, sockets,
-                                messages or pages to measure only those)
+                                messages, pages or worker to measure only those)
 ";
 
 fn main() -> ExitCode {
@@ -115,11 +115,12 @@ fn captures() -> Outcome {
 }
 
 fn bench(options: &[String]) -> Outcome {
-    tools::require_compiler()?;
-    step(
-        "build",
-        cargo(&["build", "--release", "--bin", "sunaba", "--bin", "bench", "--bin", "events-ingest"]),
-    )?;
+    tools::require_all()?;
+    let mut build = cargo(&["build", "--release"]);
+    for binary in ["sunaba", "sunaba-worker", "bench", "events-ingest"] {
+        build.args(["--bin", binary]);
+    }
+    step("build", build)?;
     let mut command = Command::new(target().join("release/bench"));
     command.args(options);
     run(command)

@@ -1,6 +1,7 @@
 //! Measures a release build of the plane, next to a floor in the same run: the same HTTP server with an empty
 //! handler. The load comes from this process, on the same cores: read the ratios before the numbers.
 
+mod driving;
 mod floor;
 mod load;
 mod report;
@@ -27,25 +28,16 @@ async fn main() {
     let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| *wanted == name);
     let scale = if arguments.iter().any(|argument| argument == "--quick") { 5 } else { 1 };
     let mut report = Report::default();
+    if arguments.iter().any(|argument| argument == driving::FLAG) {
+        let (_data, _process, plane) = plane().await;
+        driving::measure(&mut report, &plane, scale).await;
+        return report.print();
+    }
     let floor = floor::Floor::start().await;
     scenarios::floor(&mut report, &floor.address, scale).await;
     drop(floor);
 
-    let data = TempDir::new().expect("a temporary folder");
-    let process = Process::start(&Recipe {
-        binary: beside("sunaba"),
-        data: data.path().join("data"),
-        port: 0,
-        token: TOKEN.to_owned(),
-        log: None,
-        arguments: ["--events-per-minute", "100000000", "--serve-aws", "0"].map(str::to_owned).into(),
-    })
-    .await;
-    let plane = Plane {
-        address: process.url.trim_start_matches("http://").to_owned(),
-        token: TOKEN.to_owned(),
-        process: process.id(),
-    };
+    let (data, _process, plane) = plane().await;
     scenarios::memory(&mut report, &plane, "at start");
     if wanted("start") {
         let variables = data.path().join("data/lambda.env");
@@ -68,6 +60,29 @@ async fn main() {
     }
     scenarios::memory(&mut report, &plane, "after all of this");
     report.print();
+    if wanted("worker") {
+        driving::measure_offline(&arguments);
+    }
+}
+
+/// A plane of its own, in a folder of its own.
+async fn plane() -> (TempDir, Process, Plane) {
+    let data = TempDir::new().expect("a temporary folder");
+    let process = Process::start(&Recipe {
+        binary: beside("sunaba"),
+        data: data.path().join("data"),
+        port: 0,
+        token: TOKEN.to_owned(),
+        log: None,
+        arguments: ["--events-per-minute", "100000000", "--serve-aws", "0"].map(str::to_owned).into(),
+    })
+    .await;
+    let plane = Plane {
+        address: process.url.trim_start_matches("http://").to_owned(),
+        token: TOKEN.to_owned(),
+        process: process.id(),
+    };
+    (data, process, plane)
 }
 
 /// A binary that was built with this one.

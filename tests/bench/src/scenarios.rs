@@ -220,7 +220,12 @@ pub async fn pages(report: &mut Report, plane: &Plane, scale: usize) {
 
 /// What the plane's process holds.
 pub fn memory(report: &mut Report, plane: &Plane, when: &str) {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", plane.process)).unwrap_or_default();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("unknown").trim();
-    report.value(&format!("resident memory {when}"), resident.to_owned(), "");
+    report.value(&format!("resident memory {when}"), resident(plane.process), "");
+}
+
+/// How much memory a process has, as the system says it.
+pub fn resident(process: u32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    resident.unwrap_or("unknown").trim().to_owned()
 }

@@ -1,0 +1,121 @@
+//! A worker that drives the real Claude Code: from a person's POST to the agent's own word that it has begun.
+//!
+//! In a network namespace of its own, as the tests are: the CLI can reach nothing but the model of this process.
+
+use crate::load::{Connection, post};
+use crate::report::{Measured, Report};
+use crate::scenarios::{Plane, resident};
+use kit::claude::{Home, binary};
+use kit::model::{Model, Reply, Script};
+use kit::socket::Socket;
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// Measures only this. Given by this program to itself.
+pub const FLAG: &str = "--driving";
+
+const SANDBOX: &str = "driven";
+/// How long one tool of the agent takes: a message is read when one ends.
+const TOOL: &str = "sleep 0.15; echo and on";
+/// Whatever takes longer does not come.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Runs this program again where there is no network but the loopback.
+pub fn measure_offline(arguments: &[String]) {
+    let this = std::env::current_exe().expect("this process has a binary");
+    let inside = "ip link set lo up && exec \"$0\" \"$@\"";
+    let ended = Command::new("unshare")
+        .args(["--map-root-user", "--net", "sh", "-c", inside])
+        .arg(this)
+        .arg(FLAG)
+        .args(arguments)
+        .status();
+    assert!(
+        ended.is_ok_and(|status| status.success()),
+        "the worker could not be measured in a network namespace of its own; run `cargo xtask tools`"
+    );
+}
+
+/// The agent works on and on; people say something to it, and stop it.
+pub async fn measure(report: &mut Report, plane: &Plane, scale: usize) {
+    let bash = Reply::tool("Bash", json!({"command": TOOL, "description": "Work"}));
+    let model = Model::start(Script::new().always("", bash)).await;
+    let home = Home::new();
+    let token = plane.register(SANDBOX).await;
+    let mut worker = tokio::process::Command::new(crate::beside("sunaba-worker"))
+        .env_clear()
+        .envs(home.environment(&model))
+        .env("SANDBOX_ID", SANDBOX)
+        .env("SANDBOX_TOKEN", &token)
+        .env("CALLBACK_URL", format!("http://{}", plane.address))
+        .env("CWD", &home.workspace)
+        .env("STATE_DIR", home.home().join("state"))
+        .env("CLAUDE_PATH", binary())
+        .env("SETTING_SOURCES", "user")
+        .env("ALLOWED_TOOLS", "Bash")
+        .env("MAX_TURNS", "100000")
+        .env("MAX_BUDGET_USD", "100000")
+        .env("TASK_DESCRIPTION", "work on and on")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the worker can be started");
+    let address = &plane.address;
+    let url = format!("ws://{address}/api/v1/sandbox/{SANDBOX}/ws?token={}", plane.token);
+    let mut watcher = Watcher(Socket::open(&url).await.expect("a socket"));
+    watcher.until("SANDBOX_AGENT_TOOL_COMPLETED", |_| true).await;
+
+    let begun = Instant::now();
+    let mut started = Vec::new();
+    for _ in 0..40 / scale {
+        let (id, sent) = say(plane, "user_message").await;
+        watcher.until("SANDBOX_MESSAGE_STARTED", |payload| payload["message_id"] == id).await;
+        started.push(sent.elapsed());
+    }
+    let measured = Measured::new(started, begun.elapsed());
+    report.times("message POST to started, Claude Code at work", &measured, "p50 ≤ 300 ms");
+    let begun = Instant::now();
+    let mut interrupted = Vec::new();
+    for _ in 0..20 / scale {
+        let (id, sent) = say(plane, "interrupt").await;
+        watcher.until("SANDBOX_AGENT_INTERRUPTED", |payload| payload["message_id"] == id).await;
+        interrupted.push(sent.elapsed());
+        watcher.until("SANDBOX_AGENT_TOOL_COMPLETED", |_| true).await;
+    }
+    let measured = Measured::new(interrupted, begun.elapsed());
+    report.times("interrupt POST to agent.interrupted", &measured, "≤ 1 s");
+    let worker_id = worker.id().expect("it runs");
+    report.value("resident memory of the worker", resident(worker_id), "≤ 25 MB");
+    worker.kill().await.expect("a child can be killed");
+}
+
+/// Says something, and returns its id and when it was sent.
+async fn say(plane: &Plane, message_type: &str) -> (String, Instant) {
+    let mut connection = Connection::open(&plane.address).await;
+    let body = json!({"content": "mind the tests", "message_type": message_type}).to_string();
+    let request = post(&format!("/api/v1/sandboxes/{SANDBOX}/messages"), &plane.token, &body);
+    let sent = Instant::now();
+    let answer: Value = serde_json::from_slice(connection.request(&request).await).expect("JSON");
+    (answer["message_id"].as_str().expect("an id").to_owned(), sent)
+}
+
+/// Whoever watches the sandbox.
+struct Watcher(Socket);
+
+impl Watcher {
+    async fn until(&mut self, event_type: &str, fits: impl Fn(&Value) -> bool) {
+        let found = async {
+            loop {
+                let frame = self.0.next().await.expect("the socket stays open");
+                if frame["event_type"] == event_type && fits(&frame["payload"]) {
+                    return;
+                }
+            }
+        };
+        timeout(SOON, found).await.unwrap_or_else(|_| panic!("{event_type} did not come"));
+    }
+}
