@@ -31,8 +31,7 @@ async fn sockets_with_wss_begin_with_a_tls_handshake() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("wss://localhost:{}/live", listener.local_addr().unwrap().port());
     let plane = "https://plane.invalid".to_owned();
-    let hang =
-        Hang { plane: plane.clone(), sockets: Some(address.clone()), sandbox: sandbox(), token: None };
+    let hang = Hang { plane: plane.clone(), sockets: Some(address.clone()), sandbox: sandbox(), token: None };
     let bell = tokio::spawn(async move { Bell::hang(&hang).await.map(|_| ()) });
     assert!(is_client_hello(first_bytes(&listener).await));
     assert_eq!(bell.await.unwrap(), Err("unreachable"), "nobody answered");
