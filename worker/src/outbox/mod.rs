@@ -188,7 +188,7 @@ impl Outbox {
 
     /// Shows text that is being written, if the plane keeps up.
     pub fn partial(&self, partial: Partial) {
-        self.shared.partials.add(partial);
+        self.shared.partials.add(partial, &self.shared.voice.secrets);
     }
 
     /// Waits until everything that was told before is with the plane; `false` if that takes longer, or if somebody else

@@ -110,7 +110,8 @@ async fn telling_never_waits_for_the_plane() {
     for n in 0..10_000 {
         outbox.tell(event(&format!("e-{n}")));
     }
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    // Half a millisecond for each, on a machine that is busy with other tests. One answer would take for ever.
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let status = outbox.status();
     assert_eq!((status.waiting_events, status.dropped), (10_000, 0));
     assert!(status.oldest_age.is_some());
