@@ -3,7 +3,8 @@
 use crate::payloads::request;
 use crate::stage::{Stage, invoke};
 use crate::support::{Answer, OPERATOR, TestPlane, user};
-use client::{Refused, Sandbox, Sender, Transcripts};
+use client::{Attempt, Once, Transcripts};
+use contract::sessions::EntriesStored;
 use domain::{JsonObject, SandboxId, SessionId};
 use local::aws::Fault;
 use serde_json::value::{RawValue, to_raw_value};
@@ -22,6 +23,19 @@ fn entry(number: u64) -> Value {
 async fn add(plane: &TestPlane, sandbox: &str, token: &str, numbers: std::ops::Range<u64>) -> Answer {
     let entries: Vec<Value> = numbers.clone().map(entry).collect();
     plane.post(&path(sandbox), token, json!({"first": numbers.start, "entries": entries})).await
+}
+
+/// As a worker sends them.
+async fn append(once: &Once, first: u64, entries: &[Box<RawValue>]) -> Attempt<EntriesStored> {
+    let entries: Vec<&str> = entries.iter().map(|entry| entry.get()).collect();
+    once.entries("c0ffee", &format!("{{\"first\":{first},\"entries\":[{}]}}", entries.join(","))).await
+}
+
+fn stored(attempt: Attempt<EntriesStored>) -> EntriesStored {
+    match attempt {
+        Attempt::Answered(stored) => stored,
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn resuming(plane: &TestPlane, id: &str, session: &str) -> Answer {
@@ -187,7 +201,8 @@ async fn a_session_of_any_size_comes_back_byte_for_byte() {
     let mut noise = Noise(7);
     let mut text = |bytes: usize| noise.text(bytes);
     let (sandbox, session) = (SandboxId::parse("s-1").unwrap(), SessionId::parse("c0ffee").unwrap());
-    let transcripts = Transcripts::new(&plane.url, &sandbox, Some(worker), Duration::from_secs(60));
+    let transcripts = Transcripts::new(&plane.url, &sandbox, Some(worker.clone()), Duration::from_secs(60));
+    let once = Once::new(&plane.url, &sandbox, Some(worker), Duration::from_secs(60));
     let raw = |json: String| RawValue::from_string(json).unwrap();
     // Small, odd, more than an item holds, more than a page holds, and a great many.
     let mut sent: Vec<Vec<Box<RawValue>>> = vec![
@@ -202,12 +217,17 @@ async fn a_session_of_any_size_comes_back_byte_for_byte() {
     ];
     let mut first = 1;
     for entries in &sent {
-        let stored = transcripts.append(&session, first, entries).await.unwrap();
+        let stored = stored(append(&once, first, entries).await);
         assert_eq!((stored.next, stored.repeated), (first + entries.len() as u64, false));
-        assert!(transcripts.append(&session, first, entries).await.unwrap().repeated);
+        assert!(self::stored(append(&once, first, entries).await).repeated);
         first = stored.next;
     }
-    let read = transcripts.read(&session).await.unwrap();
+    let (mut read, mut after, mut more) = (Vec::new(), 0, true);
+    while more {
+        let page = transcripts.page(&session, after).await.unwrap();
+        read.extend(page.entries);
+        (after, more) = (page.next_after, page.has_more);
+    }
     let expected: Vec<Box<RawValue>> = sent.drain(..).flatten().collect();
     assert!(
         read.iter().map(JsonObject::text).eq(expected.iter().map(|entry| entry.get())),
@@ -216,9 +236,9 @@ async fn a_session_of_any_size_comes_back_byte_for_byte() {
         expected.len()
     );
     let much = [raw(json!({"text": Noise(9).dense_text(4_150_000)}).to_string())];
-    let Err(Refused::ByPlane(problem)) = transcripts.append(&session, first, &much).await else { panic!() };
+    let Attempt::Refused(problem) = append(&once, first, &much).await else { panic!() };
     assert_eq!(problem.status, 413, "even compressed it is more than a transaction takes");
-    assert!(!transcripts.append(&session, first, &[raw("{}".into())]).await.unwrap().repeated);
+    assert!(!stored(append(&once, first, &[raw("{}".into())]).await).repeated);
 }
 
 #[tokio::test]
@@ -257,29 +277,4 @@ async fn a_failing_table_loses_no_entry_and_doubles_none() {
     let repeated = [left.ok()["repeated"].clone(), right.ok()["repeated"].clone()];
     assert!(repeated.contains(&json!(true)) && repeated.contains(&json!(false)), "{repeated:?}");
     assert_eq!(numbers(&plane.get(&path("s-1"), &worker).await.ok()), [1, 2, 3, 4, 5, 6]);
-}
-
-#[tokio::test]
-async fn a_sender_goes_on_where_its_run_was() {
-    let plane = TestPlane::start().await;
-    let worker = plane.register("s-1", "acme").await;
-    let (id, deadline) = (SandboxId::parse("s-1").unwrap(), Duration::from_secs(10));
-    let event = |n: u64| client::EventIn {
-        event_id: format!("e-{n}"),
-        event_type: "agent.message".into(),
-        event_data: json!({"n": n}),
-        source: "agent".into(),
-        emitted_at: None,
-    };
-    let sandbox = Sandbox::new(&plane.url, &id, Some(worker.clone()), deadline);
-    let before = sandbox.show().await.unwrap();
-    assert_eq!((before.epoch, before.status.as_str()), (0, "registered"));
-    let mut sender = Sender::new(&plane.url, &id, Some(worker.clone()), before.epoch + 1, deadline);
-    sender.send(&[event(1)]).await.unwrap();
-    sender.send(&[event(2)]).await.unwrap();
-    let shown = sandbox.show().await.unwrap();
-    assert_eq!((shown.epoch, shown.batch, shown.status.as_str()), (1, 2, "running"));
-    let mut sender = Sender::resume(&plane.url, &id, Some(worker), shown.epoch, shown.batch, deadline);
-    let third = sender.send(&[event(3)]).await.unwrap();
-    assert_eq!((third.batch, third.first_seq, third.repeated), (3, Some(3), false));
 }

@@ -4,7 +4,7 @@ use crate::clock;
 use client::{Hang, Once};
 use contract::ingest::{Ingest, decode};
 use domain::ingest::{Decision, NewEvent, Refusal, decide};
-use domain::{EventId, Head, OrgId, SandboxId};
+use domain::{EventId, Head, OrgId, SandboxId, SessionId};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +25,8 @@ pub struct Inner {
     pub singles: Vec<(String, Value)>,
     pub receipts: Vec<Value>,
     pub entries: BTreeMap<String, Vec<Value>>,
+    /// Sessions that are refused, and why.
+    pub closed: BTreeMap<String, (u16, &'static str)>,
     /// Messages to hand out.
     pub messages: VecDeque<Value>,
     pub finished: bool,
@@ -61,6 +63,7 @@ impl FakePlane {
             singles: Vec::new(),
             receipts: Vec::new(),
             entries: BTreeMap::new(),
+            closed: BTreeMap::new(),
             messages: VecDeque::new(),
             finished: false,
             pulls: 0,
@@ -223,13 +226,29 @@ impl Inner {
         if entries.iter().any(|entry| entry["type"] == "bad") {
             return problem(422, "invalid");
         }
-        let stored = self.entries.entry(session).or_default();
+        let stored = self.entries.entry(session.clone()).or_default();
         let first = usize::try_from(body["first"].as_u64().unwrap()).unwrap() - 1;
+        if let Some((status, code)) = self.closed.get(&session) {
+            return problem(*status, code);
+        }
         if first > stored.len() {
-            return problem(409, "entries_gap");
+            let mut answer = problem(409, "entries_gap");
+            answer.1["expected_first"] = json!(stored.len() + 1);
+            return answer;
+        }
+        if stored[first..].iter().zip(entries).any(|(stored, sent)| stored != sent) {
+            return problem(409, "entries_changed");
         }
         stored.extend(entries.iter().skip(stored.len() - first).cloned());
-        (200, json!({"next": stored.len() + 1}))
+        let answer = contract::sessions::EntriesStored {
+            status: "stored".into(),
+            session_id: SessionId::parse(session).unwrap(),
+            first: first as u64 + 1,
+            entries: entries.len() as u64,
+            next: (first + entries.len()) as u64 + 1,
+            repeated: false,
+        };
+        (200, json!(answer))
     }
 }
 

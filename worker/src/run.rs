@@ -8,11 +8,12 @@ use crate::inbox::{self, Inbox};
 use crate::outbox::{self, Outbox, Secrets};
 use crate::session::{Crew, Outside, Parts, Session};
 use crate::state::{Kept, State};
-use crate::transcript;
+use crate::transcript::{self, Rebuild};
 use crate::workspace::{self, snapshot::Snapshots};
 use anyhow::Context;
 use client::{Hang, Once, Transcripts};
 use domain::SessionId;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -112,10 +113,8 @@ async fn inherit(config: &Config, state: &mut State, outbox: &Outbox) -> anyhow:
         let token = config.token.as_ref().map(|token| token.reveal().to_owned());
         let transcripts = Transcripts::new(&config.plane, &config.sandbox, token, DEADLINE);
         let id = SessionId::parse(session.as_str())?;
-        let entries = transcripts.read(&id).await.context("the session's record cannot be had")?;
-        anyhow::ensure!(!entries.is_empty(), "the plane has no record of session {session}");
-        transcript::rebuild(&path, &entries).context("the session's record cannot be written")?;
-        state.inherited = entries.len() as u64;
+        state.inherited = fetch(&transcripts, &id, &path).await?;
+        anyhow::ensure!(state.inherited > 0, "the plane has no record of session {session}");
         if !resume.fork {
             outbox.transcript_begins(&session, state.inherited + 1);
             state.session = Some(session);
@@ -123,6 +122,21 @@ async fn inherit(config: &Config, state: &mut State, outbox: &Outbox) -> anyhow:
     }
     let fork_of = resume.fork.then_some(resume.session);
     Ok((if resume.fork { 0 } else { state.inherited }, fork_of))
+}
+
+/// Writes a session's record down again, page by page: a long one must not stand in memory as a whole. How many lines.
+async fn fetch(transcripts: &Transcripts, session: &SessionId, path: &Path) -> anyhow::Result<u64> {
+    let written = "the session's record cannot be written";
+    let mut rebuild = Rebuild::begin(path).context(written)?;
+    let mut after = 0;
+    loop {
+        let page = transcripts.page(session, after).await.context("the session's record cannot be had")?;
+        rebuild.add(&page.entries).context(written)?;
+        after = page.next_after;
+        if !page.has_more {
+            return rebuild.end().context(written);
+        }
+    }
 }
 
 /// The worker cannot do what it is for. It says so, and goes.

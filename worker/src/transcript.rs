@@ -39,6 +39,13 @@ impl Tail {
         Self { path, offset: 0, lines: 0, skip: copied }
     }
 
+    /// Goes on after the first `copied` lines, wherever it was.
+    pub fn go_on_after(&mut self, copied: u64) {
+        if self.lines.max(self.skip) != copied {
+            *self = Self::new(std::mem::take(&mut self.path), copied);
+        }
+    }
+
     /// The next lines that are whole, at most about a megabyte; none when there are none yet. Ask again until none come.
     ///
     /// # Errors
@@ -102,23 +109,50 @@ fn whole_lines(file: &mut File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Writes a record down again, for a session that goes on here.
-///
-/// # Errors
-/// When the disk does not take it.
-pub fn rebuild(path: &Path, entries: &[JsonObject]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut file = io::BufWriter::new(File::create(path)?);
-    for entry in entries {
-        // An entry may have been kept with line ends in it; in the file it is one line.
-        for line in entry.text().lines() {
-            file.write_all(line.as_bytes())?;
+/// A record that is written down again, for a session that goes on here.
+#[derive(Debug)]
+pub struct Rebuild {
+    file: io::BufWriter<File>,
+    lines: u64,
+}
+
+impl Rebuild {
+    /// At this place.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn begin(path: &Path) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
         }
-        file.write_all(b"\n")?;
+        Ok(Self { file: io::BufWriter::new(File::create(path)?), lines: 0 })
     }
-    file.flush()
+
+    /// Writes the next entries, each as one line, also those that stand in for others: the numbers must stay those of
+    /// the lines.
+    ///
+    /// # Errors
+    /// When the disk does not take them.
+    pub fn add(&mut self, entries: &[JsonObject]) -> io::Result<()> {
+        for entry in entries {
+            // An entry may have been kept with line ends in it.
+            for line in entry.text().lines() {
+                self.file.write_all(line.as_bytes())?;
+            }
+            self.file.write_all(b"\n")?;
+            self.lines += 1;
+        }
+        Ok(())
+    }
+
+    /// How many lines it has.
+    ///
+    /// # Errors
+    /// When the disk does not take the last of them.
+    pub fn end(mut self) -> io::Result<u64> {
+        self.file.flush()?;
+        Ok(self.lines)
+    }
 }
 
 #[cfg(test)]
@@ -164,7 +198,15 @@ mod tests {
             .into_iter()
             .map(|text| JsonObject::parse(&RawValue::from_string(text.to_owned()).unwrap()).unwrap())
             .collect();
-        rebuild(&path, &entries).unwrap();
-        assert_eq!(all(&mut Tail::new(path, 0)), ["{\"a\":1}", "{\"b\":2}"]);
+        let mut rebuild = Rebuild::begin(&path).unwrap();
+        rebuild.add(&entries[..1]).unwrap();
+        rebuild.add(&entries[1..]).unwrap();
+        assert_eq!(rebuild.end().unwrap(), 2);
+        let mut tail = Tail::new(path, 0);
+        assert_eq!(all(&mut tail), ["{\"a\":1}", "{\"b\":2}"]);
+        tail.go_on_after(2);
+        assert!(all(&mut tail).is_empty());
+        tail.go_on_after(1);
+        assert_eq!(all(&mut tail), ["{\"b\":2}"], "as if it had not been read");
     }
 }

@@ -1,6 +1,6 @@
 //! Asking the plane until it answers.
 
-use crate::backoff;
+use crate::{backoff, http};
 use contract::problem::Problem;
 use reqwest::{Client, RequestBuilder};
 use serde::de::DeserializeOwned;
@@ -33,9 +33,12 @@ pub struct Failed {
     pub kind: &'static str,
     /// The status, if something answered.
     pub status: Option<u16>,
-    /// For how long the plane asks to be left alone, if it does.
+    /// For how long the plane asks to be left alone, if it does; a minute at most.
     pub retry_after: Option<Duration>,
 }
+
+/// Whoever is asked to wait longer asks again all the same: a wrong answer must not silence a worker for a day.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Whoever asks.
 #[derive(Clone)]
@@ -53,7 +56,7 @@ impl fmt::Debug for Caller {
 
 impl Caller {
     pub(crate) fn new(token: Option<String>) -> Self {
-        Self { http: Client::new(), token }
+        Self { http: http::client(Client::builder), token }
     }
 
     /// Asks again and again until the plane has answered, each time for as long as `deadline`. Only for requests of
@@ -92,7 +95,7 @@ impl Caller {
         };
         let status = response.status().as_u16();
         let wait = response.headers().get("retry-after").and_then(|secs| secs.to_str().ok()?.parse().ok());
-        let wait = wait.map(Duration::from_secs);
+        let wait = wait.map(|secs| Duration::from_secs(secs).min(LONGEST_WAIT));
         let body = match response.bytes().await {
             Ok(body) => body,
             Err(error) => return failed(broken(&error), None, None),

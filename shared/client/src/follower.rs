@@ -1,13 +1,14 @@
 //! Following a sandbox's log live.
 
-use crate::backoff;
 use crate::resume::Resume;
+use crate::{backoff, http};
 use contract::events::{EventOut, EventPage};
 use contract::socket::EventFrame;
 use domain::{EventId, SandboxId, Timestamp};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -15,7 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 /// Whom to follow, and from where.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Follow {
     /// `http://127.0.0.1:18000`.
     pub plane: String,
@@ -29,6 +30,14 @@ pub struct Follow {
     pub after_seq: u64,
     /// After so long without an event the log is looked at: [`SILENCE`], unless somebody is less patient.
     pub silence: Duration,
+}
+
+impl fmt::Debug for Follow {
+    /// Without the token and the addresses, which may hold one: what is shown ends up in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Follow");
+        shown.field("sandbox", &self.sandbox).field("after_seq", &self.after_seq).finish_non_exhaustive()
+    }
 }
 
 /// One event of the log.
@@ -74,7 +83,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 impl Follower {
     /// Starts to follow; nothing is sent before [`Follower::next`].
     pub fn new(follow: Follow) -> Self {
-        let http = reqwest::Client::builder().timeout(DEADLINE).build().unwrap_or_default();
+        let http = http::client(|| reqwest::Client::builder().timeout(DEADLINE));
         let resume = Resume::after(follow.after_seq);
         let now = Instant::now();
         let look_at = now + follow.silence;

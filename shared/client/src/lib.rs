@@ -1,8 +1,7 @@
 //! A client of the plane that loses nothing: [`Sender`] numbers its batches and repeats them until they are
 //! stored, [`Follower`] sees every event exactly once, in order, [`Messenger`] sends each message once, [`Inbox`] takes
-//! and confirms them, and [`Transcripts`] keeps an agent's own record, whatever breaks on the way. [`Sandbox`] shows
-//! where a run stands. A worker, which has a spool and a plan of its own for what is not answered, asks through
-//! [`Once`] and is woken by a [`Bell`].
+//! and confirms them, and [`Transcripts`] reads an agent's own record, whatever breaks on the way. A worker, which has a
+//! spool and a plan of its own for what is not answered, asks through [`Once`] and is woken by a [`Bell`].
 //!
 //! The recipe in words is in `docs/protocol.md`.
 
@@ -10,11 +9,11 @@ mod backoff;
 mod bell;
 mod call;
 mod follower;
+mod http;
 mod inbox;
 mod messenger;
 mod once;
 mod resume;
-mod sandbox;
 mod sender;
 mod transcripts;
 
@@ -24,8 +23,7 @@ pub use call::{Attempt, Failed, Refused};
 pub use follower::{Follow, Followed, Follower, SILENCE};
 pub use inbox::{Inbox, Pull, ReceiptIn};
 pub use messenger::{MessageIn, Messenger};
-pub use once::{EntriesStored, Once};
+pub use once::Once;
 pub use resume::Resume;
-pub use sandbox::Sandbox;
 pub use sender::{EventIn, Sender};
 pub use transcripts::Transcripts;

@@ -6,9 +6,9 @@ use crate::sender::EventIn;
 use contract::ingest::{BatchReceived, EventReceived};
 use contract::messages::{Acknowledged, Pulled};
 use contract::sandboxes::SandboxOut;
+use contract::sessions::EntriesStored;
 use domain::SandboxId;
 use reqwest::header::CONTENT_TYPE;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;
 use std::time::Duration;
@@ -19,13 +19,6 @@ pub struct Once {
     caller: Caller,
     sandbox: String,
     deadline: Duration,
-}
-
-/// The answer to entries of a transcript.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct EntriesStored {
-    /// The number that comes next.
-    pub next: u64,
 }
 
 impl Once {

@@ -50,21 +50,8 @@ impl Sender {
         epoch: u64,
         deadline: Duration,
     ) -> Self {
-        Self::resume(plane, sandbox, token, epoch, 0, deadline)
-    }
-
-    /// Goes on with a run whose last stored batch was `batch`: the next one has the number after it. Only for whoever
-    /// knows that the run is its own; a worker that starts afresh takes a higher epoch.
-    pub fn resume(
-        plane: &str,
-        sandbox: &SandboxId,
-        token: Option<String>,
-        epoch: u64,
-        batch: u64,
-        deadline: Duration,
-    ) -> Self {
         let url = format!("{plane}/api/v1/sandboxes/{sandbox}/events");
-        Self { caller: Caller::new(token), deadline, url, epoch, batch }
+        Self { caller: Caller::new(token), deadline, url, epoch, batch: 0 }
     }
 
     /// Sends one batch, again and again until it is stored: whatever happens on the way, it is stored once. The number

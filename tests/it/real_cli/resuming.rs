@@ -5,6 +5,7 @@ use super::{SESSION, session};
 use kit::claude::{Cli, Home, Recording};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
+use serde_json::{Value, json};
 use std::fs;
 
 #[test]
@@ -57,4 +58,46 @@ fn rebuild(recording: &Recording, home: &Home) {
     let (_, entries) = files.iter().find(|(file, _)| file.file_name() == Some(name)).unwrap();
     let lines: Vec<String> = entries.iter().map(|entry| format!("{entry}\n")).collect();
     fs::write(path, lines.concat()).unwrap();
+}
+
+/// An entry that the plane did not take has a stand-in in the record (`outbox::store`): the CLI passes over it, and finds
+/// what came before.
+#[test]
+fn a_record_with_stand_ins_is_gone_on_with() {
+    offline(async {
+        let script = Script::new()
+            .when("begin", Reply::text("I begin."))
+            .when("remember", Reply::text("A large answer."))
+            .always("", Reply::text("I go on."));
+        let (_lost, model, mut cli) = session(script, &[]).await;
+        for text in ["begin", "remember"] {
+            cli.say(text).await;
+            cli.result().await;
+        }
+        let (_, recording) = cli.close().await;
+        let home = Home::new();
+        rebuild(&recording, &home);
+        let path = home.transcript(SESSION);
+        let record = fs::read_to_string(&path).unwrap();
+        let mut lines = vec![r#"{"type":"sunaba.refused"}"#.to_owned()];
+        for line in record.lines() {
+            let entry: Value = serde_json::from_str(line).unwrap();
+            lines.push(match line.contains("A large answer.") && entry["uuid"].is_string() {
+                true => json!({"type": "system", "subtype": "sunaba.refused", "level": "info",
+                    "content": "Left out here: too large to be kept.", "uuid": entry["uuid"],
+                    "parentUuid": entry["parentUuid"], "sessionId": entry["sessionId"],
+                    "timestamp": entry["timestamp"], "isSidechain": false})
+                .to_string(),
+                false => line.to_owned(),
+            });
+        }
+        fs::write(&path, lines.join("\n") + "\n").unwrap();
+        let mut cli = Cli::start(&home, &model, &[&format!("--resume={SESSION}")]);
+        cli.initialize().await;
+        cli.say("and now").await;
+        assert_eq!(cli.result().await["result"], "I go on.");
+        let history = model.until_told("and now").await.body["messages"].to_string();
+        assert!(history.contains("I begin.") && !history.contains("A large answer."), "{history}");
+        cli.close().await;
+    });
 }

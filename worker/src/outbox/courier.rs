@@ -193,6 +193,10 @@ fn done(store: &mut Store, last: u64, records: &[Record]) {
     // First the note, then the files: after a crash in between nothing is sent twice.
     store.note_numbering();
     store.events.done(last);
+    if store.events.waiting() == 0 {
+        // It was only about right.
+        store.waiting_bytes = 0;
+    }
     store.account(false);
 }
 

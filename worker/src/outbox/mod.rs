@@ -25,6 +25,8 @@ mod store;
 
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod transcript_tests;
 
 pub use judge::Trouble;
 pub use known::REMEMBERED_IDS;
@@ -161,6 +163,7 @@ impl Outbox {
     }
 
     /// Keeps entries of a session's transcript until the plane has them. They are numbered from 1 on, through all lives.
+    /// As many are taken as there is room for: go on with the one that [`Outbox::transcript_next`] names.
     pub fn transcript(&self, session: &str, entries: Vec<Box<RawValue>>) {
         let secrets = &self.shared.voice.secrets;
         let entries: Vec<_> = entries.into_iter().map(|entry| secrets.redact_raw(entry)).collect();
@@ -173,14 +176,19 @@ impl Outbox {
         self.shared.store().session_begins(session, next);
     }
 
-    /// The number that the next entry of this session gets.
+    /// Whether there is room for entries of this session, and the plane wants them.
+    pub fn transcript_wanted(&self, session: &str) -> bool {
+        self.shared.store().takes_entries(session)
+    }
+
+    /// The number of the entry of this session that is wanted next. It may go back, if the plane says so.
     pub fn transcript_next(&self, session: &str) -> u64 {
         self.shared.store().next_entry(session)
     }
 
     /// Shows text that is being written, if the plane keeps up.
     pub fn partial(&self, partial: Partial) {
-        self.shared.partials.add(partial);
+        self.shared.partials.add(partial, &self.shared.voice.secrets);
     }
 
     /// Waits until everything that was told before is with the plane; `false` if that takes longer, or if somebody else

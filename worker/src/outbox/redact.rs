@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// Shorter values are not looked for: they would be found in words that are no secrets.
 pub const SHORTEST_SECRET: usize = 8;
 
+/// What stands for an entry that cannot be looked through.
+const UNREADABLE: &str = r#"{"type":"unreadable"}"#;
+
 /// What must not be told. Found as it is, in JSON within JSON, and in base64, there also behind something else, as in
 /// `base64("user:" + secret)`.
 ///
@@ -42,6 +45,8 @@ impl Secrets {
     pub fn new(secrets: Vec<(String, String)>) -> Self {
         let mut forms = Vec::new();
         for (name, value) in &secrets {
+            // Whoever prints it may leave out a line end that came with it.
+            let value = value.trim();
             if value.len() < SHORTEST_SECRET {
                 continue;
             }
@@ -83,7 +88,7 @@ impl Secrets {
         let mut held = 0;
         for form in &table.forms {
             let most = (form.text.len() - 1).min(text.len());
-            let found = (4..=most).rev().find(|&length| {
+            let found = (1..=most).rev().find(|&length| {
                 form.text.is_char_boundary(length)
                     && text.as_bytes().ends_with(&form.text.as_bytes()[..length])
             });
@@ -118,7 +123,10 @@ impl Secrets {
         if plain && table.find(text, 0).is_none() {
             return raw;
         }
-        let Ok(mut value) = serde_json::from_str::<Value>(text) else { return raw };
+        let Ok(mut value) = serde_json::from_str::<Value>(text) else {
+            // Too deep or too odd to be looked through, and there may be something in it: nobody would take it anyway.
+            return RawValue::from_string(UNREADABLE.to_owned()).expect("it is JSON");
+        };
         if !self.redact_value(&mut value) {
             return raw;
         }
@@ -196,6 +204,7 @@ fn spellings(value: &str) -> Vec<String> {
         escaped = quoted[1..quoted.len() - 1].to_owned();
         spellings.push(escaped.clone());
     }
+    spellings.push(in_url(value));
     for before in 0..3 {
         let bytes = [&[0; 2][..before], value.as_bytes()].concat();
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
@@ -209,6 +218,13 @@ fn spellings(value: &str) -> Vec<String> {
     spellings.retain(|spelling| spelling.len() >= SHORTEST_SECRET);
     spellings.dedup();
     spellings
+}
+
+/// As a URL or a form holds it.
+fn in_url(value: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_~".contains(&byte);
+    let encode = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    value.bytes().map(encode).collect()
 }
 
 #[cfg(test)]
@@ -238,6 +254,7 @@ mod tests {
             json!({"inner": json!({"deeper": key}).to_string()}).to_string(),
             format!("Authorization: Basic {basic}"),
             STANDARD_NO_PAD.encode(token),
+            "https://host?token=ghp_planted%2F0123456789".to_owned(),
             URL_SAFE_NO_PAD.encode(format!("a{token}")),
         ] {
             let redacted = secrets.redact(&text).unwrap_or_else(|| panic!("{text}"));
@@ -270,10 +287,22 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_cannot_be_looked_through_is_not_kept_with_its_secret() {
+        let deep = format!("{}\"ghp_planted/0123456789\"{}", "[".repeat(200), "]".repeat(200));
+        for text in [deep, r#"{"a":"ghp_planted\/0123456789","b":1e999}"#.to_owned()] {
+            let redacted = secrets().redact_raw(RawValue::from_string(text).unwrap());
+            assert_eq!(redacted.get(), UNREADABLE);
+        }
+        let padded = Secrets::new(vec![("P".into(), "planted-secret\n".into())]);
+        assert_eq!(padded.redact("a planted-secret b").unwrap(), "a [redacted P] b");
+    }
+
+    #[test]
     fn live_text_holds_back_what_may_become_a_secret_and_keeps_its_length() {
         let secrets = secrets();
         assert_eq!(secrets.certain("the token is ghp_plan"), "the token is ");
-        assert_eq!(secrets.certain("nothing here"), "nothing here");
+        assert_eq!(secrets.certain("the token is g"), "the token is ");
+        assert_eq!(secrets.certain("nothing here!"), "nothing here!");
         let text = "a ghp_planted/0123456789 b";
         assert_eq!(secrets.mask(text).unwrap().chars().count(), text.chars().count());
     }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// What still fits, by how full the spool is. Transcripts go first, then long texts, then events; receipts and what is
-/// said about all this have room to the end.
+/// What still fits, by how full the spool is. Transcripts wait first, in the agent's own record; then long texts go, then
+/// events. Receipts and what is said about all this have room to the end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Nothing at all beyond this. The last part is for what is said about the outbox itself.
@@ -20,7 +20,7 @@ pub(super) struct Room {
     pub lean: u64,
     /// Events as they are up to here.
     pub whole: u64,
-    /// Transcripts up to here. Below it there is room again.
+    /// Transcripts are taken up to here. Below it there is room again.
     pub transcripts: u64,
 }
 
@@ -52,8 +52,6 @@ pub(super) struct LeftOut {
     pub dropped: BTreeMap<String, u64>,
     /// Events that were told without their long texts.
     pub shortened: u64,
-    /// Entries of transcripts that are lost, by session.
-    pub entries: BTreeMap<String, u64>,
     /// Whether a life ended before all was counted.
     #[serde(default)]
     pub at_least: bool,
@@ -62,13 +60,7 @@ pub(super) struct LeftOut {
 impl LeftOut {
     /// Nothing yet.
     pub fn new() -> Self {
-        Self {
-            since: clock::now(),
-            dropped: BTreeMap::new(),
-            shortened: 0,
-            entries: BTreeMap::new(),
-            at_least: false,
-        }
+        Self { since: clock::now(), dropped: BTreeMap::new(), shortened: 0, at_least: false }
     }
 
     /// Said when it begins, at the place in the log where it begins.
@@ -87,7 +79,6 @@ impl LeftOut {
             .with("dropped", self.dropped.values().sum::<u64>())
             .with("dropped_by_type", json!(self.dropped))
             .with("shortened", self.shortened)
-            .with("transcript_entries", self.entries.values().sum::<u64>())
             .with("since", self.since.to_string())
             .with("until", clock::now().to_string())
             .with("at_least", self.at_least)

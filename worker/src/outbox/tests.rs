@@ -1,5 +1,6 @@
 //! The outbox against a plane with the real rules and a network that misbehaves.
 
+use super::transcript_tests::Record;
 use super::*;
 use crate::fake_plane::FakePlane;
 use client::Backoff;
@@ -10,9 +11,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-const LONG: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 
-fn settings(plane: &FakePlane, dir: &Path) -> Settings {
+pub(super) fn settings(plane: &FakePlane, dir: &Path) -> Settings {
     let retry = Backoff { first: Duration::from_micros(200), most: Duration::from_millis(5) };
     let pace = Pace {
         gather: Duration::from_millis(1),
@@ -29,7 +30,7 @@ pub(crate) fn open(plane: &FakePlane, dir: &Path) -> Outbox {
     Outbox::open(settings(plane, dir)).unwrap()
 }
 
-fn event(id: &str) -> Event {
+pub(super) fn event(id: &str) -> Event {
     Event::agent("agent.message").named(id).with("text", format!("this is {id}"))
 }
 
@@ -37,12 +38,12 @@ fn receipt(id: &str, state: State) -> ReceiptIn {
     ReceiptIn { message_id: MessageId::parse(id).unwrap(), state, detail: None }
 }
 
-fn raw(value: &Value) -> Box<RawValue> {
+pub(super) fn raw(value: &Value) -> Box<RawValue> {
     RawValue::from_string(value.to_string()).unwrap()
 }
 
 /// The files of the spool whose names begin so.
-fn files(dir: &Path, name: &str) -> Vec<PathBuf> {
+pub(super) fn files(dir: &Path, name: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(name)).collect()
 }
@@ -109,7 +110,8 @@ async fn telling_never_waits_for_the_plane() {
     for n in 0..10_000 {
         outbox.tell(event(&format!("e-{n}")));
     }
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    // Half a millisecond for each, on a machine that is busy with other tests. One answer would take for ever.
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let status = outbox.status();
     assert_eq!((status.waiting_events, status.dropped), (10_000, 0));
     assert!(status.oldest_age.is_some());
@@ -190,9 +192,10 @@ async fn a_full_disk_leaves_out_what_matters_least_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let most = 256 * 1024;
     let outbox = Outbox::open(Settings { max_bytes: most, ..settings(&plane, dir.path()) }).unwrap();
+    let record = Record::of(dir.path(), 2_000);
     for n in 0..2_000 {
         outbox.tell(event(&format!("e-{n}")).with("output", "y".repeat(900)));
-        outbox.transcript("t", vec![raw(&json!({"n": n}))]);
+        record.copy(&outbox);
         outbox.receipt(receipt(&format!("m-{}", n % 10), State::Delivered));
     }
     let size: u64 = ["events-", "receipts-", "entries-"]
@@ -206,7 +209,7 @@ async fn a_full_disk_leaves_out_what_matters_least_and_says_so() {
     plane.inner().broken.clear();
     assert!(outbox.flushed(LONG).await);
     outbox.tell(event("afterwards"));
-    outbox.transcript("t", vec![raw(&json!({"n": "afterwards"}))]);
+    record.copy(&outbox);
     assert!(outbox.flushed(LONG).await);
     let inner = plane.inner();
     let full = inner.of_type("worker.outbox_full");
@@ -215,9 +218,7 @@ async fn a_full_disk_leaves_out_what_matters_least_and_says_so() {
         full.iter().filter_map(|data| data["dropped_by_type"]["agent.message"].as_u64()).sum();
     assert_eq!(told_dropped + inner.of_type("agent.message").len() as u64, 2_001, "nothing is lost silently");
     assert!(inner.of_type("agent.message").iter().any(|data| data["output_truncated"] == true));
-    let left_out: u64 = inner.entries["t"].iter().filter_map(|entry| entry["entries"].as_u64()).sum();
-    let whole = inner.entries["t"].iter().filter(|entry| entry.get("n").is_some()).count() as u64;
-    assert_eq!(left_out + whole, 2_001);
+    assert_eq!(inner.entries["t"], record.lines(), "of the record nothing is left out, and no number shifts");
 }
 
 #[tokio::test]

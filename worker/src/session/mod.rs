@@ -324,10 +324,18 @@ impl Session {
     /// Looks what the agent has written into its own record.
     fn copy_transcript(&mut self) {
         let (Some(tail), Some(session)) = (&mut self.tail, &self.state.session) else { return };
-        loop {
+        // What there is no room for stays in the record, and is read later.
+        while self.outbox.transcript_wanted(session) {
+            let next = self.outbox.transcript_next(session);
+            tail.go_on_after(next - 1);
             match tail.read() {
                 Ok(entries) if entries.is_empty() => return,
-                Ok(entries) => self.outbox.transcript(session, entries),
+                Ok(entries) => {
+                    self.outbox.transcript(session, entries);
+                    if self.outbox.transcript_next(session) == next {
+                        return;
+                    }
+                }
                 Err(why) => {
                     tracing::warn!("The agent's record cannot be copied: {why}");
                     let event = Event::worker("worker.transcript_lost").with("error", why.to_string());
