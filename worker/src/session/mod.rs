@@ -22,6 +22,7 @@ use crate::transcript::Tail;
 use crate::workspace::snapshot::Snapshots;
 pub(crate) use crew::Crew;
 use ending::Inspection;
+pub(crate) use ending::OUTCOME;
 use mail::Interruption;
 use observers::Observers;
 use std::process::ExitCode;

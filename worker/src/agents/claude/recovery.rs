@@ -63,17 +63,20 @@ impl Recovered {
             // Written when the CLI leaves by itself; one that is killed counts from the last of them.
             self.story.begin_at_cost(entry["totalCostUSD"].as_f64().unwrap_or_default());
         }
+        // A script says one text after the other, and notes where its turn ends.
+        if entry["scriptTurnEnd"] == true && self.left == Left::UnderWay {
+            self.left = Left::Finished;
+        }
         let failed = entry["isApiErrorMessage"] == true;
         let Some(frame) = frame(entry) else { return };
         match &frame {
             Frame::Assistant(_) if failed => self.left = Left::Failed,
             Frame::Assistant(message) if message.aborted => self.left = Left::Interrupted,
             Frame::Assistant(message) => {
-                let ends = match &message.message.content {
-                    Content::Text(_) => true,
-                    Content::Blocks(blocks) => blocks.iter().all(|block| block["type"] == "text"),
-                };
-                self.left = if ends { Left::Finished } else { Left::UnderWay };
+                // A text may stand before a tool that was not written down yet: the message says whether it is the end.
+                let stop_reason = message.message.stop_reason.as_deref();
+                let goes_on = matches!(stop_reason, None | Some("tool_use" | "pause_turn"));
+                self.left = if goes_on { Left::UnderWay } else { Left::Finished };
             }
             Frame::User(message) => {
                 let content = &message.message.content;
@@ -164,7 +167,12 @@ mod tests {
 
     #[test]
     fn where_a_record_leaves_off_is_what_its_last_entry_says() {
-        let text = || agent(json!({"type": "text", "text": "Done."}));
+        let spoken = |stop_reason: Value| {
+            let mut text = agent(json!({"type": "text", "text": "Done."}));
+            text["message"]["stop_reason"] = stop_reason;
+            text
+        };
+        let text = || spoken("end_turn".into());
         let result = || user(json!([{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]));
         let stopped = |why: &str| {
             user(json!([{"type": "text", "text": format!("[Request interrupted by user{why}]")}]))
@@ -193,6 +201,9 @@ mod tests {
             (vec![text(), result()], Left::UnderWay),
             (vec![text(), queued], Left::UnderWay),
             (vec![result(), text()], Left::Finished),
+            (vec![result(), spoken(Value::Null)], Left::UnderWay),
+            (vec![result(), spoken("tool_use".into())], Left::UnderWay),
+            (vec![spoken(Value::Null), json!({"type": "cost-state", "scriptTurnEnd": true})], Left::Finished),
             (vec![text(), meta, summary], Left::Finished),
             (vec![result(), aborted], Left::Interrupted),
             (vec![text(), stopped("")], Left::Interrupted),
