@@ -2,6 +2,7 @@
 
 pub mod acp;
 pub mod claude;
+pub mod memory;
 pub mod policy;
 pub mod process;
 pub mod scripted;

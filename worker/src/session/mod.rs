@@ -104,7 +104,7 @@ impl Session {
     /// Puts it together; nothing runs yet but those who watch.
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { config, crew, outbox, kept, state, plan, vitals, snapshots } = parts;
-        let observers = Observers::start(&outbox, snapshots, config.preview);
+        let observers = Observers::start(&outbox, snapshots, config.preview, vitals.clone());
         Self {
             config,
             crew,
