@@ -23,6 +23,8 @@ pub struct Progress {
     pub errors: u64,
     /// What everything cost.
     pub cost_usd: f64,
+    /// What of that the iteration that runs has cost.
+    pub iteration_cost_usd: f64,
     /// Tokens of everything.
     pub input_tokens: u64,
     /// See above.
@@ -123,7 +125,7 @@ impl Plan {
                 Event::worker("iteration.failed")
                     .with("iteration_num", progress.iteration)
                     .with("error", error.as_str())
-                    .with_some("error_type", end.limit)
+                    .with_some("error_type", end.limit.clone())
                     .with("error_count", progress.errors),
             );
             let prompt = format!("The last attempt ended with an error: {error}\n\nGo on with the task.");
@@ -132,7 +134,7 @@ impl Plan {
         progress.errors = 0;
         if !end.result.contains(&limits.completion_signal) {
             progress.signals = 0;
-            progress.completed(end.cost_usd, told);
+            progress.completed(told);
             let signal = &limits.completion_signal;
             let prompt = format!(
                 "You have not said that the task is done. Go on with it. If it is done, check it, and end your message \
@@ -148,7 +150,7 @@ impl Plan {
                 .with("threshold", limits.completion_threshold),
         );
         if progress.signals < limits.completion_threshold {
-            progress.completed(end.cost_usd, told);
+            progress.completed(told);
             let prompt =
                 "You say that the task is done. Look at all of it once more with fresh eyes, mend what you \
                           find, and say it again if it holds."
@@ -158,12 +160,12 @@ impl Plan {
         if self.validates {
             return Next::Validate;
         }
-        progress.completed(end.cost_usd, told);
+        progress.completed(told);
         Next::Done(Outcome::success("completion_signal"))
     }
 
     fn single_run_ended(&self, end: &TurnEnd) -> Next {
-        match (end.success, end.limit) {
+        match (end.success, end.limit.as_deref()) {
             (true, _) if self.validates => Next::Validate,
             (true, _) => Next::Done(Outcome::success("completed")),
             (false, Some(limit)) => {
@@ -202,7 +204,7 @@ impl Plan {
                 Outcome::failure("validation_failed", verdict.feedback.clone())
             });
         };
-        progress.completed(0.0, told);
+        progress.completed(told);
         if verdict.passed {
             return Next::Done(Outcome::success("validation_passed"));
         }
@@ -214,9 +216,11 @@ impl Plan {
 }
 
 impl Progress {
-    fn add(&mut self, end: &TurnEnd) {
+    /// Adds what a turn cost.
+    pub fn add(&mut self, end: &TurnEnd) {
         let Tokens { input, output, cache_read, cache_write } = end.tokens;
         self.cost_usd += end.cost_usd;
+        self.iteration_cost_usd += end.cost_usd;
         self.input_tokens += input;
         self.output_tokens += output;
         self.cache_read_tokens += cache_read;
@@ -224,10 +228,10 @@ impl Progress {
         self.last_output.clone_from(&end.result);
     }
 
-    fn completed(&mut self, cost_usd: f64, told: &mut Vec<Event>) {
+    fn completed(&mut self, told: &mut Vec<Event>) {
         self.successful += 1;
         let event = Event::worker("iteration.completed")
-            .with("cost_usd", cost_usd)
+            .with("cost_usd", self.iteration_cost_usd)
             .with("output_preview", first_chars(&self.last_output, 1_000));
         told.push(self.onto(event));
     }
@@ -258,6 +262,7 @@ impl Progress {
     /// Begins an iteration.
     pub fn begin(&mut self, prompt: &str) -> Event {
         self.iteration += 1;
+        self.iteration_cost_usd = 0.0;
         let event = Event::worker("iteration.started").with("prompt_preview", first_chars(prompt, 500));
         self.onto(event)
     }
@@ -334,7 +339,7 @@ mod tests {
     fn a_single_run_ends_with_its_turn() {
         let once = Plan { continuous: None, validates: false };
         let checked = Plan { continuous: None, validates: true };
-        let over_budget = TurnEnd { limit: Some("budget"), ..failed("error_max_budget_usd") };
+        let over_budget = TurnEnd { limit: Some("budget".into()), ..failed("error_max_budget_usd") };
         let stopped = TurnEnd { interrupted: true, ..TurnEnd::default() };
         let cases = [
             (&once, said("done"), "completed"),
@@ -375,7 +380,9 @@ mod tests {
         plan.turn_ended(&mut progress, &said("TASK_COMPLETE"), &mut told);
         let verdict = Verdict { passed: true, feedback: String::new(), errors: vec![] };
         assert_eq!(reason(&plan.validated(&mut progress, &verdict, &mut told)), "validation_passed");
-        assert_eq!(told.last().unwrap().event_type, "iteration.completed", "also for the one that succeeds");
+        let last = told.last().unwrap();
+        assert_eq!(last.event_type, "iteration.completed", "also for the one that succeeds");
+        assert_eq!(last.data["cost_usd"], 3.0, "what was checked has cost what it cost before the check");
     }
 
     #[test]

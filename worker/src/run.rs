@@ -1,12 +1,12 @@
 //! Putting a worker together, and running it.
 
-use crate::completion::Plan;
+use crate::completion::{Outcome, Plan};
 use crate::config::Config;
 use crate::event::Event;
 use crate::heartbeat::{self, Vitals};
 use crate::inbox::{self, Inbox};
 use crate::outbox::{self, Outbox, Secrets};
-use crate::session::{Crew, Outside, Parts, Session};
+use crate::session::{Crew, OUTCOME, Outside, Parts, Session};
 use crate::state::{Kept, State};
 use crate::transcript::{self, Rebuild};
 use crate::workspace::{self, snapshot::Snapshots};
@@ -21,6 +21,9 @@ use uuid::Uuid;
 
 /// How long the plane may take to answer a request before it is repeated.
 const DEADLINE: Duration = Duration::from_secs(15);
+
+/// How long it may take to send the last words.
+const FAREWELL: Duration = Duration::from_secs(9);
 
 /// Runs a worker until `stop` says so. `program` is how this program is called, for the parts of it that others start.
 pub async fn run(
@@ -41,14 +44,21 @@ pub async fn run(
     let inbox = Inbox::open(inbox_settings(&config, &outbox), given);
 
     let settings = workspace::Settings::new(&config.cwd, &config.state_dir, program.clone());
-    let mut tell = |event| outbox.tell(event);
-    let ready = match workspace::prepare(config.repository.as_ref(), &settings, &mut tell).await {
-        Ok(ready) => ready,
-        Err(why) => return Ok(give_up(&outbox, "workspace", &why.to_string()).await),
+    let mut stopped = stop.clone();
+    let prepared = tokio::select! {
+        prepared = prepare(&config, &settings, &mut state, &outbox) => prepared,
+        // A large repository, or a plane that is away, takes longer than whoever stops it waits.
+        Ok(_) = stopped.wait_for(|stop| *stop) => return Ok(leave(&outbox, "signal", ExitCode::SUCCESS).await),
     };
-    let (inherited, fork_of) = match inherit(&config, &mut state, &outbox).await {
-        Ok(inherited) => inherited,
-        Err(why) => return Ok(give_up(&outbox, "resume", &format!("{why:#}")).await),
+    let (ready, (inherited, fork_of)) = match prepared {
+        Ok(prepared) => prepared,
+        Err((phase, error)) => {
+            give_up(&config, &outbox, &mut state, (phase, &error));
+            if let Err(why) = kept.save(&state) {
+                tracing::error!("The worker's state cannot be kept: {why}");
+            }
+            return Ok(leave(&outbox, phase, ExitCode::FAILURE).await);
+        }
     };
     let crew = Crew {
         program,
@@ -71,6 +81,20 @@ pub async fn run(
     // git may ask for its credentials until the agent is gone.
     drop(ready);
     Ok(code)
+}
+
+/// Everything that must be there before an agent can begin; or what is missing, and why.
+async fn prepare(
+    config: &Config,
+    settings: &workspace::Settings,
+    state: &mut State,
+    outbox: &Outbox,
+) -> Result<(workspace::Ready, (u64, Option<Uuid>)), (&'static str, String)> {
+    let mut tell = |event| outbox.tell(event);
+    let ready = workspace::prepare(config.repository.as_ref(), settings, &mut tell).await;
+    let ready = ready.map_err(|why| ("workspace", why.to_string()))?;
+    let inherited = inherit(config, state, outbox).await.map_err(|why| ("resume", format!("{why:#}")))?;
+    Ok((ready, inherited))
 }
 
 /// The way to the plane.
@@ -139,12 +163,22 @@ async fn fetch(transcripts: &Transcripts, session: &SessionId, path: &Path) -> a
     }
 }
 
-/// The worker cannot do what it is for. It says so, and goes.
-async fn give_up(outbox: &Outbox, phase: &str, error: &str) -> ExitCode {
+/// The worker cannot do what it is for, and says so. That is the end of the task, unless it has had one.
+fn give_up(config: &Config, outbox: &Outbox, state: &mut State, (phase, error): (&str, &str)) {
     tracing::error!("Cannot go on ({phase}): {error}");
+    if state.outcome.is_some() {
+        outbox.tell(Event::worker("agent.error").with("error", error).with("phase", phase));
+        return;
+    }
     let failed = Event::worker("agent.failed").with("success", false).with("stop_reason", "not_started");
-    outbox.tell(failed.with("phase", phase).with("error", error));
-    outbox.tell(Event::worker("agent.shutdown").with("reason", phase).with("total_turns", 0));
-    outbox.flushed(Duration::from_secs(9)).await;
-    ExitCode::FAILURE
+    let name = format!("{OUTCOME}-{}", config.sandbox);
+    outbox.tell(failed.with("phase", phase).with("error", error).named(name));
+    state.outcome = Some(Outcome::failure("not_started", error));
+}
+
+/// The last word of a worker whose agent has not begun.
+async fn leave(outbox: &Outbox, reason: &str, code: ExitCode) -> ExitCode {
+    outbox.tell(Event::worker("agent.shutdown").with("reason", reason).with("total_turns", 0));
+    outbox.flushed(FAREWELL).await;
+    code
 }

@@ -1,12 +1,18 @@
 //! What a worker must know again after it was killed: a small file beside the outbox, replaced as a whole.
 
+use crate::agents::TurnEnd;
 use crate::completion::{Outcome, Progress};
 use domain::MessageId;
 use domain::message::MessageType;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io};
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
+
+/// How long a process that was killed may take to be gone.
+const DYING: Duration = Duration::from_secs(1);
 
 /// What is kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +24,14 @@ pub struct State {
     pub progress: Progress,
     /// The prompt of the iteration that runs.
     pub prompt: Option<String>,
+    /// How far that iteration is.
+    pub step: Step,
+    /// The agent works on that prompt although it was said to it elsewhere, under another name.
+    pub adopted: bool,
+    /// Turns that ended and were not judged yet.
+    pub ends: Vec<TurnEnd>,
+    /// How often an agent that stood still was told to go on.
+    pub nudges: u64,
     /// How the task ended, if it has.
     pub outcome: Option<Outcome>,
     /// Messages that were given to the agent, and that it is not done with.
@@ -30,6 +44,24 @@ pub struct State {
     pub crashes: u64,
     /// The agent's process. One that is left over from an earlier life must not work on beside the next.
     pub process: Option<ProcessMark>,
+}
+
+/// How far an iteration is. It is kept, so that a worker that was killed does not take a turn that somebody stopped for
+/// one that ended well, or judges one twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// The agent works, or is about to.
+    #[default]
+    Working,
+    /// The turn ended well; whether what is required holds is being looked at.
+    Validating,
+    /// It is over; the repository is looked at a last time.
+    Finishing(Outcome),
+    /// The next iteration begins soon, with this prompt.
+    Pausing(String),
+    /// Somebody stopped it. It goes on when they say so.
+    Stopped,
 }
 
 /// A message that the agent has, or should have.
@@ -63,14 +95,28 @@ impl ProcessMark {
         Some(Self { id, started: start_ticks(&stat)? })
     }
 
-    /// Kills the process and its group, if it is still the same one.
-    pub fn kill_if_alive(self) -> bool {
+    /// Kills the process and its group, if it is still the same one, and waits a moment until it writes no more.
+    pub async fn kill_if_alive(self) -> bool {
         if Self::of(self.id) != Some(self) {
             return false;
         }
         let group = i32::try_from(self.id).ok().and_then(rustix::process::Pid::from_raw);
         let signal = rustix::process::Signal::KILL;
-        group.is_some_and(|group| rustix::process::kill_process_group(group, signal).is_ok())
+        if !group.is_some_and(|group| rustix::process::kill_process_group(group, signal).is_ok()) {
+            return false;
+        }
+        let deadline = Instant::now() + DYING;
+        while self.runs() && Instant::now() < deadline {
+            sleep(DYING / 100).await;
+        }
+        true
+    }
+
+    /// Whether it can still do something. One that nobody has asked about since it died keeps its number.
+    fn runs(self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id)).unwrap_or_default();
+        let state = stat.rfind(')').and_then(|end| stat[end + 1..].split_whitespace().next());
+        state.is_some_and(|state| state != "Z") && start_ticks(&stat) == Some(self.started)
     }
 }
 
@@ -131,12 +177,12 @@ mod tests {
         assert!(kept.load().is_err(), "to begin afresh would do everything twice");
     }
 
-    #[test]
-    fn a_process_is_known_by_its_number_and_its_birth() {
+    #[tokio::test]
+    async fn a_process_is_known_by_its_number_and_its_birth() {
         let mark = ProcessMark::of(std::process::id()).unwrap();
         assert_eq!(ProcessMark::of(std::process::id()), Some(mark));
         let other = ProcessMark { started: mark.started + 1, ..mark };
-        assert!(!other.kill_if_alive(), "another process that has the number now is left alone");
+        assert!(!other.kill_if_alive().await, "another process that has the number now is left alone");
         assert_eq!(start_ticks("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20"), Some(777));
     }
 }

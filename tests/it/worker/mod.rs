@@ -3,6 +3,7 @@
 mod ending;
 mod leaving;
 mod resuming;
+mod review;
 mod scripted;
 mod secrets;
 mod steering;

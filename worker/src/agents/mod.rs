@@ -2,6 +2,7 @@
 
 pub mod acp;
 pub mod claude;
+pub mod memory;
 pub mod policy;
 pub mod process;
 pub mod scripted;
@@ -9,6 +10,8 @@ pub mod scripted;
 use crate::event::Event;
 use crate::workspace::diff::Told;
 use domain::message::State;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -111,14 +114,15 @@ pub enum Mood {
 }
 
 /// How a turn went.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TurnEnd {
     /// Whether it ended as it should.
     pub success: bool,
     /// Whether somebody stopped it.
     pub interrupted: bool,
     /// Whether a limit ended it: `max_turns` or `budget`.
-    pub limit: Option<&'static str>,
+    pub limit: Option<Cow<'static, str>>,
     /// What went wrong, if something did.
     pub error: Option<String>,
     /// The last thing it said.
@@ -136,7 +140,8 @@ pub struct TurnEnd {
 }
 
 /// Tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Tokens {
     /// Read.
     pub input: u64,

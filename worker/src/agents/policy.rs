@@ -67,6 +67,10 @@ pub struct Policy {
 /// Fields in which tools name the file that they change.
 const PATH_FIELDS: [&str; 3] = ["file_path", "notebook_path", "path"];
 
+/// Tools that only look. They may look anywhere: headers, caches and logs lie outside of a workspace, and what must not
+/// be read must not be in the sandbox.
+const READERS: [&str; 5] = ["Read", "Glob", "Grep", "LS", "NotebookRead"];
+
 impl Policy {
     /// Whether `tool` may be used with this input.
     pub fn decide(&self, tool: &str, input: &Value) -> Decision {
@@ -84,6 +88,9 @@ impl Policy {
             let way = "Write your question as text and end your turn; the answer will come as a message.";
             return Decision::Deny(way.into());
         }
+        if READERS.contains(&tool) {
+            return Decision::Allow;
+        }
         let outside =
             PATH_FIELDS.iter().filter_map(|field| input.get(field)?.as_str()).find(|path| !self.holds(path));
         match outside {
@@ -97,14 +104,19 @@ impl Policy {
 
     /// Whether a path lies in the workspace, as it is written and as links lead.
     fn holds(&self, path: &str) -> bool {
+        // The CLI takes this for somebody's home.
+        let is_home = path.starts_with('~');
         let path = plain(&self.root.join(path));
-        if !path.starts_with(&self.root) {
+        if is_home || !path.starts_with(&self.root) {
             return false;
         }
-        // The file may not be there yet: what is there of its folders tells where it will be.
-        let real_root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
-        let existing = path.ancestors().find_map(|folder| folder.canonicalize().ok());
-        existing.is_none_or(|existing| existing.starts_with(&real_root) || real_root.starts_with(&existing))
+        let Ok(real_root) = self.root.canonicalize() else { return true };
+        // The file may not be there yet: what is there of its folders tells where it will be. A link to what is not
+        // there is there, and leads who knows where.
+        let existing = path.ancestors().find(|place| place.symlink_metadata().is_ok());
+        existing
+            .and_then(|place| place.canonicalize().ok())
+            .is_some_and(|place| place.starts_with(&real_root))
     }
 }
 
@@ -132,7 +144,10 @@ mod tests {
     fn a_tool_is_allowed_inside_the_workspace_and_where_nothing_forbids_it() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
-        std::os::unix::fs::symlink("/etc", root.join("elsewhere")).unwrap();
+        let links = [("/etc", "elsewhere"), ("/", "above"), ("/nowhere/yet", "dangling")];
+        for (to, link) in links {
+            std::os::unix::fs::symlink(to, root.join(link)).unwrap();
+        }
         let policy = |mode| Policy { mode, denied: vec!["WebFetch".into()], root: root.clone() };
         let inside = root.join("new/folder/file.txt").display().to_string();
         let cases = [
@@ -142,6 +157,15 @@ mod tests {
             (Mode::Default, "Write", json!({"file_path": "/etc/passwd"}), false),
             (Mode::Default, "Write", json!({"file_path": format!("{}/../other", root.display())}), false),
             (Mode::Default, "Edit", json!({"file_path": root.join("elsewhere/passwd")}), false),
+            (Mode::Default, "Write", json!({"file_path": root.join("above/new.txt")}), false),
+            (Mode::Default, "Write", json!({"file_path": root.join("dangling")}), false),
+            (Mode::Default, "Write", json!({"file_path": "~/.bashrc"}), false),
+            (Mode::Default, "MultiEdit", json!({"file_path": "/etc/passwd", "edits": []}), false),
+            (Mode::Default, "NotebookEdit", json!({"notebook_path": "/srv/a.ipynb"}), false),
+            (Mode::Default, "NotebookEdit", json!({"notebook_path": "a.ipynb"}), true),
+            (Mode::Default, "Read", json!({"file_path": "/usr/include/stdio.h"}), true),
+            (Mode::Default, "Grep", json!({"pattern": "x", "path": "/usr/include"}), true),
+            (Mode::Plan, "Read", json!({"file_path": "/usr/include/stdio.h"}), false),
             (Mode::Default, "WebFetch", json!({}), false),
             (Mode::Default, "AskUserQuestion", json!({}), false),
             (Mode::Plan, "Bash", json!({"command": "ls"}), false),

@@ -1,20 +1,28 @@
 //! Starting the agent, also again after it died or the worker did.
 
 use super::Session;
-use crate::agents::claude::recovery::recover;
+use super::past::Past;
 use crate::agents::claude::story::Story;
 use crate::agents::policy::Policy;
-use crate::agents::{Ask, Running, Say, Tell, TurnEnd, acp, claude};
+use crate::agents::{End, Mood, Running, Say, acp, claude};
+use crate::completion::{Next, Outcome};
 use crate::config::{Agent, Config, KEPT_FROM_THE_AGENT};
 use crate::event::Event;
 use crate::heartbeat::Status;
-use crate::state::State;
+use crate::state::{State, Step};
 use crate::transcript::{self, Tail};
-use std::collections::HashSet;
 use std::path::PathBuf;
+use std::time::Duration;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 const PROMPTS: Uuid = Uuid::from_u128(0x2b1d_9a3e_77c4_4f0b_8d6a_c3f1_58e0_94b2);
+
+/// What an agent reads whose work was cut off.
+const GO_ON: &str = "Your work was cut off. Continue where you left off.";
+
+/// How often an agent that died is started again without having finished a turn in between.
+const MOST_CRASHES: u64 = 3;
 
 /// How agents are started here.
 #[derive(Debug, Clone)]
@@ -31,23 +39,21 @@ pub(crate) struct Crew {
     pub sandbox: String,
 }
 
-/// What the agent's own record says about an earlier life.
-#[derive(Default)]
-struct Past {
-    story: Option<Story>,
-    heard: HashSet<Uuid>,
-    unfinished: bool,
-    exists: bool,
-    last_text: String,
-    prompts: Vec<String>,
-}
-
 impl Crew {
     /// The prompt of the iteration that runs, under the name that it has in every life.
     pub(super) fn prompt(&self, state: &State) -> Option<Say> {
         let text = state.prompt.clone()?;
-        let name = format!("{}/{}", self.sandbox, state.progress.iteration);
-        Some(Say { uuid: Uuid::new_v5(&PROMPTS, name.as_bytes()), text })
+        Some(Say { uuid: self.name(&state.progress.iteration.to_string()), text })
+    }
+
+    /// What an agent is told that should go on by itself, and does not.
+    pub(super) fn nudge(&self, state: &State) -> Say {
+        let uuid = self.name(&format!("{}/nudge/{}", state.progress.iteration, state.nudges));
+        Say { uuid, text: GO_ON.to_owned() }
+    }
+
+    fn name(&self, what: &str) -> Uuid {
+        Uuid::new_v5(&PROMPTS, format!("{}/{what}", self.sandbox).as_bytes())
     }
 }
 
@@ -55,8 +61,9 @@ impl Session {
     /// Starts the agent, and tells it what it should know and does not.
     pub(super) async fn start_agent(&mut self) {
         self.restart_at = None;
+        self.nudge_at = None;
         if let Some(left_over) = self.state.process.take()
-            && left_over.kill_if_alive()
+            && left_over.kill_if_alive().await
         {
             tracing::warn!("An agent of an earlier life of this worker was still there and was killed");
         }
@@ -79,35 +86,48 @@ impl Session {
         self.brief(past).await;
     }
 
-    /// Says what the agent has not heard: the prompt that runs, and messages.
-    async fn brief(&mut self, past: Past) {
-        if self.state.outcome.is_none()
-            && let Some(prompt) = self.crew.prompt(&self.state)
-        {
-            // Somebody goes on with a session in the middle of this very task: it goes on by itself.
-            let under_way = past.unfinished && past.prompts.contains(&prompt.text);
-            if !past.heard.contains(&prompt.uuid) {
-                if !under_way {
-                    self.ask(Ask::Say(prompt)).await;
-                }
-            } else if !past.unfinished {
-                // It finished while nobody listened: the end of the turn was printed, and not read.
-                let (success, result) = (true, past.last_text);
-                let session = self.state.session.clone().unwrap_or_default();
-                self.ends.push(TurnEnd { success, result, session, turns: self.turns, ..TurnEnd::default() });
-                self.rested().await;
+    /// The agent is gone. It is started again, or the task has failed.
+    pub(super) async fn agent_ended(&mut self, end: End) {
+        self.copy_transcript();
+        (self.agent, self.state.process, self.mood, self.nudge_at) = (None, None, Mood::Idle, None);
+        self.observers.watch(None);
+        let (error, error_type) = match &end {
+            End::Left { code } => (format!("the agent left with exit code {code}"), "exit"),
+            End::Killed { out_of_memory: true, .. } => {
+                ("the agent was killed for want of memory".into(), "out_of_memory")
             }
+            End::Killed { signal: 9, .. } => ("the agent was killed".into(), "sigkill"),
+            End::Killed { signal, .. } => (format!("the agent was ended by signal {signal}"), "signal"),
+            End::NotStarted { reason } => (reason.clone(), "not_started"),
+        };
+        tracing::warn!("The agent has ended: {error}");
+        self.state.crashes += 1;
+        let again = self.state.crashes <= MOST_CRASHES && !matches!(end, End::NotStarted { .. });
+        let event = Event::worker("agent.stream_error")
+            .with("error", error.as_str())
+            .with("error_type", error_type)
+            .with("turn", self.turns)
+            .with("crashes", self.state.crashes)
+            .with("restarts", again);
+        self.outbox.tell(event);
+        self.interrupted_without_agent();
+        if !self.state.ends.is_empty() {
+            // Its turn had ended; only what it had left in the background has not.
+            self.rested().await;
         }
-        let unheard: Vec<Say> = self
-            .state
-            .pending
-            .iter()
-            .filter(|pending| !past.heard.contains(&pending.uuid))
-            .map(|pending| Say { uuid: pending.uuid, text: pending.text.clone() })
-            .collect();
-        for say in unheard {
-            self.ask(Ask::Say(say)).await;
+        if again {
+            let pause = Duration::from_secs(1 << (self.state.crashes - 1).min(4));
+            self.restart_at = Some(Instant::now() + pause);
+            self.vitals.send_modify(|vitals| vitals.status = Status::Starting);
+        } else if self.state.outcome.is_none() && !matches!(self.state.step, Step::Finishing(_)) {
+            let phase = if error_type == "not_started" { "initialization" } else { "execution" };
+            self.outbox.tell(Event::worker("agent.error").with("error", error.as_str()).with("phase", phase));
+            if let Some(validation) = self.inspection.take() {
+                validation.abort();
+            }
+            self.follow(Next::Done(Outcome::failure("agent_died", error)));
         }
+        self.save();
     }
 
     fn start_acp(&mut self, command: Vec<String>) -> (Running, Past) {
@@ -127,7 +147,8 @@ impl Session {
         let session: Uuid = session.unwrap_or_else(Uuid::new_v4);
         self.state.session = Some(session.to_string());
         let path = transcript::path(&config_dir, &self.config.cwd, &session.to_string());
-        let past = self.past(&path);
+        let mut past = self.past(&path);
+        past.goes_on = self.goes_on(&past);
         let copied = self.outbox.transcript_next(&session.to_string()).saturating_sub(1);
         self.tail = Some(Tail::new(path, copied));
         let begin = match (past.exists, self.crew.fork_of) {
@@ -145,6 +166,7 @@ impl Session {
             env,
             env_removed: KEPT_FROM_THE_AGENT.map(String::from).to_vec(),
             session: begin,
+            continues: past.goes_on,
             model: config.model.clone(),
             policy: policy(config),
             allowed_tools: config.allowed_tools.clone(),
@@ -157,41 +179,8 @@ impl Session {
             partial_messages: config.partial_messages,
             background_patience: config.background_patience,
         };
-        let mut past = past;
         let story = past.story.take().unwrap_or_else(|| Story::new(config.cwd.clone()));
         (claude::start(&settings, story), past)
-    }
-
-    /// Reads the agent's record, and tells what was not told.
-    fn past(&mut self, path: &std::path::Path) -> Past {
-        let story = Story::new(self.config.cwd.clone());
-        let Ok(record) = std::fs::read_to_string(path) else { return Past::default() };
-        let inherited = usize::try_from(self.crew.inherited).unwrap_or(usize::MAX);
-        let lines: Vec<&str> = record.lines().collect();
-        let (theirs, ours) = lines.split_at(inherited.min(lines.len()));
-        let before = recover(story, theirs.iter().copied());
-        let recovered = recover(before.story, ours.iter().copied());
-        let mut last_text = String::new();
-        for tell in recovered.tells {
-            if let Tell::Event(event) = tell {
-                remember_text(&event, &mut last_text);
-                self.outbox.tell(event);
-            }
-        }
-        let (mut heard, mut prompts) = (before.heard, before.prompts);
-        heard.extend(recovered.heard);
-        prompts.extend(recovered.prompts);
-        let unfinished = if ours.is_empty() { before.unfinished } else { recovered.unfinished };
-        self.turns = recovered.story.turn();
-        Past { story: Some(recovered.story), heard, unfinished, exists: true, last_text, prompts }
-    }
-}
-
-fn remember_text(event: &Event, last_text: &mut String) {
-    if event.event_type == "agent.message"
-        && let Some(text) = event.data.get("content").and_then(|content| content.as_str())
-    {
-        text.clone_into(last_text);
     }
 }
 

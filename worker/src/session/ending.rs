@@ -2,12 +2,13 @@
 
 use super::{FENCED, Session, Why};
 use crate::agents::{Ask, Mood, Tell};
-use crate::completion::Outcome;
+use crate::completion::{Next, Outcome};
 use crate::config::Requirements;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
 use crate::heartbeat::Status;
 use crate::session::mail::Interruption;
 use crate::workspace::validation::{self, GitState, Look, Verdict};
+use domain::message;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,6 +18,9 @@ use tokio::time::{Instant, timeout};
 const FAREWELL: Duration = Duration::from_millis(9_000);
 /// How long an agent may take to stop its turn.
 const TURN_FAREWELL: Duration = Duration::from_millis(2_000);
+
+/// Both ends of a task have this name: it ends once.
+pub(crate) const OUTCOME: &str = "outcome";
 
 /// How long the tests of a task may take.
 const TESTS_DEADLINE: Duration = Duration::from_secs(30 * 60);
@@ -62,23 +66,23 @@ impl Session {
         }));
     }
 
-    pub(super) async fn inspected(&mut self, inspection: Inspection) {
+    pub(super) fn inspected(&mut self, inspection: Inspection) {
         let Inspection { purpose, git, verdict, tests_passed } = inspection;
         self.state.progress.git = git.filter(|git| git.is_repository);
         self.state.progress.tests_passed = tests_passed;
         match (purpose, verdict) {
             (Purpose::Validate, Some(verdict)) => {
+                if self.mood == Mood::Working {
+                    // Somebody has said something meanwhile: it is looked at again when the agent rests.
+                    return;
+                }
                 let mut told = Vec::new();
                 let next = self.plan.validated(&mut self.state.progress, &verdict, &mut told);
+                self.tell_of_iteration(told);
                 match next {
                     // It was looked at just now.
-                    crate::completion::Next::Done(outcome) => {
-                        for event in told {
-                            self.outbox.tell(event);
-                        }
-                        self.finish(outcome);
-                    }
-                    next => self.follow(next, told).await,
+                    Next::Done(outcome) => self.finish(outcome),
+                    next => self.follow(next),
                 }
             }
             (Purpose::Finish(outcome), _) => self.finish(outcome),
@@ -98,7 +102,7 @@ impl Session {
             let event =
                 Event::worker("continuous.completed").with("stop_reason", outcome.stop_reason.as_str());
             let event = event.with_some("last_session_id", self.state.session.clone());
-            self.outbox.tell(progress.onto(event));
+            self.tell_once("continuous-completed", progress.onto(event));
         }
         let event_type = if outcome.success { "agent.completed" } else { "agent.failed" };
         let git = progress.git.as_ref();
@@ -117,8 +121,9 @@ impl Session {
             .with("final_output", first_bytes(&progress.last_output, MAX_FIELD_BYTES))
             .with_some("branch_name", git.and_then(|git| git.branch.clone()))
             .with_some("agent_type", self.config.task.agent_type.clone());
-        self.outbox.tell(event);
+        self.tell_once(OUTCOME, event);
         self.state.outcome = Some(outcome);
+        self.next_iteration = None;
         self.save();
         self.wait_for_messages("the task is over; ready for the next message");
     }
@@ -168,7 +173,7 @@ impl Session {
     /// Takes in what the agent still says, until its turn is over.
     async fn listen_until_idle(&mut self) {
         while self.mood == Mood::Working {
-            let Some(tell) = super::next_tell(&mut self.agent).await else { return };
+            let tell = super::next_tell(&mut self.agent).await;
             self.hear_out(tell);
         }
     }
@@ -176,7 +181,7 @@ impl Session {
     /// Takes in what the agent still says, until it is gone.
     async fn listen(&mut self) {
         while self.agent.is_some() {
-            let Some(tell) = super::next_tell(&mut self.agent).await else { return };
+            let tell = super::next_tell(&mut self.agent).await;
             self.hear_out(tell);
         }
     }
@@ -184,16 +189,23 @@ impl Session {
     fn hear_out(&mut self, tell: Tell) {
         match tell {
             Tell::Event(event) => self.outbox.tell(event),
+            // What was taken back only because the worker goes is said again by the next run.
+            Tell::Receipt { state: message::State::Cancelled, .. } => {}
             Tell::Receipt { uuid, state } => self.receipt(uuid, state),
             Tell::Interrupted { cancelled } => self.interrupted(&cancelled),
             Tell::Mood(mood) => self.mood = mood,
             Tell::Recorded => self.copy_transcript(),
-            Tell::TurnEnded(end) => {
-                self.state.progress.cost_usd += end.cost_usd;
-                self.turns = end.turns;
+            // The next run goes on with it.
+            Tell::TurnEnded(end) if end.interrupted => self.state.progress.add(&end),
+            Tell::TurnEnded(end) => self.turn_ended(*end),
+            Tell::ToolEnded { tool_use_id, turn, edited } => {
+                self.observers.tool_ended(tool_use_id, turn, edited);
             }
-            Tell::Ended(_) => self.agent = None,
-            Tell::Partial(_) | Tell::ToolEnded { .. } | Tell::Session(_) | Tell::Process(_) => {}
+            Tell::Ended(_) => {
+                self.agent = None;
+                self.mood = Mood::Idle;
+            }
+            Tell::Partial(_) | Tell::Session(_) | Tell::Process(_) => {}
         }
     }
 }

@@ -3,11 +3,12 @@
 use super::Session;
 use crate::agents::{Ask, Mood, Say};
 use crate::event::Event;
-use crate::state::Pending;
+use crate::state::{Pending, Step};
 use client::ReceiptIn;
 use contract::messages::MessageOut;
 use domain::MessageId;
-use domain::message::{MessageType, State};
+use domain::message::{MessageType, Sender, State};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// Our names for messages: the same message has the same name in every life of the worker, so the agent's own record
@@ -21,7 +22,7 @@ pub(super) struct Interruption {
     pub message_id: Option<MessageId>,
     /// Who.
     pub sender_id: Option<String>,
-    /// `interrupt`, `stop` or `shutdown`.
+    /// `interrupt`, `stop`, `max_duration` or `shutdown`.
     pub reason: &'static str,
 }
 
@@ -29,38 +30,59 @@ impl Session {
     pub(super) async fn message(&mut self, message: MessageOut) {
         let MessageOut { id, message_type, content, sender, .. } = message;
         let uuid = Uuid::new_v5(&MESSAGES, format!("{}/{id}", self.config.sandbox).as_bytes());
-        let sender_id = sender.id.clone();
+        if self.outbox.knows(&injected(uuid)) {
+            // Given and done with in an earlier life, of which the plane has not heard yet: the receipt is on its way.
+            return;
+        }
+        let text = spoken(message_type, &content);
+        let delivered = message_type == MessageType::Stop;
+        let pending = Pending { message_id: id.clone(), message_type, uuid, text: text.clone(), delivered };
+        // Noted before it is told and said: a worker that dies in between finds in the agent's record whether it was.
+        self.state.pending.push(pending);
         self.state.injected += 1;
+        if self.state.step == Step::Stopped && message_type != MessageType::Stop {
+            self.state.step = Step::Working;
+        }
+        self.save();
+        self.tell_of_message(&self.state.pending[self.state.pending.len() - 1], Some(&sender));
+        let sender_id = sender.id;
+        let interruption = |reason| Interruption { message_id: Some(id.clone()), sender_id, reason };
+        match message_type {
+            MessageType::Stop => self.stop(interruption("stop")).await,
+            // There is no turn to stop, but one that would be taken up again: it is not.
+            MessageType::Interrupt if self.agent.is_none() => self.interrupt(interruption("interrupt")).await,
+            MessageType::Interrupt if self.mood == Mood::Working => {
+                // Said first, so that the agent goes on with it at once.
+                self.ask(Ask::Say(Say { uuid, text })).await;
+                self.interrupt(interruption("interrupt")).await;
+            }
+            _ => self.ask(Ask::Say(Say { uuid, text })).await,
+        }
+        if self.agent.is_none() && self.restart_at.is_none() && message_type != MessageType::Stop {
+            // It had been given up. Somebody asks for it again, who may have mended it.
+            self.restart_at = Some(Instant::now());
+        }
+    }
+
+    /// Tells that a message is given to the agent, once.
+    pub(super) fn tell_of_message(&self, pending: &Pending, sender: Option<&Sender>) {
+        let Pending { message_id, message_type, uuid, text, .. } = pending;
+        let json = |sender: &Sender| serde_json::to_value(sender).unwrap_or_default();
+        let sender_id = sender.and_then(|sender| sender.id.clone());
+        let content = content(*message_type, text);
         self.outbox.tell(
             Event::worker("agent.message_injected")
-                .named(format!("injected-{uuid}"))
+                .named(injected(*uuid))
                 .with("message_type", serde_json::to_value(message_type).unwrap_or_default())
                 .with("content_length", content.chars().count())
-                .with("content", content.as_str())
-                .with("sender", serde_json::to_value(&sender).unwrap_or_default())
-                .with("sender_id", sender_id.clone().map_or(serde_json::Value::Null, Into::into))
-                .with("message_id", id.as_str())
+                .with("content", content)
+                .with("sender", sender.map(json).unwrap_or_default())
+                .with("sender_id", sender_id.map_or(serde_json::Value::Null, Into::into))
+                .with("message_id", message_id.as_str())
                 .with("message_uuid", uuid.to_string())
                 .with("intervention_number", self.state.injected)
                 .with("turn", self.turns),
         );
-        if message_type == MessageType::Stop {
-            self.next_iteration = None;
-            self.confirm(&id, State::Started);
-            self.interrupt(Interruption { message_id: Some(id), sender_id, reason: "stop" }).await;
-            return;
-        }
-        let text = spoken(message_type, &content);
-        let pending =
-            Pending { message_id: id.clone(), message_type, uuid, text: text.clone(), delivered: false };
-        self.state.pending.push(pending);
-        // Noted before it is said: a worker that dies in between finds in the agent's record whether it was.
-        self.save();
-        self.ask(Ask::Say(Say { uuid, text })).await;
-        if message_type == MessageType::Interrupt && self.mood == Mood::Working {
-            // Said first, so that the agent goes on with it at once.
-            self.interrupt(Interruption { message_id: Some(id), sender_id, reason: "interrupt" }).await;
-        }
     }
 
     /// The plane has not heard that the agent has this one. The agent is not told again: if its record does not have
@@ -71,12 +93,43 @@ impl Session {
         }
     }
 
+    /// Everything ends, and nothing goes on until somebody says so. A task that is as good as over is over.
+    async fn stop(&mut self, interruption: Interruption) {
+        if !matches!(self.state.step, Step::Finishing(_)) {
+            self.next_iteration = None;
+            if let Some(validation) = self.inspection.take() {
+                validation.abort();
+            }
+            self.state.step = Step::Stopped;
+            self.save();
+        }
+        if let Some(id) = &interruption.message_id {
+            self.confirm(id, State::Started);
+        }
+        self.interrupt(interruption).await;
+    }
+
     /// Stops the turn; with everything that waits behind it, unless the one who stops it has something to say.
     pub(super) async fn interrupt(&mut self, interruption: Interruption) {
         let cancel_queued = interruption.reason != "interrupt";
-        self.interruption = Some(interruption);
+        self.interruptions.push(interruption);
         if self.agent.is_some() {
             self.ask(Ask::Interrupt { cancel_queued }).await;
+        } else {
+            self.interrupted_without_agent();
+        }
+    }
+
+    /// Whoever stopped the turn of an agent that is gone has stopped it.
+    pub(super) fn interrupted_without_agent(&mut self) {
+        if self.interruptions.iter().any(|interruption| interruption.reason == "stop") {
+            let waiting = |pending: &&Pending| pending.message_type != MessageType::Stop;
+            let waiting: Vec<Uuid> =
+                self.state.pending.iter().filter(waiting).map(|pending| pending.uuid).collect();
+            for uuid in &waiting {
+                self.receipt(*uuid, State::Cancelled);
+            }
+            self.interrupted(&waiting);
         } else {
             self.interrupted(&[]);
         }
@@ -84,17 +137,28 @@ impl Session {
 
     /// The agent has stopped.
     pub(super) fn interrupted(&mut self, cancelled: &[Uuid]) {
-        let Some(interruption) = self.interruption.take() else { return };
-        let Interruption { message_id, sender_id, reason } = interruption;
-        let event = Event::agent("agent.interrupted")
-            .with("reason", reason)
-            .with("turn", self.turns)
-            .with_some("message_id", message_id.as_ref().map(MessageId::as_str))
-            .with_some("sender_id", sender_id)
-            .with("cancelled", cancelled.iter().map(Uuid::to_string).collect::<Vec<_>>());
-        self.outbox.tell(event);
-        if let (Some(id), "stop") = (message_id, reason) {
-            self.confirm(&id, State::Completed);
+        for Interruption { message_id, sender_id, reason } in std::mem::take(&mut self.interruptions) {
+            let event = Event::agent("agent.interrupted")
+                .with("reason", reason)
+                .with("turn", self.turns)
+                .with_some("message_id", message_id.as_ref().map(MessageId::as_str))
+                .with_some("sender_id", sender_id)
+                .with("cancelled", cancelled.iter().map(Uuid::to_string).collect::<Vec<_>>());
+            match &message_id {
+                Some(id) => self.tell_once(&format!("interrupted-{id}"), event),
+                None => self.outbox.tell(event),
+            }
+            let stop = |pending: &Pending| {
+                Some(&pending.message_id) == message_id.as_ref() && pending.message_type == MessageType::Stop
+            };
+            if let Some(uuid) = self.state.pending.iter().find(|pending| stop(pending)).map(|stop| stop.uuid)
+            {
+                self.receipt(uuid, State::Completed);
+                if self.mood == Mood::Idle && self.state.outcome.is_none() {
+                    // Nothing ran that could end.
+                    self.wait_for_messages("stopped; say how to go on");
+                }
+            }
         }
     }
 
@@ -120,9 +184,22 @@ impl Session {
 
 /// What the agent reads: it must be able to tell a person from a machine.
 fn spoken(message_type: MessageType, content: &str) -> String {
+    format!("{}{content}", preface(message_type))
+}
+
+/// What was said, of what the agent reads.
+fn content(message_type: MessageType, spoken: &str) -> &str {
+    spoken.strip_prefix(preface(message_type)).unwrap_or(spoken)
+}
+
+fn preface(message_type: MessageType) -> &'static str {
     match message_type {
-        MessageType::Guidance => format!("[Guidance from the guardian that watches this run]\n{content}"),
-        MessageType::System => format!("[Notice from the control plane]\n{content}"),
-        MessageType::UserMessage | MessageType::Interrupt | MessageType::Stop => content.to_owned(),
+        MessageType::Guidance => "[Guidance from the guardian that watches this run]\n",
+        MessageType::System => "[Notice from the control plane]\n",
+        MessageType::UserMessage | MessageType::Interrupt | MessageType::Stop => "",
     }
+}
+
+fn injected(uuid: Uuid) -> String {
+    format!("injected-{uuid}")
 }

@@ -7,9 +7,11 @@ mod crew;
 mod ending;
 mod mail;
 mod observers;
+mod past;
+mod turns;
 
-use crate::agents::{Ask, End, Mood, Running, Tell, TurnEnd};
-use crate::completion::{Next, Outcome, Plan, Progress};
+use crate::agents::{Ask, End, Mood, Running, Tell};
+use crate::completion::Plan;
 use crate::config::{Agent, Config, Continuous, Requirements};
 use crate::event::{Event, first_chars};
 use crate::heartbeat::{Status, Vitals};
@@ -19,8 +21,8 @@ use crate::state::{Kept, ProcessMark, State};
 use crate::transcript::Tail;
 use crate::workspace::snapshot::Snapshots;
 pub(crate) use crew::Crew;
-use domain::message;
-use ending::{Inspection, Purpose};
+use ending::Inspection;
+pub(crate) use ending::OUTCOME;
 use mail::Interruption;
 use observers::Observers;
 use std::process::ExitCode;
@@ -28,14 +30,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use uuid::Uuid;
 
 /// The plane has a newer run of this worker: this one must not go on.
 pub const FENCED: u8 = 3;
 
 /// How often the worker looks at what tells nothing by itself.
 const TICK: Duration = Duration::from_secs(1);
-/// How often an agent that died is started again without having finished a turn in between.
-const MOST_CRASHES: u64 = 3;
+/// How long a worker that leaves by itself tries to send what it has told.
+const PATIENCE_WHEN_DONE: Duration = Duration::from_secs(5 * 60);
 
 /// What a run of the worker is made of.
 pub(crate) struct Session {
@@ -50,16 +53,20 @@ pub(crate) struct Session {
     vitals: watch::Sender<Vitals>,
     observers: Observers,
     tail: Option<Tail>,
-    /// Turns that ended since the agent was last idle.
-    ends: Vec<TurnEnd>,
     /// Who stopped the turn, until the agent has.
-    interruption: Option<Interruption>,
+    interruptions: Vec<Interruption>,
+    /// Messages whose turn was taken up again: the agent confirms them under no name.
+    taken_up: Vec<Uuid>,
     /// A look at the repository that runs.
     inspection: Option<JoinHandle<Inspection>>,
     /// When to go on, and with which prompt.
     next_iteration: Option<(Instant, String)>,
     /// When to start an agent again that died.
     restart_at: Option<Instant>,
+    /// When to tell an agent to go on that should do so by itself.
+    nudge_at: Option<Instant>,
+    ticked_at: Instant,
+    saved_at: Instant,
     turns: u64,
 }
 
@@ -97,7 +104,7 @@ impl Session {
     /// Puts it together; nothing runs yet but those who watch.
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { config, crew, outbox, kept, state, plan, vitals, snapshots } = parts;
-        let observers = Observers::start(&outbox, snapshots, config.preview);
+        let observers = Observers::start(&outbox, snapshots, config.preview, vitals.clone());
         Self {
             config,
             crew,
@@ -110,11 +117,14 @@ impl Session {
             vitals,
             observers,
             tail: None,
-            ends: Vec::new(),
-            interruption: None,
+            interruptions: Vec::new(),
+            taken_up: Vec::new(),
             inspection: None,
             next_iteration: None,
             restart_at: None,
+            nudge_at: None,
+            ticked_at: Instant::now(),
+            saved_at: Instant::now(),
             turns: 0,
         }
     }
@@ -134,13 +144,19 @@ impl Session {
                     Arrival::Again(id) => self.came_again(&id),
                     Arrival::Finished { .. } => break Why::Told("sandbox_finished"),
                 },
-                Some(tell) = next_tell(&mut self.agent) => self.told(tell).await,
-                inspection = finished(&mut self.inspection) => self.inspected(inspection).await,
+                tell = next_tell(&mut self.agent) => self.told(tell).await,
+                inspection = finished(&mut self.inspection) => self.inspected(inspection),
                 () = at(iterate_at) => self.iterate().await,
                 () = at(self.restart_at) => self.start_agent().await,
+                () = at(self.nudge_at) => self.nudge().await,
                 _ = tick.tick() => self.tick().await,
             }
             if self.state.outcome.is_some() && self.config.exit_when_done && self.is_quiet() {
+                // Nobody waits for it to be gone: what it has told may take its time.
+                tokio::select! {
+                    _ = self.outbox.flushed(PATIENCE_WHEN_DONE) => {}
+                    Ok(_) = outside.stop.wait_for(|stop| *stop) => {}
+                }
                 break Why::Told("complete");
             }
         };
@@ -149,28 +165,28 @@ impl Session {
 
     /// Gives the agent its task, or goes on with it.
     async fn begin(&mut self) {
-        let first_life = self.state.session.is_none() || self.state.progress == Progress::default();
-        let task = self.config.task.prompt().filter(|_| first_life && self.state.prompt.is_none());
-        if let Some(task) = &task {
-            let prompt = self.plan.first_prompt(task);
+        let untold = self.state.prompt.is_none() && self.state.outcome.is_none();
+        if let Some(task) = self.config.task.prompt().filter(|_| untold) {
+            let prompt = self.plan.first_prompt(&task);
             if let Some(limits) = &self.plan.continuous {
-                self.outbox.tell(continuous_started(task, limits, &self.config.requirements));
+                let event = continuous_started(&task, limits, &self.config.requirements);
+                self.tell_once("continuous-started", event);
             }
-            let event = self.state.progress.begin(&prompt);
-            if self.plan.continuous.is_some() {
-                self.outbox.tell(event);
-            }
-            self.state.prompt = Some(prompt);
-            self.save();
+            self.note_iteration(prompt);
         }
         self.start_agent().await;
-        self.outbox.tell(self.started());
+        self.tell_once("started", self.started());
         if self.state.prompt.is_none() {
             self.wait_for_messages("nothing to do yet; ready to be told");
         }
     }
 
-    /// The same name in every life: it is told once.
+    /// Tells what happens once in the life of a sandbox: the same name in every life of the worker, so that one that
+    /// was killed before it could note that it has told it does not tell it again.
+    fn tell_once(&self, what: &str, event: Event) {
+        self.outbox.tell(event.named(format!("{what}-{}", self.config.sandbox)));
+    }
+
     fn started(&self) -> Event {
         let (config, task) = (&self.config, &self.config.task);
         let agent = match &config.agent {
@@ -179,7 +195,6 @@ impl Session {
             Agent::Scripted(_) => "scripted",
         };
         Event::worker("agent.started")
-            .named(format!("started-{}", config.sandbox))
             .with("sdk", agent)
             .with_some("model", config.model.clone())
             .with("task", task.headline())
@@ -215,83 +230,7 @@ impl Session {
             }
             Tell::Mood(mood) => self.mood(mood).await,
             Tell::TurnEnded(end) => self.turn_ended(*end),
-            Tell::Ended(end) => self.agent_ended(end),
-        }
-    }
-
-    async fn mood(&mut self, mood: Mood) {
-        self.mood = mood;
-        let status = if mood == Mood::Working { Status::Working } else { Status::Waiting };
-        self.vitals.send_modify(|vitals| vitals.status = status);
-        if mood == Mood::Idle && !self.ends.is_empty() {
-            self.rested().await;
-        }
-    }
-
-    fn turn_ended(&mut self, end: TurnEnd) {
-        self.copy_transcript();
-        self.turns = end.turns;
-        self.state.crashes = 0;
-        let (turns, cost_usd) = (end.turns, self.state.progress.cost_usd + end.cost_usd);
-        self.vitals.send_modify(|vitals| {
-            vitals.turns = turns;
-            vitals.cost_usd = cost_usd;
-        });
-        if end.success {
-            // A turn that was taken up again after a crash has no other receipt for what began it.
-            for uuid in &end.answered {
-                self.receipt(*uuid, message::State::Completed);
-            }
-        }
-        self.ends.push(end);
-        self.save();
-    }
-
-    /// The agent has nothing left to do. Background tasks have ended too, so this, not the end of the first turn, is
-    /// when a task may be done.
-    async fn rested(&mut self) {
-        let end = together(std::mem::take(&mut self.ends));
-        if self.state.outcome.is_some() || self.state.prompt.is_none() {
-            // A conversation beside the task, or before there is one: it decides nothing.
-            self.state.progress.cost_usd += end.cost_usd;
-            self.save();
-            self.wait_for_messages("ready for the next message");
-            return;
-        }
-        let mut told = Vec::new();
-        let next = self.plan.turn_ended(&mut self.state.progress, &end, &mut told);
-        self.follow(next, told).await;
-    }
-
-    /// Does what comes next.
-    async fn follow(&mut self, next: Next, told: Vec<Event>) {
-        for event in told {
-            self.outbox.tell(event);
-        }
-        match next {
-            Next::Iterate { prompt, pause } => self.next_iteration = Some((Instant::now() + pause, prompt)),
-            Next::Validate => self.inspect(Purpose::Validate),
-            Next::Done(outcome) => self.inspect(Purpose::Finish(outcome)),
-            Next::Wait => self.wait_for_messages("stopped; say how to go on"),
-        }
-        self.save();
-    }
-
-    async fn iterate(&mut self) {
-        let Some((_, prompt)) = self.next_iteration.take() else { return };
-        self.begin_iteration(prompt).await;
-    }
-
-    async fn begin_iteration(&mut self, prompt: String) {
-        let event = self.state.progress.begin(&prompt);
-        if self.plan.continuous.is_some() {
-            self.outbox.tell(event);
-        }
-        self.state.prompt = Some(prompt);
-        self.save();
-        let say = self.crew.prompt(&self.state);
-        if let Some(say) = say {
-            self.ask(Ask::Say(say)).await;
+            Tell::Ended(end) => self.agent_ended(end).await,
         }
     }
 
@@ -300,24 +239,6 @@ impl Session {
         if let Some(agent) = &self.agent {
             // One that has just died is started again, and told what it has not read.
             let _ = agent.asks.send(ask).await;
-        }
-    }
-
-    async fn tick(&mut self) {
-        self.copy_transcript();
-        if self.state.outcome.is_some() || self.state.prompt.is_none() {
-            return;
-        }
-        self.state.progress.elapsed_seconds += TICK.as_secs();
-        let limit = self.plan.continuous.as_ref().map(|limits| limits.max_duration.as_secs());
-        let elapsed = self.state.progress.elapsed_seconds;
-        if limit.is_some_and(|limit| elapsed >= limit)
-            && self.mood == Mood::Working
-            && self.inspection.is_none()
-        {
-            let outcome = Outcome::failure("max_duration_reached", format!("it has taken {elapsed} s"));
-            self.ask(Ask::Interrupt { cancel_queued: true }).await;
-            self.follow(Next::Done(outcome), Vec::new()).await;
         }
     }
 
@@ -347,44 +268,6 @@ impl Session {
         }
     }
 
-    fn agent_ended(&mut self, end: End) {
-        self.copy_transcript();
-        self.agent = None;
-        self.state.process = None;
-        self.mood = Mood::Idle;
-        self.ends.clear();
-        let (error, error_type) = match &end {
-            End::Left { code } => (format!("the agent left with exit code {code}"), "exit"),
-            End::Killed { out_of_memory: true, .. } => {
-                ("the agent was killed for want of memory".into(), "out_of_memory")
-            }
-            End::Killed { signal: 9, .. } => ("the agent was killed".into(), "sigkill"),
-            End::Killed { signal, .. } => (format!("the agent was ended by signal {signal}"), "signal"),
-            End::NotStarted { reason } => (reason.clone(), "not_started"),
-        };
-        tracing::warn!("The agent has ended: {error}");
-        self.state.crashes += 1;
-        let again = self.state.crashes <= MOST_CRASHES && !matches!(end, End::NotStarted { .. });
-        let event = Event::worker("agent.stream_error")
-            .with("error", error.as_str())
-            .with("error_type", error_type)
-            .with("turn", self.turns)
-            .with("crashes", self.state.crashes)
-            .with("restarts", again);
-        self.outbox.tell(event);
-        if again {
-            let pause = Duration::from_secs(1 << (self.state.crashes - 1).min(4));
-            self.restart_at = Some(Instant::now() + pause);
-            self.vitals.send_modify(|vitals| vitals.status = Status::Starting);
-        } else if self.state.outcome.is_none() {
-            self.outbox.tell(
-                Event::worker("agent.error").with("error", error.as_str()).with("phase", "initialization"),
-            );
-            self.inspect(Purpose::Finish(Outcome::failure("agent_died", error)));
-        }
-        self.save();
-    }
-
     fn wait_for_messages(&mut self, message: &str) {
         self.vitals.send_modify(|vitals| vitals.status = Status::Waiting);
         self.outbox.tell(Event::agent("agent.waiting").with("message", message).with("turn", self.turns));
@@ -392,10 +275,12 @@ impl Session {
 
     /// Whether nothing is under way.
     fn is_quiet(&self) -> bool {
-        self.mood == Mood::Idle && self.inspection.is_none() && self.restart_at.is_none()
+        let is_told = self.agent.is_some() && !self.state.pending.is_empty();
+        self.mood == Mood::Idle && self.inspection.is_none() && self.restart_at.is_none() && !is_told
     }
 
-    fn save(&self) {
+    fn save(&mut self) {
+        self.saved_at = Instant::now();
         if let Err(why) = self.kept.save(&self.state) {
             tracing::error!(
                 "The worker's state cannot be kept: {why}. After a crash it may do something twice"
@@ -429,23 +314,12 @@ fn continuous_started(goal: &str, limits: &Continuous, requirements: &Requiremen
         )
 }
 
-/// Several turns as one: what they cost together, and how the last one ended.
-fn together(ends: Vec<TurnEnd>) -> TurnEnd {
-    let mut all = ends.into_iter();
-    let first = all.next().unwrap_or_default();
-    all.fold(first, |sum, end| {
-        let cost_usd = sum.cost_usd + end.cost_usd;
-        let tokens = sum.tokens.plus(end.tokens);
-        TurnEnd { cost_usd, tokens, ..end }
-    })
-}
-
 /// What the agent tells next; never, if there is none.
-async fn next_tell(agent: &mut Option<Running>) -> Option<Tell> {
-    match agent {
-        Some(agent) => agent.tells.recv().await,
-        None => std::future::pending().await,
-    }
+async fn next_tell(agent: &mut Option<Running>) -> Tell {
+    let Some(agent) = agent else { return std::future::pending().await };
+    // Whoever drives an agent says how it ended. If not even that, it is gone all the same.
+    let broken = || Tell::Ended(End::NotStarted { reason: "what drives the agent broke".into() });
+    agent.tells.recv().await.unwrap_or_else(broken)
 }
 
 async fn at(instant: Option<Instant>) {

@@ -1,6 +1,8 @@
 //! Those who watch what an agent does besides telling it: files that change, ports that open. They run beside the
 //! session and tell the outbox by themselves, so that a large repository never holds up an agent.
 
+use crate::agents::memory;
+use crate::heartbeat::Vitals;
 use crate::outbox::Outbox;
 use crate::preview;
 use crate::workspace::diff::Told;
@@ -8,6 +10,7 @@ use crate::workspace::snapshot::{Snapshots, Taken};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// How long whoever waits for the files to be looked at waits at most.
@@ -15,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(12);
 
 /// How long a change that was found waits for a tool to tell of it by itself.
 const PAUSE: Duration = Duration::from_millis(300);
+
+/// How often the agent's memory is looked at.
+const MEMORY_EVERY: Duration = Duration::from_secs(5);
 
 /// The watchers.
 pub(super) struct Observers {
@@ -31,10 +37,16 @@ enum Look {
 
 impl Observers {
     /// Starts watching.
-    pub(super) fn start(outbox: &Outbox, snapshots: Snapshots, previews: bool) -> Self {
+    pub(super) fn start(
+        outbox: &Outbox,
+        snapshots: Snapshots,
+        previews: bool,
+        vitals: watch::Sender<Vitals>,
+    ) -> Self {
         let (files, looks) = mpsc::unbounded_channel();
         tokio::spawn(watch_files(snapshots, looks, outbox.clone()));
         let (process, processes) = watch::channel(None);
+        tokio::spawn(watch_memory(processes.clone(), vitals));
         if previews {
             tokio::spawn(watch_ports(processes, outbox.clone()));
         }
@@ -132,6 +144,21 @@ impl Found {
             for event in taken.into_events(turn, Some(&tool_use_id)) {
                 outbox.tell(event);
             }
+        }
+    }
+}
+
+/// How much memory the agent uses is part of every sign of life.
+async fn watch_memory(mut processes: watch::Receiver<Option<u32>>, vitals: watch::Sender<Vitals>) {
+    loop {
+        let process = *processes.borrow_and_update();
+        let used = match process {
+            Some(process) => spawn_blocking(move || memory::used_bytes(process)).await.ok().flatten(),
+            None => None,
+        };
+        vitals.send_modify(|vitals| vitals.agent_memory_bytes = used);
+        if let Ok(Err(_)) = timeout(MEMORY_EVERY, processes.changed()).await {
+            return;
         }
     }
 }

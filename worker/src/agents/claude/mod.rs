@@ -20,10 +20,10 @@ mod tool;
 
 use crate::agents::policy::{Decision, Policy};
 use crate::agents::process::{Pipes, Process, Start, Tail};
-use crate::agents::{Ask, End, Running, Say, Tell};
+use crate::agents::{Ask, End, Mood, Running, Say, Tell};
 use crate::event::Event;
 use domain::message::State;
-use frame::{Frame, Request, Response};
+use frame::{Frame, Request, Response, TurnResult};
 use moods::Moods;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ use std::time::Duration;
 use story::Story;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use uuid::Uuid;
 
 /// How long an agent that was asked to go may take.
@@ -56,6 +56,8 @@ pub struct Settings {
     pub env_removed: Vec<String>,
     /// Its session.
     pub session: Session,
+    /// Whether a turn that was not finished goes on by itself.
+    pub continues: bool,
     /// Which model, if not its default.
     pub model: Option<String>,
     /// What it may do.
@@ -85,7 +87,7 @@ pub struct Settings {
 pub enum Session {
     /// A new one of this name.
     New(Uuid),
-    /// One whose record is there. A turn that was not finished is continued.
+    /// One whose record is there.
     Resume(Uuid),
     /// A new one that begins as a copy.
     Fork {
@@ -139,12 +141,12 @@ impl Settings {
         arguments
     }
 
-    /// Its environment: nothing but the model, no second worker, and an unfinished turn goes on.
+    /// Its environment: nothing but the model, no second worker, and whether an unfinished turn goes on.
     fn environment(&self) -> Vec<(String, String)> {
         let quiet = ["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"];
         let mut environment: Vec<(String, String)> =
             quiet.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
-        if matches!(self.session, Session::Resume(_)) {
+        if self.continues && matches!(self.session, Session::Resume(_)) {
             environment.push(("CLAUDE_CODE_RESUME_INTERRUPTED_TURN".into(), "1".into()));
             environment.push(("CLAUDE_CODE_RESUME_REASON".into(), "container_recreated".into()));
         }
@@ -197,7 +199,11 @@ async fn live(
         let complaints = complaints.clone();
         async move { complaints.follow(stderr).await }
     });
-    let came_up = talk.go_on(stdout, stdin, asked).await;
+    tokio::select! {
+        () = talk.go_on(stdout, stdin, asked) => {}
+        // What it has started may hold its output open for ever.
+        () = gone(&mut process) => {}
+    }
     if talk.overdue {
         process.kill_group();
     }
@@ -209,14 +215,25 @@ async fn live(
         }
     };
     let _ = timeout(Duration::from_millis(200), complaining).await;
+    let said = complaints.text();
     let end = match end {
-        End::Left { code } if !came_up => {
-            let said = complaints.text();
-            End::NotStarted { reason: format!("it left with {code} before it was ready: {}", said) }
+        End::Left { code } if !talk.ready => {
+            End::NotStarted { reason: format!("it left with {code} before it was ready: {said}") }
+        }
+        // Killed by us, that is.
+        End::Killed { .. } if !talk.ready && talk.overdue => {
+            let seconds = PATIENCE.as_secs();
+            End::NotStarted { reason: format!("it was not ready within {seconds} s: {said}") }
         }
         other => other,
     };
     let _ = tell.send(Tell::Ended(end)).await;
+}
+
+/// When the process is gone, and all that it has printed should have been read.
+async fn gone(process: &mut Process) {
+    process.wait_for_leader().await;
+    sleep(FAREWELL).await;
 }
 
 /// The conversation with the CLI.
@@ -230,6 +247,8 @@ struct Talk {
     requested: u64,
     /// What we said and the CLI has not confirmed, where it has no lifecycle.
     unconfirmed: Vec<Uuid>,
+    /// What it has confirmed and works on, where it has no lifecycle.
+    echoed: Vec<Uuid>,
     has_lifecycle: bool,
     ready: bool,
     /// It took too long: to come up, or to go.
@@ -252,19 +271,20 @@ impl Talk {
             requests: HashMap::new(),
             requested: 0,
             unconfirmed: Vec::new(),
+            echoed: Vec::new(),
             has_lifecycle: false,
             ready: false,
             overdue: false,
         }
     }
 
-    /// Talks until the CLI has closed its output. Says whether it ever was ready.
+    /// Talks until the CLI has closed its output.
     async fn go_on(
         &mut self,
         stdout: impl AsyncRead + Unpin,
         stdin: impl AsyncWrite + Unpin + Send + 'static,
         mut asked: mpsc::Receiver<Ask>,
-    ) -> bool {
+    ) {
         let mut lines = BufReader::new(stdout).split(b'\n');
         let (write, writing) = Writer::start(stdin);
         let mut write = Some(write);
@@ -284,7 +304,7 @@ impl Talk {
                     }
                 }
                 ask = asked.recv(), if write.is_some() => match ask {
-                    Some(Ask::Say(said)) => self.say(write.as_ref(), said),
+                    Some(Ask::Say(said)) => self.say(write.as_ref(), said).await,
                     Some(Ask::Interrupt { cancel_queued }) => {
                         let id = self.request(Asked::Interrupt);
                         say(write.as_ref(), &ask::interrupt(&id, cancel_queued));
@@ -308,13 +328,14 @@ impl Talk {
         }
         drop(write);
         let _ = timeout(FAREWELL, writing).await;
-        self.ready
     }
 
-    fn say(&mut self, write: Option<&Writer>, said: Say) {
-        self.moods.said(said.uuid);
+    async fn say(&mut self, write: Option<&Writer>, said: Say) {
         self.unconfirmed.push(said.uuid);
         say(write, &ask::say(&said));
+        if let Some(mood) = self.moods.said(said.uuid) {
+            let _ = self.tell.send(Tell::Mood(mood)).await;
+        }
     }
 
     fn request(&mut self, asked: Asked) -> String {
@@ -331,7 +352,7 @@ impl Talk {
         }
         let frame = Frame::parse(line);
         let mut answer = None;
-        let mood = self.moods.heard(&frame, Instant::now());
+        let mut mood = self.moods.heard(&frame, Instant::now());
         let mut told = match &frame {
             Frame::Lifecycle(lifecycle) => self.receipt(lifecycle.command_uuid, &lifecycle.state),
             Frame::Request(request) => {
@@ -339,7 +360,8 @@ impl Talk {
                 answer = Some(reply);
                 event.into_iter().collect()
             }
-            Frame::Response(response) => self.answered(response),
+            Frame::Response(response) => self.answered(response, &mut mood),
+            Frame::Result(result) => self.echoes_done(result),
             Frame::Mirror => vec![Tell::Recorded],
             Frame::User(message) if message.is_replay => self.replayed(&message.uuid),
             _ => Vec::new(),
@@ -373,8 +395,16 @@ impl Talk {
             return Vec::new();
         }
         self.unconfirmed.retain(|known| *known != uuid);
+        self.echoed.push(uuid);
         let receipt = |state| Tell::Receipt { uuid, state };
         vec![receipt(State::Delivered), receipt(State::Started)]
+    }
+
+    /// The end of a turn is the end of what was echoed in it.
+    fn echoes_done(&mut self, result: &TurnResult) -> Vec<Tell> {
+        let aborted = result.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted"));
+        let state = if aborted { State::Cancelled } else { State::Completed };
+        self.echoed.drain(..).map(|uuid| Tell::Receipt { uuid, state }).collect()
     }
 
     fn asked(&mut self, request: &Request) -> (Option<Tell>, Value) {
@@ -404,7 +434,7 @@ impl Talk {
         }
     }
 
-    fn answered(&mut self, response: &Response) -> Vec<Tell> {
+    fn answered(&mut self, response: &Response, mood: &mut Option<Mood>) -> Vec<Tell> {
         let answer = &response.response;
         match self.requests.remove(&answer.request_id) {
             Some(Asked::Initialize) => {
@@ -413,7 +443,8 @@ impl Talk {
             }
             Some(Asked::Interrupt) => {
                 let cancelled = answer.response["cancelled"].as_array().into_iter().flatten();
-                let cancelled = cancelled.filter_map(|uuid| uuid.as_str()?.parse().ok()).collect();
+                let cancelled: Vec<Uuid> = cancelled.filter_map(|uuid| uuid.as_str()?.parse().ok()).collect();
+                *mood = self.moods.taken_back(&cancelled);
                 vec![Tell::Interrupted { cancelled }]
             }
             // The echo of an answer of our own.

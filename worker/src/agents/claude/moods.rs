@@ -19,6 +19,8 @@ pub struct Moods {
     in_turn: bool,
     /// What was said and is not done with.
     said: HashSet<Uuid>,
+    /// Whether this version tells how far what was said has come. Otherwise an echo has to do.
+    has_lifecycle: bool,
     /// Tasks in the background.
     tasks: HashSet<String>,
     /// Until when what runs in the background counts as work. A build ends; a dev server does not.
@@ -34,6 +36,7 @@ impl Moods {
         Self {
             in_turn: false,
             said: HashSet::new(),
+            has_lifecycle: false,
             tasks: HashSet::new(),
             until: None,
             patience,
@@ -41,9 +44,16 @@ impl Moods {
         }
     }
 
-    /// Something was said to it.
-    pub fn said(&mut self, uuid: Uuid) {
+    /// Something was said to it. The mood, if it is another now: it has something to do before it says so.
+    pub fn said(&mut self, uuid: Uuid) -> Option<Mood> {
         self.said.insert(uuid);
+        self.changed()
+    }
+
+    /// This was taken back. The mood, if it is another now.
+    pub fn taken_back(&mut self, uuids: &[Uuid]) -> Option<Mood> {
+        self.said.retain(|said| !uuids.contains(said));
+        self.changed()
     }
 
     /// When the mood may change without a frame.
@@ -72,13 +82,21 @@ impl Moods {
                     self.said.remove(answered);
                 }
             }
-            Frame::Lifecycle(lifecycle) => match lifecycle.state.as_str() {
-                "completed" | "cancelled" | "discarded" | "refused" => {
-                    self.said.remove(&lifecycle.command_uuid);
+            Frame::Lifecycle(lifecycle) => {
+                self.has_lifecycle = true;
+                match lifecycle.state.as_str() {
+                    "completed" | "cancelled" | "discarded" | "refused" => {
+                        self.said.remove(&lifecycle.command_uuid);
+                    }
+                    "started" => self.begin(),
+                    _ => {}
                 }
-                "started" => self.begin(),
-                _ => {}
-            },
+            }
+            Frame::User(message) if message.is_replay && !self.has_lifecycle => {
+                if message.uuid.parse().is_ok_and(|uuid: Uuid| self.said.remove(&uuid)) {
+                    self.begin();
+                }
+            }
             Frame::System(fields) => self.system(fields, now),
             _ => return None,
         }
@@ -155,8 +173,31 @@ mod tests {
             json!({"type": "system", "subtype": "init"}),
             result,
         ];
-        let expected = [Some(Mood::Working), None, None, None, None, None, Some(Mood::Idle)];
+        let expected = [None, None, None, None, None, None, Some(Mood::Idle)];
         assert_eq!(moods(&mut these, &frames, now), expected);
+    }
+
+    #[test]
+    fn what_is_said_is_work_until_it_is_done_with_or_taken_back() {
+        let now = Instant::now();
+        let mut these = Moods::new(Duration::from_secs(60));
+        let uuids = [Uuid::from_u128(1), Uuid::from_u128(2)];
+        assert_eq!(these.said(uuids[0]), Some(Mood::Working), "also before it says anything");
+        assert_eq!(these.said(uuids[1]), None);
+        let refused = json!({"type": "command_lifecycle", "command_uuid": uuids[0], "state": "refused"});
+        assert_eq!(moods(&mut these, &[refused], now), [None]);
+        assert_eq!(these.taken_back(&[uuids[1]]), Some(Mood::Idle));
+    }
+
+    #[test]
+    fn a_version_without_a_lifecycle_comes_to_rest_too() {
+        let now = Instant::now();
+        let mut these = Moods::new(Duration::from_secs(60));
+        let uuid = Uuid::from_u128(1);
+        these.said(uuid);
+        let echo = json!({"type": "user", "isReplay": true, "uuid": uuid, "message": {"content": "do it"}});
+        let result = json!({"type": "result", "subtype": "success"});
+        assert_eq!(moods(&mut these, &[echo, result], now), [None, Some(Mood::Idle)]);
     }
 
     #[test]

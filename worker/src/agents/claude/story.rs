@@ -69,11 +69,6 @@ impl Story {
         self.turn
     }
 
-    /// Whether a message or a tool is under way.
-    pub fn is_unfinished(&self) -> bool {
-        !self.tools.is_empty()
-    }
-
     /// What a session has cost before this run: the CLI counts on from there.
     pub fn begin_at_cost(&mut self, cost_usd: f64) {
         self.cost_usd = cost_usd;
@@ -320,7 +315,7 @@ impl Story {
             .with("turn", self.turn)
             .with("success", end.success)
             .with("interrupted", end.interrupted)
-            .with_some("limit", end.limit)
+            .with_some("limit", end.limit.clone())
             .with_some("error", end.error.clone())
             .with("subtype", result.subtype)
             .with_some("stop_reason", result.stop_reason)
@@ -348,8 +343,8 @@ impl Story {
 fn turn_end(result: &TurnResult, cost_usd: f64, turns: u64, last_text: String) -> TurnEnd {
     let interrupted = result.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted"));
     let limit = match (result.subtype.as_str(), result.terminal_reason.as_deref()) {
-        ("error_max_turns", _) | (_, Some("max_turns")) => Some("max_turns"),
-        ("error_max_budget_usd", _) | (_, Some("budget_exhausted")) => Some("budget"),
+        ("error_max_turns", _) | (_, Some("max_turns")) => Some("max_turns".into()),
+        ("error_max_budget_usd", _) | (_, Some("budget_exhausted")) => Some("budget".into()),
         _ => None,
     };
     let success = result.subtype == "success" && !result.is_error && !interrupted;

@@ -110,7 +110,7 @@ impl Session {
         let turn = TurnEnd {
             success: stop_reason == "end_turn",
             interrupted: was_cancelled,
-            limit: (stop_reason == "max_turn_requests").then_some("max_turns"),
+            limit: (stop_reason == "max_turn_requests").then_some("max_turns".into()),
             error: error.or_else(|| reason_in_words(&stop_reason)),
             result,
             session: self.narrator.session.clone(),

@@ -1,0 +1,182 @@
+//! What the agent did in an earlier life, by its own record, and what it is therefore told in this one.
+
+use super::Session;
+use crate::agents::claude::recovery::{Left, recover};
+use crate::agents::claude::story::Story;
+use crate::agents::{Ask, Say, Tell, TurnEnd};
+use crate::event::Event;
+use crate::state::{Pending, Step};
+use domain::message::{MessageType, State};
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// How long an agent that should go on by itself may take to begin. Then it is told to.
+const NUDGE_AFTER: Duration = Duration::from_secs(20);
+
+/// What the agent's own record says about an earlier life.
+#[derive(Default)]
+pub(super) struct Past {
+    pub story: Option<Story>,
+    pub exists: bool,
+    /// Whether the agent takes up a turn by itself.
+    pub goes_on: bool,
+    heard: HashSet<Uuid>,
+    left: Left,
+    last_text: String,
+    prompts: Vec<String>,
+}
+
+impl Session {
+    /// Reads the agent's record, and tells what was not told.
+    pub(super) fn past(&mut self, path: &Path) -> Past {
+        let story = Story::new(self.config.cwd.clone());
+        // A crash may leave half a character at its end.
+        let Ok(record) = std::fs::read(path) else { return Past::default() };
+        let record = String::from_utf8_lossy(&record);
+        let inherited = usize::try_from(self.crew.inherited).unwrap_or(usize::MAX);
+        let lines: Vec<&str> = record.lines().collect();
+        let (theirs, ours) = lines.split_at(inherited.min(lines.len()));
+        let before = recover(story, theirs.iter().copied());
+        let recovered = recover(before.story, ours.iter().copied());
+        let mut last_text = String::new();
+        for tell in recovered.tells {
+            if let Tell::Event(event) = tell {
+                remember_text(&event, &mut last_text);
+                self.outbox.tell(event);
+            }
+        }
+        let (mut heard, mut prompts) = (before.heard, before.prompts);
+        heard.extend(recovered.heard);
+        prompts.extend(recovered.prompts);
+        let left = if recovered.left == Left::Nothing { before.left } else { recovered.left };
+        self.turns = recovered.story.turn();
+        let story = Some(recovered.story);
+        Past { story, heard, left, exists: true, goes_on: false, last_text, prompts }
+    }
+
+    /// Whether a turn that the record leaves under way is to be taken up again.
+    pub(super) fn goes_on(&self, past: &Past) -> bool {
+        let is_interrupted = |pending: &Pending| {
+            pending.message_type == MessageType::Interrupt && !past.heard.contains(&pending.uuid)
+        };
+        // A limit ends a turn in the middle.
+        let has_failed = self.state.ends.last().is_some_and(|end| !end.success);
+        past.left == Left::UnderWay
+            && self.state.step != Step::Stopped
+            && !has_failed
+            && !self.state.pending.iter().any(is_interrupted)
+    }
+
+    /// Says what the agent has not heard: the prompt that runs, and messages.
+    pub(super) async fn brief(&mut self, past: Past) {
+        let was_told = self.brief_on_messages(&past);
+        let unheard = |pending: &&Pending| !past.heard.contains(&pending.uuid);
+        let say = |pending: &Pending| Say { uuid: pending.uuid, text: pending.text.clone() };
+        let messages: Vec<Say> = self.state.pending.iter().filter(unheard).map(say).collect();
+        if past.goes_on {
+            self.nudge_at = Some(Instant::now() + NUDGE_AFTER);
+        }
+        if self.state.outcome.is_none() && self.state.prompt.is_some() {
+            self.brief_on_task(&past, messages.is_empty()).await;
+        } else if past.left == Left::Interrupted && was_told && messages.is_empty() {
+            // The worker went in the middle of a conversation.
+            self.nudge().await;
+        }
+        for say in messages {
+            self.ask(Ask::Say(say)).await;
+        }
+    }
+
+    /// What has become of messages while nobody listened. Whether the agent has read one that it is not done with.
+    fn brief_on_messages(&mut self, past: &Past) -> bool {
+        self.taken_up.clear();
+        for pending in self.state.pending.clone() {
+            self.tell_of_message(&pending, None);
+            if pending.message_type == MessageType::Stop {
+                // Nothing runs any more.
+                self.receipt(pending.uuid, State::Completed);
+            } else if past.heard.contains(&pending.uuid) {
+                match past.left {
+                    Left::UnderWay | Left::Interrupted => {
+                        self.receipt(pending.uuid, State::Started);
+                        self.taken_up.push(pending.uuid);
+                    }
+                    _ => self.receipt(pending.uuid, State::Completed),
+                }
+            }
+        }
+        !self.taken_up.is_empty()
+    }
+
+    async fn brief_on_task(&mut self, past: &Past, nothing_else: bool) {
+        match self.state.step.clone() {
+            Step::Working => self.go_on_with_prompt(past, nothing_else).await,
+            Step::Validating => self.inspect(super::ending::Purpose::Validate),
+            Step::Finishing(outcome) => self.inspect(super::ending::Purpose::Finish(outcome)),
+            Step::Pausing(prompt) => {
+                self.next_iteration.get_or_insert((Instant::now(), prompt));
+            }
+            Step::Stopped => {}
+        }
+    }
+
+    async fn go_on_with_prompt(&mut self, past: &Past, nothing_else: bool) {
+        let Some(prompt) = self.crew.prompt(&self.state) else { return };
+        if !self.state.ends.is_empty() && !past.goes_on {
+            // What is said next belongs to the same rest.
+            if nothing_else {
+                self.rested().await;
+            }
+            return;
+        }
+        if !past.heard.contains(&prompt.uuid) && !self.state.adopted {
+            if past.goes_on && past.prompts.contains(&prompt.text) {
+                // Somebody goes on with a session in the middle of this very task: it goes on by itself.
+                self.state.adopted = true;
+                self.save();
+            } else {
+                self.ask(Ask::Say(prompt)).await;
+            }
+            return;
+        }
+        if past.goes_on {
+            return;
+        }
+        let success = match past.left {
+            Left::Finished => true,
+            Left::Failed => false,
+            Left::Interrupted | Left::UnderWay | Left::Nothing => {
+                if nothing_else {
+                    self.nudge().await;
+                }
+                return;
+            }
+        };
+        // The end of the turn was printed, and not read.
+        let result = past.last_text.clone();
+        let error = (!success).then(|| result.clone());
+        let session = self.state.session.clone().unwrap_or_default();
+        let turns = self.turns;
+        self.state.ends.push(TurnEnd { success, error, result, session, turns, ..TurnEnd::default() });
+        self.rested().await;
+    }
+
+    /// Tells an agent to go on that was cut off, or that should have gone on by itself and has not.
+    pub(super) async fn nudge(&mut self) {
+        self.nudge_at = None;
+        self.state.nudges += 1;
+        self.save();
+        self.ask(Ask::Say(self.crew.nudge(&self.state))).await;
+    }
+}
+
+fn remember_text(event: &Event, last_text: &mut String) {
+    if event.event_type == "agent.message"
+        && let Some(text) = event.data.get("content").and_then(|content| content.as_str())
+    {
+        text.clone_into(last_text);
+    }
+}
