@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::heartbeat::{self, Vitals};
 use crate::inbox::{self, Inbox};
 use crate::outbox::{self, Outbox, Secrets};
+use crate::preview;
 use crate::session::{Crew, Outside, Parts, Session};
 use crate::state::{Kept, State};
 use crate::transcript;
@@ -49,9 +50,10 @@ pub async fn run(
         Ok(inherited) => inherited,
         Err(why) => return Ok(give_up(&outbox, "resume", &format!("{why:#}")).await),
     };
+    let mark = (preview::MARK.to_owned(), Uuid::new_v4().to_string());
     let crew = Crew {
         program,
-        env: ready.variables.clone(),
+        env: ready.variables.iter().cloned().chain([mark]).collect(),
         inherited,
         fork_of,
         sandbox: config.sandbox.to_string(),
