@@ -10,6 +10,26 @@ fn bash(command: &str) -> Reply {
     Reply::tool("Bash", json!({"command": command, "description": "Work"}))
 }
 
+impl Stage {
+    /// The token of a further sandbox, which goes on with a session.
+    async fn register_resuming(&self, sandbox: &str, session: &str) -> String {
+        let body = json!({"sandbox_id": sandbox, "org": "acme", "resumes": session});
+        let answer = self.plane.post("/api/v1/sandboxes", OPERATOR, body).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        answer.body["worker_token"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until a session's record at the plane holds a text.
+    async fn until_entries(&self, path: &str, needle: &str) {
+        let held = async {
+            while !self.plane.get(path, OPERATOR).await.body["entries"].to_string().contains(needle) {
+                tokio::time::sleep(super::LOOK).await;
+            }
+        };
+        tokio::time::timeout(super::SOON, held).await.expect("the record reaches the plane");
+    }
+}
+
 #[test]
 fn an_agent_that_is_killed_in_the_middle_of_a_tool_goes_on() {
     offline(async {
@@ -42,22 +62,10 @@ fn a_session_goes_on_in_another_sandbox_and_another_folder() {
         let session = started["event_data"]["session_id"].as_str().unwrap().to_owned();
         // The plane has what the agent wrote down before everything dies.
         let path = format!("/api/v1/sandboxes/box/sessions/{session}/entries");
-        let holds_tool = async {
-            loop {
-                let page = stage.plane.get(&path, OPERATOR).await;
-                if page.body["entries"].to_string().contains("sleep 20") {
-                    return;
-                }
-                tokio::time::sleep(super::LOOK).await;
-            }
-        };
-        tokio::time::timeout(super::SOON, holds_tool).await.expect("the record reaches the plane");
+        stage.until_entries(&path, "sleep 20").await;
         kill(child_of(worker.id()));
         worker.kill().await;
-        let body = json!({"sandbox_id": "other", "org": "acme", "resumes": session});
-        let answer = stage.plane.post("/api/v1/sandboxes", OPERATOR, body).await;
-        assert_eq!(answer.status, 201, "{}", answer.body);
-        stage.token = answer.body["worker_token"].as_str().unwrap().to_owned();
+        stage.token = stage.register_resuming("other", &session).await;
         stage.sandbox = "other".into();
         stage.home = Home::new();
         let _worker = stage.worker(&[("RESUME_SESSION_ID", &session), ("TASK_DESCRIPTION", "begin")]);
@@ -97,6 +105,45 @@ fn a_worker_that_is_killed_loses_nothing_that_its_agent_did() {
             event["event_type"] == "agent.user_message" && event["event_data"]["content"] == "begin"
         });
         assert_eq!(prompts.count(), 1, "the task is said once");
+    });
+}
+
+#[test]
+fn a_copy_of_a_session_goes_on_and_leaves_the_first_as_it_is() {
+    offline(async {
+        let script = Script::new()
+            .when("remember blue", Reply::text("Noted."))
+            .when("which colour", Reply::text("Blue."));
+        let mut stage = Stage::new(script).await;
+        let worker = stage.worker(&[("TASK_DESCRIPTION", "remember blue")]);
+        let completed = stage.until_any("agent.completed").await;
+        let session = completed["event_data"]["session_id"].as_str().unwrap().to_owned();
+        worker.terminate().await;
+        let path = format!("/api/v1/sandboxes/box/sessions/{session}/entries");
+        let first = stage.plane.get(&path, OPERATOR).await.ok();
+        assert!(first.to_string().contains("Noted."), "{first}");
+
+        stage.token = stage.register_resuming("copy", &session).await;
+        stage.sandbox = "copy".into();
+        stage.home = Home::new();
+        let _worker = stage.worker(&[
+            ("RESUME_SESSION_ID", &session),
+            ("FORK_SESSION", "true"),
+            ("TASK_DESCRIPTION", "which colour"),
+        ]);
+        let completed = stage.until_any("agent.completed").await;
+        assert_eq!(completed["event_data"]["final_output"], "Blue.");
+        let copy = completed["event_data"]["session_id"].as_str().unwrap().to_owned();
+        assert_ne!(copy, session);
+        let asked = stage.model.until_told("which colour").await.body["messages"].to_string();
+        assert!(asked.contains("remember blue") && asked.contains("Noted."), "{asked}");
+        let log = stage.log().await;
+        let said: Vec<_> =
+            super::of(&log, "agent.message").iter().map(|data| data["content"].clone()).collect();
+        assert_eq!(said, ["Blue."], "what was said in the first session is not told again");
+        assert_eq!(stage.plane.get(&path, OPERATOR).await.ok(), first, "the first is as it was");
+        let own = format!("/api/v1/sandboxes/copy/sessions/{copy}/entries");
+        stage.until_entries(&own, "Blue.").await;
     });
 }
 
