@@ -1,6 +1,6 @@
 //! An agent that speaks the Agent Client Protocol, through the same worker.
 
-use super::{Stage, of, types};
+use super::{GATED, Stage, of, types};
 use kit::acp::with_program;
 use kit::model::Script;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn editing() -> Value {
     let diff = json!([{"type": "diff", "path": "a.txt", "oldText": "old\n", "newText": "new\n"}]);
     let done = json!({"sessionUpdate": "tool_call_update", "toolCallId": "edit-1", "status": "completed",
         "content": diff});
-    let wait = json!({"command": "sh", "args": ["-c", "until [ -e go ]; do sleep 0.05; done"]});
+    let wait = json!({"command": "sh", "args": ["-c", GATED]});
     json!([
         says("I look at it."),
         {"update": edit},
@@ -59,7 +59,7 @@ fn an_acp_agent_is_driven_like_any_other() {
         stage.receipt(&held, "fetched").await;
         stage.until_any("agent.message_injected").await;
         assert!(of(&stage.log().await, "message.delivered").is_empty(), "it is held");
-        std::fs::write(stage.home.workspace.join("go"), "").unwrap();
+        stage.let_go();
         for state in ["delivered", "started", "completed"] {
             stage.receipt(&held, state).await;
         }

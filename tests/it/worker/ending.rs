@@ -33,6 +33,10 @@ fn continuous_mode_goes_on_until_what_is_required_holds() {
         assert_eq!(completed["event_data"]["stop_reason"], "validation_passed", "{completed}");
         let completed = stage.until_any("agent.completed").await;
         assert_eq!(completed["event_data"]["code_committed"], true, "{completed}");
+        assert_eq!(
+            completed["event_data"]["validation_passed"], true,
+            "it is told when it is known: {completed}"
+        );
         let log = stage.log().await;
         let count = |wanted: &str| log.iter().filter(|event| event["event_type"] == wanted).count();
         assert_eq!(count("continuous.started"), 1);

@@ -31,6 +31,9 @@ const SOON: Duration = Duration::from_secs(60);
 /// How often a test looks at the log.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// A command that goes on until there is a file `go`. Claude Code refuses to sleep for long.
+const GATED: &str = "until [ -e go ]; do sleep 0.05; done; echo gone on";
+
 /// A plane, a model and a folder.
 struct Stage {
     plane: TestPlane,
@@ -98,6 +101,11 @@ impl Stage {
     /// The sandbox as the plane shows it.
     async fn shown(&self) -> Value {
         self.plane.get(&format!("/api/v1/sandboxes/{}", self.sandbox), OPERATOR).await.ok()
+    }
+
+    /// Lets a [`GATED`] command end.
+    fn let_go(&self) {
+        std::fs::write(self.home.workspace.join("go"), "").unwrap();
     }
 
     /// Waits until the plane shows something.

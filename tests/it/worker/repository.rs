@@ -83,6 +83,25 @@ async fn an_agent_pushes_its_work_and_the_token_is_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_is_there_and_hears_while_its_code_is_fetched() {
+    let remote = remote();
+    let server = Server::start(remote.path(), "").await;
+    server.pause(Duration::from_millis(500));
+    let stage = Stage::new(Script::new()).await;
+    let agent = stage.script(&[text("I read: ${message}")]);
+    let url = server.url("repo.git");
+    let _worker = stage.worker(&[("AGENT", &agent), ("REPOSITORY_URL", &url)]);
+    stage.until_any("workspace.cloning").await;
+    stage.until_shown(|shown| shown["heartbeat_status"] == "starting").await;
+    let early = stage.say("user_message", "good morning").await;
+    stage.receipt(&early, "fetched").await;
+    assert!(of(&stage.log().await, "workspace.ready").is_empty(), "all of this is while it is fetched");
+    stage.receipt(&early, "completed").await;
+    stage.until("agent.message", |data| data["content"] == "I read: good morning").await;
+    stage.until_shown(|shown| shown["heartbeat_status"] == "waiting").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_gets_no_code_starts_no_agent() {
     let remote = remote();
     let server = Server::start(remote.path(), "x-access-token:the right one").await;

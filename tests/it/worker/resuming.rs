@@ -1,6 +1,6 @@
 //! What dies, and goes on.
 
-use super::{OPERATOR, Stage};
+use super::{GATED, OPERATOR, Stage};
 use kit::claude::Home;
 use kit::model::{Reply, Script};
 use kit::offline::offline;
@@ -53,16 +53,16 @@ fn a_session_goes_on_in_another_sandbox_and_another_folder() {
     offline(async {
         let script = Script::new()
             .when("begin", bash("echo first step"))
-            .when("first step", bash("sleep 20; echo slept"))
+            .when("first step", bash(GATED))
             .always("", Reply::text("Finished elsewhere."));
         let mut stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
-        stage.until("agent.tool_use", |data| data["input"].to_string().contains("sleep 20")).await;
+        stage.until("agent.tool_use", |data| data["input"].to_string().contains(GATED)).await;
         let started = stage.until_any("agent.started").await;
         let session = started["event_data"]["session_id"].as_str().unwrap().to_owned();
         // The plane has what the agent wrote down before everything dies.
         let path = format!("/api/v1/sandboxes/box/sessions/{session}/entries");
-        stage.until_entries(&path, "sleep 20").await;
+        stage.until_entries(&path, "[ -e go ]").await;
         kill(child_of(worker.id()));
         worker.kill().await;
         stage.token = stage.register_resuming("other", &session).await;
@@ -106,6 +106,30 @@ fn a_worker_that_is_killed_loses_nothing_that_its_agent_did() {
         });
         assert_eq!(prompts.count(), 1, "the task is said once");
     });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_to_a_worker_that_is_killed_reaches_the_agent_once() {
+    let stage = Stage::new(Script::new()).await;
+    let agent = stage.script(&[
+        super::command(GATED),
+        super::turn_end(),
+        super::text("I read: ${message}"),
+        super::turn_end(),
+    ]);
+    let variables = [("AGENT", agent.as_str()), ("TASK_DESCRIPTION", "begin")];
+    let worker = stage.worker(&variables);
+    stage.until_any("agent.tool_use").await;
+    let message = stage.say("user_message", "mind the gap").await;
+    stage.receipt(&message, "fetched").await;
+    worker.kill().await;
+    stage.let_go();
+    let _worker = stage.worker(&variables);
+    stage.receipt(&message, "completed").await;
+    let log = stage.log().await;
+    let read = super::of(&log, "agent.user_message");
+    let read = read.iter().filter(|data| data["content"] == "mind the gap").count();
+    assert_eq!(read, 1, "{:?}", log.iter().map(super::line).collect::<Vec<_>>());
 }
 
 #[test]

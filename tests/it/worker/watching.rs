@@ -1,6 +1,6 @@
 //! What somebody sees who watches an agent work.
 
-use super::{OPERATOR, Stage, command, of, text, turn_end};
+use super::{GATED, OPERATOR, Stage, command, of, text, turn_end};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::Value;
@@ -44,7 +44,7 @@ fn text_is_heard_while_it_is_written_and_never_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_working_agent_shows_signs_of_life_and_a_waiting_one_says_so() {
     let stage = Stage::new(Script::new()).await;
-    let agent = stage.script(&[command("until [ -e go ]; do sleep 0.05; done"), text("Done.")]);
+    let agent = stage.script(&[command(GATED), text("Done.")]);
     let _worker = stage.worker(&[
         ("AGENT", &agent),
         ("TASK_DESCRIPTION", "Take your time"),
@@ -55,7 +55,7 @@ async fn a_working_agent_shows_signs_of_life_and_a_waiting_one_says_so() {
     let first = stage.until_shown(|shown| shown["heartbeat_status"] == "working").await;
     let later = stage.until_shown(|shown| beats(shown) >= beats(&first) + 3).await;
     assert_eq!(later["heartbeat_status"], "working", "it goes on while a tool runs: {later}");
-    std::fs::write(stage.home.workspace.join("go"), "").unwrap();
+    stage.let_go();
     stage.until_any("agent.completed").await;
     stage.until_shown(|shown| shown["heartbeat_status"] == "waiting").await;
     let log = stage.log().await;
