@@ -269,10 +269,18 @@ impl Reader<'_> {
             disallowed_tools.push("AskUserQuestion".into());
         }
         let home = self.text("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
-        let sandbox = sandbox?;
-        let state = self.text("STATE_DIR").map(PathBuf::from);
-        let state_dir = state.unwrap_or_else(|| home.join(".local/state/sunaba").join(sandbox.as_str()));
+        let state_dir = self.text("STATE_DIR").map(PathBuf::from);
         let claude_dir = self.text("CLAUDE_CONFIG_DIR").map_or_else(|| home.join(".claude"), PathBuf::from);
+        let max_turns = self.number("MAX_TURNS", 50);
+        let max_budget_usd = self.amount("MAX_BUDGET_USD", 10.0);
+        let heartbeat = self.seconds("HEARTBEAT_INTERVAL", 30);
+        let spool_max_mb = self.number("SPOOL_MAX_MB", 256);
+        let background_patience = self.seconds("BACKGROUND_WAIT_SECONDS", 120);
+        let preview = self.flag("PREVIEW_ENABLED", true);
+        let partial_messages = self.flag("PARTIAL_MESSAGES", true);
+        let exit_when_done = self.flag("EXIT_WHEN_DONE", false);
+        // Everything was looked at, and every problem noted, before the first one ends it.
+        let sandbox = sandbox?;
         Some(Config {
             plane: plane.unwrap_or_else(|| "http://127.0.0.1:18000".into()),
             sockets,
@@ -281,27 +289,27 @@ impl Reader<'_> {
             claude: self.text("CLAUDE_PATH").unwrap_or_else(|| "claude".into()),
             task,
             cwd: cwd?,
-            state_dir,
+            state_dir: state_dir.unwrap_or_else(|| home.join(".local/state/sunaba").join(sandbox.as_str())),
             claude_dir,
             repository,
             model: self.text("MODEL").or_else(|| self.text("ANTHROPIC_MODEL")),
             permission_mode: permission_mode?,
             allowed_tools: self.list("ALLOWED_TOOLS"),
             disallowed_tools,
-            max_turns: self.number("MAX_TURNS", 50)?,
-            max_budget_usd: self.amount("MAX_BUDGET_USD", 10.0)?,
+            max_turns: max_turns?,
+            max_budget_usd: max_budget_usd?,
             system_prompt: self.text("SYSTEM_PROMPT"),
             append_system_prompt: self.text("SYSTEM_PROMPT_APPEND"),
             setting_sources: self.text("SETTING_SOURCES"),
             resume,
             continuous,
             requirements,
-            heartbeat: self.seconds("HEARTBEAT_INTERVAL", 30)?,
-            preview: self.flag("PREVIEW_ENABLED", true),
-            partial_messages: self.flag("PARTIAL_MESSAGES", true),
-            spool_max_bytes: self.number("SPOOL_MAX_MB", 256)?.saturating_mul(1024 * 1024),
-            background_patience: self.seconds("BACKGROUND_WAIT_SECONDS", 120)?,
-            exit_when_done: self.flag("EXIT_WHEN_DONE", false),
+            heartbeat: heartbeat?,
+            preview,
+            partial_messages,
+            spool_max_bytes: spool_max_mb?.saturating_mul(1024 * 1024),
+            background_patience: background_patience?,
+            exit_when_done,
             log: self.text("LOG").unwrap_or_else(|| "info".into()),
             secrets: self.secrets(),
             sandbox,
@@ -399,13 +407,18 @@ impl Reader<'_> {
         if !self.flag("CONTINUOUS_MODE", false) {
             return None;
         }
+        let max_iterations = self.number("MAX_ITERATIONS", 10);
+        let max_cost_usd = self.amount("MAX_TOTAL_COST_USD", 20.0);
+        let max_duration = self.seconds("MAX_DURATION_SECONDS", 3_600);
+        let max_consecutive_errors = self.number("MAX_CONSECUTIVE_ERRORS", 3);
+        let completion_threshold = self.number("COMPLETION_THRESHOLD", 1);
         Some(Continuous {
-            max_iterations: self.number("MAX_ITERATIONS", 10)?,
-            max_cost_usd: self.amount("MAX_TOTAL_COST_USD", 20.0)?,
-            max_duration: self.seconds("MAX_DURATION_SECONDS", 3_600)?,
-            max_consecutive_errors: self.number("MAX_CONSECUTIVE_ERRORS", 3)?,
+            max_iterations: max_iterations?,
+            max_cost_usd: max_cost_usd?,
+            max_duration: max_duration?,
+            max_consecutive_errors: max_consecutive_errors?,
             completion_signal: self.text("COMPLETION_SIGNAL").unwrap_or_else(|| "TASK_COMPLETE".into()),
-            completion_threshold: self.number("COMPLETION_THRESHOLD", 1)?,
+            completion_threshold: completion_threshold?,
         })
     }
 

@@ -8,7 +8,7 @@
 mod listening;
 mod probe;
 
-pub use listening::{Change, Watch};
+pub use listening::{Change, MARK, Watch};
 pub use probe::{Page, Unready, probe};
 
 use crate::event::{Event, first_chars};
@@ -161,6 +161,27 @@ mod tests {
         );
         drop(events);
         timeout(Duration::from_secs(10), watching).await.expect("it ends when nobody listens").unwrap();
+    }
+
+    /// What `npm run dev &` leaves behind: the command has ended long before anybody looks.
+    #[tokio::test]
+    async fn a_server_whose_parent_is_gone_is_known_by_its_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let orphan =
+            format!("import os, signal\nif os.fork(): os._exit(0)\nos.setsid()\nsignal.alarm(60)\n{SERVER}");
+        let spawn = |script: &str, arguments: &[&str]| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).args(arguments).current_dir(folder.path()).process_group(0);
+            command.env(MARK, "of this test").stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().unwrap()
+        };
+        let agent = Agent(spawn("sleep 300; :", &[]));
+        spawn("python3 -c \"$0\"", &[&orphan]).wait().await.unwrap();
+        let (tell, mut events) = mpsc::channel(16);
+        let watching = tokio::spawn(run_with(agent.pid(), tell, Duration::from_millis(100), PATIENCE));
+        assert_eq!(next(&mut events).await.event_type, "preview.starting");
+        assert_eq!(next(&mut events).await.event_type, "preview.ready");
+        watching.abort();
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::heartbeat::{self, Vitals};
 use crate::inbox::{self, Inbox};
 use crate::outbox::{self, Outbox, Secrets};
+use crate::preview;
 use crate::session::{Crew, OUTCOME, Outside, Parts, Session};
 use crate::state::{Kept, State};
 use crate::transcript::{self, Rebuild};
@@ -60,9 +61,10 @@ pub async fn run(
             return Ok(leave(&outbox, phase, ExitCode::FAILURE).await);
         }
     };
+    let mark = (preview::MARK.to_owned(), Uuid::new_v4().to_string());
     let crew = Crew {
         program,
-        env: ready.variables.clone(),
+        env: ready.variables.iter().cloned().chain([mark]).collect(),
         inherited,
         fork_of,
         sandbox: config.sandbox.to_string(),

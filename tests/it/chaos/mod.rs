@@ -2,7 +2,7 @@
 
 mod events;
 mod messages;
-mod worker;
+pub mod worker;
 
 use crate::support::OPERATOR;
 use kit::process::{Process, Recipe};
@@ -33,13 +33,13 @@ async fn kill_and_restart(
 }
 
 /// The token of the worker of a new sandbox.
-async fn register(url: &str, id: &str) -> String {
+pub async fn register(url: &str, id: &str) -> String {
     let request = reqwest::Client::new().post(format!("{url}/api/v1/sandboxes")).bearer_auth(OPERATOR);
     let answer: Value = request.json(&json!({"sandbox_id": id})).send().await.unwrap().json().await.unwrap();
     text(&answer["worker_token"])
 }
 
-async fn read_log(url: &str, id: &str) -> Vec<Value> {
+pub async fn read_log(url: &str, id: &str) -> Vec<Value> {
     let (mut log, mut after) = (Vec::new(), 0);
     loop {
         let path = format!("{url}/api/v1/sandboxes/{id}/events?after_seq={after}&limit=500");

@@ -33,9 +33,7 @@ async fn the_log_holds_what_the_agent_did_whatever_is_killed() {
     let token = register(&direct, "box").await;
     let script = place.path().join("long.jsonl");
     std::fs::write(&script, long_script()).unwrap();
-    let workspace = place.path().join("workspace");
-    std::fs::create_dir_all(&workspace).unwrap();
-    let start = || worker(place.path(), &workspace, &script, &network.url, &token);
+    let start = || worker(place.path(), "box", &script, &network.url, &token);
 
     let (progress, watched) = watch::channel(0u64);
     let killer = tokio::spawn(kill_and_restart(plane, recipe, watched, (PLANE_KILLS, STEPS)));
@@ -98,18 +96,19 @@ fn long_script() -> String {
     script
 }
 
-fn worker(place: &Path, workspace: &Path, script: &Path, plane: &str, token: &str) -> Child {
+/// A worker with a script as its agent, and all that it has in one folder.
+pub fn worker(place: &Path, sandbox: &str, script: &Path, plane: &str, token: &str) -> Child {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(place.join("worker.log")).unwrap();
     Command::new(env!("CARGO_BIN_EXE_sunaba"))
         .arg("worker")
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", place)
-        .env("SANDBOX_ID", "box")
+        .env("SANDBOX_ID", sandbox)
         .env("SANDBOX_TOKEN", token)
         .env("CALLBACK_URL", plane)
         .env("STATE_DIR", place.join("state"))
-        .env("CWD", workspace)
+        .env("CWD", place.join("workspace"))
         .env("AGENT", format!("scripted:{}", script.display()))
         .env("TASK_DESCRIPTION", "Go through all steps")
         .env("PREVIEW_ENABLED", "false")
@@ -122,7 +121,7 @@ fn worker(place: &Path, workspace: &Path, script: &Path, plane: &str, token: &st
 }
 
 /// What the agent wrote down itself: the truth that the log is held against.
-fn record(place: &Path) -> String {
+pub fn record(place: &Path) -> String {
     let projects = place.join("state/claude/projects");
     let files = |folder: &Path| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).into_iter().flatten();
@@ -133,7 +132,8 @@ fn record(place: &Path) -> String {
     records.first().map(|path| std::fs::read_to_string(path).unwrap()).unwrap_or_default()
 }
 
-fn texts_of_record(record: &str) -> Vec<String> {
+/// What the agent has said, by its record.
+pub fn texts_of_record(record: &str) -> Vec<String> {
     record
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())

@@ -1,18 +1,12 @@
 //! When a task is done.
 
-use super::Stage;
+use super::{Stage, git};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::json;
-use std::process::Command;
 
 fn bash(command: &str) -> Reply {
     Reply::tool("Bash", json!({"command": command, "description": "Work"}))
-}
-
-fn git(folder: &std::path::Path, arguments: &[&str]) {
-    let status = Command::new("git").current_dir(folder).args(arguments).status().unwrap();
-    assert!(status.success(), "git {arguments:?}");
 }
 
 #[test]
@@ -26,7 +20,7 @@ fn continuous_mode_goes_on_until_what_is_required_holds() {
             .when("committed", Reply::text("Now it is. TASK_COMPLETE"))
             .always("", Reply::text("TASK_COMPLETE"));
         let stage = Stage::new(script).await;
-        git(&stage.home.workspace, &["init", "-q", "-b", "main"]);
+        git(&stage.home.workspace, &["init", "-q"]);
         git(&stage.home.workspace, &["config", "user.email", "a@b.invalid"]);
         git(&stage.home.workspace, &["config", "user.name", "A"]);
         git(&stage.home.workspace, &["commit", "-q", "--allow-empty", "-m", "begin"]);
@@ -39,6 +33,10 @@ fn continuous_mode_goes_on_until_what_is_required_holds() {
         assert_eq!(completed["event_data"]["stop_reason"], "validation_passed", "{completed}");
         let completed = stage.until_any("agent.completed").await;
         assert_eq!(completed["event_data"]["code_committed"], true, "{completed}");
+        assert_eq!(
+            completed["event_data"]["validation_passed"], true,
+            "it is told when it is known: {completed}"
+        );
         let log = stage.log().await;
         let count = |wanted: &str| log.iter().filter(|event| event["event_type"] == wanted).count();
         assert_eq!(count("continuous.started"), 1);

@@ -1,13 +1,13 @@
 //! How a worker goes.
 
-use super::{OPERATOR, Stage};
+use super::{GATED, OPERATOR, Stage};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use reqwest::Method;
 use serde_json::json;
 
 fn sleeper() -> Script {
-    let command = json!({"command": "sleep 60", "description": "Wait"});
+    let command = json!({"command": GATED, "description": "Wait"});
     Script::new().when("wait", Reply::tool("Bash", command))
 }
 

@@ -1,13 +1,19 @@
 //! The worker, as a process, with the real Claude Code or a script as its agent and a plane of the test's own.
 
+mod acp;
+mod away;
 mod ending;
+mod files;
 mod leaving;
+mod repository;
 mod resuming;
 mod review;
 mod scripted;
 mod secrets;
+mod settings;
 mod steering;
 mod turns;
+mod watching;
 
 use crate::support::{OPERATOR, TestPlane};
 use kit::claude::{Home, MODEL, binary};
@@ -15,6 +21,7 @@ use kit::model::{Model, Script};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, Command};
@@ -24,6 +31,9 @@ use tokio::time::{sleep, timeout};
 const SOON: Duration = Duration::from_secs(60);
 /// How often a test looks at the log.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// A command that goes on until there is a file `go`. Claude Code refuses to sleep for long.
+const GATED: &str = "until [ -e go ]; do sleep 0.05; done; echo gone on";
 
 /// A plane, a model and a folder.
 struct Stage {
@@ -81,6 +91,54 @@ impl Stage {
         Worker { child }
     }
 
+    /// Writes a script, and says how it is named to a worker.
+    fn script(&self, steps: &[Value]) -> String {
+        let path = self.home.home().join("script.jsonl");
+        let lines: Vec<String> = steps.iter().map(|step| format!("{step}\n")).collect();
+        std::fs::write(&path, lines.concat()).unwrap();
+        format!("scripted:{}", path.display())
+    }
+
+    /// The sandbox as the plane shows it.
+    async fn shown(&self) -> Value {
+        self.plane.get(&format!("/api/v1/sandboxes/{}", self.sandbox), OPERATOR).await.ok()
+    }
+
+    /// Lets a [`GATED`] command end.
+    fn let_go(&self) {
+        std::fs::write(self.home.workspace.join("go"), "").unwrap();
+    }
+
+    /// Waits until the plane shows something.
+    async fn until_shown(&self, fits: impl Fn(&Value) -> bool) -> Value {
+        let found = async {
+            loop {
+                let shown = self.shown().await;
+                if fits(&shown) {
+                    return shown;
+                }
+                sleep(LOOK).await;
+            }
+        };
+        timeout(SOON, found).await.expect("the plane shows it")
+    }
+
+    /// Waits until the worker has looked at the workspace for the first time: what changes from now on is seen.
+    async fn until_looked_at(&self) {
+        let state = self.home.home().join("state");
+        let looked = async {
+            while !(state.exists() && files(&state).iter().any(|file| file.ends_with("last.json"))) {
+                sleep(LOOK).await;
+            }
+        };
+        timeout(SOON, looked).await.expect("the worker looks at the workspace");
+    }
+
+    /// What the worker said so far.
+    fn worker_log(&self) -> String {
+        std::fs::read_to_string(self.home.home().join("worker.log")).unwrap_or_default()
+    }
+
     async fn log(&self) -> Vec<Value> {
         self.plane.log(&self.sandbox).await
     }
@@ -102,7 +160,7 @@ impl Stage {
         match timeout(SOON, found).await {
             Ok(event) => event,
             Err(_) => {
-                let worker = std::fs::read_to_string(self.home.home().join("worker.log")).unwrap_or_default();
+                let worker = self.worker_log();
                 let log: Vec<String> = self.log().await.iter().map(line).collect();
                 panic!("{event_type} did not come. The log:\n{}\nThe worker said:\n{worker}", log.join("\n"));
             }
@@ -155,6 +213,55 @@ impl Worker {
     async fn ended(mut self) -> Option<i32> {
         timeout(SOON, self.child.wait()).await.expect("it ends by itself").unwrap().code()
     }
+}
+
+/// A step of a script: a tool.
+fn tool(name: &str, input: Value) -> Value {
+    json!({"type": "tool_use", "name": name, "input": input})
+}
+
+/// A step of a script: a command.
+fn command(command: &str) -> Value {
+    tool("Bash", json!({"command": command, "description": "Work"}))
+}
+
+/// A step of a script: something said.
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// A step of a script: nothing more until somebody says something.
+fn turn_end() -> Value {
+    json!({"play": "turn_end"})
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let identity = ["-c", "user.name=A", "-c", "user.email=a@b.invalid", "-c", "init.defaultBranch=main"];
+    let output =
+        std::process::Command::new("git").args(identity).args(arguments).current_dir(folder).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+/// Every file in a folder, however deep.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            found.extend(files(&entry.path()));
+        } else if kind.is_file() {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+/// The events of a type.
+fn of<'a>(log: &'a [Value], event_type: &str) -> Vec<&'a Value> {
+    log.iter().filter(|event| event["event_type"] == event_type).map(|event| &event["event_data"]).collect()
 }
 
 /// An event as a person reads it.

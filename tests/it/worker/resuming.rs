@@ -1,6 +1,6 @@
 //! What dies, and goes on.
 
-use super::{OPERATOR, Stage};
+use super::{GATED, OPERATOR, Stage};
 use kit::claude::Home;
 use kit::model::{Reply, Script};
 use kit::offline::offline;
@@ -8,6 +8,26 @@ use serde_json::json;
 
 fn bash(command: &str) -> Reply {
     Reply::tool("Bash", json!({"command": command, "description": "Work"}))
+}
+
+impl Stage {
+    /// The token of a further sandbox, which goes on with a session.
+    async fn register_resuming(&self, sandbox: &str, session: &str) -> String {
+        let body = json!({"sandbox_id": sandbox, "org": "acme", "resumes": session});
+        let answer = self.plane.post("/api/v1/sandboxes", OPERATOR, body).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        answer.body["worker_token"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until a session's record at the plane holds a text.
+    async fn until_entries(&self, path: &str, needle: &str) {
+        let held = async {
+            while !self.plane.get(path, OPERATOR).await.body["entries"].to_string().contains(needle) {
+                tokio::time::sleep(super::LOOK).await;
+            }
+        };
+        tokio::time::timeout(super::SOON, held).await.expect("the record reaches the plane");
+    }
 }
 
 #[test]
@@ -33,31 +53,19 @@ fn a_session_goes_on_in_another_sandbox_and_another_folder() {
     offline(async {
         let script = Script::new()
             .when("begin", bash("echo first step"))
-            .when("first step", bash("sleep 20; echo slept"))
+            .when("first step", bash(GATED))
             .always("", Reply::text("Finished elsewhere."));
         let mut stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
-        stage.until("agent.tool_use", |data| data["input"].to_string().contains("sleep 20")).await;
+        stage.until("agent.tool_use", |data| data["input"].to_string().contains(GATED)).await;
         let started = stage.until_any("agent.started").await;
         let session = started["event_data"]["session_id"].as_str().unwrap().to_owned();
         // The plane has what the agent wrote down before everything dies.
         let path = format!("/api/v1/sandboxes/box/sessions/{session}/entries");
-        let holds_tool = async {
-            loop {
-                let page = stage.plane.get(&path, OPERATOR).await;
-                if page.body["entries"].to_string().contains("sleep 20") {
-                    return;
-                }
-                tokio::time::sleep(super::LOOK).await;
-            }
-        };
-        tokio::time::timeout(super::SOON, holds_tool).await.expect("the record reaches the plane");
+        stage.until_entries(&path, "[ -e go ]").await;
         kill(child_of(worker.id()));
         worker.kill().await;
-        let body = json!({"sandbox_id": "other", "org": "acme", "resumes": session});
-        let answer = stage.plane.post("/api/v1/sandboxes", OPERATOR, body).await;
-        assert_eq!(answer.status, 201, "{}", answer.body);
-        stage.token = answer.body["worker_token"].as_str().unwrap().to_owned();
+        stage.token = stage.register_resuming("other", &session).await;
         stage.sandbox = "other".into();
         stage.home = Home::new();
         let _worker = stage.worker(&[("RESUME_SESSION_ID", &session), ("TASK_DESCRIPTION", "begin")]);
@@ -97,6 +105,69 @@ fn a_worker_that_is_killed_loses_nothing_that_its_agent_did() {
             event["event_type"] == "agent.user_message" && event["event_data"]["content"] == "begin"
         });
         assert_eq!(prompts.count(), 1, "the task is said once");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_to_a_worker_that_is_killed_reaches_the_agent_once() {
+    let stage = Stage::new(Script::new()).await;
+    let agent = stage.script(&[
+        super::command(GATED),
+        super::turn_end(),
+        super::text("I read: ${message}"),
+        super::turn_end(),
+    ]);
+    let variables = [("AGENT", agent.as_str()), ("TASK_DESCRIPTION", "begin")];
+    let worker = stage.worker(&variables);
+    stage.until_any("agent.tool_use").await;
+    let message = stage.say("user_message", "mind the gap").await;
+    stage.receipt(&message, "fetched").await;
+    worker.kill().await;
+    stage.let_go();
+    let _worker = stage.worker(&variables);
+    stage.receipt(&message, "completed").await;
+    let log = stage.log().await;
+    let read = super::of(&log, "agent.user_message");
+    let read = read.iter().filter(|data| data["content"] == "mind the gap").count();
+    assert_eq!(read, 1, "{:?}", log.iter().map(super::line).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_copy_of_a_session_goes_on_and_leaves_the_first_as_it_is() {
+    offline(async {
+        let script = Script::new()
+            .when("remember blue", Reply::text("Noted."))
+            .when("which colour", Reply::text("Blue."));
+        let mut stage = Stage::new(script).await;
+        let worker = stage.worker(&[("TASK_DESCRIPTION", "remember blue")]);
+        let completed = stage.until_any("agent.completed").await;
+        let session = completed["event_data"]["session_id"].as_str().unwrap().to_owned();
+        worker.terminate().await;
+        let path = format!("/api/v1/sandboxes/box/sessions/{session}/entries");
+        let first = stage.plane.get(&path, OPERATOR).await.ok();
+        assert!(first.to_string().contains("Noted."), "{first}");
+
+        stage.token = stage.register_resuming("copy", &session).await;
+        stage.sandbox = "copy".into();
+        stage.home = Home::new();
+        let _worker = stage.worker(&[
+            ("RESUME_SESSION_ID", &session),
+            ("FORK_SESSION", "true"),
+            ("TASK_DESCRIPTION", "which colour"),
+        ]);
+        let completed = stage.until_any("agent.completed").await;
+        assert_eq!(completed["event_data"]["final_output"], "Blue.");
+        let copy = completed["event_data"]["session_id"].as_str().unwrap().to_owned();
+        assert_ne!(copy, session);
+        let asked = stage.model.until_told("which colour").await.body["messages"].to_string();
+        assert!(asked.contains("remember blue") && asked.contains("Noted."), "{asked}");
+        let log = stage.log().await;
+        let said: Vec<_> =
+            super::of(&log, "agent.message").iter().map(|data| data["content"].clone()).collect();
+        assert_eq!(said, ["Blue."], "what was said in the first session is not told again");
+        assert_eq!(stage.plane.get(&path, OPERATOR).await.ok(), first, "the first is as it was");
+        let own = format!("/api/v1/sandboxes/copy/sessions/{copy}/entries");
+        stage.until_entries(&own, "Blue.").await;
     });
 }
 

@@ -1,7 +1,10 @@
 //! The scripted agent, through the same worker.
 
-use super::{Stage, types};
+use super::{Stage, text, types};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use kit::model::Script;
+use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_demo_runs_from_its_task_to_its_end() {
@@ -35,4 +38,24 @@ async fn a_demo_with_trouble_ends_well() {
     let completed = stage.until_any("agent.completed").await;
     assert_eq!(completed["event_data"]["success"], true, "{completed}");
     stage.until_any("agent.unparsed").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_event_says_what_the_task_belongs_to() {
+    let stage = Stage::new(Script::new()).await;
+    let agent = stage.script(&[text("Done.")]);
+    let task = json!({"task": {"id": "t-1", "description": "Do it"}, "spec": {"id": "spec-1"}});
+    let task = BASE64_STANDARD.encode(task.to_string());
+    // A variable that is there and empty does not undo what the task says.
+    let worker = stage.worker(&[
+        ("AGENT", &agent),
+        ("TASK_DATA_BASE64", &task),
+        ("SPEC_ID", ""),
+        ("EXIT_WHEN_DONE", "true"),
+    ]);
+    assert_eq!(worker.ended().await, Some(0));
+    for event in stage.log().await.iter().filter(|event| event["source"] != "system") {
+        let data = &event["event_data"];
+        assert_eq!((&data["task_id"], &data["spec_id"]), (&json!("t-1"), &json!("spec-1")), "{event}");
+    }
 }

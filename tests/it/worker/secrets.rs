@@ -1,6 +1,6 @@
 //! Secrets go where they belong and nowhere else.
 
-use super::Stage;
+use super::{Stage, files};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::json;
@@ -50,13 +50,4 @@ fn secrets_are_in_no_event_no_log_and_no_process_list() {
         assert!(log.contains("[redacted ANTHROPIC_API_KEY]"), "it says what was taken out");
         assert!(!log.contains("GITHUB_TOKEN="), "the agent does not even have it");
     });
-}
-
-fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found
 }

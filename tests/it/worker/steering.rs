@@ -1,6 +1,6 @@
 //! What people say to a working agent.
 
-use super::Stage;
+use super::{GATED, Stage, of};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::json;
@@ -51,7 +51,7 @@ fn guidance_is_marked_as_what_it_is() {
 fn an_interrupt_stops_the_turn_and_its_text_is_what_comes_next() {
     offline(async {
         let script = Script::new()
-            .when("work hard", bash("sleep 30; echo slept"))
+            .when("work hard", bash(GATED))
             .when("do this instead", Reply::text("Done differently."));
         let stage = Stage::new(script).await;
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "work hard")]);
@@ -65,6 +65,49 @@ fn an_interrupt_stops_the_turn_and_its_text_is_what_comes_next() {
         stage.receipt(&message, "completed").await;
         let completed = stage.until_any("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "Done differently.");
+    });
+}
+
+#[test]
+fn what_is_said_together_with_an_interrupt_is_not_lost() {
+    offline(async {
+        let script = Script::new().when("work hard", bash(GATED)).always("", Reply::text("Heard."));
+        let stage = Stage::new(script).await;
+        let _worker = stage.worker(&[("TASK_DESCRIPTION", "work hard")]);
+        stage.until_any("agent.tool_use").await;
+        let said = [("user_message", "first"), ("interrupt", "second"), ("user_message", "third")];
+        let mut sent = Vec::new();
+        for (message_type, content) in said {
+            sent.push(stage.say(message_type, content).await);
+        }
+        for message in &sent {
+            stage.receipt(message, "completed").await;
+        }
+        let told = stage.model.told().join("\n");
+        for (_, content) in said {
+            assert_eq!(told.matches(content).count(), 1, "{content} in {told}");
+        }
+    });
+}
+
+#[test]
+fn trouble_after_the_task_does_not_undo_it() {
+    offline(async {
+        let script = Script::new()
+            .when("do it", Reply::text("Done."))
+            .when("and now", Reply::error(400, None))
+            .when("again", Reply::text("Here."));
+        let stage = Stage::new(script).await;
+        let _worker = stage.worker(&[("TASK_DESCRIPTION", "do it")]);
+        stage.until_any("agent.completed").await;
+        stage.say("user_message", "and now").await;
+        stage.until("agent.turn_completed", |data| data["success"] == false).await;
+        let again = stage.say("user_message", "again").await;
+        stage.receipt(&again, "completed").await;
+        stage.until("agent.message", |data| data["content"] == "Here.").await;
+        let log = stage.log().await;
+        assert!(of(&log, "agent.failed").is_empty(), "the task was over");
+        assert_eq!(of(&log, "agent.completed").len(), 1);
     });
 }
 

@@ -1,9 +1,9 @@
 //! What an agent does on its own, and what it may.
 
-use super::{Stage, types};
+use super::{Stage, of, types};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn write(path: &str) -> Reply {
     Reply::tool("Write", json!({"file_path": path, "content": "hello\n"}))
@@ -62,6 +62,42 @@ fn a_task_is_worked_on_and_told_step_by_step() {
         assert!(took.as_secs() < 10, "it took {took:?}");
         let shutdown = stage.until_any("agent.shutdown").await;
         assert_eq!(shutdown["event_data"]["reason"], "signal");
+    });
+}
+
+#[test]
+fn every_turn_has_its_number_and_is_billed_once() {
+    offline(async {
+        let script = Script::new()
+            .when("first", write("one.txt"))
+            .when("created", Reply::text("One."))
+            .when("second", write("two.txt"))
+            .when("created", Reply::text("Two."));
+        let stage = Stage::new(script).await;
+        let _worker = stage.worker(&[("TASK_DESCRIPTION", "first")]);
+        stage.until_any("agent.completed").await;
+        let message = stage.say("user_message", "second").await;
+        stage.receipt(&message, "completed").await;
+        stage.until("agent.turn_completed", |data| data["final_output"] == "Two.").await;
+        let log = stage.log().await;
+        let turns = of(&log, "agent.turn_completed");
+        let costs: Vec<f64> = turns.iter().map(|turn| turn["cost_usd"].as_f64().unwrap()).collect();
+        let total = turns.last().unwrap()["total_cost_usd"].as_f64().unwrap();
+        assert_eq!(costs.len(), 2);
+        assert!((costs.iter().sum::<f64>() - total).abs() < 1e-9, "{costs:?} are not {total}");
+        assert!((costs[0] - costs[1]).abs() < 1e-9, "both did the same: {costs:?}");
+        let used: Vec<&Value> = of(&log, "agent.tool_use").iter().map(|used| &used["tool_use_id"]).collect();
+        let numbers: Vec<Vec<&Value>> = used
+            .iter()
+            .map(|id| {
+                let events = log.iter().map(|event| &event["event_data"]);
+                events.filter(|data| data["tool_use_id"] == **id).map(|data| &data["turn"]).collect()
+            })
+            .collect();
+        for turn in &numbers {
+            assert!(turn.len() >= 3 && turn.iter().all(|number| *number == turn[0]), "{numbers:?}");
+        }
+        assert_ne!(numbers[0][0], numbers[1][0], "{numbers:?}");
     });
 }
 

@@ -1,5 +1,9 @@
 //! A small agent that speaks the Agent Client Protocol and does what a script says.
 
+mod program;
+
+pub use program::with_program;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::VecDeque;

@@ -38,7 +38,7 @@ fn is_offline() -> bool {
 }
 
 /// The test's name as its binary knows it: the path of the function that the block was written in, without the crate.
-fn name_of<F>() -> &'static str {
+pub(crate) fn name_of<F>() -> &'static str {
     let path = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
     path.split_once("::").map_or(path, |(_, name)| name)
 }

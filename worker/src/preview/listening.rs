@@ -4,10 +4,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// A variable in the agent's environment that its processes inherit, with a value of this worker's own. A server that
+/// was started by a command and outlives it (`npm run dev &`) has neither parent nor group that would tell whose it is.
+pub const MARK: &str = "SUNABA_AGENT_OF";
+
 /// Looks at the agent's ports, again and again.
 #[derive(Debug)]
 pub struct Watch {
     agent: u32,
+    /// Processes that do not have the agent's mark: they are not asked again.
+    strangers: HashSet<(u32, u64)>,
     /// Processes that were the agent's once, by number and start. They still are when their parent is gone.
     family: HashSet<(u32, u64)>,
     /// Ports that were seen by the last look, and whether they were told.
@@ -64,7 +70,7 @@ struct Found {
 impl Watch {
     /// For the agent with this process.
     pub fn new(agent: u32) -> Self {
-        Self { agent, family: HashSet::new(), ports: BTreeMap::new() }
+        Self { agent, strangers: HashSet::new(), family: HashSet::new(), ports: BTreeMap::new() }
     }
 
     /// What changed since the last look. A port is told when it is seen for the second time. This reads files of the
@@ -72,10 +78,29 @@ impl Watch {
     pub fn poll(&mut self) -> Vec<Change> {
         let processes = processes();
         let own = std::process::id();
+        self.find_marked(&processes);
         let family = family(&processes, self.agent, own, &self.family);
         self.family = family.iter().map(|process| (process.pid, process.start)).collect();
         let found = owned(&sockets(), &family);
         self.compare(found)
+    }
+
+    /// Counts whoever has the agent's mark as one of its processes.
+    fn find_marked(&mut self, processes: &[Process]) {
+        let Some(mark) = mark(self.agent) else { return };
+        let there: HashSet<(u32, u64)> =
+            processes.iter().map(|process| (process.pid, process.start)).collect();
+        self.strangers.retain(|stranger| there.contains(stranger));
+        for process in there {
+            if self.strangers.contains(&process) || self.family.contains(&process) {
+                continue;
+            }
+            if self::mark(process.0).as_ref() == Some(&mark) {
+                self.family.insert(process);
+            } else {
+                self.strangers.insert(process);
+            }
+        }
     }
 
     fn compare(&mut self, found: BTreeMap<u16, Found>) -> Vec<Change> {
@@ -103,7 +128,15 @@ impl Watch {
     }
 }
 
-/// The agent's processes: its descendants, whoever was one and has lost its parent, and whoever is in a group or session
+/// The value of [`MARK`] that a process was started with.
+fn mark(pid: u32) -> Option<Vec<u8>> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="));
+    value.map(<[u8]>::to_vec)
+}
+
+/// The agent's processes: its descendants, whoever was one or is marked as one and has lost its parent, and whoever is in a group or session
 /// that one of them leads. Never the worker.
 fn family<'a>(
     processes: &'a [Process],

@@ -1,12 +1,10 @@
 use super::*;
+use kit::git_server::Server;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
-
-#[path = "http_server.rs"]
-mod http_server;
 
 struct World {
     folder: TempDir,
@@ -183,8 +181,8 @@ async fn a_private_repository_is_cloned_and_pushed_to_and_its_token_is_nowhere()
     let mut world = World::new();
     plant_helper(&world);
     world.git("remote.git", &["config", "http.receivepack", "true"]);
-    let server = http_server::Server::start(world.folder.path(), "x-access-token:planted-secret").await;
-    let url = format!("http://127.0.0.1:{}/remote.git", server.port);
+    let server = Server::start(world.folder.path(), "x-access-token:planted-secret").await;
+    let url = server.url("remote.git");
     let token = Some(crate::secret::Secret::new("planted-secret"));
     let repository = Repository::new(&url, token, Some("work")).unwrap();
     let ready = world.prepare_from(&repository).await.unwrap();
@@ -215,8 +213,8 @@ async fn a_private_repository_is_cloned_and_pushed_to_and_its_token_is_nowhere()
 async fn a_wrong_token_is_told_without_it_and_not_tried_again() {
     let mut world = World::new();
     plant_helper(&world);
-    let server = http_server::Server::start(world.folder.path(), "x-access-token:right").await;
-    let url = format!("http://127.0.0.1:{}/remote.git", server.port);
+    let server = Server::start(world.folder.path(), "x-access-token:right").await;
+    let url = server.url("remote.git");
     let token = Some(crate::secret::Secret::new("planted-wrong"));
     let error = world.prepare_from(&Repository::new(&url, token, None).unwrap()).await.unwrap_err();
     assert!(error.to_string().contains("Authentication failed"), "{error}");
@@ -227,9 +225,9 @@ async fn a_wrong_token_is_told_without_it_and_not_tried_again() {
 #[tokio::test]
 async fn a_network_that_fails_is_tried_again() {
     let mut world = World::new();
-    let server = http_server::Server::start(world.folder.path(), "").await;
+    let server = Server::start(world.folder.path(), "").await;
     server.break_next(2);
-    let url = format!("http://127.0.0.1:{}/remote.git", server.port);
+    let url = server.url("remote.git");
     world.prepare(&url, None).await.unwrap();
     assert_eq!(world.types(), ["workspace.cloning", "workspace.ready"]);
 }

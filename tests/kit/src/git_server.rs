@@ -1,47 +1,61 @@
-//! A git server on loopback for tests: `git http-backend` behind as much of HTTP as git needs, and a password.
+//! A git server on the loopback: `git http-backend` behind as much of HTTP as git needs, and a password.
+//!
+//! It is real git, so clones and pushes are real too. Deliberately absent: connections that are kept, and encryption.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
 /// Serves the bare repositories of a folder until it is dropped.
+#[derive(Debug)]
 pub struct Server {
-    pub port: u16,
+    port: u16,
     counts: Arc<Counts>,
     _task: JoinSet<()>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Counts {
     refused: AtomicUsize,
     broken: AtomicUsize,
+    pause_ms: AtomicU64,
 }
 
 impl Server {
-    /// With `user:password`, or without if that is empty.
+    /// Asks for this `user:password`, or for none if that is empty.
     pub async fn start(folder: &Path, password: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("a bound listener has an address").port();
         let counts = Arc::new(Counts::default());
         let (folder, shared) = (folder.to_owned(), counts.clone());
         let expected = (!password.is_empty()).then(|| format!("Basic {}", STANDARD.encode(password)));
         let mut task = JoinSet::new();
         task.spawn(async move {
             loop {
-                let (stream, _) = listener.accept().await.unwrap();
+                let (stream, _) = listener.accept().await.expect("a listener goes on accepting");
                 let (folder, expected, counts) = (folder.clone(), expected.clone(), shared.clone());
-                tokio::spawn(async move { answer(stream, folder, expected, &counts).await });
+                tokio::spawn(async move {
+                    // A client that leaves early misses the rest, nothing more.
+                    let _ = answer(stream, folder, expected, &counts).await;
+                });
             }
         });
         Self { port, counts, _task: task }
+    }
+
+    /// Where a repository in its folder is: `http://127.0.0.1:40000/remote.git`.
+    pub fn url(&self, repository: &str) -> String {
+        format!("http://127.0.0.1:{}/{repository}", self.port)
     }
 
     /// How many requests had no or a wrong password.
@@ -53,22 +67,34 @@ impl Server {
     pub fn break_next(&self, count: usize) {
         self.counts.broken.store(count, Ordering::SeqCst);
     }
+
+    /// Every answer takes so long from now on: there is time to look at who asks.
+    pub fn pause(&self, pause: Duration) {
+        let milliseconds = u64::try_from(pause.as_millis()).expect("tests are shorter");
+        self.counts.pause_ms.store(milliseconds, Ordering::SeqCst);
+    }
 }
 
-async fn answer(stream: TcpStream, folder: PathBuf, expected: Option<String>, counts: &Counts) {
+async fn answer(
+    stream: TcpStream,
+    folder: PathBuf,
+    expected: Option<String>,
+    counts: &Counts,
+) -> io::Result<()> {
     let one_less = |count: usize| count.checked_sub(1);
     if counts.broken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
-        return;
+        return Ok(());
     }
+    tokio::time::sleep(Duration::from_millis(counts.pause_ms.load(Ordering::SeqCst))).await;
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
-    stream.read_line(&mut line).await.unwrap();
+    stream.read_line(&mut line).await?;
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    let [method, target, _] = &words[..] else { return };
+    let [method, target, _] = &words[..] else { return Ok(()) };
     let mut headers = HashMap::new();
     loop {
         let mut line = String::new();
-        stream.read_line(&mut line).await.unwrap();
+        stream.read_line(&mut line).await?;
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
         headers.insert(name.to_ascii_lowercase(), value.to_owned());
     }
@@ -76,10 +102,9 @@ async fn answer(stream: TcpStream, folder: PathBuf, expected: Option<String>, co
         counts.refused.fetch_add(1, Ordering::SeqCst);
         let refusal = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"test\"\r\n\
                        Content-Length: 0\r\nConnection: close\r\n\r\n";
-        stream.write_all(refusal.as_bytes()).await.unwrap();
-        return;
+        return stream.write_all(refusal.as_bytes()).await;
     }
-    let body = body(&mut stream, &headers).await;
+    let body = body(&mut stream, &headers).await?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
     let mut backend = Command::new("git")
@@ -96,39 +121,37 @@ async fn answer(stream: TcpStream, folder: PathBuf, expected: Option<String>, co
         .env("GIT_PROTOCOL", header("git-protocol"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = backend.stdin.take().unwrap();
+        .spawn()?;
+    let mut stdin = backend.stdin.take().expect("it is a pipe");
     let feed = async move {
         let _ = stdin.write_all(&body).await;
     };
     let ((), output) = tokio::join!(feed, backend.wait_with_output());
-    let output = output.unwrap().stdout;
-    let status = output
-        .strip_prefix(b"Status: ")
-        .map_or("200 OK".to_owned(), |rest| String::from_utf8_lossy(rest).lines().next().unwrap().to_owned());
-    stream.write_all(format!("HTTP/1.1 {status}\r\nConnection: close\r\n").as_bytes()).await.unwrap();
-    stream.write_all(&output).await.unwrap();
-    stream.shutdown().await.unwrap();
+    let output = output?.stdout;
+    let first_line = |rest| String::from_utf8_lossy(rest).lines().next().unwrap_or_default().to_owned();
+    let status = output.strip_prefix(b"Status: ").map_or("200 OK".to_owned(), first_line);
+    stream.write_all(format!("HTTP/1.1 {status}\r\nConnection: close\r\n").as_bytes()).await?;
+    stream.write_all(&output).await?;
+    stream.shutdown().await
 }
 
-async fn body(stream: &mut BufReader<TcpStream>, headers: &HashMap<String, String>) -> Vec<u8> {
+async fn body(stream: &mut BufReader<TcpStream>, headers: &HashMap<String, String>) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     if headers.get("transfer-encoding").is_some_and(|encoding| encoding == "chunked") {
         loop {
             let mut line = String::new();
-            stream.read_line(&mut line).await.unwrap();
-            let size = usize::from_str_radix(line.trim(), 16).unwrap();
+            stream.read_line(&mut line).await?;
+            let size = usize::from_str_radix(line.trim(), 16).map_err(io::Error::other)?;
             let mut chunk = vec![0; size + 2];
-            stream.read_exact(&mut chunk).await.unwrap();
+            stream.read_exact(&mut chunk).await?;
             if size == 0 {
-                return body;
+                return Ok(body);
             }
             body.extend_from_slice(&chunk[..size]);
         }
     }
     let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     body.resize(length, 0);
-    stream.read_exact(&mut body).await.unwrap();
-    body
+    stream.read_exact(&mut body).await?;
+    Ok(body)
 }
