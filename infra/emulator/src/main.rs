@@ -9,6 +9,7 @@ mod messages;
 mod plane;
 mod report;
 mod scenario;
+mod sessions;
 mod stack;
 mod watch;
 

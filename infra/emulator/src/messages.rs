@@ -21,6 +21,7 @@ pub async fn run(report: &mut Report, account: &Account, plane: &Plane) -> anyho
     }
     report.step("a receipt wakes it for what was held back", released(&talk)).await?;
     report.step("an interrupt overtakes twelve messages", overtaken(&talk)).await?;
+    report.step("a stop reaches the worker as one", stopped(&talk)).await?;
     report.step("a worker of OmoiOS gets a plain list, once", plain(&talk)).await?;
     report.step("with the sandbox its mailbox ends, and its messages", ended(account, &talk)).await?;
     report.step("every bell was rung and heard", rung(account)).await
@@ -179,6 +180,15 @@ async fn overtaken(talk: &Talk<'_>) -> anyhow::Result<()> {
 }
 
 /// With the seed's paths, and no word about receipts or waiting.
+async fn stopped(talk: &Talk<'_>) -> anyhow::Result<()> {
+    talk.send(json!({"message_id": "m-stop", "message_type": "stop", "content": "Enough."})).await?;
+    let messages = talk.pull(&format!("wait={WAIT_SECS}")).await?;
+    let stop = messages.first().filter(|message| message["message_type"] == "stop");
+    ensure!(stop.is_some() && messages.len() == 1, "{messages:?}");
+    talk.acknowledge(&["m-stop".to_owned()], "delivered").await?;
+    Ok(())
+}
+
 async fn plain(talk: &Talk<'_>) -> anyhow::Result<()> {
     let (path, sender) = (format!("/api/v1/sandbox/{SANDBOX}/message"), Some(talk.plane.operator.as_str()));
     let message = json!({"content": "look at the tests first", "message_type": "guardian_nudge"});

@@ -1,10 +1,10 @@
 //! What must hold on the deployed plane: the event path, end to end, with real clients.
 
 use crate::account::{Account, REGION};
-use crate::messages;
 use crate::plane::{PATIENCE, Plane, hear};
 use crate::report::Report;
 use crate::stack::Stack;
+use crate::{messages, sessions};
 use anyhow::{Context, ensure};
 use client::{EventIn, Follow, Follower, Sender};
 use domain::access::{EVERY_ORG, Principal};
@@ -43,6 +43,7 @@ pub async fn run(report: &mut Report, account: &Account, plane: &Plane, stack: S
         .await?;
     report.step("a replaced token is refused", replaced(plane, &worker)).await?;
     messages::run(report, account, plane).await?;
+    sessions::run(report, plane).await?;
     let silence = async {
         let told = hear(&mut silent).await?;
         ensure!(told["code"] == "unauthorized", "{told}");

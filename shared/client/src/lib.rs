@@ -15,6 +15,8 @@ mod messenger;
 mod once;
 mod resume;
 mod sender;
+#[cfg(test)]
+mod tls_tests;
 mod transcripts;
 
 pub use backoff::Backoff;

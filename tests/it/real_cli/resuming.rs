@@ -94,7 +94,11 @@ fn a_record_with_stand_ins_is_gone_on_with() {
         fs::write(&path, lines.join("\n") + "\n").unwrap();
         let mut cli = Cli::start(&home, &model, &[&format!("--resume={SESSION}")]);
         cli.initialize().await;
-        cli.say("and now").await;
+        // Under a name of its own: the CLI knows those that it has answered.
+        let message = json!({"role": "user", "content": "and now"});
+        let uuid = "00000000-0000-4000-8000-0000000000aa";
+        cli.send(json!({"type": "user", "message": message, "parent_tool_use_id": null, "session_id": "", "uuid": uuid}))
+            .await;
         assert_eq!(cli.result().await["result"], "I go on.");
         let history = model.until_told("and now").await.body["messages"].to_string();
         assert!(history.contains("I begin.") && !history.contains("A large answer."), "{history}");

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) const LONG: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
 pub(super) fn settings(plane: &FakePlane, dir: &Path) -> Settings {
     let retry = Backoff { first: Duration::from_micros(200), most: Duration::from_millis(5) };
