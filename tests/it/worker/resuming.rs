@@ -101,7 +101,7 @@ fn a_worker_that_is_killed_loses_nothing_that_its_agent_did() {
 }
 
 /// The process that the worker has started.
-fn child_of(worker: u32) -> u32 {
+pub(super) fn child_of(worker: u32) -> u32 {
     let children =
         std::fs::read_to_string(format!("/proc/{worker}/task/{worker}/children")).unwrap_or_default();
     let all: Vec<u32> = std::fs::read_dir(format!("/proc/{worker}/task"))
@@ -117,7 +117,7 @@ fn child_of(worker: u32) -> u32 {
     *all.iter().find(is_agent).unwrap_or_else(|| panic!("no agent among {all:?} {children}"))
 }
 
-fn kill(process: u32) {
+pub(super) fn kill(process: u32) {
     let killed = std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
     assert!(killed.success());
 }
