@@ -102,7 +102,7 @@ impl ProcessMark {
         }
         let group = i32::try_from(self.id).ok().and_then(rustix::process::Pid::from_raw);
         let signal = rustix::process::Signal::KILL;
-        if !group.is_some_and(|group| rustix::process::kill_process_group(group, signal).is_ok()) {
+        if group.is_none_or(|group| rustix::process::kill_process_group(group, signal).is_err()) {
             return false;
         }
         let deadline = Instant::now() + DYING;

@@ -174,7 +174,7 @@ fn a_copy_of_a_session_goes_on_and_leaves_the_first_as_it_is() {
 }
 
 /// The process that the worker has started.
-fn child_of(worker: u32) -> u32 {
+pub(super) fn child_of(worker: u32) -> u32 {
     let children =
         std::fs::read_to_string(format!("/proc/{worker}/task/{worker}/children")).unwrap_or_default();
     let all: Vec<u32> = std::fs::read_dir(format!("/proc/{worker}/task"))
@@ -190,7 +190,7 @@ fn child_of(worker: u32) -> u32 {
     *all.iter().find(is_agent).unwrap_or_else(|| panic!("no agent among {all:?} {children}"))
 }
 
-fn kill(process: u32) {
+pub(super) fn kill(process: u32) {
     let killed = std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
     assert!(killed.success());
 }

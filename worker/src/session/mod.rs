@@ -29,12 +29,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use uuid::Uuid;
 
 /// The plane has a newer run of this worker: this one must not go on.
 pub const FENCED: u8 = 3;
 
+/// How long an agent waits for the first look at its files. A large repository is looked at while it works.
+const FIRST_LOOK: Duration = Duration::from_secs(3);
 /// How often the worker looks at what tells nothing by itself.
 const TICK: Duration = Duration::from_secs(1);
 /// How long a worker that leaves by itself tries to send what it has told.
@@ -174,6 +176,8 @@ impl Session {
             }
             self.note_iteration(prompt);
         }
+        // What the files were like before, so that what the first tool changes is told as its doing.
+        let _ = timeout(FIRST_LOOK, self.observers.settled()).await;
         self.start_agent().await;
         self.tell_once("started", self.started());
         if self.state.prompt.is_none() {

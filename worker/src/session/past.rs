@@ -7,6 +7,7 @@ use crate::agents::{Ask, Say, Tell, TurnEnd};
 use crate::event::Event;
 use crate::state::{Pending, Step};
 use domain::message::{MessageType, State};
+use serde::Deserialize;
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
@@ -36,8 +37,11 @@ impl Session {
         // A crash may leave half a character at its end.
         let Ok(record) = std::fs::read(path) else { return Past::default() };
         let record = String::from_utf8_lossy(&record);
-        let inherited = usize::try_from(self.crew.inherited).unwrap_or(usize::MAX);
         let lines: Vec<&str> = record.lines().collect();
+        let inherited = match self.crew.fork_of {
+            Some(from) => copied_from(&path.with_file_name(format!("{from}.jsonl")), &lines),
+            None => usize::try_from(self.crew.inherited).unwrap_or(usize::MAX),
+        };
         let (theirs, ours) = lines.split_at(inherited.min(lines.len()));
         let before = recover(story, theirs.iter().copied());
         let recovered = recover(before.story, ours.iter().copied());
@@ -171,6 +175,21 @@ impl Session {
         self.save();
         self.ask(Ask::Say(self.crew.nudge(&self.state))).await;
     }
+}
+
+/// How many lines a copy of a session has from the one that it is a copy of: the CLI copies entries with their names.
+fn copied_from(original: &Path, lines: &[&str]) -> usize {
+    #[derive(Deserialize)]
+    struct Named {
+        uuid: Option<Uuid>,
+    }
+    let name = |line: &str| serde_json::from_str::<Named>(line).ok()?.uuid;
+    let original = std::fs::read(original).unwrap_or_default();
+    let theirs: HashSet<Uuid> = String::from_utf8_lossy(&original).lines().filter_map(name).collect();
+    lines
+        .iter()
+        .rposition(|line| name(line).is_some_and(|name| theirs.contains(&name)))
+        .map_or(0, |last| last + 1)
 }
 
 fn remember_text(event: &Event, last_text: &mut String) {
