@@ -21,7 +21,10 @@ fn count(log: &[Value], event_type: &str) -> usize {
 fn a_task_that_was_cut_off_by_a_shutdown_goes_on_in_the_next_run() {
     offline(async {
         let script = Script::new()
-            .when("begin", Reply::text("I begin.").and_tool("Bash", json!({"command": "sleep 60"})))
+            .when(
+                "begin",
+                Reply::text("I begin.").and_tool("Bash", json!({"command": "sleep 60; echo slept"})),
+            )
             .always("", Reply::text("Now it is done."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
@@ -40,7 +43,10 @@ fn a_task_that_was_cut_off_by_a_shutdown_goes_on_in_the_next_run() {
 fn a_task_that_somebody_stopped_stays_stopped_in_the_next_run() {
     offline(async {
         let script = Script::new()
-            .when("begin", Reply::text("I begin.").and_tool("Bash", json!({"command": "sleep 60"})))
+            .when(
+                "begin",
+                Reply::text("I begin.").and_tool("Bash", json!({"command": "sleep 60; echo slept"})),
+            )
             .when("go on then", Reply::text("Now it is done."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
