@@ -44,7 +44,7 @@ use shared::{Lane, Shared};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use store::Store;
@@ -112,6 +112,23 @@ pub struct Status {
     pub last_error: Option<&'static str>,
 }
 
+/// How often the lock is tried, a tenth of a second apart.
+const TRIES: u32 = 20;
+
+/// Takes the lock of the folder. A process that another worker was just about to start holds its files for a moment, also
+/// when that worker is gone.
+#[expect(clippy::disallowed_methods, reason = "nothing runs yet that could be held up")]
+fn take(lock: &File, dir: &Path) -> Result<(), CannotOpen> {
+    for _ in 1..TRIES {
+        match lock.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(100)),
+            Err(TryLockError::Error(error)) => return Err(CannotOpen::Disk(dir.to_owned(), error)),
+        }
+    }
+    Err(CannotOpen::InUse(dir.to_owned()))
+}
+
 impl Outbox {
     /// Opens the folder, and begins to send what an earlier life left there. Needs a runtime.
     pub fn open(settings: Settings) -> Result<Self, CannotOpen> {
@@ -121,11 +138,7 @@ impl Outbox {
         std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o700)).map_err(disk)?;
         let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(dir.join("lock"));
         let lock = lock.map_err(disk)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(CannotOpen::InUse(dir)),
-            Err(TryLockError::Error(error)) => return Err(disk(error)),
-        }
+        take(&lock, &dir)?;
         let voice = Arc::new(Voice { context, secrets });
         let mut store = Store::open(&dir, max_bytes, voice.clone()).map_err(disk)?;
         store.account(false);
