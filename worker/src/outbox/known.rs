@@ -60,6 +60,11 @@ impl Known {
         self.keys.contains(&key)
     }
 
+    /// Whether there were more than it remembers.
+    pub fn has_forgotten(&self) -> bool {
+        self.files.front().is_some_and(|(number, _)| *number > 1)
+    }
+
     /// Notes one that was told. Events are written before their ids, and what is in the spool is looked at when it is
     /// opened: so none is told twice for want of its id.
     pub fn insert(&mut self, key: Key) {
@@ -107,13 +112,14 @@ mod tests {
     fn the_last_ids_are_remembered_and_old_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let mut known = Known::open(dir.path()).unwrap();
+        assert!(!known.has_forgotten());
         let last = 4 * REMEMBERED_IDS as u128;
         for id in 0..=last {
             known.insert(id);
         }
         for known in [known, Known::open(dir.path()).unwrap()] {
             assert!((0..REMEMBERED_IDS as u128).all(|age| known.contains(last - age)));
-            assert!(!known.contains(1));
+            assert!(!known.contains(1) && known.has_forgotten());
             assert!(known.keys.len() <= 2 * REMEMBERED_IDS);
         }
     }

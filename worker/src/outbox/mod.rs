@@ -169,6 +169,11 @@ impl Outbox {
         self.shared.store().knows(id)
     }
 
+    /// Whether more events were told than are remembered: then one that is not known may have been told long ago.
+    pub fn has_forgotten(&self) -> bool {
+        self.shared.store().has_forgotten()
+    }
+
     /// Keeps a receipt until the plane has it. It is sent at once.
     pub fn receipt(&self, receipt: ReceiptIn) {
         self.shared.store().receipt(receipt);

@@ -118,6 +118,11 @@ impl Store {
         self.known.contains(known::key(id))
     }
 
+    /// Whether more events were told than are remembered.
+    pub fn has_forgotten(&self) -> bool {
+        self.known.has_forgotten()
+    }
+
     /// Keeps an event, as far as there is room. `line` is what [`fit::line`] made of it.
     pub fn tell(&mut self, mut event: Event, line: &str) {
         if self.knows(&event.id) {

@@ -46,11 +46,14 @@ impl Session {
         let before = recover(story, theirs.iter().copied());
         let recovered = recover(before.story, ours.iter().copied());
         let mut last_text = String::new();
-        for tell in recovered.tells {
-            if let Tell::Event(event) = tell {
-                remember_text(&event, &mut last_text);
-                self.outbox.tell(event);
-            }
+        let events = recovered.tells.into_iter().filter_map(|tell| match tell {
+            Tell::Event(event) => Some(event),
+            _ => None,
+        });
+        let events: Vec<Event> = events.inspect(|event| remember_text(event, &mut last_text)).collect();
+        let old = long_told(&events, self.outbox.has_forgotten(), |id| self.outbox.knows(id));
+        for event in events.into_iter().skip(old) {
+            self.outbox.tell(event);
         }
         let (mut heard, mut prompts) = (before.heard, before.prompts);
         heard.extend(recovered.heard);
@@ -192,10 +195,34 @@ fn copied_from(original: &Path, lines: &[&str]) -> usize {
         .map_or(0, |last| last + 1)
 }
 
+/// How many events at the beginning of a record were told so long ago that the outbox has forgotten it. An agent's
+/// output is read in order: whatever comes before one that is known was told.
+fn long_told(events: &[Event], has_forgotten: bool, knows: impl Fn(&str) -> bool) -> usize {
+    if !has_forgotten {
+        return 0;
+    }
+    events.iter().position(|event| knows(&event.id)).unwrap_or(0)
+}
+
 fn remember_text(event: &Event, last_text: &mut String) {
     if event.event_type == "agent.message"
         && let Some(text) = event.data.get("content").and_then(|content| content.as_str())
     {
         text.clone_into(last_text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_so_long_ago_that_it_is_forgotten_is_not_told_again() {
+        let events: Vec<Event> =
+            ["a", "b", "c", "d"].map(|id| Event::agent("agent.message").named(id)).into();
+        let knows = |id: &str| id == "c";
+        assert_eq!(long_told(&events, true, knows), 2, "a and b were told before c");
+        assert_eq!(long_told(&events, false, knows), 0, "nothing is forgotten: a and b were never told");
+        assert_eq!(long_told(&events, true, |_| false), 0, "a record that nobody has read");
     }
 }
