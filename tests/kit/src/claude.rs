@@ -40,8 +40,9 @@ pub const FLAGS: [&str; 12] = [
 /// Where tools and captures of this build are: cargo's target folder.
 pub fn target() -> PathBuf {
     let this = std::env::current_exe().expect("a test knows its own binary");
-    // `target/debug/deps/it-0123456789abcdef`.
-    this.ancestors().nth(3).expect("tests are built into cargo's target folder").to_owned()
+    // `target/debug/deps/it-0123456789abcdef`, or `target/release/bench`. Cargo marks the folder.
+    let marked = |folder: &&Path| folder.join("CACHEDIR.TAG").exists();
+    this.ancestors().find(marked).expect("this is built into cargo's target folder").to_owned()
 }
 
 /// The CLI in the version that this project speaks to.
