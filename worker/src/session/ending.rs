@@ -122,6 +122,7 @@ impl Session {
             .with_some("branch_name", git.and_then(|git| git.branch.clone()))
             .with_some("agent_type", self.config.task.agent_type.clone());
         self.tell_once(OUTCOME, event);
+        tracing::info!("The task is over: {}", outcome.stop_reason);
         self.state.outcome = Some(outcome);
         self.next_iteration = None;
         self.save();

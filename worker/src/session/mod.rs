@@ -179,6 +179,8 @@ impl Session {
         // What the files were like before, so that what the first tool changes is told as its doing.
         let _ = timeout(FIRST_LOOK, self.observers.settled()).await;
         self.start_agent().await;
+        let (sandbox, folder) = (&self.config.sandbox, self.config.cwd.display());
+        tracing::info!(sandbox.id = %sandbox, "An agent works for sandbox {sandbox} in {folder}");
         self.tell_once("started", self.started());
         if self.state.prompt.is_none() {
             self.wait_for_messages("nothing to do yet; ready to be told");
