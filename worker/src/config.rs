@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-use uuid::Uuid;
 
 /// Everything that a worker uses.
 #[derive(Debug, Clone)]
@@ -95,8 +94,8 @@ pub enum Agent {
 /// A session to go on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resume {
-    /// Which.
-    pub session: Uuid,
+    /// Which, as its agent calls it. Claude Code's are uuids.
+    pub session: String,
     /// As a copy, which leaves the first as it is.
     pub fork: bool,
 }
@@ -197,6 +196,19 @@ impl Config {
         (config.filter(|_| !fatal), problems)
     }
 
+    /// Where the agent keeps its own record. A script must not write among the sessions of whoever tries it.
+    pub fn record_dir(&self) -> PathBuf {
+        match &self.agent {
+            Agent::Scripted(_) => self.state_dir.join("claude"),
+            Agent::Claude | Agent::Acp(_) => self.claude_dir.clone(),
+        }
+    }
+
+    /// The token in clear, for those who send it to the plane.
+    pub fn token_in_clear(&self) -> Option<String> {
+        self.token.as_ref().map(|token| token.reveal().to_owned())
+    }
+
     /// What it would use, for `check`: names and values, without secrets.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let or_none = |text: Option<&str>| text.unwrap_or("none").to_owned();
@@ -233,7 +245,7 @@ impl Config {
             ("permissions", self.permission_mode.as_str().to_owned()),
             ("limits", format!("{} turns and ${:.2} a prompt", self.max_turns, self.max_budget_usd)),
             ("mode", mode),
-            ("resume", or_none(self.resume.as_ref().map(|resume| resume.session.to_string()).as_deref())),
+            ("resume", or_none(self.resume.as_ref().map(|resume| resume.session.as_str()))),
             ("task", self.task.headline()),
         ]
     }

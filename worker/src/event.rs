@@ -9,6 +9,9 @@ use uuid::Uuid;
 /// Largest text in one field of an event. A batch may have 1 MB, and whatever is longer would have to be sent alone.
 pub const MAX_FIELD_BYTES: usize = 400 * 1024;
 
+/// How much of a long text, or of a diff, is shown at once.
+pub const PREVIEW_CHARS: usize = 5_000;
+
 /// One event on its way to the plane.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -53,6 +56,21 @@ impl Event {
     pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.data.insert(field.to_owned(), value.into());
         self
+    }
+
+    /// With a text: its beginning, and all of it in another field if that is more. The plane leaves the long one out of
+    /// pages and frames, and says where it is.
+    #[must_use]
+    pub fn with_long(self, field: &str, full_field: &str, text: &str) -> Self {
+        let beginning = first_chars(text, PREVIEW_CHARS);
+        let event = self.with(field, beginning);
+        if beginning.len() == text.len() {
+            return event;
+        }
+        event
+            .with(&format!("{field}_truncated"), true)
+            .with(&format!("{field}_full_length"), text.chars().count())
+            .with(full_field, first_bytes(text, MAX_FIELD_BYTES))
     }
 
     /// With one more field, if there is something to put there.

@@ -1,7 +1,7 @@
 //! Putting a worker together, and running it.
 
 use crate::completion::{Outcome, Plan};
-use crate::config::Config;
+use crate::config::{Agent, Config};
 use crate::event::Event;
 use crate::heartbeat::{self, Vitals};
 use crate::inbox::{self, Inbox};
@@ -35,14 +35,16 @@ pub async fn run(
     std::fs::create_dir_all(&config.cwd).with_context(|| format!("cannot make {}", config.cwd.display()))?;
     // The agent's own record is filed under the real path.
     config.cwd = config.cwd.canonicalize().with_context(|| format!("cannot use {}", config.cwd.display()))?;
-    let outbox = open_outbox(&config)?;
+    // One way to the plane for all: they share its connections.
+    let once = Once::new(&config.plane, &config.sandbox, config.token_in_clear(), DEADLINE);
+    let outbox = open_outbox(&config, &once)?;
     let kept = Kept::in_folder(&config.state_dir);
     let mut state = kept.load().context("what an earlier run has kept cannot be read")?;
     // From the first second: whoever watches sees that it lives, and what is said meanwhile is not lost.
     let (vitals, seen) = watch::channel(Vitals::default());
-    let beating = tokio::spawn(heartbeat::run(once(&config), outbox.clone(), seen, config.heartbeat));
+    let beating = tokio::spawn(heartbeat::run(once.clone(), outbox.clone(), seen, config.heartbeat));
     let given = state.pending.iter().map(|pending| pending.message_id.clone());
-    let inbox = Inbox::open(inbox_settings(&config, &outbox), given);
+    let inbox = Inbox::open(inbox_settings(&config, once, &outbox), given);
 
     let settings = workspace::Settings::new(&config.cwd, &config.state_dir, program.clone());
     let mut stopped = stop.clone();
@@ -99,30 +101,24 @@ async fn prepare(
     Ok((ready, inherited))
 }
 
-/// The way to the plane.
-fn once(config: &Config) -> Once {
-    let token = config.token.as_ref().map(|token| token.reveal().to_owned());
-    Once::new(&config.plane, &config.sandbox, token, DEADLINE)
-}
-
-fn inbox_settings(config: &Config, outbox: &Outbox) -> inbox::Settings {
+fn inbox_settings(config: &Config, once: Once, outbox: &Outbox) -> inbox::Settings {
     let hang = Hang {
         plane: config.plane.clone(),
         sockets: config.sockets.clone(),
         sandbox: config.sandbox.clone(),
-        token: config.token.as_ref().map(|token| token.reveal().to_owned()),
+        token: config.token_in_clear(),
     };
-    inbox::Settings { once: once(config), hang, again: outbox.more_messages(), pace: inbox::Pace::default() }
+    inbox::Settings { once, hang, again: outbox.more_messages(), pace: inbox::Pace::default() }
 }
 
-fn open_outbox(config: &Config) -> anyhow::Result<Outbox> {
+fn open_outbox(config: &Config, once: &Once) -> anyhow::Result<Outbox> {
     let mut context = config.task.context();
     context.insert("sandbox_id".into(), config.sandbox.as_str().into());
     let secrets = config.secrets.iter().map(|(name, secret)| (name.clone(), secret.reveal().to_owned()));
     let outbox = Outbox::open(outbox::Settings {
         dir: config.state_dir.join("outbox"),
         max_bytes: config.spool_max_bytes,
-        once: once(config),
+        once: once.clone(),
         secrets: Secrets::new(secrets.collect()),
         context,
         pace: outbox::Pace::default(),
@@ -133,11 +129,15 @@ fn open_outbox(config: &Config) -> anyhow::Result<Outbox> {
 /// Fetches the record of a session that goes on here. How many of its lines are not ours, and what to copy.
 async fn inherit(config: &Config, state: &mut State, outbox: &Outbox) -> anyhow::Result<(u64, Option<Uuid>)> {
     let Some(resume) = &config.resume else { return Ok((0, None)) };
-    let session = resume.session.to_string();
-    let path = transcript::path(&config.claude_dir, &config.cwd, &session);
+    let session = resume.session.clone();
+    if let Agent::Acp(_) = config.agent {
+        // Its record is its own; whether it still has it, it says itself.
+        state.session.get_or_insert(session);
+        return Ok((0, None));
+    }
+    let path = transcript::path(&config.record_dir(), &config.cwd, &session);
     if state.session.is_none() {
-        let token = config.token.as_ref().map(|token| token.reveal().to_owned());
-        let transcripts = Transcripts::new(&config.plane, &config.sandbox, token, DEADLINE);
+        let transcripts = Transcripts::new(&config.plane, &config.sandbox, config.token_in_clear(), DEADLINE);
         let id = SessionId::parse(session.as_str())?;
         state.inherited = fetch(&transcripts, &id, &path).await?;
         anyhow::ensure!(state.inherited > 0, "the plane has no record of session {session}");
@@ -146,7 +146,7 @@ async fn inherit(config: &Config, state: &mut State, outbox: &Outbox) -> anyhow:
             state.session = Some(session);
         }
     }
-    let fork_of = resume.fork.then_some(resume.session);
+    let fork_of = resume.session.parse().ok().filter(|_| resume.fork);
     Ok((if resume.fork { 0 } else { state.inherited }, fork_of))
 }
 

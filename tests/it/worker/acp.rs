@@ -106,3 +106,36 @@ fn an_acp_agent_that_dies_again_and_again_fails_its_task() {
         assert_eq!(of(&log, "agent.stream_error").len(), 4, "three times in a row, and no more");
     });
 }
+
+#[test]
+fn an_acp_agent_goes_on_with_its_session_after_its_worker_was_killed() {
+    let capabilities = json!({"sessionCapabilities": {"resume": {}}});
+    let script = json!({"capabilities": capabilities, "turns": [[says("Done.")]]});
+    with_program(&script, |program| async move {
+        let stage = Stage::new(Script::new()).await;
+        let agent = format!("acp:{program}");
+        let worker = stage.worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it")]);
+        stage.until_any("agent.completed").await;
+        worker.kill().await;
+        let _worker = stage.worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it")]);
+        let is_resumed = |data: &Value| data["metadata"]["resumed"] == true;
+        let resumed = stage.until("agent.system_message", is_resumed).await;
+        let log = stage.log().await;
+        let first = &of(&log, "agent.system_message")[0]["metadata"]["session_id"];
+        assert_eq!(&resumed["event_data"]["metadata"]["session_id"], first, "the same session");
+        assert_eq!(of(&log, "agent.completed").len(), 1);
+    });
+}
+
+#[test]
+fn an_acp_agent_is_given_the_session_that_somebody_names() {
+    let capabilities = json!({"sessionCapabilities": {"resume": {}}});
+    with_program(&json!({"capabilities": capabilities}), |program| async move {
+        let stage = Stage::new(Script::new()).await;
+        let agent = format!("acp:{program}");
+        let _worker = stage.worker(&[("AGENT", &agent), ("RESUME_SESSION_ID", "sess_7")]);
+        let named = |data: &Value| data["metadata"]["session_id"] == "sess_7";
+        let resumed = stage.until("agent.system_message", named).await;
+        assert_eq!(resumed["event_data"]["metadata"]["resumed"], true, "{resumed}");
+    });
+}

@@ -12,7 +12,7 @@ fn bash(command: &str) -> Reply {
 
 impl Stage {
     /// The token of a further sandbox, which goes on with a session.
-    async fn register_resuming(&self, sandbox: &str, session: &str) -> String {
+    pub(super) async fn register_resuming(&self, sandbox: &str, session: &str) -> String {
         let body = json!({"sandbox_id": sandbox, "org": "acme", "resumes": session});
         let answer = self.plane.post("/api/v1/sandboxes", OPERATOR, body).await;
         assert_eq!(answer.status, 201, "{}", answer.body);

@@ -1,10 +1,10 @@
 //! The scripted agent, through the same worker.
 
-use super::{Stage, text, types};
+use super::{Stage, of, text, turn_end, types};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use kit::model::Script;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_demo_runs_from_its_task_to_its_end() {
@@ -58,4 +58,29 @@ async fn every_event_says_what_the_task_belongs_to() {
         let data = &event["event_data"];
         assert_eq!((&data["task_id"], &data["spec_id"]), (&json!("t-1"), &json!("spec-1")), "{event}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_goes_on_in_another_sandbox() {
+    let mut stage = Stage::new(Script::new()).await;
+    let agent = stage.script(&[text("First."), turn_end(), text("Second.")]);
+    let worker =
+        stage.worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it"), ("EXIT_WHEN_DONE", "true")]);
+    assert_eq!(worker.ended().await, Some(0));
+    let started = stage.until_any("agent.started").await;
+    let session = started["event_data"]["session_id"].as_str().unwrap().to_owned();
+    stage.token = stage.register_resuming("other", &session).await;
+    stage.sandbox = "other".into();
+    let first_home = std::mem::take(&mut stage.home);
+    let worker = stage.worker(&[
+        ("AGENT", &agent),
+        ("TASK_DESCRIPTION", "Go on"),
+        ("RESUME_SESSION_ID", &session),
+        ("EXIT_WHEN_DONE", "true"),
+    ]);
+    assert_eq!(worker.ended().await, Some(0));
+    drop(first_home);
+    let log = stage.log().await;
+    let said: Vec<&Value> = of(&log, "agent.message").iter().map(|data| &data["content"]).collect();
+    assert_eq!(said, ["Second."], "it knows how far it was, and tells nothing again");
 }

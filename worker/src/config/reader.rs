@@ -9,6 +9,7 @@ use domain::SandboxId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Reads one environment.
 pub(super) struct Reader<'a> {
@@ -40,7 +41,7 @@ impl<'a> Reader<'a> {
         let permission_mode = self.permission_mode();
         let cwd = self.cwd();
         let repository = self.repository();
-        let resume = self.resume();
+        let resume = self.resume(agent.as_ref());
         let continuous = self.continuous();
         let requirements = self.requirements(continuous.is_some(), repository.is_some());
         let task = self.task();
@@ -177,16 +178,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn resume(&mut self) -> Option<Resume> {
+    fn resume(&mut self, agent: Option<&Agent>) -> Option<Resume> {
         let fork = self.flag("FORK_SESSION", false);
-        let text = self.text("RESUME_SESSION_ID")?;
-        match text.parse() {
-            Ok(session) => Some(Resume { session, fork }),
-            Err(_) => {
-                self.complain("RESUME_SESSION_ID", format!("{text:?} is not the id of a session"), false);
-                None
-            }
+        let session = self.text("RESUME_SESSION_ID")?;
+        let acp = matches!(agent, Some(Agent::Acp(_)));
+        if acp && fork {
+            self.complain("FORK_SESSION", "an agent that speaks ACP cannot copy a session", false);
         }
+        if !acp && session.parse::<Uuid>().is_err() {
+            self.complain("RESUME_SESSION_ID", format!("{session:?} is not the id of a session"), false);
+        }
+        Some(Resume { session, fork })
     }
 
     fn continuous(&mut self) -> Option<Continuous> {

@@ -11,7 +11,6 @@ use crate::event::Event;
 use crate::heartbeat::Status;
 use crate::state::{State, Step};
 use crate::transcript::{self, Tail};
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -71,12 +70,12 @@ impl Session {
             Agent::Acp(command) => self.start_acp(command.clone()),
             Agent::Claude => {
                 let command = vec![self.config.claude.clone()];
-                self.start_claude(command, self.config.claude_dir.clone())
+                self.start_claude(command)
             }
             Agent::Scripted(script) => {
                 let mut command = self.crew.program.clone();
                 command.extend(["play".to_owned(), script.clone()]);
-                self.start_claude(command, self.config.state_dir.join("claude"))
+                self.start_claude(command)
             }
         };
         self.agent = Some(running);
@@ -142,7 +141,8 @@ impl Session {
         (acp::start(settings), Past::default())
     }
 
-    fn start_claude(&mut self, command: Vec<String>, config_dir: PathBuf) -> (Running, Past) {
+    fn start_claude(&mut self, command: Vec<String>) -> (Running, Past) {
+        let config_dir = self.config.record_dir();
         let session = self.state.session.as_deref().and_then(|session| session.parse().ok());
         let session: Uuid = session.unwrap_or_else(Uuid::new_v4);
         self.state.session = Some(session.to_string());

@@ -11,6 +11,7 @@ mod past;
 mod turns;
 
 use crate::agents::{Ask, End, Mood, Running, Tell};
+use crate::clock::at;
 use crate::completion::Plan;
 use crate::config::{Agent, Config, Continuous, Requirements};
 use crate::event::{Event, first_chars};
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use uuid::Uuid;
 
 /// The plane has a newer run of this worker: this one must not go on.
@@ -207,7 +208,7 @@ impl Session {
             .with("task_description_length", task.prompt().map_or(0, |prompt| prompt.chars().count()))
             .with_some("ticket_title", task.ticket_title.clone())
             .with_some("session_id", self.state.session.clone())
-            .with_some("resumed_session_id", config.resume.as_ref().map(|resume| resume.session.to_string()))
+            .with_some("resumed_session_id", config.resume.as_ref().map(|resume| resume.session.as_str()))
             .with("is_resuming", config.resume.is_some())
             .with("fork_session", config.resume.as_ref().is_some_and(|resume| resume.fork))
             .with("worker_version", env!("CARGO_PKG_VERSION"))
@@ -326,13 +327,6 @@ async fn next_tell(agent: &mut Option<Running>) -> Tell {
     // Whoever drives an agent says how it ended. If not even that, it is gone all the same.
     let broken = || Tell::Ended(End::NotStarted { reason: "what drives the agent broke".into() });
     agent.tells.recv().await.unwrap_or_else(broken)
-}
-
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant).await,
-        None => std::future::pending().await,
-    }
 }
 
 async fn finished(inspection: &mut Option<JoinHandle<Inspection>>) -> Inspection {

@@ -3,7 +3,7 @@
 //! What an agent's edit tools say about their own edits becomes a change without a look at the disk. Whatever else
 //! changes files is found by `snapshot`, which drops what was told already: a [`Told`] names a file and what it holds.
 
-use crate::event::{Event, MAX_FIELD_BYTES, first_chars};
+use crate::event::{Event, MAX_FIELD_BYTES, PREVIEW_CHARS, first_chars};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use std::path::Path;
@@ -11,8 +11,6 @@ use std::time::Duration;
 
 /// Lines of a diff that are shown at once.
 const PREVIEW_LINES: usize = 100;
-/// Characters of a diff that are shown at once.
-const PREVIEW_CHARS: usize = 5_000;
 /// How long the smallest diff is looked for before a larger one will do.
 const DIFF_TIME: Duration = Duration::from_millis(500);
 

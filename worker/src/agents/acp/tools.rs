@@ -10,9 +10,6 @@ use serde_json::Value;
 use std::path::Path;
 use tokio::time::Instant;
 
-/// How much of a tool's response is shown at once.
-pub const SHOWN_RESPONSE_CHARS: usize = 5_000;
-
 /// Longest title that passes as the name of a tool.
 const MAX_NAME_CHARS: usize = 40;
 
@@ -76,15 +73,7 @@ impl Tool {
             .with("duration_ms", duration);
         let response = response(call, terminals).or_else(|| ending.map(str::to_owned));
         let Some(response) = response else { return event.with("tool_response", Value::Null) };
-        let shown = first_chars(&response, SHOWN_RESPONSE_CHARS);
-        let event = event.with("tool_response", shown);
-        if shown.len() == response.len() {
-            return event;
-        }
-        event
-            .with("tool_response_truncated", true)
-            .with("tool_response_full_length", response.chars().count())
-            .with("full_response", first_bytes(&response, MAX_FIELD_BYTES))
+        event.with_long("tool_response", "full_response", &response)
     }
 
     /// Each change that it shows.

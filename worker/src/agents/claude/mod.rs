@@ -24,6 +24,7 @@ pub use settings::{Session, Settings};
 use crate::agents::policy::{Decision, Policy};
 use crate::agents::process::{Pipes, Process, Start, Tail};
 use crate::agents::{Ask, End, Mood, Running, Say, Tell};
+use crate::clock::at;
 use crate::event::Event;
 use domain::message::State;
 use frame::{Frame, Request, Response, TurnResult};
@@ -34,7 +35,7 @@ use std::time::Duration;
 use story::Story;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 /// How long an agent that was asked to go may take.
@@ -364,12 +365,5 @@ impl Writer {
 fn say(writer: Option<&Writer>, line: &Value) {
     if let Some(Writer(lines)) = writer {
         let _ = lines.send(format!("{line}\n"));
-    }
-}
-
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant).await,
-        None => std::future::pending().await,
     }
 }

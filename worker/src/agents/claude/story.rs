@@ -185,7 +185,7 @@ impl Story {
                 let is_error = block["is_error"].as_bool().unwrap_or_default();
                 let event =
                     Event::agent("agent.tool_result").with("tool_use_id", id).with("is_error", is_error);
-                tool::answered(event, "result", "full_result", &tool::text_of(&block["content"]))
+                event.with_long("result", "full_result", &tool::text_of(&block["content"]))
             }
             _ => Event::agent("agent.unparsed").with("raw", block),
         }

@@ -1,11 +1,8 @@
 //! A tool that the agent uses, and the events that tell of it.
 
-use crate::event::{Event, MAX_FIELD_BYTES, first_bytes, first_chars};
+use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
 use domain::Timestamp;
 use serde_json::Value;
-
-/// Longest answer of a tool that stands in an event as it is; what is longer is beside it in full.
-const PREVIEW_CHARS: usize = 5_000;
 
 /// A tool call that was begun.
 #[derive(Debug, Clone)]
@@ -80,7 +77,7 @@ impl Tool {
             .with("tool_input", self.input.clone())
             .with("is_error", outcome.is_error)
             .with("duration_ms", lasted_ms);
-        answered(event, "tool_response", "full_response", &outcome.text)
+        event.with_long("tool_response", "full_response", &outcome.text)
     }
 
     fn about_subagent(&self, event: Event) -> Event {
@@ -102,21 +99,7 @@ impl Tool {
 /// An answer whose tool we do not know: it was called before we listened.
 pub fn orphaned(outcome: &Outcome<'_>) -> Event {
     let event = Event::agent("agent.user_tool_result").with("is_error", outcome.is_error);
-    answered(event, "result", "full_result", &outcome.text)
-}
-
-/// Puts a text into an event: its beginning, and all of it in another field if that is more. The plane leaves the long
-/// one out of pages and frames, and says where it is.
-pub fn answered(event: Event, field: &str, full_field: &str, text: &str) -> Event {
-    let beginning = first_chars(text, PREVIEW_CHARS);
-    let event = event.with(field, beginning);
-    if beginning.len() == text.len() {
-        return event;
-    }
-    event
-        .with(&format!("{field}_truncated"), true)
-        .with(&format!("{field}_full_length"), text.chars().count())
-        .with(full_field, first_bytes(text, MAX_FIELD_BYTES))
+    event.with_long("result", "full_result", &outcome.text)
 }
 
 /// What a tool's answer says to the agent: a text, or blocks of text and pictures.

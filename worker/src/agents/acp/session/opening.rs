@@ -91,6 +91,8 @@ impl Session {
             "resumed": call != Call::New,
             "modes": result["modes"],
         });
+        // So that a worker that comes after this one goes on with it.
+        self.narrator.tell(Tell::Session(self.narrator.session.clone()));
         self.narrator.system("init", metadata);
         if self.held.is_empty() {
             self.narrator.tell(Tell::Mood(Mood::Idle));
