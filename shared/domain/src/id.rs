@@ -53,6 +53,18 @@ id!(
     MessageId, "message_id", ""
 );
 id!(
+    /// A task: one piece of work, done by an agent in a sandbox.
+    TaskId, "task_id", ""
+);
+id!(
+    /// A ticket: what a person wants done. Tasks do it.
+    TicketId, "ticket_id", ""
+);
+id!(
+    /// A project of an org: tasks of one share a limit.
+    ProjectId, "project_id", ""
+);
+id!(
     /// One session of an agent, as the agent names it.
     SessionId, "session_id", ""
 );

@@ -5,6 +5,7 @@
 
 pub mod abridge;
 pub mod access;
+pub mod entity;
 pub mod event;
 pub mod filter;
 pub mod head;
@@ -14,14 +15,17 @@ pub mod json;
 pub mod mailbox;
 pub mod message;
 pub mod session;
+pub mod task;
 pub mod time;
 
+pub use entity::Entity;
 pub use event::{Event, EventType, Source};
 pub use head::Head;
-pub use id::{ConnectionId, EventId, MessageId, OrgId, SandboxId, SessionId};
+pub use id::{ConnectionId, EventId, MessageId, OrgId, ProjectId, SandboxId, SessionId, TaskId, TicketId};
 pub use json::JsonObject;
 pub use message::Message;
 pub use session::Session;
+pub use task::Task;
 pub use time::Timestamp;
 
 /// An input that breaks a rule: which field, and what is wrong with it, in words for the person who sent it.
