@@ -3,15 +3,18 @@
 use crate::error::Error;
 use crate::lanes::Lanes;
 use crate::turn::Turn;
-use crate::{Clock, sight};
+use crate::{Clock, sight, telling, work};
 use contract::BadInput;
 use contract::ingest::{BatchReceived, EventReceived, Ingest, digest_of_single};
+use contract::jobs::Job;
 use domain::access::Principal;
 use domain::head::{BatchNumber, Receipt};
 use domain::ingest::{Batch, Decision, Refusal, decide};
 use domain::{EventId, EventType, Head, Invalid, OrgId, SandboxId, Timestamp};
+use domain::task::moves::Told;
 use serde_json::json;
-use store::Store;
+use std::borrow::Cow;
+use store::{Jobs, Store};
 use store::log::{Append, Appended, Once};
 
 /// What it touches.
@@ -27,6 +30,8 @@ pub struct Deps<'a> {
     pub events_per_minute: u64,
     /// The org that takes in sandboxes nobody registered: only where there is no authentication at all.
     pub adopting_org: Option<&'a OrgId>,
+    /// Where work is asked for: a sandbox that takes a turn has to be looked after.
+    pub work: &'a Jobs,
 }
 
 /// What is asked.
@@ -79,14 +84,16 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             }
             Ok(decision) => decision,
         };
-        let (next, first_seq, receipt) = match decision {
-            Decision::Store { next, first_seq, receipt } => (next, first_seq, receipt),
+        let (next, first_seq, receipt, turns) = match decision {
+            Decision::Store { next, first_seq, receipt, turns } => (next, first_seq, receipt, turns),
             Decision::Repeat(receipt) => {
                 turn.keep(head);
                 return Ok(Outcome::Batch(batch_answer(&sandbox, batch.number, receipt, true)));
             }
         };
         let once = single.as_ref().and_then(|single| single.once(&receipt));
+        let turned = !turns.is_empty();
+        let batch = with_turns(&batch, turns);
         let append = Append {
             before: &head,
             after: &next,
@@ -99,6 +106,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         match deps.store.append(append).await? {
             Appended::Stored(head) => {
                 turn.keep(*head);
+                if turned {
+                    work::ask(deps.work, &Job::TendSandbox { sandbox_id: sandbox.clone() }).await;
+                }
                 return Ok(match single {
                     Some(single) => {
                         Outcome::Event(single.answer(sandbox, receipt.first_seq, receipt.received_at))
@@ -128,6 +138,16 @@ async fn current_head(deps: Deps<'_>, turn: &mut Turn<'_>, sandbox: &SandboxId) 
     let head = Head::new(sandbox.clone(), org.clone(), None, deps.clock.now());
     deps.store.create_head(&head).await?;
     Ok(head)
+}
+
+/// The batch, and behind it the turns that the sandbox takes with it.
+fn with_turns(batch: &Batch, turns: Vec<Told>) -> Cow<'_, Batch> {
+    if turns.is_empty() {
+        return Cow::Borrowed(batch);
+    }
+    let mut batch = batch.clone();
+    batch.events.extend(turns.into_iter().map(telling::event_of));
+    Cow::Owned(batch)
 }
 
 /// What is remembered of a single event for its answer.

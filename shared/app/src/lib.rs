@@ -36,6 +36,7 @@ pub mod subscriptions;
 mod telling;
 pub mod terminate_sandbox;
 mod turn;
+mod work;
 
 pub use clock::Clock;
 pub use error::Error;

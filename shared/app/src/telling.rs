@@ -4,6 +4,7 @@ use crate::error::{Error, chain};
 use crate::ids;
 use domain::ingest::{Batch, NewEvent};
 use domain::message::State;
+use domain::task::moves::Told;
 use domain::{EventType, Head, JsonObject, SandboxId, Source, Timestamp};
 use serde_json::Value;
 use store::ledger::Change;
@@ -75,6 +76,12 @@ pub(crate) enum Written {
     HeadMoved(Option<Box<Head>>),
     /// The message was sent before.
     MessageKnown(Box<domain::Message>),
+}
+
+/// What the plane tells, as an event on its way into a log.
+pub(crate) fn event_of(told: Told) -> NewEvent {
+    let Told { event_type, data } = told;
+    NewEvent { id: ids::event(), event_type, source: Source::System, data, emitted_at: None }
 }
 
 /// Wakes whoever waits. What it is about is stored by then: a bell that fails costs a moment, and nobody is refused.

@@ -1,6 +1,6 @@
 //! What is put on the queue of jobs.
 
-use domain::ConnectionId;
+use domain::{ConnectionId, OrgId, SandboxId, TaskId, TicketId};
 use serde::{Deserialize, Serialize};
 
 /// Something to do later. On the wire: `{"job":"expire_socket","connection_id":…}`.
@@ -11,6 +11,31 @@ pub enum Job {
     ExpireSocket {
         /// Which.
         connection_id: ConnectionId,
+    },
+    /// Give free slots of an org to the tasks that are ready.
+    Dispatch {
+        /// Whose.
+        org: OrgId,
+    },
+    /// Do what is due for a sandbox.
+    TendSandbox {
+        /// Which.
+        sandbox_id: SandboxId,
+    },
+    /// Do what is due for a task that has no sandbox at work.
+    TendTask {
+        /// Which.
+        task_id: TaskId,
+    },
+    /// Do what is due for a ticket.
+    TendTicket {
+        /// Which.
+        ticket_id: TicketId,
+    },
+    /// Tell those that wait for a task that it is completed.
+    Unblock {
+        /// Which.
+        task_id: TaskId,
     },
 }
 

@@ -105,6 +105,21 @@ impl EventType {
         Self(format!("{MESSAGE_PREFIX}{state}"))
     }
 
+    /// What is told when a sandbox takes a turn: `sandbox.creating`.
+    pub fn of_sandbox(turn: &str) -> Self {
+        Self(format!("sandbox.{turn}"))
+    }
+
+    /// What is told when a task takes a turn: `task.created`.
+    pub fn of_task(turn: &str) -> Self {
+        Self(format!("task.{turn}"))
+    }
+
+    /// What is told when a ticket takes a turn: `ticket.created`.
+    pub fn of_ticket(turn: &str) -> Self {
+        Self(format!("ticket.{turn}"))
+    }
+
     /// Whether only the plane may tell this: whoever reads it relies on it.
     pub fn is_reserved(&self) -> bool {
         let told = State::ALL.map(Self::of_message).into_iter().chain([Self::sandbox_terminated()]);

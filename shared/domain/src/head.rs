@@ -1,5 +1,6 @@
 //! The head of a sandbox: everything about it that is not its log.
 
+use crate::attempt::{Assignment, Outcome, Spawn, Stage};
 use crate::event::plain_name;
 use crate::ingest::NewEvent;
 use crate::{OrgId, SandboxId, SessionId, Source, Timestamp};
@@ -21,6 +22,8 @@ pub struct Head {
     pub name: Option<String>,
     /// The session that its agent goes on with, if it does not begin a new one.
     pub resumes: Option<SessionId>,
+    /// What it is for, if the plane made it.
+    pub assignment: Option<Assignment>,
     /// Where it stands in its life.
     pub status: Status,
     /// When it was registered.
@@ -63,6 +66,12 @@ pub struct Activity {
     /// How it ended, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
+    /// How far it has come at its provider, if the plane made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spawn: Option<Spawn>,
+    /// What came of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
     /// What a newer version wrote and this one does not know: it goes back as it came.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, serde_json::Value>,
@@ -85,11 +94,21 @@ pub struct Ended {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Known, and silent so far.
+    /// Somebody else runs it, and it was silent so far.
     Registered,
+    /// The plane has written it down and will make it.
+    Pending,
+    /// The plane makes it.
+    Creating,
     /// Something came from it.
     Running,
-    /// It is gone. Its log stays, and still takes what its worker had left to say.
+    /// Its agent is done; it is being taken down.
+    Completing,
+    /// Its agent was done, and it is gone. Its log stays, and still takes what its worker had left to say.
+    Completed,
+    /// It did not do what it was made for. Its log stays, as above.
+    Failed,
+    /// Somebody called it off. Its log stays, as above.
     Terminated,
     /// What a newer version wrote and this one does not know. It stays as it is in the table.
     #[serde(other)]
@@ -101,7 +120,12 @@ impl Status {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Registered => "registered",
+            Self::Pending => "pending",
+            Self::Creating => "creating",
             Self::Running => "running",
+            Self::Completing => "completing",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
             Self::Terminated => "terminated",
             Self::Unknown => "unknown",
         }
@@ -109,16 +133,7 @@ impl Status {
 
     /// Whether it is over.
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Terminated)
-    }
-
-    /// After something came from it.
-    #[must_use]
-    pub fn heard(self) -> Self {
-        match self {
-            Self::Registered | Self::Running => Self::Running,
-            Self::Terminated | Self::Unknown => self,
-        }
+        matches!(self, Self::Completed | Self::Failed | Self::Terminated)
     }
 }
 
@@ -218,6 +233,7 @@ impl Head {
             org,
             name,
             resumes: None,
+            assignment: None,
             status: Status::Registered,
             created_at: now,
             generation: 1,
@@ -225,6 +241,31 @@ impl Head {
             seq: 0,
             segments: 0,
             activity: Activity::default(),
+        }
+    }
+
+    /// A sandbox that the plane will make.
+    pub fn assigned(id: SandboxId, org: OrgId, name: String, assignment: Assignment, now: Timestamp) -> Self {
+        let mut head = Self::new(id, org, Some(name), now);
+        head.assignment = Some(assignment);
+        head.status = Status::Pending;
+        head.activity.spawn = Some(Spawn::recorded(now));
+        head
+    }
+
+    /// Whether somebody has to look after it: the plane made it, and its provider may still have it.
+    pub fn needs_care(&self) -> bool {
+        self.assignment.is_some() && self.activity.spawn.as_ref().is_some_and(|spawn| spawn.released_at.is_none())
+    }
+
+    /// Its status after its worker was heard. One that was not started yet cannot be heard, and one that is over does
+    /// not come back.
+    pub fn status_when_heard(&self) -> Status {
+        let started = self.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage >= Stage::Starting);
+        match self.status {
+            Status::Registered => Status::Running,
+            Status::Creating if started => Status::Running,
+            same => same,
         }
     }
 

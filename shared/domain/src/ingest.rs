@@ -1,7 +1,10 @@
 //! What happens to a sandbox's head when a batch comes in.
 
-use crate::head::{BatchNumber, Head, RateWindow, Receipt};
+use crate::attempt::{Outcome, reported};
+use crate::head::{BatchNumber, Head, RateWindow, Receipt, Status};
+use crate::task::moves::Told;
 use crate::{EventId, EventType, JsonObject, Source, Timestamp};
+use serde_json::json;
 
 /// What came in, checked and taken apart.
 #[derive(Debug, Clone)]
@@ -65,6 +68,8 @@ pub enum Decision {
         first_seq: u64,
         /// What to tell the sender.
         receipt: Receipt,
+        /// Turns that the sandbox takes with it: they are logged behind the batch, and the head counts them already.
+        turns: Vec<Told>,
     },
     /// It was stored before: tell the sender again.
     Repeat(Receipt),
@@ -122,7 +127,7 @@ pub fn decide(
         digest: batch.digest.clone(),
     };
     let mut next = head.telling(&batch.events);
-    next.status = head.status.heard();
+    let turns = take_turns(&mut next, batch, now);
     let activity = &mut next.activity;
     activity.rate = rate;
     activity.last_event_at = Some(now);
@@ -145,7 +150,46 @@ pub fn decide(
         activity.receipts.push_front(receipt.clone());
         activity.receipts.truncate(REMEMBERED_BATCHES);
     }
-    Ok(Decision::Store { next: Box::new(next), first_seq, receipt })
+    Ok(Decision::Store { next: Box::new(next), first_seq, receipt, turns })
+}
+
+/// What a batch does to the sandbox's status: the first sign of life makes it run, and the worker's last word about its
+/// task ends the try. The first last word counts.
+fn take_turns(next: &mut Head, batch: &Batch, now: Timestamp) -> Vec<Told> {
+    let mut turns = Vec::new();
+    let heard = next.status_when_heard();
+    if heard != next.status {
+        next.status = heard;
+        if let (Some(spawn), Some(assignment)) = (&mut next.activity.spawn, &next.assignment) {
+            spawn.running_since.get_or_insert(now);
+            let data = json!({"task_id": assignment.task, "ticket_id": assignment.ticket, "attempt": assignment.attempt});
+            turns.push(Told::of_sandbox("running", &data));
+        }
+    }
+    if next.assignment.is_none() {
+        return turns;
+    }
+    if let Some(spawn) = &mut next.activity.spawn
+        && batch.events.iter().any(|event| event.event_type.is_called("agent.shutdown"))
+    {
+        spawn.left_at.get_or_insert(now);
+    }
+    let reported = batch.events.iter().find_map(|event| reported(&event.event_type, &event.data, now));
+    if let Some(outcome) = reported.filter(|_| next.status == Status::Running && next.activity.outcome.is_none()) {
+        let (status, turn, data) = match &outcome {
+            Outcome::Done { .. } => (Status::Completing, "completing", json!({})),
+            Outcome::Failed { error, .. } => (Status::Failed, "failed", json!({"reason": error, "error": error})),
+            Outcome::CalledOff { reason, .. } => (Status::Terminated, "terminated", json!({"reason": reason})),
+        };
+        next.status = status;
+        next.activity.outcome = Some(outcome);
+        turns.push(Told::of_sandbox(turn, &data));
+    }
+    next.seq += turns.len() as u64;
+    for turn in &turns {
+        next.activity.counts.add(Source::System, turn.event_type.as_str());
+    }
+    turns
 }
 
 fn check_number(head: &Head, number: BatchNumber, digest: &str) -> Result<Option<Decision>, Refusal> {
@@ -228,7 +272,7 @@ mod tests {
     #[test]
     fn a_repeat_of_the_last_batch_gets_the_first_answer() {
         let first = batch(1, 1, &["agent.message", "agent.tool_use"]);
-        let Decision::Store { next, receipt, first_seq } = decide(&head(), &first, MANY, at(1)).unwrap()
+        let Decision::Store { next, receipt, first_seq, .. } = decide(&head(), &first, MANY, at(1)).unwrap()
         else {
             panic!("not stored")
         };

@@ -5,6 +5,8 @@
 
 pub mod abridge;
 pub mod access;
+pub mod attempt;
+pub mod care;
 pub mod entity;
 pub mod event;
 pub mod filter;

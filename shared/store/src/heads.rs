@@ -7,6 +7,7 @@ use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{KeysAndAttributes, ReturnValue};
+use domain::attempt::Assignment;
 use domain::head::Status;
 use domain::{Head, OrgId, SandboxId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -161,6 +162,8 @@ struct HeadItem {
     name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resumes: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    assignment: Option<Assignment>,
     status: Status,
     created_at: Timestamp,
     generation: u32,
@@ -182,6 +185,7 @@ impl HeadItem {
             org: head.org.clone(),
             name: head.name.clone(),
             resumes: head.resumes.clone(),
+            assignment: head.assignment.clone(),
             status: head.status,
             created_at: head.created_at,
             generation: head.generation,
@@ -201,6 +205,7 @@ pub(crate) fn head_of(item: Item) -> Result<Head, Error> {
         org: item.org,
         name: item.name,
         resumes: item.resumes,
+        assignment: item.assignment,
         status: item.status,
         created_at: item.created_at,
         generation: item.generation,

@@ -1,14 +1,19 @@
 //! A task: one piece of work for an agent, from the wish to the result.
 //!
-//! What may happen to a task is in `moves`: a table of states and what moves them. Whoever changes a task calls one
+//! What may happen to a task is in [`moves`]: a table of states and what moves them. Whoever changes a task calls one
 //! of the functions there and writes what it gives back under the condition that the task is still the one that was
 //! read; so nothing that comes late, twice or from somebody else's sandbox changes anything.
+
+pub mod moves;
 
 use crate::{JsonObject, OrgId, ProjectId, SandboxId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// How often a task is tried again by itself, unless it says otherwise.
 pub const MAX_RETRIES: u32 = 3;
+
+/// How often a task goes back to be revised.
+pub const MAX_REVISIONS: u32 = 3;
 
 /// One task, as the plane knows it. Everything that was added since the first version has a default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,6 +110,18 @@ pub struct Task {
     /// How many items the log is stored in.
     #[serde(default)]
     pub segments: u64,
+}
+
+impl Task {
+    /// Whether somebody has to look after it though no sandbox is at work for it: it waits until it may be tried again,
+    /// or for somebody's judgement.
+    pub fn needs_care(&self) -> bool {
+        match self.status {
+            Status::Pending => self.not_before.is_some() && self.place.is_none(),
+            Status::Validating | Status::NeedsRevision => true,
+            _ => false,
+        }
+    }
 }
 
 /// What a worker is told beside the task's text. What is absent is as the plane's settings say.
@@ -240,7 +257,7 @@ impl Status {
 /// A place in the queue. It is static: what makes a task more urgent as time passes is the same for all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Smaller is sooner: see `domain::score::rank`.
+    /// Smaller is sooner: see [`crate::score::rank`].
     pub rank: i64,
     /// It also stands among those with a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,265 @@
+//! A try at a task: the sandbox that was made for it, how far that has come, and what came of it.
+//!
+//! Every try has a sandbox of its own, with an id and a token of its own. So whatever comes late comes from a sandbox
+//! that is no longer the task's, and changes nothing.
+
+use crate::event::EventType;
+use crate::retry::Class;
+use crate::{JsonObject, SandboxId, TaskId, TicketId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// What a sandbox is for. It never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// The task.
+    pub task: TaskId,
+    /// The task's ticket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<TicketId>,
+    /// Which try at the task.
+    pub attempt: u32,
+    /// Who makes the sandbox.
+    pub provider: String,
+}
+
+/// A try, as somebody who reports about it knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its number.
+    pub number: u32,
+    /// Its sandbox.
+    pub sandbox: SandboxId,
+}
+
+/// How far a sandbox has come at its provider, from the record of it to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spawn {
+    /// What is being done, or was done last.
+    pub stage: Stage,
+    /// Since when.
+    pub since: Timestamp,
+    /// How often this stage has failed.
+    #[serde(default)]
+    pub tries: u32,
+    /// It is not tried again before this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Timestamp>,
+    /// Somebody is at it until then; a process that dies lets go of it by that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_until: Option<Timestamp>,
+    /// The provider's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// When its worker was first heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_since: Option<Timestamp>,
+    /// When its worker said goodbye, or nobody waited for that any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_at: Option<Timestamp>,
+    /// When the provider said that it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released_at: Option<Timestamp>,
+}
+
+impl Spawn {
+    /// A sandbox that exists on paper only.
+    pub fn recorded(now: Timestamp) -> Self {
+        Self {
+            stage: Stage::Recorded,
+            since: now,
+            tries: 0,
+            next_try_at: None,
+            lease_until: None,
+            provider_id: None,
+            running_since: None,
+            left_at: None,
+            released_at: None,
+        }
+    }
+
+    /// The same at the beginning of another stage.
+    #[must_use]
+    pub fn at(&self, stage: Stage, now: Timestamp) -> Self {
+        Self { stage, since: now, tries: 0, next_try_at: None, lease_until: None, ..self.clone() }
+    }
+}
+
+/// The stages of making a sandbox. Each can be done again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// It is written down.
+    Recorded,
+    /// What it needs is made ready: the place for a branch of its own.
+    Preparing,
+    /// The provider makes it.
+    Creating,
+    /// The worker is put into it.
+    Uploading,
+    /// The worker is started.
+    Starting,
+    /// All is done; its worker is to be heard.
+    Started,
+}
+
+impl Stage {
+    /// The stage after this one.
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Recorded => Some(Self::Preparing),
+            Self::Preparing => Some(Self::Creating),
+            Self::Creating => Some(Self::Uploading),
+            Self::Uploading => Some(Self::Starting),
+            Self::Starting => Some(Self::Started),
+            Self::Started => None,
+        }
+    }
+
+    /// What is told when it begins.
+    pub fn event(self) -> EventType {
+        EventType::of_sandbox(match self {
+            Self::Recorded => "pending",
+            Self::Preparing => "preparing",
+            Self::Creating => "creating",
+            Self::Uploading => "uploading",
+            Self::Starting => "starting",
+            Self::Started => "spawned",
+        })
+    }
+}
+
+/// What came of a try.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The agent says that it is done.
+    Done {
+        /// What it has to show.
+        result: JsonObject,
+        /// When.
+        at: Timestamp,
+    },
+    /// It is not done.
+    Failed {
+        /// Why, in words for people.
+        error: String,
+        /// Whether another try may do better.
+        class: Class,
+        /// When.
+        at: Timestamp,
+    },
+    /// Somebody called it off.
+    CalledOff {
+        /// Why, in words for people.
+        reason: String,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// What an event of its worker says about the outcome of a try.
+pub fn reported(event_type: &EventType, data: &JsonObject, now: Timestamp) -> Option<Outcome> {
+    if event_type.is_called("agent.completed") {
+        return Some(Outcome::Done { result: result_of(data), at: now });
+    }
+    if event_type.is_called("agent.failed") {
+        let error = ["error", "error_message", "stop_reason"].iter().find_map(|field| data.string(field));
+        let error = error.unwrap_or_else(|| "the agent failed and did not say why".to_owned());
+        return Some(Outcome::failed(&error, now));
+    }
+    None
+}
+
+impl Outcome {
+    /// A failure, with the class that its words suggest.
+    pub fn failed(error: &str, now: Timestamp) -> Self {
+        let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
+        let class = crate::retry::classify(&error);
+        Self::Failed { error, class, at: now }
+    }
+}
+
+/// Most of an error that is kept with a task; the whole of it is in the sandbox's log.
+pub const MAX_ERROR_CHARS: usize = 2_000;
+/// Most of a field of a result that is kept with a task.
+pub const MAX_RESULT_CHARS: usize = 4_000;
+
+/// What a task keeps of an agent's last word; the whole of it is in the sandbox's log.
+const RESULT_FIELDS: [&str; 17] = [
+    "success",
+    "turns",
+    "cost_usd",
+    "input_tokens",
+    "output_tokens",
+    "session_id",
+    "stop_reason",
+    "branch_name",
+    "final_output",
+    "output",
+    "code_pushed",
+    "pr_created",
+    "pr_url",
+    "pr_number",
+    "tests_passed",
+    "files_changed",
+    "validation_passed",
+];
+
+/// The parts of a report that are kept with a task.
+pub fn result_of(data: &JsonObject) -> JsonObject {
+    let mut kept = serde_json::Map::new();
+    for (name, raw) in data.fields() {
+        if !RESULT_FIELDS.contains(&name.as_str()) {
+            continue;
+        }
+        match serde_json::from_str(raw.get()) {
+            Ok(serde_json::Value::String(text)) => {
+                kept.insert(name, text.chars().take(MAX_RESULT_CHARS).collect::<String>().into());
+            }
+            Ok(value) if raw.get().len() <= MAX_RESULT_CHARS => {
+                kept.insert(name, value);
+            }
+            _ => {}
+        }
+    }
+    JsonObject::of(&kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn stages_follow_each_other_and_each_is_told() {
+        let mut stage = Stage::Recorded;
+        let mut told = vec![stage.event().to_string()];
+        while let Some(next) = stage.next() {
+            assert!(next > stage);
+            stage = next;
+            told.push(stage.event().to_string());
+        }
+        assert_eq!(
+            told,
+            ["pending", "preparing", "creating", "uploading", "starting", "spawned"]
+                .map(|name| format!("sandbox.{name}"))
+        );
+    }
+
+    #[test]
+    fn only_the_last_word_decides() {
+        let now = Timestamp::from_secs(1);
+        let report = |name: &str, data: serde_json::Value| {
+            reported(&EventType::parse(name).unwrap(), &JsonObject::of(&data), now)
+        };
+        let done = report("SANDBOX_AGENT_COMPLETED", json!({"turns": 3, "odd": 1, "final_output": "x".repeat(9_000)}));
+        let Some(Outcome::Done { result, .. }) = done else { panic!("{done:?}") };
+        assert!(result.text().starts_with(r#"{"final_output":"xxx"#) && result.text().len() < 4_100);
+        assert!(!result.text().contains("odd"));
+        let failed = report("agent.failed", json!({"error": "API rate limit exceeded"}));
+        assert!(matches!(failed, Some(Outcome::Failed { class: Class::Transient, .. })), "{failed:?}");
+        for chatter in ["agent.error", "agent.turn_completed", "continuous.completed", "iteration.failed"] {
+            assert!(report(chatter, json!({})).is_none(), "{chatter}");
+        }
+    }
+}

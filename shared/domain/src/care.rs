@@ -1,0 +1,197 @@
+//! What is due for a sandbox that the plane made: the one decision behind making, watching and removing sandboxes.
+//!
+//! It is asked again and again, by whoever has reason to: after a claim, after a batch that changed something, and every
+//! so often for all of them. It looks at what is, never at how it came to be so; so it does not matter who asks, how
+//! often, or what was killed half-way. Deliberately absent: the doing. `app::tend_sandbox` does what this says.
+
+use crate::attempt::{Attempt, Outcome, Stage};
+use crate::head::Status;
+use crate::idle::{self, Reason, Signs, Thresholds};
+use crate::task::Status as TaskStatus;
+use crate::{Head, Task, Timestamp};
+
+/// The next thing to do for a sandbox.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Nothing, before this time or before something happens.
+    Rest {
+        /// When to look again, if nothing happens before.
+        until: Option<Timestamp>,
+    },
+    /// Begin this stage, or do it again.
+    Make(Stage),
+    /// It is over: this came of it.
+    End(End),
+    /// Its task is behind: this happened to it.
+    Settle(Settlement),
+    /// Have the provider remove it.
+    Release,
+}
+
+/// An end that nobody reported.
+#[derive(Debug, Clone, PartialEq)]
+pub struct End {
+    /// What is said of it.
+    pub cause: Cause,
+    /// Since when it was so.
+    pub since: Timestamp,
+}
+
+/// Why a sandbox ends though its worker did not say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Its worker is silent.
+    Dead,
+    /// Its agent has nothing to do.
+    Idle,
+    /// Its agent says that it works, and nothing comes of it.
+    Stuck,
+    /// Making it takes too long.
+    NotMade,
+    /// Its worker was started and never heard.
+    NeverHeard,
+    /// The task has run for longer than it may.
+    TimedOut,
+    /// The task is over, or another try is at it.
+    NotNeeded,
+}
+
+impl Cause {
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dead => "dead",
+            Self::Idle => "idle_timeout",
+            Self::Stuck => "stuck_running",
+            Self::NotMade => "stuck_creating",
+            Self::NeverHeard => "never_started",
+            Self::TimedOut => "timeout",
+            Self::NotNeeded => "not_needed",
+        }
+    }
+
+    /// In words for people.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Dead => "The worker stopped giving signs of life.",
+            Self::Idle => "The agent had nothing to do.",
+            Self::Stuck => "The agent said that it works, and nothing came of it.",
+            Self::NotMade => "The sandbox could not be made in time.",
+            Self::NeverHeard => "The worker was started and never heard.",
+            Self::TimedOut => "The task ran for longer than it may.",
+            Self::NotNeeded => "The task does not need this sandbox any more.",
+        }
+    }
+}
+
+/// What happened to the task of a sandbox.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Settlement {
+    /// Its sandbox is being made.
+    Assigned,
+    /// An agent works on it.
+    Started,
+    /// The try is over.
+    Over(Outcome),
+}
+
+/// What is due. `task` is the task of the sandbox's assignment, if it still exists.
+pub fn next(sandbox: &Head, task: Option<&Task>, thresholds: &Thresholds, now: Timestamp) -> Step {
+    let (Some(assignment), Some(spawn)) = (&sandbox.assignment, &sandbox.activity.spawn) else {
+        return Step::Rest { until: None };
+    };
+    if spawn.released_at.is_some() {
+        return Step::Rest { until: None };
+    }
+    let attempt = Attempt { number: assignment.attempt, sandbox: sandbox.id.clone() };
+    let current = task.filter(|task| task.is_current(&attempt) && task.status.is_active());
+    if let (Some(outcome), Some(task)) = (&sandbox.activity.outcome, current) {
+        debug_assert!(task.status.is_active());
+        return Step::Settle(Settlement::Over(outcome.clone()));
+    }
+    if sandbox.activity.outcome.is_some() {
+        return release(sandbox, thresholds, now);
+    }
+    let Some(task) = current else {
+        return Step::End(End { cause: Cause::NotNeeded, since: now });
+    };
+    if let Some(end) = overdue(sandbox, task, thresholds, now) {
+        return Step::End(end);
+    }
+    match (sandbox.status, task.status) {
+        (Status::Pending, _) | (Status::Creating, TaskStatus::Assigned | TaskStatus::Running) => make(sandbox, now),
+        (Status::Creating, _) => Step::Settle(Settlement::Assigned),
+        (Status::Running, TaskStatus::Claiming | TaskStatus::Assigned) => Step::Settle(Settlement::Started),
+        _ => Step::Rest { until: None },
+    }
+}
+
+/// Whether something has taken too long.
+fn overdue(sandbox: &Head, task: &Task, thresholds: &Thresholds, now: Timestamp) -> Option<End> {
+    let spawn = sandbox.activity.spawn.as_ref()?;
+    let past = |since: Timestamp, secs: i64| now >= since.plus_secs(secs);
+    match sandbox.status {
+        Status::Pending | Status::Creating if spawn.stage == Stage::Started => {
+            let never = past(spawn.since, thresholds.start_secs);
+            never.then_some(End { cause: Cause::NeverHeard, since: spawn.since })
+        }
+        Status::Pending | Status::Creating => {
+            let late = past(sandbox.created_at, thresholds.creating_secs);
+            late.then_some(End { cause: Cause::NotMade, since: sandbox.created_at })
+        }
+        Status::Running => {
+            let running_since = spawn.running_since.unwrap_or(spawn.since);
+            if let Some(timeout) = task.timeout_secs
+                && past(running_since, i64::try_from(timeout).unwrap_or(i64::MAX / 2))
+            {
+                return Some(End { cause: Cause::TimedOut, since: running_since });
+            }
+            let activity = &sandbox.activity;
+            let signs = Signs {
+                running_since,
+                // Whoever tells something is alive.
+                last_heartbeat_at: activity.heartbeats.last_at.max(activity.last_event_at),
+                heartbeat_status: activity.heartbeats.last_status.as_deref(),
+                last_work_at: activity.last_work_at,
+            };
+            let verdict = idle::verdict(&signs, now, thresholds)?;
+            let cause = match verdict.reason {
+                Reason::Dead => Cause::Dead,
+                Reason::IdleTimeout => Cause::Idle,
+                Reason::StuckRunning => Cause::Stuck,
+            };
+            Some(End { cause, since: verdict.since })
+        }
+        _ => None,
+    }
+}
+
+/// The stage that is due.
+fn make(sandbox: &Head, now: Timestamp) -> Step {
+    let Some(spawn) = &sandbox.activity.spawn else { return Step::Rest { until: None } };
+    let wait = spawn.lease_until.max(spawn.next_try_at).filter(|until| *until > now);
+    if wait.is_some() {
+        return Step::Rest { until: wait };
+    }
+    match spawn.stage {
+        Stage::Recorded => Step::Make(Stage::Preparing),
+        Stage::Started => Step::Rest { until: None },
+        stage => Step::Make(stage),
+    }
+}
+
+/// A worker that is done gets a moment to say what it has left to say.
+fn release(sandbox: &Head, thresholds: &Thresholds, now: Timestamp) -> Step {
+    let Some(spawn) = &sandbox.activity.spawn else { return Step::Rest { until: None } };
+    let heard = spawn.running_since.is_some();
+    let grace = match &sandbox.activity.outcome {
+        Some(Outcome::Done { at, .. } | Outcome::Failed { at, .. }) if spawn.left_at.is_none() => Some(*at),
+        _ => None,
+    };
+    let grace = grace.filter(|_| heard).map(|at| at.plus_secs(thresholds.completing_secs));
+    let wait = grace.max(spawn.next_try_at).max(spawn.lease_until).filter(|until| *until > now);
+    match wait {
+        Some(_) => Step::Rest { until: wait },
+        None => Step::Release,
+    }
+}
