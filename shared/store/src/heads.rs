@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{KeysAndAttributes, ReturnValue};
 use domain::attempt::Assignment;
 use domain::head::Status;
-use domain::{Head, OrgId, SandboxId, SessionId, Timestamp};
+use domain::{Entity, Head, OrgId, SandboxId, SessionId, Timestamp, entity};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -37,7 +37,8 @@ impl Store {
         let mut item = start(keys::head(&head.id), "sandbox");
         item.extend(attributes(&HeadItem::of(head)?)?);
         let mut listing = start(keys::listing(&head.id), "listing");
-        listing.extend(keys::index_attributes(&head.id, &head.org, head.created_at));
+        let entity = Entity::Sandbox(head.id.clone());
+        listing.extend(keys::index_attributes(&entity, &head.org, head.created_at));
         let writes = vec![self.put(item, Fresh::Required)?, self.put(listing, Fresh::Unchecked)?];
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => Ok(true),
@@ -81,9 +82,23 @@ impl Store {
         from: Option<String>,
         limit: usize,
     ) -> Result<HeadPage, Error> {
+        let (order, next) = self.index_page(entity::SANDBOX, whose, from, limit).await?;
+        let ids: Vec<SandboxId> = order.iter().filter_map(|id| SandboxId::parse(id).ok()).collect();
+        let mut heads = self.heads(ids.iter().cloned()).await?;
+        Ok(HeadPage { heads: ids.iter().filter_map(|id| heads.remove(id)).collect(), next })
+    }
+
+    /// Ids of what somebody has of a kind, newest first, and where the next page starts.
+    pub(crate) async fn index_page(
+        &self,
+        kind: &str,
+        whose: &Whose,
+        from: Option<String>,
+        limit: usize,
+    ) -> Result<(Vec<String>, Option<String>), Error> {
         let (index, partition) = match whose {
-            Whose::Org(org) => (keys::BY_ORG, keys::org_partition(org)),
-            Whose::All => (keys::BY_AGE, keys::ALL_SANDBOXES.to_owned()),
+            Whose::Org(org) => (keys::BY_ORG, keys::org_partition(kind, org)),
+            Whose::All => (keys::BY_AGE, keys::age_partition(kind).to_owned()),
         };
         let mut query = self
             .client
@@ -109,10 +124,9 @@ impl Store {
             .iter()
             .map(|item| crate::items::get_text(item, index.sk).map(str::to_owned))
             .collect::<Result<_, _>>()?;
-        let mut heads = self.heads(order.iter().filter_map(|sk| keys::sandbox_in_index(sk))).await?;
         let next = if more { order.last().cloned() } else { None };
-        let in_order = order.iter().filter_map(|sk| heads.remove(&keys::sandbox_in_index(sk)?));
-        Ok(HeadPage { heads: in_order.collect(), next })
+        let ids = order.iter().filter_map(|sk| keys::id_in_index(sk)).map(str::to_owned);
+        Ok((ids.collect(), next))
     }
 
     async fn heads(&self, ids: impl Iterator<Item = SandboxId>) -> Result<HashMap<SandboxId, Head>, Error> {
@@ -155,7 +169,7 @@ impl Store {
 /// A head as it is stored. What every ingest rewrites is one attribute of text: as a tree of attributes it took a
 /// third of the time of the whole write.
 #[derive(Serialize, Deserialize)]
-struct HeadItem {
+pub(crate) struct HeadItem {
     id: SandboxId,
     org: OrgId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,7 +193,7 @@ fn nothing_yet() -> String {
 }
 
 impl HeadItem {
-    fn of(head: &Head) -> Result<Self, Error> {
+    pub(crate) fn of(head: &Head) -> Result<Self, Error> {
         Ok(Self {
             id: head.id.clone(),
             org: head.org.clone(),

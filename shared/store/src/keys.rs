@@ -1,7 +1,9 @@
 //! The only file that spells a key. `infra/TABLE.md` lists what each is for.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{ConnectionId, MessageId, OrgId, SandboxId, SessionId, Timestamp};
+use domain::{
+    ConnectionId, Entity, MessageId, OrgId, ProjectId, SandboxId, SessionId, TaskId, TicketId, Timestamp, entity,
+};
 use serde_json::json;
 
 /// Partition key attribute of the table.
@@ -50,6 +52,7 @@ impl Key {
     }
 }
 
+const LISTING: &str = "LISTING";
 const LOG: &str = "LOG#";
 const PULSE: &str = "PULSE";
 
@@ -60,7 +63,7 @@ pub fn head(id: &SandboxId) -> Key {
 
 /// What puts a sandbox into the lists. An item of its own, so that no write to the head touches an index.
 pub fn listing(id: &SandboxId) -> Key {
-    Key::new(sandbox(id), "LISTING")
+    Key::new(sandbox(id), LISTING)
 }
 
 /// The segment of a sandbox's log that starts at a sequence number. Twelve digits: at 30,000 events a second
@@ -147,6 +150,116 @@ pub fn entries(id: &SessionId, first: u64, piece: usize) -> Key {
     Key::new(session(id).pk, sk)
 }
 
+/// A task or ticket in the lists, as [`listing`] for sandboxes.
+pub fn listing_of(entity: &Entity) -> Key {
+    Key::new(partition(entity), LISTING)
+}
+
+/// A task's place among the tasks of its ticket.
+pub fn task_of_ticket(ticket: &TicketId, created_at: Timestamp, task: &TaskId) -> Key {
+    Key::new(partition(&Entity::Ticket(ticket.clone())), format!("{TASK_OF_TICKET}{created_at}#{task}"))
+}
+
+/// What the sort keys of a ticket's tasks start with.
+pub const TASK_OF_TICKET: &str = "TASK#";
+
+/// That one task waits for another, seen from the other.
+pub fn blocks(task: &TaskId, waits: &TaskId) -> Key {
+    Key::new(partition(&Entity::Task(task.clone())), format!("{BLOCKS}{waits}"))
+}
+
+/// What the sort keys of those that wait for a task start with.
+pub const BLOCKS: &str = "BLOCKS#";
+
+/// Where the tasks of an org stand that are ready.
+pub fn queue_partition(org: &OrgId) -> String {
+    format!("QUEUE#{org}")
+}
+
+/// A ready task's place: those of a project together, by rank.
+pub fn ready(org: &OrgId, project: Option<&ProjectId>, rank: i64, task: &TaskId) -> Key {
+    Key::new(queue_partition(org), format!("{}{:020}#{task}", ready_prefix(project), rank.max(0)))
+}
+
+/// What the sort keys of a project's ready tasks start with. No project is called `-`.
+pub fn ready_prefix(project: Option<&ProjectId>) -> String {
+    format!("{READY}{}#", project.map_or("-", ProjectId::as_str))
+}
+
+/// What the sort keys of ready tasks start with.
+pub const READY: &str = "READY#";
+
+/// A ready task's place among those with a deadline.
+pub fn due(org: &OrgId, deadline_at: Timestamp, task: &TaskId) -> Key {
+    Key::new(queue_partition(org), format!("{}#{task}", due_until(deadline_at)))
+}
+
+/// What the sort keys of ready tasks start with whose deadline is then. All earlier ones sort before it.
+pub fn due_until(deadline_at: Timestamp) -> String {
+    format!("{DUE}{:020}", deadline_at.as_micros().max(0))
+}
+
+/// What the sort keys of ready tasks with a deadline start with.
+pub const DUE: &str = "DUE#";
+
+/// How many tasks of an org are being worked on.
+pub fn slots(org: &OrgId) -> Key {
+    Key::new(queue_partition(org), "SLOTS")
+}
+
+/// The attribute of [`slots`] for a project.
+pub fn project_slots(project: &ProjectId) -> String {
+    format!("{PROJECT_SLOTS}{project}")
+}
+
+/// What the attributes of [`slots`] for projects start with.
+pub const PROJECT_SLOTS: &str = "project#";
+
+/// Moves whenever a dependency between existing tasks of an org is added.
+pub fn graph(org: &OrgId) -> Key {
+    Key::new(queue_partition(org), "GRAPH")
+}
+
+/// Something that has to be looked at every so often.
+pub fn watched(watched: &Watched) -> Key {
+    let (kind, id) = match watched {
+        Watched::Entity(entity) => (entity.kind(), entity.id()),
+        Watched::Queue(org) => (WATCHED_QUEUE, org.as_str()),
+    };
+    Key::new(WATCHED.to_owned(), format!("{kind}#{id}"))
+}
+
+/// Where everything stands that has to be looked at every so often.
+pub const WATCHED: &str = "WATCHED";
+const WATCHED_QUEUE: &str = "queue";
+
+/// Something that has to be looked at every so often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Watched {
+    /// A sandbox that the plane made, a task that waits for a time, a ticket that waits for somebody.
+    Entity(Entity),
+    /// The queue of an org.
+    Queue(OrgId),
+}
+
+/// What a sort key under [`WATCHED`] is about.
+pub fn watched_of(sk: &str) -> Option<Watched> {
+    let (kind, id) = sk.split_once('#')?;
+    let entity = match kind {
+        entity::SANDBOX => Entity::Sandbox(SandboxId::parse(id).ok()?),
+        entity::TASK => Entity::Task(TaskId::parse(id).ok()?),
+        entity::TICKET => Entity::Ticket(TicketId::parse(id).ok()?),
+        WATCHED_QUEUE => return Some(Watched::Queue(OrgId::parse(id).ok()?)),
+        _ => return None,
+    };
+    Some(Watched::Entity(entity))
+}
+
+/// What is known of a provider's health.
+pub fn breaker(provider: &str) -> Key {
+    Key::new(format!("PROVIDER#{provider}"), "BREAKER")
+}
+
 /// A socket.
 pub fn connection(id: &ConnectionId) -> Key {
     Key::new(format!("CONNECTION#{id}"), "SOCKET")
@@ -167,33 +280,43 @@ pub fn stamp(realm: &str) -> Key {
     Key::new(format!("REALM#{realm}"), "STAMP")
 }
 
-/// Where a sandbox stands in the indexes.
-pub fn index_attributes(id: &SandboxId, org: &OrgId, created_at: Timestamp) -> [(String, AttributeValue); 4] {
-    let by_time = format!("{created_at}#{id}");
+/// Where something stands in the indexes.
+pub fn index_attributes(entity: &Entity, org: &OrgId, created_at: Timestamp) -> [(String, AttributeValue); 4] {
+    let by_time = format!("{created_at}#{}", entity.id());
     [
-        (BY_ORG.pk.to_owned(), AttributeValue::S(org_partition(org))),
+        (BY_ORG.pk.to_owned(), AttributeValue::S(org_partition(entity.kind(), org))),
         (BY_ORG.sk.to_owned(), AttributeValue::S(by_time.clone())),
-        (BY_AGE.pk.to_owned(), AttributeValue::S(ALL_SANDBOXES.to_owned())),
+        (BY_AGE.pk.to_owned(), AttributeValue::S(age_partition(entity.kind()).to_owned())),
         (BY_AGE.sk.to_owned(), AttributeValue::S(by_time)),
     ]
 }
 
-/// The partition of [`BY_ORG`] for an org.
-pub fn org_partition(org: &OrgId) -> String {
-    format!("ORG#{org}")
+/// The partition of [`BY_ORG`] for what an org has of a kind.
+pub fn org_partition(kind: &str, org: &OrgId) -> String {
+    match kind {
+        entity::TASK => format!("TASKS#{org}"),
+        entity::TICKET => format!("TICKETS#{org}"),
+        _ => format!("ORG#{org}"),
+    }
 }
 
-/// The one partition of [`BY_AGE`].
-pub const ALL_SANDBOXES: &str = "SANDBOXES";
+/// The partition of [`BY_AGE`] for a kind.
+pub fn age_partition(kind: &str) -> &'static str {
+    match kind {
+        entity::TASK => "TASKS",
+        entity::TICKET => "TICKETS",
+        _ => "SANDBOXES",
+    }
+}
 
 /// The sandbox that a partition key belongs to.
 pub fn sandbox_of(pk: &str) -> Option<SandboxId> {
     SandboxId::parse(pk.strip_prefix("SANDBOX#")?).ok()
 }
 
-/// The sandbox that an index sort key ends in.
-pub fn sandbox_in_index(sk: &str) -> Option<SandboxId> {
-    SandboxId::parse(sk.split_once('#')?.1).ok()
+/// The id that an index sort key ends in.
+pub fn id_in_index(sk: &str) -> Option<&str> {
+    Some(sk.split_once('#')?.1)
 }
 
 fn sandbox(id: &SandboxId) -> String {

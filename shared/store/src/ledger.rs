@@ -129,6 +129,17 @@ impl Store {
         let delete = delete.map_err(|e| Error::broken("deleting an item", e))?;
         Ok(TransactWriteItem::builder().delete(delete).build())
     }
+
+    /// Deletes what must be there.
+    pub(crate) fn delete_known(&self, key: keys::Key) -> Result<TransactWriteItem, Error> {
+        let delete = Delete::builder()
+            .table_name(&self.table)
+            .set_key(Some(key.attributes().into()))
+            .condition_expression("attribute_exists(#pk)")
+            .expression_attribute_names("#pk", keys::PK);
+        let delete = delete.build().map_err(|e| Error::broken("deleting an item", e))?;
+        Ok(TransactWriteItem::builder().delete(delete).build())
+    }
 }
 
 /// The kind of a message's item.

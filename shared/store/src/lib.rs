@@ -5,6 +5,7 @@
 //! what a repeat does), and any knowledge of where the table is: that is decided by whoever builds the client.
 
 pub mod bus;
+pub mod commit;
 pub mod connections;
 pub mod error;
 pub mod heads;
@@ -17,9 +18,11 @@ pub mod log;
 pub mod mailboxes;
 mod pack;
 pub mod push;
+pub mod queue;
 pub mod record;
 pub mod sessions;
 pub mod table;
+pub mod tasks;
 
 pub use bus::Bus;
 pub use error::Error;
