@@ -18,6 +18,7 @@ pub mod mailboxes;
 mod pack;
 pub mod push;
 pub mod record;
+pub mod segments;
 pub mod sessions;
 pub mod table;
 
