@@ -185,13 +185,13 @@ fn reply<O: Serialize>(outcome: Result<O, DynoxideError>) -> Reply {
 mod tests {
     use super::super::Aws;
     use super::*;
-    use domain::{Head, OrgId, SandboxId, Timestamp};
+    use domain::{Entity, Head, OrgId, SandboxId, Timestamp};
     use serde_json::json;
     use std::time::Duration;
     use tokio::time::timeout;
 
     fn news(seq: u64) -> Vec<u8> {
-        let key = keys::segment(&SandboxId::parse("s-1").unwrap(), seq);
+        let key = keys::segment(&Entity::Sandbox(SandboxId::parse("s-1").unwrap()), seq);
         let put = json!({"TableName": "sunaba", "Item": {"PK": {"S": key.pk}, "SK": {"S": key.sk}}});
         json!({"TransactItems": [{"Put": put}]}).to_string().into_bytes()
     }

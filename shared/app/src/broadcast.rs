@@ -6,11 +6,11 @@
 use crate::error::{Error, chain};
 use crate::subscriptions::Subscriptions;
 use crate::{Clock, close_socket};
-use contract::socket::{EventFrame, SANDBOX, bundle, error};
+use contract::socket::{EventFrame, bundle, error};
 use domain::access::EVERY_ORG;
 use domain::event::plain_name;
 use domain::filter::{Subject, topics_of};
-use domain::{ConnectionId, Event, Timestamp};
+use domain::{ConnectionId, Entity, Event, Timestamp};
 use futures_util::future::join_all;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -222,7 +222,7 @@ fn write(
     event: &Event,
     recipients: Vec<Recipient>,
 ) {
-    let frame: Arc<str> = EventFrame::new(&item.sandbox, event).encode().into();
+    let frame: Arc<str> = EventFrame::new(&item.entity, event).encode().into();
     for Recipient { realm, topic, subscriber } in recipients {
         let letter = letters.entry(subscriber.connection.clone()).or_insert_with(|| Letter {
             subscriber: subscriber.clone(),
@@ -253,13 +253,16 @@ async fn recipients(
     event: &Event,
 ) -> Result<Vec<Recipient>, Error> {
     let name = plain_name(event.event_type.as_str());
-    let subject = Subject { event_name: &name, entity_type: SANDBOX, entity_id: item.sandbox.as_str() };
+    let (entity_type, entity_id) = (item.entity.kind(), item.entity.id());
+    let subject = Subject { event_name: &name, entity_type, entity_id };
     let mut found = Vec::new();
     for realm in [item.org.as_str(), EVERY_ORG] {
         let Some(stamp) = stamps.get(realm).copied().filter(|stamp| *stamp > 0) else { continue };
         for topic in topics_of(subject) {
             let subscribers = deps.subscriptions.of(deps.store, realm, stamp, &topic).await?;
-            let wanting = subscribers.iter().filter(|subscriber| subscriber.filters.matches(subject));
+            let wanting = subscribers.iter().filter(|subscriber| {
+                subscriber.filters.matches(subject) && may_hear(subscriber, &item.entity)
+            });
             found.extend(wanting.map(|subscriber| Recipient {
                 realm: realm.to_owned(),
                 topic: topic.clone(),
@@ -268,6 +271,12 @@ async fn recipients(
         }
     }
     Ok(found)
+}
+
+/// A worker hears of its sandbox only. Its filters name an id, and a task or ticket may have the same.
+fn may_hear(subscriber: &Subscriber, entity: &Entity) -> bool {
+    let is_worker = subscriber.generation.is_some();
+    !is_worker || matches!(entity, Entity::Sandbox(_))
 }
 
 /// Whatever cannot be tidied up now is found gone the next time.

@@ -55,6 +55,15 @@ impl Error {
         Self::NotFound(format!("Sandbox {id}"))
     }
 
+    pub(crate) fn no_entity(entity: &domain::Entity) -> Self {
+        let kind = match entity {
+            domain::Entity::Sandbox(_) => "Sandbox",
+            domain::Entity::Task(_) => "Task",
+            domain::Entity::Ticket(_) => "Ticket",
+        };
+        Self::NotFound(format!("{kind} {}", entity.id()))
+    }
+
     pub(crate) fn no_session(id: &domain::SessionId) -> Self {
         Self::NotFound(format!("Session {id}"))
     }

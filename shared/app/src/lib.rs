@@ -25,6 +25,7 @@ pub mod pull_messages;
 pub mod read_body;
 pub mod read_entries;
 pub mod read_events;
+pub mod read_history;
 pub mod read_messages;
 pub mod read_trajectory;
 pub mod register_sandbox;

@@ -1,11 +1,11 @@
 //! Walking through a log in either direction, over segments of any size.
 
 use crate::error::Error;
-use contract::events::EventOut;
+use contract::events::{EventOut, EventPage};
 use contract::limits::MAX_PAGE_BYTES;
-use domain::{Event, Head};
+use domain::Event;
 use store::Store;
-use store::log::Segment;
+use store::segments::{LogHead, Segment};
 
 /// Which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,48 @@ pub enum Order {
 pub(crate) struct Span {
     pub(crate) first: u64,
     pub(crate) last: u64,
+}
+
+/// Which page of a log is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageOf {
+    /// Only what comes after this.
+    pub(crate) after_seq: u64,
+    /// Only what comes before this.
+    pub(crate) before_seq: Option<u64>,
+    /// Which end first.
+    pub(crate) order: Order,
+    /// How many at most.
+    pub(crate) limit: usize,
+}
+
+/// A page of the events that `wanted` accepts, of which the log has `total_count`. `next_after_seq` and
+/// `next_before_seq` are set whenever there may be more, on an empty page too.
+pub(crate) async fn page(
+    store: &Store,
+    head: &LogHead,
+    asked: PageOf,
+    total_count: Option<u64>,
+    wanted: impl Fn(&Event) -> bool,
+) -> Result<EventPage, Error> {
+    let span = Span {
+        first: asked.after_seq.saturating_add(1),
+        last: asked.before_seq.map_or(u64::MAX, |before| before.saturating_sub(1)),
+    };
+    let found = scan(store, head, span, asked.order, asked.limit, wanted).await?;
+    let (next_after_seq, next_before_seq) = match asked.order {
+        Order::Oldest => (Some(found.reached.unwrap_or(asked.after_seq)), None),
+        Order::Newest => (None, found.has_more.then_some(found.reached).flatten()),
+    };
+    Ok(EventPage {
+        entity: (&head.entity).into(),
+        events: found.events,
+        total_count,
+        last_seq: head.seq,
+        has_more: found.has_more,
+        next_after_seq,
+        next_before_seq,
+    })
 }
 
 /// What a walk found.
@@ -45,7 +87,7 @@ const MAX_SEGMENTS: u64 = 200;
 /// `reached` then says where to go on, so that no page is a dead end.
 pub(crate) async fn scan(
     store: &Store,
-    head: &Head,
+    head: &LogHead,
     span: Span,
     order: Order,
     limit: usize,
@@ -81,7 +123,7 @@ pub(crate) async fn scan(
                 looked_at_bytes += event.data.text().len();
                 if wanted(&event) {
                     page_bytes += event.data.text().len();
-                    found.events.extend(EventOut::new(&head.id, event));
+                    found.events.extend(EventOut::new(&head.entity, event));
                 }
                 let enough = found.events.len() >= limit || page_bytes >= MAX_PAGE_BYTES;
                 if enough || looked_at >= MAX_LOOKED_AT || looked_at_bytes >= MAX_LOOKED_AT_BYTES {
@@ -93,7 +135,7 @@ pub(crate) async fn scan(
         if left == before {
             // The head says that there are events here. A log with a hole is our mistake, and must not look
             // like its end.
-            let what = format!("sandbox {} has no segment for {}..={}", head.id, left.first, left.last);
+            let what = format!("{} has no segment for {}..={}", head.entity, left.first, left.last);
             return Err(Error::Internal(what.into()));
         }
     }
@@ -102,20 +144,20 @@ pub(crate) async fn scan(
 
 async fn next_segments(
     store: &Store,
-    head: &Head,
+    head: &LogHead,
     left: Span,
     order: Order,
     count: usize,
 ) -> Result<Vec<Segment>, Error> {
     match order {
-        Order::Newest => Ok(store.segments_to(&head.id, left.last, count).await?),
+        Order::Newest => Ok(store.segments_to(&head.entity, left.last, count).await?),
         Order::Oldest => {
             // A reader that resumes usually stands at the start of a segment. If not, the segment that holds
             // its place is the last one that starts before.
-            let mut segments = store.segments_from(&head.id, left.first, count).await?;
+            let mut segments = store.segments_from(&head.entity, left.first, count).await?;
             let starts_at = segments.first().map(Segment::first_seq).transpose()?;
             if starts_at != Some(left.first) {
-                segments.splice(0..0, store.segments_to(&head.id, left.first, 1).await?);
+                segments.splice(0..0, store.segments_to(&head.entity, left.first, 1).await?);
             }
             Ok(segments)
         }

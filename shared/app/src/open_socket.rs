@@ -49,7 +49,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         if let Some((principal, _)) = &command.principal {
             visible_head(deps.store, principal, sandbox).await?;
         }
-        wish.filters.entity_types = Some(vec![contract::socket::SANDBOX.to_owned()]);
+        wish.filters.entity_types = Some(vec![domain::entity::SANDBOX.to_owned()]);
         wish.filters.entity_ids = Some(vec![sandbox.to_string()]);
     }
     let mut connection = Connection {

@@ -30,7 +30,7 @@ pub async fn run(deps: Deps<'_>, news: Command) -> Result<Outcome, Error> {
 fn notices_of(news: &News) -> impl Iterator<Item = Notice> {
     let turns = news.events.iter().filter(|event| event.event_type.is_lifecycle());
     turns.map(|event| {
-        let detail = Detail::new(&news.org, &news.sandbox, event);
+        let detail = Detail::new(&news.org, &news.entity, event);
         Notice { detail_type: detail.frame.event_type.clone(), detail: detail.encode() }
     })
 }
@@ -38,7 +38,9 @@ fn notices_of(news: &News) -> impl Iterator<Item = Notice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::{Event, EventId, EventType, JsonObject, OrgId, SandboxId, Source, Timestamp};
+    use domain::{
+        Entity, Event, EventId, EventType, JsonObject, OrgId, SandboxId, Source, TaskId, Timestamp,
+    };
 
     fn event(seq: u64, name: &str) -> Event {
         Event {
@@ -56,7 +58,7 @@ mod tests {
     #[test]
     fn turns_are_published_with_their_org_and_chatter_is_not() {
         let news = News {
-            sandbox: SandboxId::parse("s-1").unwrap(),
+            entity: Entity::Sandbox(SandboxId::parse("s-1").unwrap()),
             org: OrgId::parse("acme").unwrap(),
             generation: 1,
             events: vec![event(1, "agent.started"), event(2, "agent.message"), event(3, "agent.completed")],
@@ -70,5 +72,23 @@ mod tests {
             (&"acme".into(), &"s-1".into(), &3.into())
         );
         assert_eq!(detail["payload"]["ok"], true);
+    }
+
+    #[test]
+    fn every_event_of_a_task_is_a_turn_and_is_published_as_the_tasks() {
+        let news = News {
+            entity: Entity::Task(TaskId::parse("t-1").unwrap()),
+            org: OrgId::parse("acme").unwrap(),
+            generation: 1,
+            events: vec![event(1, "task.created"), event(2, "task.needs_revision")],
+        };
+        let notices: Vec<Notice> = notices_of(&news).collect();
+        let types: Vec<&str> = notices.iter().map(|notice| notice.detail_type.as_str()).collect();
+        assert_eq!(types, ["TASK_CREATED", "TASK_NEEDS_REVISION"]);
+        let detail: serde_json::Value = serde_json::from_str(&notices[0].detail).unwrap();
+        assert_eq!(
+            (&detail["org"], &detail["entity_type"], &detail["entity_id"]),
+            (&"acme".into(), &"task".into(), &"t-1".into())
+        );
     }
 }

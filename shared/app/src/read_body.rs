@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::sight::visible_head;
 use domain::access::Principal;
-use domain::{JsonObject, SandboxId};
+use domain::{Entity, JsonObject, SandboxId};
 use store::Store;
 
 /// What it touches.
@@ -35,8 +35,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     if seq == 0 || seq > head.seq {
         return Err(missing());
     }
-    let segments = deps.store.segments_to(&sandbox, seq, 1).await?;
-    let events = segments.first().map(store::log::Segment::events).transpose()?.unwrap_or_default();
+    let segments = deps.store.segments_to(&Entity::Sandbox(sandbox.clone()), seq, 1).await?;
+    let events = segments.first().map(store::segments::Segment::events).transpose()?.unwrap_or_default();
     let event = events.into_iter().find(|event| event.seq == Some(seq)).ok_or_else(missing)?;
     if event.body.is_none() {
         return Ok(event.data);

@@ -1,7 +1,7 @@
 //! A page of a sandbox's log.
 
 use crate::error::Error;
-use crate::log_scan::{Span, scan};
+use crate::log_scan::{PageOf, page};
 use crate::sight::visible_head;
 use contract::events::EventPage;
 use domain::access::Principal;
@@ -44,27 +44,12 @@ pub type Outcome = EventPage;
 /// Reads a page. `next_after_seq` and `next_before_seq` are set whenever there may be more, on an empty page too.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let head = visible_head(deps.store, &command.principal, &command.sandbox).await?;
-    let span = Span {
-        first: command.after_seq.saturating_add(1),
-        last: command.before_seq.map_or(u64::MAX, |before| before.saturating_sub(1)),
-    };
-    let found = scan(deps.store, &head, span, command.order, command.limit, |event| {
-        (command.event_types.is_empty()
-            || command.event_types.iter().any(|name| event.event_type.is_called(name)))
-            && command.source.is_none_or(|source| source == event.source)
+    let Command { after_seq, before_seq, order, limit, event_types, source, .. } = command;
+    let asked = PageOf { after_seq, before_seq, order, limit };
+    let total_count = head.activity.counts.matching(&event_types, source);
+    page(deps.store, &(&head).into(), asked, total_count, |event| {
+        (event_types.is_empty() || event_types.iter().any(|name| event.event_type.is_called(name)))
+            && source.is_none_or(|source| source == event.source)
     })
-    .await?;
-    let (next_after_seq, next_before_seq) = match command.order {
-        Order::Oldest => (Some(found.reached.unwrap_or(command.after_seq)), None),
-        Order::Newest => (None, found.has_more.then_some(found.reached).flatten()),
-    };
-    Ok(EventPage {
-        sandbox_id: command.sandbox,
-        events: found.events,
-        total_count: head.activity.counts.matching(&command.event_types, command.source),
-        last_seq: head.seq,
-        has_more: found.has_more,
-        next_after_seq,
-        next_before_seq,
-    })
+    .await
 }

@@ -56,7 +56,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             (Order::Oldest, Span { first, last: u64::MAX })
         }
     };
-    let mut found = scan(deps.store, &head, span, order, command.limit, |_| true).await?;
+    let mut found = scan(deps.store, &(&head).into(), span, order, command.limit, |_| true).await?;
     if order == Order::Oldest {
         found.events.reverse();
     }

@@ -1,10 +1,11 @@
 //! Reading a head on somebody's behalf.
 
 use crate::error::Error;
-use domain::access::{Principal, Sight, sees};
-use domain::{Head, SandboxId};
+use domain::access::{Principal, Sight, sees, sees_org};
+use domain::{Entity, Head, SandboxId};
 use serde_json::json;
 use store::Store;
+use store::segments::LogHead;
 
 /// The head of a sandbox, if `principal` may see it. A foreign one looks exactly like one that is not there.
 pub(crate) async fn visible_head(
@@ -15,6 +16,19 @@ pub(crate) async fn visible_head(
     match store.head(id).await? {
         Some(head) => check(principal, &head).map(|()| head),
         None => Err(Error::no_sandbox(id)),
+    }
+}
+
+/// Where the log of a task or ticket ends, if `principal` may see it. A foreign one looks exactly like one that is not
+/// there, and to a worker they all do.
+pub(crate) async fn visible_log(
+    store: &Store,
+    principal: &Principal,
+    entity: &Entity,
+) -> Result<LogHead, Error> {
+    match store.log_head(entity).await? {
+        Some((org, head)) if sees_org(principal, &org) == Sight::Visible => Ok(head),
+        _ => Err(Error::no_entity(entity)),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::resume::Resume;
 use crate::{backoff, http};
 use contract::events::{EventOut, EventPage};
 use contract::socket::EventFrame;
+use domain::entity::SANDBOX;
 use domain::{EventId, SandboxId, Timestamp};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -217,6 +218,10 @@ impl Follower {
         for frame in frames {
             // Raw parts cannot be read from a parsed value.
             let frame: EventFrame = serde_json::from_str(&frame.to_string()).map_err(|e| e.to_string())?;
+            // A task or ticket may have the sandbox's id, and a log of its own.
+            if frame.entity_type != SANDBOX {
+                continue;
+            }
             // What is fleeting is not part of the log.
             let Some(seq) = frame.seq else { continue };
             self.ready.extend(self.resume.take(seq, Followed::from_frame(seq, frame)));

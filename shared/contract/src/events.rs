@@ -1,7 +1,7 @@
 //! Reading the log: pages, the trajectory, full bodies.
 
 use domain::event::BodyReference;
-use domain::{Event, EventId, EventType, JsonObject, SandboxId, Source, Timestamp};
+use domain::{Entity, Event, EventId, EventType, JsonObject, SandboxId, Source, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// One event of the log, as it is read.
@@ -12,7 +12,8 @@ pub struct EventOut {
     /// Its place in the log.
     pub seq: u64,
     /// Whose log.
-    pub sandbox_id: SandboxId,
+    #[serde(flatten)]
+    pub entity: EntityOut,
     /// Its type, as sent.
     pub event_type: EventType,
     /// What it says; abridged when `body` is present.
@@ -28,11 +29,36 @@ pub struct EventOut {
     pub body: Option<BodyOut>,
 }
 
+/// Whose log it is: one field, named after the kind of the entity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EntityOut {
+    /// `"sandbox_id": "s-1"`.
+    #[serde(rename = "sandbox_id")]
+    Sandbox(SandboxId),
+    /// `"task_id": "t-1"`.
+    #[serde(rename = "task_id")]
+    Task(TaskId),
+    /// `"ticket_id": "t-1"`.
+    #[serde(rename = "ticket_id")]
+    Ticket(TicketId),
+}
+
+impl From<&Entity> for EntityOut {
+    fn from(entity: &Entity) -> Self {
+        match entity {
+            Entity::Sandbox(id) => Self::Sandbox(id.clone()),
+            Entity::Task(id) => Self::Task(id.clone()),
+            Entity::Ticket(id) => Self::Ticket(id.clone()),
+        }
+    }
+}
+
 /// Where an event's full data is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyOut {
-    /// `GET` this.
-    pub href: String,
+    /// `GET` this. Absent for tasks and tickets, whose data is all in their log: what a frame leaves out is read there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub href: Option<String>,
     /// Size of the full data.
     pub size_bytes: u64,
     /// Fields that are missing here.
@@ -41,13 +67,13 @@ pub struct BodyOut {
 
 impl EventOut {
     /// A log event on its way out.
-    pub fn new(sandbox_id: &SandboxId, event: Event) -> Option<Self> {
+    pub fn new(entity: &Entity, event: Event) -> Option<Self> {
         let seq = event.seq?;
         Some(Self {
-            body: event.body.map(|body| BodyOut::new(sandbox_id, seq, body)),
+            body: event.body.map(|body| BodyOut::new(entity, seq, body)),
             id: event.id,
             seq,
-            sandbox_id: sandbox_id.clone(),
+            entity: entity.into(),
             event_type: event.event_type,
             event_data: event.data,
             source: event.source,
@@ -59,8 +85,11 @@ impl EventOut {
 
 impl BodyOut {
     /// The way to the full data of one event.
-    pub fn new(sandbox_id: &SandboxId, seq: u64, body: BodyReference) -> Self {
-        let href = format!("/api/v1/sandboxes/{sandbox_id}/events/{seq}/body");
+    pub fn new(entity: &Entity, seq: u64, body: BodyReference) -> Self {
+        let href = match entity {
+            Entity::Sandbox(id) => Some(format!("/api/v1/sandboxes/{id}/events/{seq}/body")),
+            Entity::Task(_) | Entity::Ticket(_) => None,
+        };
         Self { href, size_bytes: body.size_bytes, omitted: body.omitted }
     }
 }
@@ -69,7 +98,8 @@ impl BodyOut {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventPage {
     /// Whose log.
-    pub sandbox_id: SandboxId,
+    #[serde(flatten)]
+    pub entity: EntityOut,
     /// The page, in the order that was asked for.
     pub events: Vec<EventOut>,
     /// How many events of the log pass the filters, this page or not; `null` where that is not counted.
@@ -114,4 +144,59 @@ pub struct HeartbeatSummary {
     pub first_heartbeat: Option<Timestamp>,
     /// When the latest came.
     pub last_heartbeat: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(entity: &Entity) -> EventPage {
+        let event = Event {
+            seq: Some(3),
+            id: EventId::parse("e-1").unwrap(),
+            event_type: EventType::parse("task.created").unwrap(),
+            source: Source::System,
+            data: serde_json::from_str(r#"{"n":1e400}"#).unwrap(),
+            created_at: Timestamp::from_secs(1_767_225_600),
+            emitted_at: None,
+            body: Some(BodyReference { size_bytes: 7, omitted: vec![] }),
+        };
+        EventPage {
+            entity: entity.into(),
+            events: EventOut::new(entity, event).into_iter().collect(),
+            total_count: Some(3),
+            last_seq: 3,
+            has_more: false,
+            next_after_seq: Some(3),
+            next_before_seq: None,
+        }
+    }
+
+    /// The text of a page, which is the same after somebody has read it; also if it holds what they do not know.
+    #[track_caller]
+    fn check(entity: &Entity, field: &str, body: &str) {
+        let text = serde_json::to_string(&page(entity)).unwrap();
+        let expected = [
+            "{",
+            field,
+            r#","events":[{"id":"e-1","seq":3,"#,
+            field,
+            r#","event_type":"task.created","event_data":{"n":1e400},"source":"system","#,
+            r#""created_at":"2026-01-01T00:00:00.000000Z","emitted_at":null,"body":{"#,
+            body,
+            r#""size_bytes":7,"omitted":[]}}],"total_count":3,"last_seq":3,"has_more":false,"next_after_seq":3,"#,
+            r#""next_before_seq":null}"#,
+        ];
+        assert_eq!(text, expected.concat());
+        let newer = text.replacen('{', r#"{"new":{"er":1},"#, 1);
+        assert_eq!(serde_json::from_str::<EventPage>(&newer).unwrap(), page(entity));
+    }
+
+    #[test]
+    fn a_page_names_its_owner_by_kind_and_can_be_read_again() {
+        let href = r#""href":"/api/v1/sandboxes/x-1/events/3/body","#;
+        check(&Entity::Sandbox(SandboxId::parse("x-1").unwrap()), r#""sandbox_id":"x-1""#, href);
+        check(&Entity::Task(TaskId::parse("x-1").unwrap()), r#""task_id":"x-1""#, "");
+        check(&Entity::Ticket(TicketId::parse("x-1").unwrap()), r#""ticket_id":"x-1""#, "");
+    }
 }

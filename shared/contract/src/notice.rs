@@ -1,7 +1,7 @@
 //! What is said on the account's event bus.
 
 use crate::socket::EventFrame;
-use domain::{Event, OrgId, SandboxId};
+use domain::{Entity, Event, OrgId};
 use serde::Serialize;
 
 /// A turn in a life, as rules see it: the frame that sockets get, and whose it is.
@@ -15,9 +15,9 @@ pub struct Detail {
 }
 
 impl Detail {
-    /// Of a sandbox's event.
-    pub fn new(org: &OrgId, sandbox: &SandboxId, event: &Event) -> Self {
-        Self { org: org.clone(), frame: EventFrame::new(sandbox, event) }
+    /// Of an entity's event.
+    pub fn new(org: &OrgId, entity: &Entity, event: &Event) -> Self {
+        Self { org: org.clone(), frame: EventFrame::new(entity, event) }
     }
 
     /// As text.

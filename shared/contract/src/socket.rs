@@ -4,7 +4,7 @@ use crate::events::BodyOut;
 use crate::limits::MAX_FRAME_BYTES;
 use domain::event::BodyReference;
 use domain::filter::{FilterChange, Filters};
-use domain::{Event, EventId, JsonObject, SandboxId, Timestamp, abridge};
+use domain::{Entity, Event, EventId, JsonObject, Timestamp, abridge};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -130,9 +130,9 @@ pub struct EventFrame {
     pub id: EventId,
     /// Its place in the entity's log; `null` for what is fleeting.
     pub seq: Option<u64>,
-    /// Name on the bus: `SANDBOX_AGENT_TOOL_USE`.
+    /// Name on the bus: `SANDBOX_AGENT_TOOL_USE`, `TASK_CREATED`.
     pub event_type: String,
-    /// `sandbox`.
+    /// `sandbox`, `task` or `ticket`.
     pub entity_type: String,
     /// Which one.
     pub entity_id: String,
@@ -146,8 +146,8 @@ pub struct EventFrame {
 const ENVELOPE_BYTES: usize = 4 * 1024;
 
 impl EventFrame {
-    /// The frame of a sandbox's event. What is too large for a frame is left out and referred to.
-    pub fn new(sandbox_id: &SandboxId, event: &Event) -> Self {
+    /// The frame of an event. What is too large for a frame is left out and referred to.
+    pub fn new(entity: &Entity, event: &Event) -> Self {
         let cut = abridge::abridge(&event.data, MAX_FRAME_BYTES - ENVELOPE_BYTES);
         let body = match (&event.body, cut.omitted.is_empty()) {
             (None, true) => None,
@@ -160,7 +160,7 @@ impl EventFrame {
                 Some(body)
             }
         };
-        let reference = body.zip(event.seq).map(|(body, seq)| raw(&BodyOut::new(sandbox_id, seq, body)));
+        let reference = body.zip(event.seq).map(|(body, seq)| raw(&BodyOut::new(entity, seq, body)));
         let overlay = [
             ("source", Some(raw(&event.source))),
             ("original_event_type", Some(raw(&event.event_type))),
@@ -170,9 +170,9 @@ impl EventFrame {
         Self {
             id: event.id.clone(),
             seq: event.seq,
-            event_type: event.event_type.bus_name(),
-            entity_type: SANDBOX.to_owned(),
-            entity_id: sandbox_id.to_string(),
+            event_type: entity.name_of(&event.event_type),
+            entity_type: entity.kind().to_owned(),
+            entity_id: entity.id().to_owned(),
             payload: cut.data.overlaid(&overlay),
             timestamp: event.created_at,
         }
@@ -183,9 +183,6 @@ impl EventFrame {
         serde_json::to_string(self).expect("a frame of ours serialises")
     }
 }
-
-/// The entity type of sandboxes.
-pub const SANDBOX: &str = "sandbox";
 
 /// Puts encoded event frames into as few frames `{"type":"events","events":[…]}` as fit.
 pub fn bundle(frames: &[impl AsRef<str>]) -> Vec<String> {
@@ -214,7 +211,7 @@ fn raw(value: &impl Serialize) -> Box<RawValue> {
 mod tests {
     use super::*;
     use crate::limits::MAX_PARTIAL_BYTES;
-    use domain::{EventType, Source};
+    use domain::{EventType, SandboxId, Source, TaskId};
 
     fn event(data: serde_json::Value) -> Event {
         Event {
@@ -229,8 +226,12 @@ mod tests {
         }
     }
 
+    fn sandbox(id: &str) -> Entity {
+        Entity::Sandbox(SandboxId::parse(id).unwrap())
+    }
+
     fn frame(data: serde_json::Value) -> String {
-        EventFrame::new(&SandboxId::parse("S").unwrap(), &event(data)).encode()
+        EventFrame::new(&sandbox("S"), &event(data)).encode()
     }
 
     #[test]
@@ -261,12 +262,34 @@ mod tests {
     }
 
     #[test]
+    fn a_tasks_frame_tells_its_kind_and_what_does_not_fit_is_left_to_its_log() {
+        let task = Entity::Task(TaskId::parse("T").unwrap());
+        let event_type = EventType::parse("task.created").unwrap();
+        let told =
+            |data| EventFrame::new(&task, &Event { event_type: event_type.clone(), ..event(data) }).encode();
+        assert_eq!(
+            told(json!({"title": "Mend it"})),
+            concat!(
+                r#"{"id":"e-1","seq":3,"event_type":"TASK_CREATED","entity_type":"task","entity_id":"T","#,
+                r#""payload":{"title":"Mend it","source":"agent","original_event_type":"task.created"},"#,
+                r#""timestamp":"2026-01-01T00:00:00.000000Z"}"#
+            )
+        );
+        let data = json!({"title": "Mend it", "description": "x".repeat(50_000)});
+        let reference =
+            format!(r#""body_ref":{{"size_bytes":{},"omitted":["description"]}}"#, data.to_string().len());
+        let text = told(data);
+        assert!(text.len() <= MAX_FRAME_BYTES && text.contains("Mend it"));
+        assert!(text.contains(&reference), "{text}");
+    }
+
+    #[test]
     fn the_longest_piece_of_unfinished_text_fits_a_frame() {
         let around = r#"{"text":""}"#.len();
         let data = json!({"text": "\"".repeat((MAX_PARTIAL_BYTES - around) / 2)});
         assert!((MAX_PARTIAL_BYTES - 2..=MAX_PARTIAL_BYTES).contains(&data.to_string().len()));
         let partial = Event { seq: None, ..event(data.clone()) };
-        let frame = EventFrame::new(&SandboxId::parse("S".repeat(100)).unwrap(), &partial);
+        let frame = EventFrame::new(&sandbox(&"S".repeat(100)), &partial);
         assert!(frame.encode().len() <= MAX_FRAME_BYTES && frame.payload.string("text").is_some());
     }
 

@@ -107,6 +107,16 @@ pub fn sees(principal: &Principal, head: &Head) -> Sight {
     }
 }
 
+/// How `principal` stands to what belongs to an org and to no single sandbox: its tasks and tickets. A worker sees none
+/// of it, not even the task it works on.
+pub fn sees_org(principal: &Principal, owner: &OrgId) -> Sight {
+    match principal {
+        Principal::Operator => Sight::Visible,
+        Principal::User { org, .. } if org == owner => Sight::Visible,
+        Principal::User { .. } | Principal::Worker { .. } | Principal::Nobody => Sight::Hidden,
+    }
+}
+
 /// The name under which an operator's subscriptions stand: no org can be called so.
 pub const EVERY_ORG: &str = "*";
 
@@ -142,6 +152,22 @@ mod tests {
         assert_eq!(sees(&worker, &head("s-1", "acme", 3)), Sight::Revoked);
         assert_eq!(sees(&worker, &head("s-2", "acme", 2)), Sight::Hidden);
         assert!(permit(&worker, Scope::TakeMessages) && !permit(&worker, Scope::SendMessages));
+    }
+
+    #[test]
+    fn what_belongs_to_an_org_is_seen_by_its_people_and_by_no_worker() {
+        let acme = OrgId::parse("acme").unwrap();
+        let user = |org: &str| Principal::User {
+            id: "u".into(),
+            org: OrgId::parse(org).unwrap(),
+            role: Role::Viewer,
+        };
+        let worker = Principal::Worker { sandbox: SandboxId::parse("acme").unwrap(), generation: 1 };
+        assert_eq!(sees_org(&user("acme"), &acme), Sight::Visible);
+        assert_eq!(sees_org(&Principal::Operator, &acme), Sight::Visible);
+        for other in [user("rival"), worker, Principal::Nobody] {
+            assert_eq!(sees_org(&other, &acme), Sight::Hidden, "{other:?}");
+        }
     }
 
     #[test]

@@ -52,13 +52,19 @@ impl Key {
     }
 }
 
+const HEAD: &str = "HEAD";
 const LISTING: &str = "LISTING";
 const LOG: &str = "LOG#";
 const PULSE: &str = "PULSE";
 
 /// A sandbox's head.
 pub fn head(id: &SandboxId) -> Key {
-    Key::new(sandbox(id), "HEAD")
+    Key::new(sandbox(id), HEAD)
+}
+
+/// The head of whatever has a log: its state, and where its log ends.
+pub fn head_of(entity: &Entity) -> Key {
+    Key::new(partition(entity), HEAD)
 }
 
 /// What puts a sandbox into the lists. An item of its own, so that no write to the head touches an index.
@@ -66,10 +72,10 @@ pub fn listing(id: &SandboxId) -> Key {
     Key::new(sandbox(id), LISTING)
 }
 
-/// The segment of a sandbox's log that starts at a sequence number. Twelve digits: at 30,000 events a second
-/// they last for a year.
-pub fn segment(id: &SandboxId, first_seq: u64) -> Key {
-    Key::new(sandbox(id), format!("{LOG}{first_seq:012}"))
+/// The segment of a log that starts at a sequence number. Twelve digits: at 30,000 events a second they last for a
+/// year.
+pub fn segment(entity: &Entity, first_seq: u64) -> Key {
+    Key::new(partition(entity), format!("{LOG}{first_seq:012}"))
 }
 
 /// What was last shown of a sandbox and not kept. There is hardly ever more than the first piece.
@@ -139,7 +145,7 @@ pub const MAX_NUMBER: u64 = 999_999_999_999;
 
 /// An agent's session.
 pub fn session(id: &SessionId) -> Key {
-    Key::new(format!("SESSION#{id}"), "HEAD")
+    Key::new(format!("SESSION#{id}"), HEAD)
 }
 
 /// One piece of the entries of a session that start at a number. Those that are stored together and are small enough,
@@ -309,9 +315,25 @@ pub fn age_partition(kind: &str) -> &'static str {
     }
 }
 
-/// The sandbox that a partition key belongs to.
-pub fn sandbox_of(pk: &str) -> Option<SandboxId> {
-    SandboxId::parse(pk.strip_prefix("SANDBOX#")?).ok()
+/// Where everything about one entity stands.
+pub fn partition(entity: &Entity) -> String {
+    let kind = match entity {
+        Entity::Sandbox(_) => SANDBOX,
+        Entity::Task(_) => TASK,
+        Entity::Ticket(_) => TICKET,
+    };
+    format!("{kind}#{}", entity.id())
+}
+
+/// The entity that a partition key belongs to.
+pub fn entity_of(pk: &str) -> Option<Entity> {
+    let (kind, id) = pk.split_once('#')?;
+    match kind {
+        SANDBOX => SandboxId::parse(id).map(Entity::Sandbox).ok(),
+        TASK => TaskId::parse(id).map(Entity::Task).ok(),
+        TICKET => TicketId::parse(id).map(Entity::Ticket).ok(),
+        _ => None,
+    }
 }
 
 /// The id that an index sort key ends in.
@@ -320,8 +342,12 @@ pub fn id_in_index(sk: &str) -> Option<&str> {
 }
 
 fn sandbox(id: &SandboxId) -> String {
-    format!("SANDBOX#{id}")
+    format!("{SANDBOX}#{id}")
 }
+
+const SANDBOX: &str = "SANDBOX";
+const TASK: &str = "TASK";
+const TICKET: &str = "TICKET";
 
 #[cfg(test)]
 mod tests {
@@ -330,13 +356,29 @@ mod tests {
     #[test]
     fn segments_sort_by_number_and_are_found_by_partition() {
         let id = SandboxId::parse("s-1").unwrap();
-        let mut keys: Vec<_> = [100, 9, 20_000, 1].map(|seq| segment(&id, seq).sk).into();
+        let entity = Entity::Sandbox(id.clone());
+        let mut keys: Vec<_> = [100, 9, 20_000, 1].map(|seq| segment(&entity, seq).sk).into();
         keys.sort();
-        assert_eq!(keys, [1, 9, 100, 20_000].map(|seq| segment(&id, seq).sk));
+        assert_eq!(keys, [1, 9, 100, 20_000].map(|seq| segment(&entity, seq).sk));
         assert!(keys.iter().all(|sk| is_news(sk)));
         assert!(!is_news(&head(&id).sk) && !is_news(&body(&id, 1, 0).sk));
         assert!(is_news(&pulse(&id, 0).sk) && is_news(&pulse(&id, 1).sk));
-        assert_eq!(sandbox_of(&segment(&id, 7).pk), Some(id));
+        assert_eq!((head_of(&entity), segment(&entity, 7).pk), (head(&id), head(&id).pk));
+    }
+
+    #[test]
+    fn entities_of_one_id_stand_apart_and_each_is_found_by_its_partition() {
+        let entities = [
+            Entity::Sandbox(SandboxId::parse("x-1").unwrap()),
+            Entity::Task(TaskId::parse("x-1").unwrap()),
+            Entity::Ticket(TicketId::parse("x-1").unwrap()),
+        ];
+        let partitions = entities.each_ref().map(partition);
+        assert_eq!(partitions, ["SANDBOX#x-1", "TASK#x-1", "TICKET#x-1"]);
+        assert_eq!(partitions.map(|pk| entity_of(&pk)), entities.map(Some));
+        for other in ["SESSION#x-1", "TASK#", "TASK", "TASK#a#b", "x-1"] {
+            assert_eq!(entity_of(other), None, "{other}");
+        }
     }
 
     #[test]

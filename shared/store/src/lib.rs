@@ -20,6 +20,7 @@ mod pack;
 pub mod push;
 pub mod queue;
 pub mod record;
+pub mod segments;
 pub mod sessions;
 pub mod table;
 pub mod tasks;

@@ -1,21 +1,21 @@
-//! The log of a sandbox: appending a batch, reading segments and bodies.
+//! The log of a sandbox: appending a batch, reading bodies. Reading segments is the same for every log: see
+//! [`crate::segments`].
 
 use crate::error::Error;
 use crate::heads::{activity_text, head_of};
-use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
+use crate::items::{Item, attributes, get_text, number, start, text, value};
 use crate::ledger::{self, Change};
-use crate::limits::{MAX_INLINE_BYTES, MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES, ONCE_SECS};
-use crate::pack::{Packed, compress, unpack};
+use crate::limits::{MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES, ONCE_SECS};
+use crate::pack::{Packed, unpack};
+use crate::segments::{Entry, LogOf, PIECE, Written, entry, json, news_item, written};
 use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
-use domain::event::BodyReference;
 use domain::ingest::{Batch, NewEvent};
-use domain::{Event, EventId, EventType, Head, JsonObject, Message, SandboxId, Source, Timestamp, abridge};
+use domain::{Entity, EventId, Head, JsonObject, Message, SandboxId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// A batch on its way into the log.
@@ -67,54 +67,19 @@ pub enum Appended {
     TooLarge,
 }
 
-/// A stored piece of the log, still packed: a small one may hold a lot.
-#[derive(Debug, Clone)]
-pub struct Segment(Item);
-
-impl Segment {
-    /// Where it starts.
-    pub fn first_seq(&self) -> Result<u64, Error> {
-        get_number(&self.0, "first_seq")
-    }
-
-    /// Its events, oldest first.
-    pub fn events(&self) -> Result<Vec<Event>, Error> {
-        events_of(&self.0, Some(self.first_seq()?))
-    }
-}
-
-/// An event as a segment holds it: its sequence number is its place, its time the segment's.
-#[derive(Serialize, Deserialize)]
-struct Entry {
-    id: EventId,
-    #[serde(rename = "type")]
-    event_type: EventType,
-    source: Source,
-    data: JsonObject,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    emitted_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    body: Option<BodyReference>,
-}
-
 impl Store {
     /// Stores a batch with the head that tells of it, in one transaction.
     ///
     /// **Invariant:** the head moves if and only if the segment is there, so the log has no gap.
     pub async fn append(&self, append: Append<'_>) -> Result<Appended, Error> {
         let id = &append.before.id;
-        let mut items: Vec<Item> = Vec::new();
-        let mut entries = Vec::with_capacity(append.batch.events.len());
-        for (event, seq) in append.batch.events.iter().zip(append.first_seq..) {
-            let (entry, body) = entry(event)?;
-            entries.push(entry);
-            items.extend(body.into_iter().flat_map(|body| body_items(id, seq, &body)));
-        }
-        let segments = segment_items(append.before, append.first_seq, append.now, &entries)?;
+        let entity = Entity::Sandbox(id.clone());
+        let log = LogOf { entity: &entity, org: &append.before.org, generation: append.before.generation };
+        let events = written(log, append.first_seq, append.now, &append.batch.events)?;
+        let Some(Written { mut items, segments }) = events else { return Ok(Appended::TooLarge) };
         let mut after = append.after.clone();
-        after.segments += segments.len() as u64;
-        items.extend(segments);
-        items.extend(pulse_items(append.before, append.now, &append.batch.fleeting)?);
+        after.segments += segments;
+        items.extend(pulse_items(id, log, append.now, &append.batch.fleeting)?);
         if items.iter().map(size).sum::<usize>() > MAX_TRANSACTION_BYTES {
             return Ok(Appended::TooLarge);
         }
@@ -180,47 +145,6 @@ impl Store {
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
-    /// Up to `limit` segments that start at `from` or later, oldest first.
-    pub async fn segments_from(
-        &self,
-        id: &SandboxId,
-        from: u64,
-        limit: usize,
-    ) -> Result<Vec<Segment>, Error> {
-        self.segments(id, (from, u64::MAX), true, limit).await
-    }
-
-    /// Up to `limit` segments that start at `to` or earlier, newest first.
-    pub async fn segments_to(&self, id: &SandboxId, to: u64, limit: usize) -> Result<Vec<Segment>, Error> {
-        self.segments(id, (0, to), false, limit).await
-    }
-
-    async fn segments(
-        &self,
-        id: &SandboxId,
-        (from, to): (u64, u64),
-        forward: bool,
-        limit: usize,
-    ) -> Result<Vec<Segment>, Error> {
-        // The key must sort after every segment.
-        let to = to.min(keys::MAX_NUMBER);
-        let query = self
-            .client
-            .query()
-            .table_name(&self.table)
-            .key_condition_expression("#pk = :pk AND #sk BETWEEN :from AND :to")
-            .expression_attribute_names("#pk", keys::PK)
-            .expression_attribute_names("#sk", keys::SK)
-            .expression_attribute_values(":pk", text(keys::head(id).pk))
-            .expression_attribute_values(":from", text(keys::segment(id, from).sk))
-            .expression_attribute_values(":to", text(keys::segment(id, to).sk))
-            .consistent_read(true)
-            .scan_index_forward(forward)
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX));
-        let page = query.send().await.map_err(Error::from_table)?;
-        Ok(page.items.unwrap_or_default().into_iter().map(Segment).collect())
-    }
-
     /// The full data of an event that is stored apart.
     pub async fn body(&self, id: &SandboxId, seq: u64) -> Result<Option<JsonObject>, Error> {
         let mut bytes: Vec<u8> = Vec::new();
@@ -258,8 +182,6 @@ impl Store {
     }
 }
 
-const PIECE: &str = "piece";
-
 #[derive(PartialEq)]
 pub(crate) enum Fresh {
     /// Nothing may stand there.
@@ -268,60 +190,12 @@ pub(crate) enum Fresh {
     Unchecked,
 }
 
-/// An event as it is logged, and its full data if that stands apart.
-fn entry(event: &NewEvent) -> Result<(Entry, Option<Vec<u8>>), Error> {
-    let mut entry = Entry {
-        id: event.id.clone(),
-        event_type: event.event_type.clone(),
-        source: event.source,
-        data: event.data.clone(),
-        emitted_at: event.emitted_at,
-        body: None,
-    };
-    let size = event.data.text().len();
-    if size <= MAX_INLINE_BYTES {
-        return Ok((entry, None));
-    }
-    let cut = abridge::abridge(&event.data, MAX_INLINE_BYTES);
-    entry.data = cut.data;
-    entry.body = Some(BodyReference { size_bytes: size as u64, omitted: cut.omitted });
-    Ok((entry, Some(compress(event.data.text())?)))
-}
-
-fn body_items(id: &SandboxId, seq: u64, body: &[u8]) -> Vec<Item> {
-    let pieces = body.chunks(MAX_PACKED_BYTES).enumerate();
-    pieces
-        .map(|(index, piece)| {
-            let mut item = start(keys::body(id, seq, index), "body");
-            item.insert(PIECE.into(), AttributeValue::B(Blob::new(piece)));
-            item
-        })
-        .collect()
-}
-
-/// One segment, or several where the events do not fit one item: each half is tried on its own.
-fn segment_items(head: &Head, first_seq: u64, now: Timestamp, entries: &[Entry]) -> Result<Vec<Item>, Error> {
-    if entries.is_empty() {
-        return Ok(Vec::new());
-    }
-    let packed = Packed::new(json(entries)?);
-    if packed.len() > MAX_PACKED_BYTES && entries.len() > 1 {
-        let (left, right) = entries.split_at(entries.len() / 2);
-        let mut items = segment_items(head, first_seq, now, left)?;
-        items.extend(segment_items(head, first_seq + left.len() as u64, now, right)?);
-        return Ok(items);
-    }
-    let mut item = news_item(keys::segment(&head.id, first_seq), "log", head, now, packed);
-    item.insert("first_seq".into(), number(first_seq));
-    item.insert("count".into(), number(entries.len()));
-    if entries.iter().any(|entry| entry.event_type.is_lifecycle()) {
-        let (name, value) = keys::LIFECYCLE;
-        item.insert(name.into(), text(value));
-    }
-    Ok(vec![item])
-}
-
-fn pulse_items(head: &Head, now: Timestamp, fleeting: &[NewEvent]) -> Result<Vec<Item>, Error> {
+fn pulse_items(
+    id: &SandboxId,
+    log: LogOf<'_>,
+    now: Timestamp,
+    fleeting: &[NewEvent],
+) -> Result<Vec<Item>, Error> {
     let entries: Vec<Entry> =
         fleeting.iter().map(|event| entry(event).map(|(entry, _)| entry)).collect::<Result<_, _>>()?;
     let (mut left, mut items) = (entries.as_slice(), Vec::new());
@@ -334,43 +208,10 @@ fn pulse_items(head: &Head, now: Timestamp, fleeting: &[NewEvent]) -> Result<Vec
             }
             count = count.div_ceil(2);
         };
-        items.push(news_item(keys::pulse(&head.id, items.len()), "pulse", head, now, packed));
+        items.push(news_item(keys::pulse(id, items.len()), "pulse", log, now, packed));
         left = &left[count..];
     }
     Ok(items)
-}
-
-fn news_item(key: keys::Key, kind: &str, head: &Head, now: Timestamp, packed: Packed) -> Item {
-    let mut item = start(key, kind);
-    item.insert("org".into(), text(head.org.as_str()));
-    item.insert("received_at".into(), text(now.to_string()));
-    item.insert("generation".into(), number(head.generation));
-    item.extend([packed.attribute()]);
-    item
-}
-
-fn json(entries: &[Entry]) -> Result<String, Error> {
-    serde_json::to_string(entries).map_err(|e| Error::broken("writing a segment", e))
-}
-
-/// The events of a segment or a pulse.
-pub(crate) fn events_of(item: &Item, first_seq: Option<u64>) -> Result<Vec<Event>, Error> {
-    let received_at = Timestamp::parse(get_text(item, "received_at")?)
-        .ok_or_else(|| Error::missing("a segment with a wrong time"))?;
-    let packed = Packed::text_of(item)?;
-    let entries: Vec<Entry> =
-        serde_json::from_str(&packed).map_err(|e| Error::broken("reading a segment", e))?;
-    let events = entries.into_iter().enumerate().map(|(index, entry)| Event {
-        seq: first_seq.map(|first| first + index as u64),
-        id: entry.id,
-        event_type: entry.event_type,
-        source: entry.source,
-        data: entry.data,
-        created_at: received_at,
-        emitted_at: entry.emitted_at,
-        body: entry.body,
-    });
-    Ok(events.collect())
 }
 
 fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> {

@@ -2,19 +2,20 @@
 
 use crate::error::Error;
 use crate::items::{get_number, get_text};
-use crate::{keys, log};
+use crate::{keys, segments};
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Event, OrgId, SandboxId};
+use domain::{Entity, Event, OrgId};
 use std::collections::HashMap;
 
-/// News of one sandbox, in the order of its log.
+/// News of one sandbox, task or ticket, in the order of its log.
 #[derive(Debug, Clone)]
 pub struct News {
     /// Whose.
-    pub sandbox: SandboxId,
+    pub entity: Entity,
     /// Its org.
     pub org: OrgId,
-    /// Its token generation when this was stored: workers of earlier ones are not told any more.
+    /// A sandbox's token generation when this was stored: workers of earlier ones are not told any more. 1 for tasks
+    /// and tickets, which have no workers.
     pub generation: u64,
     /// What happened.
     pub events: Vec<Event>,
@@ -27,14 +28,14 @@ impl News {
         if !keys::is_news(sk) {
             return Ok(None);
         }
-        let sandbox = keys::sandbox_of(get_text(image, keys::PK)?)
-            .ok_or_else(|| Error::missing("a segment outside a sandbox"))?;
+        let entity = keys::entity_of(get_text(image, keys::PK)?)
+            .ok_or_else(|| Error::missing("a segment of nothing that has a log"))?;
         let org = OrgId::parse(get_text(image, "org")?).map_err(|e| Error::broken("a segment's org", e))?;
         let first_seq = match image.get("first_seq") {
             Some(_) => Some(get_number(image, "first_seq")?),
             None => None,
         };
         let generation = get_number(image, "generation")?;
-        Ok(Some(Self { sandbox, org, generation, events: log::events_of(image, first_seq)? }))
+        Ok(Some(Self { entity, org, generation, events: segments::events_of(image, first_seq)? }))
     }
 }
