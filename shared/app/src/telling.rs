@@ -4,10 +4,11 @@ use crate::error::{Error, chain};
 use crate::ids;
 use domain::ingest::{Batch, NewEvent};
 use domain::message::State;
-use domain::task::moves::Told;
-use domain::{EventType, Head, JsonObject, SandboxId, Source, Timestamp};
-use serde_json::Value;
-use store::ledger::Change;
+use domain::task::moves::{Moved, Told};
+use domain::{EventType, Head, JsonObject, SandboxId, Source, Task, Ticket, Timestamp};
+use serde_json::{Value, json};
+use store::commit::Change;
+use store::ledger;
 use store::log::{Append, Appended};
 use store::mailboxes::Bell;
 use store::{Mailboxes, Store};
@@ -18,7 +19,7 @@ pub(crate) struct Tale {
     /// What the log will say.
     pub(crate) events: Vec<NewEvent>,
     /// What the ledger will say.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<ledger::Change>,
 }
 
 impl Tale {
@@ -35,13 +36,13 @@ impl Tale {
 
     /// How many messages wait no longer.
     pub(crate) fn settled(&self) -> u64 {
-        self.changes.iter().filter(|change| matches!(change, Change::Settled(_))).count() as u64
+        self.changes.iter().filter(|change| matches!(change, ledger::Change::Settled(_))).count() as u64
     }
 
     /// The head that goes with it.
     pub(crate) fn head_after(&self, before: &Head) -> Head {
         let mut after = before.telling(&self.events);
-        let sent = self.changes.iter().filter(|change| matches!(change, Change::Sent(_))).count() as u64;
+        let sent = self.changes.iter().filter(|change| matches!(change, ledger::Change::Sent(_))).count() as u64;
         after.activity.waiting = (before.activity.waiting + sent).saturating_sub(self.settled());
         after
     }
@@ -82,6 +83,21 @@ pub(crate) enum Written {
 pub(crate) fn event_of(told: Told) -> NewEvent {
     let Told { event_type, data } = told;
     NewEvent { id: ids::event(), event_type, source: Source::System, data, emitted_at: None }
+}
+
+/// A task's move, ready to be written.
+pub(crate) fn task_change(before: &Task, moved: Moved) -> Change<'_, Task> {
+    let events = moved.told.into_iter().map(event_of).collect();
+    Change { before: Some(before), after: moved.task, events }
+}
+
+/// What a ticket's log says when it is somewhere else.
+pub(crate) fn transitioned(before: Option<&Ticket>, after: &Ticket) -> Told {
+    let data = json!({
+        "ticket_id": after.id, "from_status": before.map(|before| before.status), "to_status": after.status,
+        "phase_id": after.phase,
+    });
+    Told::of_ticket("transitioned", &data)
 }
 
 /// Wakes whoever waits. What it is about is stored by then: a bell that fails costs a moment, and nobody is refused.

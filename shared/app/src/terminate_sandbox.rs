@@ -5,6 +5,7 @@ use crate::sight;
 use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
 use domain::access::Principal;
+use domain::attempt;
 use domain::head::{Ended, Status};
 use domain::message::{Receipt, Sender, State};
 use domain::{EventType, Head, MessageId, SandboxId, Source, Timestamp};
@@ -59,6 +60,12 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     }
 }
 
+/// Gives up what waits in the mailbox of a sandbox that is over, and removes the mailbox.
+pub(crate) async fn wind_up(deps: Deps<'_>, sandbox: &SandboxId) -> Result<Head, Error> {
+    let reason = String::new();
+    run(deps, Command { principal: Principal::Operator, sandbox: sandbox.clone(), reason }).await
+}
+
 fn end(head: &Head, command: &Command, now: Timestamp) -> (Head, Tale) {
     let reason = command.reason.clone();
     let mut tale = Tale::default();
@@ -66,6 +73,12 @@ fn end(head: &Head, command: &Command, now: Timestamp) -> (Head, Tale) {
     tale.event(EventType::sandbox_terminated(), Source::System, &data);
     let mut after = tale.head_after(head);
     after.status = Status::Terminated;
+    if after.assignment.is_some() {
+        after.activity.outcome.get_or_insert(attempt::Outcome::CalledOff { reason: reason.clone(), at: now });
+        if let Some(spawn) = &mut after.activity.spawn {
+            spawn.left_at.get_or_insert(now);
+        }
+    }
     after.activity.ended = Some(Ended { at: now, reason });
     (after, tale)
 }

@@ -6,6 +6,7 @@
 
 use crate::attempt::{Attempt, Outcome, Stage};
 use crate::head::Status;
+use crate::retry::Class;
 use crate::idle::{self, Reason, Signs, Thresholds};
 use crate::task::Status as TaskStatus;
 use crate::{Head, Task, Timestamp};
@@ -54,6 +55,8 @@ pub enum Cause {
     TimedOut,
     /// The task is over, or another try is at it.
     NotNeeded,
+    /// Its provider does not have it any more.
+    Lost,
 }
 
 impl Cause {
@@ -67,6 +70,7 @@ impl Cause {
             Self::NeverHeard => "never_started",
             Self::TimedOut => "timeout",
             Self::NotNeeded => "not_needed",
+            Self::Lost => "lost",
         }
     }
 
@@ -80,6 +84,29 @@ impl Cause {
             Self::NeverHeard => "The worker was started and never heard.",
             Self::TimedOut => "The task ran for longer than it may.",
             Self::NotNeeded => "The task does not need this sandbox any more.",
+            Self::Lost => "The provider does not have the sandbox any more.",
+        }
+    }
+}
+
+impl End {
+    /// What came of the sandbox: its status, the turn that is told, and the outcome of the try.
+    ///
+    /// What was nobody's fault may go better the next time. An agent that has nothing to do, or that takes longer than it
+    /// may, would do the same again.
+    pub fn outcome(&self, now: Timestamp) -> (Status, &'static str, Outcome) {
+        let failed = |class| Outcome::Failed { error: self.cause.sentence().to_owned(), class, at: now };
+        match self.cause {
+            Cause::Dead | Cause::NotMade | Cause::NeverHeard | Cause::Lost => {
+                (Status::Failed, "failed", failed(Class::Transient))
+            }
+            Cause::TimedOut => (Status::Failed, "failed", failed(Class::Permanent)),
+            Cause::Stuck => (Status::Terminated, "terminated_idle", failed(Class::Transient)),
+            Cause::Idle => (Status::Terminated, "terminated_idle", failed(Class::Permanent)),
+            Cause::NotNeeded => {
+                let reason = self.cause.sentence().to_owned();
+                (Status::Terminated, "terminated", Outcome::CalledOff { reason, at: now })
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //! **Invariant:** all of it is written, or nothing is.
 
 use crate::error::Error;
-use crate::heads::{HeadItem, head_update};
+use crate::heads::HeadItem;
 use crate::items::{Item, attributes, number, start, text};
 use crate::keys::{self, Watched};
 use crate::log::{Fresh, size};
@@ -221,7 +221,7 @@ impl Store {
                 listing.extend(keys::index_attributes(&entity, &after.org, after.created_at));
                 items.push(listing);
             }
-            Some(before) => writes.push(head_update(&self.table, before, &after)?),
+            Some(before) => writes.push(self.head_update(before, &after)?),
         }
         writes.extend(self.watch_write(entity, watched)?);
         Ok(after)

@@ -104,7 +104,7 @@ impl Store {
 
     /// Sets what an ingest changes, if the head is still the one that was read. Attributes that this code does not
     /// know, written by a newer deploy, stay as they are.
-    fn head_update(&self, before: &Head, after: &Head) -> Result<TransactWriteItem, Error> {
+    pub(crate) fn head_update(&self, before: &Head, after: &Head) -> Result<TransactWriteItem, Error> {
         let mut update = Update::builder()
             .table_name(&self.table)
             .set_key(Some(keys::head(&before.id).attributes().into()))
@@ -127,6 +127,12 @@ impl Store {
             update = update
                 .expression_attribute_names("#status", "status")
                 .expression_attribute_values(":status", text(after.status.as_str()));
+        }
+        if after.generation != before.generation {
+            set.push_str(", #generation = :generation");
+            update = update
+                .expression_attribute_names("#generation", "generation")
+                .expression_attribute_values(":generation", number(after.generation));
         }
         let update = update.update_expression(set).build();
         let update = update.map_err(|e| Error::broken("updating a head", e))?;

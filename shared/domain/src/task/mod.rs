@@ -114,11 +114,13 @@ pub struct Task {
 
 impl Task {
     /// Whether somebody has to look after it though no sandbox is at work for it: it waits until it may be tried again,
-    /// or for somebody's judgement.
+    /// or for somebody's judgement, or others wait to be told that it is completed.
     pub fn needs_care(&self) -> bool {
         match self.status {
             Status::Pending => self.not_before.is_some() && self.place.is_none(),
             Status::Validating | Status::NeedsRevision => true,
+            // Those that wait for it have not all been told.
+            Status::Completed => self.dependents > 0,
             _ => false,
         }
     }

@@ -1,0 +1,146 @@
+//! Gives free slots to the tasks that are ready: each gets a sandbox, on paper. Whoever tends that makes it.
+
+use crate::error::Error;
+use crate::orchestration::Deps;
+use crate::{ids, race, telling, work};
+use contract::jobs::Job;
+use domain::attempt::{Assignment, Stage};
+use domain::breaker::Allow;
+use domain::score::score;
+use domain::task::moves::Told;
+use domain::{Head, OrgId, ProjectId, Timestamp};
+use serde_json::json;
+use std::collections::HashSet;
+use store::commit::{Change, Commit, Committed};
+use store::queue::{Candidate, Slots};
+
+/// Whose tasks.
+pub type Command = OrgId;
+
+/// How many tasks were claimed.
+pub type Outcome = usize;
+
+/// Most that are claimed in one go: the rest is another job's, so that none takes long.
+const AT_ONCE: usize = 25;
+/// How many of each project are looked at. They are scored exactly; behind them comes nobody who is better by more than
+/// an hour of waiting.
+const WINDOW: usize = 10;
+/// At most so many projects are looked at for one claim. The next starts where this one ended.
+const MAX_PROJECTS: usize = 8;
+
+/// A repeat claims what is still to be claimed. Several at once never claim one task twice: each claim is a transaction
+/// on the task, its place in the queue and the slots.
+pub async fn run(deps: Deps<'_>, org: Command) -> Result<Outcome, Error> {
+    let mut race = race::Race::new(deps.clock);
+    let mut claimed = 0;
+    while claimed < AT_ONCE {
+        let slots = deps.store.slots(&org).await?;
+        if slots.running >= deps.orchestration.limits.org {
+            return Ok(claimed);
+        }
+        let now = deps.clock.now();
+        let candidates = candidates(deps, &org, &slots, now).await?;
+        if candidates.is_empty() {
+            return Ok(claimed);
+        }
+        match claim_best(deps, &org, candidates, now).await? {
+            Claim::Made => {
+                claimed += 1;
+                race = race::Race::new(deps.clock);
+            }
+            Claim::Lost => race.lost().await?,
+            Claim::Nobody => return Ok(claimed),
+        }
+    }
+    work::ask(deps.work, &Job::Dispatch { org }).await;
+    Ok(claimed)
+}
+
+enum Claim {
+    Made,
+    /// Somebody else was faster.
+    Lost,
+    /// None of them can be claimed now.
+    Nobody,
+}
+
+/// Those that may be claimed, the most urgent first.
+async fn candidates(
+    deps: Deps<'_>,
+    org: &OrgId,
+    slots: &Slots,
+    now: Timestamp,
+) -> Result<Vec<Candidate>, Error> {
+    let weights = &deps.orchestration.weights;
+    let has_room = |project: Option<&ProjectId>| {
+        let running = project.and_then(|project| slots.projects.get(project)).copied().unwrap_or(0);
+        running < deps.orchestration.limits.project || project.is_none()
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "minutes")]
+    let near = now.plus_secs(weights.deadline_near_secs as i64);
+    let mut found = deps.store.due_candidates(org, near, WINDOW).await?.candidates;
+    let mut after: Option<Option<ProjectId>> = None;
+    for _ in 0..MAX_PROJECTS {
+        let page = deps.store.candidates(org, after.as_ref().map(Option::as_ref), WINDOW).await?;
+        let Some(last) = page.candidates.last() else { break };
+        after = Some(last.project.clone());
+        found.extend(page.candidates);
+        if !page.more {
+            break;
+        }
+    }
+    let mut seen = HashSet::new();
+    found.retain(|candidate| has_room(candidate.project.as_ref()) && seen.insert(candidate.id.clone()));
+    let mut scored: Vec<(f64, Candidate)> = found
+        .into_iter()
+        .map(|candidate| (score(&candidate.standing(), now, weights), candidate))
+        .collect();
+    scored.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    Ok(scored.into_iter().map(|(_, candidate)| candidate).collect())
+}
+
+async fn claim_best(
+    deps: Deps<'_>,
+    org: &OrgId,
+    candidates: Vec<Candidate>,
+    now: Timestamp,
+) -> Result<Claim, Error> {
+    for candidate in candidates {
+        let Some(task) = deps.store.task(&candidate.id).await? else { continue };
+        let provider = task.execution.provider.clone();
+        let provider = provider.unwrap_or_else(|| deps.orchestration.default_provider.clone());
+        if let Allow::No { .. } = deps.store.breaker(&provider).await?.allows(now) {
+            continue;
+        }
+        let sandbox = ids::sandbox_for(&task);
+        let Some(moved) = task.claim(sandbox.clone(), now) else { return Ok(Claim::Lost) };
+        let (ticket, attempt) = (task.ticket.clone(), moved.task.attempt);
+        let assignment = Assignment { task: task.id.clone(), ticket, attempt, provider };
+        let data = json!({
+            "sandbox_id": sandbox, "task_id": task.id, "ticket_id": task.ticket, "attempt": attempt,
+            "provider": assignment.provider,
+        });
+        let told = Told { event_type: Stage::Recorded.event(), data: domain::JsonObject::of(&data) };
+        let events = vec![telling::event_of(told)];
+        let name: String = task.title.chars().take(MAX_NAME_CHARS).collect();
+        let head = Head::assigned(sandbox.clone(), org.clone(), name, assignment, now);
+        let mut head = head.telling(&events);
+        head.version = 1;
+        let mut commit = Commit::new(now);
+        commit.limits = deps.orchestration.limits;
+        commit.tasks.push(telling::task_change(&task, moved));
+        commit.sandboxes.push(Change { before: None, after: head, events });
+        return match deps.store.commit(commit).await? {
+            Committed::Done(_) => {
+                tracing::info!(task.id = %task.id, sandbox.id = %sandbox, "Claimed task {} for sandbox {sandbox}", task.id);
+                work::ask(deps.work, &Job::TendSandbox { sandbox_id: sandbox }).await;
+                Ok(Claim::Made)
+            }
+            Committed::Conflict => Ok(Claim::Lost),
+        };
+    }
+    Ok(Claim::Nobody)
+}
+
+/// A sandbox is called as its task, at most so long.
+const MAX_NAME_CHARS: usize = 200;

@@ -1,0 +1,260 @@
+//! Making a sandbox, stage by stage. Each stage is written down before it is begun, and can be done again.
+
+use super::{Deps, Flow, write};
+use crate::error::Error;
+use crate::orchestration::variables;
+use domain::attempt::{MAX_ERROR_CHARS, Outcome, Stage};
+use domain::breaker::Allow;
+use domain::head::Status;
+use domain::resources::{self, Wanted};
+use domain::retry::{Class, backoff_secs};
+use domain::{Head, Task, Timestamp};
+use providers::{Failure, FailureClass, Found, Resources, SandboxProvider, State, Wish};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Whoever is at a stage has so long for it. Calls to providers have deadlines below it.
+const LEASE_SECS: i64 = 60;
+/// How often a stage is tried before the try at the task is given up.
+const MAX_TRIES: u32 = 5;
+/// How soon to look again at what the provider still makes.
+const POLL_MS: i64 = 1_000;
+
+/// Does this stage and those behind it.
+pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: Stage) -> Result<Flow, Error> {
+    let (Some(assignment), Some(task)) = (head.assignment.clone(), task) else { return Ok(Flow::Rest(None)) };
+    let Some(provider) = deps.providers.get(&assignment.provider).cloned() else {
+        let error = format!("there is no provider called {}", assignment.provider);
+        return give_up(deps, &head, Class::Permanent, &error).await;
+    };
+    let now = deps.deps.clock.now();
+    if stage > Stage::Preparing
+        && let Allow::No { until } = deps.deps.store.breaker(provider.name()).await?.allows(now)
+    {
+        return put_off(deps, &head, until).await;
+    }
+    let Some(mut head) = begin(deps, &head, stage, None).await? else { return Ok(Flow::Lost) };
+    let mut stage = stage;
+    loop {
+        let made = make(deps, &provider, &head, &task, stage).await;
+        note_health(deps, provider.name(), &made).await;
+        let found = match made {
+            Ok(Made::Done(found)) => found,
+            Ok(Made::NotYet) => return wait(deps, &head).await,
+            Err(failure) => return failed(deps, &head, stage, &failure).await,
+        };
+        let Some(next) = stage.next() else { return Ok(Flow::Again) };
+        let Some(begun) = begin(deps, &head, next, found).await? else { return Ok(Flow::Lost) };
+        if next == Stage::Started {
+            return Ok(Flow::Again);
+        }
+        (head, stage) = (begun, next);
+    }
+}
+
+/// What came of a stage.
+enum Made {
+    /// It is done.
+    Done(Option<Found>),
+    /// The provider is still at it.
+    NotYet,
+}
+
+async fn make(
+    deps: Deps<'_>,
+    provider: &Arc<dyn SandboxProvider>,
+    head: &Head,
+    task: &Task,
+    stage: Stage,
+) -> Result<Made, Failure> {
+    match stage {
+        // The place where a branch of its own will be made.
+        Stage::Recorded | Stage::Preparing | Stage::Started => Ok(Made::Done(None)),
+        Stage::Creating => {
+            let found = provider.create(&wish(deps, head, task)?).await?;
+            match &found.state {
+                State::Ready => Ok(Made::Done(Some(found))),
+                State::Coming => Ok(Made::NotYet),
+                State::Going => Err(Failure::unreachable("the provider is removing the sandbox")),
+                State::Broken(why) => Err(Failure::refused(format!("the provider could not make it: {why}"))),
+            }
+        }
+        Stage::Uploading => {
+            provider.upload(&known(provider, head).await?).await?;
+            Ok(Made::Done(None))
+        }
+        Stage::Starting => {
+            let ticket = match &task.ticket {
+                Some(id) => deps.deps.store.ticket(id).await.map_err(|_| Failure::unreachable("the table is away"))?,
+                None => None,
+            };
+            let token = (deps.make_token)(&head.id, head.generation);
+            let variables = variables::of(deps.deps.orchestration, head, task, ticket.as_ref(), token);
+            provider.start(&known(provider, head).await?, &variables).await?;
+            Ok(Made::Done(None))
+        }
+    }
+}
+
+/// What the provider has under the sandbox's name.
+async fn known(provider: &Arc<dyn SandboxProvider>, head: &Head) -> Result<Found, Failure> {
+    let found = provider.find(&head.id).await?;
+    found.ok_or_else(|| Failure::refused("the provider does not have the sandbox any more"))
+}
+
+fn wish(deps: Deps<'_>, head: &Head, task: &Task) -> Result<Wish, Failure> {
+    let execution = &task.execution;
+    let wanted = Wanted {
+        memory_gb: execution.memory_gb,
+        cpu: execution.cpu,
+        disk_gb: execution.disk_gb,
+        snapshot: execution.snapshot.clone(),
+        ..Wanted::default()
+    };
+    let layers: Vec<Wanted> =
+        std::iter::once(wanted).chain(deps.deps.orchestration.resources.iter().cloned()).collect();
+    let resolved = resources::resolve(&layers).map_err(|wrong| Failure::refused(wrong.to_string()))?;
+    let labels = [("task", task.id.to_string()), ("org", head.org.to_string())];
+    Ok(Wish {
+        name: head.id.clone(),
+        plane: deps.deps.orchestration.plane.clone(),
+        resources: Resources {
+            memory_gb: resolved.memory_gb,
+            cpu: resolved.cpu,
+            disk_gb: resolved.disk_gb,
+            snapshot: resolved.snapshot,
+            image: resolved.image,
+        },
+        labels: labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<BTreeMap<_, _>>(),
+        lifetime_minutes: deps.deps.orchestration.lifetime_minutes,
+    })
+}
+
+/// Writes down that a stage begins, and for how long it is ours. What was found before goes with it.
+async fn begin(deps: Deps<'_>, before: &Head, stage: Stage, found: Option<Found>) -> Result<Option<Head>, Error> {
+    let Some(spawn) = &before.activity.spawn else { return Ok(None) };
+    let now = deps.deps.clock.now();
+    let is_new = spawn.stage != stage;
+    let told = is_new.then(|| (turn_of(stage), about(before)));
+    write(deps, before, told, |after| {
+        if after.status == Status::Pending {
+            after.status = Status::Creating;
+        }
+        let mut spawn = if is_new { spawn.at(stage, now) } else { spawn.clone() };
+        spawn.lease_until = (stage != Stage::Started).then(|| now.plus_secs(LEASE_SECS));
+        spawn.next_try_at = None;
+        if let Some(found) = found {
+            spawn.provider_id = Some(found.provider_id);
+        }
+        after.activity.spawn = Some(spawn);
+    })
+    .await
+}
+
+fn turn_of(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Recorded => "pending",
+        Stage::Preparing => "preparing",
+        Stage::Creating => "creating",
+        Stage::Uploading => "uploading",
+        Stage::Starting => "starting",
+        Stage::Started => "spawned",
+    }
+}
+
+fn about(head: &Head) -> Value {
+    let assignment = head.assignment.as_ref();
+    json!({
+        "sandbox_id": head.id,
+        "task_id": assignment.map(|assignment| &assignment.task),
+        "ticket_id": assignment.and_then(|assignment| assignment.ticket.as_ref()),
+        "attempt": assignment.map(|assignment| assignment.attempt),
+        "provider": assignment.map(|assignment| &assignment.provider),
+    })
+}
+
+async fn wait(deps: Deps<'_>, head: &Head) -> Result<Flow, Error> {
+    let until = Timestamp::from_micros(deps.deps.clock.now().as_micros() + POLL_MS * 1_000);
+    put_off(deps, head, until).await
+}
+
+/// Lets go of the stage until then.
+async fn put_off(deps: Deps<'_>, head: &Head, until: Timestamp) -> Result<Flow, Error> {
+    let written = write(deps, head, None, |after| {
+        if let Some(spawn) = &mut after.activity.spawn {
+            (spawn.lease_until, spawn.next_try_at) = (None, Some(until));
+        }
+    })
+    .await?;
+    Ok(written.map_or(Flow::Lost, |_| Flow::Rest(Some(until))))
+}
+
+async fn failed(deps: Deps<'_>, head: &Head, stage: Stage, failure: &Failure) -> Result<Flow, Error> {
+    let tries = head.activity.spawn.as_ref().map_or(0, |spawn| spawn.tries) + 1;
+    tracing::warn!(sandbox.id = %head.id, "{} of sandbox {} failed (try {tries}): {failure}", turn_of(stage), head.id);
+    let retry_after = match failure.class {
+        FailureClass::Refused => return give_up(deps, head, Class::Permanent, &failure.message).await,
+        FailureClass::Busy { retry_after_secs } => retry_after_secs,
+        FailureClass::Unreachable => None,
+    };
+    if tries >= MAX_TRIES {
+        return give_up(deps, head, Class::Transient, &failure.message).await;
+    }
+    let now = deps.deps.clock.now();
+    let secs = retry_after.map_or_else(|| backoff_secs(tries - 1, jitter(now)), |secs| secs as f64);
+    #[expect(clippy::cast_possible_truncation, reason = "a minute or so")]
+    let until = Timestamp::from_micros(now.as_micros() + (secs * 1_000_000.0) as i64);
+    let mut data = about(head);
+    data["stage"] = json!(turn_of(stage));
+    data["error"] = json!(failure.message);
+    data["try"] = json!(tries);
+    data["not_before"] = json!(until);
+    let written = write(deps, head, Some(("retrying", data)), |after| {
+        if let Some(spawn) = &mut after.activity.spawn {
+            spawn.tries = tries;
+            (spawn.lease_until, spawn.next_try_at) = (None, Some(until));
+        }
+    })
+    .await?;
+    Ok(written.map_or(Flow::Lost, |_| Flow::Rest(Some(until))))
+}
+
+async fn give_up(deps: Deps<'_>, head: &Head, class: Class, error: &str) -> Result<Flow, Error> {
+    let now = deps.deps.clock.now();
+    let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
+    let mut data = about(head);
+    data["reason"] = json!("not_made");
+    data["error"] = json!(error);
+    let written = write(deps, head, Some(("failed", data)), |after| {
+        after.status = Status::Failed;
+        after.activity.ended.get_or_insert(domain::head::Ended { at: now, reason: error.clone() });
+        after.activity.outcome = Some(Outcome::Failed { error, class, at: now });
+        if let Some(spawn) = &mut after.activity.spawn {
+            (spawn.lease_until, spawn.next_try_at, spawn.tries) = (None, None, 0);
+        }
+    })
+    .await?;
+    Ok(written.map_or(Flow::Lost, |_| Flow::Again))
+}
+
+/// Anything from 0 to 1, from the time.
+pub(super) fn jitter(now: Timestamp) -> f64 {
+    f64::from(u32::try_from(now.as_micros().rem_euclid(1_000)).unwrap_or(0)) / 1_000.0
+}
+
+/// Keeps the provider's breaker. It is a hint: if it cannot be kept, nothing is lost.
+pub(super) async fn note_health<T>(deps: Deps<'_>, provider: &str, made: &Result<T, Failure>) {
+    let now = deps.deps.clock.now();
+    let Ok(breaker) = deps.deps.store.breaker(provider).await else { return };
+    let mut after = breaker.clone();
+    match made {
+        Err(Failure { class: FailureClass::Unreachable | FailureClass::Busy { .. }, .. }) => after.failed(now),
+        Ok(_) | Err(_) => after.succeeded(now),
+    }
+    if after != breaker
+        && let Err(error) = deps.deps.store.keep_breaker(provider, &after).await
+    {
+        tracing::debug!("Could not keep the health of {provider}: {error}");
+    }
+}

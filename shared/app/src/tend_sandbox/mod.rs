@@ -1,0 +1,153 @@
+//! Does what is due for a sandbox that the plane made, until nothing is: makes it, watches it, settles its task, removes
+//! it.
+//!
+//! What is due is decided by [`domain::care::next`] from what is stored, so it does not matter who calls this, how often,
+//! or what was killed half-way. Everything at the provider is done under the sandbox's own name and can be done again.
+
+mod making;
+mod removing;
+mod settling;
+
+use crate::error::Error;
+use crate::orchestration::Hands;
+use crate::{race, telling, work};
+use contract::jobs::Job;
+use domain::care::{self, Cause, End, Step};
+use domain::task::moves::Told;
+use domain::{Head, SandboxId, Task, Timestamp};
+use serde_json::{Value, json};
+use std::time::Duration;
+use store::commit::{Change, Commit, Committed};
+
+/// What it touches.
+pub type Deps<'a> = Hands<'a>;
+
+/// Which sandbox.
+pub type Command = SandboxId;
+
+/// When to look again, if nothing happens before. A job for that is on its way.
+pub type Outcome = Option<Timestamp>;
+
+/// So many things are done in one go, which is more than a sandbox's whole life has.
+const MAX_STEPS: usize = 60;
+
+/// A repeat does what is still to be done.
+pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
+    let mut race = race::Race::new(deps.deps.clock);
+    for _ in 0..MAX_STEPS {
+        let Some((head, task)) = read(deps, &sandbox).await? else { return Ok(None) };
+        let now = deps.deps.clock.now();
+        let step = care::next(&head, task.as_ref(), &deps.deps.orchestration.thresholds, now);
+        tracing::debug!(sandbox.id = %sandbox, "Due for {sandbox}: {step:?}");
+        let flow = match step {
+            Step::Rest { until } => Flow::Rest(until),
+            Step::Make(stage) => making::run(deps, head, task, stage).await?,
+            Step::End(end) => self::end(deps, &head, &end).await?,
+            Step::Settle(settlement) => match task {
+                Some(task) => settling::run(deps.deps, &task, &head, settlement).await?,
+                None => Flow::Rest(None),
+            },
+            Step::Release => removing::run(deps, head).await?,
+        };
+        match flow {
+            Flow::Again => {}
+            Flow::Lost => race.lost().await?,
+            Flow::Rest(until) => {
+                if let Some(until) = until {
+                    let wait_ms = (until.as_micros() - deps.deps.clock.now().as_micros()).max(0) / 1_000;
+                    let wait = Duration::from_millis(wait_ms.unsigned_abs());
+                    // The queue counts in whole seconds, and to look too early would be to look twice.
+                    let wait = Duration::from_secs(wait.as_secs_f64().ceil() as u64);
+                    work::ask_later(deps.deps.work, &Job::TendSandbox { sandbox_id: sandbox }, wait).await;
+                }
+                return Ok(until);
+            }
+        }
+    }
+    Err(Error::Internal(format!("sandbox {sandbox} is never done with").into()))
+}
+
+/// The provider does not have it any more: whoever noticed says so. One that is not to be there anyway stays as it is.
+pub async fn lost(deps: Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
+    let mut race = race::Race::new(deps.deps.clock);
+    loop {
+        let Some(head) = deps.deps.store.head(sandbox).await? else { return Ok(()) };
+        if !head.needs_care() || head.activity.outcome.is_some() {
+            return Ok(());
+        }
+        let end = End { cause: Cause::Lost, since: deps.deps.clock.now() };
+        match self::end(deps, &head, &end).await? {
+            Flow::Lost => race.lost().await?,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// How to go on.
+enum Flow {
+    /// Something was done: look again.
+    Again,
+    /// Somebody else was faster: look again, a little later.
+    Lost,
+    /// Nothing to do until then.
+    Rest(Option<Timestamp>),
+}
+
+async fn read(deps: Deps<'_>, sandbox: &SandboxId) -> Result<Option<(Head, Option<Task>)>, Error> {
+    let Some(head) = deps.deps.store.head(sandbox).await? else { return Ok(None) };
+    let Some(assignment) = &head.assignment else { return Ok(None) };
+    let task = deps.deps.store.task(&assignment.task).await?;
+    Ok(Some((head, task)))
+}
+
+async fn end(deps: Deps<'_>, head: &Head, end: &End) -> Result<Flow, Error> {
+    let now = deps.deps.clock.now();
+    let (status, turn, outcome) = end.outcome(now);
+    let assignment = head.assignment.as_ref();
+    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    let silent_secs = (now.as_micros() - end.since.as_micros()) as f64 / 1_000_000.0;
+    let data = json!({
+        "reason": end.cause.as_str(),
+        "message": end.cause.sentence(),
+        "idle_duration_seconds": silent_secs,
+        "task_id": assignment.map(|assignment| &assignment.task),
+        "ticket_id": assignment.and_then(|assignment| assignment.ticket.as_ref()),
+        // The agent's record is at the plane as it is written.
+        "transcript_saved": true,
+    });
+    let written = write(deps, head, Some((turn, data)), |after| {
+        after.status = status;
+        after.activity.outcome = Some(outcome);
+        let reason = end.cause.sentence().to_owned();
+        after.activity.ended.get_or_insert(domain::head::Ended { at: now, reason });
+        if let Some(spawn) = &mut after.activity.spawn {
+            spawn.left_at.get_or_insert(now);
+            (spawn.lease_until, spawn.next_try_at, spawn.tries) = (None, None, 0);
+        }
+    })
+    .await?;
+    if written.is_some() {
+        let (id, why) = (&head.id, end.cause.as_str());
+        tracing::info!(sandbox.id = %id, reason = why, "Ended sandbox {id}: {}", end.cause.sentence());
+    }
+    Ok(if written.is_some() { Flow::Again } else { Flow::Lost })
+}
+
+/// Writes a sandbox's head with one event, or without; `None` if somebody else was faster.
+async fn write(
+    deps: Deps<'_>,
+    before: &Head,
+    told: Option<(&str, Value)>,
+    change: impl FnOnce(&mut Head),
+) -> Result<Option<Head>, Error> {
+    let events: Vec<_> =
+        told.into_iter().map(|(turn, data)| telling::event_of(Told::of_sandbox(turn, &data))).collect();
+    let mut after = before.telling(&events);
+    change(&mut after);
+    let mut commit = Commit::new(deps.deps.clock.now());
+    commit.sandboxes.push(Change { before: Some(before), after, events });
+    match deps.deps.store.commit(commit).await? {
+        Committed::Done(mut done) => Ok(done.sandboxes.pop()),
+        Committed::Conflict => Ok(None),
+    }
+}
