@@ -14,6 +14,7 @@ pub mod ingest;
 pub mod json;
 pub mod mailbox;
 pub mod message;
+pub mod retry;
 pub mod score;
 pub mod session;
 pub mod task;
