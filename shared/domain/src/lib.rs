@@ -8,6 +8,7 @@ pub mod access;
 pub mod entity;
 pub mod event;
 pub mod filter;
+pub mod graph;
 pub mod head;
 pub mod id;
 pub mod ingest;
