@@ -5,6 +5,7 @@
 
 pub mod abridge;
 pub mod access;
+pub mod breaker;
 pub mod entity;
 pub mod event;
 pub mod filter;
