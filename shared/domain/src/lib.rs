@@ -16,6 +16,7 @@ pub mod ingest;
 pub mod json;
 pub mod mailbox;
 pub mod message;
+pub mod resources;
 pub mod retry;
 pub mod score;
 pub mod session;
