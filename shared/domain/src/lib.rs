@@ -12,6 +12,7 @@ pub mod filter;
 pub mod graph;
 pub mod head;
 pub mod id;
+pub mod idle;
 pub mod ingest;
 pub mod json;
 pub mod mailbox;
