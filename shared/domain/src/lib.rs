@@ -21,6 +21,7 @@ pub mod resources;
 pub mod retry;
 pub mod score;
 pub mod session;
+pub mod similar;
 pub mod task;
 pub mod time;
 
