@@ -39,9 +39,14 @@ mod sight;
 pub mod steering;
 pub mod subscriptions;
 mod telling;
+pub mod sweep;
+pub mod sweep_providers;
 pub mod tend_sandbox;
+pub mod tend_task;
+pub mod tend_ticket;
 pub mod terminate_sandbox;
 mod turn;
+pub mod unblock;
 mod work;
 
 pub use clock::Clock;

@@ -105,6 +105,7 @@ impl EventType {
         Self(format!("{MESSAGE_PREFIX}{state}"))
     }
 
+<<<<<<< HEAD
     /// What is told when a sandbox takes a turn: `sandbox.creating`.
     pub fn of_sandbox(turn: &str) -> Self {
         Self(format!("sandbox.{turn}"))
@@ -121,9 +122,18 @@ impl EventType {
     }
 
     /// Whether only the plane may tell this: whoever reads it relies on it.
+=======
+    /// Whether only the plane may tell this, in whichever spelling: whoever reads it relies on it. No worker of OmoiOS
+    /// sends one of these names.
+>>>>>>> rules
     pub fn is_reserved(&self) -> bool {
-        let told = State::ALL.map(Self::of_message).into_iter().chain([Self::sandbox_terminated()]);
-        told.into_iter().any(|told| self.is_called(told.as_str()))
+        let name = plain_name(&self.0);
+        let of_message = name.strip_prefix(MESSAGE_BUS_PREFIX).is_some_and(|state| {
+            State::ALL.into_iter().any(|known| known.as_str().eq_ignore_ascii_case(state))
+        });
+        of_message
+            || TURNS_OF_THE_PLANE.contains(&name.as_str())
+            || NOTES_OF_THE_PLANE.contains(&name.as_str())
     }
 
     /// What is told when a sandbox is gone.
@@ -135,7 +145,11 @@ impl EventType {
     /// account's event bus. All spellings of a name are one: `SANDBOX_SPAWNED` is `sandbox.spawned`.
     pub fn is_lifecycle(&self) -> bool {
         let name = plain_name(&self.0);
-        TURNS.contains(&name.as_str()) || name.starts_with("TASK_") || name.starts_with("TICKET_")
+        let turn = TURNS_OF_A_RUN.contains(&name.as_str())
+            || TURNS_OF_THE_PLANE.contains(&name.as_str())
+            || name.starts_with("TASK_")
+            || name.starts_with("TICKET_");
+        turn && !NOTES_OF_THE_PLANE.contains(&name.as_str())
     }
 
     /// Whether it goes by this name, in whichever spelling.
@@ -157,26 +171,55 @@ impl fmt::Display for EventType {
 
 const BUS_PREFIX: &str = "SANDBOX_";
 const MESSAGE_PREFIX: &str = "message.";
+const MESSAGE_BUS_PREFIX: &str = "MESSAGE_";
 
-/// Turns in the life of a sandbox and of the run in it, by their plain names.
-const TURNS: [&str; 16] = [
+/// Turns in the life of a run that others than the plane may tell, by their plain names.
+const TURNS_OF_A_RUN: [&str; 8] = [
     "AGENT_COMPLETED",
     "AGENT_FAILED",
     "AGENT_STARTED",
     "CANCELLED",
-    "COMPLETED",
-    "COMPLETING",
     "CONTINUOUS_COMPLETED",
-    "CREATING",
-    "FAILED",
     "REGISTERED",
-    "RUNNING",
-    "SPAWNED",
     "STARTED",
     "STOPPED",
-    "TERMINATED",
-    "UPLOADING",
 ];
+
+/// Turns in the life of a sandbox, a task or a ticket, by their plain names: without `SANDBOX_`, as all spellings are.
+const TURNS_OF_THE_PLANE: [&str; 28] = [
+    "PENDING",
+    "PREPARING",
+    "CREATING",
+    "UPLOADING",
+    "STARTING",
+    "SPAWNED",
+    "RUNNING",
+    "COMPLETING",
+    "COMPLETED",
+    "FAILED",
+    "TERMINATED",
+    "TERMINATED_IDLE",
+    "TASK_CREATED",
+    "TASK_READY",
+    "TASK_CLAIMED",
+    "TASK_ASSIGNED",
+    "TASK_STARTED",
+    "TASK_COMPLETED",
+    "TASK_FAILED",
+    "TASK_RETRYING",
+    "TASK_CANCELLED",
+    "TASK_VALIDATING",
+    "TASK_NEEDS_REVISION",
+    "TICKET_CREATED",
+    "TICKET_TRANSITIONED",
+    "TICKET_APPROVED",
+    "TICKET_REJECTED",
+    "TICKET_TIMED_OUT",
+];
+
+/// What the plane tells beside the turns: worth a line in the log, not a word on the account's event bus.
+const NOTES_OF_THE_PLANE: [&str; 4] =
+    ["RETRYING", "TASK_UPDATED", "TASK_DEPENDENCIES_CHANGED", "TICKET_UPDATED"];
 
 /// The one spelling under which `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and `agent.tool_use` are
 /// the same name: `AGENT_TOOL_USE`.
@@ -258,9 +301,67 @@ mod tests {
                 && reserved("message.completed")
                 && reserved("Message-Started")
         );
-        assert!(reserved("SANDBOX_TERMINATED") && !reserved("sandbox.terminated_idle"));
         assert!(!reserved("message.sent") && !reserved("agent.message"));
         assert_eq!(EventType::parse("SANDBOX_").unwrap().bus_name(), "SANDBOX_SANDBOX_");
+    }
+
+    /// Everything that the plane tells of sandboxes, tasks and tickets, and whether it is a turn of life.
+    fn told_by_the_plane() -> Vec<(String, bool)> {
+        let names = [
+            ("sandbox", "pending preparing creating uploading starting spawned running completing completed"),
+            ("sandbox", "failed terminated terminated_idle retrying"),
+            ("task", "created ready claimed assigned started completed failed retrying cancelled validating"),
+            ("task", "needs_revision updated dependencies_changed"),
+            ("ticket", "created transitioned approved rejected timed_out updated"),
+        ];
+        let notes = ["sandbox.retrying", "task.updated", "task.dependencies_changed", "ticket.updated"];
+        let names = names
+            .into_iter()
+            .flat_map(|(entity, names)| names.split(' ').map(move |name| format!("{entity}.{name}")));
+        names.map(|name| (name.clone(), !notes.contains(&name.as_str()))).collect()
+    }
+
+    #[test]
+    fn only_the_plane_tells_of_turns_in_any_spelling() {
+        let told = told_by_the_plane();
+        assert_eq!(told.len(), TURNS_OF_THE_PLANE.len() + NOTES_OF_THE_PLANE.len());
+        for (name, is_turn) in told {
+            let bus = name.to_uppercase().replace('.', "_");
+            let dashed = name.replace(['.', '_'], "-");
+            for spelling in
+                [&name, &bus, &dashed, &format!("SANDBOX_{}", name.trim_start_matches("sandbox."))]
+            {
+                let event_type = EventType::parse(spelling.as_str()).unwrap();
+                assert!(event_type.is_reserved(), "{spelling}");
+                assert_eq!(event_type.is_lifecycle(), is_turn, "{spelling}");
+            }
+        }
+    }
+
+    #[test]
+    fn workers_of_omoios_are_heard() {
+        let names = "agent.started heartbeat system_message assistant_message message thinking tool_use \
+            subagent_invoked skill_invoked tool_result user_message user_tool_result file_edited tool_completed \
+            subagent_completed skill_completed completed stream_error error waiting message_injected interrupted \
+            shutdown turn_complete processing failed MessageAction\n\
+            continuous.started completed\n\
+            iteration.started completion_signal validation completed failed\n\
+            spec.execution_started execution_completed execution_failed phase_started phase_completed phase_failed \
+            phase_retry heartbeat progress eval_result artifact_created requirements_generated design_generated \
+            tasks_generated sync_started sync_completed tasks_queued tickets_creation_started \
+            tickets_creation_completed ticket_created ticket_updated task_created task_updated \
+            requirements_sync_started requirements_sync_completed requirement_created requirement_updated \
+            design_sync_started design_sync_completed design_updated criterion_met";
+        for line in names.lines() {
+            let (family, names) = line.split_once('.').unwrap();
+            for name in names.split_whitespace() {
+                let event_type = EventType::parse(format!("{family}.{name}")).unwrap();
+                assert!(!event_type.is_reserved(), "{event_type}");
+            }
+        }
+        for custom in ["task.progress", "sandbox.note", "heartbeat", "SANDBOX_", "SANDBOX_CREATED"] {
+            assert!(!EventType::parse(custom).unwrap().is_reserved(), "{custom}");
+        }
     }
 
     #[test]

@@ -5,18 +5,28 @@
 
 pub mod abridge;
 pub mod access;
+<<<<<<< HEAD
 pub mod attempt;
 pub mod care;
+=======
+pub mod breaker;
+>>>>>>> rules
 pub mod entity;
 pub mod event;
 pub mod filter;
+pub mod graph;
 pub mod head;
 pub mod id;
+pub mod idle;
 pub mod ingest;
 pub mod json;
 pub mod mailbox;
 pub mod message;
+pub mod resources;
+pub mod retry;
+pub mod score;
 pub mod session;
+pub mod similar;
 pub mod task;
 pub mod time;
 

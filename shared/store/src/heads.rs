@@ -129,6 +129,11 @@ impl Store {
         Ok((ids.collect(), next))
     }
 
+    /// Heads by their ids, at most a hundred, as of now. Those that are not there are left out.
+    pub async fn heads_by_id(&self, ids: &[SandboxId]) -> Result<Vec<Head>, Error> {
+        Ok(self.heads(ids.iter().cloned()).await?.into_values().collect())
+    }
+
     async fn heads(&self, ids: impl Iterator<Item = SandboxId>) -> Result<HashMap<SandboxId, Head>, Error> {
         let wanted: Vec<Item> = ids.map(|id| keys::head(&id).attributes().into()).collect();
         let mut heads = HashMap::new();

@@ -1,0 +1,100 @@
+//! Compares what providers have with what the plane knows: removes what nobody knows any more, and notices what is gone.
+
+use crate::error::Error;
+use crate::orchestration::Hands;
+use crate::tend_sandbox;
+use domain::attempt::Stage;
+use domain::breaker::Allow;
+use domain::{Entity, SandboxId};
+use providers::SandboxProvider;
+use std::collections::HashSet;
+use std::sync::Arc;
+use store::keys::Watched;
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Sandboxes at providers that the plane does not know, or is done with.
+    pub orphans: usize,
+    /// Sandboxes of the plane that their provider does not have.
+    pub lost: usize,
+}
+
+/// How many are looked at between two calls of the table.
+const AT_ONCE: usize = 100;
+
+/// A repeat finds the rest. A provider that does not answer is left for the next time.
+pub async fn run(hands: Hands<'_>) -> Result<Outcome, Error> {
+    let mut outcome = Outcome::default();
+    let now = hands.deps.clock.now();
+    for provider in hands.providers.all() {
+        if let Allow::No { .. } = hands.deps.store.breaker(provider.name()).await?.allows(now) {
+            continue;
+        }
+        // What is made from here on is known to the table before it is at the provider, and so is never an orphan.
+        match provider.list().await {
+            Ok(listed) => {
+                let names: HashSet<SandboxId> = listed.into_iter().map(|listed| listed.name).collect();
+                outcome.orphans += remove_orphans(hands, provider, &names).await?;
+                outcome.lost += notice_lost(hands, provider, &names).await?;
+            }
+            Err(failure) => tracing::warn!("Could not list the sandboxes of {}: {failure}", provider.name()),
+        }
+    }
+    Ok(outcome)
+}
+
+async fn remove_orphans(
+    hands: Hands<'_>,
+    provider: &Arc<dyn SandboxProvider>,
+    names: &HashSet<SandboxId>,
+) -> Result<usize, Error> {
+    let mut orphans = 0;
+    for name in names {
+        let head = hands.deps.store.head(name).await?;
+        if head.is_some_and(|head| head.needs_care()) {
+            continue;
+        }
+        orphans += 1;
+        tracing::warn!(sandbox.id = %name, "Removing sandbox {name} at {}, which nobody needs", provider.name());
+        if let Err(failure) = provider.destroy(name).await {
+            tracing::warn!(sandbox.id = %name, "Could not remove sandbox {name}: {failure}");
+        }
+    }
+    Ok(orphans)
+}
+
+async fn notice_lost(
+    hands: Hands<'_>,
+    provider: &Arc<dyn SandboxProvider>,
+    names: &HashSet<SandboxId>,
+) -> Result<usize, Error> {
+    let (mut after, mut lost) = (None, 0);
+    loop {
+        let page = hands.deps.store.watched(after, AT_ONCE).await?;
+        let ids: Vec<SandboxId> = page
+            .watched
+            .into_iter()
+            .filter_map(|one| match one {
+                Watched::Entity(Entity::Sandbox(id)) if !names.contains(&id) => Some(id),
+                _ => None,
+            })
+            .collect();
+        for head in hands.deps.store.heads_by_id(&ids).await? {
+            let is_its = head.assignment.as_ref().is_some_and(|its| its.provider == provider.name());
+            let is_made = head.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage > Stage::Creating);
+            if !is_its || !is_made || head.activity.outcome.is_some() {
+                continue;
+            }
+            // It may have been made after the list was: ask for this one.
+            if let Ok(None) = provider.find(&head.id).await {
+                lost += 1;
+                tend_sandbox::lost(hands, &head.id).await?;
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(lost);
+        }
+    }
+}
