@@ -105,7 +105,6 @@ impl EventType {
         Self(format!("{MESSAGE_PREFIX}{state}"))
     }
 
-<<<<<<< HEAD
     /// What is told when a sandbox takes a turn: `sandbox.creating`.
     pub fn of_sandbox(turn: &str) -> Self {
         Self(format!("sandbox.{turn}"))
@@ -121,11 +120,8 @@ impl EventType {
         Self(format!("ticket.{turn}"))
     }
 
-    /// Whether only the plane may tell this: whoever reads it relies on it.
-=======
     /// Whether only the plane may tell this, in whichever spelling: whoever reads it relies on it. No worker of OmoiOS
     /// sends one of these names.
->>>>>>> rules
     pub fn is_reserved(&self) -> bool {
         let name = plain_name(&self.0);
         let of_message = name.strip_prefix(MESSAGE_BUS_PREFIX).is_some_and(|state| {

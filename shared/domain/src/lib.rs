@@ -5,12 +5,9 @@
 
 pub mod abridge;
 pub mod access;
-<<<<<<< HEAD
 pub mod attempt;
-pub mod care;
-=======
 pub mod breaker;
->>>>>>> rules
+pub mod care;
 pub mod entity;
 pub mod event;
 pub mod filter;
