@@ -32,11 +32,6 @@ pub enum Job {
         /// Which.
         ticket_id: TicketId,
     },
-    /// Tell those that wait for a task that it is completed.
-    Unblock {
-        /// Which.
-        task_id: TaskId,
-    },
 }
 
 impl Job {

@@ -2,8 +2,9 @@
 
 use crate::auth::Authenticator;
 use crate::guard::Guard;
+use app::orchestration::{self, Hands, MakeToken, Orchestration, Providers};
 use app::{Clock, Error, Lanes, Subscriptions, steering};
-use domain::OrgId;
+use domain::{OrgId, SandboxId};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Bus, Jobs, Mailboxes, Push, Store};
@@ -38,6 +39,10 @@ pub struct Reach {
     pub mailboxes: Option<Mailboxes>,
     /// The account's event bus.
     pub bus: Option<Bus>,
+    /// The queue of work around tasks and sandboxes.
+    pub work: Option<Jobs>,
+    /// Those who make sandboxes.
+    pub providers: Option<Providers>,
 }
 
 /// What can be set. Built once at start by the host's `config.rs`.
@@ -55,6 +60,8 @@ pub struct Settings {
     pub known_within: Duration,
     /// Which pages may talk to us.
     pub guard: Guard,
+    /// How tasks become sandboxes.
+    pub orchestration: Orchestration,
 }
 
 impl Default for Settings {
@@ -68,6 +75,7 @@ impl Default for Settings {
             worker_token_secs: 7 * 24 * 3600,
             known_within: Duration::from_secs(10),
             guard: Guard::default(),
+            orchestration: Orchestration::default(),
         }
     }
 }
@@ -100,6 +108,30 @@ impl Plane {
         let mailboxes = self.reach.mailboxes.as_ref().ok_or_else(|| not_wired("the mailboxes"))?;
         let (store, lanes, clock) = (&self.store, &self.lanes, self.clock.as_ref());
         Ok(steering::Deps { store, mailboxes, lanes, clock })
+    }
+
+    /// The queue of work.
+    pub fn work(&self) -> Result<&Jobs, Error> {
+        self.reach.work.as_ref().ok_or_else(|| not_wired("the queue of work"))
+    }
+
+    /// What the use cases around tasks touch.
+    pub fn orchestration(&self) -> Result<orchestration::Deps<'_>, Error> {
+        let (store, work, clock) = (&self.store, self.work()?, self.clock.as_ref());
+        Ok(orchestration::Deps { store, work, clock, orchestration: &self.settings.orchestration })
+    }
+
+    /// What the use cases touch that make and remove sandboxes.
+    pub fn hands<'a>(&'a self, make_token: MakeToken<'a>) -> Result<Hands<'a>, Error> {
+        let providers = self.reach.providers.as_ref().ok_or_else(|| not_wired("providers of sandboxes"))?;
+        let steering::Deps { mailboxes, lanes, .. } = self.steering()?;
+        Ok(Hands { deps: self.orchestration()?, providers, mailboxes, lanes, make_token })
+    }
+
+    /// The token of a sandbox's worker, good for longer than any run.
+    pub fn worker_token(&self, sandbox: &SandboxId, generation: u32) -> String {
+        let until = self.clock.now().plus_secs(self.settings.worker_token_secs);
+        self.authenticator.worker_token(sandbox, generation, until)
     }
 
     /// The account's event bus.

@@ -2,7 +2,7 @@
 
 use crate::metrics::{self, Metric};
 use crate::plane::Plane;
-use app::{Error, check_plane};
+use app::{Error, check_plane, sweep, sweep_providers};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -11,6 +11,26 @@ pub type Tick = fn(Arc<Plane>) -> Pin<Box<dyn Future<Output = Result<(), Error>>
 
 /// The plane is alive. An alarm waits for the number: when it is missing, the plane is not alive.
 pub const CHECK: Tick = |plane| Box::pin(check(plane));
+
+/// Everything that has to be looked at every so often is looked at.
+pub const SWEEP: Tick = |plane| Box::pin(sweep(plane));
+
+/// What providers have is compared with what the plane knows.
+pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(compare(plane));
+
+async fn sweep(plane: Arc<Plane>) -> Result<(), Error> {
+    let asked = sweep::run(plane.orchestration()?).await?;
+    metrics::emit("sandboxes-sweep", plane.clock.now(), &[Metric::count("Swept", asked as u64)]);
+    Ok(())
+}
+
+async fn compare(plane: Arc<Plane>) -> Result<(), Error> {
+    let make_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
+    let found = sweep_providers::run(plane.hands(&make_token)?).await?;
+    let counts = [Metric::count("Orphans", found.orphans as u64), Metric::count("Lost", found.lost as u64)];
+    metrics::emit("sandboxes-compare", plane.clock.now(), &counts);
+    Ok(())
+}
 
 async fn check(plane: Arc<Plane>) -> Result<(), Error> {
     check_plane::run(check_plane::Deps { store: &plane.store }).await?;
