@@ -25,6 +25,7 @@ pub mod score;
 pub mod session;
 pub mod similar;
 pub mod task;
+pub mod ticket;
 pub mod time;
 
 pub use entity::Entity;
@@ -35,6 +36,7 @@ pub use json::JsonObject;
 pub use message::Message;
 pub use session::Session;
 pub use task::Task;
+pub use ticket::Ticket;
 pub use time::Timestamp;
 
 /// An input that breaks a rule: which field, and what is wrong with it, in words for the person who sent it.

@@ -9,6 +9,10 @@
 //! and those with a deadline beside them, scores each of them exactly, and breaks ties (after two hours most score the
 //! same) by rank. Beyond the hour the score stops growing; the rank goes on favouring the older, which is what brings
 //! everybody into the window at last.
+//!
+//! What the rank promises, the score by itself does not: a stream of critical tasks that many wait for scores 0.65 on
+//! arrival, and one that has waited long may stay at its floor of 0.6. Whoever claims by score keeps the promise by
+//! taking the first by rank now and then.
 
 use crate::Timestamp;
 use crate::task::{Priority, Task};

@@ -1,0 +1,235 @@
+//! Whether a ticket may be worked on. Where the settings ask for it a person has to say so, within a time.
+
+use super::{Refused, Ticket};
+use crate::{Invalid, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Shortest time that a person is given.
+pub const MIN_TIMEOUT_SECS: i64 = 60;
+/// Longest time that a person is given.
+pub const MAX_TIMEOUT_SECS: i64 = 86_400;
+/// Why a ticket that nobody looked at is not worked on.
+pub const TIMED_OUT_REASON: &str = "Approval timeout exceeded";
+
+/// What a plane asks for before it works on a ticket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApprovalSettings {
+    /// Whether a person has to approve each ticket.
+    pub required: bool,
+    /// How long they have.
+    timeout_secs: i64,
+}
+
+impl Default for ApprovalSettings {
+    fn default() -> Self {
+        Self { required: false, timeout_secs: 1_800 }
+    }
+}
+
+impl ApprovalSettings {
+    /// Settings with a time between a minute and a day.
+    pub fn new(required: bool, timeout_secs: i64) -> Result<Self, Invalid> {
+        if !(MIN_TIMEOUT_SECS..=MAX_TIMEOUT_SECS).contains(&timeout_secs) {
+            let reason =
+                format!("must be between {MIN_TIMEOUT_SECS} and {MAX_TIMEOUT_SECS}, not {timeout_secs}");
+            return Err(Invalid::new("timeout_secs", reason));
+        }
+        Ok(Self { required, timeout_secs })
+    }
+
+    /// How long a person has.
+    pub fn timeout_secs(&self) -> i64 {
+        self.timeout_secs
+    }
+
+    /// How a ticket that is created at `now` begins.
+    pub fn begin(&self, now: Timestamp) -> Approval {
+        if !self.required {
+            return Approval::default();
+        }
+        Approval {
+            status: ApprovalStatus::PendingReview,
+            deadline_at: Some(now.plus_secs(self.timeout_secs)),
+            ..Approval::default()
+        }
+    }
+}
+
+/// Whether a ticket may be worked on, and who said so. Approved unless somebody has to look.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Approval {
+    /// Whether.
+    pub status: ApprovalStatus,
+    /// By when somebody has to say so. Stays when somebody has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_at: Option<Timestamp>,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// Where a ticket's approval stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    /// It may be worked on.
+    #[default]
+    Approved,
+    /// Somebody has to look.
+    PendingReview,
+    /// Somebody looked, and said no.
+    Rejected,
+    /// Nobody looked in time.
+    TimedOut,
+}
+
+impl ApprovalStatus {
+    /// Every status.
+    pub const ALL: [Self; 4] = [Self::Approved, Self::PendingReview, Self::Rejected, Self::TimedOut];
+
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::PendingReview => "pending_review",
+            Self::Rejected => "rejected",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}
+
+impl fmt::Display for ApprovalStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Ticket {
+    /// After somebody approved it. Also past the deadline, as long as nobody has acted on that.
+    pub fn approve(&self, by: Option<&str>, now: Timestamp) -> Result<Self, Refused> {
+        self.decided(ApprovalStatus::Approved, by, None, now)
+    }
+
+    /// After somebody rejected it. It is kept: OmoiOS deleted it, and then nobody could say what had become of it.
+    pub fn reject(&self, by: Option<&str>, reason: &str, now: Timestamp) -> Result<Self, Refused> {
+        self.decided(ApprovalStatus::Rejected, by, Some(reason), now)
+    }
+
+    /// After nobody looked in time. Refused before the deadline, so that a sweep with an old list does no harm.
+    pub fn time_out(&self, now: Timestamp) -> Result<Self, Refused> {
+        let next = self.decided(ApprovalStatus::TimedOut, None, Some(TIMED_OUT_REASON), now)?;
+        match self.approval.deadline_at {
+            Some(deadline_at) if now >= deadline_at => Ok(next),
+            deadline_at => Err(Refused::NotDue { deadline_at }),
+        }
+    }
+
+    fn decided(
+        &self,
+        status: ApprovalStatus,
+        by: Option<&str>,
+        reason: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Self, Refused> {
+        if self.approval.status != ApprovalStatus::PendingReview {
+            return Err(Refused::NotPending { approval: self.approval.status });
+        }
+        let mut next = self.changed(now);
+        next.approval = Approval {
+            status,
+            deadline_at: self.approval.deadline_at,
+            reason: reason.map(str::to_owned),
+            by: by.map(str::to_owned),
+        };
+        Ok(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ticket::{Status, tests::ticket};
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    fn with(status: ApprovalStatus) -> Ticket {
+        let approval = Approval { status, deadline_at: Some(at(1_900)), ..Approval::default() };
+        Ticket { approval, ..ticket(Status::Backlog) }
+    }
+
+    #[test]
+    fn only_what_is_pending_is_decided_and_only_once() {
+        type Decision = fn(&Ticket) -> Result<Ticket, Refused>;
+        type Case = (&'static str, Decision, ApprovalStatus, Option<&'static str>, Option<&'static str>);
+        let decisions: [Case; 3] = [
+            ("approve", |t| t.approve(Some("u-1"), at(2_000)), ApprovalStatus::Approved, Some("u-1"), None),
+            (
+                "reject",
+                |t| t.reject(Some("u-1"), "no", at(2_000)),
+                ApprovalStatus::Rejected,
+                Some("u-1"),
+                Some("no"),
+            ),
+            ("time out", |t| t.time_out(at(2_000)), ApprovalStatus::TimedOut, None, Some(TIMED_OUT_REASON)),
+        ];
+        for (name, decide, expected, by, reason) in decisions {
+            for before in ApprovalStatus::ALL {
+                let ticket = with(before);
+                match decide(&ticket) {
+                    Ok(after) => {
+                        assert_eq!(before, ApprovalStatus::PendingReview, "{name}");
+                        assert_eq!(after.approval.status, expected, "{name}");
+                        assert_eq!(after.approval.by.as_deref(), by, "{name}");
+                        assert_eq!(after.approval.reason.as_deref(), reason, "{name}");
+                        assert_eq!((after.version, after.updated_at), (2, at(2_000)), "{name}");
+                        for (_, again, ..) in decisions {
+                            assert_eq!(
+                                again(&after),
+                                Err(Refused::NotPending { approval: expected }),
+                                "{name}"
+                            );
+                        }
+                    }
+                    Err(refused) => {
+                        assert_ne!(before, ApprovalStatus::PendingReview, "{name}");
+                        assert_eq!(refused, Refused::NotPending { approval: before }, "{name}");
+                        assert!(refused.to_string().contains(before.as_str()), "{refused}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_times_out_before_its_deadline_or_without_one() {
+        let waiting = with(ApprovalStatus::PendingReview);
+        let deadline_at = Some(at(1_900));
+        assert_eq!(waiting.time_out(at(1_899)), Err(Refused::NotDue { deadline_at }));
+        assert!(waiting.time_out(at(1_900)).is_ok());
+        assert!(waiting.approve(None, at(5_000)).is_ok(), "late is better than never");
+        let mut patient = waiting;
+        patient.approval.deadline_at = None;
+        assert_eq!(patient.time_out(at(5_000)), Err(Refused::NotDue { deadline_at: None }));
+    }
+
+    #[test]
+    fn settings_decide_how_a_ticket_begins() {
+        assert_eq!(ApprovalSettings::default().begin(at(0)), Approval::default());
+        assert_eq!(ApprovalSettings::default().timeout_secs(), 1_800);
+        let asked = ApprovalSettings::new(true, 60).unwrap().begin(at(100));
+        assert_eq!((asked.status, asked.deadline_at), (ApprovalStatus::PendingReview, Some(at(160))));
+        for (secs, good) in [(59, false), (60, true), (86_400, true), (86_401, false), (-1, false)] {
+            assert_eq!(ApprovalSettings::new(true, secs).is_ok(), good, "{secs}");
+        }
+        for status in ApprovalStatus::ALL {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+    }
+}
