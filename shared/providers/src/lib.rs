@@ -6,6 +6,8 @@
 //! Deliberately absent: retries, the order of the steps, and what a failure means for a task. Those are the caller's,
 //! who keeps a record; a provider keeps none beside what is there.
 
+pub mod process;
+
 use domain::SandboxId;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
