@@ -6,6 +6,7 @@
 //! Deliberately absent: retries, the order of the steps, and what a failure means for a task. Those are the caller's,
 //! who keeps a record; a provider keeps none beside what is there.
 
+pub mod daytona;
 pub mod process;
 
 use domain::SandboxId;

@@ -141,7 +141,9 @@ impl Process {
         waiters.spawn(async move {
             match child.wait().await {
                 Ok(status) => tracing::info!(sandbox.id = %name, "The worker of {name} ended: {status}"),
-                Err(error) => tracing::warn!(sandbox.id = %name, %error, "Lost sight of the worker of {name}"),
+                Err(error) => {
+                    tracing::warn!(sandbox.id = %name, %error, "Lost sight of the worker of {name}");
+                }
             }
         });
         Ok(())
@@ -176,7 +178,9 @@ impl Process {
         });
         match timeout_at(deadline.max(Instant::now() + LOOK_EVERY), remove).await {
             Err(_) => return Ok(Gone::NotYet),
-            Ok(done) => done.map_err(io::Error::from).flatten().map_err(|error| failed("removing", &error))?,
+            Ok(done) => {
+                done.map_err(io::Error::from).flatten().map_err(|error| failed("removing", &error))?;
+            }
         }
         lock(&self.ending).remove(name);
         Ok(Gone::Yes)

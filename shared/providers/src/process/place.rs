@@ -89,7 +89,8 @@ impl Place {
 
     /// When that was, in seconds since 1970.
     pub(super) fn created_at_secs(&self) -> Option<i64> {
-        let file = [self.inside("note.json"), self.folder()].into_iter().find_map(|path| path.metadata().ok());
+        let file =
+            [self.inside("note.json"), self.folder()].into_iter().find_map(|path| path.metadata().ok());
         let since = file?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         i64::try_from(since.as_secs()).ok()
     }
@@ -219,7 +220,10 @@ mod tests {
             fs::write(place.log(), format!("line {number}")).unwrap();
             place.remove().unwrap();
             assert!(!place.exists());
-            assert_eq!(place.tail(4).unwrap(), format!("line {number}")[format!("line {number}").len() - 4..]);
+            assert_eq!(
+                place.tail(4).unwrap(),
+                format!("line {number}")[format!("line {number}").len() - 4..]
+            );
         }
         assert_eq!(fs::read_dir(folder.path().join(LOGS)).unwrap().count(), KEPT_LOGS);
     }
