@@ -1,0 +1,204 @@
+//! What is done inside a sandbox, through its toolbox: the worker's program is put into it, and is run in a session.
+//!
+//! Everything of ours is in one folder of the user's home. Commands are kept to what every version of the toolbox
+//! understands: it may take them apart itself, so no quote is inside of quotes of its kind; and a session runs them in its
+//! own shell, so none of them may replace or leave that shell.
+
+use super::Daytona;
+use super::http::{Http, with_query};
+use super::wire::{self, Executed, Sandbox, Session};
+use crate::Failure;
+use domain::SandboxId;
+use reqwest::Method;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Where toolboxes are, if the sandbox does not say so.
+const TOOLBOX: &str = "https://proxy.app.daytona.io/toolbox";
+
+/// The session that the worker runs in: always this one, so that there are never two.
+const SESSION: &str = "worker";
+
+/// Makes our folder, which only its owner can enter, and says where it is.
+const PREPARE: &str = r#"umask 077; mkdir -p "$HOME/.sunaba" && cd "$HOME/.sunaba" && chmod 700 . && pwd"#;
+
+/// Starts the worker. The variables are removed before it runs; without them there is nothing to start.
+const SCRIPT: &str = r#"cd "$(dirname "$0")" || exit 1
+umask 022
+. ./variables || exit 1
+rm -f variables
+mkdir -p "$CWD" && cd "$CWD" || exit 1
+exec "$SUNABA_WORKER" </dev/null >>"$SUNABA_LOG" 2>&1
+"#;
+
+/// A sandbox's toolbox.
+#[derive(Debug)]
+pub(super) struct Toolbox<'a> {
+    http: &'a Http,
+    url: String,
+}
+
+impl Daytona {
+    /// The toolbox of the sandbox that Daytona calls this.
+    pub(super) async fn toolbox(&self, id: &str) -> Result<Toolbox<'_>, Failure> {
+        match self.look(id).await? {
+            Some(sandbox) => Ok(self.toolbox_of(&sandbox)),
+            None => Err(Failure::refused(format!("Daytona has no sandbox {id} any more"))),
+        }
+    }
+
+    pub(super) fn toolbox_of(&self, sandbox: &Sandbox) -> Toolbox<'_> {
+        let url = sandbox.toolbox_proxy_url.as_deref().unwrap_or(TOOLBOX).trim_end_matches('/');
+        Toolbox { http: &self.http, url: format!("{url}/{}", sandbox.id) }
+    }
+}
+
+impl Toolbox<'_> {
+    /// Puts the worker's program into our folder, whole or not at all.
+    pub(super) async fn put_worker(&self, program: Vec<u8>) -> Result<(), Failure> {
+        let folder = self.prepare().await?;
+        self.put(&format!("{folder}/worker.part"), program, "sending the worker").await?;
+        let settle = format!(r#"cd "{folder}" && chmod 700 worker.part && mv -f worker.part worker"#);
+        self.run(&settle, "settling the worker").await.map(drop)
+    }
+
+    /// Has the worker run, unless it does.
+    pub(super) async fn start_worker(
+        &self,
+        name: &SandboxId,
+        in_image: Option<&str>,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<(), Failure> {
+        if self.session().await?.is_some_and(|session| session.is_busy()) {
+            return Ok(());
+        }
+        let folder = self.prepare().await?;
+        let text = variables_file(&folder, name, in_image, variables)?;
+        self.put(&format!("{folder}/start"), SCRIPT.into(), "sending the start script").await?;
+        self.put(&format!("{folder}/variables"), text.into_bytes(), "sending the variables").await?;
+        let body = json!({"sessionId": SESSION});
+        match self
+            .http
+            .json(Method::POST, &self.at("process/session"), Some(&body), "opening a session")
+            .await
+        {
+            Ok(_) => {}
+            // It is there.
+            Err(wrong) if wrong.status == Some(409) => {}
+            Err(wrong) => return Err(wrong.failure),
+        }
+        let body = json!({"command": format!(r#"sh "{folder}/start""#), "runAsync": true});
+        let url = self.at(&format!("process/session/{SESSION}/exec"));
+        match self.http.json(Method::POST, &url, Some(&body), "starting the worker").await {
+            Ok(_) => Ok(()),
+            Err(wrong) if matches!(wrong.status, Some(400 | 404 | 409 | 410)) => {
+                // Its shell is gone, and it will not come back: the next call begins with a new one.
+                let url = self.at(&format!("process/session/{SESSION}"));
+                let _ = self.http.json(Method::DELETE, &url, None, "closing a session").await;
+                Err(Failure::unreachable(wrong.failure.message))
+            }
+            Err(wrong) => Err(wrong.failure),
+        }
+    }
+
+    /// The end of what the worker has printed.
+    pub(super) async fn worker_log(&self, most: usize) -> Result<String, Failure> {
+        let tail = format!(r#"tail -c {most} "$HOME/.sunaba/worker.log" 2>/dev/null || true"#);
+        self.run(&tail, "reading the worker's log").await
+    }
+
+    async fn session(&self) -> Result<Option<Session>, Failure> {
+        let url = self.at(&format!("process/session/{SESSION}"));
+        match self.http.json(Method::GET, &url, None, "looking at the session").await {
+            Ok(body) => wire::read(body, "a session").map(Some),
+            Err(wrong) if wrong.status == Some(404) => Ok(None),
+            Err(wrong) => Err(wrong.failure),
+        }
+    }
+
+    async fn prepare(&self) -> Result<String, Failure> {
+        let folder = self.run(PREPARE, "making our folder").await?.trim().to_owned();
+        // It stands in commands, between double quotes.
+        let plain = |c: char| c.is_alphanumeric() || "/._- ".contains(c);
+        match folder.starts_with('/') && folder.chars().all(plain) {
+            true => Ok(folder),
+            false => {
+                Err(Failure::refused("the home of the sandbox's user has a name that no command can hold"))
+            }
+        }
+    }
+
+    async fn put(&self, path: &str, content: Vec<u8>, doing: &str) -> Result<(), Failure> {
+        let url = with_query(&self.at("files/upload-v2"), &[("path", path.to_owned())])?;
+        Ok(self.http.upload(&url, content, doing).await?)
+    }
+
+    /// Runs a short command to its end, and returns what it printed. There must be no single quote in it.
+    async fn run(&self, command: &str, doing: &str) -> Result<String, Failure> {
+        let body = json!({"command": format!("sh -c '{command}'"), "timeout": 10});
+        let ran = self.http.json(Method::POST, &self.at("process/execute"), Some(&body), doing).await?;
+        let Executed { exit_code, result } = wire::read(ran, "the result of a command")?;
+        match exit_code {
+            0 => Ok(result),
+            code => Err(Failure::unreachable(format!("in the sandbox, {doing} failed with code {code}"))),
+        }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}/{path}", self.url)
+    }
+}
+
+/// The variables as a shell reads them.
+fn variables_file(
+    folder: &str,
+    name: &SandboxId,
+    in_image: Option<&str>,
+    variables: &BTreeMap<String, String>,
+) -> Result<String, Failure> {
+    let worker = in_image.map_or_else(|| format!("{folder}/worker"), str::to_owned);
+    let mut all = variables.clone();
+    all.insert("SANDBOX_ID".to_owned(), name.to_string());
+    let mut text = format!(
+        "SUNABA_WORKER={}\nSUNABA_LOG={}\n",
+        quoted(&worker),
+        quoted(&format!("{folder}/worker.log"))
+    );
+    for (variable, value) in &all {
+        let rest = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let first = variable.chars().next().is_some_and(|c| !c.is_ascii_digit());
+        if !first || !variable.chars().all(rest) || value.contains('\0') {
+            return Err(Failure::refused(format!("{variable:?} cannot be a variable")));
+        }
+        text.push_str(&format!("export {variable}={}\n", quoted(value)));
+    }
+    // Where the worker works, as it would find out itself, but for a folder that is not there yet.
+    text.push_str("CWD=\"${CWD:-${WORKSPACE_PATH:-$HOME/workspace}}\"\nexport CWD\n");
+    Ok(text)
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn whatever_a_variable_holds_the_worker_reads_it_as_it_is() {
+        let hard = "it's \"quoted\" $HOME `id` \\ \n second line";
+        let variables = BTreeMap::from([("HARD".to_owned(), hard.to_owned())]);
+        let name = SandboxId::parse("box").unwrap();
+        let text = variables_file("/f", &name, None, &variables).unwrap();
+        let script = format!("{text}\nprintf %s \"$HARD|$SANDBOX_ID|$SUNABA_WORKER|$CWD\"");
+        let ran =
+            Command::new("sh").args(["-c", &script]).env("HOME", "/h").env_remove("CWD").output().unwrap();
+        assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("{hard}|box|/f/worker|/h/workspace"));
+        for bad in ["", "1A", "A-B", "A B", "A=B"] {
+            let variables = BTreeMap::from([(bad.to_owned(), String::new())]);
+            assert!(variables_file("/f", &name, None, &variables).is_err(), "{bad:?}");
+        }
+    }
+}
