@@ -3,6 +3,7 @@
 
 use crate::support::{JWT_SECRET, OPERATOR, TestPlane, now_secs, user, user_with};
 use domain::access::Scope;
+use domain::{Entity, TaskId, TicketId};
 use edge::registry::{FUNCTIONS, Trigger};
 use jsonwebtoken::{EncodingKey, Header};
 use reqwest::Method;
@@ -276,4 +277,45 @@ async fn a_workers_socket_ends_when_its_token_is_replaced() {
     plane.post_events("s-1", OPERATOR, json!({"event_type": "agent.message"})).await.ok();
     assert_eq!(socket.hear().await["code"], "unauthorized");
     assert_eq!(socket.try_hear().await, None);
+}
+
+/// Ids are their owners' to choose: a task or ticket may be called like a sandbox.
+#[tokio::test]
+async fn a_worker_hears_nothing_of_tasks_and_tickets_whatever_they_are_called() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("x-1", "acme").await;
+    let mut everything = plane.subscribed(&worker, "").await;
+    let mut tasks = plane.subscribed(&worker, "entity_types=task,ticket&entity_ids=x-1").await;
+    let mut named = plane.socket(&format!("/api/v1/ws/events?token={worker}&event_types=task.created")).await;
+    let mut colleague = plane.subscribed(&user("acme", "viewer"), "").await;
+    let mut of_the_box =
+        plane.socket(&format!("/api/v1/sandbox/x-1/ws?token={}", user("acme", "viewer"))).await;
+    let mut rival = plane.subscribed(&user("rival", "admin"), "entity_ids=x-1").await;
+    for (entity, event_type, name) in [
+        (Entity::Task(TaskId::parse("x-1").unwrap()), "task.created", "TASK_CREATED"),
+        (Entity::Ticket(TicketId::parse("x-1").unwrap()), "ticket.created", "TICKET_CREATED"),
+    ] {
+        // News of one entity are told one after the other: who hears the second was told the first, and so were all
+        // the others.
+        for seq in 1..=2 {
+            plane.put_history(&entity, "acme", seq - 1, &[event_type]).await;
+            let frame = colleague.hear().await;
+            assert_eq!(
+                frame,
+                json!({
+                    "id": format!("e-{seq}"), "seq": seq, "event_type": name, "entity_type": entity.kind(),
+                    "entity_id": "x-1", "timestamp": "2026-01-05T12:00:00.000000Z",
+                    "payload": {"n": seq, "source": "system", "original_event_type": event_type},
+                })
+            );
+        }
+    }
+    for socket in [&mut everything, &mut tasks, &mut named, &mut of_the_box, &mut rival] {
+        assert_eq!(socket.hear_until_pong().await, Vec::<Value>::new());
+    }
+    plane.post_events("x-1", &worker, json!({"event_type": "task.created"})).await.ok();
+    for socket in [&mut everything, &mut named, &mut of_the_box] {
+        let frame = socket.hear().await;
+        assert_eq!((&frame["event_type"], &frame["seq"]), (&json!("SANDBOX_TASK_CREATED"), &json!(1)));
+    }
 }

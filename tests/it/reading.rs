@@ -1,6 +1,9 @@
 //! Pages, the trajectory and lists.
 
 use crate::support::{OPERATOR, TestPlane, batch};
+use app::read_history::{self, Order};
+use domain::access::{Principal, Role};
+use domain::{Entity, OrgId, SandboxId, TaskId, TicketId};
 use serde_json::{Value, json};
 
 /// A log of 250 events in segments of every size from 1 to 21, and some more.
@@ -171,4 +174,95 @@ async fn a_list_is_paged_newest_first() {
         }
     }
     assert_eq!(ids, ["s-6", "s-5", "s-4", "s-3", "s-2", "s-1", "s-0"]);
+}
+
+fn person(org: &str) -> Principal {
+    Principal::User { id: "u".into(), org: OrgId::parse(org).unwrap(), role: Role::Viewer }
+}
+
+/// A page of a history, or the words with which it was refused.
+async fn history(plane: &TestPlane, command: read_history::Command) -> Result<Value, String> {
+    let page = read_history::run(read_history::Deps { store: &plane.running.aws.store }, command).await;
+    match page {
+        Ok(page) => Ok(serde_json::to_value(&page).unwrap()),
+        Err(app::Error::NotFound(what)) => Err(what),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_history_of_a_task_is_paged_like_the_log_of_a_sandbox() {
+    let plane = TestPlane::start().await;
+    let entity = Entity::Task(TaskId::parse("t-1").unwrap());
+    let mut stored = 0;
+    for count in [1, 5, 2, 12] {
+        plane.put_history(&entity, "acme", stored, &vec!["task.updated"; count]).await;
+        stored += count as u64;
+    }
+    let ask = |after_seq, before_seq, order, limit| read_history::Command {
+        principal: person("acme"),
+        entity: entity.clone(),
+        after_seq,
+        before_seq,
+        order,
+        limit,
+    };
+    for limit in [1, 7, 500] {
+        for start in [0, 1, 4, 19, 20, 1_000] {
+            let page = history(&plane, ask(start, None, Order::Oldest, limit)).await.unwrap();
+            assert_eq!(seqs(&page), (start + 1..=20).take(limit).collect::<Vec<_>>(), "after {start}");
+            assert_eq!(page["has_more"], start + (limit as u64) < 20);
+            assert_eq!(page["next_after_seq"].as_u64(), Some(seqs(&page).last().copied().unwrap_or(start)));
+            let page = history(&plane, ask(0, Some(start.max(1)), Order::Newest, limit)).await.unwrap();
+            let expected: Vec<u64> = (1..start.clamp(1, 21)).rev().take(limit).collect();
+            assert_eq!(seqs(&page), expected, "before {start}");
+        }
+    }
+    let page = history(&plane, ask(0, None, Order::Oldest, 1)).await.unwrap();
+    assert_eq!(
+        page,
+        json!({
+            "task_id": "t-1", "total_count": 20, "last_seq": 20, "has_more": true, "next_after_seq": 1,
+            "next_before_seq": null,
+            "events": [{
+                "id": "e-1", "seq": 1, "task_id": "t-1", "event_type": "task.updated", "event_data": {"n": 1},
+                "source": "system", "created_at": "2026-01-05T12:00:00.000000Z", "emitted_at": null,
+            }],
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_history_is_its_orgs_and_to_others_it_is_not_there() {
+    let plane = TestPlane::start().await;
+    plane.register("x-1", "acme").await;
+    let task = Entity::Task(TaskId::parse("x-1").unwrap());
+    let ticket = Entity::Ticket(TicketId::parse("x-1").unwrap());
+    plane.put_history(&task, "acme", 0, &["task.created"]).await;
+    plane.put_history(&ticket, "acme", 0, &["ticket.created", "ticket.approved"]).await;
+    let read = async |principal: &Principal, entity: &Entity| {
+        let (principal, entity) = (principal.clone(), entity.clone());
+        let command = read_history::Command {
+            principal,
+            entity,
+            after_seq: 0,
+            before_seq: None,
+            order: Order::Newest,
+            limit: 10,
+        };
+        history(&plane, command).await
+    };
+    for principal in [person("acme"), Principal::Operator] {
+        let page = read(&principal, &task).await.unwrap();
+        assert_eq!((&page["task_id"], seqs(&page)), (&json!("x-1"), vec![1]));
+        let page = read(&principal, &ticket).await.unwrap();
+        assert_eq!((&page["ticket_id"], seqs(&page)), (&json!("x-1"), vec![2, 1]));
+        let missing = Entity::Task(TaskId::parse("x-2").unwrap());
+        assert_eq!(read(&principal, &missing).await, Err("Task x-2".to_owned()));
+    }
+    let worker = Principal::Worker { sandbox: SandboxId::parse("x-1").unwrap(), generation: 1 };
+    for principal in [person("rival"), worker, Principal::Nobody] {
+        assert_eq!(read(&principal, &task).await, Err("Task x-1".to_owned()), "{principal:?}");
+        assert_eq!(read(&principal, &ticket).await, Err("Ticket x-1".to_owned()), "{principal:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! A plane in this process, and ways to talk to it.
 
+use domain::Entity;
 use jsonwebtoken::{EncodingKey, Header};
 pub use kit::socket::Socket;
 use local::config::Dev;
@@ -8,6 +9,7 @@ use local::hosts::ws::Patience;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
+use store::keys::{self, Key};
 use tempfile::TempDir;
 
 pub const OPERATOR: &str = "operator-token-of-the-tests";
@@ -105,6 +107,34 @@ impl TestPlane {
                 return events;
             }
         }
+    }
+
+    /// Puts events behind the first `before` of the log of a task or ticket, and a head that tells of them, as
+    /// `infra/TABLE.md` has it. The number of segments is a guess: readers take it for no more.
+    pub async fn put_history(&self, entity: &Entity, org: &str, before: u64, event_types: &[&str]) {
+        let (first_seq, last_seq) = (before + 1, before + event_types.len() as u64);
+        let entries: Vec<Value> = (first_seq..)
+            .zip(event_types)
+            .map(|(seq, name)| json!({"id": format!("e-{seq}"), "type": name, "source": "system", "data": {"n": seq}}))
+            .collect();
+        let put = |key: Key, attributes: Value| {
+            let mut item = json!({"PK": {"S": key.pk}, "SK": {"S": key.sk}, "org": {"S": org}});
+            item.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
+            json!({"Put": {"TableName": local::aws::TABLE, "Item": item}})
+        };
+        let number = |n: u64| json!({"N": n.to_string()});
+        let segment = json!({
+            "kind": {"S": "log"}, "generation": number(1), "received_at": {"S": "2026-01-05T12:00:00.000000Z"},
+            "first_seq": number(first_seq), "count": number(entries.len() as u64),
+            "text": {"S": json!(entries).to_string()},
+        });
+        let head =
+            json!({"kind": {"S": entity.kind()}, "seq": number(last_seq), "segments": number(before + 1)});
+        let writes = [put(keys::segment(entity, first_seq), segment), put(keys::head_of(entity), head)];
+        let body = json!({"TransactItems": writes}).to_string();
+        let target = "DynamoDB_20120810.TransactWriteItems";
+        let reply = self.running.aws.call(Some(target), "POST", "/", body.as_bytes()).await.unwrap();
+        assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
     }
 
     pub async fn socket(&self, path_and_query: &str) -> Socket {

@@ -255,3 +255,6 @@ pub(crate) fn events_of(item: &Item, first_seq: Option<u64>) -> Result<Vec<Event
     });
     Ok(events.collect())
 }
+
+#[cfg(test)]
+mod tests;
