@@ -6,7 +6,7 @@ use crate::{ids, race, telling, work};
 use contract::jobs::Job;
 use domain::attempt::{Assignment, Stage};
 use domain::breaker::Allow;
-use domain::score::score;
+use domain::score::{rank, score};
 use domain::task::moves::Told;
 use domain::{Head, OrgId, ProjectId, Timestamp};
 use serde_json::json;
@@ -27,6 +27,9 @@ const AT_ONCE: usize = 25;
 const WINDOW: usize = 10;
 /// At most so many projects are looked at for one claim. The next starts where this one ended.
 const MAX_PROJECTS: usize = 8;
+
+/// One claim in so many goes by rank alone.
+const IN_TURN: i64 = 8;
 
 /// A repeat claims what is still to be claimed. Several at once never claim one task twice: each claim is a transaction
 /// on the task, its place in the queue and the slots.
@@ -91,11 +94,18 @@ async fn candidates(
     }
     let mut seen = HashSet::new();
     found.retain(|candidate| has_room(candidate.project.as_ref()) && seen.insert(candidate.id.clone()));
-    let mut scored: Vec<(f64, Candidate)> = found
-        .into_iter()
-        .map(|candidate| (score(&candidate.standing(), now, weights), candidate))
-        .collect();
-    scored.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let mut scored: Vec<(f64, Candidate)> =
+        found.into_iter().map(|candidate| (score(&candidate.standing(), now, weights), candidate)).collect();
+    let by_rank = |one: &Candidate, other: &Candidate| {
+        rank(&one.standing(), weights).cmp(&rank(&other.standing(), weights))
+    };
+    // The score has a ceiling for those that wait, and a rank has none: now and then whoever is first by rank goes
+    // first, so that nobody waits for ever behind tasks that are always more urgent.
+    let in_turn = now.as_micros().rem_euclid(IN_TURN) == 0;
+    scored.sort_by(|(one, a), (other, b)| match in_turn {
+        true => by_rank(a, b),
+        false => other.total_cmp(one).then_with(|| by_rank(a, b)),
+    });
     Ok(scored.into_iter().map(|(_, candidate)| candidate).collect())
 }
 

@@ -15,7 +15,8 @@ pub fn sandbox() -> SandboxId {
 
 /// For the sandbox of the next try at a task: it tells whose it is, and is never used twice.
 pub fn sandbox_for(task: &Task) -> SandboxId {
-    let (short, random) = (&task.id.as_str()[..task.id.as_str().len().min(24)], Uuid::new_v4().simple().to_string());
+    let (short, random) =
+        (&task.id.as_str()[..task.id.as_str().len().min(24)], Uuid::new_v4().simple().to_string());
     let name = format!("{short}-{}-{}", task.attempt + 1, &random[..6]);
     SandboxId::parse(name).expect("an id with a suffix is a valid id")
 }

@@ -10,12 +10,12 @@ use contract::jobs::Job;
 use domain::access::Principal;
 use domain::head::{BatchNumber, Receipt};
 use domain::ingest::{Batch, Decision, Refusal, decide};
-use domain::{EventId, EventType, Head, Invalid, OrgId, SandboxId, Timestamp};
 use domain::task::moves::Told;
+use domain::{EventId, EventType, Head, Invalid, OrgId, SandboxId, Timestamp};
 use serde_json::json;
 use std::borrow::Cow;
-use store::{Jobs, Store};
 use store::log::{Append, Appended, Once};
+use store::{Jobs, Store};
 
 /// What it touches.
 #[derive(Debug, Clone, Copy)]

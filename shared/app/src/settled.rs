@@ -47,7 +47,8 @@ pub(crate) async fn follow_up(deps: Deps<'_>, before: &Task, after: &Task) {
     if !after.needs_care() {
         return;
     }
-    let wait_ms = after.not_before.map_or(0, |when| (when.as_micros() - deps.clock.now().as_micros()).max(0) / 1_000);
+    let wait_ms =
+        after.not_before.map_or(0, |when| (when.as_micros() - deps.clock.now().as_micros()).max(0) / 1_000);
     let wait = Duration::from_secs(wait_ms.unsigned_abs().div_ceil(1_000));
     if after.status != domain::task::Status::Validating {
         work::ask_later(deps.work, &Job::TendTask { task_id: after.id.clone() }, wait).await;

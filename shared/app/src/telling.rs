@@ -42,7 +42,8 @@ impl Tale {
     /// The head that goes with it.
     pub(crate) fn head_after(&self, before: &Head) -> Head {
         let mut after = before.telling(&self.events);
-        let sent = self.changes.iter().filter(|change| matches!(change, ledger::Change::Sent(_))).count() as u64;
+        let sent =
+            self.changes.iter().filter(|change| matches!(change, ledger::Change::Sent(_))).count() as u64;
         after.activity.waiting = (before.activity.waiting + sent).saturating_sub(self.settled());
         after
     }

@@ -43,7 +43,9 @@ pub async fn run(deps: Deps<'_>, id: Command) -> Result<Outcome, Error> {
 /// Whether something is due for it now: what a sweep asks before it asks for work.
 pub(crate) fn is_due(deps: Deps<'_>, task: &Task, now: Timestamp) -> bool {
     match task.status {
-        Status::Pending => task.needs_care() && task.unmet == 0 && task.not_before.is_none_or(|when| when <= now),
+        Status::Pending => {
+            task.needs_care() && task.unmet == 0 && task.not_before.is_none_or(|when| when <= now)
+        }
         Status::Validating => is_overdue(deps, task, now),
         Status::NeedsRevision => true,
         Status::Completed => task.dependents > 0,

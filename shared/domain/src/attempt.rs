@@ -252,7 +252,10 @@ mod tests {
         let report = |name: &str, data: serde_json::Value| {
             reported(&EventType::parse(name).unwrap(), &JsonObject::of(&data), now)
         };
-        let done = report("SANDBOX_AGENT_COMPLETED", json!({"turns": 3, "odd": 1, "final_output": "x".repeat(9_000)}));
+        let done = report(
+            "SANDBOX_AGENT_COMPLETED",
+            json!({"turns": 3, "odd": 1, "final_output": "x".repeat(9_000)}),
+        );
         let Some(Outcome::Done { result, .. }) = done else { panic!("{done:?}") };
         assert!(result.text().starts_with(r#"{"final_output":"xxx"#) && result.text().len() < 4_100);
         assert!(!result.text().contains("odd"));

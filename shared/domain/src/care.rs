@@ -6,8 +6,8 @@
 
 use crate::attempt::{Attempt, Outcome, Stage};
 use crate::head::Status;
-use crate::retry::Class;
 use crate::idle::{self, Reason, Signs, Thresholds};
+use crate::retry::Class;
 use crate::task::Status as TaskStatus;
 use crate::{Head, Task, Timestamp};
 
@@ -146,7 +146,9 @@ pub fn next(sandbox: &Head, task: Option<&Task>, thresholds: &Thresholds, now: T
         return Step::End(end);
     }
     match (sandbox.status, task.status) {
-        (Status::Pending, _) | (Status::Creating, TaskStatus::Assigned | TaskStatus::Running) => make(sandbox, now),
+        (Status::Pending, _) | (Status::Creating, TaskStatus::Assigned | TaskStatus::Running) => {
+            make(sandbox, now)
+        }
         (Status::Creating, _) => Step::Settle(Settlement::Assigned),
         (Status::Running, TaskStatus::Claiming | TaskStatus::Assigned) => Step::Settle(Settlement::Started),
         _ => Step::Rest { until: None },
@@ -178,7 +180,7 @@ fn overdue(sandbox: &Head, task: &Task, thresholds: &Thresholds, now: Timestamp)
                 running_since,
                 // Whoever tells something is alive.
                 last_heartbeat_at: activity.heartbeats.last_at.max(activity.last_event_at),
-                heartbeat_status: activity.heartbeats.last_status.as_deref(),
+                heartbeat_status: activity.heartbeats.last_status.clone(),
                 last_work_at: activity.last_work_at,
             };
             let verdict = idle::verdict(&signs, now, thresholds)?;

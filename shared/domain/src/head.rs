@@ -255,7 +255,8 @@ impl Head {
 
     /// Whether somebody has to look after it: the plane made it, and its provider may still have it.
     pub fn needs_care(&self) -> bool {
-        self.assignment.is_some() && self.activity.spawn.as_ref().is_some_and(|spawn| spawn.released_at.is_none())
+        self.assignment.is_some()
+            && self.activity.spawn.as_ref().is_some_and(|spawn| spawn.released_at.is_none())
     }
 
     /// Its status after its worker was heard. One that was not started yet cannot be heard, and one that is over does

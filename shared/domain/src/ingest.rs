@@ -175,11 +175,17 @@ fn take_turns(next: &mut Head, batch: &Batch, now: Timestamp) -> Vec<Told> {
         spawn.left_at.get_or_insert(now);
     }
     let reported = batch.events.iter().find_map(|event| reported(&event.event_type, &event.data, now));
-    if let Some(outcome) = reported.filter(|_| next.status == Status::Running && next.activity.outcome.is_none()) {
+    if let Some(outcome) =
+        reported.filter(|_| next.status == Status::Running && next.activity.outcome.is_none())
+    {
         let (status, turn, data) = match &outcome {
             Outcome::Done { .. } => (Status::Completing, "completing", json!({})),
-            Outcome::Failed { error, .. } => (Status::Failed, "failed", json!({"reason": error, "error": error})),
-            Outcome::CalledOff { reason, .. } => (Status::Terminated, "terminated", json!({"reason": reason})),
+            Outcome::Failed { error, .. } => {
+                (Status::Failed, "failed", json!({"reason": error, "error": error}))
+            }
+            Outcome::CalledOff { reason, .. } => {
+                (Status::Terminated, "terminated", json!({"reason": reason}))
+            }
         };
         next.status = status;
         next.activity.outcome = Some(outcome);

@@ -4,8 +4,11 @@
 //! `read-only`, `read_only` and `ReadOnly` are the same and `notfoundry` is not `not found`. Whatever is not known to be
 //! permanent is worth another try, because a retry costs a little and giving up costs somebody's work.
 
+use serde::{Deserialize, Serialize};
+
 /// What kind of failure it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Class {
     /// It may go away by itself.
     Transient,

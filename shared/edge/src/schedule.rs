@@ -20,14 +20,14 @@ pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(compare(plane));
 
 async fn sweep(plane: Arc<Plane>) -> Result<(), Error> {
     let asked = sweep::run(plane.orchestration()?).await?;
-    metrics::emit("sandboxes-sweep", plane.clock.now(), &[Metric::count("Swept", asked as u64)]);
+    metrics::emit("sandboxes-sweep", plane.clock.now(), &[Metric::count("Swept", asked)]);
     Ok(())
 }
 
 async fn compare(plane: Arc<Plane>) -> Result<(), Error> {
     let make_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
     let found = sweep_providers::run(plane.hands(&make_token)?).await?;
-    let counts = [Metric::count("Orphans", found.orphans as u64), Metric::count("Lost", found.lost as u64)];
+    let counts = [Metric::count("Orphans", found.orphans), Metric::count("Lost", found.lost)];
     metrics::emit("sandboxes-compare", plane.clock.now(), &counts);
     Ok(())
 }

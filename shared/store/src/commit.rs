@@ -4,15 +4,15 @@
 //! stands in the queue, one that is worked on takes a slot, whatever has to be looked at every so often is watched.
 //! **Invariant:** all of it is written, or nothing is.
 
+use crate::Store;
 use crate::error::Error;
 use crate::heads::HeadItem;
 use crate::items::{Item, attributes, number, start, text};
 use crate::keys::{self, Watched};
-use crate::log::{Fresh, size};
 use crate::limits::MAX_TRANSACTION_BYTES;
+use crate::log::{Fresh, size};
 use crate::queue::Candidate;
 use crate::segments::{LogOf, written};
-use crate::Store;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{ConditionCheck, Put, TransactWriteItem, Update};
@@ -401,8 +401,11 @@ impl Stored for Ticket {
 /// Whether somebody else was faster, or a limit is reached.
 fn is_conflict(error: &SdkError<TransactWriteItemsError>) -> bool {
     let SdkError::ServiceError(service) = error else { return false };
-    let TransactWriteItemsError::TransactionCanceledException(cancelled) = service.err() else { return false };
+    let TransactWriteItemsError::TransactionCanceledException(cancelled) = service.err() else {
+        return false;
+    };
     let codes = cancelled.cancellation_reasons().iter().filter_map(|reason| reason.code());
     let codes: Vec<&str> = codes.filter(|code| *code != "None").collect();
-    !codes.is_empty() && codes.iter().all(|code| matches!(*code, "ConditionalCheckFailed" | "TransactionConflict"))
+    !codes.is_empty()
+        && codes.iter().all(|code| matches!(*code, "ConditionalCheckFailed" | "TransactionConflict"))
 }

@@ -2,7 +2,8 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{
-    ConnectionId, Entity, MessageId, OrgId, ProjectId, SandboxId, SessionId, TaskId, TicketId, Timestamp, entity,
+    ConnectionId, Entity, MessageId, OrgId, ProjectId, SandboxId, SessionId, TaskId, TicketId, Timestamp,
+    entity,
 };
 use serde_json::json;
 
@@ -287,7 +288,11 @@ pub fn stamp(realm: &str) -> Key {
 }
 
 /// Where something stands in the indexes.
-pub fn index_attributes(entity: &Entity, org: &OrgId, created_at: Timestamp) -> [(String, AttributeValue); 4] {
+pub fn index_attributes(
+    entity: &Entity,
+    org: &OrgId,
+    created_at: Timestamp,
+) -> [(String, AttributeValue); 4] {
     let by_time = format!("{created_at}#{}", entity.id());
     [
         (BY_ORG.pk.to_owned(), AttributeValue::S(org_partition(entity.kind(), org))),

@@ -83,7 +83,9 @@ impl Store {
         let Some(item) = found.map_err(Error::from_table)?.item else { return Ok(Slots::default()) };
         let count = |name: &str| match item.get(name) {
             // A counter that was taken below zero would be our mistake; it must not look like a full house.
-            Some(AttributeValue::N(number)) => number.parse::<i64>().map_or(0, |n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
+            Some(AttributeValue::N(number)) => {
+                number.parse::<i64>().map_or(0, |n| u32::try_from(n.max(0)).unwrap_or(u32::MAX))
+            }
             _ => 0,
         };
         let projects = item.keys().filter_map(|name| {
@@ -101,7 +103,8 @@ impl Store {
         limit: usize,
     ) -> Result<Candidates, Error> {
         // `~` sorts behind everything that a rank or an id may hold.
-        let from = after.map_or_else(|| keys::READY.to_owned(), |project| format!("{}~", keys::ready_prefix(project)));
+        let from = after
+            .map_or_else(|| keys::READY.to_owned(), |project| format!("{}~", keys::ready_prefix(project)));
         self.places(org, from, format!("{}~", keys::READY), limit).await
     }
 
@@ -179,7 +182,11 @@ impl Store {
     }
 
     /// Keeps what is known of a provider's health. The last word counts: it is a hint, and several may have one.
-    pub async fn keep_breaker(&self, provider: &str, breaker: &domain::breaker::Breaker) -> Result<(), Error> {
+    pub async fn keep_breaker(
+        &self,
+        provider: &str,
+        breaker: &domain::breaker::Breaker,
+    ) -> Result<(), Error> {
         let mut item: Item = start(keys::breaker(provider), "breaker");
         item.extend(attributes(breaker)?);
         let put = self.client.put_item().table_name(&self.table).set_item(Some(item));

@@ -39,7 +39,12 @@ impl Store {
     }
 
     /// Tasks, newest first.
-    pub async fn tasks_of(&self, whose: &Whose, from: Option<String>, limit: usize) -> Result<Page<Task>, Error> {
+    pub async fn tasks_of(
+        &self,
+        whose: &Whose,
+        from: Option<String>,
+        limit: usize,
+    ) -> Result<Page<Task>, Error> {
         let (order, next) = self.index_page(entity::TASK, whose, from, limit).await?;
         let ids: Vec<TaskId> = order.iter().filter_map(|id| TaskId::parse(id).ok()).collect();
         Ok(Page { items: self.tasks(&ids).await?, next })

@@ -8,7 +8,7 @@ use domain::OrgId;
 use domain::idle::Thresholds;
 use domain::resources::Wanted;
 use domain::score::Weights;
-use domain::ticket::ApprovalRules;
+use domain::ticket::ApprovalSettings;
 use providers::SandboxProvider;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Orchestration {
     /// What makes a task urgent.
     pub weights: Weights,
     /// Whether somebody has to approve of tickets.
-    pub approval: ApprovalRules,
+    pub approval: ApprovalSettings,
 }
 
 impl Default for Orchestration {
@@ -61,7 +61,7 @@ impl Default for Orchestration {
             thresholds: Thresholds::default(),
             validation_secs: 24 * 3600,
             weights: Weights::default(),
-            approval: ApprovalRules::default(),
+            approval: ApprovalSettings::default(),
         }
     }
 }

@@ -29,7 +29,8 @@ pub fn of(
     set("TASK_DESCRIPTION", Some(description(task)));
     set("TICKET_TITLE", ticket.map(|ticket| ticket.title.clone()));
     set("CONVERSATION_CONTEXT", task.feedback.as_deref().map(revision));
-    let repository = execution.repository.clone().or_else(|| ticket.and_then(|ticket| ticket.repository.clone()));
+    let repository =
+        execution.repository.clone().or_else(|| ticket.and_then(|ticket| ticket.repository.clone()));
     match repository {
         Some(url) if url.contains("://") || url.starts_with('/') => set("REPOSITORY_URL", Some(url)),
         other => set("GITHUB_REPO", other),

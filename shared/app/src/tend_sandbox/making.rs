@@ -28,9 +28,8 @@ pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: S
         let error = format!("there is no provider called {}", assignment.provider);
         return give_up(deps, &head, Class::Permanent, &error).await;
     };
-    let now = deps.deps.clock.now();
     if stage > Stage::Preparing
-        && let Allow::No { until } = deps.deps.store.breaker(provider.name()).await?.allows(now)
+        && let Some(until) = closed_until(deps, provider.name()).await?
     {
         return put_off(deps, &head, until).await;
     }
@@ -86,7 +85,9 @@ async fn make(
         }
         Stage::Starting => {
             let ticket = match &task.ticket {
-                Some(id) => deps.deps.store.ticket(id).await.map_err(|_| Failure::unreachable("the table is away"))?,
+                Some(id) => {
+                    deps.deps.store.ticket(id).await.map_err(|_| Failure::unreachable("the table is away"))?
+                }
                 None => None,
             };
             let token = (deps.make_token)(&head.id, head.generation);
@@ -104,16 +105,9 @@ async fn known(provider: &Arc<dyn SandboxProvider>, head: &Head) -> Result<Found
 }
 
 fn wish(deps: Deps<'_>, head: &Head, task: &Task) -> Result<Wish, Failure> {
-    let execution = &task.execution;
-    let wanted = Wanted {
-        memory_gb: execution.memory_gb,
-        cpu: execution.cpu,
-        disk_gb: execution.disk_gb,
-        snapshot: execution.snapshot.clone(),
-        ..Wanted::default()
-    };
-    let layers: Vec<Wanted> =
-        std::iter::once(wanted).chain(deps.deps.orchestration.resources.iter().cloned()).collect();
+    let layers: Vec<Wanted> = std::iter::once(Wanted::from(&task.execution))
+        .chain(deps.deps.orchestration.resources.iter().cloned())
+        .collect();
     let resolved = resources::resolve(&layers).map_err(|wrong| Failure::refused(wrong.to_string()))?;
     let labels = [("task", task.id.to_string()), ("org", head.org.to_string())];
     Ok(Wish {
@@ -132,7 +126,12 @@ fn wish(deps: Deps<'_>, head: &Head, task: &Task) -> Result<Wish, Failure> {
 }
 
 /// Writes down that a stage begins, and for how long it is ours. What was found before goes with it.
-async fn begin(deps: Deps<'_>, before: &Head, stage: Stage, found: Option<Found>) -> Result<Option<Head>, Error> {
+async fn begin(
+    deps: Deps<'_>,
+    before: &Head,
+    stage: Stage,
+    found: Option<Found>,
+) -> Result<Option<Head>, Error> {
     let Some(spawn) = &before.activity.spawn else { return Ok(None) };
     let now = deps.deps.clock.now();
     let is_new = spawn.stage != stage;
@@ -243,13 +242,30 @@ pub(super) fn jitter(now: Timestamp) -> f64 {
     f64::from(u32::try_from(now.as_micros().rem_euclid(1_000)).unwrap_or(0)) / 1_000.0
 }
 
+/// Until when a provider is to be left alone, if it is. Whoever finds that the time is over tries it, and the others
+/// wait for what comes of it.
+pub(super) async fn closed_until(deps: Deps<'_>, provider: &str) -> Result<Option<Timestamp>, Error> {
+    let now = deps.deps.clock.now();
+    let breaker = deps.deps.store.breaker(provider).await?;
+    match breaker.allows(now) {
+        Allow::Yes => Ok(None),
+        Allow::No { until } => Ok(Some(until)),
+        Allow::Probe => {
+            deps.deps.store.keep_breaker(provider, &breaker.probing(now)).await?;
+            Ok(None)
+        }
+    }
+}
+
 /// Keeps the provider's breaker. It is a hint: if it cannot be kept, nothing is lost.
 pub(super) async fn note_health<T>(deps: Deps<'_>, provider: &str, made: &Result<T, Failure>) {
     let now = deps.deps.clock.now();
     let Ok(breaker) = deps.deps.store.breaker(provider).await else { return };
     let mut after = breaker.clone();
     match made {
-        Err(Failure { class: FailureClass::Unreachable | FailureClass::Busy { .. }, .. }) => after.failed(now),
+        Err(Failure { class: FailureClass::Unreachable | FailureClass::Busy { .. }, .. }) => {
+            after.failed(now)
+        }
         Ok(_) | Err(_) => after.succeeded(now),
     }
     if after != breaker

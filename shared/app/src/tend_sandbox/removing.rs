@@ -1,10 +1,9 @@
 //! Removing a sandbox: at its provider, with its mailbox and its tokens. Its log and its agent's record stay.
 
-use super::making::{jitter, note_health};
+use super::making::{closed_until, jitter, note_health};
 use super::{Deps, Flow, write};
 use crate::error::Error;
 use crate::terminate_sandbox;
-use domain::breaker::Allow;
 use domain::head::Status;
 use domain::retry::backoff_secs;
 use domain::{Head, Timestamp};
@@ -24,7 +23,7 @@ pub(super) async fn run(deps: Deps<'_>, head: Head) -> Result<Flow, Error> {
         tracing::error!(sandbox.id = %head.id, "There is no provider {} to remove {}", assignment.provider, head.id);
         return put_off(deps, &head, now.plus_secs(600)).await;
     };
-    if let Allow::No { until } = deps.deps.store.breaker(provider.name()).await?.allows(now) {
+    if let Some(until) = closed_until(deps, provider.name()).await? {
         return put_off(deps, &head, until).await;
     }
     let gone = provider.destroy(&head.id).await;

@@ -124,7 +124,8 @@ impl Task {
             return None;
         }
         let number = self.attempt + 1;
-        let data = json!({"task_id": self.id, "ticket_id": self.ticket, "sandbox_id": sandbox, "attempt": number});
+        let data =
+            json!({"task_id": self.id, "ticket_id": self.ticket, "sandbox_id": sandbox, "attempt": number});
         Some(self.moved(
             now,
             |task| {
@@ -174,8 +175,11 @@ impl Task {
         if !self.status.is_active() || !self.is_current(attempt) {
             return None;
         }
-        let (status, turn) =
-            if self.validation { (Status::Validating, "validating") } else { (Status::Completed, "completed") };
+        let (status, turn) = if self.validation {
+            (Status::Validating, "validating")
+        } else {
+            (Status::Completed, "completed")
+        };
         let mut data = self.about(attempt);
         data["result"] = json!(result);
         Some(self.moved(
@@ -268,7 +272,8 @@ impl Task {
         }
         if self.revisions >= MAX_REVISIONS {
             let error = format!("was revised {MAX_REVISIONS} times and is still not good enough");
-            let data = json!({"task_id": self.id, "ticket_id": self.ticket, "error": error, "error_message": error});
+            let data =
+                json!({"task_id": self.id, "ticket_id": self.ticket, "error": error, "error_message": error});
             return Some(self.moved(
                 now,
                 |task| {
@@ -363,13 +368,7 @@ impl Task {
         })
     }
 
-    fn moved(
-        &self,
-        now: Timestamp,
-        change: impl FnOnce(&mut Self),
-        turn: &str,
-        data: Value,
-    ) -> Moved {
+    fn moved(&self, now: Timestamp, change: impl FnOnce(&mut Self), turn: &str, data: Value) -> Moved {
         let mut task = self.clone();
         change(&mut task);
         task.version += 1;
