@@ -2,7 +2,7 @@
 
 use crate::support::{OPERATOR, Socket, TestPlane, batch, user};
 use client::{Follow, Follower};
-use domain::SandboxId;
+use domain::{Entity, SandboxId, TaskId};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -379,4 +379,30 @@ async fn whoever_does_not_say_who_they_are_is_closed_and_so_is_everybody_in_the_
     assert_eq!(silent.try_hear().await, None);
     assert!(known.hear_until_pong().await.is_empty(), "whoever is known may stay longer");
     assert_eq!(known.try_hear().await, None);
+}
+
+#[tokio::test]
+async fn a_follower_is_not_misled_by_a_task_that_is_called_like_its_sandbox() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("x-1", "acme").await;
+    let task = Entity::Task(TaskId::parse("x-1").unwrap());
+    let mut follower = Follower::new(Follow {
+        plane: plane.url.clone(),
+        sockets: None,
+        sandbox: SandboxId::parse("x-1").unwrap(),
+        token: Some(OPERATOR.into()),
+        after_seq: 0,
+        silence: client::SILENCE,
+    });
+    let mut watcher = plane.subscribed(OPERATOR, "entity_types=task").await;
+    plane.post_events("x-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+    assert_eq!(follower.next().await.seq, 1);
+    // Whoever hears the third was told the second before, and so was the follower.
+    for before in [1, 2] {
+        plane.put_history(&task, "acme", before, &["task.updated"]).await;
+        assert_eq!(watcher.hear().await["seq"], before + 1);
+    }
+    plane.post_events("x-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+    let next = follower.next().await;
+    assert_eq!((next.seq, next.event_type.as_str()), (2, "agent.message"));
 }
