@@ -64,6 +64,31 @@ fn expected(scope: Scope) -> Expected {
             own_worker: PASSES,
             foreign_worker: 403,
         },
+        // Tasks and tickets of their own org: lists hold nothing of ours, and one of ours looks as if it were not there.
+        Scope::ListTasks => Expected {
+            nobody: 401,
+            foreign_user: PASSES,
+            viewer: PASSES,
+            member: PASSES,
+            own_worker: 403,
+            foreign_worker: 403,
+        },
+        Scope::ManageTasks => Expected {
+            nobody: 401,
+            foreign_user: PASSES,
+            viewer: 403,
+            member: PASSES,
+            own_worker: 403,
+            foreign_worker: 403,
+        },
+        Scope::JudgeResult => Expected {
+            nobody: 401,
+            foreign_user: 404,
+            viewer: 403,
+            member: PASSES,
+            own_worker: PASSES,
+            foreign_worker: 403,
+        },
         // Their own org's: the answer holds nothing of ours, which is checked below.
         Scope::ListSandboxes => Expected {
             nobody: 401,

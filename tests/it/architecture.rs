@@ -118,7 +118,7 @@ fn entry(trigger: &Trigger) -> &'static str {
         Trigger::Http(_) => "http",
         Trigger::SocketConnect | Trigger::SocketFrame | Trigger::SocketDisconnect => "ws",
         Trigger::TableStream(_) => "records",
-        Trigger::Jobs => "jobs",
+        Trigger::Jobs(_) => "jobs",
         Trigger::Schedule(_) => "tick",
     }
 }

@@ -40,7 +40,7 @@ fn whoever_asks_who_is_asking_has_the_keys_and_nobody_else() {
         let asks = match &function.trigger {
             Trigger::Http(route) => route.scope != Scope::Public,
             Trigger::SocketConnect | Trigger::SocketFrame => true,
-            Trigger::SocketDisconnect | Trigger::TableStream(_) | Trigger::Jobs | Trigger::Schedule(_) => {
+            Trigger::SocketDisconnect | Trigger::TableStream(_) | Trigger::Jobs(_) | Trigger::Schedule(_) => {
                 false
             }
         };
@@ -67,6 +67,8 @@ fn action(need: Need) -> Option<&'static str> {
         Need::RemoveMailboxes => Some("sqs:DeleteQueue on a mailbox"),
         Need::Jobs => Some("sqs:SendMessage"),
         Need::Bus => Some("events:PutEvents"),
+        Need::Work => Some("sqs:SendMessage on the queue of work"),
+        Need::Providers => None,
     }
 }
 
@@ -74,6 +76,7 @@ fn actions(call: Call) -> impl Iterator<Item = String> {
     let on = match call.resource.as_str() {
         index if index.contains("/index/") => " on an index",
         mailbox if mailbox.contains("-mail-") => " on a mailbox",
+        work if work.ends_with("work") => " on the queue of work",
         _ => "",
     };
     call.actions.into_iter().map(move |action| format!("{action}{on}"))

@@ -101,7 +101,7 @@ pub async fn invoke(process: &Arc<Plane>, name: &str, payload: &str) -> Result<V
             Ok(answer(ws::invoke(process, function, event(payload)).await?))
         }
         Trigger::TableStream(_) => Ok(answer(records::invoke(process, function, event(payload)).await?)),
-        Trigger::Jobs => Ok(answer(jobs::invoke(process, function, event(payload)).await?)),
+        Trigger::Jobs(_) => Ok(answer(jobs::invoke(process, function, event(payload)).await?)),
         Trigger::Schedule(_) => Ok(answer(tick::invoke(process, function, event(payload)).await?)),
     }
 }

@@ -150,7 +150,7 @@ fn feeds(function: &Function, statement: &Value) -> bool {
     match function.trigger {
         Trigger::TableStream(Records::News) => from_stream || to_failed("BroadcastFailedQueue"),
         Trigger::TableStream(Records::Turns) => from_stream || to_failed("PublishFailedQueue"),
-        Trigger::Jobs => {
+        Trigger::Jobs(_) => {
             statement["Resource"] == of("JobsQueue", "Arn")
                 && statement["Action"]
                     == json!(["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"])
@@ -316,7 +316,7 @@ fn whatever_nobody_waits_for_has_somewhere_to_go_when_it_fails() {
                 };
                 assert_eq!(serde_json::from_str::<Value>(pattern).unwrap(), expected, "{}", function.name);
             }
-            Trigger::Jobs => {
+            Trigger::Jobs(_) => {
                 sources += 1;
                 let jobs = source(&template, function);
                 assert_eq!(jobs["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));

@@ -66,6 +66,8 @@ pub struct Aws {
     pub meter: Meter,
     /// The queue of jobs.
     pub jobs: Jobs,
+    /// The queue of work.
+    pub work: Jobs,
     /// The sandboxes' mailboxes.
     pub mailboxes: Mailboxes,
     /// The event bus.
@@ -104,6 +106,7 @@ impl Aws {
             store,
             push: Push::new(client!(aws_sdk_apigatewaymanagement, connector.clone())),
             jobs: Jobs::new(client!(aws_sdk_sqs, connector.clone()), "http://sqs.local/jobs"),
+            work: Jobs::new(client!(aws_sdk_sqs, connector.clone()), "http://sqs.local/work"),
             mailboxes: Mailboxes::new(client!(aws_sdk_sqs, connector.clone()), MAILBOXES_URL),
             bus: Bus::new(client!(aws_sdk_eventbridge, connector.clone()), "sunaba"),
             hub,
@@ -121,6 +124,8 @@ impl Aws {
             push: Some(self.push.clone()),
             mailboxes: Some(self.mailboxes.clone()),
             jobs: Some(self.jobs.clone()),
+            work: Some(self.work.clone()),
+            providers: None,
             bus: Some(self.bus.clone()),
         }
     }

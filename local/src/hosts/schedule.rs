@@ -23,7 +23,7 @@ pub async fn run(plane: Arc<Plane>, sweeper: Sweeper) {
 }
 
 async fn tick(plane: Arc<Plane>, name: &'static str, schedule: Schedule) {
-    let every = Duration::from_secs(60 * u64::from(schedule.every_minutes));
+    let every = Duration::from_secs(schedule.locally_every_secs);
     loop {
         tokio::time::sleep(every).await;
         if let Err(error) = (schedule.tick)(plane.clone()).await {

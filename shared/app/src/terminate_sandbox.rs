@@ -1,7 +1,8 @@
 //! Ends a sandbox: nobody can write to its agent any more, and whoever did is told so.
 
 use crate::error::Error;
-use crate::sight;
+use crate::{sight, steering, work};
+use contract::jobs::Job;
 use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
 use domain::access::Principal;
@@ -11,9 +12,17 @@ use domain::message::{Receipt, Sender, State};
 use domain::{EventType, Head, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
 use store::ledger::Change;
+use store::Jobs;
 use store::mailboxes::Bell;
 
-pub use crate::steering::Deps;
+/// What it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Ends the sandbox, and what was sent to it.
+    pub steering: steering::Deps<'a>,
+    /// Asks for the sandbox to be removed, if the plane made it.
+    pub work: &'a Jobs,
+}
 
 /// What is asked.
 #[derive(Debug, Clone)]
@@ -34,6 +43,14 @@ const AT_ONCE: usize = 25;
 
 /// A repeat ends what the first one may have left over, and the first reason stays.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let head = end_and_cancel(deps.steering, command).await?;
+    if head.needs_care() {
+        work::ask(deps.work, &Job::TendSandbox { sandbox_id: head.id.clone() }).await;
+    }
+    Ok(head)
+}
+
+async fn end_and_cancel(deps: steering::Deps<'_>, command: Command) -> Result<Head, Error> {
     let sandbox = &command.sandbox;
     let mut turn = Turn::begin(deps.store, deps.lanes, deps.clock, sandbox).await;
     loop {
@@ -61,9 +78,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
 }
 
 /// Gives up what waits in the mailbox of a sandbox that is over, and removes the mailbox.
-pub(crate) async fn wind_up(deps: Deps<'_>, sandbox: &SandboxId) -> Result<Head, Error> {
+pub(crate) async fn wind_up(deps: steering::Deps<'_>, sandbox: &SandboxId) -> Result<Head, Error> {
     let reason = String::new();
-    run(deps, Command { principal: Principal::Operator, sandbox: sandbox.clone(), reason }).await
+    end_and_cancel(deps, Command { principal: Principal::Operator, sandbox: sandbox.clone(), reason }).await
 }
 
 fn end(head: &Head, command: &Command, now: Timestamp) -> (Head, Tale) {
@@ -84,7 +101,7 @@ fn end(head: &Head, command: &Command, now: Timestamp) -> (Head, Tale) {
 }
 
 /// Those that nobody has confirmed will not be worked on.
-async fn cancel(deps: Deps<'_>, head: &Head, now: Timestamp) -> Result<(Head, Tale), Error> {
+async fn cancel(deps: steering::Deps<'_>, head: &Head, now: Timestamp) -> Result<(Head, Tale), Error> {
     let waiting = deps.store.waiting_messages(&head.id, AT_ONCE).await?;
     let ids: Vec<MessageId> = waiting.into_iter().map(|one| one.id).collect();
     let mut tale = Tale::default();

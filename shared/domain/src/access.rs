@@ -61,6 +61,12 @@ pub enum Scope {
     ListSandboxes,
     /// Adds a sandbox to an org, gives one a new worker token, or ends one.
     ManageSandboxes,
+    /// Reads tasks and tickets of an org.
+    ListTasks,
+    /// Adds tasks and tickets to an org, changes them, or ends them.
+    ManageTasks,
+    /// Judges the result of a task.
+    JudgeResult,
     /// Opens a socket. What it may see is decided per event by [`realm`] and [`sees`].
     OpenSocket,
 }
@@ -70,16 +76,31 @@ pub fn permit(principal: &Principal, scope: Scope) -> bool {
     match (principal, scope) {
         (_, Scope::Public) | (Principal::Operator, _) => true,
         (Principal::Nobody, _) => false,
-        (Principal::User { .. }, Scope::ReadSandbox | Scope::ListSandboxes | Scope::OpenSocket) => true,
-        (Principal::User { role, .. }, Scope::ManageSandboxes | Scope::SendMessages) => *role >= Role::Member,
+        (
+            Principal::User { .. },
+            Scope::ReadSandbox | Scope::ListSandboxes | Scope::ListTasks | Scope::OpenSocket,
+        ) => true,
+        (
+            Principal::User { role, .. },
+            Scope::ManageSandboxes | Scope::SendMessages | Scope::ManageTasks | Scope::JudgeResult,
+        ) => *role >= Role::Member,
         (Principal::User { .. }, Scope::WriteEvents | Scope::TakeMessages) => false,
         (
             Principal::Worker { .. },
-            Scope::ReadSandbox | Scope::WriteEvents | Scope::TakeMessages | Scope::OpenSocket,
+            Scope::ReadSandbox
+            | Scope::WriteEvents
+            | Scope::TakeMessages
+            | Scope::JudgeResult
+            | Scope::OpenSocket,
         ) => true,
-        (Principal::Worker { .. }, Scope::ListSandboxes | Scope::ManageSandboxes | Scope::SendMessages) => {
-            false
-        }
+        (
+            Principal::Worker { .. },
+            Scope::ListSandboxes
+            | Scope::ManageSandboxes
+            | Scope::SendMessages
+            | Scope::ListTasks
+            | Scope::ManageTasks,
+        ) => false,
     }
 }
 

@@ -3,7 +3,7 @@
 //! The local hosts mount from this list, the access test walks through it, and `template.yaml` is checked against
 //! it: triggers, environment and permissions.
 
-use crate::http::{Handler, events, messages, sandboxes, sessions};
+use crate::http::{Handler, events, messages, monitoring, sandboxes, sessions, tasks, tickets};
 use crate::schedule::{self, Tick};
 use domain::access::Scope;
 use http::Method;
@@ -32,8 +32,8 @@ pub enum Trigger {
     SocketDisconnect,
     /// Something was written to the table.
     TableStream(Records),
-    /// A message on the queue of jobs.
-    Jobs,
+    /// A message on a queue of jobs.
+    Jobs(Queue),
     /// Time has passed.
     Schedule(Schedule),
 }
@@ -60,11 +60,22 @@ pub enum Records {
     Turns,
 }
 
+/// Which queue of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// What is about sockets: short, and many.
+    Sockets,
+    /// What is about tasks and sandboxes: it may wait for a provider.
+    Work,
+}
+
 /// What happens every so often.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     /// How often.
     pub every_minutes: u32,
+    /// How often in the local process, which may look as often as it likes.
+    pub locally_every_secs: u64,
     /// What.
     pub tick: Tick,
 }
@@ -102,11 +113,15 @@ pub enum Need {
     Jobs,
     /// Publishes to the account's event bus.
     Bus,
+    /// Asks for work around tasks and sandboxes.
+    Work,
+    /// Has sandboxes made and removed.
+    Providers,
 }
 
 use Need::{
-    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, PutItem, Query, QueryIndexes,
-    RemoveMailboxes, RingMailboxes, Sockets, UpdateItem, WaitAtMailboxes,
+    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, Providers, PutItem, Query,
+    QueryIndexes, RemoveMailboxes, RingMailboxes, Sockets, UpdateItem, WaitAtMailboxes, Work,
 };
 
 /// The list.
@@ -154,12 +169,13 @@ pub static FUNCTIONS: &[Function] = &[
             DeleteItem,
             RingMailboxes,
             RemoveMailboxes,
+            Work,
         ],
     },
     Function {
         name: "events-ingest",
         trigger: http(Method::POST, "/api/v1/sandboxes/{id}/events", Scope::WriteEvents, events::INGEST),
-        needs: &[Keys, GetItem, PutItem, UpdateItem],
+        needs: &[Keys, GetItem, PutItem, UpdateItem, Work],
     },
     Function {
         name: "events-list",
@@ -263,6 +279,213 @@ pub static FUNCTIONS: &[Function] = &[
         needs: &[Keys, BatchGetItem, Query],
     },
     Function {
+        name: "tickets-create",
+        trigger: http(Method::POST, "/api/v1/tickets", Scope::ManageTasks, tickets::CREATE),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work, QueryIndexes],
+    },
+    Function {
+        name: "tickets-list",
+        trigger: http(Method::GET, "/api/v1/tickets", Scope::ListTasks, tickets::LIST),
+        needs: &[Keys, QueryIndexes, BatchGetItem],
+    },
+    Function {
+        name: "tickets-get",
+        trigger: http(Method::GET, "/api/v1/tickets/{id}", Scope::ListTasks, tickets::GET),
+        needs: &[Keys, GetItem, BatchGetItem, Query],
+    },
+    Function {
+        name: "tickets-events",
+        trigger: http(Method::GET, "/api/v1/tickets/{id}/events", Scope::ListTasks, tickets::EVENTS),
+        needs: &[Keys, GetItem, Query],
+    },
+    Function {
+        name: "tickets-transition",
+        trigger: http(
+            Method::POST,
+            "/api/v1/tickets/{id}/transition",
+            Scope::ManageTasks,
+            tickets::TRANSITION,
+        ),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tickets-approve",
+        trigger: http(Method::POST, "/api/v1/tickets/{id}/approve", Scope::ManageTasks, tickets::APPROVE),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tickets-reject",
+        trigger: http(Method::POST, "/api/v1/tickets/{id}/reject", Scope::ManageTasks, tickets::REJECT),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-create",
+        trigger: http(Method::POST, "/api/v1/tasks", Scope::ManageTasks, tasks::CREATE),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-list",
+        trigger: http(Method::GET, "/api/v1/tasks", Scope::ListTasks, tasks::LIST),
+        needs: &[Keys, GetItem, QueryIndexes, BatchGetItem, Query],
+    },
+    Function {
+        name: "tasks-get",
+        trigger: http(Method::GET, "/api/v1/tasks/{id}", Scope::ListTasks, tasks::GET),
+        needs: &[Keys, GetItem],
+    },
+    Function {
+        name: "tasks-update",
+        trigger: http(Method::PATCH, "/api/v1/tasks/{id}", Scope::ManageTasks, tasks::UPDATE),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-events",
+        trigger: http(Method::GET, "/api/v1/tasks/{id}/events", Scope::ListTasks, tasks::EVENTS),
+        needs: &[Keys, GetItem, Query],
+    },
+    Function {
+        name: "tasks-dependencies",
+        trigger: http(Method::GET, "/api/v1/tasks/{id}/dependencies", Scope::ListTasks, tasks::DEPENDENCIES),
+        needs: &[Keys, GetItem, BatchGetItem, Query],
+    },
+    Function {
+        name: "tasks-add-dependencies",
+        trigger: http(
+            Method::POST,
+            "/api/v1/tasks/{id}/dependencies",
+            Scope::ManageTasks,
+            tasks::ADD_DEPENDENCIES,
+        ),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-replace-dependencies",
+        trigger: http(
+            Method::PUT,
+            "/api/v1/tasks/{id}/dependencies",
+            Scope::ManageTasks,
+            tasks::REPLACE_DEPENDENCIES,
+        ),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-remove-dependency",
+        trigger: http(
+            Method::DELETE,
+            "/api/v1/tasks/{id}/dependencies/{dependency_id}",
+            Scope::ManageTasks,
+            tasks::REMOVE_DEPENDENCY,
+        ),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-fail",
+        trigger: http(Method::POST, "/api/v1/tasks/{id}/fail", Scope::ManageTasks, tasks::FAIL),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-cancel",
+        trigger: http(Method::POST, "/api/v1/tasks/{id}/cancel", Scope::ManageTasks, tasks::CANCEL),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-retry",
+        trigger: http(Method::POST, "/api/v1/tasks/{id}/retry", Scope::ManageTasks, tasks::RETRY),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-set-timeout",
+        trigger: http(Method::POST, "/api/v1/tasks/{id}/set-timeout", Scope::ManageTasks, tasks::SET_TIMEOUT),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-of-sandbox",
+        trigger: http(Method::GET, "/api/v1/sandboxes/{id}/task", Scope::ReadSandbox, tasks::OF_SANDBOX),
+        needs: &[Keys, GetItem],
+    },
+    Function {
+        name: "tasks-complete",
+        trigger: http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/task-complete",
+            Scope::WriteEvents,
+            tasks::COMPLETE,
+        ),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "tasks-validate",
+        trigger: http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/validation-result",
+            Scope::JudgeResult,
+            tasks::VALIDATE,
+        ),
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    },
+    Function {
+        name: "monitoring-status",
+        trigger: http(Method::GET, "/api/v1/monitoring/status", Scope::ListSandboxes, monitoring::STATUS),
+        needs: &[Keys, Query, BatchGetItem, GetItem],
+    },
+    Function {
+        name: "monitoring-phase",
+        trigger: http(
+            Method::GET,
+            "/api/v1/sandboxes/{id}/phase-status",
+            Scope::ReadSandbox,
+            monitoring::PHASE,
+        ),
+        needs: &[Keys, GetItem],
+    },
+    Function {
+        name: "sandboxes-dispatch",
+        trigger: Trigger::Jobs(Queue::Work),
+        needs: &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            Query,
+            PutItem,
+            UpdateItem,
+            DeleteItem,
+            RingMailboxes,
+            RemoveMailboxes,
+            Work,
+            Providers,
+        ],
+    },
+    Function {
+        name: "sandboxes-sweep",
+        trigger: Trigger::Schedule(Schedule {
+            every_minutes: 1,
+            locally_every_secs: 2,
+            tick: schedule::SWEEP,
+        }),
+        needs: &[GetItem, BatchGetItem, Query, Work],
+    },
+    Function {
+        name: "sandboxes-compare",
+        trigger: Trigger::Schedule(Schedule {
+            every_minutes: 5,
+            locally_every_secs: 10,
+            tick: schedule::SWEEP_PROVIDERS,
+        }),
+        needs: &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            Query,
+            PutItem,
+            UpdateItem,
+            DeleteItem,
+            RingMailboxes,
+            RemoveMailboxes,
+            Work,
+            Providers,
+        ],
+    },
+    Function {
         name: "realtime-connect",
         trigger: Trigger::SocketConnect,
         needs: &[Keys, GetItem, PutItem, UpdateItem, Jobs],
@@ -277,10 +500,18 @@ pub static FUNCTIONS: &[Function] = &[
         trigger: Trigger::SocketDisconnect,
         needs: &[DeleteItem, UpdateItem],
     },
-    Function { name: "realtime-expire", trigger: Trigger::Jobs, needs: &[DeleteItem, Sockets] },
+    Function {
+        name: "realtime-expire",
+        trigger: Trigger::Jobs(Queue::Sockets),
+        needs: &[DeleteItem, Sockets],
+    },
     Function {
         name: "platform-check",
-        trigger: Trigger::Schedule(Schedule { every_minutes: 1, tick: schedule::CHECK }),
+        trigger: Trigger::Schedule(Schedule {
+            every_minutes: 1,
+            locally_every_secs: 60,
+            tick: schedule::CHECK,
+        }),
         needs: &[BatchGetItem],
     },
 ];
@@ -345,12 +576,20 @@ pub fn spellings(path: &str) -> Vec<String> {
     let alias = alias.map(|rest| format!("/api/v1/sandbox/{rest}"));
     let singular = alias.as_ref().filter(|alias| alias.ends_with("/messages"));
     let singular = singular.and_then(|alias| alias.strip_suffix('s')).map(str::to_owned);
-    [Some(path.to_owned()), alias, singular].into_iter().flatten().collect()
+    let nested = (path == MONITORING).then(|| NESTED_MONITORING.to_owned());
+    [Some(path.to_owned()), alias, singular, nested].into_iter().flatten().collect()
 }
+
+const MONITORING: &str = "/api/v1/monitoring/status";
+/// As OmoiOS spells it.
+const NESTED_MONITORING: &str = "/api/v1/sandboxes/monitoring/status";
 
 /// The seeds' singular spellings are aliases: `/api/v1/sandbox/{id}/message` is `/api/v1/sandboxes/{id}/messages`.
 pub fn canonical(path: &str) -> String {
     let path = path.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(path);
+    if path == NESTED_MONITORING {
+        return MONITORING.to_owned();
+    }
     let Some(rest) = path.strip_prefix("/api/v1/sandbox/") else { return path.to_owned() };
     let rest = match rest.strip_suffix("/message") {
         Some(id) => format!("{id}/messages"),
@@ -388,6 +627,7 @@ mod tests {
             if let Trigger::Http(route) = &function.trigger {
                 let path = route.path.replace("{id}", "s-1").replace("{seq}", "7");
                 let path = path.replace("{message_id}", "m-1").replace("{session_id}", "c0ffee");
+                let path = path.replace("{dependency_id}", "t-2");
                 assert_eq!(name(route.method.clone(), &path), Ok(function.name));
             }
         }

@@ -22,6 +22,8 @@ pub struct Config {
     pub mailboxes_url: Option<String>,
     /// Where the queue of jobs is, for those that send any.
     pub jobs_url: Option<String>,
+    /// Where the queue of work is, for those that ask for any.
+    pub work_url: Option<String>,
     /// The event bus, for those that publish to it.
     pub bus: Option<String>,
     /// Where the keys of tokens are, for those that ask who is asking.
@@ -91,6 +93,8 @@ pub fn variables(need: Need) -> &'static [&'static str] {
         }
         Need::Jobs => &["SUNABA_JOBS_URL"],
         Need::Bus => &["SUNABA_BUS"],
+        Need::Work => &["SUNABA_WORK_URL"],
+        Need::Providers => &[],
         Need::GetItem
         | Need::BatchGetItem
         | Need::Query
@@ -127,6 +131,7 @@ impl Config {
             sockets_url: function.reaches(Need::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
             mailboxes_url: at_mailboxes.then(|| read.required("SUNABA_MAILBOXES_URL")),
             jobs_url: function.reaches(Need::Jobs).then(|| read.required("SUNABA_JOBS_URL")),
+            work_url: function.reaches(Need::Work).then(|| read.required("SUNABA_WORK_URL")),
             bus: function.reaches(Need::Bus).then(|| read.required("SUNABA_BUS")),
             keys: function.reaches(Need::Keys).then(|| KeyPlaces {
                 worker_secret: read.required("SUNABA_WORKER_SECRET_ID"),

@@ -41,7 +41,7 @@ pub async fn invoke(
     event: LambdaEvent<QueueEvent>,
 ) -> Result<BatchAnswer, Error> {
     match function.trigger {
-        Trigger::Jobs => Ok(work(plane, event.payload).await),
+        Trigger::Jobs(_) => Ok(work(plane, event.payload).await),
         _ => Err(misplaced(function)),
     }
 }

@@ -38,6 +38,8 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
         mailboxes: config.mailboxes_url.as_deref().map(|url| clients.mailboxes(url)),
         jobs: config.jobs_url.as_deref().map(|url| clients.jobs(url)),
         bus: config.bus.as_deref().map(|name| clients.bus(name)),
+        work: config.work_url.as_deref().map(|url| clients.jobs(url)),
+        providers: None,
     };
     let store = clients.store(&config.table);
     Ok(Arc::new(Plane::new(store, reach, authenticator, clock, config.settings.clone())))

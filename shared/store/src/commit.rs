@@ -165,8 +165,9 @@ impl Store {
     ) -> Result<T, Error> {
         let Change { before, mut after, events } = change;
         let entity = after.entity();
-        let log = LogOf { entity: &entity, org: after.org(), generation: 1 };
-        let segments = written(log, after.log_mut().0 + 1, now, &events)?
+        let (first_seq, org) = (*after.log_mut().0 + 1, after.org().clone());
+        let log = LogOf { entity: &entity, org: &org, generation: 1 };
+        let segments = written(log, first_seq, now, &events)?
             .ok_or_else(|| Error::missing("room in a log: what is told is too large"))?;
         let (seq, count) = after.log_mut();
         *seq += events.len() as u64;

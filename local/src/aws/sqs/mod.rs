@@ -39,8 +39,8 @@ pub(super) struct Sqs {
     closed: watch::Sender<bool>,
 }
 
-/// The queue of jobs. It hands its messages over by itself, and nobody asks it for any.
-const JOBS: &str = "jobs";
+/// The queues of jobs and of work. They hand their messages over by themselves, and nobody asks them for any.
+const HANDED_OVER: [&str; 2] = ["jobs", "work"];
 
 /// The last part of a queue's address.
 pub(super) fn queue_name(url: &str) -> &str {
@@ -145,7 +145,7 @@ impl Sqs {
     }
 
     fn send(&self, request: SendMessage) -> Result<Value, Refusal> {
-        if queue_name(&request.queue_url) == JOBS {
+        if HANDED_OVER.contains(&queue_name(&request.queue_url)) {
             return Ok(self.send_job(request));
         }
         limits::body(&request.message_body)?;
@@ -255,7 +255,9 @@ impl Sqs {
 impl Queues {
     fn named(&mut self, url: &str) -> Result<&mut Open, Refusal> {
         match queue_name(url) {
-            JOBS => Err(Refusal::Unsupported("jobs are handed over; nobody asks the queue for them")),
+            name if HANDED_OVER.contains(&name) => {
+                Err(Refusal::Unsupported("jobs are handed over; nobody asks the queue for them"))
+            }
             name => self.open.get_mut(name).ok_or(Refusal::NoQueue),
         }
     }

@@ -261,13 +261,12 @@ pub(super) async fn closed_until(deps: Deps<'_>, provider: &str) -> Result<Optio
 pub(super) async fn note_health<T>(deps: Deps<'_>, provider: &str, made: &Result<T, Failure>) {
     let now = deps.deps.clock.now();
     let Ok(breaker) = deps.deps.store.breaker(provider).await else { return };
-    let mut after = breaker.clone();
-    match made {
+    let after = match made {
         Err(Failure { class: FailureClass::Unreachable | FailureClass::Busy { .. }, .. }) => {
-            after.failed(now)
+            breaker.failed(now)
         }
-        Ok(_) | Err(_) => after.succeeded(now),
-    }
+        Ok(_) | Err(_) => breaker.succeeded(now),
+    };
     if after != breaker
         && let Err(error) = deps.deps.store.keep_breaker(provider, &after).await
     {

@@ -33,6 +33,7 @@ async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
         clock: plane.clock.as_ref(),
         events_per_minute: plane.settings.events_per_minute,
         adopting_org: plane.settings.adopt_unknown_sandboxes.then_some(&plane.settings.default_org),
+        work: plane.work()?,
     };
     let principal = call.principal;
     let command = ingest_events::Command { principal, sandbox, ingest, idempotency_key };

@@ -3,8 +3,11 @@
 
 pub mod events;
 pub mod messages;
+pub mod monitoring;
 pub mod sandboxes;
 pub mod sessions;
+pub mod tasks;
+pub mod tickets;
 
 use crate::auth::{AuthError, bearer};
 use crate::guard::Stranger;

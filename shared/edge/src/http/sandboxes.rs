@@ -74,7 +74,7 @@ fn with_token(plane: &crate::Plane, head: &Head) -> Registered {
 async fn terminate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let reason = reason(call.query.get("reason").unwrap_or_default())?;
-    let deps = call.plane.steering()?;
+    let deps = terminate_sandbox::Deps { steering: call.plane.steering()?, work: call.plane.work()? };
     let command = terminate_sandbox::Command { principal: call.principal, sandbox, reason };
     Ok(json(StatusCode::OK, &SandboxOut::from(&terminate_sandbox::run(deps, command).await?)))
 }
