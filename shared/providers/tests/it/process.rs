@@ -4,7 +4,7 @@ use crate::support::{
     self, id, marked, until, until_begun, until_gone, until_ready, variables, wish, worker,
 };
 use domain::SandboxId;
-use providers::process::{Options, Process};
+use providers::process::{Isolation, Options, Process};
 use providers::{Gone, SandboxProvider, State};
 use std::fs;
 use std::path::Path;
@@ -134,6 +134,36 @@ async fn a_worker_has_limits_and_its_own_folders_and_nothing_of_the_planes_envir
     assert!(log.contains("LANG=C.UTF-8\n"));
     assert!(!log.contains("CARGO"), "what this test has in its environment is not the worker's");
     until_gone(&provider, &name).await;
+}
+
+#[tokio::test]
+async fn the_isolation_that_is_asked_for_is_told_to_the_worker_and_to_people() {
+    for (isolation, word, said) in [
+        (Isolation::None, "none", "whatever that user can"),
+        (Isolation::Files, "files", "change nothing but its own"),
+        (Isolation::FilesAndNetwork, "files,network", "only to the ports"),
+    ] {
+        let (folder, mark) = (tempfile::tempdir().unwrap(), format!("process-isolation-{word}"));
+        let mut options = options(&folder, "echo \"asked for $ISOLATION.\"");
+        options.isolation = isolation;
+        let provider = match Process::new(options) {
+            // A kernel that cannot do it says so, and nobody runs with less.
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::Unsupported, "{error}");
+                continue;
+            }
+            Ok(provider) => provider,
+        };
+        assert!(provider.isolation().contains(said), "{}", provider.isolation());
+        let name = id("box-9");
+        let found = provider.create(&wish("box-9")).await.unwrap();
+        let mut variables = variables(&mark);
+        variables.insert("ISOLATION".into(), "none".into());
+        provider.start(&found, &variables).await.unwrap();
+        let log = until_begun(&provider, &name, &mark).await;
+        assert!(log.contains(&format!("asked for {word}.")), "{log}");
+        until_gone(&provider, &name).await;
+    }
 }
 
 #[tokio::test]
