@@ -40,6 +40,7 @@ pub mod steering;
 pub mod subscriptions;
 pub mod sweep;
 pub mod sweep_providers;
+pub mod take_over;
 mod telling;
 pub mod tend_sandbox;
 pub mod tend_task;
