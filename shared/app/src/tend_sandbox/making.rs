@@ -41,6 +41,8 @@ pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: S
         let found = match made {
             Ok(Made::Done(found)) => found,
             Ok(Made::NotYet) => return wait(deps, &head).await,
+            // The next try has another sandbox.
+            Ok(Made::Broken(why)) => return give_up(deps, &head, Class::Transient, &why).await,
             Err(failure) => return failed(deps, &head, stage, &failure).await,
         };
         let Some(next) = stage.next() else { return Ok(Flow::Again) };
@@ -58,6 +60,8 @@ enum Made {
     Done(Option<Found>),
     /// The provider is still at it.
     NotYet,
+    /// This one will not come to anything.
+    Broken(String),
 }
 
 async fn make(
@@ -75,12 +79,13 @@ async fn make(
             match &found.state {
                 State::Ready => Ok(Made::Done(Some(found))),
                 State::Coming => Ok(Made::NotYet),
-                State::Going => Err(Failure::unreachable("the provider is removing the sandbox")),
-                State::Broken(why) => Err(Failure::refused(format!("the provider could not make it: {why}"))),
+                State::Going => Ok(Made::Broken("the provider is removing the sandbox".to_owned())),
+                State::Broken(why) => Ok(Made::Broken(format!("the provider could not make it: {why}"))),
             }
         }
         Stage::Uploading => {
-            provider.upload(&known(provider, head).await?).await?;
+            let Some(found) = provider.find(&head.id).await? else { return Ok(gone()) };
+            provider.upload(&found).await?;
             Ok(Made::Done(None))
         }
         Stage::Starting => {
@@ -92,16 +97,15 @@ async fn make(
             };
             let token = (deps.make_token)(&head.id, head.generation);
             let variables = variables::of(deps.deps.orchestration, head, task, ticket.as_ref(), token);
-            provider.start(&known(provider, head).await?, &variables).await?;
+            let Some(found) = provider.find(&head.id).await? else { return Ok(gone()) };
+            provider.start(&found, &variables).await?;
             Ok(Made::Done(None))
         }
     }
 }
 
-/// What the provider has under the sandbox's name.
-async fn known(provider: &Arc<dyn SandboxProvider>, head: &Head) -> Result<Found, Failure> {
-    let found = provider.find(&head.id).await?;
-    found.ok_or_else(|| Failure::refused("the provider does not have the sandbox any more"))
+fn gone() -> Made {
+    Made::Broken("the provider does not have the sandbox any more".to_owned())
 }
 
 fn wish(deps: Deps<'_>, head: &Head, task: &Task) -> Result<Wish, Failure> {
