@@ -8,7 +8,7 @@ use domain::breaker::Allow;
 use domain::head::Status;
 use domain::resources::{self, Wanted};
 use domain::retry::{Class, backoff_secs};
-use domain::{Head, Task, Timestamp};
+use domain::{Head, Task, Ticket, Timestamp};
 use providers::{Failure, FailureClass, Found, Resources, SandboxProvider, State, Wish};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -33,10 +33,15 @@ pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: S
     {
         return put_off(deps, &head, until).await;
     }
+    let ticket = match &task.ticket {
+        Some(id) => deps.deps.store.ticket(id).await?,
+        None => None,
+    };
+    let work = Work { task, ticket };
     let Some(mut head) = begin(deps, &head, stage, None).await? else { return Ok(Flow::Lost) };
     let mut stage = stage;
     loop {
-        let made = make(deps, &provider, &head, &task, stage).await;
+        let made = make(deps, &provider, &head, &work, stage).await;
         note_health(deps, provider.name(), &made).await;
         let found = match made {
             Ok(Made::Done(found)) => found,
@@ -54,6 +59,12 @@ pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: S
     }
 }
 
+/// What the sandbox is made for.
+struct Work {
+    task: Task,
+    ticket: Option<Ticket>,
+}
+
 /// What came of a stage.
 enum Made {
     /// It is done.
@@ -68,14 +79,14 @@ async fn make(
     deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
     head: &Head,
-    task: &Task,
+    work: &Work,
     stage: Stage,
 ) -> Result<Made, Failure> {
     match stage {
         // The place where a branch of its own will be made.
         Stage::Recorded | Stage::Preparing | Stage::Started => Ok(Made::Done(None)),
         Stage::Creating => {
-            let found = provider.create(&wish(deps, head, task)?).await?;
+            let found = provider.create(&wish(deps, head, &work.task)?).await?;
             match &found.state {
                 State::Ready => Ok(Made::Done(Some(found))),
                 State::Coming => Ok(Made::NotYet),
@@ -89,14 +100,8 @@ async fn make(
             Ok(Made::Done(None))
         }
         Stage::Starting => {
-            let ticket = match &task.ticket {
-                Some(id) => {
-                    deps.deps.store.ticket(id).await.map_err(|_| Failure::unreachable("the table is away"))?
-                }
-                None => None,
-            };
             let token = (deps.make_token)(&head.id, head.generation);
-            let variables = variables::of(deps.deps.orchestration, head, task, ticket.as_ref(), token);
+            let variables = variables::of(deps.deps.orchestration, head, &work.task, work.ticket.as_ref(), token);
             let Some(found) = provider.find(&head.id).await? else { return Ok(gone()) };
             provider.start(&found, &variables).await?;
             Ok(Made::Done(None))
