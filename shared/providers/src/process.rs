@@ -101,6 +101,11 @@ impl Process {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the worker's program is not given"));
         }
         options.isolation.probe()?;
+        // It is started in another folder. A bare name is looked for in PATH.
+        let program = PathBuf::from(&options.worker[0]);
+        if program.components().count() > 1 {
+            options.worker[0] = std::path::absolute(program)?.into();
+        }
         options.folder = std::path::absolute(&options.folder)?;
         let (locks, ending, waiters) = Default::default();
         Ok(Self { options, locks, ending, waiters })
