@@ -101,7 +101,8 @@ async fn make(
         }
         Stage::Starting => {
             let token = (deps.make_token)(&head.id, head.generation);
-            let variables = variables::of(deps.deps.orchestration, head, &work.task, work.ticket.as_ref(), token);
+            let variables =
+                variables::of(deps.deps.orchestration, head, &work.task, work.ticket.as_ref(), token);
             let Some(found) = provider.find(&head.id).await? else { return Ok(gone()) };
             provider.start(&found, &variables).await?;
             Ok(Made::Done(None))
