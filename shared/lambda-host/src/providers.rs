@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How long a request to a provider may take; sending a worker's program five times as long. Both fit into the minute
 /// after which Lambda ends the function, and into the time for which a stage is somebody's.
-const DEADLINE: Duration = Duration::from_secs(8);
+pub const DEADLINE: Duration = Duration::from_secs(8);
 
 /// An empty secret is a mistake; what a key looks like is the provider's.
 const MIN_KEY_CHARS: usize = 1;
