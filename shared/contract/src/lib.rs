@@ -5,6 +5,8 @@
 
 pub mod bad_input;
 pub mod events;
+pub mod execution;
+pub mod fields;
 pub mod ingest;
 pub mod jobs;
 pub mod limits;
@@ -15,5 +17,6 @@ pub mod query;
 pub mod sandboxes;
 pub mod sessions;
 pub mod socket;
+pub mod tickets;
 
 pub use bad_input::BadInput;

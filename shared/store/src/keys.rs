@@ -293,13 +293,18 @@ pub fn index_attributes(
     org: &OrgId,
     created_at: Timestamp,
 ) -> [(String, AttributeValue); 4] {
-    let by_time = format!("{created_at}#{}", entity.id());
+    let by_time = by_time(created_at, entity.id());
     [
         (BY_ORG.pk.to_owned(), AttributeValue::S(org_partition(entity.kind(), org))),
         (BY_ORG.sk.to_owned(), AttributeValue::S(by_time.clone())),
         (BY_AGE.pk.to_owned(), AttributeValue::S(age_partition(entity.kind()).to_owned())),
         (BY_AGE.sk.to_owned(), AttributeValue::S(by_time)),
     ]
+}
+
+/// Where something stands in a list of its kind, which is also where a page goes on behind it.
+pub fn by_time(created_at: Timestamp, id: &str) -> String {
+    format!("{created_at}#{id}")
 }
 
 /// The partition of [`BY_ORG`] for what an org has of a kind.
