@@ -146,7 +146,7 @@ async fn begin(
     let now = deps.deps.clock.now();
     let is_new = spawn.stage != stage;
     let told = is_new.then(|| (turn_of(stage), about(before)));
-    write(deps, before, told, |after| {
+    write(deps.deps, before, told, |after| {
         if after.status == Status::Pending {
             after.status = Status::Creating;
         }
@@ -190,7 +190,7 @@ async fn wait(deps: Deps<'_>, head: &Head) -> Result<Flow, Error> {
 
 /// Lets go of the stage until then.
 async fn put_off(deps: Deps<'_>, head: &Head, until: Timestamp) -> Result<Flow, Error> {
-    let written = write(deps, head, None, |after| {
+    let written = write(deps.deps, head, None, |after| {
         if let Some(spawn) = &mut after.activity.spawn {
             (spawn.lease_until, spawn.next_try_at) = (None, Some(until));
         }
@@ -219,7 +219,7 @@ async fn failed(deps: Deps<'_>, head: &Head, stage: Stage, failure: &Failure) ->
     data["error"] = json!(failure.message);
     data["try"] = json!(tries);
     data["not_before"] = json!(until);
-    let written = write(deps, head, Some(("retrying", data)), |after| {
+    let written = write(deps.deps, head, Some(("retrying", data)), |after| {
         if let Some(spawn) = &mut after.activity.spawn {
             spawn.tries = tries;
             (spawn.lease_until, spawn.next_try_at) = (None, Some(until));
@@ -235,7 +235,7 @@ async fn give_up(deps: Deps<'_>, head: &Head, class: Class, error: &str) -> Resu
     let mut data = about(head);
     data["reason"] = json!("not_made");
     data["error"] = json!(error);
-    let written = write(deps, head, Some(("failed", data)), |after| {
+    let written = write(deps.deps, head, Some(("failed", data)), |after| {
         after.status = Status::Failed;
         after.activity.ended.get_or_insert(domain::head::Ended { at: now, reason: error.clone() });
         after.activity.outcome = Some(Outcome::Failed { error, class, at: now });
