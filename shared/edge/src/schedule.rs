@@ -32,8 +32,8 @@ async fn sweep(plane: Arc<Plane>) -> Result<(), Error> {
 }
 
 async fn compare(plane: Arc<Plane>) -> Result<(), Error> {
-    let make_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
-    let found = sweep_providers::run(plane.hands(&make_token)?).await?;
+    let deps = sweep_providers::Deps { orchestration: plane.orchestration()?, providers: plane.providers()? };
+    let found = sweep_providers::run(deps).await?;
     let counts = [Metric::count("Orphans", found.orphans), Metric::count("Lost", found.lost)];
     metrics::emit("sandboxes-compare", plane.clock.now(), &counts);
     Ok(())
