@@ -55,6 +55,7 @@ pub mod steering;
 pub mod subscriptions;
 pub mod sweep;
 pub mod sweep_providers;
+pub mod take_over;
 pub mod task_of_sandbox;
 mod telling;
 pub mod tend_sandbox;

@@ -104,6 +104,26 @@ pub async fn lost(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<
     }
 }
 
+/// Nobody is at it: whoever was has died, as whoever calls this knows. So nobody waits until they would have let go.
+pub(crate) async fn let_go(deps: Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
+    let mut race = race::Race::new(deps.deps.clock);
+    loop {
+        let Some(head) = deps.deps.store.head(sandbox).await? else { return Ok(()) };
+        if head.activity.spawn.as_ref().is_none_or(|spawn| spawn.lease_until.is_none()) {
+            return Ok(());
+        }
+        let written = write(deps, &head, None, |after| {
+            if let Some(spawn) = &mut after.activity.spawn {
+                spawn.lease_until = None;
+            }
+        });
+        match written.await? {
+            Some(_) => return Ok(()),
+            None => race.lost().await?,
+        }
+    }
+}
+
 /// How to go on.
 enum Flow {
     /// Something was done: look again.
