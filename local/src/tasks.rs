@@ -18,7 +18,7 @@ pub async fn list(options: &Tasks) -> anyhow::Result<ExitCode> {
     let status = options.status.as_ref().map(|status| format!("&status={}", in_query(status)));
     let path = format!("/api/v1/tasks?limit={}{}", options.limit, status.unwrap_or_default());
     let answer = answered(&options.address, plane.get(&path).await)?;
-    let tasks = listed(&answer);
+    let tasks = answer["tasks"].as_array().map_or(&[][..], Vec::as_slice);
     if tasks.is_empty() {
         say("There are no such tasks.");
     }
@@ -77,18 +77,13 @@ pub(crate) fn answered(address: &Address, attempt: Attempt<Value>) -> anyhow::Re
     }
 }
 
-/// The tasks on a list, with or without something around it.
-pub(crate) fn listed(answer: &Value) -> &[Value] {
-    answer["tasks"].as_array().or_else(|| answer.as_array()).map_or(&[], Vec::as_slice)
-}
-
 /// A field for people.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
 /// Part of a query, whatever somebody typed.
-pub(crate) fn in_query(text: &str) -> String {
+fn in_query(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_~".contains(&byte);
     let part = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(part).collect()

@@ -4,15 +4,15 @@ mod words;
 
 use crate::config::commands::{Address, Ticket};
 use crate::say;
-use crate::tasks::{answered, in_query, listed, plane, text};
+use crate::tasks::{answered, plane, text};
 use anyhow::{Context, bail};
 use client::{Follow, Followed, Follower, Plane, Refused, SILENCE};
 use domain::SandboxId;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How often the task is looked at while it is watched. What its agent does comes by itself.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -28,9 +28,6 @@ pub async fn run(options: &Ticket) -> anyhow::Result<ExitCode> {
     let body = body(options)?;
     let plane = plane(&options.address)?;
     let ticket = answered(&options.address, plane.post("/api/v1/tickets", &body).await)?;
-    if ticket["is_duplicate"] == true {
-        bail!("there is such a ticket already: {}", text(&ticket, "message"));
-    }
     let id = text(&ticket, "id").to_owned();
     say(&format!("ticket     {id} {}", text(&ticket, "title")));
     if !options.watch {
@@ -67,20 +64,21 @@ fn body(options: &Ticket) -> anyhow::Result<Value> {
     if title.len() < description.len() {
         title.push('…');
     }
-    let mut execution = Map::new();
-    for (name, value) in [("agent", &options.agent), ("model", &options.model), ("repository", &options.repo)]
-    {
-        if let Some(value) = value {
-            execution.insert(name.to_owned(), json!(value));
-        }
-    }
+    // A name of our own: sent again under the same one, it is the same ticket.
     let mut body = json!({
-        "title": title, "description": description, "priority": options.priority.to_uppercase(),
-        "workflow_mode": "quick", "check_duplicates": false, "force_create": true,
-        "execution_config": execution,
+        "ticket_id": app::ids::ticket(), "title": title, "description": description,
+        "priority": options.priority.to_uppercase(), "workflow_mode": "quick", "check_duplicates": false,
     });
-    if let Some(project) = &options.project {
-        body["project_id"] = json!(project);
+    let given = [
+        ("agent", &options.agent),
+        ("model", &options.model),
+        ("repository", &options.repo),
+        ("project_id", &options.project),
+    ];
+    for (name, value) in given {
+        if let Some(value) = value {
+            body[name] = json!(value);
+        }
     }
     Ok(body)
 }
@@ -100,10 +98,17 @@ async fn watch(address: &Address, plane: &Plane, ticket: &str) -> anyhow::Result
             event = heard => tell(&event),
             () = sleep_until(look_at) => {
                 look_at = Instant::now() + LOOK_EVERY;
-                let Some(task) = newest(plane, ticket).await? else { continue };
-                if text(&task, "status") != status {
-                    text(&task, "status").clone_into(&mut status);
-                    say(&format!("task       {} is {status}", text(&task, "id")));
+                let ticket = read(plane, &format!("/api/v1/tickets/{ticket}")).await?;
+                let Some(task) = ticket["tasks"].as_array().and_then(|tasks| tasks.first()) else {
+                    if let "rejected" | "timed_out" = text(&ticket, "approval_status") {
+                        say(&format!("{:<10} {}", text(&ticket, "approval_status"), text(&ticket, "rejection_reason")));
+                        return Ok(ExitCode::FAILURE);
+                    }
+                    continue;
+                };
+                if text(task, "status") != status {
+                    text(task, "status").clone_into(&mut status);
+                    say(&format!("task       {} is {status}", text(task, "id")));
                 }
                 let over = ["completed", "failed", "cancelled"].contains(&status.as_str());
                 match task["sandbox_id"].as_str() {
@@ -115,6 +120,7 @@ async fn watch(address: &Address, plane: &Plane, ticket: &str) -> anyhow::Result
                 }
                 if over {
                     last_words(following.as_mut()).await;
+                    let task = read(plane, &format!("/api/v1/tasks/{}", text(task, "id"))).await?;
                     return Ok(ended(&task, &status));
                 }
             }
@@ -141,17 +147,15 @@ impl Watched {
     }
 }
 
-/// The ticket's newest task. A plane that is away is waited for.
-async fn newest(plane: &Plane, ticket: &str) -> anyhow::Result<Option<Value>> {
-    let path = format!("/api/v1/tasks?ticket_id={}&limit=1", in_query(ticket));
-    let answer = plane.get_in_time(&path).await;
-    let answer = answer.map_err(|Refused::ByPlane(problem)| anyhow::anyhow!("{}", problem.detail))?;
-    Ok(listed(&answer).first().cloned())
+/// Reads something. A plane that is away is waited for.
+async fn read(plane: &Plane, path: &str) -> anyhow::Result<Value> {
+    let answer = plane.get_in_time(path).await;
+    answer.map_err(|Refused::ByPlane(problem)| anyhow::anyhow!("{}", problem.detail))
 }
 
 /// What an agent said last may come after the end of its task.
 async fn last_words(following: Option<&mut Watched>) {
-    let Some(watched) = following else { return sleep(Duration::ZERO).await };
+    let Some(watched) = following else { return };
     while let Ok(event) = timeout(LAST_WORDS, watched.follower.next()).await {
         tell(&event);
     }
@@ -167,8 +171,7 @@ fn ended(task: &Value, status: &str) -> ExitCode {
     match status {
         "completed" => ExitCode::SUCCESS,
         _ => {
-            let why = ["error_message", "error"].iter().find_map(|field| task[*field].as_str());
-            say(&format!("{status:<10} {}", why.unwrap_or("nobody said why")));
+            say(&format!("{status:<10} {}", task["error_message"].as_str().unwrap_or("nobody said why")));
             ExitCode::FAILURE
         }
     }

@@ -1,98 +1,152 @@
-//! scratch
-use crate::support::{OPERATOR, TestPlane};
-use domain::task::{Execution, Priority, Status, Task};
-use domain::{OrgId, Timestamp};
-use std::time::Duration;
-use store::commit::{Change, Commit};
+//! One ticket, and nothing to configure.
 
-#[tokio::test(flavor = "multi_thread")]
-async fn scratch() {
-    let plane = TestPlane::start_with(|dev| dev.sandboxes.agent = Some("scripted:hello".into())).await;
-    let now = Timestamp::from_micros(
-        i64::try_from(
-            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros(),
-        )
-        .unwrap(),
-    );
-    let task = Task {
-        id: app::ids::task(),
-        org: OrgId::parse("default").unwrap(),
-        ticket: None,
-        project: None,
-        task_type: "implement_feature".into(),
-        title: "x".into(),
-        description: "say hello".into(),
-        phase: "PHASE_IMPLEMENTATION".into(),
-        priority: Priority::Medium,
-        status: Status::Pending,
-        created_at: now,
-        updated_at: now,
-        started_at: None,
-        completed_at: None,
-        since: now,
-        depends_on: vec![],
-        unmet: 0,
-        dependents: 0,
-        place: None,
-        attempt: 0,
-        sandbox: None,
-        retry_count: 0,
-        max_retries: 3,
-        not_before: None,
-        timeout_secs: None,
-        deadline_at: None,
-        validation: false,
-        feedback: None,
-        revisions: 0,
-        result: None,
-        error: None,
-        execution: Execution::default(),
-        version: 0,
-        seq: 0,
-        segments: 0,
-    };
-    let id = task.id.clone();
-    let moved = task.created(&domain::score::Weights::default(), now);
-    let events: Vec<_> = moved
-        .told
-        .into_iter()
-        .map(|told| domain::ingest::NewEvent {
-            id: app::ids::event(),
-            event_type: told.event_type,
-            source: domain::Source::System,
-            data: told.data,
-            emitted_at: None,
-        })
-        .collect();
-    let mut commit = Commit::new(now);
-    commit.tasks.push(Change { before: None, after: moved.task, events });
-    let store = &plane.running.aws.store;
-    dbg!(store.commit(commit).await.unwrap());
-    let begun = std::time::Instant::now();
-    plane
-        .running
-        .aws
-        .work
-        .send(
-            &contract::jobs::Job::Dispatch { org: OrgId::parse("default").unwrap() }.encode(),
-            Duration::ZERO,
-        )
-        .await
-        .unwrap();
-    loop {
-        let task = store.task(&id).await.unwrap().unwrap();
-        eprintln!("{:?} {:?} {:?}", begun.elapsed(), task.status, task.sandbox);
-        if task.status.is_final() || begun.elapsed() > Duration::from_secs(60) {
-            tokio::time::sleep(Duration::from_secs(3)).await;
-            for event in plane.log(task.sandbox.as_ref().unwrap().as_str()).await {
-                eprintln!("{} {} {}", event["seq"], event["event_type"], event["created_at"]);
+use super::{SOON, Stage, only, quick};
+use crate::support::OPERATOR;
+use reqwest::Method;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ticket_becomes_a_completed_task_and_every_step_is_told() {
+    let stage = Stage::start(&[]).await;
+    let mut socket = stage.socket().await;
+    let agent = stage.script(&quick());
+    let posted = Instant::now();
+    let ticket = stage.ticket(json!({"agent": agent})).await;
+    let spawned = timeout(SOON, async {
+        loop {
+            let frame = socket.next().await.unwrap();
+            if frame["event_type"] == "SANDBOX_SPAWNED" {
+                return frame;
             }
-            eprintln!(
-                "{:#}",
-                plane.get(&format!("/api/v1/sandboxes/{}", task.sandbox.unwrap()), OPERATOR).await.ok()
-            );
-            break;
         }
-        tokio::time::sleep(Duration::from_millis(500)).await;
+    });
+    let spawned = spawned.await.expect("SANDBOX_SPAWNED is heard");
+    assert_eq!(spawned["payload"]["ticket_id"], ticket.as_str());
+    let sandbox = spawned["payload"]["sandbox_id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/sandboxes/{sandbox}/events?event_types=agent.started");
+    stage.until(&path, "the agent", |page| page["events"].get(0).is_some()).await;
+    let first = posted.elapsed();
+    println!("from POST to the agent's first event: {first:?}");
+    assert!(first < Duration::from_secs(5), "an agent works after {first:?}");
+
+    let task = stage.until_status(&ticket, "completed").await;
+    assert_eq!(task["sandbox_id"], sandbox.as_str());
+    assert_eq!(task["result"]["final_output"], "Hello.");
+    let shown = stage.until_released(&sandbox).await;
+    assert_eq!(shown["status"], "completed");
+    stage.check_gone(&sandbox);
+
+    let names = stage.names("sandboxes", &sandbox).await;
+    let turns = names.iter().filter(|name| name.starts_with("sandbox.")).cloned().collect::<Vec<_>>();
+    let expected = [
+        "pending",
+        "preparing",
+        "creating",
+        "uploading",
+        "starting",
+        "spawned",
+        "running",
+        "completing",
+        "completed",
+        "released",
+    ];
+    assert_eq!(turns, expected.map(|turn| format!("sandbox.{turn}")));
+    let agent = ["agent.started", "agent.message", "agent.completed", "agent.shutdown"];
+    assert_eq!(only(&names, &agent), agent);
+    let task_id = task["id"].as_str().unwrap();
+    let turns = ["created", "ready", "claimed", "assigned", "started", "completed"];
+    assert_eq!(stage.names("tasks", task_id).await, turns.map(|turn| format!("task.{turn}")));
+    let told = stage.names("tickets", &ticket).await;
+    assert_eq!(told[0], "ticket.created");
+    assert!(told[1..].iter().all(|name| name == "ticket.transitioned"), "{told:?}");
+    for (kind, id) in [("sandboxes", sandbox.as_str()), ("tasks", task_id), ("tickets", ticket.as_str())] {
+        let seqs: Vec<u64> =
+            stage.log(kind, id).await.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+        assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "the log of {id} has no gaps");
     }
+    assert_eq!(stage.running().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_token_of_a_sandbox_dies_with_it() {
+    let stage = Stage::start(&[]).await;
+    let agent =
+        stage.script(&[json!({"type": "text", "text": "Hello."}), json!({"play": "wait", "ms": 60_000})]);
+    let ticket = stage.ticket(json!({"agent": agent})).await;
+    let task = stage.until_status(&ticket, "running").await;
+    let sandbox = task["sandbox_id"].as_str().unwrap().to_owned();
+    let process = stage.until_processes(&sandbox, 1).await[0];
+    let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap();
+    let environment = String::from_utf8_lossy(&environment).into_owned();
+    let token =
+        environment.split('\0').find_map(|one| one.strip_prefix("SANDBOX_TOKEN=")).unwrap().to_owned();
+    let url = format!("{}/api/v1/sandboxes/{sandbox}", stage.url);
+    let with_token = || reqwest::Client::new().get(&url).bearer_auth(&token).send();
+    assert_eq!(with_token().await.unwrap().status(), 200);
+    stage.call(Method::DELETE, &format!("/api/v1/sandboxes/{sandbox}"), None).await.ok();
+    assert_eq!(stage.until_released(&sandbox).await["status"], "terminated");
+    assert_eq!(with_token().await.unwrap().status(), 401);
+    assert_eq!(stage.until_status(&ticket, "cancelled").await["sandbox_id"], sandbox.as_str());
+    stage.check_gone(&sandbox);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_tasks_run_at_a_time_than_may_and_all_get_their_turn() {
+    let stage = Stage::start(&["--max-concurrent-tasks-per-org", "3"]).await;
+    let agent = stage.script(&quick());
+    let mut tickets = BTreeSet::new();
+    for _ in 0..10 {
+        tickets.insert(stage.ticket(json!({"agent": agent})).await);
+    }
+    let mut most = 0;
+    let done = timeout(SOON, async {
+        loop {
+            most = most.max(stage.running().await);
+            let list = stage.get("/api/v1/tasks?status=completed&limit=100").await;
+            if list["tasks"].as_array().unwrap().len() == tickets.len() {
+                return;
+            }
+        }
+    });
+    assert!(done.await.is_ok(), "{}", stage.plane_log());
+    assert!((1..=3).contains(&most), "{most} at a time");
+    assert_eq!(stage.running().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_shows_how_a_ticket_goes_and_fails_with_it() {
+    let stage = Stage::start(&[]).await;
+    let good = stage.script(&quick());
+    let bad = stage.script(&[json!({"play": "fail", "error": "invalid request: no such model"})]);
+    let run = async |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_sunaba"))
+            .args(arguments)
+            .args(["--url", &stage.url, "--token", OPERATOR])
+            .stdin(Stdio::null())
+            .output();
+        let output = timeout(SOON, output).await.expect("the command ends").unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (code, said) = run(&["ticket", "Say hello", "--agent", &good, "--watch"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    for part in ["ticket     ticket-", "is completed", "agent      Hello.", "sandbox    "] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (code, said) = run(&["ticket", "Fail", "--agent", &bad, "--watch"]).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("no such model"), "{said}");
+    let (code, said) = run(&["tasks", "--status", "failed"]).await;
+    assert!(code == Some(0) && said.contains("Fail") && !said.contains("Say hello"), "{said}");
+    let task = said.split_whitespace().next().unwrap().to_owned();
+    assert_eq!(run(&["retry", &task]).await.0, Some(0));
+    let (code, said) = run(&["cancel", "no-such-task"]).await;
+    assert!(code == Some(1) && said.starts_with("sunaba: "), "{said}");
+    let (code, said) = run(&["ticket", " "]).await;
+    assert!(code == Some(1) && said.contains("say what is to be done"), "{said}");
 }
