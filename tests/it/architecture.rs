@@ -1,6 +1,6 @@
 //! The lines of ARCHITECTURE.md: what may depend on what, and who may spell what.
 
-use edge::registry::{FUNCTIONS, Trigger};
+use edge::registry::{FUNCTIONS, Need, Trigger};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,7 +45,7 @@ fn dependencies(package: &str) -> BTreeSet<String> {
 }
 
 /// Each may use those before it. The hosts use all of them, and not each other.
-const LAYERS: [&str; 5] = ["domain", "contract", "store", "app", "edge"];
+const LAYERS: [&str; 6] = ["domain", "contract", "providers", "store", "app", "edge"];
 const HOSTS: [&str; 2] = ["lambda-host", "local"];
 
 #[test]
@@ -56,13 +56,22 @@ fn dependencies_run_one_way() {
             assert!(!used.contains(*later), "{package} must not depend on {later}");
         }
     }
+    // Beside the table and the wire: all of them know the rules, and none of the three another.
+    let [contract, providers, store] = ["contract", "providers", "store"];
+    for (one, others) in [(contract, [providers, store]), (providers, [contract, store])] {
+        for other in others {
+            assert!(!dependencies(one).contains(other), "{one} must not depend on {other}");
+        }
+    }
+    assert!(!dependencies(store).contains(providers), "{store} must not depend on {providers}");
+    assert!(!dependencies("edge").contains(providers), "what is done with providers is for use cases");
     let [lambda, local] = HOSTS;
     for (host, other) in [(lambda, local), (local, lambda)] {
         assert!(!dependencies(host).contains(other), "{host} must not depend on {other}: both are hosts");
     }
     for outside in ["client", "worker"] {
         let used = dependencies(outside);
-        for inner in ["store", "app", "edge"].iter().chain(&HOSTS) {
+        for inner in ["providers", "store", "app", "edge"].iter().chain(&HOSTS) {
             assert!(!used.contains(*inner), "the {outside} sees the contract only, not {inner}");
         }
     }
@@ -85,6 +94,12 @@ fn each_layer_names_only_its_own_platform() {
             assert!(
                 !lambda || package == "lambda-host",
                 "{package} must not depend on {used}: that is for lambda-host"
+            );
+            // Keys of tokens are fetched from elsewhere, and planes are talked to from outside.
+            let callers = ["providers", "edge", "client", "local", "kit", "emulator"];
+            assert!(
+                used != "reqwest" || callers.contains(&package),
+                "{package} must not depend on {used}: requests to providers are for providers"
             );
             let web = ["axum", "hyper", "tower"].contains(&used.as_str());
             let allowed = ["local", "kit", "bench"].contains(&package);
@@ -133,6 +148,9 @@ fn every_function_has_its_binary_and_every_binary_its_function() {
         let configured = format!("configure(\"{name}\")");
         assert!(text.contains(&configured), "{file} must say {configured}");
         assert_eq!(text.matches("configure(").count(), 1, "{file} is one function");
+        let wire =
+            if function.reaches(Need::Providers) { "= providers::wire(&config)" } else { "= wire(&config)" };
+        assert!(text.contains(wire), "{file} must say {wire}: only those who need providers hold them");
         let entry = format!("\n    {}(plane, config.function).await\n}}", entry(&function.trigger));
         assert!(text.contains(&entry), "{file} must end with {}", entry.trim());
     }
@@ -207,6 +225,13 @@ fn only_keys_rs_spells_a_key() {
             "\"REALM#",
             "\"ORG#",
             "\"SESSION#",
+            "\"TASK#",
+            "\"TICKET#",
+            "\"QUEUE#",
+            "\"READY#",
+            "\"DUE#",
+            "\"BLOCKS#",
+            "\"PROVIDER#",
         ] {
             let allowed = file == "shared/store/src/keys.rs" || !code.contains(spelled);
             assert!(allowed, "{file} spells {spelled}: keys are built in keys.rs");

@@ -11,7 +11,7 @@ use crate::support::{OPERATOR, batch};
 use app::broadcast::OPENING_SECS;
 use domain::access::Scope;
 use edge::Plane;
-use edge::registry::{FUNCTIONS, Need, Trigger};
+use edge::registry::{FUNCTIONS, Need, Queue, Trigger};
 use local::aws::Call;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,9 +43,12 @@ fn whoever_asks_who_is_asking_has_the_keys_and_nobody_else() {
         let asks = match &function.trigger {
             Trigger::Http(route) => route.scope != Scope::Public,
             Trigger::SocketConnect | Trigger::SocketFrame => true,
-            Trigger::SocketDisconnect | Trigger::TableStream(_) | Trigger::Jobs(_) | Trigger::Schedule(_) => {
-                false
-            }
+            // It gives the workers of new sandboxes their tokens.
+            Trigger::Jobs(Queue::Work) => true,
+            Trigger::SocketDisconnect
+            | Trigger::TableStream(_)
+            | Trigger::Jobs(Queue::Sockets)
+            | Trigger::Schedule(_) => false,
         };
         let name = function.name;
         assert_eq!(function.reaches(Need::Keys), asks, "{name}: the keys of tokens in its row are wrong");
@@ -71,7 +74,9 @@ fn action(need: Need) -> Option<&'static str> {
         Need::Jobs => Some("sqs:SendMessage"),
         Need::Bus => Some("events:PutEvents"),
         Need::Work => Some("sqs:SendMessage on the queue of work"),
+        // Secrets, read when a process starts.
         Need::Providers => None,
+        Need::Thresholds => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `template.yaml` against the registry and the code: every row has its function with the right trigger, environment
 //! and permissions, and nothing has more.
 
-use edge::registry::{FUNCTIONS, Function, Need, Records, Trigger, function, spellings};
+use edge::registry::{FUNCTIONS, Function, Need, Queue, Records, Trigger, function, spellings};
 use kit::template::parse;
 use lambda_host::config::{EVERYWHERE, variables};
 use serde_json::{Value, json};
@@ -88,9 +88,10 @@ fn no_secret_stands_in_an_environment() {
     assert!(!text().contains("{{resolve:"), "a secret's value is put into the template");
     for (function, resource) in functions(&template()) {
         let variables = resource["Properties"]["Environment"]["Variables"].as_object().into_iter().flatten();
-        for (name, value) in variables.filter(|(name, _)| name.contains("SECRET") || name.contains("TOKEN")) {
-            let by_name =
-                name.ends_with("_ID") && (value["Fn::GetAtt"][1] == "Id" || value["Ref"] == "JwtSecretName");
+        let secret = ["SECRET", "TOKEN", "KEY", "WORKER_VARIABLES"];
+        for (name, value) in variables.filter(|(name, _)| secret.iter().any(|word| name.contains(word))) {
+            let named = value["Ref"].as_str().is_some_and(|parameter| parameter.ends_with("Name"));
+            let by_name = name.ends_with("_ID") && (value["Fn::GetAtt"][1] == "Id" || named);
             assert!(by_name, "{}: {name} is {value}", function.name);
         }
     }
@@ -99,6 +100,12 @@ fn no_secret_stands_in_an_environment() {
 /// How names of things in this account and region start.
 const ACCOUNT: &str = "arn:${AWS::Partition}:SERVICE:${AWS::Region}:${AWS::AccountId}:";
 
+/// A secret that somebody else has made, where a parameter names one.
+fn secret_of(condition: &str, parameter: &str) -> Value {
+    let name = format!("{ACCOUNT}secret:${{{parameter}}}-??????").replace("SERVICE", "secretsmanager");
+    json!({"Fn::If": [condition, {"Fn::Sub": name}, {"Ref": "AWS::NoValue"}]})
+}
+
 /// What a statement is about, as a need says it.
 fn permission(action: &str, resource: &Value) -> Need {
     let table = json!({"Fn::GetAtt": ["Table", "Arn"]});
@@ -106,8 +113,11 @@ fn permission(action: &str, resource: &Value) -> Need {
     let keys = json!([
         {"Fn::GetAtt": ["WorkerSecret", "Id"]},
         {"Fn::GetAtt": ["OperatorToken", "Id"]},
-        {"Fn::If": ["HasJwtSecret", {"Fn::Sub": format!("{ACCOUNT}secret:${{JwtSecretName}}-??????").replace("SERVICE", "secretsmanager")},
-                    {"Ref": "AWS::NoValue"}]},
+        secret_of("HasJwtSecret", "JwtSecretName"),
+    ]);
+    let of_providers = json!([
+        secret_of("HasDaytonaKey", "DaytonaKeyName"),
+        secret_of("HasWorkerVariables", "WorkerVariablesName"),
     ]);
     let sockets = format!("{ACCOUNT}${{SocketApi}}/${{SocketStage}}/*/@connections/*")
         .replace("SERVICE", "execute-api");
@@ -123,8 +133,10 @@ fn permission(action: &str, resource: &Value) -> Need {
         "dynamodb:UpdateItem" if *resource == table => Need::UpdateItem,
         "dynamodb:DeleteItem" if *resource == table => Need::DeleteItem,
         "secretsmanager:GetSecretValue" if *resource == keys => Need::Keys,
+        "secretsmanager:GetSecretValue" if *resource == of_providers => Need::Providers,
         "execute-api:ManageConnections" if *resource == sockets => Need::Sockets,
         "sqs:SendMessage" if *resource == json!({"Fn::GetAtt": ["JobsQueue", "Arn"]}) => Need::Jobs,
+        "sqs:SendMessage" if *resource == json!({"Fn::GetAtt": ["WorkQueue", "Arn"]}) => Need::Work,
         "sqs:SendMessage" if *resource == mailboxes => Need::RingMailboxes,
         "sqs:ReceiveMessage" if *resource == mailboxes => Need::WaitAtMailboxes,
         "sqs:CreateQueue" if *resource == mailboxes => Need::MakeMailboxes,
@@ -150,12 +162,19 @@ fn feeds(function: &Function, statement: &Value) -> bool {
     match function.trigger {
         Trigger::TableStream(Records::News) => from_stream || to_failed("BroadcastFailedQueue"),
         Trigger::TableStream(Records::Turns) => from_stream || to_failed("PublishFailedQueue"),
-        Trigger::Jobs(_) => {
-            statement["Resource"] == of("JobsQueue", "Arn")
+        Trigger::Jobs(queue) => {
+            statement["Resource"] == of(queue_name(queue), "Arn")
                 && statement["Action"]
                     == json!(["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"])
         }
         _ => false,
+    }
+}
+
+fn queue_name(queue: Queue) -> &'static str {
+    match queue {
+        Queue::Sockets => "JobsQueue",
+        Queue::Work => "WorkQueue",
     }
 }
 
@@ -180,6 +199,10 @@ fn every_function_may_do_what_its_row_says_and_no_more() {
             inline.unwrap_or_else(|| panic!("{}: {policy} is not written out", function.name))
         });
         let mut allowed = BTreeSet::new();
+        let statements = statements.map(|statement| match &statement["Fn::If"][2]["Ref"] {
+            nothing if nothing == "AWS::NoValue" => &statement["Fn::If"][1],
+            _ => statement,
+        });
         for statement in statements.filter(|statement| !feeds(function, statement)) {
             assert_eq!(statement["Effect"], "Allow");
             let actions = match &statement["Action"] {
@@ -190,7 +213,8 @@ fn every_function_may_do_what_its_row_says_and_no_more() {
                 allowed.insert(permission(action.as_str().unwrap(), &statement["Resource"]));
             }
         }
-        let needed: BTreeSet<Need> = function.needs.iter().copied().collect();
+        let needed = function.needs.iter().copied().filter(|need| *need != Need::Thresholds);
+        let needed: BTreeSet<Need> = needed.collect();
         assert_eq!(allowed, needed, "{}", function.name);
     }
 }
@@ -316,9 +340,10 @@ fn whatever_nobody_waits_for_has_somewhere_to_go_when_it_fails() {
                 };
                 assert_eq!(serde_json::from_str::<Value>(pattern).unwrap(), expected, "{}", function.name);
             }
-            Trigger::Jobs(_) => {
+            Trigger::Jobs(by) => {
                 sources += 1;
                 let jobs = source(&template, function);
+                assert_eq!(jobs["EventSourceArn"]["Fn::GetAtt"][0], queue_name(by));
                 assert_eq!(jobs["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
                 let waiting = queue(&jobs["EventSourceArn"]);
                 queue(&waiting["RedrivePolicy"]["deadLetterTargetArn"]);
@@ -349,6 +374,41 @@ fn whatever_nobody_waits_for_has_somewhere_to_go_when_it_fails() {
 fn timeout_of(template: &Value, resource: &Value) -> i64 {
     let own = resource["Properties"]["Timeout"].as_i64();
     own.unwrap_or_else(|| template["Globals"]["Function"]["Timeout"].as_i64().unwrap())
+}
+
+/// A provider that takes as long as it may must be done before Lambda ends the function: else it would never be.
+#[test]
+fn a_job_outlives_the_longest_call_to_a_provider() {
+    let template = template();
+    let timeout_secs = timeout_of(&template, &template["Resources"][resource_name("sandboxes-dispatch")]);
+    // Finding the sandbox, and sending the worker's program to it.
+    let longest = lambda_host::providers::DEADLINE * (1 + 5);
+    assert!(
+        timeout_secs > i64::try_from(longest.as_secs()).unwrap(),
+        "Lambda ends it after {timeout_secs} s"
+    );
+}
+
+/// CloudFormation takes 500 resources a stack. SAM makes several of one: a function gets a role, an event of an API a
+/// permission, a schedule a role of its own.
+#[test]
+fn the_stack_has_room_for_more() {
+    let template = template();
+    let mut count = 0;
+    for resource in template["Resources"].as_object().unwrap().values() {
+        count += match resource["Type"].as_str().unwrap() {
+            "AWS::Serverless::Function" => {
+                let events = resource["Properties"]["Events"].as_object().into_iter().flatten();
+                let of_events = events.map(|(_, event)| if event["Type"] == "ScheduleV2" { 2 } else { 1 });
+                let invoked = usize::from(!resource["Properties"]["EventInvokeConfig"].is_null());
+                2 + invoked + of_events.sum::<usize>()
+            }
+            // With its stage.
+            "AWS::Serverless::HttpApi" => 2,
+            _ => 1,
+        };
+    }
+    assert!(count <= 400, "{count} resources of 500: part the stack before there is no room to do so");
 }
 
 /// Until then a broadcast takes "gone" for "not there yet".

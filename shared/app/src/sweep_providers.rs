@@ -1,7 +1,7 @@
 //! Compares what providers have with what the plane knows: removes what nobody knows any more, and notices what is gone.
 
 use crate::error::Error;
-use crate::orchestration::Hands;
+use crate::orchestration::{self, Providers};
 use crate::tend_sandbox;
 use domain::attempt::Stage;
 use domain::breaker::Allow;
@@ -10,6 +10,15 @@ use providers::SandboxProvider;
 use std::collections::HashSet;
 use std::sync::Arc;
 use store::keys::Watched;
+
+/// What it touches. It makes no sandbox, and so no token.
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    /// Reads what the plane knows, and writes what is lost.
+    pub orchestration: orchestration::Deps<'a>,
+    /// Those who make sandboxes.
+    pub providers: &'a Providers,
+}
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,19 +33,19 @@ pub struct Outcome {
 const AT_ONCE: usize = 100;
 
 /// A repeat finds the rest. A provider that does not answer is left for the next time.
-pub async fn run(hands: Hands<'_>) -> Result<Outcome, Error> {
+pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
-    let now = hands.deps.clock.now();
-    for provider in hands.providers.all() {
-        if let Allow::No { .. } = hands.deps.store.breaker(provider.name()).await?.allows(now) {
+    let now = deps.orchestration.clock.now();
+    for provider in deps.providers.all() {
+        if let Allow::No { .. } = deps.orchestration.store.breaker(provider.name()).await?.allows(now) {
             continue;
         }
         // What is made from here on is known to the table before it is at the provider, and so is never an orphan.
         match provider.list().await {
             Ok(listed) => {
                 let names: HashSet<SandboxId> = listed.into_iter().map(|listed| listed.name).collect();
-                outcome.orphans += remove_orphans(hands, provider, &names).await?;
-                outcome.lost += notice_lost(hands, provider, &names).await?;
+                outcome.orphans += remove_orphans(deps, provider, &names).await?;
+                outcome.lost += notice_lost(deps, provider, &names).await?;
             }
             Err(failure) => tracing::warn!("Could not list the sandboxes of {}: {failure}", provider.name()),
         }
@@ -45,13 +54,13 @@ pub async fn run(hands: Hands<'_>) -> Result<Outcome, Error> {
 }
 
 async fn remove_orphans(
-    hands: Hands<'_>,
+    deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
     names: &HashSet<SandboxId>,
 ) -> Result<usize, Error> {
     let mut orphans = 0;
     for name in names {
-        let head = hands.deps.store.head(name).await?;
+        let head = deps.orchestration.store.head(name).await?;
         if head.is_some_and(|head| head.needs_care()) {
             continue;
         }
@@ -65,13 +74,13 @@ async fn remove_orphans(
 }
 
 async fn notice_lost(
-    hands: Hands<'_>,
+    deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
     names: &HashSet<SandboxId>,
 ) -> Result<usize, Error> {
     let (mut after, mut lost) = (None, 0);
     loop {
-        let page = hands.deps.store.watched(after, AT_ONCE).await?;
+        let page = deps.orchestration.store.watched(after, AT_ONCE).await?;
         let ids: Vec<SandboxId> = page
             .watched
             .into_iter()
@@ -80,7 +89,7 @@ async fn notice_lost(
                 _ => None,
             })
             .collect();
-        for head in hands.deps.store.heads_by_id(&ids).await? {
+        for head in deps.orchestration.store.heads_by_id(&ids).await? {
             let is_its = head.assignment.as_ref().is_some_and(|its| its.provider == provider.name());
             let is_made = head.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage > Stage::Creating);
             if !is_its || !is_made || head.activity.outcome.is_some() {
@@ -89,7 +98,7 @@ async fn notice_lost(
             // It may have been made after the list was: ask for this one.
             if let Ok(None) = provider.find(&head.id).await {
                 lost += 1;
-                tend_sandbox::lost(hands, &head.id).await?;
+                tend_sandbox::lost(deps.orchestration, &head.id).await?;
             }
         }
         after = page.next;

@@ -123,9 +123,14 @@ impl Plane {
 
     /// What the use cases touch that make and remove sandboxes.
     pub fn hands<'a>(&'a self, make_token: MakeToken<'a>) -> Result<Hands<'a>, Error> {
-        let providers = self.reach.providers.as_ref().ok_or_else(|| not_wired("providers of sandboxes"))?;
+        let providers = self.providers()?;
         let steering::Deps { mailboxes, lanes, .. } = self.steering()?;
         Ok(Hands { deps: self.orchestration()?, providers, mailboxes, lanes, make_token })
+    }
+
+    /// Those who make sandboxes.
+    pub fn providers(&self) -> Result<&Providers, Error> {
+        self.reach.providers.as_ref().ok_or_else(|| not_wired("providers of sandboxes"))
     }
 
     /// The token of a sandbox's worker, good for longer than any run.

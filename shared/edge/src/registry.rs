@@ -117,11 +117,13 @@ pub enum Need {
     Work,
     /// Has sandboxes made and removed.
     Providers,
+    /// Judges whether a sandbox takes too long. Nothing has to be allowed for it, but everybody must judge alike.
+    Thresholds,
 }
 
 use Need::{
     BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, Providers, PutItem, Query,
-    QueryIndexes, RemoveMailboxes, RingMailboxes, Sockets, UpdateItem, WaitAtMailboxes, Work,
+    QueryIndexes, RemoveMailboxes, RingMailboxes, Sockets, Thresholds, UpdateItem, WaitAtMailboxes, Work,
 };
 
 /// The list.
@@ -453,6 +455,7 @@ pub static FUNCTIONS: &[Function] = &[
             RemoveMailboxes,
             Work,
             Providers,
+            Thresholds,
         ],
     },
     Function {
@@ -462,7 +465,7 @@ pub static FUNCTIONS: &[Function] = &[
             locally_every_secs: 2,
             tick: schedule::SWEEP,
         }),
-        needs: &[GetItem, BatchGetItem, Query, Work],
+        needs: &[GetItem, BatchGetItem, Query, Work, Thresholds],
     },
     Function {
         name: "sandboxes-compare",
@@ -471,19 +474,7 @@ pub static FUNCTIONS: &[Function] = &[
             locally_every_secs: 10,
             tick: schedule::SWEEP_PROVIDERS,
         }),
-        needs: &[
-            Keys,
-            GetItem,
-            BatchGetItem,
-            Query,
-            PutItem,
-            UpdateItem,
-            DeleteItem,
-            RingMailboxes,
-            RemoveMailboxes,
-            Work,
-            Providers,
-        ],
+        needs: &[GetItem, BatchGetItem, Query, PutItem, UpdateItem, Work, Providers],
     },
     Function {
         name: "realtime-connect",

@@ -2,7 +2,7 @@
 
 use crate::metrics::{self, Metric};
 use crate::plane::Plane;
-use app::{Error, check_plane, sweep, sweep_providers};
+use app::{Error, check_plane, sweep, sweep_providers, take_over};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -18,6 +18,12 @@ pub const SWEEP: Tick = |plane| Box::pin(sweep(plane));
 /// What providers have is compared with what the plane knows.
 pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(compare(plane));
 
+/// What another process was at when it died is let go of. Only for a host of which there is never more than one.
+pub async fn take_over(plane: &Plane) -> Result<(), Error> {
+    take_over::run(plane.orchestration()?).await?;
+    Ok(())
+}
+
 async fn sweep(plane: Arc<Plane>) -> Result<(), Error> {
     let asked = sweep::run(plane.orchestration()?).await?;
     metrics::emit("sandboxes-sweep", plane.clock.now(), &[Metric::count("Swept", asked)]);
@@ -25,8 +31,8 @@ async fn sweep(plane: Arc<Plane>) -> Result<(), Error> {
 }
 
 async fn compare(plane: Arc<Plane>) -> Result<(), Error> {
-    let make_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
-    let found = sweep_providers::run(plane.hands(&make_token)?).await?;
+    let deps = sweep_providers::Deps { orchestration: plane.orchestration()?, providers: plane.providers()? };
+    let found = sweep_providers::run(deps).await?;
     let counts = [Metric::count("Orphans", found.orphans), Metric::count("Lost", found.lost)];
     metrics::emit("sandboxes-compare", plane.clock.now(), &counts);
     Ok(())

@@ -1,5 +1,9 @@
 //! What a function is told by its environment. The only file here that reads it.
 
+mod orchestration;
+
+pub use orchestration::DaytonaPlaces;
+
 use edge::Settings;
 use edge::guard::Guard;
 use edge::logging::{self, Format};
@@ -28,6 +32,8 @@ pub struct Config {
     pub bus: Option<String>,
     /// Where the keys of tokens are, for those that ask who is asking.
     pub keys: Option<KeyPlaces>,
+    /// How Daytona is reached, for those that have sandboxes made.
+    pub daytona: Option<DaytonaPlaces>,
     /// What can be set.
     pub settings: Settings,
     /// How AWS is reached.
@@ -93,8 +99,9 @@ pub fn variables(need: Need) -> &'static [&'static str] {
         }
         Need::Jobs => &["SUNABA_JOBS_URL"],
         Need::Bus => &["SUNABA_BUS"],
-        Need::Work => &["SUNABA_WORK_URL"],
-        Need::Providers => &[],
+        Need::Work => orchestration::OF_WORK,
+        Need::Providers => orchestration::OF_PROVIDERS,
+        Need::Thresholds => orchestration::OF_THRESHOLDS,
         Need::GetItem
         | Need::BatchGetItem
         | Need::Query
@@ -124,9 +131,9 @@ impl Config {
         let mut read = Reader { variable, wrong: Vec::new() };
         let at_mailboxes =
             function.needs.iter().any(|need| variables(*need).contains(&"SUNABA_MAILBOXES_URL"));
+        let stage = read.required("SUNABA_STAGE");
         let config = Self {
             function,
-            stage: read.required("SUNABA_STAGE"),
             table: read.required("SUNABA_TABLE"),
             sockets_url: function.reaches(Need::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
             mailboxes_url: at_mailboxes.then(|| read.required("SUNABA_MAILBOXES_URL")),
@@ -141,9 +148,11 @@ impl Config {
                 issuer: read.optional("SUNABA_JWT_ISSUER"),
                 audience: read.optional("SUNABA_JWT_AUDIENCE"),
             }),
+            daytona: function.reaches(Need::Providers).then(|| read.daytona()),
             settings: Settings {
                 // API Gateway knows its own names; nobody else's get here.
                 guard: Guard { hosts: None, origins: read.origins() },
+                orchestration: read.orchestration(function, &stage),
                 ..Settings::default()
             },
             aws: AwsConfig {
@@ -153,6 +162,7 @@ impl Config {
                 session_token: read.optional("AWS_SESSION_TOKEN"),
                 endpoint_url: read.optional("AWS_ENDPOINT_URL"),
             },
+            stage,
         };
         if read.wrong.is_empty() { Ok(config) } else { Err(read.wrong.join("; ")) }
     }
@@ -192,12 +202,12 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    fn read(function: &str, set: &[(&str, &str)]) -> Result<Config, String> {
+    pub(super) fn read(function: &str, set: &[(&str, &str)]) -> Result<Config, String> {
         let set: HashMap<&str, &str> = set.iter().copied().collect();
         Config::read(function, |name| set.get(name).map(|value| (*value).to_owned()))
     }
 
-    const AWS: [(&str, &str); 5] = [
+    pub(super) const AWS: [(&str, &str); 5] = [
         ("SUNABA_STAGE", "dev"),
         ("AWS_REGION", "us-east-1"),
         ("AWS_ACCESS_KEY_ID", "a"),

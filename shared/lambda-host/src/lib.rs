@@ -1,12 +1,13 @@
 //! The Lambda host: turns Lambda's payloads into calls on `edge`.
 //!
 //! A function's `main` has three lines: [`configure`], [`wire`], and one of [`http()`], [`ws()`], [`records()`], [`jobs()`],
-//! [`tick()`] by what triggers it. Deliberately absent: anything that decides something; that is below `edge`, where the
+//! [`tick()`] by what triggers it. Those that have sandboxes made call [`providers::wire`] instead. Deliberately absent: anything that decides something; that is below `edge`, where the
 //! local host finds it too.
 
 pub mod config;
 pub mod http;
 pub mod jobs;
+pub mod providers;
 pub mod records;
 pub mod tick;
 pub mod wiring;

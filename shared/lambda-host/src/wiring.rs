@@ -2,6 +2,7 @@
 
 use crate::config::{AwsConfig, Config, KeyPlaces};
 use app::clock::SystemClock;
+use app::orchestration::Providers;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
@@ -9,7 +10,7 @@ use aws_sdk_dynamodb::config::{Region, SharedHttpClient};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use edge::auth::{Authenticator, Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
-use edge::{Plane, Reach};
+use edge::{Plane, Reach, Settings};
 use futures_util::future::try_join_all;
 use lambda_runtime::Error;
 use std::sync::Arc;
@@ -24,9 +25,18 @@ const OPERATION: Duration = Duration::from_secs(3);
 /// By itself the SDK would wait for up to a second before it tries again.
 const BACKOFF: Duration = Duration::from_millis(50);
 
-/// Wires what the function needs, and nothing else.
+/// Wires what the function needs, and nothing else. Those that have sandboxes made need [`crate::providers::wire`].
 pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
-    let clients = Clients::new(&config.aws);
+    plane(config, &Clients::new(&config.aws), config.settings.clone(), None).await
+}
+
+/// The plane with these clients, settings and providers.
+pub(crate) async fn plane(
+    config: &Config,
+    clients: &Clients<'_>,
+    settings: Settings,
+    providers: Option<Providers>,
+) -> Result<Arc<Plane>, Error> {
     let keys = match &config.keys {
         Some(places) => clients.keys(places).await?,
         None => Keys::unknown(),
@@ -39,14 +49,14 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
         jobs: config.jobs_url.as_deref().map(|url| clients.jobs(url)),
         bus: config.bus.as_deref().map(|name| clients.bus(name)),
         work: config.work_url.as_deref().map(|url| clients.jobs(url)),
-        providers: None,
+        providers,
     };
     let store = clients.store(&config.table);
-    Ok(Arc::new(Plane::new(store, reach, authenticator, clock, config.settings.clone())))
+    Ok(Arc::new(Plane::new(store, reach, authenticator, clock, settings)))
 }
 
 /// Makes clients that share connections and credentials.
-struct Clients<'a> {
+pub(crate) struct Clients<'a> {
     aws: &'a AwsConfig,
     http: SharedHttpClient,
     credentials: Credentials,
@@ -77,7 +87,7 @@ macro_rules! client {
 }
 
 impl<'a> Clients<'a> {
-    fn new(aws: &'a AwsConfig) -> Self {
+    pub(crate) fn new(aws: &'a AwsConfig) -> Self {
         let tls = Provider::Rustls(CryptoMode::AwsLc);
         Self {
             aws,
@@ -110,6 +120,11 @@ impl<'a> Clients<'a> {
 
     fn bus(&self, name: &str) -> Bus {
         Bus::new(client!(self, aws_sdk_eventbridge, None), name)
+    }
+
+    /// What this secret holds, at least so many characters.
+    pub(crate) async fn secret(&self, id: Option<&String>, least: usize) -> Result<Option<String>, Error> {
+        secret(&client!(self, aws_sdk_secretsmanager, None), id, least).await
     }
 
     /// All at once: each is a round trip, and the first request waits for them.

@@ -9,7 +9,7 @@ mod removing;
 mod settling;
 
 use crate::error::Error;
-use crate::orchestration::Hands;
+use crate::orchestration::{self, Hands};
 use crate::{race, telling, work};
 use contract::jobs::Job;
 use domain::care::{self, Cause, End, Step};
@@ -35,14 +35,14 @@ const MAX_STEPS: usize = 60;
 pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
     let mut race = race::Race::new(deps.deps.clock);
     for _ in 0..MAX_STEPS {
-        let Some((head, task)) = read(deps, &sandbox).await? else { return Ok(None) };
+        let Some((head, task)) = read(deps.deps, &sandbox).await? else { return Ok(None) };
         let now = deps.deps.clock.now();
         let step = care::next(&head, task.as_ref(), &deps.deps.orchestration.thresholds, now);
         tracing::debug!(sandbox.id = %sandbox, "Due for {sandbox}: {step:?}");
         let flow = match step {
             Step::Rest { until } => Flow::Rest(until),
             Step::Make(stage) => making::run(deps, head, task, stage).await?,
-            Step::End(end) => self::end(deps, &head, &end).await?,
+            Step::End(end) => self::end(deps.deps, &head, &end).await?,
             Step::Settle(settlement) => match task {
                 Some(task) => settling::run(deps.deps, &task, &head, settlement).await?,
                 None => Flow::Rest(None),
@@ -67,18 +67,59 @@ pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
     Err(Error::Internal(format!("sandbox {sandbox} is never done with").into()))
 }
 
-/// The provider does not have it any more: whoever noticed says so. One that is not to be there anyway stays as it is.
-pub async fn lost(deps: Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
-    let mut race = race::Race::new(deps.deps.clock);
+/// Does what is due for the task of a sandbox, and leaves the sandbox itself to whoever tends it. The task as it is now.
+pub(crate) async fn settle(
+    deps: orchestration::Deps<'_>,
+    sandbox: &SandboxId,
+) -> Result<Option<Task>, Error> {
+    let mut race = race::Race::new(deps.clock);
     loop {
-        let Some(head) = deps.deps.store.head(sandbox).await? else { return Ok(()) };
+        let Some((head, task)) = read(deps, sandbox).await? else { return Ok(None) };
+        let due = care::next(&head, task.as_ref(), &deps.orchestration.thresholds, deps.clock.now());
+        let (Step::Settle(settlement), Some(task)) = (due, &task) else { return Ok(task) };
+        match settling::run(deps, task, &head, settlement).await? {
+            Flow::Again => race = race::Race::new(deps.clock),
+            Flow::Lost | Flow::Rest(_) => race.lost().await?,
+        }
+    }
+}
+
+/// The provider does not have it any more: whoever noticed says so, and asks that its task be settled. One that is not to
+/// be there anyway stays as it is.
+pub async fn lost(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
+    let mut race = race::Race::new(deps.clock);
+    loop {
+        let Some(head) = deps.store.head(sandbox).await? else { return Ok(()) };
         if !head.needs_care() || head.activity.outcome.is_some() {
             return Ok(());
         }
-        let end = End { cause: Cause::Lost, since: deps.deps.clock.now() };
+        let end = End { cause: Cause::Lost, since: deps.clock.now() };
         match self::end(deps, &head, &end).await? {
             Flow::Lost => race.lost().await?,
-            _ => return Ok(()),
+            _ => {
+                work::ask(deps.work, &Job::TendSandbox { sandbox_id: sandbox.clone() }).await;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Nobody is at it: whoever was has died, as whoever calls this knows. So nobody waits until they would have let go.
+pub(crate) async fn let_go(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
+    let mut race = race::Race::new(deps.clock);
+    loop {
+        let Some(head) = deps.store.head(sandbox).await? else { return Ok(()) };
+        if head.activity.spawn.as_ref().is_none_or(|spawn| spawn.lease_until.is_none()) {
+            return Ok(());
+        }
+        let written = write(deps, &head, None, |after| {
+            if let Some(spawn) = &mut after.activity.spawn {
+                spawn.lease_until = None;
+            }
+        });
+        match written.await? {
+            Some(_) => return Ok(()),
+            None => race.lost().await?,
         }
     }
 }
@@ -93,15 +134,18 @@ enum Flow {
     Rest(Option<Timestamp>),
 }
 
-async fn read(deps: Deps<'_>, sandbox: &SandboxId) -> Result<Option<(Head, Option<Task>)>, Error> {
-    let Some(head) = deps.deps.store.head(sandbox).await? else { return Ok(None) };
+async fn read(
+    deps: orchestration::Deps<'_>,
+    sandbox: &SandboxId,
+) -> Result<Option<(Head, Option<Task>)>, Error> {
+    let Some(head) = deps.store.head(sandbox).await? else { return Ok(None) };
     let Some(assignment) = &head.assignment else { return Ok(None) };
-    let task = deps.deps.store.task(&assignment.task).await?;
+    let task = deps.store.task(&assignment.task).await?;
     Ok(Some((head, task)))
 }
 
-async fn end(deps: Deps<'_>, head: &Head, end: &End) -> Result<Flow, Error> {
-    let now = deps.deps.clock.now();
+async fn end(deps: orchestration::Deps<'_>, head: &Head, end: &End) -> Result<Flow, Error> {
+    let now = deps.clock.now();
     let (status, turn, outcome) = end.outcome(now);
     let assignment = head.assignment.as_ref();
     #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
@@ -135,7 +179,7 @@ async fn end(deps: Deps<'_>, head: &Head, end: &End) -> Result<Flow, Error> {
 
 /// Writes a sandbox's head with one event, or without; `None` if somebody else was faster.
 async fn write(
-    deps: Deps<'_>,
+    deps: orchestration::Deps<'_>,
     before: &Head,
     told: Option<(&str, Value)>,
     change: impl FnOnce(&mut Head),
@@ -144,9 +188,9 @@ async fn write(
         told.into_iter().map(|(turn, data)| telling::event_of(Told::of_sandbox(turn, &data))).collect();
     let mut after = before.telling(&events);
     change(&mut after);
-    let mut commit = Commit::new(deps.deps.clock.now());
+    let mut commit = Commit::new(deps.clock.now());
     commit.sandboxes.push(Change { before: Some(before), after, events });
-    match deps.deps.store.commit(commit).await? {
+    match deps.store.commit(commit).await? {
         Committed::Done(mut done) => Ok(done.sandboxes.pop()),
         Committed::Conflict => Ok(None),
     }

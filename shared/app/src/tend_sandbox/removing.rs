@@ -54,7 +54,7 @@ pub(super) async fn run(deps: Deps<'_>, head: Head) -> Result<Flow, Error> {
     let head = terminate_sandbox::wind_up(steering, &head.id).await?;
     let now = deps.deps.clock.now();
     let data = json!({"task_id": head.assignment.as_ref().map(|assignment| &assignment.task)});
-    let written = write(deps, &head, Some(("released", data)), |after| {
+    let written = write(deps.deps, &head, Some(("released", data)), |after| {
         after.generation += 1;
         if let Some(spawn) = &mut after.activity.spawn {
             spawn.released_at = Some(now);
@@ -75,7 +75,7 @@ async fn finished(deps: Deps<'_>, head: &Head) -> Result<Option<Head>, Error> {
     }
     let now = deps.deps.clock.now();
     let data = json!({"task_id": head.assignment.as_ref().map(|assignment| &assignment.task)});
-    write(deps, head, Some(("completed", data)), |after| {
+    write(deps.deps, head, Some(("completed", data)), |after| {
         after.status = Status::Completed;
         let reason = "The task is done.".to_owned();
         after.activity.ended.get_or_insert(domain::head::Ended { at: now, reason });
@@ -88,7 +88,7 @@ async fn later(deps: Deps<'_>, head: &Head, tries: u32) -> Result<Flow, Error> {
     #[expect(clippy::cast_possible_truncation, reason = "a minute or so")]
     let wait_micros = (backoff_secs(tries - 1, jitter(now)) * 1_000_000.0) as i64;
     let until = Timestamp::from_micros(now.as_micros() + wait_micros);
-    let written = write(deps, head, None, |after| {
+    let written = write(deps.deps, head, None, |after| {
         if let Some(spawn) = &mut after.activity.spawn {
             spawn.tries = tries;
             (spawn.lease_until, spawn.next_try_at) = (None, Some(until));
@@ -99,7 +99,7 @@ async fn later(deps: Deps<'_>, head: &Head, tries: u32) -> Result<Flow, Error> {
 }
 
 async fn put_off(deps: Deps<'_>, head: &Head, until: Timestamp) -> Result<Flow, Error> {
-    let written = write(deps, head, None, |after| {
+    let written = write(deps.deps, head, None, |after| {
         if let Some(spawn) = &mut after.activity.spawn {
             (spawn.lease_until, spawn.next_try_at) = (None, Some(until));
         }

@@ -1,0 +1,10 @@
+//! `PUT /api/v1/tasks/{id}/dependencies`: a task waits for something else.
+
+use lambda_host::{Error, configure, http, wire};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let config = configure("tasks-replace-dependencies")?;
+    let plane = wire(&config).await?;
+    http(plane, config.function).await
+}

@@ -1,0 +1,79 @@
+//! Wiring of those functions that have sandboxes made. It is apart from the others' so that only their binaries hold what
+//! speaks to providers: a function's size is part of how long it takes to start.
+
+use crate::config::{Config, DaytonaPlaces};
+use crate::wiring::{self, Clients};
+use app::orchestration::Providers;
+use edge::Plane;
+use futures_util::future::try_join;
+use lambda_runtime::Error;
+use providers::SandboxProvider;
+use providers::daytona::{Daytona, Options};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a request to a provider may take; sending a worker's program five times as long. Both fit into the minute
+/// after which Lambda ends the function, and into the time for which a stage is somebody's.
+pub const DEADLINE: Duration = Duration::from_secs(8);
+
+/// An empty secret is a mistake; what a key looks like is the provider's.
+const MIN_KEY_CHARS: usize = 1;
+
+/// Wires what the function needs, and those who make sandboxes.
+pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
+    let Some(places) = &config.daytona else {
+        return Err(format!("{} needs no providers; see the registry", config.function.name).into());
+    };
+    let clients = Clients::new(&config.aws);
+    let (key, variables) = try_join(
+        clients.secret(places.key.as_ref(), MIN_KEY_CHARS),
+        clients.secret(places.worker_variables.as_ref(), MIN_KEY_CHARS),
+    )
+    .await?;
+    let mut settings = config.settings.clone();
+    if let Some(text) = variables {
+        settings.orchestration.worker_variables = read_variables(&text)?;
+    }
+    let providers = match key {
+        Some(key) => Providers::new([daytona(config, places, key)]),
+        None => {
+            tracing::warn!("There is no key of Daytona, and so nobody who makes sandboxes");
+            Providers::default()
+        }
+    };
+    wiring::plane(config, &clients, settings, Some(providers)).await
+}
+
+fn daytona(config: &Config, places: &DaytonaPlaces, key: String) -> Arc<dyn SandboxProvider> {
+    Arc::new(Daytona::new(Options {
+        api_url: places.url.clone(),
+        api_key: key,
+        organization: None,
+        target: places.target.clone(),
+        plane: config.stage.clone(),
+        worker: places.worker.clone(),
+        timeout: DEADLINE,
+    }))
+}
+
+/// What every worker is given. The reason does not show the text: it is a secret.
+fn read_variables(text: &str) -> Result<BTreeMap<String, String>, Error> {
+    let read = serde_json::from_str(text);
+    read.map_err(|_| "the secret of workers' variables must be a JSON object of texts".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_variables_are_an_object_of_texts_and_never_shown() {
+        let read = read_variables(r#"{"ANTHROPIC_API_KEY": "k", "GITHUB_TOKEN": "t"}"#).unwrap();
+        assert_eq!(read["GITHUB_TOKEN"], "t");
+        for odd in [r#"{"KEY": 7, "OTHER": "sesame"}"#, r#"["sesame"]"#, "sesame"] {
+            let why = read_variables(odd).unwrap_err().to_string();
+            assert!(!why.contains("sesame"), "{why}");
+        }
+    }
+}
