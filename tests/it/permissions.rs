@@ -3,6 +3,8 @@
 //! Every function does here all that it ever does, on an AWS that counts calls. What comes out is compared with the
 //! registry, which `template.yaml` is compared with: so nothing is missing in a policy, and nothing is too much.
 
+mod tickets;
+
 use crate::payloads::{connect, disconnect, fixture, frame, job, request, request_with, together};
 use crate::stage::{Stage, body_of, function, invoke, viewer};
 use crate::support::{OPERATOR, batch};
@@ -28,6 +30,7 @@ async fn a_function_may_do_what_it_does_and_nothing_else() {
     steering(&mut watch).await;
     remembering(&mut watch, &worker).await;
     expiring(&mut watch).await;
+    tickets::tickets(&mut watch).await;
     watch.run(&watch.stage.process(), "platform-check", &fixture("schedule-tick")).await;
     let wrong = watch.differences();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
