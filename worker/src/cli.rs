@@ -2,6 +2,7 @@
 
 use crate::agents::scripted::{self, PlayArguments};
 use crate::config::{Config, Problem, environment};
+use crate::isolation;
 use crate::run::run;
 use crate::workspace::credential;
 use clap::{Args, Subcommand};
@@ -61,7 +62,8 @@ Environment (`check` shows what is made of it):
   COMPLETION_SIGNAL, COMPLETION_THRESHOLD    go on until it is done, within limits
   REQUIRE_CLEAN_GIT, REQUIRE_CODE_PUSHED, REQUIRE_PR_CREATED, TEST_COMMAND
                                              what must hold then
-  HEARTBEAT_INTERVAL, PREVIEW_ENABLED, PARTIAL_MESSAGES, SPOOL_MAX_MB, STATE_DIR, EXIT_WHEN_DONE, LOG";
+  HEARTBEAT_INTERVAL, PREVIEW_ENABLED, PARTIAL_MESSAGES, SPOOL_MAX_MB, STATE_DIR, EXIT_WHEN_DONE, LOG
+  ISOLATION, ISOLATION_READABLE              files | files,network: stay inside of its own folders, and what it may read";
 
 impl Worker {
     /// Does it. `program` is how this program is called, for the parts of it that it starts again.
@@ -81,6 +83,10 @@ async fn work(program: Vec<String>) -> ExitCode {
         complain(&problems);
         return ExitCode::from(2);
     };
+    if let Some(walls) = &config.walls {
+        let why = isolation::enter(walls, &program);
+        return fail(&format!("ISOLATION was asked for, and is not possible: {why:#}"));
+    }
     log(&config.log);
     for problem in problems {
         tracing::warn!("{problem}");

@@ -3,6 +3,7 @@
 mod reader;
 
 use crate::agents::policy::Mode;
+use crate::isolation::Walls;
 use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::Repository;
@@ -74,6 +75,8 @@ pub struct Config {
     pub background_patience: Duration,
     /// Whether to leave when the task is done, instead of waiting for messages.
     pub exit_when_done: bool,
+    /// What the worker and its agent must stay inside of, if anything.
+    pub walls: Option<Walls>,
     /// How much to log.
     pub log: String,
     /// Values that must not leave, by name.
@@ -244,6 +247,7 @@ impl Config {
             ("git token", given(repository.and_then(|repository| repository.token.as_ref()))),
             ("permissions", self.permission_mode.as_str().to_owned()),
             ("limits", format!("{} turns and ${:.2} a prompt", self.max_turns, self.max_budget_usd)),
+            ("isolation", self.walls.as_ref().map_or_else(|| "none".into(), Walls::describe)),
             ("mode", mode),
             ("resume", or_none(self.resume.as_ref().map(|resume| resume.session.as_str()))),
             ("task", self.task.headline()),

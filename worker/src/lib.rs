@@ -15,6 +15,7 @@ pub mod event;
 mod fake_plane;
 pub mod heartbeat;
 pub mod inbox;
+pub mod isolation;
 pub mod outbox;
 pub mod preview;
 pub mod run;

@@ -9,6 +9,7 @@
 //! Deliberately absent: images, snapshots, a limit of the disk, and an end after a lifetime, which is for the plane's own
 //! sweep. Two planes must not share a folder.
 
+mod isolation;
 mod launch;
 mod locks;
 mod place;
@@ -16,6 +17,7 @@ mod table;
 
 use crate::{Answer, Failure, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Wish};
 use domain::SandboxId;
+pub use isolation::Isolation;
 use locks::Locks;
 use place::Place;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -49,6 +51,8 @@ pub struct Options {
     pub worker: Vec<OsString>,
     /// What a worker has in its environment whatever it is told: `PATH`, `LANG` and the like of the plane's own.
     pub environment: BTreeMap<String, String>,
+    /// What a worker and its agent are kept inside of.
+    pub isolation: Isolation,
     /// How long a worker that was told to end may take to say its last word.
     pub grace: Duration,
 }
@@ -61,6 +65,7 @@ impl Options {
             plane: plane.into(),
             worker,
             environment: BTreeMap::new(),
+            isolation: Isolation::None,
             grace: Duration::from_secs(5),
         }
     }
@@ -89,10 +94,17 @@ impl Process {
     /// A provider with these options.
     ///
     /// # Errors
-    /// When the folder cannot be named from everywhere, or no worker is given.
+    /// When the folder cannot be named from everywhere, no worker is given, or this kernel cannot do the isolation that is
+    /// asked for: nobody gets less than that without knowing.
     pub fn new(mut options: Options) -> io::Result<Self> {
         if options.worker.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the worker's program is not given"));
+        }
+        options.isolation.probe()?;
+        // It is started in another folder. A bare name is looked for in PATH.
+        let program = PathBuf::from(&options.worker[0]);
+        if program.components().count() > 1 {
+            options.worker[0] = std::path::absolute(program)?.into();
         }
         options.folder = std::path::absolute(&options.folder)?;
         let (locks, ending, waiters) = Default::default();
@@ -242,11 +254,25 @@ impl SandboxProvider for Process {
     }
 
     fn isolation(&self) -> String {
-        "Each sandbox is a folder and a group of processes of the plane's own user: it can read and change whatever that \
-         user can, and reach every network that this machine can. Memory (data of each process, not of all together), \
-         core dumps and the choice of processors are limited; disk is not. Everything that it started is ended with it, \
-         except for a process that has left its parents and its environment behind before anybody looked."
-            .to_owned()
+        let reach = match self.options.isolation {
+            Isolation::None => {
+                "it can read and change whatever that user can, and reach every network that this machine can"
+            }
+            Isolation::Files => {
+                "the kernel (Landlock) lets it read the system's own folders and change nothing but its own, while it \
+                 can reach every network that this machine can"
+            }
+            Isolation::FilesAndNetwork => {
+                "the kernel (Landlock) lets it read the system's own folders and change nothing but its own, and connect \
+                 over TCP only to the ports of the plane, of its model and of https, on any host; UDP is not held back"
+            }
+        };
+        format!(
+            "Each sandbox is a folder and a group of processes of the plane's own user: {reach}. Memory (data of each \
+             process, not of all together), core dumps and the choice of processors are limited; disk is not. Everything \
+             that it started is ended with it, except for a process that has left its parents and its environment behind \
+             before anybody looked."
+        )
     }
 
     fn create<'a>(&'a self, wish: &'a Wish) -> Answer<'a, Found> {

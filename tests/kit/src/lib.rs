@@ -5,6 +5,7 @@ pub mod acp;
 pub mod chaos;
 pub mod claude;
 pub mod cutter;
+pub mod daytona;
 pub mod git_server;
 pub mod model;
 pub mod offline;

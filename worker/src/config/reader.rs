@@ -2,14 +2,18 @@
 
 use super::{Agent, Config, Continuous, GONE, Problem, Requirements, Resume, SECRETS};
 use crate::agents::policy::Mode;
+use crate::isolation::Walls;
 use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::Repository;
 use domain::SandboxId;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
+
+/// Where the plane is when nobody says so.
+const PLANE: &str = "http://127.0.0.1:18000";
 
 /// Reads one environment.
 pub(super) struct Reader<'a> {
@@ -66,10 +70,11 @@ impl<'a> Reader<'a> {
         let preview = self.flag("PREVIEW_ENABLED", true);
         let partial_messages = self.flag("PARTIAL_MESSAGES", true);
         let exit_when_done = self.flag("EXIT_WHEN_DONE", false);
+        let walls = self.walls(cwd.as_ref(), state_dir.as_ref(), &claude_dir);
         // Everything was looked at, and every problem noted, before the first one ends it.
         let sandbox = sandbox?;
         Some(Config {
-            plane: plane.unwrap_or_else(|| "http://127.0.0.1:18000".into()),
+            plane: plane.unwrap_or_else(|| PLANE.into()),
             sockets,
             token,
             agent: agent?,
@@ -97,10 +102,58 @@ impl<'a> Reader<'a> {
             spool_max_bytes: spool_max_mb?.saturating_mul(1024 * 1024),
             background_patience: background_patience?,
             exit_when_done,
+            walls,
             log: self.text("LOG").unwrap_or_else(|| "info".into()),
             secrets: self.secrets(),
             sandbox,
         })
+    }
+
+    /// What it may use of this machine, if it is to be kept inside.
+    fn walls(
+        &mut self,
+        cwd: Option<&PathBuf>,
+        state_dir: Option<&PathBuf>,
+        claude_dir: &Path,
+    ) -> Option<Walls> {
+        let asked = self.list("ISOLATION");
+        let known = |part: &String| ["files", "network"].contains(&part.as_str());
+        if asked.is_empty() || asked == ["none"] {
+            return None;
+        }
+        if !asked.iter().all(known) || !asked.iter().any(|part| part == "files") {
+            self.complain("ISOLATION", "must be none, or files, or files,network", false);
+            return None;
+        }
+        let folders = |text: Option<String>| -> Vec<PathBuf> {
+            let text = text.unwrap_or_default();
+            text.split(':').filter(|part| part.starts_with('/')).map(PathBuf::from).collect()
+        };
+        let own = ["HOME", "TMPDIR"].map(|name| self.text(name).map(PathBuf::from));
+        let own = own.into_iter().flatten().chain(cwd.cloned()).chain(state_dir.cloned());
+        let own = own.chain([claude_dir.to_owned()]).collect();
+        let readable = [folders(self.text("PATH")), folders(self.text("ISOLATION_READABLE"))].concat();
+        let ports = asked.iter().any(|part| part == "network").then(|| self.ports());
+        Some(Walls { own, readable, ports })
+    }
+
+    /// Where it has to connect to: the plane, the model, the code, and whoever passes it on to them.
+    fn ports(&self) -> Vec<u16> {
+        let plane = self.text("CALLBACK_URL").unwrap_or_else(|| PLANE.into());
+        let named = [
+            "SOCKET_URL",
+            "ANTHROPIC_BASE_URL",
+            "REPOSITORY_URL",
+            "HTTPS_PROXY",
+            "HTTP_PROXY",
+            "https_proxy",
+            "http_proxy",
+        ];
+        let urls = named.iter().filter_map(|name| self.text(name)).chain([plane]);
+        let mut ports: Vec<u16> = urls.filter_map(|url| port(&url)).chain([443]).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
     }
 
     fn sandbox(&mut self) -> Option<SandboxId> {
@@ -309,5 +362,18 @@ impl<'a> Reader<'a> {
 
     fn complain(&mut self, variable: &str, what: impl Into<String>, harmless: bool) {
         self.problems.push(Problem { variable: variable.to_owned(), what: what.into(), harmless });
+    }
+}
+
+/// The port that an address means.
+fn port(url: &str) -> Option<u16> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    match host.rsplit_once(':') {
+        // An address of IPv6 has colons of its own, inside of brackets.
+        Some((_, port)) if !port.contains(']') => port.parse().ok(),
+        _ if ["https", "wss"].contains(&scheme) => Some(443),
+        _ => Some(80),
     }
 }

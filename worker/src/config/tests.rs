@@ -62,3 +62,33 @@ fn agents_are_named_in_one_word() {
     assert_eq!(agent("scripted:hello"), Some(Agent::Scripted("hello".into())));
     assert_eq!(agent("acp:"), None);
 }
+
+#[test]
+fn isolation_is_asked_for_in_words_and_knows_its_folders_and_ports() {
+    let walls = |variables: &[(&str, &str)]| {
+        let all =
+            [&[("SANDBOX_ID", "s"), ("HOME", "/h"), ("PATH", "/a:/b:relative"), ("CWD", "/w")], variables]
+                .concat();
+        read(&all)
+    };
+    assert_eq!(walls(&[]).0.unwrap().walls, None);
+    assert_eq!(walls(&[("ISOLATION", "none")]).0.unwrap().walls, None);
+    for bad in ["network", "file", "files,net", "true"] {
+        let (config, problems) = walls(&[("ISOLATION", bad)]);
+        assert!(config.is_none(), "{bad}: what was asked for is not left out");
+        assert!(problems.iter().any(|problem| problem.variable == "ISOLATION"));
+    }
+    let files = walls(&[("ISOLATION", "files"), ("STATE_DIR", "/s"), ("ISOLATION_READABLE", "/r")]);
+    let files = files.0.unwrap().walls.unwrap();
+    assert_eq!(files.ports, None);
+    assert_eq!(files.own, ["/h", "/w", "/s", "/h/.claude"].map(PathBuf::from));
+    assert_eq!(files.readable, ["/a", "/b", "/r"].map(PathBuf::from));
+    let network = walls(&[
+        ("ISOLATION", "files, network"),
+        ("CALLBACK_URL", "http://[::1]:8000/plane"),
+        ("SOCKET_URL", "wss://sockets.example"),
+        ("ANTHROPIC_BASE_URL", "http://127.0.0.1:4000"),
+        ("HTTP_PROXY", "http://user:word@proxy"),
+    ]);
+    assert_eq!(network.0.unwrap().walls.unwrap().ports, Some(vec![80, 443, 4000, 8000]));
+}

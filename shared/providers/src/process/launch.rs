@@ -78,6 +78,8 @@ fn environment(
         environment.remove("CWD");
     }
     environment.extend(variables.clone());
+    // Whoever may say what a worker does may not let it out.
+    environment.insert("ISOLATION".to_owned(), options.isolation.as_str().to_owned());
     // By these it is found again, whatever else it is told.
     environment.insert("SANDBOX_ID".to_owned(), name.to_string());
     environment.insert(MARK.to_owned(), place.folder().display().to_string());

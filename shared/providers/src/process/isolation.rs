@@ -1,0 +1,45 @@
+//! What a worker is kept inside of, and whether this kernel can do it. The worker itself does it, when it starts.
+
+use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr};
+use std::io;
+
+/// What a worker and its agent are kept inside of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// Nothing but what the plane's own user may not.
+    #[default]
+    None,
+    /// Its own folders to write to, the system's to read.
+    Files,
+    /// The same, and connections only to the ports that it needs.
+    FilesAndNetwork,
+}
+
+impl Isolation {
+    /// As the worker's `ISOLATION` spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Files => "files",
+            Self::FilesAndNetwork => "files,network",
+        }
+    }
+
+    /// Whether this kernel can do it: rules are made, and nobody is kept to them.
+    pub(super) fn probe(self) -> io::Result<()> {
+        let ruleset = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        // The same as the worker needs.
+        let files = || ruleset().handle_access(AccessFs::from_all(ABI::V3));
+        let possible = match self {
+            Self::None => return Ok(()),
+            Self::Files => files().and_then(Ruleset::create),
+            Self::FilesAndNetwork => {
+                files().and_then(|files| files.handle_access(AccessNet::ConnectTcp)).and_then(Ruleset::create)
+            }
+        };
+        possible.map(drop).map_err(|error| {
+            let sentence = format!("this kernel cannot isolate {}: {error}", self.as_str());
+            io::Error::new(io::ErrorKind::Unsupported, sentence)
+        })
+    }
+}
