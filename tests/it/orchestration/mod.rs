@@ -1,0 +1,4 @@
+//! Tasks become sandboxes: what holds whatever fails, and however many wait.
+
+mod chaos;
+mod queue;
