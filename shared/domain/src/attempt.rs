@@ -135,6 +135,7 @@ pub enum Outcome {
     /// The agent says that it is done.
     Done {
         /// What it has to show.
+        #[serde(deserialize_with = "within_an_enum")]
         result: JsonObject,
         /// When.
         at: Timestamp,
@@ -155,6 +156,13 @@ pub enum Outcome {
         /// When.
         at: Timestamp,
     },
+}
+
+/// Reads an object where serde has taken the text apart already, to see which kind of outcome it is: there its text
+/// cannot be had any more (<https://github.com/serde-rs/json/issues/497>).
+fn within_an_enum<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<JsonObject, D::Error> {
+    let fields = serde_json::Map::<String, serde_json::Value>::deserialize(deserializer)?;
+    Ok(JsonObject::of(&fields))
 }
 
 /// What an event of its worker says about the outcome of a try.
@@ -244,6 +252,20 @@ mod tests {
             ["pending", "preparing", "creating", "uploading", "starting", "spawned"]
                 .map(|name| format!("sandbox.{name}"))
         );
+    }
+
+    #[test]
+    fn whatever_came_of_a_try_is_read_as_it_was_written() {
+        let at = Timestamp::from_secs(1);
+        let result = JsonObject::of(&json!({"turns": 3, "deep": {"list": [1, 2.5, null, "x"]}}));
+        for outcome in [
+            Outcome::Done { result, at },
+            Outcome::failed("connection reset", at),
+            Outcome::CalledOff { reason: "not wanted".into(), at },
+        ] {
+            let text = serde_json::to_string(&outcome).unwrap();
+            assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), outcome, "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What happens to a sandbox's head when a batch comes in.
 
-use crate::attempt::{Outcome, reported};
+use crate::attempt::{Outcome, Stage, reported};
 use crate::head::{BatchNumber, Head, RateWindow, Receipt, Status};
 use crate::task::moves::Told;
 use crate::{EventId, EventType, JsonObject, Source, Timestamp};
@@ -161,6 +161,15 @@ fn take_turns(next: &mut Head, batch: &Batch, now: Timestamp) -> Vec<Told> {
     if heard != next.status {
         next.status = heard;
         if let (Some(spawn), Some(assignment)) = (&mut next.activity.spawn, &next.assignment) {
+            // Whoever started it may not have come to say so, or not have been told.
+            if spawn.stage < Stage::Started {
+                *spawn = spawn.at(Stage::Started, now);
+                let data = json!({
+                    "sandbox_id": next.id, "task_id": assignment.task, "ticket_id": assignment.ticket,
+                    "attempt": assignment.attempt, "provider": assignment.provider,
+                });
+                turns.push(Told::of_sandbox("spawned", &data));
+            }
             spawn.running_since.get_or_insert(now);
             let data = json!({"task_id": assignment.task, "ticket_id": assignment.ticket, "attempt": assignment.attempt});
             turns.push(Told::of_sandbox("running", &data));

@@ -10,7 +10,6 @@ mod story;
 mod worker;
 mod world;
 
-pub use world::{change, task};
 
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;

@@ -36,6 +36,8 @@ pub struct World {
     entrance: Entrance,
     mail: Vec<String>,
     actors: Vec<Actor>,
+    /// Why the last job failed.
+    failed: Arc<Mutex<Option<String>>>,
     _data: TempDir,
 }
 
@@ -83,6 +85,7 @@ impl World {
             entrance,
             mail: Vec::new(),
             actors: Vec::new(),
+            failed: Arc::default(),
             _data: data,
         };
         world.create_tasks().await;
@@ -155,8 +158,9 @@ impl World {
         self.actors.retain(|actor| actor.inside.is_some());
         self.restart();
         while self.fake.deliver_late() {}
+        self.failed.lock().unwrap().take();
         let mut calm = 0;
-        for _ in 0..800 {
+        for _ in 0..400 {
             self.end_workers();
             self.receive();
             let mail = std::mem::take(&mut self.mail);
@@ -168,19 +172,30 @@ impl World {
                 let index = self.random.random_range(0..self.actors.len());
                 self.move_one(index).await;
             }
+            // In a calm world there is nothing to fail of.
+            assert_eq!(self.failed.lock().unwrap().take(), None);
             let working = self.actors.len();
             for index in (0..working).rev() {
                 self.move_one(index).await;
             }
             calm = if quiet && working == 0 && self.fake.names().is_empty() { calm + 1 } else { 0 };
-            // Longer than any backoff and any open breaker.
-            if calm > 60 {
+            if calm > 2 {
                 return;
             }
-            self.clock.advance_secs(15);
+            // Longer than any backoff and any open breaker, when there is nothing else to wait for.
+            self.clock.advance_secs(if calm > 0 { 700 } else { 15 });
             self.sweep_steadily();
         }
-        panic!("it never comes to rest");
+        self.aws.faults.give_way(false);
+        let heads = self.aws.store.heads_of(&store::heads::Whose::All, None, 100).await.unwrap().heads;
+        let open = heads.iter().filter(|head| head.needs_care());
+        let open: Vec<_> = open.map(|head| (&head.id, head.status, &head.activity.spawn)).collect();
+        let tasks = self.aws.store.tasks(&self.tasks).await.unwrap();
+        let tasks: Vec<_> = tasks.iter().map(|task| (&task.id, task.status, task.attempt, task.retry_count)).collect();
+        panic!(
+            "It never comes to rest. At the provider: {:?}. At work: {}. Mail: {:?}. Tasks: {tasks:?}. Sandboxes: {open:#?}",
+            self.fake.names(), self.actors.len(), self.feeds.jobs.try_recv(),
+        );
     }
 
     fn sweep_steadily(&mut self) {
@@ -259,8 +274,11 @@ impl World {
         let plane = self.entrance.plane();
         // Another process may do it as well.
         let plane = if self.random.random_range(0..2) == 0 { plane } else { process(&self.aws, &self.clock, &self.fake) };
+        let failed = self.failed.clone();
         let run = async move {
-            let _logged_where_it_is_handled = edge::jobs::run(&plane, &job).await;
+            if let Err(error) = edge::jobs::run(&plane, &job).await {
+                *failed.lock().unwrap() = Some(format!("{job}: {}", app::error::chain(&error)));
+            }
         };
         self.act(run, steps);
     }
