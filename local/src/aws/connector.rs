@@ -101,6 +101,7 @@ impl Connector {
             None if method == "DELETE" => ("execute-api", meter::DELETE),
             None => ("execute-api", meter::POST),
         };
+        self.faults.moment().await;
         if let Some(fault) = self.faults.next(operation) {
             return fault.reply();
         }
@@ -117,6 +118,7 @@ impl Connector {
         if let Some(watched) = watched {
             self.meter.record(watched, &reply);
         }
+        self.faults.moment().await;
         Ok(reply)
     }
 }

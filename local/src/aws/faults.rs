@@ -4,6 +4,7 @@ use super::connector::Reply;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use serde_json::json;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What an operation meets instead of its answer. Nothing is executed.
@@ -21,7 +22,7 @@ pub enum Fault {
 
 /// Faults that wait for their operation.
 #[derive(Debug, Clone, Default)]
-pub struct Faults(Arc<Mutex<VecDeque<(String, Fault)>>>);
+pub struct Faults(Arc<Mutex<VecDeque<(String, Fault)>>>, Arc<AtomicBool>);
 
 impl Faults {
     /// The next call of `operation` (`TransactWriteItems`) meets this fault. Several wait in line.
@@ -35,6 +36,24 @@ impl Faults {
     /// How many still wait.
     pub fn waiting(&self) -> usize {
         self.0.lock().expect("no code panics while it holds the faults").len()
+    }
+
+    /// Forgets those that still wait.
+    pub fn clear(&self) {
+        self.0.lock().expect("no code panics while it holds the faults").clear();
+    }
+
+    /// Whether every call waits for a moment before it is executed, and again before it is answered. Calls in this
+    /// process never wait by themselves; so only with this can whoever makes them be stopped in between, or be
+    /// overtaken.
+    pub fn give_way(&self, every_call: bool) {
+        self.1.store(every_call, Ordering::Relaxed);
+    }
+
+    pub(super) async fn moment(&self) {
+        if self.1.load(Ordering::Relaxed) {
+            tokio::task::yield_now().await;
+        }
     }
 
     pub(super) fn next(&self, operation: &str) -> Option<Fault> {

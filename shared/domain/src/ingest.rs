@@ -1,6 +1,6 @@
 //! What happens to a sandbox's head when a batch comes in.
 
-use crate::attempt::{Outcome, reported};
+use crate::attempt::{Outcome, Stage, reported};
 use crate::head::{BatchNumber, Head, RateWindow, Receipt, Status};
 use crate::task::moves::Told;
 use crate::{EventId, EventType, JsonObject, Source, Timestamp};
@@ -156,7 +156,7 @@ pub fn decide(
 /// What a batch does to the sandbox's status: the first sign of life makes it run, and the worker's last word about its
 /// task ends the try. The first last word counts.
 fn take_turns(next: &mut Head, batch: &Batch, now: Timestamp) -> Vec<Told> {
-    let mut turns: Vec<Told> = hear(next, now).into_iter().collect();
+    let mut turns: Vec<Told> = hear(next, now);
     if next.assignment.is_none() {
         return turns;
     }
@@ -185,17 +185,27 @@ pub fn last_word(head: &Head, outcome: Outcome, now: Timestamp) -> Option<(Head,
 }
 
 /// Something came from it.
-fn hear(next: &mut Head, now: Timestamp) -> Option<Told> {
+fn hear(next: &mut Head, now: Timestamp) -> Vec<Told> {
+    let mut turns = Vec::new();
     let heard = next.status_when_heard();
     if heard == next.status {
-        return None;
+        return turns;
     }
     next.status = heard;
-    let (spawn, assignment) = (next.activity.spawn.as_mut()?, next.assignment.as_ref()?);
-    spawn.running_since.get_or_insert(now);
-    let data =
-        json!({"task_id": assignment.task, "ticket_id": assignment.ticket, "attempt": assignment.attempt});
-    Some(Told::of_sandbox("running", &data))
+    if let (Some(spawn), Some(assignment)) = (&mut next.activity.spawn, &next.assignment) {
+        let data = json!({
+            "sandbox_id": next.id, "task_id": assignment.task, "ticket_id": assignment.ticket,
+            "attempt": assignment.attempt, "provider": assignment.provider,
+        });
+        // Whoever started it may not have come to say so.
+        if spawn.stage < Stage::Started {
+            *spawn = spawn.at(Stage::Started, now);
+            turns.push(Told::of_sandbox("spawned", &data));
+        }
+        spawn.running_since.get_or_insert(now);
+        turns.push(Told::of_sandbox("running", &data));
+    }
+    turns
 }
 
 /// Its worker said what came of it.

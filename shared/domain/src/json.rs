@@ -104,6 +104,25 @@ impl PartialEq for JsonObject {
     }
 }
 
+/// An object as a string of JSON, for formats that are not JSON: there it cannot be kept as the text that it is.
+pub mod as_text {
+    use super::JsonObject;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::value::RawValue;
+
+    /// Writes its text.
+    pub fn serialize<S: Serializer>(object: &Option<JsonObject>, serializer: S) -> Result<S::Ok, S::Error> {
+        object.as_ref().map(JsonObject::text).serialize(serializer)
+    }
+
+    /// Reads what was written above.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<JsonObject>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        let raw = RawValue::from_string(text).map_err(serde::de::Error::custom)?;
+        JsonObject::parse(&raw).map(Some).map_err(serde::de::Error::custom)
+    }
+}
+
 /// What `serde_json` does not look at when it keeps a value raw.
 struct Scan {
     /// How deep the brackets go.

@@ -1,7 +1,9 @@
-//! Tickets become sandboxes: on the real binary, with scripts for agents.
+//! Tickets become sandboxes: on the real binary, with scripts for agents; whatever fails, and however many wait.
 
+mod chaos;
 mod ends;
 mod local;
+mod queue;
 mod trouble;
 
 use crate::command::recipe;

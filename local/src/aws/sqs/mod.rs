@@ -179,11 +179,15 @@ impl Sqs {
 
     fn send_job(&self, message: SendMessage) -> Value {
         let jobs = self.jobs.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_secs(message.delay_seconds)).await;
-            // The receiver is gone only when the process ends.
+        // The receiver is gone only when the process ends.
+        if message.delay_seconds == 0 {
             let _ended = jobs.send(message.message_body);
-        });
+        } else {
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(message.delay_seconds)).await;
+                let _ended = jobs.send(message.message_body);
+            });
+        }
         json!({"MessageId": app::ids::request()})
     }
 

@@ -42,7 +42,10 @@ pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: S
     let mut stage = stage;
     loop {
         let made = make(deps, &provider, &head, &work, stage).await;
-        note_health(deps, provider.name(), &made).await;
+        // Nobody asks a provider before this: what goes well until then says nothing of it.
+        if stage >= Stage::Creating {
+            note_health(deps, provider.name(), &made).await;
+        }
         let found = match made {
             Ok(Made::Done(found)) => found,
             Ok(Made::NotYet) => return wait(deps, &head).await,

@@ -52,6 +52,10 @@ pub(super) async fn run(deps: Deps<'_>, head: Head) -> Result<Flow, Error> {
     let wound_up = finished(deps, &head).await?;
     let Some(head) = wound_up else { return Ok(Flow::Lost) };
     let head = terminate_sandbox::wind_up(steering, &head.id).await?;
+    if !head.needs_care() {
+        // Somebody else was at it too, and has said so.
+        return Ok(Flow::Again);
+    }
     let now = deps.deps.clock.now();
     let data = json!({"task_id": head.assignment.as_ref().map(|assignment| &assignment.task)});
     let written = write(deps.deps, &head, Some(("released", data)), |after| {

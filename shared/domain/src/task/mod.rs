@@ -95,7 +95,7 @@ pub struct Task {
     #[serde(default)]
     pub revisions: u32,
     /// What came of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::json::as_text")]
     pub result: Option<JsonObject>,
     /// Why it, or the last try, failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

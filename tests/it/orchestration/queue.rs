@@ -1,0 +1,1 @@
+//! However many tasks wait.
