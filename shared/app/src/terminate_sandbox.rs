@@ -1,18 +1,18 @@
 //! Ends a sandbox: nobody can write to its agent any more, and whoever did is told so.
 
 use crate::error::Error;
-use crate::{sight, steering, work};
-use contract::jobs::Job;
 use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
+use crate::{sight, steering, work};
+use contract::jobs::Job;
 use domain::access::Principal;
 use domain::attempt;
 use domain::head::{Ended, Status};
 use domain::message::{Receipt, Sender, State};
 use domain::{EventType, Head, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
-use store::ledger::Change;
 use store::Jobs;
+use store::ledger::Change;
 use store::mailboxes::Bell;
 
 /// What it touches.

@@ -4,8 +4,9 @@
 //! Deliberately absent: what to do with any of it.
 
 pub mod bad_input;
-mod body;
 pub mod events;
+pub mod execution;
+pub mod fields;
 pub mod ingest;
 pub mod jobs;
 pub mod limits;
@@ -18,5 +19,6 @@ pub mod sandboxes;
 pub mod sessions;
 pub mod socket;
 pub mod tasks;
+pub mod tickets;
 
 pub use bad_input::BadInput;

@@ -281,7 +281,7 @@ pub static FUNCTIONS: &[Function] = &[
     Function {
         name: "tickets-create",
         trigger: http(Method::POST, "/api/v1/tickets", Scope::ManageTasks, tickets::CREATE),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work, QueryIndexes],
+        needs: &[Keys, GetItem, BatchGetItem, QueryIndexes, PutItem, Work],
     },
     Function {
         name: "tickets-list",
@@ -306,17 +306,17 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::ManageTasks,
             tickets::TRANSITION,
         ),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, PutItem],
     },
     Function {
         name: "tickets-approve",
         trigger: http(Method::POST, "/api/v1/tickets/{id}/approve", Scope::ManageTasks, tickets::APPROVE),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, PutItem, DeleteItem, Work],
     },
     Function {
         name: "tickets-reject",
         trigger: http(Method::POST, "/api/v1/tickets/{id}/reject", Scope::ManageTasks, tickets::REJECT),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, PutItem, DeleteItem],
     },
     Function {
         name: "tasks-create",

@@ -293,7 +293,7 @@ pub fn index_attributes(
     org: &OrgId,
     created_at: Timestamp,
 ) -> [(String, AttributeValue); 4] {
-    let by_time = place_in_index(created_at, entity.id());
+    let by_time = by_time(created_at, entity.id());
     [
         (BY_ORG.pk.to_owned(), AttributeValue::S(org_partition(entity.kind(), org))),
         (BY_ORG.sk.to_owned(), AttributeValue::S(by_time.clone())),
@@ -302,8 +302,8 @@ pub fn index_attributes(
     ]
 }
 
-/// The sort key of something in the indexes: a list goes on behind it.
-pub fn place_in_index(created_at: Timestamp, id: &str) -> String {
+/// Where something stands in a list of its kind, which is also where a page goes on behind it.
+pub fn by_time(created_at: Timestamp, id: &str) -> String {
     format!("{created_at}#{id}")
 }
 

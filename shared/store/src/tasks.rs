@@ -69,7 +69,7 @@ impl Store {
 
     /// Where a list that ended with this task goes on: the same for all lists of tasks.
     pub fn behind(task: &Task) -> String {
-        keys::place_in_index(task.created_at, task.id.as_str())
+        keys::by_time(task.created_at, task.id.as_str())
     }
 
     /// Ids of the tasks of a ticket, newest first.

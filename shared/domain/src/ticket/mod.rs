@@ -10,8 +10,8 @@ pub mod moves;
 pub use approval::{Approval, ApprovalSettings, ApprovalStatus};
 pub use moves::Refused;
 
-use crate::task::{Execution, Priority};
-use crate::{OrgId, ProjectId, TicketId, Timestamp};
+use crate::task::{self, Execution, MAX_RETRIES, Priority, Task};
+use crate::{OrgId, ProjectId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -61,6 +61,12 @@ pub struct Ticket {
     /// What the workers of its tasks are told beside the text.
     #[serde(default)]
     pub execution: Execution,
+    /// On what terms its first task is done.
+    #[serde(default)]
+    pub terms: Terms,
+    /// The task that began the work on it, once it may be worked on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_task: Option<TaskId>,
     /// Who wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
@@ -170,6 +176,22 @@ impl WorkflowMode {
     }
 }
 
+/// On what terms a task is done. They stand with the ticket, because its task may be made long after it. What is absent
+/// is as usual.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terms {
+    /// How long it may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_secs: Option<u64>,
+    /// How often it is tried again by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+    /// Whether somebody has to look at the result before it counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation: Option<bool>,
+}
+
 /// A task that is to be made of a ticket. Its id and its times are the caller's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTask {
@@ -191,6 +213,52 @@ pub struct NewTask {
     pub priority: Priority,
     /// As the ticket's, with its repository.
     pub execution: Execution,
+    /// As the ticket's.
+    pub terms: Terms,
+}
+
+impl NewTask {
+    /// The task, before anything is told of it: see [`Task::created`].
+    pub fn into_task(self, id: TaskId, now: Timestamp) -> Task {
+        Task {
+            id,
+            org: self.org,
+            ticket: Some(self.ticket),
+            project: self.project,
+            task_type: self.task_type,
+            title: self.title,
+            description: self.description,
+            phase: self.phase,
+            priority: self.priority,
+            status: task::Status::Pending,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            completed_at: None,
+            since: now,
+            depends_on: Vec::new(),
+            unmet: 0,
+            dependents: 0,
+            place: None,
+            attempt: 0,
+            sandbox: None,
+            retry_count: 0,
+            max_retries: self.terms.max_retries.unwrap_or(MAX_RETRIES),
+            not_before: None,
+            timeout_secs: self.terms.timeout_secs,
+            deadline_at: None,
+            validation: self.terms.validation.unwrap_or(false),
+            feedback: None,
+            revisions: 0,
+            result: None,
+            error: None,
+            execution: self.execution,
+            digest: None,
+            version: 0,
+            seq: 0,
+            segments: 0,
+        }
+    }
 }
 
 /// The task that begins the work on a ticket, once it is approved.
@@ -212,6 +280,7 @@ pub fn first_task(ticket: &Ticket) -> NewTask {
         phase: status.phase().to_owned(),
         priority: ticket.priority,
         execution,
+        terms: ticket.terms.clone(),
     }
 }
 
@@ -235,6 +304,8 @@ pub(crate) mod tests {
             repository: Some("acme/shop".into()),
             workflow_mode: WorkflowMode::Phased,
             execution: Execution::default(),
+            terms: Terms::default(),
+            first_task: None,
             created_by: None,
             digest: None,
             created_at: Timestamp::from_secs(100),
@@ -279,6 +350,20 @@ pub(crate) mod tests {
         let execution = Execution { repository: Some("acme/other".into()), ..Execution::default() };
         let particular = first_task(&Ticket { execution, ..ticket(Status::Backlog) });
         assert_eq!(particular.execution.repository.as_deref(), Some("acme/other"), "the nearer one holds");
+    }
+
+    #[test]
+    fn a_task_of_a_ticket_is_new_and_done_on_the_tickets_terms() {
+        let (id, now) = (TaskId::parse("t-1").unwrap(), Timestamp::from_secs(200));
+        let usual = first_task(&ticket(Status::Backlog)).into_task(id.clone(), now);
+        assert_eq!((usual.max_retries, usual.timeout_secs, usual.validation), (MAX_RETRIES, None, false));
+        let terms = Terms { timeout_secs: Some(60), max_retries: Some(0), validation: Some(true) };
+        let strict = first_task(&Ticket { terms, ..ticket(Status::Backlog) }).into_task(id, now);
+        assert_eq!((strict.max_retries, strict.timeout_secs, strict.validation), (0, Some(60), true));
+        let created = strict.created(&crate::score::Weights::default(), now);
+        let told: Vec<&str> = created.told.iter().map(|told| told.event_type.as_str()).collect();
+        assert_eq!(told, ["task.created", "task.ready"]);
+        assert!(created.task.place.is_some() && created.task.version == 1);
     }
 
     #[test]

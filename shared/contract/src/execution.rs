@@ -1,0 +1,165 @@
+//! What a body says of how work is to be done: agent, model, repository, and the sandbox it happens in.
+//!
+//! What could not be used later is refused here, where somebody reads the answer.
+
+use crate::bad_input::BadInput;
+use crate::fields::Fields;
+use domain::resources::{Wanted, resolve};
+use domain::task::Execution;
+
+/// Longest name of an agent, a model, a snapshot or a branch.
+const MAX_NAME_CHARS: usize = 200;
+/// Longest address of a repository.
+const MAX_ADDRESS_CHARS: usize = 500;
+
+/// Reads `agent`, `model`, `branch`, the repository in either spelling, and the resources.
+pub fn decode(fields: &Fields) -> Result<Execution, BadInput> {
+    let amount = |field: &str| -> Result<Option<u32>, BadInput> {
+        let amount = fields.whole(field, 1..=u64::from(u32::MAX))?;
+        Ok(amount.map(|amount| u32::try_from(amount).unwrap_or(u32::MAX)))
+    };
+    let execution = Execution {
+        agent: agent(fields)?,
+        model: fields.line("model", MAX_NAME_CHARS)?,
+        repository: repository(fields)?,
+        branch: branch(fields)?,
+        memory_gb: amount("memory_gb")?,
+        cpu: amount("cpu")?,
+        disk_gb: amount("disk_gb")?,
+        snapshot: fields.line("snapshot", MAX_NAME_CHARS)?,
+        ..Execution::default()
+    };
+    resolve(&[Wanted::from(&execution)])?;
+    Ok(execution)
+}
+
+fn agent(fields: &Fields) -> Result<Option<String>, BadInput> {
+    let Some(agent) = fields.line("agent", MAX_NAME_CHARS)? else { return Ok(None) };
+    let known = agent == "claude"
+        || ["acp:", "scripted:"]
+            .iter()
+            .any(|kind| agent.strip_prefix(kind).is_some_and(|rest| !rest.is_empty()));
+    if known {
+        return Ok(Some(agent));
+    }
+    Err(BadInput::invalid("agent", "must be claude, acp:<command> or scripted:<file>"))
+}
+
+/// `github_owner` and `github_repo`, as OmoiOS has them, or `repository`.
+fn repository(fields: &Fields) -> Result<Option<String>, BadInput> {
+    let part = |field: &str| -> Result<Option<String>, BadInput> {
+        match fields.line(field, MAX_NAME_CHARS)? {
+            Some(name) if !is_part(&name) => {
+                let rule = "may hold letters, digits, '.', '_' and '-', and starts with neither '.' nor '-'";
+                Err(BadInput::invalid(field, rule))
+            }
+            other => Ok(other),
+        }
+    };
+    let (owner, name) = (part("github_owner")?, part("github_repo")?);
+    let address = fields.line("repository", MAX_ADDRESS_CHARS)?;
+    match (owner, name, address) {
+        (None, None, None) => Ok(None),
+        (None, None, Some(address)) => check_address(address).map(Some),
+        (Some(owner), Some(name), None) => Ok(Some(format!("{owner}/{name}"))),
+        (Some(_), None, _) => Err(BadInput::invalid("github_repo", "is missing beside github_owner")),
+        (None, Some(_), _) => Err(BadInput::invalid("github_owner", "is missing beside github_repo")),
+        (Some(_), Some(_), Some(_)) => {
+            Err(BadInput::invalid("repository", "must not be there beside github_owner and github_repo"))
+        }
+    }
+}
+
+/// As workers understand it.
+fn check_address(address: String) -> Result<String, BadInput> {
+    let wrong = |reason: &str| Err(BadInput::invalid("repository", reason));
+    if address.contains(char::is_whitespace) {
+        return wrong("must hold no blanks");
+    }
+    if let Some((protocol, rest)) = address.split_once("://") {
+        if !matches!(protocol, "http" | "https" | "ssh" | "git" | "file") {
+            return wrong("must be an address of http, https, ssh, git or file");
+        }
+        let host = rest.split('/').next().unwrap_or_default();
+        // Everybody who may read the ticket would read the secret.
+        if protocol.starts_with("http") && host.contains('@') {
+            return wrong("must not hold a user name, password or token");
+        }
+        return Ok(address);
+    }
+    let is_short = address.split_once('/').is_some_and(|(owner, name)| is_part(owner) && is_part(name));
+    let is_remote = address.split_once('@').is_some_and(|(user, rest)| is_part(user) && rest.contains(':'));
+    match is_short || is_remote || address.starts_with('/') {
+        true => Ok(address),
+        false => wrong("must be owner/name or the address of a repository"),
+    }
+}
+
+fn is_part(name: &str) -> bool {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+    !name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(plain)
+}
+
+/// The rules of `git check-ref-format --branch` that workers keep to.
+fn branch(fields: &Fields) -> Result<Option<String>, BadInput> {
+    let Some(name) = fields.line("branch", MAX_NAME_CHARS)? else { return Ok(None) };
+    let bad = name.starts_with(['-', '/', '.'])
+        || name.ends_with(['/', '.'])
+        || name.contains("..")
+        || name.contains(|character: char| " ~^:?*[\\".contains(character));
+    if bad { Err(BadInput::invalid("branch", "is no name of a branch")) } else { Ok(Some(name)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Result<Execution, BadInput> {
+        decode(&Fields::decode(body.as_bytes())?)
+    }
+
+    #[test]
+    fn a_repository_is_named_in_one_of_two_ways() {
+        let two = read(r#"{"github_owner":"acme","github_repo":"shop.js"}"#).unwrap();
+        assert_eq!(two.repository.as_deref(), Some("acme/shop.js"));
+        for good in
+            ["acme/shop", "https://example.com/a.git", "git@example.com:a/b", "/srv/a", "file:///srv/a"]
+        {
+            let read = read(&format!(r#"{{"repository":"{good}"}}"#)).unwrap();
+            assert_eq!(read.repository.as_deref(), Some(good));
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_used_is_refused_by_name() {
+        for (body, field) in [
+            (r#"{"github_owner":"acme"}"#, "github_repo"),
+            (r#"{"github_repo":"shop"}"#, "github_owner"),
+            (r#"{"github_owner":"-a","github_repo":"shop"}"#, "github_owner"),
+            (r#"{"github_owner":"a","github_repo":"shop","repository":"a/shop"}"#, "repository"),
+            (r#"{"repository":"--upload-pack=x"}"#, "repository"),
+            (r#"{"repository":"ext::sh"}"#, "repository"),
+            (r#"{"repository":"ext://x"}"#, "repository"),
+            (r#"{"repository":"a b/c"}"#, "repository"),
+            (r#"{"repository":"https://token@example.com/a"}"#, "repository"),
+            (r#"{"branch":"-x"}"#, "branch"),
+            (r#"{"branch":"a..b"}"#, "branch"),
+            (r#"{"agent":"other"}"#, "agent"),
+            (r#"{"agent":"acp:"}"#, "agent"),
+            (r#"{"model":""}"#, "model"),
+            (r#"{"memory_gb":9}"#, "memory_gb"),
+            (r#"{"memory_gb":0}"#, "memory_gb"),
+            (r#"{"memory_gb":4294967296}"#, "memory_gb"),
+            (r#"{"cpu":"2"}"#, "cpu"),
+            (r#"{"cpu":5}"#, "cpu"),
+            (r#"{"disk_gb":11}"#, "disk_gb"),
+            (r#"{"disk_gb":1.5}"#, "disk_gb"),
+            (r#"{"snapshot":"a b"}"#, "snapshot"),
+        ] {
+            match read(body) {
+                Err(BadInput::Invalid(wrong)) => assert_eq!(wrong.field, field, "{body}"),
+                other => panic!("{body}: {other:?}"),
+            }
+        }
+    }
+}
