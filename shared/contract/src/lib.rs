@@ -4,7 +4,6 @@
 //! Deliberately absent: what to do with any of it.
 
 pub mod bad_input;
-mod body;
 pub mod events;
 pub mod execution;
 pub mod fields;

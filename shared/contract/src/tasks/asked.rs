@@ -2,9 +2,9 @@
 
 use super::{MAX_DEPENDENCIES, MAX_DESCRIPTION_BYTES, MAX_RETRIES, MAX_TIMEOUT_SECS, SANDBOX_TYPE};
 use crate::bad_input::BadInput;
-use crate::body::{Body, required};
+use crate::execution;
+use crate::fields::{Fields, required};
 use domain::attempt::MAX_ERROR_CHARS;
-use domain::resources::{self, Wanted};
 use domain::task::edits::Edit;
 use domain::task::{self, Execution, Priority};
 use domain::ticket::MAX_TITLE_CHARS;
@@ -50,7 +50,7 @@ pub struct Create {
 impl Create {
     /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
-        let body = Body::read(body)?;
+        let body = Fields::decode(body)?;
         let id = body.parsed("task_id", TaskId::parse)?;
         let task_type = body.name("task_type")?.unwrap_or_else(|| "implementation".to_owned());
         if task_type == SANDBOX_TYPE {
@@ -74,7 +74,7 @@ impl Create {
             depends_on,
             deadline_at: body.time("deadline_at")?,
             timeout_secs: timeout(&body)?,
-            max_retries: body.small("max_retries", 0..=MAX_RETRIES)?.unwrap_or(task::MAX_RETRIES),
+            max_retries: max_retries(&body)?,
             validation: body.flag("validation")?.unwrap_or(false),
             execution: execution(&body)?,
         })
@@ -94,7 +94,7 @@ pub struct Update(pub Edit);
 impl Update {
     /// Reads a body. What cannot be changed this way is refused, with the way to do it.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
-        let body = Body::read(body)?;
+        let body = Fields::decode(body)?;
         for name in body.names() {
             let instead = match name {
                 "title" | "description" | "priority" | "deadline_at" => continue,
@@ -105,7 +105,7 @@ impl Update {
             };
             return Err(BadInput::invalid(name, instead));
         }
-        if body.is_empty() {
+        if body.names().next().is_none() {
             return Err(BadInput::invalid("body", "must hold title, description, priority or deadline_at"));
         }
         let title = match title(&body)? {
@@ -129,7 +129,7 @@ pub struct DependsOn(pub Vec<TaskId>);
 impl DependsOn {
     /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
-        required("depends_on", depends_on(&Body::read(body)?)?).map(Self)
+        required("depends_on", depends_on(&Fields::decode(body)?)?).map(Self)
     }
 }
 
@@ -140,7 +140,7 @@ pub struct Reason(pub Option<String>);
 impl Reason {
     /// Reads a body, which may be empty.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
-        Body::read(body)?.words("reason", MAX_ERROR_CHARS).map(Self)
+        Fields::decode(body)?.line("reason", MAX_ERROR_CHARS).map(Self)
     }
 }
 
@@ -151,16 +151,16 @@ pub struct SetTimeout(pub u64);
 impl SetTimeout {
     /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
-        required("timeout_seconds", timeout(&Body::read(body)?)?).map(Self)
+        required("timeout_seconds", timeout(&Fields::decode(body)?)?).map(Self)
     }
 }
 
-fn title(body: &Body) -> Result<Option<String>, BadInput> {
-    body.words("title", MAX_TITLE_CHARS)
+fn title(body: &Fields) -> Result<Option<String>, BadInput> {
+    body.line("title", MAX_TITLE_CHARS)
 }
 
 /// As it was written, with its white space.
-fn description(body: &Body) -> Result<Option<String>, BadInput> {
+fn description(body: &Fields) -> Result<Option<String>, BadInput> {
     let text = body.text("description")?;
     if text.is_some_and(|text| text.contains('\0')) {
         return Err(BadInput::invalid("description", "must not hold the character 0"));
@@ -173,18 +173,18 @@ fn description(body: &Body) -> Result<Option<String>, BadInput> {
     }
 }
 
-fn priority(body: &Body) -> Result<Option<Priority>, BadInput> {
+fn priority(body: &Fields) -> Result<Option<Priority>, BadInput> {
     let Some(word) = body.text("priority")? else { return Ok(None) };
     let known = Priority::ALL.into_iter().find(|priority| priority.as_str().eq_ignore_ascii_case(word));
     known.map(Some).ok_or_else(|| BadInput::invalid("priority", "must be one of LOW, MEDIUM, HIGH, CRITICAL"))
 }
 
-fn timeout(body: &Body) -> Result<Option<u64>, BadInput> {
-    body.number("timeout_seconds", 1..=MAX_TIMEOUT_SECS)
+fn timeout(body: &Fields) -> Result<Option<u64>, BadInput> {
+    body.whole("timeout_seconds", 1..=MAX_TIMEOUT_SECS)
 }
 
 /// In either spelling: `depends_on: […]` or `dependencies: {depends_on: […]}`.
-fn depends_on(body: &Body) -> Result<Option<Vec<TaskId>>, BadInput> {
+fn depends_on(body: &Fields) -> Result<Option<Vec<TaskId>>, BadInput> {
     let inner = body.object("dependencies")?;
     let (found, field) = match (body.list("depends_on", TaskId::parse)?, inner) {
         (Some(_), Some(_)) => {
@@ -203,34 +203,14 @@ fn depends_on(body: &Body) -> Result<Option<Vec<TaskId>>, BadInput> {
     Ok(found)
 }
 
-/// Longest name of an agent, a model, a repository or a branch.
-const MAX_WORD_CHARS: usize = 500;
+fn max_retries(body: &Fields) -> Result<u32, BadInput> {
+    let wanted = body.whole("max_retries", 0..=u64::from(MAX_RETRIES))?;
+    Ok(wanted.and_then(|wanted| u32::try_from(wanted).ok()).unwrap_or(task::MAX_RETRIES))
+}
 
-fn execution(body: &Body) -> Result<Execution, BadInput> {
-    let resources = body.object("resources")?;
-    let (inner, place) = match &resources {
-        Some(resources) => (resources, Some("resources")),
-        None => (body, None),
-    };
-    let within = |wrong: BadInput| match (wrong, place) {
-        (BadInput::Invalid(wrong), Some(place)) => BadInput::Invalid(wrong.inside(place)),
-        (wrong, _) => wrong,
-    };
-    let size = |field: &str| inner.small(field, 1..=u32::MAX).map_err(within);
-    let execution = Execution {
-        agent: body.words("agent", MAX_WORD_CHARS)?,
-        model: body.words("model", MAX_WORD_CHARS)?,
-        repository: body.words("repository", MAX_WORD_CHARS)?,
-        branch: body.words("branch", MAX_WORD_CHARS)?,
-        provider: body.name("provider")?,
-        memory_gb: size("memory_gb")?,
-        cpu: size("cpu")?,
-        disk_gb: size("disk_gb")?,
-        snapshot: inner.words("snapshot", MAX_WORD_CHARS).map_err(within)?,
-        continuous: body.flag("continuous")?,
-    };
-    resources::resolve(&[Wanted::from(&execution)]).map_err(|wrong| within(wrong.into()))?;
-    Ok(execution)
+fn execution(body: &Fields) -> Result<Execution, BadInput> {
+    let (provider, continuous) = (body.name("provider")?, body.flag("continuous")?);
+    Ok(Execution { provider, continuous, ..execution::decode(body)? })
 }
 
 #[cfg(test)]
@@ -284,8 +264,7 @@ mod tests {
             (json!({"title": "a", "max_retries": 11}), "max_retries"),
             (json!({"title": "a", "validation": "yes"}), "validation"),
             (json!({"title": "a", "memory_gb": 9}), "memory_gb"),
-            (json!({"title": "a", "resources": {"cpu": 0}}), "resources.cpu"),
-            (json!({"title": "a", "resources": {"disk_gb": 11}}), "resources.disk_gb"),
+            (json!({"title": "a", "agent": "robot"}), "agent"),
             (json!({"title": "a", "provider": "a/b"}), "provider"),
             (json!({"title": "a", "continuous": 1}), "continuous"),
         ] {

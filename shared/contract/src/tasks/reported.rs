@@ -1,7 +1,7 @@
 //! What workers, and those who judge their results, report about tasks.
 
 use crate::bad_input::BadInput;
-use crate::body::{Body, required};
+use crate::fields::{Fields, required};
 use domain::attempt::{MAX_ERROR_CHARS, MAX_RESULT_CHARS};
 use domain::{JsonObject, TaskId};
 
@@ -26,12 +26,12 @@ pub enum Report {
 impl Complete {
     /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
-        let body = Body::read(body)?;
+        let body = Fields::decode(body)?;
         let task = required("task_id", body.parsed("task_id", TaskId::parse)?)?;
-        let result = body.raw_object("result")?;
+        let result = body.object("result")?;
         let error = body.text("error_message")?;
         let report = match body.flag("success")?.unwrap_or(true) {
-            true => Report::Done(result.map_or_else(JsonObject::empty, JsonObject::of)),
+            true => Report::Done(result.map_or_else(JsonObject::empty, |result| result.as_json())),
             false => {
                 let error = error.unwrap_or("the worker reported a failure and did not say why");
                 Report::Failed(error.chars().take(MAX_ERROR_CHARS).collect())
@@ -57,7 +57,7 @@ pub struct Judge {
 impl Judge {
     /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
-        let body = Body::read(body)?;
+        let body = Fields::decode(body)?;
         let task = required("task_id", body.parsed("task_id", TaskId::parse)?)?;
         let passed = required("passed", body.flag("passed")?)?;
         let mut feedback = required("feedback", body.text("feedback")?)?.trim().to_owned();
@@ -72,7 +72,7 @@ impl Judge {
             );
             return Err(BadInput::invalid("feedback", rule));
         }
-        let evidence = body.raw_object("evidence")?.map(JsonObject::of);
+        let evidence = body.object("evidence")?.map(|evidence| evidence.as_json());
         if evidence.as_ref().is_some_and(|evidence| evidence.text().len() > MAX_EVIDENCE_BYTES) {
             return Err(BadInput::too_large("evidence", MAX_EVIDENCE_BYTES));
         }
