@@ -95,6 +95,8 @@ pub enum Need {
     QueryIndexes,
     /// Puts an item, alone or in a transaction.
     PutItem,
+    /// Makes sure in a transaction that an item is as it was read, without changing it.
+    CheckItem,
     /// Changes an item, alone or in a transaction.
     UpdateItem,
     /// Deletes an item, alone or in a transaction.
