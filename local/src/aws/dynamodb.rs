@@ -104,6 +104,7 @@ impl DynamoDb {
             "GetItem" => run(body, |request| engine.get_item(request)),
             "BatchGetItem" => run(body, |request| engine.batch_get_item(request)),
             "Query" => run(body, |request| engine.query(request)),
+            "PutItem" => run(body, |request| engine.put_item(request)),
             "UpdateItem" => run(body, |request| engine.update_item(request)),
             "DeleteItem" => run(body, |request| engine.delete_item(request)),
             "CreateTable" => run(body, |request| engine.create_table(request)),

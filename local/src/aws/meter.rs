@@ -137,9 +137,9 @@ impl Watched {
 pub(super) const POST: &str = "PostToConnection";
 pub(super) const DELETE: &str = "DeleteConnection";
 
-const UNIT_OPERATIONS: [&str; 6] =
-    ["GetItem", "BatchGetItem", "Query", "UpdateItem", "DeleteItem", "TransactWriteItems"];
-const WRITES: [&str; 3] = ["UpdateItem", "DeleteItem", "TransactWriteItems"];
+const UNIT_OPERATIONS: [&str; 7] =
+    ["GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"];
+const WRITES: [&str; 4] = ["PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"];
 
 /// One table's, or a list with one for each table.
 fn units(consumed: &Value) -> f64 {
