@@ -1,12 +1,21 @@
-//! What `sunaba` is told: flags over environment over defaults. The only file here that reads the environment.
+//! What `sunaba` is told: flags over environment over a file of settings over defaults. The only file here that reads the
+//! environment.
+
+pub mod commands;
+mod file;
+pub mod sandboxes;
 
 use crate::aws::{MAILBOXES_URL, TABLE};
 use crate::hosts::ws::Patience;
 use anyhow::{Context, bail};
 use clap::Args;
+pub use commands::Send;
 use edge::auth::{Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
 use edge::guard::Guard;
 use edge::plane::Settings;
+use sandboxes::{Plan, Sandboxes};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -69,12 +78,26 @@ pub struct Dev {
     /// What to log: info, debug, edge=debug,info
     #[arg(long, env = "SUNABA_LOG", default_value = "info")]
     pub log: String,
+    /// A file of settings: `agent: claude`, one to a line, named as the variables below in small letters and without
+    /// SUNABA_ [default: sunaba.yaml in the data folder, if there is one]
+    #[arg(long, env = "SUNABA_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Tasks and their sandboxes.
+    #[command(flatten)]
+    pub sandboxes: Sandboxes,
+    /// The program that is a worker, for a plane that is not in a `sunaba`: in the tests
+    #[arg(skip)]
+    pub worker: Option<PathBuf>,
 }
 
 impl Dev {
-    /// Complains about everything that does not go together, at once.
-    pub fn check(&self) -> anyhow::Result<()> {
-        let mut wrong = Vec::new();
+    /// Complains about everything that does not go together, at once. What is planned for sandboxes, if nothing does.
+    pub fn check(&self) -> anyhow::Result<Plan> {
+        let values = file::read(self.config.as_deref(), &self.data)?;
+        let (plan, mut wrong) = match self.sandboxes.plan(&values) {
+            Ok(plan) => (Some(plan), Vec::new()),
+            Err(wrong) => (None, wrong),
+        };
         if self.no_auth && !self.host.is_loopback() {
             wrong.push(format!("--no-auth needs a loopback address, and --host is {}", self.host));
         }
@@ -88,7 +111,10 @@ impl Dev {
         for origin in self.origins.iter().filter(|origin| !origin.contains("://") || origin.ends_with('/')) {
             wrong.push(format!("SUNABA_ORIGINS: {origin:?} must look like https://console.example"));
         }
-        if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("; ")) }
+        match plan {
+            Some(plan) if wrong.is_empty() => Ok(plan),
+            _ => bail!("{}", wrong.join("; ")),
+        }
     }
 
     /// What can be set in the plane.
@@ -120,61 +146,85 @@ impl Dev {
     }
 }
 
-/// Says something to a working agent.
-#[derive(Debug, Clone, Args)]
-pub struct Send {
-    /// The sandbox
-    pub sandbox: String,
-    /// What to say; when absent it is read from standard input, and --interrupt and --stop say "Stop."
-    pub text: Option<String>,
-    /// Stop what the agent does, and have it read this; overtakes other messages
-    #[arg(long, short, conflicts_with = "stop")]
-    pub interrupt: bool,
-    /// Stop everything, also what the agent was told and has not begun; overtakes other messages
-    #[arg(long)]
-    pub stop: bool,
-    /// What it is meant to do: user_message, interrupt, stop, guidance or system
-    #[arg(
-        long = "type",
-        value_name = "TYPE",
-        default_value = "user_message",
-        conflicts_with_all = ["interrupt", "stop"]
-    )]
-    pub message_type: String,
-    /// A name for the message: sent again under the same name, it is the same message
-    #[arg(long)]
-    pub id: Option<String>,
-    /// Stay until the agent is done with it, and show each step; fails if it is cancelled
-    #[arg(long, short)]
-    pub watch: bool,
-    /// Where the plane is
-    #[arg(long, env = "SUNABA_URL", default_value = "http://127.0.0.1:18000")]
-    pub url: String,
-    /// Where its sockets are, if they are elsewhere: `wss://…`; for --watch
-    #[arg(long, env = "SUNABA_SOCKETS")]
-    pub sockets: Option<String>,
-    /// A token that may send; when absent and the plane is on this machine, that of its data folder
-    #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
-    pub token: Option<String>,
-    /// Folder of the local plane, which keeps its token
-    #[arg(long, default_value = ".sunaba")]
-    pub data: PathBuf,
+/// What is around this process, as far as sandboxes on this machine are concerned.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The program that is a worker, and its arguments: this one.
+    pub worker: Vec<OsString>,
+    /// What programs need to work at all: `PATH` and the like.
+    pub environment: BTreeMap<String, String>,
+    /// Keys of models and of code hosts, for workers.
+    pub keys: BTreeMap<String, String>,
+    /// Whether there is a `claude`.
+    pub has_claude: bool,
 }
 
-impl Send {
-    /// The token to send with; `None` where none is known: a plane may ask nobody.
-    pub fn token(&self) -> anyhow::Result<Option<String>> {
-        // The local plane's token is nobody else's business.
-        if self.token.is_some() || !is_local(&self.url) {
-            return Ok(self.token.clone());
-        }
-        let path = self.data.join(OPERATOR_TOKEN);
-        match fs::read_to_string(&path) {
-            Ok(token) => Ok(Some(token.trim().to_owned())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-        }
+impl std::fmt::Debug for Surroundings {
+    /// Without what the keys are: what is shown ends up in logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let keys: Vec<_> = self.keys.keys().collect();
+        f.debug_struct("Surroundings")
+            .field("worker", &self.worker)
+            .field("keys", &keys)
+            .finish_non_exhaustive()
     }
+}
+
+/// What a program of a sandbox has in its environment because this one has it.
+const PASSED_ON: [&str; 14] = [
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+/// What a worker is told because this program was told.
+const KEYS: [&str; 4] = ["CLAUDE_CODE_OAUTH_TOKEN", "GITHUB_TOKEN", "CLAUDE_PATH", "GH_TOKEN"];
+
+impl Dev {
+    /// What is around this process.
+    pub fn surroundings(&self) -> anyhow::Result<Surroundings> {
+        let mut worker = match &self.worker {
+            Some(program) => vec![program.clone().into_os_string()],
+            None => vec![this_program()?.into_os_string()],
+        };
+        worker.push("worker".into());
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+            (!value.is_empty()).then_some((name, value))
+        });
+        let (mut environment, mut keys) = (BTreeMap::new(), BTreeMap::new());
+        for (name, value) in variables {
+            if PASSED_ON.contains(&name.as_str()) {
+                environment.insert(name, value);
+            } else if KEYS.contains(&name.as_str()) || name.starts_with("ANTHROPIC_") {
+                keys.insert(name, value);
+            }
+        }
+        let folders = environment.get("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>());
+        let on_path = folders.unwrap_or_default().iter().any(|folder| folder.join("claude").is_file());
+        let has_claude = on_path || keys.contains_key("CLAUDE_PATH");
+        Ok(Surroundings { worker, environment, keys, has_claude })
+    }
+
+    /// A name for this plane that it keeps.
+    pub fn plane_name(&self) -> anyhow::Result<String> {
+        kept_secret(&self.data.join(PLANE_NAME))
+    }
+}
+
+/// The program that runs.
+pub fn this_program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find out where this program is")
 }
 
 /// The variables with which a function finds the AWS of this process, as a file for `cargo lambda watch --env-file`. It
@@ -222,6 +272,8 @@ pub const WORKER_SECRET: &str = "worker-secret";
 pub const OPERATOR_TOKEN: &str = "operator-token";
 /// As above.
 pub const JWT_SECRET: &str = "jwt-secret";
+/// The file with the plane's own name.
+const PLANE_NAME: &str = "plane-name";
 
 /// A file that only its owner can read.
 pub fn owned_file(path: &Path) -> anyhow::Result<fs::File> {

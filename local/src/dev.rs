@@ -6,11 +6,13 @@ use crate::hosts::aws::Served;
 use crate::hosts::http::{Web, router};
 use crate::hosts::ws::{Patience, Sockets};
 use crate::hosts::{self, queue, schedule, stream};
+use crate::sandboxes::{self, Crew};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
 use axum::serve::ListenerExt;
-use edge::Plane;
 use edge::auth::{Authenticator, Keys};
+use edge::plane::Settings;
+use edge::{Plane, Reach};
 use std::fs::{File, TryLockError};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
@@ -30,6 +32,8 @@ pub struct Running {
     pub operator_token: Option<String>,
     /// Its AWS.
     pub aws: Arc<Aws>,
+    /// What whoever starts it should know of its sandboxes, in sentences.
+    pub about_sandboxes: Vec<String>,
     tasks: Tasks,
     /// Gives the data folder back when this plane is gone.
     _lock: File,
@@ -40,7 +44,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Starts a plane; it accepts requests when this returns.
 pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
-    dev.check()?;
+    let plan = dev.check()?;
     make_data_folder(&dev.data)?;
     let lock = lock_data_folder(&dev.data)?;
     let keys = dev.keys()?;
@@ -51,10 +55,12 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let aws = Arc::new(aws);
     let clock = Arc::new(SystemClock);
     let authenticator = Authenticator::new(&keys, clock.clone());
-    let plane = Plane::new(aws.store.clone(), aws.reach(), authenticator, clock, dev.settings());
-    let plane = Arc::new(plane);
     let listener = listen(dev.host, dev.port, "--port").await?;
     let address = listener.local_addr()?;
+    let Crew { providers, orchestration, about } = sandboxes::crew(dev, plan, address)?;
+    let settings = Settings { orchestration, ..dev.settings() };
+    let reach = Reach { providers: Some(providers), ..aws.reach() };
+    let plane = Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock, settings));
     // Before anything runs: a port that is taken is found out by then.
     let also = match dev.serve_aws {
         Some(port) => {
@@ -63,10 +69,12 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
         }
         None => None,
     };
+    // The lock on the folder says that whoever was here before is gone.
+    edge::schedule::take_over(&plane).await.context("cannot look after the sandboxes that there are")?;
     let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, dev.patience);
     tasks.also = also;
     let operator_token = keys.operator_token.filter(|_| !keys.open);
-    Ok(Running { address, operator_token, aws, tasks, _lock: lock })
+    Ok(Running { address, operator_token, aws, about_sandboxes: about, tasks, _lock: lock })
 }
 
 async fn listen(host: IpAddr, port: u16, option: &str) -> anyhow::Result<TcpListener> {
@@ -154,7 +162,7 @@ impl Tasks {
             }
         });
         let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), feeds.records));
-        let working = tokio::spawn(queue::run(plane.clone(), feeds.jobs));
+        let working = tokio::spawn(queue::run(plane.clone(), feeds.jobs, stop.subscribe()));
         let ticking = tokio::spawn(schedule::run(plane.clone(), aws.sweeper()));
         Self { stop, serving, streaming, working, ticking, also: None, sockets_served }
     }
@@ -168,9 +176,11 @@ impl Tasks {
         if tokio::time::timeout(GRACE, &mut self.serving).await.is_err() {
             self.serving.abort();
         }
-        for task in
-            [Some(self.streaming), Some(self.working), Some(self.ticking), self.also].into_iter().flatten()
-        {
+        // Jobs that are being done get as long: one that is cut off at a provider keeps others from it for a while.
+        if tokio::time::timeout(GRACE, &mut self.working).await.is_err() {
+            self.working.abort();
+        }
+        for task in [Some(self.streaming), Some(self.ticking), self.also].into_iter().flatten() {
             task.abort();
         }
     }

@@ -2,8 +2,9 @@
 
 use clap::{Parser, Subcommand};
 use edge::logging::{self, Format};
-use local::config::{Dev, Send};
-use local::{dev, send};
+use local::config::commands::{Send, Task, Tasks, Ticket};
+use local::config::{Dev, this_program};
+use local::{dev, send, tasks, ticket};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -18,7 +19,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Start the whole plane in this process
-    Dev(Dev),
+    Dev(Box<Dev>),
+    /// Have something done
+    Ticket(Ticket),
+    /// Show what there is to do
+    Tasks(Tasks),
+    /// Call a task off
+    Cancel(Task),
+    /// Ask again for a task that has failed or was called off
+    Retry(Task),
     /// Say something to a working agent
     Send(Send),
     /// Run an agent here, and tell the plane what it does
@@ -28,7 +37,11 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Dev(options) => serve(options).await.map(|()| ExitCode::SUCCESS),
+        Command::Dev(options) => serve(&options).await.map(|()| ExitCode::SUCCESS),
+        Command::Ticket(options) => ticket::run(&options).await,
+        Command::Tasks(options) => tasks::list(&options).await,
+        Command::Cancel(options) => tasks::cancel(&options).await,
+        Command::Retry(options) => tasks::retry(&options).await,
         Command::Send(options) => send::run(&options).await,
         Command::Worker(worker) => Ok(worker.main(program()).await),
     };
@@ -43,15 +56,15 @@ async fn main() -> ExitCode {
 
 /// How the worker calls itself when it is part of this program.
 fn program() -> Vec<String> {
-    let this = std::env::current_exe().map_or_else(|_| "sunaba".into(), |path| path.display().to_string());
+    let this = this_program().map_or_else(|_| "sunaba".into(), |path| path.display().to_string());
     vec![this, "worker".into()]
 }
 
-async fn serve(options: Dev) -> anyhow::Result<()> {
+async fn serve(options: &Dev) -> anyhow::Result<()> {
     logging::init(Format::Human, &options.log);
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let running = dev::start(&options).await?;
-    announce(&running.link());
+    let running = dev::start(options).await?;
+    announce(&running.link(), &running.about_sandboxes);
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -66,8 +79,11 @@ fn complain(error: &anyhow::Error) {
     eprintln!("sunaba: {error:#}");
 }
 
-/// The one line on standard output: whoever started this can read it and go on.
+/// The first line is for programs too: whoever started this can read it and go on.
 #[expect(clippy::print_stdout, reason = "this is what the command is asked for")]
-fn announce(link: &str) {
+fn announce(link: &str, about: &[String]) {
     println!("Sunaba is ready: {link}");
+    for sentence in about {
+        println!("  {sentence}");
+    }
 }

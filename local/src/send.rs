@@ -1,6 +1,7 @@
 //! `sunaba send`: says something to a working agent, and shows how far it has come.
 
 use crate::config::Send;
+use crate::say;
 use anyhow::{Context, bail};
 use client::{Follow, Follower, MessageIn, Messenger, Refused, SILENCE};
 use domain::message::{Draft, MessageType};
@@ -19,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 pub async fn run(options: &Send) -> anyhow::Result<ExitCode> {
     let sandbox = SandboxId::parse(&options.sandbox)?;
     let message = message(options)?;
-    let (url, token) = (options.url.trim_end_matches('/'), options.token()?);
+    let (url, token) = (options.address.plane(), options.address.token()?);
     let messenger = Messenger::new(url, &sandbox, token.clone(), DEADLINE);
     let Ok(answer) = timeout(PATIENCE, messenger.send(&message)).await else {
         let repeat = format!("to send the same message again, add --id {}", message.message_id);
@@ -32,7 +33,7 @@ pub async fn run(options: &Send) -> anyhow::Result<ExitCode> {
     }
     let follow = Follow {
         plane: url.to_owned(),
-        sockets: options.sockets.clone(),
+        sockets: options.address.sockets.clone(),
         sandbox,
         token,
         after_seq: queued.seq,
@@ -86,9 +87,4 @@ fn message(options: &Send) -> anyhow::Result<MessageIn> {
         None => app::ids::message(),
     };
     Ok(MessageIn { message_id, message_type, content })
-}
-
-#[expect(clippy::print_stdout, reason = "this is what the command is asked for")]
-fn say(line: &str) {
-    println!("{line}");
 }

@@ -12,6 +12,7 @@ mod following;
 mod ingest;
 mod lambda;
 mod messages;
+mod orchestration;
 mod payloads;
 mod permissions;
 mod reading;

@@ -4,6 +4,7 @@ use domain::Entity;
 use jsonwebtoken::{EncodingKey, Header};
 pub use kit::socket::Socket;
 use local::config::Dev;
+use local::config::sandboxes::Sandboxes;
 use local::dev::{Running, start};
 use local::hosts::ws::Patience;
 use reqwest::Method;
@@ -43,6 +44,9 @@ pub fn dev(data: &TempDir) -> Dev {
         known_within_secs: 10,
         patience: Patience::default(),
         log: "off".into(),
+        config: None,
+        sandboxes: Sandboxes::default(),
+        worker: Some(env!("CARGO_BIN_EXE_sunaba").into()),
     }
 }
 

@@ -83,13 +83,13 @@ async fn work(program: Vec<String>) -> ExitCode {
         complain(&problems);
         return ExitCode::from(2);
     };
-    log(&config.log);
-    for problem in problems {
-        tracing::warn!("{problem}");
-    }
     if let Some(walls) = &config.walls {
         let why = isolation::enter(walls, &program);
         return fail(&format!("ISOLATION was asked for, and is not possible: {why:#}"));
+    }
+    log(&config.log);
+    for problem in problems {
+        tracing::warn!("{problem}");
     }
     let (tell, stop) = watch::channel(false);
     let signals =

@@ -24,11 +24,12 @@ pub async fn run(plane: Arc<Plane>, sweeper: Sweeper) {
 
 async fn tick(plane: Arc<Plane>, name: &'static str, schedule: Schedule) {
     let every = Duration::from_secs(schedule.locally_every_secs);
+    // At once, and then again and again: what went on while nobody was here is looked at first.
     loop {
-        tokio::time::sleep(every).await;
         if let Err(error) = (schedule.tick)(plane.clone()).await {
             tracing::error!("{name} failed: {}", app::error::chain(&error));
         }
+        tokio::time::sleep(every).await;
     }
 }
 

@@ -92,7 +92,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             }
         };
         let once = single.as_ref().and_then(|single| single.once(&receipt));
-        let turned = !turns.is_empty();
+        // A worker that says goodbye is waited for no longer.
+        let left = |head: &Head| head.activity.spawn.as_ref().and_then(|spawn| spawn.left_at);
+        let turned = !turns.is_empty() || left(&head) != left(&next);
         let batch = with_turns(&batch, turns);
         let append = Append {
             before: &head,

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use domain::access::{Principal, Sight, sees, sees_org};
-use domain::{Entity, Head, SandboxId};
+use domain::{Entity, Head, SandboxId, Task, TaskId};
 use serde_json::json;
 use store::Store;
 use store::segments::LogHead;
@@ -16,6 +16,15 @@ pub(crate) async fn visible_head(
     match store.head(id).await? {
         Some(head) => check(principal, &head).map(|()| head),
         None => Err(Error::no_sandbox(id)),
+    }
+}
+
+/// A task, if `principal` may see it. A foreign one looks exactly like one that is not there, and to a worker they all
+/// do.
+pub(crate) async fn visible_task(store: &Store, principal: &Principal, id: &TaskId) -> Result<Task, Error> {
+    match store.task(id).await? {
+        Some(task) if sees_org(principal, &task.org) == Sight::Visible => Ok(task),
+        _ => Err(Error::no_entity(&Entity::Task(id.clone()))),
     }
 }
 

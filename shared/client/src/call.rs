@@ -101,7 +101,7 @@ impl Caller {
             Err(error) => return failed(broken(&error), None, None),
         };
         match status {
-            200 => match serde_json::from_slice(&body) {
+            200 | 201 => match serde_json::from_slice(&body) {
                 Ok(answer) => Attempt::Answered(answer),
                 // Not the plane's answer: something on the way made it up.
                 Err(_) => failed("strange_answer", Some(status), None),

@@ -4,6 +4,7 @@
 //! Deliberately absent: what to do with any of it.
 
 pub mod bad_input;
+mod body;
 pub mod events;
 pub mod execution;
 pub mod fields;
@@ -11,12 +12,14 @@ pub mod ingest;
 pub mod jobs;
 pub mod limits;
 pub mod messages;
+pub mod monitoring;
 pub mod notice;
 pub mod problem;
 pub mod query;
 pub mod sandboxes;
 pub mod sessions;
 pub mod socket;
+pub mod tasks;
 pub mod tickets;
 
 pub use bad_input::BadInput;

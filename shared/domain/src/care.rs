@@ -132,24 +132,18 @@ pub fn next(sandbox: &Head, task: Option<&Task>, thresholds: &Thresholds, now: T
     }
     let attempt = Attempt { number: assignment.attempt, sandbox: sandbox.id.clone() };
     let current = task.filter(|task| task.is_current(&attempt) && task.status.is_active());
-    if let (Some(outcome), Some(task)) = (&sandbox.activity.outcome, current) {
-        debug_assert!(task.status.is_active());
-        return Step::Settle(Settlement::Over(outcome.clone()));
-    }
-    if sandbox.activity.outcome.is_some() {
-        return release(sandbox, thresholds, now);
-    }
-    let Some(task) = current else {
-        return Step::End(End { cause: Cause::NotNeeded, since: now });
+    let task = match (&sandbox.activity.outcome, current) {
+        (Some(outcome), Some(_)) => return Step::Settle(Settlement::Over(outcome.clone())),
+        (Some(_), None) => return release(sandbox, thresholds, now),
+        (None, None) => return Step::End(End { cause: Cause::NotNeeded, since: now }),
+        (None, Some(task)) => task,
     };
     if let Some(end) = overdue(sandbox, task, thresholds, now) {
         return Step::End(end);
     }
     match (sandbox.status, task.status) {
-        (Status::Pending, _) | (Status::Creating, TaskStatus::Assigned | TaskStatus::Running) => {
-            make(sandbox, now)
-        }
-        (Status::Creating, _) => Step::Settle(Settlement::Assigned),
+        (Status::Pending | Status::Creating, TaskStatus::Claiming) => Step::Settle(Settlement::Assigned),
+        (Status::Pending | Status::Creating, _) => make(sandbox, now),
         (Status::Running, TaskStatus::Claiming | TaskStatus::Assigned) => Step::Settle(Settlement::Started),
         _ => Step::Rest { until: None },
     }

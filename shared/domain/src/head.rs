@@ -3,7 +3,7 @@
 use crate::attempt::{Assignment, Outcome, Spawn, Stage};
 use crate::event::plain_name;
 use crate::ingest::NewEvent;
-use crate::{OrgId, SandboxId, SessionId, Source, Timestamp};
+use crate::{OrgId, SandboxId, SessionId, Source, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -72,6 +72,9 @@ pub struct Activity {
     /// What came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+    /// Who waited for its task when its worker reported over `task-complete`: whoever repeats that gets the same answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiters: Vec<TaskId>,
     /// What a newer version wrote and this one does not know: it goes back as it came.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, serde_json::Value>,

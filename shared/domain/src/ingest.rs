@@ -156,16 +156,7 @@ pub fn decide(
 /// What a batch does to the sandbox's status: the first sign of life makes it run, and the worker's last word about its
 /// task ends the try. The first last word counts.
 fn take_turns(next: &mut Head, batch: &Batch, now: Timestamp) -> Vec<Told> {
-    let mut turns = Vec::new();
-    let heard = next.status_when_heard();
-    if heard != next.status {
-        next.status = heard;
-        if let (Some(spawn), Some(assignment)) = (&mut next.activity.spawn, &next.assignment) {
-            spawn.running_since.get_or_insert(now);
-            let data = json!({"task_id": assignment.task, "ticket_id": assignment.ticket, "attempt": assignment.attempt});
-            turns.push(Told::of_sandbox("running", &data));
-        }
-    }
+    let mut turns: Vec<Told> = hear(next, now).into_iter().collect();
     if next.assignment.is_none() {
         return turns;
     }
@@ -175,27 +166,58 @@ fn take_turns(next: &mut Head, batch: &Batch, now: Timestamp) -> Vec<Told> {
         spawn.left_at.get_or_insert(now);
     }
     let reported = batch.events.iter().find_map(|event| reported(&event.event_type, &event.data, now));
-    if let Some(outcome) =
-        reported.filter(|_| next.status == Status::Running && next.activity.outcome.is_none())
-    {
-        let (status, turn, data) = match &outcome {
-            Outcome::Done { .. } => (Status::Completing, "completing", json!({})),
-            Outcome::Failed { error, .. } => {
-                (Status::Failed, "failed", json!({"reason": error, "error": error}))
-            }
-            Outcome::CalledOff { reason, .. } => {
-                (Status::Terminated, "terminated", json!({"reason": reason}))
-            }
-        };
-        next.status = status;
-        next.activity.outcome = Some(outcome);
-        turns.push(Told::of_sandbox(turn, &data));
+    turns.extend(reported.and_then(|outcome| end(next, outcome)));
+    count(next, &turns);
+    turns
+}
+
+/// The head after its worker's last word about its task, when that comes by another way than the log; and the turns that
+/// the sandbox takes with it, which the head counts already. `None` if it cannot have one: it was made for no task, does
+/// not run, or its worker has said its last word.
+pub fn last_word(head: &Head, outcome: Outcome, now: Timestamp) -> Option<(Head, Vec<Told>)> {
+    head.assignment.as_ref()?;
+    let mut next = head.telling(&[]);
+    next.activity.last_event_at = Some(now);
+    let mut turns: Vec<Told> = hear(&mut next, now).into_iter().collect();
+    turns.push(end(&mut next, outcome)?);
+    count(&mut next, &turns);
+    Some((next, turns))
+}
+
+/// Something came from it.
+fn hear(next: &mut Head, now: Timestamp) -> Option<Told> {
+    let heard = next.status_when_heard();
+    if heard == next.status {
+        return None;
     }
+    next.status = heard;
+    let (spawn, assignment) = (next.activity.spawn.as_mut()?, next.assignment.as_ref()?);
+    spawn.running_since.get_or_insert(now);
+    let data =
+        json!({"task_id": assignment.task, "ticket_id": assignment.ticket, "attempt": assignment.attempt});
+    Some(Told::of_sandbox("running", &data))
+}
+
+/// Its worker said what came of it.
+fn end(next: &mut Head, outcome: Outcome) -> Option<Told> {
+    if next.status != Status::Running || next.activity.outcome.is_some() {
+        return None;
+    }
+    let (status, turn, data) = match &outcome {
+        Outcome::Done { .. } => (Status::Completing, "completing", json!({})),
+        Outcome::Failed { error, .. } => (Status::Failed, "failed", json!({"reason": error, "error": error})),
+        Outcome::CalledOff { reason, .. } => (Status::Terminated, "terminated", json!({"reason": reason})),
+    };
+    next.status = status;
+    next.activity.outcome = Some(outcome);
+    Some(Told::of_sandbox(turn, &data))
+}
+
+fn count(next: &mut Head, turns: &[Told]) {
     next.seq += turns.len() as u64;
-    for turn in &turns {
+    for turn in turns {
         next.activity.counts.add(Source::System, turn.event_type.as_str());
     }
-    turns
 }
 
 fn check_number(head: &Head, number: BatchNumber, digest: &str) -> Result<Option<Decision>, Refusal> {

@@ -2,7 +2,7 @@
 
 use crate::metrics::{self, Metric};
 use crate::plane::Plane;
-use app::{Error, check_plane, sweep, sweep_providers};
+use app::{Error, check_plane, sweep, sweep_providers, take_over};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -17,6 +17,13 @@ pub const SWEEP: Tick = |plane| Box::pin(sweep(plane));
 
 /// What providers have is compared with what the plane knows.
 pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(compare(plane));
+
+/// What another process was at when it died is let go of. Only for a host of which there is never more than one.
+pub async fn take_over(plane: &Plane) -> Result<(), Error> {
+    let make_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
+    take_over::run(plane.hands(&make_token)?).await?;
+    Ok(())
+}
 
 async fn sweep(plane: Arc<Plane>) -> Result<(), Error> {
     let asked = sweep::run(plane.orchestration()?).await?;

@@ -101,6 +101,11 @@ impl Process {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the worker's program is not given"));
         }
         options.isolation.probe()?;
+        // It is started in another folder. A bare name is looked for in PATH.
+        let program = PathBuf::from(&options.worker[0]);
+        if program.components().count() > 1 {
+            options.worker[0] = std::path::absolute(program)?.into();
+        }
         options.folder = std::path::absolute(&options.folder)?;
         let (locks, ending, waiters) = Default::default();
         Ok(Self { options, locks, ending, waiters })
@@ -249,19 +254,7 @@ impl SandboxProvider for Process {
     }
 
     fn isolation(&self) -> String {
-        let reach = match self.options.isolation {
-            Isolation::None => {
-                "it can read and change whatever that user can, and reach every network that this machine can"
-            }
-            Isolation::Files => {
-                "the kernel (Landlock) lets it read the system's own folders and change nothing but its own, while it \
-                 can reach every network that this machine can"
-            }
-            Isolation::FilesAndNetwork => {
-                "the kernel (Landlock) lets it read the system's own folders and change nothing but its own, and connect \
-                 over TCP only to the ports of the plane, of its model and of https, on any host; UDP is not held back"
-            }
-        };
+        let reach = self.options.isolation.reach();
         format!(
             "Each sandbox is a folder and a group of processes of the plane's own user: {reach}. Memory (data of each \
              process, not of all together), core dumps and the choice of processors are limited; disk is not. Everything \

@@ -193,7 +193,7 @@ impl Store {
             items.push(listing);
         }
         let watched = (before.is_some_and(T::is_watched), after.is_watched());
-        writes.extend(self.watch_write(entity, watched)?);
+        writes.extend(self.watch_write(entity, &org, watched)?);
         Ok(after)
     }
 
@@ -224,7 +224,7 @@ impl Store {
             }
             Some(before) => writes.push(self.head_update(before, &after)?),
         }
-        writes.extend(self.watch_write(entity, watched)?);
+        writes.extend(self.watch_write(entity, &after.org, watched)?);
         Ok(after)
     }
 
@@ -238,15 +238,19 @@ impl Store {
     ) -> Result<(), Error> {
         let was = before.and_then(|task| task.place.as_ref().map(|place| (task, place)));
         let is = after.place.as_ref().map(|place| (after, place));
+        // A place says all that its items are made of, so one that stays costs nothing. One transaction must not delete
+        // and put the same item, and a task that moves may keep one of its two.
         if was.map(|(_, place)| place) != is.map(|(_, place)| place) {
-            for key in was.iter().flat_map(|(task, place)| place_keys(task, place)) {
+            let keys = |of: Option<(&Task, &Place)>| {
+                of.map_or_else(Vec::new, |(task, place)| place_keys(task, place))
+            };
+            let (left, taken) = (keys(was), keys(is));
+            for key in left.into_iter().filter(|key| !taken.contains(key)) {
                 writes.push(self.delete(key)?);
             }
-        }
-        if let Some((task, place)) = is {
-            for key in place_keys(task, place) {
+            for key in taken {
                 let mut item = start(key, "ready");
-                item.extend(attributes(&Candidate::of(task))?);
+                item.extend(attributes(&Candidate::of(after))?);
                 writes.push(self.put(item, Fresh::Unchecked)?);
             }
         }
@@ -325,10 +329,19 @@ impl Store {
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
-    fn watch_write(&self, entity: Entity, was_is: (bool, bool)) -> Result<Option<TransactWriteItem>, Error> {
+    fn watch_write(
+        &self,
+        entity: Entity,
+        org: &OrgId,
+        was_is: (bool, bool),
+    ) -> Result<Option<TransactWriteItem>, Error> {
         let key = keys::watched(&Watched::Entity(entity));
         match was_is {
-            (false, true) => self.put(start(key, "watched"), Fresh::Unchecked).map(Some),
+            (false, true) => {
+                let mut item = start(key, "watched");
+                item.insert("org".into(), text(org.as_str()));
+                self.put(item, Fresh::Unchecked).map(Some)
+            }
             (true, false) => self.delete(key).map(Some),
             _ => Ok(None),
         }

@@ -2,12 +2,13 @@
 
 use crate::Store;
 use crate::error::Error;
+use crate::heads::Whose;
 use crate::items::{Item, attributes, get_number, get_text, start, text, value};
 use crate::keys::{self, Watched};
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::score::Standing;
 use domain::task::Priority;
-use domain::{OrgId, ProjectId, Task, TaskId, Timestamp};
+use domain::{Entity, OrgId, ProjectId, SandboxId, Task, TaskId, Timestamp, entity};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -167,6 +168,54 @@ impl Store {
         Ok(WatchedPage { watched: places.into_iter().filter_map(keys::watched_of).collect(), next })
     }
 
+    /// Sandboxes of an org, or of all, that somebody has to look after: up to `limit` behind `after`, by id, and whether
+    /// there are more. What belongs to others is passed over, so that no place to go on from tells of it.
+    pub async fn watched_sandboxes(
+        &self,
+        whose: &Whose,
+        after: Option<&SandboxId>,
+        limit: usize,
+    ) -> Result<(Vec<SandboxId>, bool), Error> {
+        let key = |id: &str| format!("{}#{id}", entity::SANDBOX);
+        let mut from = key(after.map_or(" ", SandboxId::as_str));
+        let mut found = Vec::new();
+        for _ in 0..MAX_WATCHED_PAGES {
+            let query = self
+                .client
+                .query()
+                .table_name(&self.table)
+                .key_condition_expression("#pk = :pk AND #sk BETWEEN :from AND :to")
+                .expression_attribute_names("#pk", keys::PK)
+                .expression_attribute_names("#sk", keys::SK)
+                .expression_attribute_values(":pk", text(keys::WATCHED))
+                .expression_attribute_values(":from", text(from.clone()))
+                .expression_attribute_values(":to", text(key("~")))
+                .consistent_read(true);
+            let page = query.send().await.map_err(Error::from_table)?;
+            for item in page.items.unwrap_or_default() {
+                let ours = match whose {
+                    Whose::All => true,
+                    Whose::Org(org) => get_text(&item, "org").is_ok_and(|owner| owner == org.as_str()),
+                };
+                let watched = keys::watched_of(get_text(&item, keys::SK)?);
+                let Some(Watched::Entity(Entity::Sandbox(id))) = watched.filter(|_| ours) else { continue };
+                if after == Some(&id) || found.last() == Some(&id) {
+                    continue;
+                }
+                if found.len() == limit {
+                    return Ok((found, true));
+                }
+                found.push(id);
+            }
+            match page.last_evaluated_key {
+                Some(last) => get_text(&last, keys::SK)?.clone_into(&mut from),
+                None => return Ok((found, false)),
+            }
+        }
+        let source = "too many sandboxes of others stand before those that are asked for".into();
+        Err(Error::Unavailable { what: "the table", code: "too much to read".into(), source })
+    }
+
     /// The state of an org's graph of tasks: moves with every dependency that is added between existing tasks.
     pub async fn graph(&self, org: &OrgId) -> Result<u64, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
@@ -194,6 +243,9 @@ impl Store {
         Ok(())
     }
 }
+
+/// A page holds some ten thousand of what is watched.
+const MAX_WATCHED_PAGES: usize = 20;
 
 /// Some of what has to be looked at.
 #[derive(Debug)]

@@ -67,6 +67,11 @@ impl Store {
         Ok(Page { items: found, next })
     }
 
+    /// Where a list that ended with this task goes on: the same for all lists of tasks.
+    pub fn behind(task: &Task) -> String {
+        keys::by_time(task.created_at, task.id.as_str())
+    }
+
     /// Ids of the tasks of a ticket, newest first.
     pub async fn tasks_of_ticket(
         &self,
@@ -84,13 +89,16 @@ impl Store {
             .expression_attribute_names("#sk", keys::SK)
             .expression_attribute_values(":pk", text(partition.clone()))
             .expression_attribute_values(":tasks", text(keys::TASK_OF_TICKET))
-            .set_exclusive_start_key(from.map(|sk| keys::Key { pk: partition, sk }.attributes().into()))
+            .set_exclusive_start_key(from.map(|from| {
+                let sk = format!("{}{from}", keys::TASK_OF_TICKET);
+                keys::Key { pk: partition, sk }.attributes().into()
+            }))
             .consistent_read(true)
             .scan_index_forward(false)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let page = query.send().await.map_err(Error::from_table)?;
         let next = page.last_evaluated_key.as_ref().map(|key| get_text(key, keys::SK)).transpose()?;
-        let next = next.map(str::to_owned);
+        let next = next.map(|sk| sk.strip_prefix(keys::TASK_OF_TICKET).unwrap_or(sk).to_owned());
         let items = page.items.unwrap_or_default();
         Ok(Page { items: items.iter().map(task_id).collect::<Result<_, _>>()?, next })
     }

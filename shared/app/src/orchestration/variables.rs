@@ -38,7 +38,18 @@ pub fn of(
     set("BRANCH_NAME", execution.branch.clone());
     set("CONTINUOUS_MODE", execution.continuous.map(|continuous| continuous.to_string()));
     set("EXIT_WHEN_DONE", Some("true".to_owned()));
+    set("HEARTBEAT_INTERVAL", heartbeat_secs(orchestration).map(|secs| secs.to_string()));
     variables
+}
+
+/// How often a worker usually gives a sign of life.
+const USUAL_HEARTBEAT_SECS: i64 = 30;
+
+/// How often it is to do so where it would count as dead before its fourth. Whoever says how often is left alone.
+fn heartbeat_secs(orchestration: &Orchestration) -> Option<i64> {
+    let secs = (orchestration.thresholds.heartbeat_timeout_secs / 4).max(1);
+    let said = orchestration.worker_variables.contains_key("HEARTBEAT_INTERVAL");
+    (secs < USUAL_HEARTBEAT_SECS && !said).then_some(secs)
 }
 
 /// What there is to do: the title says it if there is nothing more.
@@ -48,4 +59,18 @@ fn description(task: &Task) -> String {
 
 fn revision(feedback: &str) -> String {
     format!("An earlier result of this task was judged not good enough. What was said of it:\n\n{feedback}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_soon_taken_for_dead_gives_signs_of_life_more_often() {
+        for (timeout, interval) in [(120, None), (600, None), (60, Some(15)), (3, Some(1)), (1, Some(1))] {
+            let mut orchestration = Orchestration::default();
+            orchestration.thresholds.heartbeat_timeout_secs = timeout;
+            assert_eq!(heartbeat_secs(&orchestration), interval, "{timeout}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use domain::breaker::Allow;
 use domain::head::Status;
 use domain::resources::{self, Wanted};
 use domain::retry::{Class, backoff_secs};
-use domain::{Head, Task, Timestamp};
+use domain::{Head, Task, Ticket, Timestamp};
 use providers::{Failure, FailureClass, Found, Resources, SandboxProvider, State, Wish};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -33,14 +33,21 @@ pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: S
     {
         return put_off(deps, &head, until).await;
     }
+    let ticket = match &task.ticket {
+        Some(id) => deps.deps.store.ticket(id).await?,
+        None => None,
+    };
+    let work = Work { task, ticket };
     let Some(mut head) = begin(deps, &head, stage, None).await? else { return Ok(Flow::Lost) };
     let mut stage = stage;
     loop {
-        let made = make(deps, &provider, &head, &task, stage).await;
+        let made = make(deps, &provider, &head, &work, stage).await;
         note_health(deps, provider.name(), &made).await;
         let found = match made {
             Ok(Made::Done(found)) => found,
             Ok(Made::NotYet) => return wait(deps, &head).await,
+            // The next try has another sandbox.
+            Ok(Made::Broken(why)) => return give_up(deps, &head, Class::Transient, &why).await,
             Err(failure) => return failed(deps, &head, stage, &failure).await,
         };
         let Some(next) = stage.next() else { return Ok(Flow::Again) };
@@ -52,56 +59,59 @@ pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: S
     }
 }
 
+/// What the sandbox is made for.
+struct Work {
+    task: Task,
+    ticket: Option<Ticket>,
+}
+
 /// What came of a stage.
 enum Made {
     /// It is done.
     Done(Option<Found>),
     /// The provider is still at it.
     NotYet,
+    /// This one will not come to anything.
+    Broken(String),
 }
 
 async fn make(
     deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
     head: &Head,
-    task: &Task,
+    work: &Work,
     stage: Stage,
 ) -> Result<Made, Failure> {
     match stage {
         // The place where a branch of its own will be made.
         Stage::Recorded | Stage::Preparing | Stage::Started => Ok(Made::Done(None)),
         Stage::Creating => {
-            let found = provider.create(&wish(deps, head, task)?).await?;
+            let found = provider.create(&wish(deps, head, &work.task)?).await?;
             match &found.state {
                 State::Ready => Ok(Made::Done(Some(found))),
                 State::Coming => Ok(Made::NotYet),
-                State::Going => Err(Failure::unreachable("the provider is removing the sandbox")),
-                State::Broken(why) => Err(Failure::refused(format!("the provider could not make it: {why}"))),
+                State::Going => Ok(Made::Broken("the provider is removing the sandbox".to_owned())),
+                State::Broken(why) => Ok(Made::Broken(format!("the provider could not make it: {why}"))),
             }
         }
         Stage::Uploading => {
-            provider.upload(&known(provider, head).await?).await?;
+            let Some(found) = provider.find(&head.id).await? else { return Ok(gone()) };
+            provider.upload(&found).await?;
             Ok(Made::Done(None))
         }
         Stage::Starting => {
-            let ticket = match &task.ticket {
-                Some(id) => {
-                    deps.deps.store.ticket(id).await.map_err(|_| Failure::unreachable("the table is away"))?
-                }
-                None => None,
-            };
             let token = (deps.make_token)(&head.id, head.generation);
-            let variables = variables::of(deps.deps.orchestration, head, task, ticket.as_ref(), token);
-            provider.start(&known(provider, head).await?, &variables).await?;
+            let variables =
+                variables::of(deps.deps.orchestration, head, &work.task, work.ticket.as_ref(), token);
+            let Some(found) = provider.find(&head.id).await? else { return Ok(gone()) };
+            provider.start(&found, &variables).await?;
             Ok(Made::Done(None))
         }
     }
 }
 
-/// What the provider has under the sandbox's name.
-async fn known(provider: &Arc<dyn SandboxProvider>, head: &Head) -> Result<Found, Failure> {
-    let found = provider.find(&head.id).await?;
-    found.ok_or_else(|| Failure::refused("the provider does not have the sandbox any more"))
+fn gone() -> Made {
+    Made::Broken("the provider does not have the sandbox any more".to_owned())
 }
 
 fn wish(deps: Deps<'_>, head: &Head, task: &Task) -> Result<Wish, Failure> {

@@ -35,7 +35,7 @@ const MAX_STEPS: usize = 60;
 pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
     let mut race = race::Race::new(deps.deps.clock);
     for _ in 0..MAX_STEPS {
-        let Some((head, task)) = read(deps, &sandbox).await? else { return Ok(None) };
+        let Some((head, task)) = read(deps.deps, &sandbox).await? else { return Ok(None) };
         let now = deps.deps.clock.now();
         let step = care::next(&head, task.as_ref(), &deps.deps.orchestration.thresholds, now);
         tracing::debug!(sandbox.id = %sandbox, "Due for {sandbox}: {step:?}");
@@ -67,6 +67,23 @@ pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
     Err(Error::Internal(format!("sandbox {sandbox} is never done with").into()))
 }
 
+/// Does what is due for the task of a sandbox, and leaves the sandbox itself to whoever tends it. The task as it is now.
+pub(crate) async fn settle(
+    deps: crate::orchestration::Deps<'_>,
+    sandbox: &SandboxId,
+) -> Result<Option<Task>, Error> {
+    let mut race = race::Race::new(deps.clock);
+    loop {
+        let Some((head, task)) = read(deps, sandbox).await? else { return Ok(None) };
+        let due = care::next(&head, task.as_ref(), &deps.orchestration.thresholds, deps.clock.now());
+        let (Step::Settle(settlement), Some(task)) = (due, &task) else { return Ok(task) };
+        match settling::run(deps, task, &head, settlement).await? {
+            Flow::Again => race = race::Race::new(deps.clock),
+            Flow::Lost | Flow::Rest(_) => race.lost().await?,
+        }
+    }
+}
+
 /// The provider does not have it any more: whoever noticed says so, and asks that its task be settled. One that is not to
 /// be there anyway stays as it is.
 pub async fn lost(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
@@ -87,6 +104,26 @@ pub async fn lost(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<
     }
 }
 
+/// Nobody is at it: whoever was has died, as whoever calls this knows. So nobody waits until they would have let go.
+pub(crate) async fn let_go(deps: Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
+    let mut race = race::Race::new(deps.deps.clock);
+    loop {
+        let Some(head) = deps.deps.store.head(sandbox).await? else { return Ok(()) };
+        if head.activity.spawn.as_ref().is_none_or(|spawn| spawn.lease_until.is_none()) {
+            return Ok(());
+        }
+        let written = write(deps, &head, None, |after| {
+            if let Some(spawn) = &mut after.activity.spawn {
+                spawn.lease_until = None;
+            }
+        });
+        match written.await? {
+            Some(_) => return Ok(()),
+            None => race.lost().await?,
+        }
+    }
+}
+
 /// How to go on.
 enum Flow {
     /// Something was done: look again.
@@ -97,10 +134,13 @@ enum Flow {
     Rest(Option<Timestamp>),
 }
 
-async fn read(deps: Deps<'_>, sandbox: &SandboxId) -> Result<Option<(Head, Option<Task>)>, Error> {
-    let Some(head) = deps.deps.store.head(sandbox).await? else { return Ok(None) };
+async fn read(
+    deps: crate::orchestration::Deps<'_>,
+    sandbox: &SandboxId,
+) -> Result<Option<(Head, Option<Task>)>, Error> {
+    let Some(head) = deps.store.head(sandbox).await? else { return Ok(None) };
     let Some(assignment) = &head.assignment else { return Ok(None) };
-    let task = deps.deps.store.task(&assignment.task).await?;
+    let task = deps.store.task(&assignment.task).await?;
     Ok(Some((head, task)))
 }
 

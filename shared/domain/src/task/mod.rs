@@ -4,6 +4,7 @@
 //! of the functions there and writes what it gives back under the condition that the task is still the one that was
 //! read; so nothing that comes late, twice or from somebody else's sandbox changes anything.
 
+pub mod edits;
 pub mod moves;
 
 use crate::{JsonObject, OrgId, ProjectId, SandboxId, TaskId, TicketId, Timestamp};
@@ -102,6 +103,9 @@ pub struct Task {
     /// What its worker is to be told beside the description.
     #[serde(default)]
     pub execution: Execution,
+    /// Fingerprint of what it was created from, to tell a repeat from a second task under the same id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// Moves with every write.
     pub version: u64,
     /// The last sequence number of its log.

@@ -253,6 +253,7 @@ impl NewTask {
             result: None,
             error: None,
             execution: self.execution,
+            digest: None,
             version: 0,
             seq: 0,
             segments: 0,

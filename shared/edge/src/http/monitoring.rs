@@ -1,16 +1,36 @@
 //! How sandboxes are doing.
 
-use super::{Call, Handler};
-use app::Error;
+use super::{Call, Handler, json};
+use app::{Error, get_sandbox, monitor_sandboxes};
 use bytes::Bytes;
-use http::Response;
+use contract::monitoring::Phase;
+use domain::{Invalid, OrgId, SandboxId};
+use http::{Response, StatusCode};
 
 /// `GET /api/v1/monitoring/status`.
-pub const STATUS: Handler = |call| Box::pin(missing(call));
+pub const STATUS: Handler = |call| Box::pin(status(call));
 /// `GET /api/v1/sandboxes/{id}/phase-status`.
-pub const PHASE: Handler = |call| Box::pin(missing(call));
+pub const PHASE: Handler = |call| Box::pin(phase(call));
 
-async fn missing(call: Call) -> Result<Response<Bytes>, Error> {
-    drop(call);
-    Err(Error::Internal("not built yet".into()))
+async fn status(call: Call) -> Result<Response<Bytes>, Error> {
+    let cursor = call.query.get("cursor").map(SandboxId::parse).transpose();
+    let command = monitor_sandboxes::Command {
+        org: call.query.get("org").map(OrgId::parse).transpose()?,
+        cursor: cursor.map_err(|_| Invalid::new("cursor", "must be the next_cursor of an earlier answer"))?,
+        principal: call.principal,
+    };
+    let plane = &call.plane;
+    let deps = monitor_sandboxes::Deps {
+        store: &plane.store,
+        clock: plane.clock.as_ref(),
+        thresholds: &plane.settings.orchestration.thresholds,
+    };
+    Ok(json(StatusCode::OK, &monitor_sandboxes::run(deps, command).await?))
+}
+
+async fn phase(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let deps = get_sandbox::Deps { store: &call.plane.store };
+    let head = get_sandbox::run(deps, get_sandbox::Command { principal: call.principal, sandbox }).await?;
+    Ok(json(StatusCode::OK, &Phase::new(&head, call.plane.clock.now())))
 }

@@ -1,44 +1,249 @@
 //! Tasks: the work that tickets are made of.
+//!
+//! A list is an object: `{tasks, next_cursor, has_more}`. OmoiOS answered a bare array, which has no room for a place to
+//! go on from.
 
-use super::{Call, Handler};
-use app::Error;
+use super::{Call, Handler, json};
+use app::list_tasks::Wanted;
+use app::move_task::Step;
+use app::read_history::Order;
+use app::{
+    Error, change_dependencies, complete_task, create_task, get_task, judge_task, list_tasks, move_task,
+    read_dependencies, read_history, task_of_sandbox, update_task,
+};
 use bytes::Bytes;
-use http::Response;
+use contract::limits::MAX_PAGE;
+use contract::tasks::{
+    Complete, Create, DependsOn, Ended, Judge, Reason, SANDBOX_TYPE, SetTimeout, TaskList, TaskOut, Update,
+};
+use domain::task::Status;
+use domain::task::edits::Edit;
+use domain::{Entity, Invalid, OrgId, ProjectId, SandboxId, Task, TaskId, TicketId};
+use http::{Response, StatusCode};
 
 /// `POST /api/v1/tasks`.
-pub const CREATE: Handler = |call| Box::pin(missing(call));
+pub const CREATE: Handler = |call| Box::pin(create(call));
 /// `GET /api/v1/tasks`.
-pub const LIST: Handler = |call| Box::pin(missing(call));
+pub const LIST: Handler = |call| Box::pin(list(call));
 /// `GET /api/v1/tasks/{id}`.
-pub const GET: Handler = |call| Box::pin(missing(call));
+pub const GET: Handler = |call| Box::pin(get(call));
 /// `PATCH /api/v1/tasks/{id}`.
-pub const UPDATE: Handler = |call| Box::pin(missing(call));
+pub const UPDATE: Handler = |call| Box::pin(update(call));
 /// `GET /api/v1/tasks/{id}/events`.
-pub const EVENTS: Handler = |call| Box::pin(missing(call));
+pub const EVENTS: Handler = |call| Box::pin(events(call));
 /// `GET /api/v1/tasks/{id}/dependencies`.
-pub const DEPENDENCIES: Handler = |call| Box::pin(missing(call));
+pub const DEPENDENCIES: Handler = |call| Box::pin(dependencies(call));
 /// `POST /api/v1/tasks/{id}/dependencies`.
-pub const ADD_DEPENDENCIES: Handler = |call| Box::pin(missing(call));
+pub const ADD_DEPENDENCIES: Handler = |call| Box::pin(add_dependencies(call));
 /// `PUT /api/v1/tasks/{id}/dependencies`.
-pub const REPLACE_DEPENDENCIES: Handler = |call| Box::pin(missing(call));
+pub const REPLACE_DEPENDENCIES: Handler = |call| Box::pin(replace_dependencies(call));
 /// `DELETE /api/v1/tasks/{id}/dependencies/{dependency_id}`.
-pub const REMOVE_DEPENDENCY: Handler = |call| Box::pin(missing(call));
+pub const REMOVE_DEPENDENCY: Handler = |call| Box::pin(remove_dependency(call));
 /// `POST /api/v1/tasks/{id}/fail`.
-pub const FAIL: Handler = |call| Box::pin(missing(call));
+pub const FAIL: Handler = |call| Box::pin(fail(call));
 /// `POST /api/v1/tasks/{id}/cancel`.
-pub const CANCEL: Handler = |call| Box::pin(missing(call));
+pub const CANCEL: Handler = |call| Box::pin(cancel(call));
 /// `POST /api/v1/tasks/{id}/retry`.
-pub const RETRY: Handler = |call| Box::pin(missing(call));
+pub const RETRY: Handler = |call| Box::pin(retry(call));
 /// `POST /api/v1/tasks/{id}/set-timeout`.
-pub const SET_TIMEOUT: Handler = |call| Box::pin(missing(call));
+pub const SET_TIMEOUT: Handler = |call| Box::pin(set_timeout(call));
 /// `GET /api/v1/sandboxes/{id}/task`.
-pub const OF_SANDBOX: Handler = |call| Box::pin(missing(call));
+pub const OF_SANDBOX: Handler = |call| Box::pin(of_sandbox(call));
 /// `POST /api/v1/sandboxes/{id}/task-complete`.
-pub const COMPLETE: Handler = |call| Box::pin(missing(call));
+pub const COMPLETE: Handler = |call| Box::pin(complete(call));
 /// `POST /api/v1/sandboxes/{id}/validation-result`.
-pub const VALIDATE: Handler = |call| Box::pin(missing(call));
+pub const VALIDATE: Handler = |call| Box::pin(validate(call));
 
-async fn missing(call: Call) -> Result<Response<Bytes>, Error> {
-    drop(call);
-    Err(Error::Internal("not built yet".into()))
+async fn create(call: Call) -> Result<Response<Bytes>, Error> {
+    let create = Create::decode(&call.body)?;
+    let plane = &call.plane;
+    let deps = create_task::Deps { deps: plane.orchestration()?, default_org: &plane.settings.default_org };
+    let command = create_task::Command { principal: call.principal.clone(), create };
+    let task = create_task::run(deps, command).await?;
+    Ok(json(StatusCode::CREATED, &shown(&call, &task)))
+}
+
+async fn list(call: Call) -> Result<Response<Bytes>, Error> {
+    let limit = call.query.number("limit", 1..=100)?.unwrap_or(50);
+    let command = list_tasks::Command {
+        org: call.query.get("org").map(OrgId::parse).transpose()?,
+        wanted: wanted(&call)?,
+        cursor: call.query.get("cursor").map(str::to_owned),
+        limit: usize::try_from(limit).unwrap_or(50),
+        principal: call.principal.clone(),
+    };
+    let page = list_tasks::run(list_tasks::Deps { store: &call.plane.store }, command).await?;
+    let tasks = page.tasks.iter().map(|task| shown(&call, task)).collect();
+    let has_more = page.next_cursor.is_some();
+    Ok(json(StatusCode::OK, &TaskList { tasks, next_cursor: page.next_cursor, has_more }))
+}
+
+fn wanted(call: &Call) -> Result<Wanted, Error> {
+    let query = &call.query;
+    let task_type = query.get("task_type").map(str::to_owned);
+    let has_sandbox = query.word("has_sandbox", &["true", "false"])?.map(|word| word == "true");
+    let by_type = task_type.as_deref() == Some(SANDBOX_TYPE);
+    Ok(Wanted {
+        statuses: query.list("status").iter().map(|word| status(word)).collect::<Result<_, _>>()?,
+        task_type: task_type.filter(|_| !by_type),
+        phase: query.get("phase_id").map(str::to_owned),
+        project: query.get("project_id").map(ProjectId::parse).transpose()?,
+        ticket: query.get("ticket_id").map(TicketId::parse).transpose()?,
+        sandbox: query.get("sandbox_id").map(SandboxId::parse).transpose()?,
+        has_sandbox: has_sandbox.or(by_type.then_some(true)),
+    })
+}
+
+fn status(word: &str) -> Result<Status, Error> {
+    let known = Status::ALL.into_iter().find(|status| status.as_str() == word);
+    known.ok_or_else(|| {
+        let words = Status::ALL.map(Status::as_str).join(", ");
+        Invalid::new("status", format!("must be one of {words}")).into()
+    })
+}
+
+async fn get(call: Call) -> Result<Response<Bytes>, Error> {
+    let command = get_task::Command { task: task(&call)?, principal: call.principal.clone() };
+    let task = get_task::run(get_task::Deps { store: &call.plane.store }, command).await?;
+    Ok(json(StatusCode::OK, &shown(&call, &task)))
+}
+
+async fn update(call: Call) -> Result<Response<Bytes>, Error> {
+    let task = task(&call)?;
+    let Update(edit) = Update::decode(&call.body)?;
+    edited(call, task, edit).await
+}
+
+async fn set_timeout(call: Call) -> Result<Response<Bytes>, Error> {
+    let task = task(&call)?;
+    let SetTimeout(secs) = SetTimeout::decode(&call.body)?;
+    edited(call, task, Edit { timeout_secs: Some(secs), ..Edit::default() }).await
+}
+
+async fn edited(call: Call, task: TaskId, edit: Edit) -> Result<Response<Bytes>, Error> {
+    let command = update_task::Command { principal: call.principal.clone(), task, edit };
+    let task = update_task::run(call.plane.orchestration()?, command).await?;
+    Ok(json(StatusCode::OK, &shown(&call, &task)))
+}
+
+async fn events(call: Call) -> Result<Response<Bytes>, Error> {
+    let (task, query) = (task(&call)?, &call.query);
+    let after_seq = query.number("after_seq", 0..=u64::MAX)?;
+    let before_seq = query.number("before_seq", 1..=u64::MAX)?;
+    let order = match query.word("order", &["newest", "oldest"])? {
+        Some("oldest") => Order::Oldest,
+        Some(_) => Order::Newest,
+        // Whoever names a place to go on from wants to go on from there.
+        None if after_seq.is_some() && before_seq.is_none() => Order::Oldest,
+        None => Order::Newest,
+    };
+    let limit = query.number("limit", 1..=MAX_PAGE as u64)?.unwrap_or(100);
+    let command = read_history::Command {
+        entity: Entity::Task(task),
+        after_seq: after_seq.unwrap_or(0),
+        before_seq,
+        order,
+        limit: usize::try_from(limit).unwrap_or(MAX_PAGE),
+        principal: call.principal,
+    };
+    let deps = read_history::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &read_history::run(deps, command).await?))
+}
+
+async fn dependencies(call: Call) -> Result<Response<Bytes>, Error> {
+    let command = read_dependencies::Command { task: task(&call)?, principal: call.principal };
+    let deps = read_dependencies::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &read_dependencies::run(deps, command).await?))
+}
+
+async fn add_dependencies(call: Call) -> Result<Response<Bytes>, Error> {
+    let task = task(&call)?;
+    let DependsOn(more) = DependsOn::decode(&call.body)?;
+    depending(call, task, change_dependencies::Wish::Add(more)).await
+}
+
+async fn replace_dependencies(call: Call) -> Result<Response<Bytes>, Error> {
+    let task = task(&call)?;
+    let DependsOn(others) = DependsOn::decode(&call.body)?;
+    depending(call, task, change_dependencies::Wish::Replace(others)).await
+}
+
+async fn remove_dependency(call: Call) -> Result<Response<Bytes>, Error> {
+    let task = task(&call)?;
+    let one = TaskId::parse(call.parameters.get(1).cloned().unwrap_or_default())
+        .map_err(|wrong| Invalid::new("dependency_id", wrong.reason))?;
+    depending(call, task, change_dependencies::Wish::Remove(one)).await
+}
+
+async fn depending(
+    call: Call,
+    task: TaskId,
+    change: change_dependencies::Wish,
+) -> Result<Response<Bytes>, Error> {
+    let command = change_dependencies::Command { principal: call.principal.clone(), task, change };
+    let task = change_dependencies::run(call.plane.orchestration()?, command).await?;
+    Ok(json(StatusCode::OK, &shown(&call, &task)))
+}
+
+async fn fail(call: Call) -> Result<Response<Bytes>, Error> {
+    let task = task(&call)?;
+    let Reason(reason) = Reason::decode(&call.body)?;
+    let reason = reason.unwrap_or_else(|| "marked_failed_by_user".to_owned());
+    ended(call, task, Step::Fail { reason: reason.clone() }, reason).await
+}
+
+async fn cancel(call: Call) -> Result<Response<Bytes>, Error> {
+    let task = task(&call)?;
+    let Reason(reason) = Reason::decode(&call.body)?;
+    let reason = reason.unwrap_or_else(|| "cancelled_by_request".to_owned());
+    ended(call, task, Step::Cancel { reason: reason.clone() }, reason).await
+}
+
+async fn ended(call: Call, task: TaskId, step: Step, reason: String) -> Result<Response<Bytes>, Error> {
+    let command = move_task::Command { principal: call.principal, task, step };
+    let move_task::Outcome { before, task } = move_task::run(call.plane.orchestration()?, command).await?;
+    let ended = Ended {
+        cancelled: task.status == Status::Cancelled,
+        status: task.status.as_str().to_owned(),
+        old_status: before.as_str().to_owned(),
+        task_id: task.id,
+        reason,
+    };
+    Ok(json(StatusCode::OK, &ended))
+}
+
+async fn retry(call: Call) -> Result<Response<Bytes>, Error> {
+    let task = task(&call)?;
+    let command = move_task::Command { principal: call.principal.clone(), task, step: Step::Retry };
+    let outcome = move_task::run(call.plane.orchestration()?, command).await?;
+    Ok(json(StatusCode::OK, &shown(&call, &outcome.task)))
+}
+
+async fn of_sandbox(call: Call) -> Result<Response<Bytes>, Error> {
+    let command = task_of_sandbox::Command { sandbox: call.sandbox()?, principal: call.principal.clone() };
+    let task = task_of_sandbox::run(task_of_sandbox::Deps { store: &call.plane.store }, command).await?;
+    Ok(json(StatusCode::OK, &shown(&call, &task)))
+}
+
+async fn complete(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let complete = Complete::decode(&call.body)?;
+    let command = complete_task::Command { principal: call.principal, sandbox, complete };
+    Ok(json(StatusCode::OK, &complete_task::run(call.plane.orchestration()?, command).await?))
+}
+
+async fn validate(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let judge = Judge::decode(&call.body)?;
+    let command = judge_task::Command { principal: call.principal, sandbox, judge };
+    Ok(json(StatusCode::OK, &judge_task::run(call.plane.orchestration()?, command).await?))
+}
+
+/// The task in the path.
+fn task(call: &Call) -> Result<TaskId, Error> {
+    Ok(TaskId::parse(call.parameters.first().cloned().unwrap_or_default())?)
+}
+
+fn shown(call: &Call, task: &Task) -> TaskOut {
+    TaskOut::new(task, &call.plane.settings.orchestration.weights, call.plane.clock.now())
 }

@@ -25,6 +25,23 @@ impl Isolation {
         }
     }
 
+    /// How far a sandbox reaches, as a part of a sentence about it.
+    pub(super) fn reach(self) -> &'static str {
+        match self {
+            Self::None => {
+                "it can read and change whatever that user can, and reach every network that this machine can"
+            }
+            Self::Files => {
+                "the kernel (Landlock) lets it read the system's own folders and change nothing but its own, while it \
+                 can reach every network that this machine can"
+            }
+            Self::FilesAndNetwork => {
+                "the kernel (Landlock) lets it read the system's own folders and change nothing but its own, and connect \
+                 over TCP only to the ports of the plane, of its model and of https, on any host; UDP is not held back"
+            }
+        }
+    }
+
     /// Whether this kernel can do it: rules are made, and nobody is kept to them.
     pub(super) fn probe(self) -> io::Result<()> {
         let ruleset = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);

@@ -40,7 +40,14 @@ pub fn wish(name: &str) -> Wish {
 
 /// What every process of the worker has in its environment.
 pub fn variables(mark: &str) -> BTreeMap<String, String> {
-    [("TEST_MARK", mark), ("SANDBOX_TOKEN", SECRET)].map(|(name, value)| (name.into(), value.into())).into()
+    [("TEST_MARK", own(mark).as_str()), ("SANDBOX_TOKEN", SECRET)]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into()
+}
+
+/// A mark of this run of the tests: others may run beside it.
+fn own(mark: &str) -> String {
+    format!("{mark}-{}", std::process::id())
 }
 
 /// A worker that says that it began, has a child in its group and one that left it, and stays. `more` is a line of it.
@@ -57,7 +64,7 @@ pub fn worker(folder: &Path, more: &str) -> PathBuf {
 
 /// Everybody who has this mark, and has not ended.
 pub fn marked(mark: &str) -> Vec<i32> {
-    let variable = format!("TEST_MARK={mark}");
+    let variable = format!("TEST_MARK={}", own(mark));
     let ids = fs::read_dir("/proc").unwrap().flatten();
     let ids = ids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     ids.filter(|id| {

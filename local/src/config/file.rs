@@ -1,0 +1,73 @@
+//! The file of settings: one name and one value per line, in YAML. What flags and the environment say goes before it.
+
+use anyhow::Context;
+use saphyr::{LoadableYamlNode, ScalarOwned, YamlOwned};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a file of settings is called in the data folder.
+pub const NAME: &str = "sunaba.yaml";
+
+/// What a file says, by name in small letters.
+pub type Values = BTreeMap<String, String>;
+
+/// Reads the file that somebody names, or the one in the data folder if there is one.
+pub fn read(named: Option<&Path>, data: &Path) -> anyhow::Result<Values> {
+    let path: PathBuf = named.map_or_else(|| data.join(NAME), Path::to_owned);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
+            return Ok(Values::new());
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
+}
+
+fn parse(text: &str) -> Result<Values, String> {
+    let documents = YamlOwned::load_from_str(text).map_err(|error| error.to_string())?;
+    let fields = match documents.as_slice() {
+        [] => return Ok(Values::new()),
+        [YamlOwned::Mapping(fields)] => fields,
+        [YamlOwned::Value(ScalarOwned::Null)] => return Ok(Values::new()),
+        _ => return Err("must be lines of `name: value`".to_owned()),
+    };
+    let mut values = Values::new();
+    for (name, value) in fields {
+        let Some(name) = text_of(name) else { return Err("a name must be a word".to_owned()) };
+        match (text_of(value), value) {
+            (Some(value), _) => {
+                values.insert(name.to_ascii_lowercase(), value);
+            }
+            (None, YamlOwned::Value(ScalarOwned::Null)) => {}
+            (None, _) => return Err(format!("{name} must be a word or a number")),
+        }
+    }
+    Ok(values)
+}
+
+fn text_of(node: &YamlOwned) -> Option<String> {
+    match node {
+        YamlOwned::Value(ScalarOwned::Boolean(truth)) => Some(truth.to_string()),
+        YamlOwned::Value(ScalarOwned::Integer(number)) => Some(number.to_string()),
+        YamlOwned::Value(ScalarOwned::FloatingPoint(number)) => Some(number.into_inner().to_string()),
+        YamlOwned::Value(ScalarOwned::String(text)) => Some(text.clone()),
+        YamlOwned::Representation(text, ..) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_names_and_values_and_nothing_else() {
+        let values = parse("# mine\nsandbox_cpu: 3\nAGENT: 'scripted:hello'\nx: true\ny: 0.5\nz:\n").unwrap();
+        let expected = [("agent", "scripted:hello"), ("sandbox_cpu", "3"), ("x", "true"), ("y", "0.5")];
+        assert_eq!(values, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        assert!(parse("").unwrap().is_empty());
+        assert_eq!(parse("sandbox: {cpu: 3}").unwrap_err(), "sandbox must be a word or a number");
+        assert!(parse("- one").is_err() && parse("a: [").is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! Somebody looked at the result of a task: it counts, or goes back to be revised.
+
+use crate::error::Error;
+use crate::sight::visible_head;
+use crate::{orchestration, race, settled, tend_task};
+use contract::tasks::{Judge, Judged};
+use domain::access::Principal;
+use domain::task::Status;
+use domain::{Head, SandboxId, Task};
+use serde_json::json;
+
+/// What it touches.
+pub type Deps<'a> = orchestration::Deps<'a>;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// By whom.
+    pub principal: Principal,
+    /// In which sandbox the result was made.
+    pub sandbox: SandboxId,
+    /// What is said of it.
+    pub judge: Judge,
+}
+
+/// What became of the task.
+pub type Outcome = Judged;
+
+/// A repeat of the same judgement gets the same answer until the next try begins.
+pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let Command { principal, sandbox, judge } = command;
+    let mut race = race::Race::new(deps.clock);
+    loop {
+        let head = visible_head(deps.store, &principal, &sandbox).await?;
+        let task = judged_task(deps, &head, &judge).await?;
+        if was_said(&task, &judge) {
+            break;
+        }
+        let moved = task.validated(judge.passed, &judge.feedback, deps.clock.now());
+        let mut moved = moved.ok_or_else(|| not_judged(&head, &judge))?;
+        if let (Some(evidence), Some(told)) = (&judge.evidence, moved.told.first_mut()) {
+            let evidence = serde_json::value::to_raw_value(evidence).ok();
+            told.data = told.data.overlaid(&[("evidence", evidence)]);
+        }
+        if settled::write(deps, &task, moved).await?.is_some() {
+            break;
+        }
+        race.lost().await?;
+    }
+    // What goes back to be revised stands in the queue when this is answered; those that waited are told.
+    tend_task::run(deps, judge.task.clone()).await?;
+    let new = if judge.passed { Status::Completed } else { Status::NeedsRevision };
+    Ok(Judged {
+        status: "accepted".to_owned(),
+        task_id: judge.task,
+        validation_passed: judge.passed,
+        new_task_status: new.as_str().to_owned(),
+    })
+}
+
+/// The task, if its current result is this sandbox's.
+async fn judged_task(deps: Deps<'_>, head: &Head, judge: &Judge) -> Result<Task, Error> {
+    let own = head.assignment.as_ref().is_some_and(|assignment| assignment.task == judge.task);
+    let task = if own { deps.store.task(&judge.task).await? } else { None };
+    task.filter(|task| task.sandbox.as_ref() == Some(&head.id)).ok_or_else(|| not_judged(head, judge))
+}
+
+/// Whether this judgement was heard before.
+fn was_said(task: &Task, judge: &Judge) -> bool {
+    let feedback = Some(judge.feedback.as_str()).filter(|feedback| !feedback.is_empty());
+    let led_to = match (judge.passed, task.status) {
+        (true, status) => status == Status::Completed && task.validation,
+        (false, Status::NeedsRevision) => true,
+        (false, Status::Pending | Status::Failed) => task.revisions > 0,
+        (false, _) => false,
+    };
+    led_to && task.feedback.as_deref() == feedback
+}
+
+fn not_judged(head: &Head, judge: &Judge) -> Error {
+    let detail = format!(
+        "No result of task {} from sandbox {} waits to be judged; nothing was changed.",
+        judge.task, head.id
+    );
+    Error::conflict("not_validating", detail, json!({}))
+}

@@ -1,0 +1,40 @@
+//! Takes over from a process that has died, where there is never more than one: what it was at is let go of, so that
+//! nobody waits until it would have.
+//!
+//! Deliberately absent: anything else. What is due is found by the sweep, now that it may be done.
+
+use crate::error::Error;
+use crate::orchestration::Hands;
+use crate::tend_sandbox;
+use domain::{Entity, SandboxId};
+use store::keys::Watched;
+
+/// How many sandboxes were looked at.
+pub type Outcome = usize;
+
+/// How many are looked at between two calls of the table.
+const AT_ONCE: usize = 100;
+
+/// A repeat finds nothing. Only for whoever knows that no other process tends sandboxes.
+pub async fn run(hands: Hands<'_>) -> Result<Outcome, Error> {
+    let (mut after, mut looked_at) = (None, 0);
+    loop {
+        let page = hands.deps.store.watched(after, AT_ONCE).await?;
+        let sandboxes: Vec<SandboxId> = page
+            .watched
+            .into_iter()
+            .filter_map(|one| match one {
+                Watched::Entity(Entity::Sandbox(id)) => Some(id),
+                _ => None,
+            })
+            .collect();
+        for sandbox in &sandboxes {
+            tend_sandbox::let_go(hands, sandbox).await?;
+        }
+        looked_at += sandboxes.len();
+        after = page.next;
+        if after.is_none() {
+            return Ok(looked_at);
+        }
+    }
+}

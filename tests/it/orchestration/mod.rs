@@ -1,0 +1,3 @@
+//! Tickets become sandboxes.
+
+mod local;
