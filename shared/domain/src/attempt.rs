@@ -135,6 +135,7 @@ pub enum Outcome {
     /// The agent says that it is done.
     Done {
         /// What it has to show.
+        #[serde(deserialize_with = "from_buffered")]
         result: JsonObject,
         /// When.
         at: Timestamp,
@@ -155,6 +156,13 @@ pub enum Outcome {
         /// When.
         at: Timestamp,
     },
+}
+
+/// An outcome is read from a buffer (it is tagged, and in a head that keeps what it does not know), and raw text cannot
+/// be: <https://github.com/serde-rs/json/issues/497>.
+fn from_buffered<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<JsonObject, D::Error> {
+    let fields = serde_json::Map::deserialize(deserializer)?;
+    Ok(JsonObject::of(&fields))
 }
 
 /// What an event of its worker says about the outcome of a try.
@@ -244,6 +252,22 @@ mod tests {
             ["pending", "preparing", "creating", "uploading", "starting", "spawned"]
                 .map(|name| format!("sandbox.{name}"))
         );
+    }
+
+    #[test]
+    fn a_head_is_read_as_it_was_written_whatever_came_of_it() {
+        let at = Timestamp::from_secs(1);
+        let result = JsonObject::of(&json!({"turns": 3, "output": "done", "files_changed": [1, {"a": null}]}));
+        let outcomes = [
+            Outcome::Done { result, at },
+            Outcome::failed("timed out", at),
+            Outcome::CalledOff { reason: "enough".into(), at },
+        ];
+        for outcome in outcomes {
+            let activity = crate::head::Activity { outcome: Some(outcome), ..Default::default() };
+            let written = serde_json::to_string(&activity).unwrap();
+            assert_eq!(serde_json::from_str::<crate::head::Activity>(&written).unwrap(), activity, "{written}");
+        }
     }
 
     #[test]
