@@ -23,4 +23,5 @@ mod sockets;
 mod stage;
 mod support;
 mod template;
+mod tickets;
 mod worker;

@@ -3,6 +3,8 @@
 //! Every function does here all that it ever does, on an AWS that counts calls. What comes out is compared with the
 //! registry, which `template.yaml` is compared with: so nothing is missing in a policy, and nothing is too much.
 
+mod tasks;
+mod tickets;
 mod work;
 
 use crate::payloads::{connect, disconnect, fixture, frame, job, request, request_with, together};
@@ -30,7 +32,9 @@ async fn a_function_may_do_what_it_does_and_nothing_else() {
     steering(&mut watch).await;
     remembering(&mut watch, &worker).await;
     expiring(&mut watch).await;
+    tickets::tickets(&mut watch).await;
     work::work(&mut watch).await;
+    tasks::tasks(&mut watch).await;
     watch.run(&watch.stage.process(), "platform-check", &fixture("schedule-tick")).await;
     let wrong = watch.differences();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -61,7 +65,6 @@ fn action(need: Need) -> Option<&'static str> {
         Need::Keys => None,
         Need::GetItem => Some("dynamodb:GetItem"),
         Need::BatchGetItem => Some("dynamodb:BatchGetItem"),
-        Need::CheckItem => Some("dynamodb:ConditionCheckItem"),
         Need::Query => Some("dynamodb:Query"),
         Need::QueryIndexes => Some("dynamodb:Query on an index"),
         Need::PutItem => Some("dynamodb:PutItem"),

@@ -39,13 +39,19 @@ impl Stage {
 
     /// A process that has just started and remembers nothing.
     pub fn process(&self) -> Arc<Plane> {
+        self.process_with(|_| {})
+    }
+
+    /// One that is set up in another way.
+    pub fn process_with(&self, change: impl FnOnce(&mut Settings)) -> Arc<Plane> {
         let authenticator = Authenticator::new(&keys(), self.clock.clone());
-        let settings = Settings {
+        let mut settings = Settings {
             guard: Guard { hosts: None, origins: vec!["https://console.example".into()] },
             // Jobs come at once, and tests need not wait for them.
             known_within: Duration::ZERO,
             ..Settings::default()
         };
+        change(&mut settings);
         let (store, reach) = (self.aws.store.clone(), self.aws.reach());
         Arc::new(Plane::new(store, reach, authenticator, self.clock.clone(), settings))
     }

@@ -127,7 +127,6 @@ fn permission(action: &str, resource: &Value) -> Need {
     match action {
         "dynamodb:GetItem" if *resource == table => Need::GetItem,
         "dynamodb:BatchGetItem" if *resource == table => Need::BatchGetItem,
-        "dynamodb:ConditionCheckItem" if *resource == table => Need::CheckItem,
         "dynamodb:Query" if *resource == table => Need::Query,
         "dynamodb:Query" if *resource == indexes => Need::QueryIndexes,
         "dynamodb:PutItem" if *resource == table => Need::PutItem,

@@ -4,7 +4,7 @@
 //! Deliberately absent: anything else. What is due is found by the sweep, now that it may be done.
 
 use crate::error::Error;
-use crate::orchestration::Hands;
+use crate::orchestration::Deps;
 use crate::tend_sandbox;
 use domain::{Entity, SandboxId};
 use store::keys::Watched;
@@ -16,10 +16,10 @@ pub type Outcome = usize;
 const AT_ONCE: usize = 100;
 
 /// A repeat finds nothing. Only for whoever knows that no other process tends sandboxes.
-pub async fn run(hands: Hands<'_>) -> Result<Outcome, Error> {
+pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
     let (mut after, mut looked_at) = (None, 0);
     loop {
-        let page = hands.deps.store.watched(after, AT_ONCE).await?;
+        let page = deps.store.watched(after, AT_ONCE).await?;
         let sandboxes: Vec<SandboxId> = page
             .watched
             .into_iter()
@@ -29,7 +29,7 @@ pub async fn run(hands: Hands<'_>) -> Result<Outcome, Error> {
             })
             .collect();
         for sandbox in &sandboxes {
-            tend_sandbox::let_go(hands, sandbox).await?;
+            tend_sandbox::let_go(deps, sandbox).await?;
         }
         looked_at += sandboxes.len();
         after = page.next;

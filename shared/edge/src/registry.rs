@@ -95,8 +95,6 @@ pub enum Need {
     QueryIndexes,
     /// Puts an item, alone or in a transaction.
     PutItem,
-    /// Makes sure in a transaction that an item is as it was read, without changing it.
-    CheckItem,
     /// Changes an item, alone or in a transaction.
     UpdateItem,
     /// Deletes an item, alone or in a transaction.
@@ -430,7 +428,7 @@ pub static FUNCTIONS: &[Function] = &[
     Function {
         name: "monitoring-status",
         trigger: http(Method::GET, "/api/v1/monitoring/status", Scope::ListSandboxes, monitoring::STATUS),
-        needs: &[Keys, Query, BatchGetItem, GetItem],
+        needs: &[Keys, Query, BatchGetItem, Thresholds],
     },
     Function {
         name: "monitoring-phase",

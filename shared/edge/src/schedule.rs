@@ -20,8 +20,7 @@ pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(compare(plane));
 
 /// What another process was at when it died is let go of. Only for a host of which there is never more than one.
 pub async fn take_over(plane: &Plane) -> Result<(), Error> {
-    let make_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
-    take_over::run(plane.hands(&make_token)?).await?;
+    take_over::run(plane.orchestration()?).await?;
     Ok(())
 }
 

@@ -107,7 +107,6 @@ pub fn variables(need: Need) -> &'static [&'static str] {
         | Need::Query
         | Need::QueryIndexes
         | Need::PutItem
-        | Need::CheckItem
         | Need::UpdateItem
         | Need::DeleteItem => &[],
     }

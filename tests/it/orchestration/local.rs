@@ -47,6 +47,7 @@ async fn scratch() {
         result: None,
         error: None,
         execution: Execution::default(),
+        digest: None,
         version: 0,
         seq: 0,
         segments: 0,

@@ -16,6 +16,7 @@ use providers::{Answer, Found, Gone, Link, Listed, SandboxProvider, State, Wish}
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use store::commit::Limits;
 
 pub async fn work(watch: &mut Watch) {
     let shelf = Arc::new(Shelf::default());
@@ -27,13 +28,14 @@ pub async fn work(watch: &mut Watch) {
 }
 
 /// A process that has those who make sandboxes.
-fn process(watch: &Watch, shelf: &Arc<Shelf>) -> Arc<Plane> {
+pub(super) fn process(watch: &Watch, shelf: &Arc<Shelf>) -> Arc<Plane> {
     let (aws, clock) = (&watch.stage.aws, watch.stage.clock.clone());
     let shelf: Arc<dyn SandboxProvider> = shelf.clone();
     let reach = Reach { providers: Some(Providers::new([shelf])), ..aws.reach() };
     let mut settings = Settings::default();
     settings.orchestration.default_provider = "shelf".to_owned();
-    settings.orchestration.approval = ApprovalSettings::new(false, 60).unwrap();
+    // Room for whatever is ready.
+    settings.orchestration.limits = Limits { org: 100, project: 100 };
     let authenticator = Authenticator::new(&keys(), clock.clone());
     Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock, settings))
 }
@@ -111,9 +113,13 @@ async fn nobody_approves(watch: &mut Watch, process: &Arc<Plane>) {
 async fn started(watch: &mut Watch, process: &Arc<Plane>, id: &str) -> SandboxId {
     ticket(watch, process, id).await;
     do_job(watch, process, &Job::Dispatch { org: OrgId::parse("acme").unwrap() }).await;
-    let task = task_of(watch, id).await;
-    let task = watch.stage.aws.store.task(&task).await.unwrap().unwrap();
-    let sandbox = task.sandbox.unwrap_or_else(|| panic!("{id} was not claimed"));
+    made(watch, process, &task_of(watch, id).await).await
+}
+
+/// The sandbox of a task that was claimed, made and started.
+pub(super) async fn made(watch: &mut Watch, process: &Arc<Plane>, task: &TaskId) -> SandboxId {
+    let claimed = watch.stage.aws.store.task(task).await.unwrap().unwrap();
+    let sandbox = claimed.sandbox.unwrap_or_else(|| panic!("{task} was not claimed"));
     tend(watch, process, &sandbox).await;
     sandbox
 }
@@ -129,17 +135,17 @@ async fn task_of(watch: &Watch, ticket: &str) -> TaskId {
     ticket.first_task.expect("it was made with its ticket")
 }
 
-async fn tell(watch: &mut Watch, process: &Arc<Plane>, sandbox: &SandboxId, event_type: &str, data: Value) {
+pub(super) async fn tell(watch: &mut Watch, process: &Arc<Plane>, sandbox: &SandboxId, event_type: &str, data: Value) {
     let body = json!({"event_type": event_type, "event_data": data});
     let path = format!("/api/v1/sandboxes/{sandbox}/events");
     watch.request(process, "events-ingest", &request("POST", &path, OPERATOR, Some(&body)), 200).await;
 }
 
-async fn tend(watch: &mut Watch, process: &Arc<Plane>, sandbox: &SandboxId) {
+pub(super) async fn tend(watch: &mut Watch, process: &Arc<Plane>, sandbox: &SandboxId) {
     do_job(watch, process, &Job::TendSandbox { sandbox_id: sandbox.clone() }).await;
 }
 
-async fn do_job(watch: &mut Watch, process: &Arc<Plane>, what: &Job) {
+pub(super) async fn do_job(watch: &mut Watch, process: &Arc<Plane>, what: &Job) {
     let answer = watch.run(process, "sandboxes-dispatch", &job(&what.encode())).await;
     assert_eq!(answer, json!({"batchItemFailures": []}), "{what:?}");
 }
@@ -150,7 +156,7 @@ async fn sweep(watch: &mut Watch, process: &Arc<Plane>) {
 
 /// Somebody who makes sandboxes at once, and remembers their names.
 #[derive(Debug, Default)]
-struct Shelf {
+pub(super) struct Shelf {
     there: Mutex<BTreeSet<SandboxId>>,
 }
 

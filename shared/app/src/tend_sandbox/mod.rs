@@ -69,7 +69,7 @@ pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
 
 /// Does what is due for the task of a sandbox, and leaves the sandbox itself to whoever tends it. The task as it is now.
 pub(crate) async fn settle(
-    deps: crate::orchestration::Deps<'_>,
+    deps: orchestration::Deps<'_>,
     sandbox: &SandboxId,
 ) -> Result<Option<Task>, Error> {
     let mut race = race::Race::new(deps.clock);
@@ -105,10 +105,10 @@ pub async fn lost(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<
 }
 
 /// Nobody is at it: whoever was has died, as whoever calls this knows. So nobody waits until they would have let go.
-pub(crate) async fn let_go(deps: Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
-    let mut race = race::Race::new(deps.deps.clock);
+pub(crate) async fn let_go(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
+    let mut race = race::Race::new(deps.clock);
     loop {
-        let Some(head) = deps.deps.store.head(sandbox).await? else { return Ok(()) };
+        let Some(head) = deps.store.head(sandbox).await? else { return Ok(()) };
         if head.activity.spawn.as_ref().is_none_or(|spawn| spawn.lease_until.is_none()) {
             return Ok(());
         }
@@ -135,7 +135,7 @@ enum Flow {
 }
 
 async fn read(
-    deps: crate::orchestration::Deps<'_>,
+    deps: orchestration::Deps<'_>,
     sandbox: &SandboxId,
 ) -> Result<Option<(Head, Option<Task>)>, Error> {
     let Some(head) = deps.store.head(sandbox).await? else { return Ok(None) };

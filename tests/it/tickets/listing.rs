@@ -1,0 +1,122 @@
+//! Lists of tickets.
+
+use super::{Desk, ids};
+use crate::support::{OPERATOR, user};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_list_is_paged_newest_first_and_ends() {
+    let desk = Desk::open().await;
+    for n in 1..=5 {
+        desk.created(&format!("k-{n}"), json!({})).await;
+    }
+    let page = desk.list("").await;
+    assert_eq!(ids(&page), ["k-5", "k-4", "k-3", "k-2", "k-1"]);
+    assert_eq!((&page["next_cursor"], &page["has_more"]), (&Value::Null, &json!(false)));
+    let (mut seen, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
+    loop {
+        let page = desk.list(&format!("limit=2{cursor}")).await;
+        seen.extend(ids(&page).into_iter().map(str::to_owned));
+        pages += 1;
+        assert_eq!(page["has_more"], page["next_cursor"].is_string(), "{page}");
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = format!("&cursor={}", next.replace('#', "%23"));
+    }
+    assert_eq!((seen.join(" ").as_str(), pages), ("k-5 k-4 k-3 k-2 k-1", 3));
+}
+
+#[tokio::test]
+async fn filters_are_applied_while_paging_and_no_page_is_a_dead_end() {
+    let desk = Desk::open().await;
+    // More than one page of the table, with what is looked for at its far end.
+    desk.created("k-old", json!({"title": "The Café", "priority": "CRITICAL", "project_id": "p-1"})).await;
+    for n in 0..101 {
+        desk.created(&format!("k-{n}"), json!({"priority": "LOW"})).await;
+    }
+    desk.created("k-new", json!({"description": "Open a café", "project_id": "p-2"})).await;
+    let done = json!({"to_status": "analyzing"});
+    let moved = desk.ask("tickets-transition", &desk.member, "POST", "/k-new/transition", Some(&done)).await;
+    assert_eq!(moved.0, 200);
+    for (query, expected) in [
+        ("search=CAF%C3%89", vec!["k-new", "k-old"]),
+        ("search=nothing+like+it", vec![]),
+        ("priority=CRITICAL", vec!["k-old"]),
+        ("project_id=p-2", vec!["k-new"]),
+        ("status=analyzing", vec!["k-new"]),
+        ("status=analyzing&priority=LOW", vec![]),
+        ("approval_status=pending_review", vec![]),
+    ] {
+        let page = desk.list(query).await;
+        assert_eq!(ids(&page), expected, "{query}");
+        assert_eq!((&page["next_cursor"], &page["has_more"]), (&Value::Null, &json!(false)), "{query}");
+    }
+    let first = desk.list("search=caf%C3%A9&limit=1").await;
+    assert_eq!((ids(&first), &first["has_more"]), (vec!["k-new"], &json!(true)));
+    let cursor = first["next_cursor"].as_str().unwrap().replace('#', "%23");
+    let second = desk.list(&format!("search=caf%C3%A9&limit=1&cursor={cursor}")).await;
+    assert_eq!((ids(&second), &second["has_more"]), (vec!["k-old"], &json!(false)));
+}
+
+#[tokio::test]
+async fn a_search_in_a_long_list_comes_to_its_end_over_empty_pages() {
+    let desk = Desk::open().await;
+    desk.created("k-old", json!({"title": "The needle"})).await;
+    for n in 0..500 {
+        desk.created(&format!("k-{n}"), json!({})).await;
+    }
+    let first = desk.list("search=needle").await;
+    assert_eq!((ids(&first), &first["has_more"]), (vec![], &json!(true)), "looked at enough for one request");
+    let cursor = first["next_cursor"].as_str().unwrap().replace('#', "%23");
+    let second = desk.list(&format!("search=needle&cursor={cursor}")).await;
+    assert_eq!((ids(&second), &second["has_more"]), (vec!["k-old"], &json!(false)));
+}
+
+#[tokio::test]
+async fn a_page_of_long_tickets_ends_before_it_is_too_large() {
+    let desk = Desk::open().await;
+    for n in 0..30 {
+        desk.created(&format!("k-{n}"), json!({"description": "\"".repeat(64 * 1024)})).await;
+    }
+    let first = desk.list("limit=100").await;
+    assert!(first.to_string().len() < 5 * 1024 * 1024);
+    assert_eq!(first["has_more"], true);
+    let cursor = first["next_cursor"].as_str().unwrap().replace('#', "%23");
+    let second = desk.list(&format!("limit=100&cursor={cursor}")).await;
+    assert_eq!(ids(&first).len() + ids(&second).len(), 30);
+    assert_eq!(second["has_more"], false);
+}
+
+#[tokio::test]
+async fn a_list_holds_the_callers_org_and_an_operator_sees_all() {
+    let desk = Desk::open().await;
+    desk.created("k-1", json!({})).await;
+    desk.stage.clock.advance_secs(1);
+    let theirs = json!({"ticket_id": "k-2", "title": "Theirs", "org": "rival"});
+    assert_eq!(desk.create_as(OPERATOR, &theirs).await.0, 201);
+    let list = async |token: &str, query: &str| desk.ask("tickets-list", token, "GET", query, None).await;
+    assert_eq!(ids(&list(&desk.member, "").await.1), ["k-1"]);
+    assert_eq!(ids(&list(&desk.member, "?org=acme").await.1), ["k-1"]);
+    assert_eq!(ids(&list(&user("rival", "viewer"), "").await.1), ["k-2"]);
+    assert_eq!(ids(&list(OPERATOR, "").await.1), ["k-2", "k-1"]);
+    assert_eq!(ids(&list(OPERATOR, "?org=acme").await.1), ["k-1"]);
+    assert_eq!(list(&desk.member, "?org=rival").await.0, 403);
+}
+
+#[tokio::test]
+async fn a_wrong_question_is_answered_with_what_is_wrong() {
+    let desk = Desk::open().await;
+    for (query, field) in [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("cursor=nonsense", "cursor"),
+        ("status=open", "status"),
+        ("priority=high", "priority"),
+        ("project_id=a%20b", "project_id"),
+        ("approval_status=maybe", "approval_status"),
+        ("org=a%20b", "org"),
+    ] {
+        let (status, problem) =
+            desk.ask("tickets-list", &desk.member, "GET", &format!("?{query}"), None).await;
+        assert_eq!((status, &problem["field"]), (422, &json!(field)), "{query}");
+    }
+}

@@ -1,0 +1,38 @@
+//! What is told of tickets and their tasks, on sockets.
+
+use crate::support::{OPERATOR, TestPlane, user};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+#[tokio::test]
+async fn everybody_of_the_org_hears_of_a_ticket_and_its_task_and_nobody_else() {
+    let plane = TestPlane::start().await;
+    let kinds = "entity_types=ticket,task";
+    let mut colleague = plane.subscribed(&user("acme", "viewer"), kinds).await;
+    let mut operator = plane.subscribed(OPERATOR, kinds).await;
+    let mut rival = plane.subscribed(&user("rival", "admin"), "").await;
+    let wish = json!({"ticket_id": "k-1", "title": "Fix it"});
+    let created = plane.post("/api/v1/tickets", &user("acme", "member"), wish).await;
+    assert_eq!(created.status, 201, "{}", created.body);
+    for socket in [&mut colleague, &mut operator] {
+        // Of each entity in order; between two there is none. What the task goes through after that is not ours.
+        let mut heard: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        while !(heard.contains_key("ticket") && heard.get("task").is_some_and(|told| told.len() >= 2)) {
+            let frame = socket.hear().await;
+            heard.entry(frame["entity_type"].as_str().unwrap().to_owned()).or_default().push(frame);
+        }
+        let ticket = &heard["ticket"][0];
+        assert_eq!((&ticket["event_type"], &ticket["entity_id"]), (&json!("TICKET_CREATED"), &json!("k-1")));
+        assert_eq!(ticket["payload"]["task_id"], created.body["task_id"], "{ticket}");
+        let task = &heard["task"];
+        assert_eq!(
+            (&task[0]["event_type"], &task[1]["event_type"]),
+            (&json!("TASK_CREATED"), &json!("TASK_READY"))
+        );
+        for frame in &task[..2] {
+            assert_eq!(frame["entity_id"], created.body["task_id"]);
+            assert_eq!(frame["payload"]["ticket_id"], "k-1", "{frame}");
+        }
+    }
+    assert!(rival.hear_until_pong().await.is_empty());
+}
