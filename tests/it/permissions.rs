@@ -3,7 +3,9 @@
 //! Every function does here all that it ever does, on an AWS that counts calls. What comes out is compared with the
 //! registry, which `template.yaml` is compared with: so nothing is missing in a policy, and nothing is too much.
 
+mod tasks;
 mod tickets;
+mod work;
 
 use crate::payloads::{connect, disconnect, fixture, frame, job, request, request_with, together};
 use crate::stage::{Stage, body_of, function, invoke, viewer};
@@ -31,6 +33,8 @@ async fn a_function_may_do_what_it_does_and_nothing_else() {
     remembering(&mut watch, &worker).await;
     expiring(&mut watch).await;
     tickets::tickets(&mut watch).await;
+    work::work(&mut watch).await;
+    tasks::tasks(&mut watch).await;
     watch.run(&watch.stage.process(), "platform-check", &fixture("schedule-tick")).await;
     let wrong = watch.differences();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -428,7 +428,7 @@ pub static FUNCTIONS: &[Function] = &[
     Function {
         name: "monitoring-status",
         trigger: http(Method::GET, "/api/v1/monitoring/status", Scope::ListSandboxes, monitoring::STATUS),
-        needs: &[Keys, Query, BatchGetItem, GetItem],
+        needs: &[Keys, Query, BatchGetItem, Thresholds],
     },
     Function {
         name: "monitoring-phase",
