@@ -178,7 +178,7 @@ pub fn last_word(head: &Head, outcome: Outcome, now: Timestamp) -> Option<(Head,
     head.assignment.as_ref()?;
     let mut next = head.telling(&[]);
     next.activity.last_event_at = Some(now);
-    let mut turns: Vec<Told> = hear(&mut next, now).into_iter().collect();
+    let mut turns: Vec<Told> = hear(&mut next, now);
     turns.push(end(&mut next, outcome)?);
     count(&mut next, &turns);
     Some((next, turns))
