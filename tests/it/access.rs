@@ -351,9 +351,13 @@ async fn a_worker_hears_nothing_of_tasks_and_tickets_whatever_they_are_called() 
     for socket in [&mut everything, &mut tasks, &mut named, &mut of_the_box, &mut rival] {
         assert_eq!(socket.hear_until_pong().await, Vec::<Value>::new());
     }
-    plane.post_events("x-1", &worker, json!({"event_type": "task.created"})).await.ok();
-    for socket in [&mut everything, &mut named, &mut of_the_box] {
+    // What the plane tells of a task is not for a worker to tell, in its own sandbox's log either.
+    let forged = plane.post_events("x-1", &worker, json!({"event_type": "task.created"})).await;
+    assert_eq!((forged.status, &forged.body["field"]), (422, &json!("event_type")));
+    plane.post_events("x-1", &worker, json!({"event_type": "agent.message"})).await.ok();
+    for socket in [&mut everything, &mut of_the_box] {
         let frame = socket.hear().await;
-        assert_eq!((&frame["event_type"], &frame["seq"]), (&json!("SANDBOX_TASK_CREATED"), &json!(1)));
+        assert_eq!((&frame["event_type"], &frame["seq"]), (&json!("SANDBOX_AGENT_MESSAGE"), &json!(1)));
     }
+    assert_eq!(named.hear_until_pong().await, Vec::<Value>::new());
 }

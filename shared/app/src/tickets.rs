@@ -54,7 +54,11 @@ pub(crate) fn refusal(ticket: &Ticket, refused: &Refused, now: Timestamp) -> Err
         [] => detail.push_str(" It goes nowhere from there, unless it is forced."),
         some => detail.push_str(&format!(" It may go to {}.", some.join(", "))),
     }
-    Error::conflict(code, detail, json!({"ticket_id": id, "current_status": ticket.status, "allowed": allowed}))
+    Error::conflict(
+        code,
+        detail,
+        json!({"ticket_id": id, "current_status": ticket.status, "allowed": allowed}),
+    )
 }
 
 /// A mistake of ours: a transaction gives back what it wrote.

@@ -18,7 +18,11 @@ async fn a_ticket_moves_along_its_edges_and_is_told_where_else_it_may_go() {
     assert_eq!(moved["previous_phase_id"], "PHASE_BACKLOG");
     let (status, problem) = transition(&desk, json!({"to_status": "testing"})).await;
     assert_eq!((status, &problem["code"]), (409, &json!("no_such_move")));
-    assert_eq!((&problem["current_status"], &problem["allowed"]), (&json!("analyzing"), &json!(["building"])), "{problem}");
+    assert_eq!(
+        (&problem["current_status"], &problem["allowed"]),
+        (&json!("analyzing"), &json!(["building"])),
+        "{problem}"
+    );
     assert!(problem["detail"].as_str().unwrap().contains("It may go to building."), "{problem}");
     let (status, problem) = transition(&desk, json!({"to_status": "analyzing"})).await;
     assert_eq!((status, &problem["code"]), (409, &json!("already_there")));
