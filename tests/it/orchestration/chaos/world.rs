@@ -202,8 +202,7 @@ impl World {
         let plane = self.entrance.plane();
         let look = async move {
             app::sweep::run(plane.orchestration().unwrap()).await.unwrap();
-            let make_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
-            app::sweep_providers::run(plane.hands(&make_token).unwrap()).await.unwrap();
+            app::sweep_providers::run(compare(&plane)).await.unwrap();
         };
         self.act(look, u32::MAX);
     }
@@ -294,8 +293,7 @@ impl World {
     fn compare(&mut self) {
         let (plane, steps) = (self.entrance.plane(), self.fate());
         let compare = async move {
-            let make_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
-            let _may_fail = app::sweep_providers::run(plane.hands(&make_token).unwrap()).await;
+            let _may_fail = app::sweep_providers::run(compare(&plane)).await;
         };
         self.act(compare, steps);
     }
@@ -408,4 +406,9 @@ pub fn change(before: Option<&Task>, moved: Moved) -> Change<'_, Task> {
         emitted_at: None,
     };
     Change { before, after: moved.task, events: moved.told.into_iter().map(event).collect() }
+}
+
+fn compare(plane: &Plane) -> app::sweep_providers::Deps<'_> {
+    let (orchestration, providers) = (plane.orchestration().unwrap(), plane.providers().unwrap());
+    app::sweep_providers::Deps { orchestration, providers }
 }
