@@ -8,11 +8,11 @@ use domain::attempt::{Assignment, Stage};
 use domain::breaker::Allow;
 use domain::score::{rank, score};
 use domain::task::moves::Told;
-use domain::{Head, OrgId, ProjectId, Timestamp};
+use domain::{Head, OrgId, Timestamp};
 use serde_json::json;
 use std::collections::HashSet;
 use store::commit::{Change, Commit, Committed};
-use store::queue::{Candidate, Slots};
+use store::queue::{Candidate, Slots, Turn};
 
 /// Whose tasks.
 pub type Command = OrgId;
@@ -25,8 +25,9 @@ const AT_ONCE: usize = 25;
 /// How many of each project are looked at. They are scored exactly; behind them comes nobody who is better by more than
 /// an hour of waiting.
 const WINDOW: usize = 10;
-/// At most so many projects are looked at for one claim. The next starts where this one ended.
-const MAX_PROJECTS: usize = 8;
+/// At most so many looks are taken at the queue for one claim, those at projects without room aside. The next claim
+/// begins where this one ended, so that no project is out of sight for long.
+const MAX_LOOKS: usize = 8;
 
 /// One claim in so many goes by rank alone.
 const IN_TURN: i64 = 8;
@@ -42,11 +43,11 @@ pub async fn run(deps: Deps<'_>, org: Command) -> Result<Outcome, Error> {
             return Ok(claimed);
         }
         let now = deps.clock.now();
-        let candidates = candidates(deps, &org, &slots, now).await?;
-        if candidates.is_empty() {
+        let seen = look(deps, &org, &slots, now).await?;
+        if seen.candidates.is_empty() {
             return Ok(claimed);
         }
-        match claim_best(deps, &org, candidates, now).await? {
+        match claim_best(deps, &org, seen, now).await? {
             Claim::Made => {
                 claimed += 1;
                 race = race::Race::new(deps.clock);
@@ -67,33 +68,23 @@ enum Claim {
     Nobody,
 }
 
-/// Those that may be claimed, the most urgent first.
-async fn candidates(
-    deps: Deps<'_>,
-    org: &OrgId,
-    slots: &Slots,
-    now: Timestamp,
-) -> Result<Vec<Candidate>, Error> {
+/// A look at the queue.
+struct Seen {
+    /// Those that may be claimed, the most urgent first.
+    candidates: Vec<Candidate>,
+    /// Where the look ended, if there is more.
+    turn: Option<Turn>,
+}
+
+async fn look(deps: Deps<'_>, org: &OrgId, slots: &Slots, now: Timestamp) -> Result<Seen, Error> {
     let weights = &deps.orchestration.weights;
-    let has_room = |project: Option<&ProjectId>| {
-        let running = project.and_then(|project| slots.projects.get(project)).copied().unwrap_or(0);
-        running < deps.orchestration.limits.project || project.is_none()
-    };
     #[expect(clippy::cast_possible_truncation, reason = "minutes")]
     let near = now.plus_secs(weights.deadline_near_secs as i64);
     let mut found = deps.store.due_candidates(org, near, WINDOW).await?.candidates;
-    let mut after: Option<Option<ProjectId>> = None;
-    for _ in 0..MAX_PROJECTS {
-        let page = deps.store.candidates(org, after.as_ref().map(Option::as_ref), WINDOW).await?;
-        let Some(last) = page.candidates.last() else { break };
-        after = Some(last.project.clone());
-        found.extend(page.candidates);
-        if !page.more {
-            break;
-        }
-    }
-    let mut seen = HashSet::new();
-    found.retain(|candidate| has_room(candidate.project.as_ref()) && seen.insert(candidate.id.clone()));
+    found.retain(|candidate| has_room(deps, slots, candidate));
+    let turn = first_of_projects(deps, org, slots, &mut found).await?;
+    let mut known = HashSet::new();
+    found.retain(|candidate| known.insert(candidate.id.clone()));
     let mut scored: Vec<(f64, Candidate)> =
         found.into_iter().map(|candidate| (score(&candidate.standing(), now, weights), candidate)).collect();
     let by_rank = |one: &Candidate, other: &Candidate| {
@@ -106,20 +97,57 @@ async fn candidates(
         true => by_rank(a, b),
         false => other.total_cmp(one).then_with(|| by_rank(a, b)),
     });
-    Ok(scored.into_iter().map(|(_, candidate)| candidate).collect())
+    Ok(Seen { candidates: scored.into_iter().map(|(_, candidate)| candidate).collect(), turn })
+}
+
+fn has_room(deps: Deps<'_>, slots: &Slots, candidate: &Candidate) -> bool {
+    let Some(project) = &candidate.project else { return true };
+    slots.projects.get(project).copied().unwrap_or(0) < deps.orchestration.limits.project
+}
+
+/// Adds the first of each project that has room, from where the last look ended; where this one ends, if there is more.
+async fn first_of_projects(
+    deps: Deps<'_>,
+    org: &OrgId,
+    slots: &Slots,
+    found: &mut Vec<Candidate>,
+) -> Result<Option<Turn>, Error> {
+    let (mut turn, mut looks) = (slots.turn.clone(), 0);
+    // Whoever does not begin at the start comes there after the end, and ends where they began.
+    let mut ahead = slots.turn.is_some();
+    while looks < MAX_LOOKS {
+        let page = deps.store.candidates(org, turn.as_ref(), WINDOW).await?;
+        let last = page.candidates.last().map(|last| Turn::behind(last.project.as_ref()));
+        let before = found.len();
+        found.extend(page.candidates.into_iter().filter(|candidate| has_room(deps, slots, candidate)));
+        looks += usize::from(found.len() > before);
+        let around = !ahead && slots.turn.is_some() && last >= slots.turn;
+        match last {
+            _ if around => return Ok(None),
+            Some(last) if page.more => turn = Some(last),
+            _ if ahead => (turn, ahead) = (None, false),
+            _ => return Ok(None),
+        }
+    }
+    Ok(turn)
 }
 
 async fn claim_best(
     deps: Deps<'_>,
     org: &OrgId,
-    candidates: Vec<Candidate>,
+    seen: Seen,
     now: Timestamp,
 ) -> Result<Claim, Error> {
-    for candidate in candidates {
+    let mut closed = HashSet::new();
+    for candidate in seen.candidates {
         let Some(task) = deps.store.task(&candidate.id).await? else { continue };
         let provider = task.execution.provider.clone();
         let provider = provider.unwrap_or_else(|| deps.orchestration.default_provider.clone());
+        if closed.contains(&provider) {
+            continue;
+        }
         if let Allow::No { .. } = deps.store.breaker(&provider).await?.allows(now) {
+            closed.insert(provider);
             continue;
         }
         let sandbox = ids::sandbox_for(&task);
@@ -137,7 +165,7 @@ async fn claim_best(
         let mut head = head.telling(&events);
         head.version = 1;
         let mut commit = Commit::new(now);
-        commit.limits = deps.orchestration.limits;
+        (commit.limits, commit.turn) = (deps.orchestration.limits, seen.turn);
         commit.tasks.push(telling::task_change(&task, moved));
         commit.sandboxes.push(Change { before: None, after: head, events });
         return match deps.store.commit(commit).await? {

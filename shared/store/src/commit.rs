@@ -11,7 +11,7 @@ use crate::items::{Item, attributes, number, start, text};
 use crate::keys::{self, Watched};
 use crate::limits::MAX_TRANSACTION_BYTES;
 use crate::log::{Fresh, size};
-use crate::queue::Candidate;
+use crate::queue::{Candidate, Turn};
 use crate::segments::{LogOf, written};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -39,6 +39,8 @@ pub struct Commit<'a> {
     pub graph: Option<(OrgId, u64)>,
     /// How many tasks may be worked on, when one begins to be.
     pub limits: Limits,
+    /// Where the next look at the queue begins, when a task leaves it to be worked on: at its start, if nowhere else.
+    pub turn: Option<Turn>,
 }
 
 /// How many tasks may be worked on at a time.
@@ -112,6 +114,7 @@ impl<'a> Commit<'a> {
             unchanged: Vec::new(),
             graph: None,
             limits: Limits { org: u32::MAX, project: u32::MAX },
+            turn: None,
         }
     }
 }
@@ -119,10 +122,10 @@ impl<'a> Commit<'a> {
 impl Store {
     /// Writes it.
     pub async fn commit(&self, commit: Commit<'_>) -> Result<Committed, Error> {
-        let Commit { now, tasks, tickets, sandboxes, edges, unchanged, graph, limits } = commit;
+        let Commit { now, tasks, tickets, sandboxes, edges, unchanged, graph, limits, turn } = commit;
         let (mut writes, mut items, mut after) = (Vec::new(), Vec::new(), After::default());
         for change in tasks {
-            self.task_effects(change.before, &change.after, limits, &mut writes)?;
+            self.task_effects(change.before, &change.after, Slot::Take(limits, turn.as_ref()), &mut writes)?;
             let task = self.entity_writes(change, now, &mut writes, &mut items)?;
             after.tasks.push(task);
         }
@@ -233,7 +236,7 @@ impl Store {
         &self,
         before: Option<&Task>,
         after: &Task,
-        limits: Limits,
+        take: Slot<'_>,
         writes: &mut Vec<TransactWriteItem>,
     ) -> Result<(), Error> {
         let was = before.and_then(|task| task.place.as_ref().map(|place| (task, place)));
@@ -255,7 +258,7 @@ impl Store {
             }
         }
         match (before.is_some_and(|task| task.status.is_active()), after.status.is_active()) {
-            (false, true) => writes.push(self.slot_write(after, Slot::Take(limits))?),
+            (false, true) => writes.push(self.slot_write(after, take)?),
             (true, false) => writes.push(self.slot_write(after, Slot::Give)?),
             _ => {}
         }
@@ -269,27 +272,35 @@ impl Store {
         Ok(())
     }
 
-    fn slot_write(&self, task: &Task, slot: Slot) -> Result<TransactWriteItem, Error> {
+    fn slot_write(&self, task: &Task, slot: Slot<'_>) -> Result<TransactWriteItem, Error> {
         let mut update = Update::builder()
             .table_name(&self.table)
             .set_key(Some(keys::slots(&task.org).attributes().into()))
             .expression_attribute_names("#running", "running")
             .expression_attribute_values(":by", number(if matches!(slot, Slot::Give) { -1 } else { 1 }));
-        let mut add = "ADD #running :by".to_owned();
+        let mut expression = "ADD #running :by".to_owned();
         if let Some(project) = &task.project {
-            add.push_str(", #project :by");
+            expression.push_str(", #project :by");
             update = update.expression_attribute_names("#project", keys::project_slots(project));
         }
-        if let Slot::Take(limits) = slot {
+        if let Slot::Take(limits, turn) = slot {
             let mut condition = "(attribute_not_exists(#running) OR #running < :org)".to_owned();
             update = update.expression_attribute_values(":org", number(limits.org));
             if task.project.is_some() {
                 condition.push_str(" AND (attribute_not_exists(#project) OR #project < :project)");
                 update = update.expression_attribute_values(":project", number(limits.project));
             }
-            update = update.condition_expression(condition);
+            update =
+                update.condition_expression(condition).expression_attribute_names("#turn", keys::TURN);
+            match turn {
+                Some(turn) => {
+                    expression.push_str(" SET #turn = :turn");
+                    update = update.expression_attribute_values(":turn", text(turn.as_str()));
+                }
+                None => expression.push_str(" REMOVE #turn"),
+            }
         }
-        let update = update.update_expression(add).build();
+        let update = update.update_expression(expression).build();
         let update = update.map_err(|e| Error::broken("counting slots", e))?;
         Ok(TransactWriteItem::builder().update(update).build())
     }
@@ -348,8 +359,12 @@ impl Store {
     }
 }
 
-enum Slot {
-    Take(Limits),
+/// What happens to the slots of a task's org and project.
+#[derive(Clone, Copy)]
+enum Slot<'a> {
+    /// One is taken, and the next look at the queue begins there.
+    Take(Limits, Option<&'a Turn>),
+    /// One is free again.
     Give,
 }
 

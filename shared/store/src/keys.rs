@@ -222,6 +222,9 @@ pub fn project_slots(project: &ProjectId) -> String {
 /// What the attributes of [`slots`] for projects start with.
 pub const PROJECT_SLOTS: &str = "project#";
 
+/// The attribute of [`slots`] that says where the next look at the queue begins.
+pub const TURN: &str = "turn";
+
 /// Moves whenever a dependency between existing tasks of an org is added.
 pub fn graph(org: &OrgId) -> Key {
     Key::new(queue_partition(org), "GRAPH")

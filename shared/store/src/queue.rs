@@ -67,6 +67,23 @@ pub struct Candidates {
     pub more: bool,
 }
 
+/// A place between two projects in an org's queue: who looks from there on sees the next.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn(String);
+
+impl Turn {
+    /// Behind a project, or behind those that are of none.
+    pub fn behind(project: Option<&ProjectId>) -> Self {
+        // `~` sorts behind everything that a rank or an id may hold.
+        Self(format!("{}~", keys::ready_prefix(project)))
+    }
+
+    /// As it is stored.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// How many tasks of an org are being worked on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Slots {
@@ -74,6 +91,8 @@ pub struct Slots {
     pub running: u32,
     /// By project.
     pub projects: HashMap<ProjectId, u32>,
+    /// Where the last claim ended its look at the queue, if it did not see all of it.
+    pub turn: Option<Turn>,
 }
 
 impl Store {
@@ -93,19 +112,18 @@ impl Store {
             let project = ProjectId::parse(name.strip_prefix(keys::PROJECT_SLOTS)?).ok()?;
             Some((project, count(name)))
         });
-        Ok(Slots { running: count("running"), projects: projects.collect() })
+        let turn = item.get(keys::TURN).and_then(|turn| turn.as_s().ok()).cloned().map(Turn);
+        Ok(Slots { running: count("running"), projects: projects.collect(), turn })
     }
 
-    /// Ready tasks of an org: the best of the first project behind `after`, and perhaps some of the next.
+    /// Ready tasks of an org: the best of the first project behind `turn`, and perhaps some of the next.
     pub async fn candidates(
         &self,
         org: &OrgId,
-        after: Option<Option<&ProjectId>>,
+        turn: Option<&Turn>,
         limit: usize,
     ) -> Result<Candidates, Error> {
-        // `~` sorts behind everything that a rank or an id may hold.
-        let from = after
-            .map_or_else(|| keys::READY.to_owned(), |project| format!("{}~", keys::ready_prefix(project)));
+        let from = turn.map_or(keys::READY, Turn::as_str).to_owned();
         self.places(org, from, format!("{}~", keys::READY), limit).await
     }
 

@@ -8,7 +8,7 @@
 mod provider;
 mod story;
 mod worker;
-mod world;
+pub mod world;
 
 
 use futures_util::FutureExt;
