@@ -37,6 +37,14 @@ impl Stage {
         Self { aws, feeds, clock, _data: data }
     }
 
+    /// Somebody reads the stream from now on, for whom it does not matter what it says. Without a reader whoever writes
+    /// much waits for one.
+    pub fn pass_over_news(&mut self) {
+        let (_, nothing) = tokio::sync::mpsc::unbounded_channel();
+        let mut records = std::mem::replace(&mut self.feeds.records, nothing);
+        tokio::spawn(async move { while records.recv().await.is_some() {} });
+    }
+
     /// A process that has just started and remembers nothing.
     pub fn process(&self) -> Arc<Plane> {
         self.process_with(|_| {})

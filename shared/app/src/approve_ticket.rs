@@ -40,8 +40,6 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let data = json!({"ticket_id": id, "approved_by": by, "task_id": after.first_task});
         let events = vec![telling::event_of(Told::of_ticket("approved", &data))];
         commit.tickets.push(Change { before: Some(&ticket), after, events });
-        // Before: whoever stands in a queue that nobody looks at waits for ever.
-        deps.store.watch_queue(&ticket.org).await?;
         match deps.store.commit(commit).await? {
             Committed::Done(mut done) => {
                 work::ask(deps.work, &dispatch_job(&ticket.org)).await;

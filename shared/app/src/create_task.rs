@@ -36,8 +36,6 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, create } = command;
     let org = whose(&principal, create.org.as_ref(), deps.default_org)?;
     let (digest, deps) = (create.digest(), deps.deps);
-    // Before the first task of an org stands in its queue: whoever dies in between leaves nothing unwatched.
-    deps.store.watch_queue(&org).await?;
     let mut race = race::Race::new(deps.clock);
     let task = loop {
         if let Some(known) = known(deps, &create, &org, &digest).await? {

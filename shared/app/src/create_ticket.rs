@@ -195,8 +195,6 @@ async fn write(
     let begins = ticket.approval.status == ApprovalStatus::Approved;
     if begins {
         commit.tasks.push(tickets::begin(&mut ticket, &deps.orchestration.weights, now));
-        // Before: whoever stands in a queue that nobody looks at waits for ever.
-        deps.store.watch_queue(&ticket.org).await?;
     }
     let data = json!({
         "ticket_id": ticket.id, "title": ticket.title, "status": ticket.status, "phase_id": ticket.phase,

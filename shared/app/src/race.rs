@@ -18,6 +18,12 @@ impl<'a> Race<'a> {
         Self { clock, losses: 0 }
     }
 
+    /// Which of so many to go for: the first; after a loss any of some, so that racers part.
+    pub(crate) fn choice(&self, count: usize) -> usize {
+        let among = (4 * self.losses as usize + 1).min(count).max(1);
+        usize::try_from(self.clock.now().as_micros().unsigned_abs()).unwrap_or(0) % among
+    }
+
     /// Somebody else was faster. Jitter keeps racers from meeting again.
     pub(crate) async fn lost(&mut self) -> Result<(), Error> {
         self.losses += 1;

@@ -16,42 +16,47 @@ pub type Outcome = usize;
 /// How many are looked at between two calls of the table.
 const AT_ONCE: usize = 100;
 
-/// A repeat asks again, and whoever is asked finds it done.
+/// A repeat asks again, and whoever is asked finds it done. Whatever cannot be read is passed over with those that were
+/// read with it, and told in the end: it must not keep the others from being looked at.
 pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
-    let (mut after, mut asked) = (None, 0);
+    let (mut after, mut asked, mut failure) = (None, 0, None);
     loop {
         let page = deps.store.watched(after, AT_ONCE).await?;
-        for job in due(deps, page.watched).await? {
-            work::ask(deps.work, &job).await;
-            asked += 1;
+        match due(deps, page.watched).await {
+            Ok(jobs) => {
+                asked += jobs.len();
+                work::ask_all(deps.work, &jobs).await;
+            }
+            Err(error) => failure = Some(error),
         }
         after = page.next;
         if after.is_none() {
-            return Ok(asked);
+            return failure.map_or(Ok(asked), Err);
         }
     }
 }
 
 async fn due(deps: Deps<'_>, watched: Vec<Watched>) -> Result<Vec<Job>, Error> {
-    let (mut jobs, mut sandboxes, mut tasks) = (Vec::new(), Vec::new(), Vec::new());
-    let now = deps.clock.now();
+    let (mut orgs, mut sandboxes, mut tasks, mut tickets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for one in watched {
         match one {
-            Watched::Queue(org) => jobs.push(dispatch_job(&org)),
+            Watched::Ready(org, _) => orgs.push(org),
             Watched::Entity(Entity::Sandbox(id)) => sandboxes.push(id),
             Watched::Entity(Entity::Task(id)) => tasks.push(id),
-            Watched::Entity(Entity::Ticket(id)) => {
-                let overdue = deps.store.ticket(&id).await?.is_some_and(|ticket| ticket.is_overdue(now));
-                jobs.extend(overdue.then_some(Job::TendTicket { ticket_id: id }));
-            }
+            Watched::Entity(Entity::Ticket(id)) => tickets.push(id),
         }
     }
+    // They come in the order of their names.
+    orgs.dedup();
+    let now = deps.clock.now();
+    let mut jobs: Vec<Job> = orgs.iter().map(dispatch_job).collect();
     jobs.extend(due_sandboxes(deps, &sandboxes).await?);
-    for task in deps.store.tasks(&tasks).await? {
-        if tend_task::is_due(deps, &task, now) {
-            jobs.push(Job::TendTask { task_id: task.id });
-        }
-    }
+    let tasks = deps.store.tasks(&tasks).await?.into_iter();
+    let due = tasks.filter(|task| tend_task::is_due(deps, task, now));
+    jobs.extend(due.map(|task| Job::TendTask { task_id: task.id }));
+    let tickets = deps.store.tickets(&tickets).await?.into_iter();
+    let overdue = tickets.filter(|ticket| ticket.is_overdue(now));
+    jobs.extend(overdue.map(|ticket| Job::TendTicket { ticket_id: ticket.id }));
     Ok(jobs)
 }
 

@@ -196,7 +196,7 @@ impl Store {
             items.push(listing);
         }
         let watched = (before.is_some_and(T::is_watched), after.is_watched());
-        writes.extend(self.watch_write(entity, &org, watched)?);
+        writes.extend(self.watch_write(Watched::Entity(entity), &org, watched)?);
         Ok(after)
     }
 
@@ -227,7 +227,7 @@ impl Store {
             }
             Some(before) => writes.push(self.head_update(before, &after)?),
         }
-        writes.extend(self.watch_write(entity, &after.org, watched)?);
+        writes.extend(self.watch_write(Watched::Entity(entity), &after.org, watched)?);
         Ok(after)
     }
 
@@ -248,6 +248,8 @@ impl Store {
                 of.map_or_else(Vec::new, |(task, place)| place_keys(task, place))
             };
             let (left, taken) = (keys(was), keys(is));
+            let ready = Watched::Ready(after.org.clone(), after.id.clone());
+            writes.extend(self.watch_write(ready, &after.org, (was.is_some(), is.is_some()))?);
             for key in left.into_iter().filter(|key| !taken.contains(key)) {
                 writes.push(self.delete(key)?);
             }
@@ -290,8 +292,11 @@ impl Store {
                 condition.push_str(" AND (attribute_not_exists(#project) OR #project < :project)");
                 update = update.expression_attribute_values(":project", number(limits.project));
             }
-            update =
-                update.condition_expression(condition).expression_attribute_names("#turn", keys::TURN);
+            expression.push_str(", #claims :by");
+            update = update
+                .condition_expression(condition)
+                .expression_attribute_names("#claims", keys::CLAIMS)
+                .expression_attribute_names("#turn", keys::TURN);
             match turn {
                 Some(turn) => {
                     expression.push_str(" SET #turn = :turn");
@@ -342,11 +347,11 @@ impl Store {
 
     fn watch_write(
         &self,
-        entity: Entity,
+        what: Watched,
         org: &OrgId,
         was_is: (bool, bool),
     ) -> Result<Option<TransactWriteItem>, Error> {
-        let key = keys::watched(&Watched::Entity(entity));
+        let key = keys::watched(&what);
         match was_is {
             (false, true) => {
                 let mut item = start(key, "watched");

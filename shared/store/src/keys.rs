@@ -225,6 +225,9 @@ pub const PROJECT_SLOTS: &str = "project#";
 /// The attribute of [`slots`] that says where the next look at the queue begins.
 pub const TURN: &str = "turn";
 
+/// The attribute of [`slots`] that counts claims.
+pub const CLAIMS: &str = "claims";
+
 /// Moves whenever a dependency between existing tasks of an org is added.
 pub fn graph(org: &OrgId) -> Key {
     Key::new(queue_partition(org), "GRAPH")
@@ -234,22 +237,34 @@ pub fn graph(org: &OrgId) -> Key {
 pub fn watched(watched: &Watched) -> Key {
     let (kind, id) = match watched {
         Watched::Entity(entity) => (entity.kind(), entity.id()),
-        Watched::Queue(org) => (WATCHED_QUEUE, org.as_str()),
+        Watched::Ready(org, task) => {
+            return Key::new(WATCHED.to_owned(), format!("{}{task}", watched_ready(org)));
+        }
     };
     Key::new(WATCHED.to_owned(), format!("{kind}#{id}"))
 }
 
+/// What the sort keys of an org's ready tasks start with under [`WATCHED`].
+fn watched_ready(org: &OrgId) -> String {
+    format!("{WATCHED_READY}#{org}#")
+}
+
+/// Behind all ready tasks of an org under [`WATCHED`]: whoever has seen one has seen that there are some.
+pub fn behind_ready_of(org: &OrgId) -> String {
+    format!("{}~", watched_ready(org))
+}
+
 /// Where everything stands that has to be looked at every so often.
 pub const WATCHED: &str = "WATCHED";
-const WATCHED_QUEUE: &str = "queue";
+const WATCHED_READY: &str = "ready";
 
 /// Something that has to be looked at every so often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
     /// A sandbox that the plane made, a task that waits for a time, a ticket that waits for somebody.
     Entity(Entity),
-    /// The queue of an org.
-    Queue(OrgId),
+    /// A task that stands in the queue of an org.
+    Ready(OrgId, TaskId),
 }
 
 /// What a sort key under [`WATCHED`] is about.
@@ -259,7 +274,10 @@ pub fn watched_of(sk: &str) -> Option<Watched> {
         entity::SANDBOX => Entity::Sandbox(SandboxId::parse(id).ok()?),
         entity::TASK => Entity::Task(TaskId::parse(id).ok()?),
         entity::TICKET => Entity::Ticket(TicketId::parse(id).ok()?),
-        WATCHED_QUEUE => return Some(Watched::Queue(OrgId::parse(id).ok()?)),
+        WATCHED_READY => {
+            let (org, task) = id.split_once('#')?;
+            return Some(Watched::Ready(OrgId::parse(org).ok()?, TaskId::parse(task).ok()?));
+        }
         _ => return None,
     };
     Some(Watched::Entity(entity))

@@ -3,8 +3,9 @@
 use crate::Store;
 use crate::error::Error;
 use crate::heads::Whose;
-use crate::items::{Item, attributes, get_number, get_text, start, text, value};
+use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
 use crate::keys::{self, Watched};
+use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::score::Standing;
 use domain::task::Priority;
@@ -29,6 +30,9 @@ pub struct Candidate {
     #[serde(default)]
     retry_count: u32,
     max_retries: u32,
+    /// Who is to make its sandbox, if that is not left to the plane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
 }
 
 impl Candidate {
@@ -42,6 +46,7 @@ impl Candidate {
             dependents: task.dependents,
             retry_count: task.retry_count,
             max_retries: task.max_retries,
+            provider: task.execution.provider.clone(),
         }
     }
 
@@ -61,19 +66,19 @@ impl Candidate {
 /// Some of those that are ready.
 #[derive(Debug)]
 pub struct Candidates {
-    /// Best rank first, for each project.
+    /// In the order of their places.
     pub candidates: Vec<Candidate>,
-    /// Whether there are more behind them.
-    pub more: bool,
+    /// Where those begin that are behind them, if there are any.
+    pub next: Option<Turn>,
 }
 
-/// A place between two projects in an org's queue: who looks from there on sees the next.
+/// A place in an org's queue: who looks from there on sees what is behind it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn(String);
 
 impl Turn {
     /// Behind a project, or behind those that are of none.
-    pub fn behind(project: Option<&ProjectId>) -> Self {
+    fn behind(project: Option<&ProjectId>) -> Self {
         // `~` sorts behind everything that a rank or an id may hold.
         Self(format!("{}~", keys::ready_prefix(project)))
     }
@@ -89,8 +94,10 @@ impl Turn {
 pub struct Slots {
     /// In all.
     pub running: u32,
-    /// By project.
+    /// By project, as far as they are counted.
     pub projects: HashMap<ProjectId, u32>,
+    /// How many tasks were ever claimed.
+    pub claims: u64,
     /// Where the last claim ended its look at the queue, if it did not see all of it.
     pub turn: Option<Turn>,
 }
@@ -113,10 +120,35 @@ impl Store {
             Some((project, count(name)))
         });
         let turn = item.get(keys::TURN).and_then(|turn| turn.as_s().ok()).cloned().map(Turn);
-        Ok(Slots { running: count("running"), projects: projects.collect(), turn })
+        let claims = item.get(keys::CLAIMS).map_or(Ok(0), |_| get_number(&item, keys::CLAIMS))?;
+        Ok(Slots { running: count("running"), projects: projects.collect(), claims, turn })
     }
 
-    /// Ready tasks of an org: the best of the first project behind `turn`, and perhaps some of the next.
+    /// Counts projects no longer of which no task is being worked on, some of them; if one of them has begun to be by
+    /// now, all stay.
+    pub async fn forget_idle_projects(&self, org: &OrgId, slots: &Slots) -> Result<(), Error> {
+        let idle = slots.projects.iter().filter(|(_, running)| **running == 0).map(|(project, _)| project);
+        let names: Vec<(String, String)> =
+            idle.take(50).enumerate().map(|(n, id)| (format!("#p{n}"), keys::project_slots(id))).collect();
+        let list = |part: &dyn Fn(&str) -> String, between: &str| {
+            names.iter().map(|(name, _)| part(name)).collect::<Vec<_>>().join(between)
+        };
+        let update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(keys::slots(org).attributes().into()))
+            .update_expression(format!("REMOVE {}", list(&|name| name.to_owned(), ", ")))
+            .condition_expression(list(&|name| format!("{name} = :none"), " AND "))
+            .set_expression_attribute_names(Some(names.iter().cloned().collect()))
+            .expression_attribute_values(":none", number(0));
+        match update.send().await {
+            Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => Ok(()),
+            other => other.map(drop).map_err(Error::from_table),
+        }
+    }
+
+    /// The first `limit` ready tasks of each project of an org behind `turn`, for as many projects as fit on a page.
     pub async fn candidates(
         &self,
         org: &OrgId,
@@ -124,17 +156,32 @@ impl Store {
         limit: usize,
     ) -> Result<Candidates, Error> {
         let from = turn.map_or(keys::READY, Turn::as_str).to_owned();
-        self.places(org, from, format!("{}~", keys::READY), limit).await
+        let mut page = self.places(org, from, format!("{}~", keys::READY), limit).await?;
+        if page.next.is_none() {
+            return Ok(page);
+        }
+        // The last project of a page may have more that belong to its first: unless it has the page for itself, it is
+        // left for the next.
+        if let Some(last) = page.candidates.last().map(|last| last.project.clone()) {
+            let others = page.candidates.iter().take_while(|one| one.project != last).count();
+            if others > 0 {
+                page.candidates.truncate(others);
+            }
+        }
+        page.next = page.candidates.last().map(|last| Turn::behind(last.project.as_ref()));
+        Ok(page)
     }
 
-    /// Ready tasks of an org whose deadline is before `until`, the most urgent first.
+    /// Ready tasks of an org behind `turn` whose deadline is before `until`, the most urgent first.
     pub async fn due_candidates(
         &self,
         org: &OrgId,
+        turn: Option<&Turn>,
         until: Timestamp,
         limit: usize,
     ) -> Result<Candidates, Error> {
-        self.places(org, keys::DUE.to_owned(), keys::due_until(until), limit).await
+        let from = turn.map_or(keys::DUE, Turn::as_str).to_owned();
+        self.places(org, from, keys::due_until(until), limit).await
     }
 
     async fn places(&self, org: &OrgId, from: String, to: String, limit: usize) -> Result<Candidates, Error> {
@@ -151,20 +198,15 @@ impl Store {
             .consistent_read(true)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let page = query.send().await.map_err(Error::from_table)?;
-        let more = page.last_evaluated_key.is_some();
+        let last = page.last_evaluated_key.as_ref().map(|last| get_text(last, keys::SK)).transpose()?;
+        // Nothing stands between a key and itself with one more character.
+        let next = last.map(|last| Turn(format!("{last} ")));
         let candidates = page.items.unwrap_or_default().into_iter().map(value).collect::<Result<_, _>>()?;
-        Ok(Candidates { candidates, more })
+        Ok(Candidates { candidates, next })
     }
 
-    /// Has the queue of an org looked at every so often. A repeat changes nothing.
-    pub async fn watch_queue(&self, org: &OrgId) -> Result<(), Error> {
-        let item = start(keys::watched(&Watched::Queue(org.clone())), "watched");
-        let put = self.client.put_item().table_name(&self.table).set_item(Some(item));
-        put.send().await.map_err(Error::from_table)?;
-        Ok(())
-    }
-
-    /// What has to be looked at every so often, up to `limit` of it behind `after`.
+    /// What has to be looked at every so often, up to `limit` of it behind `after`. Of an org's ready tasks there may be
+    /// only some: they are looked at together.
     pub async fn watched(&self, after: Option<String>, limit: usize) -> Result<WatchedPage, Error> {
         let query = self
             .client
@@ -182,7 +224,10 @@ impl Store {
         let items = page.items.unwrap_or_default();
         let places: Vec<&str> =
             items.iter().map(|item| get_text(item, keys::SK)).collect::<Result<_, _>>()?;
-        let next = places.last().filter(|_| more).map(|last| (*last).to_owned());
+        let next = places.last().filter(|_| more).map(|last| match keys::watched_of(last) {
+            Some(Watched::Ready(org, _)) => keys::behind_ready_of(&org),
+            _ => (*last).to_owned(),
+        });
         Ok(WatchedPage { watched: places.into_iter().filter_map(keys::watched_of).collect(), next })
     }
 

@@ -38,6 +38,16 @@ impl Store {
         Ok(found)
     }
 
+    /// Tickets by their ids, as above.
+    pub async fn tickets(&self, wanted: &[TicketId]) -> Result<Vec<Ticket>, Error> {
+        let keys = wanted.iter().map(|id| keys::head_of(&Entity::Ticket(id.clone())).attributes().into());
+        let found: Result<Vec<Ticket>, Error> =
+            self.get_all(keys.collect()).await?.into_iter().map(value).collect();
+        let mut found = found?;
+        found.sort_by_key(|ticket| wanted.iter().position(|id| *id == ticket.id));
+        Ok(found)
+    }
+
     /// Tasks, newest first.
     pub async fn tasks_of(
         &self,
@@ -59,12 +69,7 @@ impl Store {
     ) -> Result<Page<Ticket>, Error> {
         let (order, next) = self.index_page(entity::TICKET, whose, from, limit).await?;
         let ids: Vec<TicketId> = order.iter().filter_map(|id| TicketId::parse(id).ok()).collect();
-        let keys = ids.iter().map(|id| keys::head_of(&Entity::Ticket(id.clone())).attributes().into());
-        let found: Result<Vec<Ticket>, Error> =
-            self.get_all(keys.collect()).await?.into_iter().map(value).collect();
-        let mut found = found?;
-        found.sort_by_key(|ticket| ids.iter().position(|id| *id == ticket.id));
-        Ok(Page { items: found, next })
+        Ok(Page { items: self.tickets(&ids).await?, next })
     }
 
     /// Where a list that ended with this task goes on: the same for all lists of tasks.

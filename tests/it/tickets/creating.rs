@@ -51,7 +51,8 @@ async fn a_ticket_is_created_with_its_first_task_in_the_queue() {
     let queue = desk.stage.aws.store.candidates(&acme, None, 10).await.unwrap();
     assert_eq!(queue.candidates.iter().map(|ready| &ready.id).collect::<Vec<_>>(), [&task.id]);
     let watched = desk.stage.aws.store.watched(None, 10).await.unwrap().watched;
-    assert_eq!(watched, [store::keys::Watched::Queue(acme)], "the queue is looked at, and nothing else yet");
+    let ready = store::keys::Watched::Ready(acme, task.id);
+    assert_eq!(watched, [ready], "that it stands in the queue is looked at, and nothing else yet");
 }
 
 #[tokio::test]

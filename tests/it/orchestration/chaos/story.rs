@@ -45,15 +45,14 @@ pub async fn consistent(world: &World) -> Everything {
     }
 
     let watched: BTreeSet<_> = (store.watched(None, 500).await.unwrap().watched.into_iter())
-        .filter_map(|one| match one {
-            Watched::Entity(entity) => Some(format!("{entity:?}")),
-            Watched::Queue(_) => None,
-        })
+        .map(|watched| format!("{watched:?}"))
         .collect();
+    let ready = |task: &Task| Watched::Ready(task.org.clone(), task.id.clone());
     let need: BTreeSet<_> = (tasks.iter().filter(|task| task.needs_care()))
-        .map(|task| Entity::Task(task.id.clone()))
-        .chain(heads.iter().filter(|head| head.needs_care()).map(|head| Entity::Sandbox(head.id.clone())))
-        .map(|entity| format!("{entity:?}"))
+        .map(|task| Watched::Entity(Entity::Task(task.id.clone())))
+        .chain(heads.iter().filter(|head| head.needs_care()).map(|head| Watched::Entity(Entity::Sandbox(head.id.clone()))))
+        .chain(tasks.iter().filter(|task| task.place.is_some()).map(ready))
+        .map(|watched| format!("{watched:?}"))
         .collect();
     assert_eq!(watched, need, "what is watched");
     Everything { tasks, heads }

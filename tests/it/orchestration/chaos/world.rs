@@ -96,7 +96,6 @@ impl World {
     /// One to four tasks; each may wait for those before it.
     async fn create_tasks(&mut self) {
         let now = app::Clock::now(self.clock.as_ref());
-        self.aws.store.watch_queue(&self.org).await.unwrap();
         let mut tasks: Vec<Task> = Vec::new();
         for index in 0..self.random.random_range(1..=4) {
             let before: Vec<usize> = (0..index).filter(|_| self.random.random_range(0..2) == 0).collect();
