@@ -27,7 +27,7 @@ The project's own commands.
   cargo xtask emulate [option]  deploy the real template into an AWS emulator on this machine and drive it; --keep
                                 leaves it running, --watch drives `cargo lambda watch` instead
   cargo xtask bench [options]   measure a release build (--quick for a shorter run; start, posts, batches, sockets,
-                                messages, pages or worker to measure only those)
+                                messages, tickets, pages or worker to measure only those)
 ";
 
 fn main() -> ExitCode {

@@ -5,13 +5,12 @@
 use crate::load::{Connection, post};
 use crate::report::{Measured, Report};
 use crate::scenarios::{Plane, resident};
+use crate::watcher::Watcher;
 use kit::claude::{Home, binary};
 use kit::model::{Model, Reply, Script};
-use kit::socket::Socket;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-use tokio::time::timeout;
+use std::time::Instant;
 
 /// Measures only this. Given by this program to itself.
 pub const FLAG: &str = "--driving";
@@ -19,8 +18,6 @@ pub const FLAG: &str = "--driving";
 const SANDBOX: &str = "driven";
 /// How long one tool of the agent takes: a message is read when one ends.
 const TOOL: &str = "sleep 0.15; echo and on";
-/// Whatever takes longer does not come.
-const SOON: Duration = Duration::from_secs(60);
 
 /// Runs this program again where there is no network but the loopback.
 pub fn measure_offline(arguments: &[String]) {
@@ -64,9 +61,7 @@ pub async fn measure(report: &mut Report, plane: &Plane, scale: usize) {
         .kill_on_drop(true)
         .spawn()
         .expect("the worker can be started");
-    let address = &plane.address;
-    let url = format!("ws://{address}/api/v1/sandbox/{SANDBOX}/ws?token={}", plane.token);
-    let mut watcher = Watcher(Socket::open(&url).await.expect("a socket"));
+    let mut watcher = Watcher::open(plane, &format!("/api/v1/sandbox/{SANDBOX}/ws")).await;
     watcher.until("SANDBOX_AGENT_TOOL_COMPLETED", |_| true).await;
 
     let begun = Instant::now();
@@ -101,21 +96,4 @@ async fn say(plane: &Plane, message_type: &str) -> (String, Instant) {
     let sent = Instant::now();
     let answer: Value = serde_json::from_slice(connection.request(&request).await).expect("JSON");
     (answer["message_id"].as_str().expect("an id").to_owned(), sent)
-}
-
-/// Whoever watches the sandbox.
-struct Watcher(Socket);
-
-impl Watcher {
-    async fn until(&mut self, event_type: &str, fits: impl Fn(&Value) -> bool) {
-        let found = async {
-            loop {
-                let frame = self.0.next().await.expect("the socket stays open");
-                if frame["event_type"] == event_type && fits(&frame["payload"]) {
-                    return;
-                }
-            }
-        };
-        timeout(SOON, found).await.unwrap_or_else(|_| panic!("{event_type} did not come"));
-    }
 }

@@ -8,6 +8,8 @@ mod report;
 mod scenarios;
 mod start;
 mod steering;
+mod tickets;
+mod watcher;
 
 use kit::process::{Process, Recipe};
 use report::Report;
@@ -54,6 +56,9 @@ async fn main() {
     }
     if wanted("messages") {
         steering::post_to_pull(&mut report, &plane, scale).await;
+    }
+    if wanted("tickets") {
+        tickets::post_to_agent(&mut report, &plane, data.path(), scale).await;
     }
     if wanted("pages") {
         scenarios::pages(&mut report, &plane, scale).await;

@@ -1,0 +1,34 @@
+//! Whoever watches at a socket.
+
+use crate::scenarios::Plane;
+use kit::socket::Socket;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Whatever takes longer does not come.
+const SOON: Duration = Duration::from_secs(60);
+
+/// A socket, and what it hears.
+pub struct Watcher(Socket);
+
+impl Watcher {
+    /// Watches what is told under this path.
+    pub async fn open(plane: &Plane, path: &str) -> Self {
+        let url = format!("ws://{}{path}?token={}", plane.address, plane.token);
+        Self(Socket::open(&url).await.expect("a socket"))
+    }
+
+    /// Waits for an event.
+    pub async fn until(&mut self, event_type: &str, fits: impl Fn(&Value) -> bool) {
+        let found = async {
+            loop {
+                let frame = self.0.next().await.expect("the socket stays open");
+                if frame["event_type"] == event_type && fits(&frame["payload"]) {
+                    return;
+                }
+            }
+        };
+        timeout(SOON, found).await.unwrap_or_else(|_| panic!("{event_type} did not come"));
+    }
+}
