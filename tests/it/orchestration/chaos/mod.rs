@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use world::World;
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 200;
 /// Cargo runs tests of one binary side by side: so many share the seeds.
 const SHARES: u64 = 2;
 
