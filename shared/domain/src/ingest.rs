@@ -427,3 +427,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod turns;
