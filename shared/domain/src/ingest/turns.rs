@@ -67,13 +67,15 @@ fn check_event(before: &Head, event_type: &str, expected: &str, name: &str) {
 }
 
 fn check_report(before: &Head, success: bool, expected: &str, name: &str) {
-    let outcome = if success { done() } else { Outcome::failed("no disk", at(9)) };
-    let Some((next, turns)) = last_word(before, outcome.clone(), at(9)) else {
+    let word = event(if success { "agent.completed" } else { "agent.failed" });
+    let Some((next, turns)) = last_word(before, &word, at(9)) else {
         assert_eq!(expected, ".", "{name}");
         return;
     };
-    check(before, &next, &turns, 0, expected, name);
-    assert_eq!(last_word(&next, outcome, at(10)), None, "{name}, again");
+    check(before, &next, &turns, 1, expected, name);
+    for again in ["agent.completed", "agent.failed"] {
+        assert_eq!(last_word(&next, &event(again), at(10)), None, "{name}, and then {again}");
+    }
 }
 
 fn check(before: &Head, next: &Head, turns: &[Told], events: usize, expected: &str, name: &str) {
@@ -111,7 +113,7 @@ fn a_sandbox_that_the_plane_did_not_make_runs_and_ends_no_try() {
             assert_eq!((next.status, turns.len()), (expected, 0), "{event_type}");
             assert!(next.activity.outcome.is_none() && next.activity.spawn.is_none(), "{event_type}");
         }
-        assert_eq!(last_word(&before, done(), at(9)), None);
+        assert_eq!(last_word(&before, &event("agent.completed"), at(9)), None);
     }
 }
 
