@@ -60,7 +60,10 @@ async fn a_report_of_a_failure_is_whole_in_the_log_and_a_large_result_ends_its_t
     assert!(kept["final_output"].as_str() == Some("🦀".repeat(4_000).as_str()));
     let path = format!("/api/v1/sandboxes/{sandbox}/events/1/body");
     let (status, whole) = ask(&desk, "events-body", "GET", &path, OPERATOR, None).await;
-    assert!(status == 200 && whole["artifacts"] == result["artifacts"], "the reader can fetch the rest: {status}");
+    assert!(
+        status == 200 && whole["artifacts"] == result["artifacts"],
+        "the reader can fetch the rest: {status}"
+    );
 }
 
 #[tokio::test]
