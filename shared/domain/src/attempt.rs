@@ -353,8 +353,8 @@ mod tests {
             let truncated: Vec<String> = kept.fields().iter().find(|(name, _)| name == TRUNCATED)
                 .map_or_else(Vec::new, |(_, raw)| serde_json::from_str(raw.get()).unwrap());
             for (name, value) in &data {
-                let whole = kept.fields().iter()
-                    .any(|(field, raw)| field == name && raw.get() == value.to_string());
+                let spelled = value.to_string();
+                let whole = kept.fields().iter().any(|(field, raw)| field == name && raw.get() == spelled);
                 prop_assert!(whole != truncated.contains(name), "{} is whole, or is said not to be", name);
             }
         }

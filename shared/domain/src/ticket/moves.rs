@@ -257,7 +257,7 @@ mod tests {
         if before.status != Status::Done {
             match to.split_once(", from ") {
                 Some((to, from)) if before.status.as_str() == from => {
-                    expected.status = Status::parse(to).unwrap()
+                    expected.status = Status::parse(to).unwrap();
                 }
                 Some(_) => {}
                 None => expected.status = Status::parse(to).unwrap_or(before.status),
