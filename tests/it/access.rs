@@ -81,12 +81,13 @@ fn expected(scope: Scope) -> Expected {
             own_worker: 403,
             foreign_worker: 403,
         },
+        // Nobody approves of their own work.
         Scope::JudgeResult => Expected {
             nobody: 401,
             foreign_user: 404,
             viewer: 403,
             member: PASSES,
-            own_worker: PASSES,
+            own_worker: 403,
             foreign_worker: 403,
         },
         // Their own org's: the answer holds nothing of ours, which is checked below.

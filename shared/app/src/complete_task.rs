@@ -1,15 +1,16 @@
-//! A worker says what came of its task by another way than its log. It counts as if the log had said so.
+//! A worker says what came of its task by another way than its log. It counts as if the log had said so, and the log says
+//! so afterwards: all that came stands there, in the same transaction.
 
 use crate::error::Error;
 use crate::sight::visible_head;
-use crate::{orchestration, race, telling, tend_sandbox, unblock, work};
+use crate::{ids, orchestration, race, telling, tend_sandbox, unblock, work};
 use contract::jobs::Job;
 use contract::tasks::{Complete, Completed, Report};
 use domain::access::Principal;
-use domain::attempt::{Attempt, Outcome as TryOutcome, reported};
-use domain::ingest::last_word;
+use domain::attempt::{Attempt, Outcome as TryOutcome};
+use domain::ingest::{NewEvent, last_word};
 use domain::task::Status;
-use domain::{EventType, Head, JsonObject, SandboxId, Task, TaskId, Timestamp};
+use domain::{EventType, Head, SandboxId, Source, Task, TaskId};
 use serde_json::json;
 use store::commit::{Change, Commit, Committed};
 
@@ -52,7 +53,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         if !task.status.is_active() {
             return Err(not_its_own(&head, &task.id));
         }
-        match record(deps, &head, &task, &complete.report).await? {
+        match record(deps, &head, &task, &complete).await? {
             Some(head) => break head,
             None => race.lost().await?,
         }
@@ -83,9 +84,15 @@ async fn own_task(deps: Deps<'_>, head: &Head, wanted: &TaskId) -> Result<Task, 
 }
 
 /// Writes it down; `None` if somebody else was faster.
-async fn record(deps: Deps<'_>, head: &Head, task: &Task, report: &Report) -> Result<Option<Head>, Error> {
+async fn record(
+    deps: Deps<'_>,
+    head: &Head,
+    task: &Task,
+    complete: &Complete,
+) -> Result<Option<Head>, Error> {
     let now = deps.clock.now();
-    let Some((mut after, turns)) = last_word(head, outcome_of(report, now)?, now) else {
+    let word = word_of(complete)?;
+    let Some((mut after, turns)) = last_word(head, &word, now) else {
         return Err(Error::conflict(
             "sandbox_not_running",
             format!("Sandbox {} is {}; its worker cannot have done anything.", head.id, head.status.as_str()),
@@ -95,7 +102,7 @@ async fn record(deps: Deps<'_>, head: &Head, task: &Task, report: &Report) -> Re
     if task.dependents > 0 {
         after.activity.waiters = deps.store.dependants(&task.id, MAX_NAMED).await?;
     }
-    let events = turns.into_iter().map(telling::event_of).collect();
+    let events = std::iter::once(word).chain(turns.into_iter().map(telling::event_of)).collect();
     let mut commit = Commit::new(now);
     commit.sandboxes.push(Change { before: Some(head), after, events });
     match deps.store.commit(commit).await? {
@@ -104,14 +111,14 @@ async fn record(deps: Deps<'_>, head: &Head, task: &Task, report: &Report) -> Re
     }
 }
 
-/// What the log would say of it.
-fn outcome_of(report: &Report, now: Timestamp) -> Result<TryOutcome, Error> {
-    let (name, data) = match report {
-        Report::Done(result) => ("agent.completed", result.clone()),
-        Report::Failed(error) => ("agent.failed", JsonObject::of(&json!({"error": error}))),
+/// What the log says of it: what a worker that reports by its log would have said.
+fn word_of(complete: &Complete) -> Result<NewEvent, Error> {
+    let name = match complete.report {
+        Report::Done(_) => "agent.completed",
+        Report::Failed(_) => "agent.failed",
     };
-    let outcome = reported(&EventType::parse(name)?, &data, now);
-    outcome.ok_or_else(|| Error::Internal(format!("{name} ends nothing").into()))
+    let (event_type, data) = (EventType::parse(name)?, complete.said.clone());
+    Ok(NewEvent { id: ids::event(), event_type, source: Source::Agent, data, emitted_at: None })
 }
 
 fn says_the_same(outcome: &TryOutcome, report: &Report) -> bool {
@@ -139,4 +146,82 @@ fn not_its_own(head: &Head, task: &TaskId) -> Error {
 fn said(head: &Head) -> Error {
     let detail = format!("What came of sandbox {} is known already, and is not this.", head.id);
     Error::conflict("outcome_known", detail, json!({"status": head.status.as_str()}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use contract::tasks::{MAX_DEPENDENCIES, MAX_DESCRIPTION_BYTES};
+    use domain::attempt::{MAX_ERROR_CHARS, MAX_RESULT_BYTES, MAX_RESULT_CHARS, reported};
+    use domain::id::MAX_ID_CHARS;
+    use domain::task::Execution;
+    use domain::ticket::{MAX_TITLE_CHARS, NewTask, Terms};
+    use domain::{JsonObject, OrgId, TicketId, Timestamp};
+    use serde_json::Value;
+
+    /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html>
+    const MAX_ITEM_BYTES: usize = 400 * 1024;
+
+    /// How large an item is, rather too large: <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>.
+    fn item_bytes(value: &Value) -> usize {
+        match value {
+            Value::Object(fields) => {
+                fields.iter().map(|(name, value)| name.len() + item_bytes(value) + 1).sum::<usize>() + 3
+            }
+            Value::Array(values) => values.iter().map(|value| item_bytes(value) + 1).sum::<usize>() + 3,
+            Value::String(text) => text.len(),
+            Value::Number(_) => 21,
+            Value::Bool(_) | Value::Null => 1,
+        }
+    }
+
+    /// A task that cannot be written is one that nobody can end.
+    #[test]
+    fn a_task_can_be_written_whatever_came_of_it_and_however_long_its_texts_are() {
+        let long = |chars: usize| "🦀".repeat(chars);
+        let id = |n: usize| TaskId::parse(format!("{n:0>MAX_ID_CHARS$}")).unwrap();
+        let new = NewTask {
+            ticket: TicketId::parse("k".repeat(MAX_ID_CHARS)).unwrap(),
+            org: OrgId::parse("o".repeat(MAX_ID_CHARS)).unwrap(),
+            project: None,
+            task_type: long(MAX_ID_CHARS),
+            title: long(MAX_TITLE_CHARS),
+            description: "x".repeat(MAX_DESCRIPTION_BYTES),
+            phase: long(MAX_ID_CHARS),
+            priority: domain::task::Priority::Critical,
+            execution: Execution {
+                agent: Some(long(2_000)),
+                repository: Some(long(2_000)),
+                ..Execution::default()
+            },
+            terms: Terms::default(),
+        };
+        let now = Timestamp::from_secs(1);
+        let mut task = new.into_task(id(0), now);
+        task.depends_on = (0..MAX_DEPENDENCIES).map(id).collect();
+        (task.error, task.feedback) = (Some(long(MAX_ERROR_CHARS)), Some(long(2 * MAX_RESULT_CHARS)));
+        let fields =
+            ["final_output", "output", "pr_url", "branch_name", "stop_reason", "session_id", "artifacts"];
+        for text in ["🦀", "\u{1}", "\"", "x"] {
+            let said: serde_json::Map<String, Value> = fields
+                .iter()
+                .map(|field| ((*field).to_owned(), text.repeat(MAX_RESULT_CHARS + 1).into()))
+                .collect();
+            let word = reported(&EventType::parse("agent.completed").unwrap(), &JsonObject::of(&said), now);
+            let Some(TryOutcome::Done { result, .. }) = &word else { panic!("{word:?}") };
+            assert!(result.text().len() <= MAX_RESULT_BYTES);
+            task.result = Some(result.clone());
+            let bytes = item_bytes(&serde_json::to_value(&task).unwrap());
+            assert!(bytes < MAX_ITEM_BYTES * 3 / 4, "{bytes} bytes with {text:?}");
+            let mut activity = domain::head::Activity { outcome: word.clone(), ..Default::default() };
+            activity.waiters = (0..MAX_NAMED).map(id).collect();
+            for kind in 0..domain::head::MAX_COUNTED_KINDS {
+                activity
+                    .counts
+                    .add(Source::Worker, &format!("{kind:0>width$}", width = domain::event::MAX_TYPE_CHARS));
+            }
+            let bytes = serde_json::to_string(&activity).unwrap().len();
+            assert!(bytes < MAX_ITEM_BYTES / 4, "{bytes} bytes of a head with {text:?}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::orchestration::{self, dispatch_job};
 use crate::{ids, race, telling, tickets, work};
 use contract::tickets::{Candidate, CreateTicket, Wish};
 use domain::access::Principal;
-use domain::similar::similarity;
+use domain::similar::{Wanted, likeness};
 use domain::task::moves::Told;
 use domain::ticket::{ApprovalStatus, Status};
 use domain::{OrgId, Ticket, TicketId, Timestamp};
@@ -66,7 +66,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         return repeated(known, &org, &digest);
     }
     if let Some(threshold) = duplicates_from {
-        let similar = similar(deps, &org, id.as_ref(), &wish.title, threshold).await?;
+        let similar = similar(deps, &org, id.as_ref(), &wish, threshold).await?;
         if !similar.is_empty() {
             return Ok(Outcome::Similar(similar));
         }
@@ -115,16 +115,18 @@ async fn similar(
     deps: Deps<'_>,
     org: &OrgId,
     own: Option<&TicketId>,
-    title: &str,
+    wish: &Wish,
     threshold: f64,
 ) -> Result<Vec<Candidate>, Error> {
+    let wanted = Wanted { title: &wish.title, description: &wish.description };
     let whose = Whose::Org(org.clone());
     let (mut found, mut from) = (Vec::new(), None);
     for _ in 0..COMPARED / AT_ONCE {
         let page = deps.orchestration.store.tickets_of(&whose, from, AT_ONCE).await?;
-        let open = page.items.into_iter().filter(|ticket| is_open(ticket) && own != Some(&ticket.id));
+        let open = page.items.into_iter().filter(|ticket| ticket.is_open() && own != Some(&ticket.id));
         found.extend(open.filter_map(|ticket| {
-            let similarity_score = similarity(title, &ticket.title);
+            let other = Wanted { title: &ticket.title, description: &ticket.description };
+            let similarity_score = likeness(wanted, other);
             (similarity_score >= threshold).then_some(Candidate {
                 ticket_id: ticket.id,
                 title: ticket.title,
@@ -141,12 +143,6 @@ async fn similar(
     found.sort_by(|one, other| other.similarity_score.total_cmp(&one.similarity_score));
     found.truncate(MAX_CANDIDATES);
     Ok(found)
-}
-
-/// Whether what it asks for will be done, or is being done.
-fn is_open(ticket: &Ticket) -> bool {
-    let is_archived = matches!(ticket.approval.status, ApprovalStatus::Rejected | ApprovalStatus::TimedOut);
-    ticket.status != Status::Done && !is_archived
 }
 
 fn ticket(

@@ -5,6 +5,7 @@ use crate::sight::visible_head;
 use crate::{orchestration, race, settled, tend_task};
 use contract::tasks::{Judge, Judged};
 use domain::access::Principal;
+use domain::attempt::Attempt;
 use domain::task::Status;
 use domain::{Head, SandboxId, Task};
 use serde_json::json;
@@ -32,11 +33,11 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let mut race = race::Race::new(deps.clock);
     loop {
         let head = visible_head(deps.store, &principal, &sandbox).await?;
-        let task = judged_task(deps, &head, &judge).await?;
+        let (task, attempt) = judged_task(deps, &head, &judge).await?;
         if was_said(&task, &judge) {
             break;
         }
-        let moved = task.validated(judge.passed, &judge.feedback, deps.clock.now());
+        let moved = task.validated(&attempt, judge.passed, &judge.feedback, deps.clock.now());
         let mut moved = moved.ok_or_else(|| not_judged(&head, &judge))?;
         if let (Some(evidence), Some(told)) = (&judge.evidence, moved.told.first_mut()) {
             let evidence = serde_json::value::to_raw_value(evidence).ok();
@@ -58,11 +59,13 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     })
 }
 
-/// The task, if its current result is this sandbox's.
-async fn judged_task(deps: Deps<'_>, head: &Head, judge: &Judge) -> Result<Task, Error> {
-    let own = head.assignment.as_ref().is_some_and(|assignment| assignment.task == judge.task);
-    let task = if own { deps.store.task(&judge.task).await? } else { None };
-    task.filter(|task| task.sandbox.as_ref() == Some(&head.id)).ok_or_else(|| not_judged(head, judge))
+/// The task, and the try that its current result is of, if that was this sandbox's.
+async fn judged_task(deps: Deps<'_>, head: &Head, judge: &Judge) -> Result<(Task, Attempt), Error> {
+    let assignment = head.assignment.as_ref().filter(|assignment| assignment.task == judge.task);
+    let assignment = assignment.ok_or_else(|| not_judged(head, judge))?;
+    let attempt = Attempt { number: assignment.attempt, sandbox: head.id.clone() };
+    let task = deps.store.task(&judge.task).await?.filter(|task| task.is_current(&attempt));
+    task.map(|task| (task, attempt)).ok_or_else(|| not_judged(head, judge))
 }
 
 /// Whether this judgement was heard before.

@@ -1,34 +1,60 @@
-//! Writing a task's move, with what it does to its ticket, and asking for what follows from it.
+//! Writing a task's move, with what it does to its ticket and the task that comes after it, and asking for what follows
+//! from it.
 
 use crate::error::Error;
 use crate::orchestration::{Deps, dispatch_job};
 use crate::{telling, work};
 use contract::jobs::Job;
-use domain::Task;
 use domain::task::moves::Moved;
+use domain::ticket::next_task;
+use domain::{Task, Ticket, Timestamp};
 use std::time::Duration;
 use store::commit::{Change, Commit, Committed};
 
-/// Writes it; `None` if somebody else was faster. What follows is asked for, and found by the next sweep if that is
-/// lost: a place in the queue, a free slot, a time to wait for, others that wait for this task.
+/// Writes it; `None` if somebody else was faster. A task that others of its ticket follow brings the next one into the
+/// queue in the same transaction, once. What else follows is asked for, and found by the next sweep if that is lost: a
+/// place in the queue, a free slot, a time to wait for, others that wait for this task.
 pub(crate) async fn write(deps: Deps<'_>, before: &Task, moved: Moved) -> Result<Option<Task>, Error> {
     let now = deps.clock.now();
     let ticket = match &before.ticket {
         Some(id) if before.status != moved.task.status => deps.store.ticket(id).await?,
         _ => None,
     };
-    let followed =
-        ticket.as_ref().and_then(|ticket| ticket.follow(&moved.task.task_type, moved.task.status, now));
     let mut commit = Commit::new(now);
-    commit.tasks.push(telling::task_change(before, moved));
-    if let Some(after) = followed {
-        let events = vec![telling::event_of(telling::transitioned(ticket.as_ref(), &after))];
-        commit.tickets.push(Change { before: ticket.as_ref(), after, events });
+    let mut next = None;
+    if let Some(ticket) = &ticket {
+        if let Some(after) = ticket.follow(&moved.task.task_type, moved.task.status, now) {
+            let events = telling::followed(ticket, &after, &moved.task);
+            commit.tickets.push(Change { before: Some(ticket), after, events });
+        }
+        next = next_of(deps, ticket, &moved.task, now).await?;
     }
-    let Committed::Done(mut done) = deps.store.commit(commit).await? else { return Ok(None) };
-    let Some(after) = done.tasks.pop() else { return Ok(None) };
+    commit.tasks.push(telling::task_change(before, moved));
+    let goes_on = next.is_some();
+    commit.tasks.extend(next);
+    let Committed::Done(done) = deps.store.commit(commit).await? else { return Ok(None) };
+    let Some(after) = done.tasks.into_iter().next() else { return Ok(None) };
+    if goes_on {
+        work::ask(deps.work, &dispatch_job(&after.org)).await;
+    }
     follow_up(deps, before, &after).await;
     Ok(Some(after))
+}
+
+/// The task that follows this one, unless there is one under its id already: a conflict with that would be lost for ever.
+async fn next_of(
+    deps: Deps<'_>,
+    ticket: &Ticket,
+    task: &Task,
+    now: Timestamp,
+) -> Result<Option<Change<'static, Task>>, Error> {
+    let Some((id, next)) = next_task(ticket, task) else { return Ok(None) };
+    if deps.store.task(&id).await?.is_some() {
+        return Ok(None);
+    }
+    let created = next.into_task(id, now).created(&deps.orchestration.weights, now);
+    let events = created.told.into_iter().map(telling::event_of).collect();
+    Ok(Some(Change { before: None, after: created.task, events }))
 }
 
 /// Asks for what follows from a task's move.

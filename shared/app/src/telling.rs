@@ -92,13 +92,28 @@ pub(crate) fn task_change(before: &Task, moved: Moved) -> Change<'_, Task> {
     Change { before: Some(before), after: moved.task, events }
 }
 
-/// What a ticket's log says when it is somewhere else.
-pub(crate) fn transitioned(before: Option<&Ticket>, after: &Ticket) -> Told {
-    let data = json!({
-        "ticket_id": after.id, "from_status": before.map(|before| before.status), "to_status": after.status,
-        "phase_id": after.phase,
-    });
-    Told::of_ticket("transitioned", &data)
+/// What a ticket's log says when it has followed this task: it is somewhere else, or something is in its way or is not
+/// any more.
+pub(crate) fn followed(before: &Ticket, after: &Ticket, task: &Task) -> Vec<NewEvent> {
+    let mut told = Vec::new();
+    if before.status != after.status {
+        let data = json!({
+            "ticket_id": after.id, "from_status": before.status, "to_status": after.status, "phase_id": after.phase,
+            "task_id": task.id,
+        });
+        told.push(Told::of_ticket("transitioned", &data));
+    }
+    if before.blocked != after.blocked {
+        let (turn, blocked) = match &after.blocked {
+            Some(blocked) => ("blocked", Some(blocked)),
+            None => ("unblocked", before.blocked.as_ref()),
+        };
+        let data = json!({
+            "ticket_id": after.id, "reason": blocked.map(|blocked| &blocked.reason), "task_id": task.id,
+        });
+        told.push(Told::of_ticket(turn, &data));
+    }
+    told.into_iter().map(event_of).collect()
 }
 
 /// Wakes whoever waits. What it is about is stored by then: a bell that fails costs a moment, and nobody is refused.

@@ -6,15 +6,13 @@ use crate::fields::Fields;
 use crate::query::Query;
 use domain::similar::DEFAULT_THRESHOLD;
 use domain::task::{Execution, Priority};
-use domain::ticket::{ApprovalStatus, MAX_TITLE_CHARS, Status, Terms, Ticket, WorkflowMode};
+use domain::ticket::{ApprovalStatus, MAX_TITLE_CHARS, Status, Terms, Ticket, WorkflowMode, title_of};
 use domain::{OrgId, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// Longest description. A worker gets it as a variable, of which Linux takes 128 KB, and a list holds many.
 pub const MAX_DESCRIPTION_BYTES: usize = 64 * 1024;
-/// How much of a description becomes the title of a ticket without one.
-pub const TITLE_OF_DESCRIPTION_CHARS: usize = 100;
 /// Longest name of a phase.
 pub const MAX_PHASE_CHARS: usize = 50;
 /// Longest time that a task may run: a day.
@@ -71,8 +69,12 @@ impl CreateTicket {
         let check_duplicates = fields.flag("check_duplicates")?.unwrap_or(true);
         let force_create = fields.flag("force_create")?.unwrap_or(false);
         let threshold = fields.fraction("similarity_threshold")?.unwrap_or(DEFAULT_THRESHOLD);
-        let modes =
-            [WorkflowMode::Quick, WorkflowMode::Phased].map(|mode: WorkflowMode| (mode.as_str(), mode));
+        // `spec_driven` is OmoiOS's word for it.
+        let modes = [
+            (WorkflowMode::Quick.as_str(), WorkflowMode::Quick),
+            (WorkflowMode::Phased.as_str(), WorkflowMode::Phased),
+            ("spec_driven", WorkflowMode::Phased),
+        ];
         let max_retries = fields.whole("max_retries", 0..=MAX_RETRIES)?;
         let wish = Wish {
             title,
@@ -118,11 +120,11 @@ fn title(fields: &Fields, description: &str) -> Result<String, BadInput> {
     if let Some(title) = fields.line("title", MAX_TITLE_CHARS)? {
         return Ok(title);
     }
-    let start = description.trim().chars().take(TITLE_OF_DESCRIPTION_CHARS);
-    let title: String = start.map(|c| if c.is_control() { ' ' } else { c }).collect();
-    match title.trim() {
-        "" => Err(BadInput::invalid("title", "is missing, and there is no description to take it from")),
-        title => Ok(title.to_owned()),
+    match title_of(description) {
+        title if title.is_empty() => {
+            Err(BadInput::invalid("title", "is missing, and there is no description to take it from"))
+        }
+        title => Ok(title),
     }
 }
 
@@ -349,10 +351,18 @@ pub struct Duplicates {
 impl Duplicates {
     /// Of these, the most similar first.
     pub fn new(candidates: Vec<Candidate>) -> Self {
-        let message = match candidates.as_slice() {
-            [one] => format!("Ticket {} asks for much the same.", one.ticket_id),
-            several => format!("{} tickets ask for much the same.", several.len()),
+        let first = candidates.first().map_or_else(String::new, |one| {
+            format!("ticket {} (\"{}\", {})", one.ticket_id, one.title, one.status)
+        });
+        let others = match candidates.len() {
+            0 | 1 => String::new(),
+            2 => ", and one more does".to_owned(),
+            several => format!(", and {} more do", several - 1),
         };
+        let message = format!(
+            "Nothing was created: {first} asks for much the same{others}. Follow that one, or send this again with \
+             \"force_create\": true."
+        );
         let highest_similarity = candidates.first().map_or(0.0, |candidate| candidate.similarity_score);
         Self { is_duplicate: true, message, candidates, highest_similarity }
     }

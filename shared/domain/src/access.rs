@@ -65,7 +65,8 @@ pub enum Scope {
     ListTasks,
     /// Adds tasks and tickets to an org, changes them, or ends them.
     ManageTasks,
-    /// Judges the result of a task.
+    /// Judges the result of a task: what people do. A worker that may would approve of its own work, because the only
+    /// sandbox that it speaks for is the one in which the result was made.
     JudgeResult,
     /// Opens a socket. What it may see is decided per event by [`realm`] and [`sees`].
     OpenSocket,
@@ -87,11 +88,7 @@ pub fn permit(principal: &Principal, scope: Scope) -> bool {
         (Principal::User { .. }, Scope::WriteEvents | Scope::TakeMessages) => false,
         (
             Principal::Worker { .. },
-            Scope::ReadSandbox
-            | Scope::WriteEvents
-            | Scope::TakeMessages
-            | Scope::JudgeResult
-            | Scope::OpenSocket,
+            Scope::ReadSandbox | Scope::WriteEvents | Scope::TakeMessages | Scope::OpenSocket,
         ) => true,
         (
             Principal::Worker { .. },
@@ -99,7 +96,8 @@ pub fn permit(principal: &Principal, scope: Scope) -> bool {
             | Scope::ManageSandboxes
             | Scope::SendMessages
             | Scope::ListTasks
-            | Scope::ManageTasks,
+            | Scope::ManageTasks
+            | Scope::JudgeResult,
         ) => false,
     }
 }
@@ -173,6 +171,22 @@ mod tests {
         assert_eq!(sees(&worker, &head("s-1", "acme", 3)), Sight::Revoked);
         assert_eq!(sees(&worker, &head("s-2", "acme", 2)), Sight::Hidden);
         assert!(permit(&worker, Scope::TakeMessages) && !permit(&worker, Scope::SendMessages));
+    }
+
+    #[test]
+    fn a_result_is_judged_by_people_and_never_by_the_worker_that_made_it() {
+        let user = |role| Principal::User { id: "u".into(), org: OrgId::parse("acme").unwrap(), role };
+        let worker = Principal::Worker { sandbox: SandboxId::parse("s-1").unwrap(), generation: 1 };
+        for (who, may) in [
+            (user(Role::Viewer), false),
+            (user(Role::Member), true),
+            (user(Role::Admin), true),
+            (Principal::Operator, true),
+            (worker, false),
+            (Principal::Nobody, false),
+        ] {
+            assert_eq!(permit(&who, Scope::JudgeResult), may, "{who:?}");
+        }
     }
 
     #[test]

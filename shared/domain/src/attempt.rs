@@ -3,10 +3,12 @@
 //! Every try has a sandbox of its own, with an id and a token of its own. So whatever comes late comes from a sandbox
 //! that is no longer the task's, and changes nothing.
 
+use crate::abridge::abridge;
 use crate::event::EventType;
 use crate::retry::Class;
 use crate::{JsonObject, SandboxId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// What a sandbox is for. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,11 +191,15 @@ impl Outcome {
 
 /// Most of an error that is kept with a task; the whole of it is in the sandbox's log.
 pub const MAX_ERROR_CHARS: usize = 2_000;
-/// Most of a field of a result that is kept with a task.
+/// Most of a text in a result that is kept with a task.
 pub const MAX_RESULT_CHARS: usize = 4_000;
+/// Most of a result that is kept with a task, as JSON. An item of the table has room for 400 KB
+/// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html>), which a task shares with its
+/// description and what was said of it, and a sandbox's head with all that it counts.
+pub const MAX_RESULT_BYTES: usize = 32 * 1024;
 
 /// What a task keeps of an agent's last word; the whole of it is in the sandbox's log.
-const RESULT_FIELDS: [&str; 17] = [
+const RESULT_FIELDS: [&str; 18] = [
     "success",
     "turns",
     "cost_usd",
@@ -204,6 +210,7 @@ const RESULT_FIELDS: [&str; 17] = [
     "branch_name",
     "final_output",
     "output",
+    "artifacts",
     "code_pushed",
     "pr_created",
     "pr_url",
@@ -213,29 +220,41 @@ const RESULT_FIELDS: [&str; 17] = [
     "validation_passed",
 ];
 
-/// The parts of a report that are kept with a task.
+/// Says which fields are not whole, or not there at all, because of their size.
+const TRUNCATED: &str = "truncated";
+
+/// The parts of a report that are kept with a task. Texts are cut; then whole fields are left out, the largest first,
+/// until the rest fits. What was cut or left out is named in `truncated`.
 pub fn result_of(data: &JsonObject) -> JsonObject {
-    let mut kept = serde_json::Map::new();
+    let (mut kept, mut truncated) = (serde_json::Map::new(), Vec::new());
     for (name, raw) in data.fields() {
         if !RESULT_FIELDS.contains(&name.as_str()) {
             continue;
         }
-        match serde_json::from_str(raw.get()) {
-            Ok(serde_json::Value::String(text)) => {
-                kept.insert(name, text.chars().take(MAX_RESULT_CHARS).collect::<String>().into());
-            }
-            Ok(value) if raw.get().len() <= MAX_RESULT_CHARS => {
-                kept.insert(name, value);
-            }
-            _ => {}
+        let Ok(mut value) = serde_json::from_str::<Value>(raw.get()) else { continue };
+        if let Value::String(text) = &mut value
+            && let Some((end, _)) = text.char_indices().nth(MAX_RESULT_CHARS)
+        {
+            text.truncate(end);
+            truncated.push(name.clone());
         }
+        kept.insert(name, value);
     }
-    JsonObject::of(&kept)
+    let all_named = JsonObject::of(&serde_json::json!({TRUNCATED: RESULT_FIELDS})).text().len();
+    let abridged = abridge(&JsonObject::of(&kept), MAX_RESULT_BYTES - all_named);
+    truncated.retain(|name| !abridged.omitted.contains(name));
+    truncated.extend(abridged.omitted);
+    if truncated.is_empty() {
+        return abridged.data;
+    }
+    let named = serde_json::value::to_raw_value(&truncated).expect("a list of names serialises");
+    abridged.data.overlaid(&[(TRUNCATED, Some(named))])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     #[test]
@@ -257,7 +276,8 @@ mod tests {
     #[test]
     fn a_head_is_read_as_it_was_written_whatever_came_of_it() {
         let at = Timestamp::from_secs(1);
-        let result = JsonObject::of(&json!({"turns": 3, "output": "done", "files_changed": [1, {"a": null}]}));
+        let result =
+            JsonObject::of(&json!({"turns": 3, "output": "done", "files_changed": [1, {"a": null}]}));
         let outcomes = [
             Outcome::Done { result, at },
             Outcome::failed("timed out", at),
@@ -266,27 +286,77 @@ mod tests {
         for outcome in outcomes {
             let activity = crate::head::Activity { outcome: Some(outcome), ..Default::default() };
             let written = serde_json::to_string(&activity).unwrap();
-            assert_eq!(serde_json::from_str::<crate::head::Activity>(&written).unwrap(), activity, "{written}");
+            assert_eq!(
+                serde_json::from_str::<crate::head::Activity>(&written).unwrap(),
+                activity,
+                "{written}"
+            );
         }
     }
 
     #[test]
     fn only_the_last_word_decides() {
         let now = Timestamp::from_secs(1);
-        let report = |name: &str, data: serde_json::Value| {
-            reported(&EventType::parse(name).unwrap(), &JsonObject::of(&data), now)
-        };
+        let report =
+            |name: &str, data: Value| reported(&EventType::parse(name).unwrap(), &JsonObject::of(&data), now);
         let done = report(
             "SANDBOX_AGENT_COMPLETED",
             json!({"turns": 3, "odd": 1, "final_output": "x".repeat(9_000)}),
         );
         let Some(Outcome::Done { result, .. }) = done else { panic!("{done:?}") };
-        assert!(result.text().starts_with(r#"{"final_output":"xxx"#) && result.text().len() < 4_100);
+        assert_eq!(result.string("final_output").map(|text| text.len()), Some(MAX_RESULT_CHARS));
+        assert!(result.text().ends_with(r#","truncated":["final_output"]}"#), "{}", result.text());
         assert!(!result.text().contains("odd"));
         let failed = report("agent.failed", json!({"error": "API rate limit exceeded"}));
         assert!(matches!(failed, Some(Outcome::Failed { class: Class::Transient, .. })), "{failed:?}");
         for chatter in ["agent.error", "agent.turn_completed", "continuous.completed", "iteration.failed"] {
             assert!(report(chatter, json!({})).is_none(), "{chatter}");
+        }
+    }
+
+    #[test]
+    fn a_result_keeps_what_is_small_and_names_what_was_too_large() {
+        let artifacts = json!([{"type": "code_changes", "path": "https://example.org/pr/7", "content": {"has_tests": true}}]);
+        let small = json!({"turns": 3, "artifacts": artifacts, "output": "done"});
+        let kept: Value = serde_json::from_str(result_of(&JsonObject::of(&small)).text()).unwrap();
+        assert_eq!(kept, small, "nothing was too large");
+        let large = json!({
+            "turns": 3, "artifacts": vec!["x".repeat(100); 400], "files_changed": vec!["a.rs"; 10],
+            "output": "y".repeat(5_000), "truncated": "by somebody else",
+        });
+        let kept: Value = serde_json::from_str(result_of(&JsonObject::of(&large)).text()).unwrap();
+        let expected = json!({
+            "turns": 3, "files_changed": vec!["a.rs"; 10], "output": "y".repeat(MAX_RESULT_CHARS),
+            "truncated": ["output", "artifacts"],
+        });
+        assert_eq!(kept, expected);
+    }
+
+    proptest! {
+        /// Whatever an agent says: characters of four bytes, and such as JSON spells with six.
+        #[test]
+        fn a_result_fits_whatever_an_agent_says(
+            fields in proptest::collection::vec((0usize..RESULT_FIELDS.len(), 0usize..4, 0usize..5_000), 0..12),
+        ) {
+            let mut data = serde_json::Map::new();
+            for (field, kind, size) in fields {
+                let value = match kind {
+                    0 => json!("\u{1}".repeat(size)),
+                    1 => json!("🦀".repeat(size)),
+                    2 => json!(vec![1; size]),
+                    _ => json!(size),
+                };
+                data.insert(RESULT_FIELDS[field].to_owned(), value);
+            }
+            let kept = result_of(&JsonObject::of(&data));
+            prop_assert!(kept.text().len() <= MAX_RESULT_BYTES, "{} bytes", kept.text().len());
+            let truncated: Vec<String> = kept.fields().iter().find(|(name, _)| name == TRUNCATED)
+                .map_or_else(Vec::new, |(_, raw)| serde_json::from_str(raw.get()).unwrap());
+            for (name, value) in &data {
+                let spelled = value.to_string();
+                let whole = kept.fields().iter().any(|(field, raw)| field == name && raw.get() == spelled);
+                prop_assert!(whole != truncated.contains(name), "{} is whole, or is said not to be", name);
+            }
         }
     }
 }

@@ -218,3 +218,6 @@ fn release(sandbox: &Head, thresholds: &Thresholds, now: Timestamp) -> Step {
         None => Step::Release,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,7 +182,7 @@ const TURNS_OF_A_RUN: [&str; 8] = [
 ];
 
 /// Turns in the life of a sandbox, a task or a ticket, by their plain names: without `SANDBOX_`, as all spellings are.
-const TURNS_OF_THE_PLANE: [&str; 28] = [
+const TURNS_OF_THE_PLANE: [&str; 30] = [
     "PENDING",
     "PREPARING",
     "CREATING",
@@ -211,6 +211,8 @@ const TURNS_OF_THE_PLANE: [&str; 28] = [
     "TICKET_APPROVED",
     "TICKET_REJECTED",
     "TICKET_TIMED_OUT",
+    "TICKET_BLOCKED",
+    "TICKET_UNBLOCKED",
 ];
 
 /// What the plane tells beside the turns: worth a line in the log, not a word on the account's event bus.
@@ -308,7 +310,7 @@ mod tests {
             ("sandbox", "failed terminated terminated_idle retrying"),
             ("task", "created ready claimed assigned started completed failed retrying cancelled validating"),
             ("task", "needs_revision updated dependencies_changed"),
-            ("ticket", "created transitioned approved rejected timed_out updated"),
+            ("ticket", "created transitioned approved rejected timed_out updated blocked unblocked"),
         ];
         let notes = ["sandbox.retrying", "task.updated", "task.dependencies_changed", "ticket.updated"];
         let names = names

@@ -171,12 +171,13 @@ fn take_turns(next: &mut Head, batch: &Batch, now: Timestamp) -> Vec<Told> {
     turns
 }
 
-/// The head after its worker's last word about its task, when that comes by another way than the log; and the turns that
-/// the sandbox takes with it, which the head counts already. `None` if it cannot have one: it was made for no task, does
-/// not run, or its worker has said its last word.
-pub fn last_word(head: &Head, outcome: Outcome, now: Timestamp) -> Option<(Head, Vec<Told>)> {
+/// The head after its worker's last word about its task, when that comes alone and not with a batch; and the turns that
+/// the sandbox takes with it. They are logged behind the word, and the head counts both already. `None` if it cannot have
+/// one: it was made for no task, does not run, or its worker has said its last word.
+pub fn last_word(head: &Head, word: &NewEvent, now: Timestamp) -> Option<(Head, Vec<Told>)> {
     head.assignment.as_ref()?;
-    let mut next = head.telling(&[]);
+    let outcome = reported(&word.event_type, &word.data, now)?;
+    let mut next = head.telling(std::slice::from_ref(word));
     next.activity.last_event_at = Some(now);
     let mut turns: Vec<Told> = hear(&mut next, now);
     turns.push(end(&mut next, outcome)?);
@@ -427,3 +428,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod turns;

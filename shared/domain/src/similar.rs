@@ -1,8 +1,10 @@
-//! Whether two tickets ask for the same, by their titles.
+//! Whether two tickets ask for the same, by their titles, and by their descriptions where a title is only how one begins.
 //!
 //! Deliberately absent: a model of meaning. OmoiOS compared embeddings; this compares spellings, which costs nothing,
 //! needs nobody's key, and can be explained to whoever is told that their ticket is a duplicate. It errs on the side of
 //! letting a ticket through, because a duplicate is annoying and work that is silently not done is worse.
+
+use crate::ticket::{TITLE_OF_DESCRIPTION_CHARS, title_of};
 
 /// A ticket whose title is at least this similar to another's is taken for a duplicate, unless the sender says otherwise.
 pub const DEFAULT_THRESHOLD: f64 = 0.85;
@@ -47,11 +49,44 @@ pub fn similarity(a: &str, b: &str) -> f64 {
     if numbers(&a) == numbers(&b) { mean } else { mean * OTHER_NUMBERS }
 }
 
+/// What somebody asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// In a few words.
+    pub title: &'a str,
+    /// In full.
+    pub description: &'a str,
+}
+
+/// How much two wishes are the same, from 0 to 1: as much as their titles, unless one of them is cut from a longer
+/// description. Such a title says how the text begins and not what is asked for, so the texts have to be the same too,
+/// but for case and blanks.
+pub fn likeness(one: Wanted<'_>, other: Wanted<'_>) -> f64 {
+    let titles = similarity(one.title, other.title);
+    let says_all = !one.is_cut() && !other.is_cut();
+    if says_all || one.words().eq(other.words()) { titles } else { titles * OTHER_TEXTS }
+}
+
+impl<'a> Wanted<'a> {
+    /// Whether the title is the beginning of the description, and the description goes on.
+    fn is_cut(&self) -> bool {
+        let goes_on = self.description.trim().chars().nth(TITLE_OF_DESCRIPTION_CHARS).is_some();
+        goes_on && self.title == title_of(self.description)
+    }
+
+    fn words(self) -> impl Iterator<Item = String> + 'a {
+        self.description.split_whitespace().map(str::to_lowercase)
+    }
+}
+
 /// Words that say nothing of what is to be done. No `on`, `off`, `from`, `not`: those do.
 const STOP_WORDS: [&str; 9] = ["a", "an", "and", "for", "in", "of", "please", "the", "to"];
 
 /// Keeps titles with other numbers below any threshold that anybody would set.
 const OTHER_NUMBERS: f64 = 0.75;
+
+/// The same for descriptions that begin alike and are not the same.
+const OTHER_TEXTS: f64 = 0.75;
 
 /// Marks that stand after the letter that they belong to, where a keyboard writes é as two characters.
 fn is_accent(c: char) -> bool {
@@ -182,6 +217,28 @@ mod tests {
             assert!(got < DEFAULT_THRESHOLD, "{a:?} and {b:?}: {got}");
         }
         assert_eq!(similarity("Fix login", "Upgrade database"), 0.0);
+    }
+
+    #[test]
+    fn descriptions_that_begin_alike_are_not_the_same_wish() {
+        let start = "As a customer of the shop who is signed in and has at least one order I want to be able, on my page, ";
+        assert!(start.chars().count() > TITLE_OF_DESCRIPTION_CHARS);
+        let cut = |rest: &str| {
+            let description = format!("{start}{rest}");
+            (title_of(&description), description)
+        };
+        let likeness = |(a, b): &(String, String), (c, d): &(String, String)| {
+            likeness(Wanted { title: a, description: b }, Wanted { title: c, description: d })
+        };
+        let (pay, cancel) = (cut("to pay an order."), cut("to cancel an order."));
+        assert_eq!(pay.0, cancel.0, "the titles are the same");
+        assert!(likeness(&pay, &cancel) < DEFAULT_THRESHOLD && likeness(&cancel, &pay) < DEFAULT_THRESHOLD);
+        assert_eq!(likeness(&pay, &cut("to  pay an\nORDER. ")), 1.0, "but for case and blanks");
+        // A title of its own says what is asked for, whatever is said beside it.
+        let titled = |description: &str| ("Fix the login bug".to_owned(), description.to_owned());
+        assert_eq!(likeness(&titled("It throws."), &titled(&cut("to pay").1)), 1.0);
+        let short = |text: &str| (title_of(text), text.to_owned());
+        assert_eq!(likeness(&short("Fix the login bug"), &short("fix login bug")), 1.0);
     }
 
     fn titles() -> impl Strategy<Value = String> {

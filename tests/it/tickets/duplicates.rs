@@ -23,7 +23,11 @@ async fn a_similar_open_ticket_is_told_instead_of_creating_another() {
     assert_eq!((&candidate["description"], &candidate["status"]), (&json!("It throws."), &json!("backlog")));
     assert_eq!(candidate["similarity_score"], answer["highest_similarity"]);
     assert!(answer["highest_similarity"].as_f64().unwrap() >= 0.85, "{answer}");
-    assert!(answer["message"].as_str().unwrap().contains("k-1"), "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.contains("k-1") && message.contains("force_create"),
+        "it says what can be done: {answer}"
+    );
     assert_eq!(desk.list("").await["tickets"].as_array().unwrap().len(), 2, "nothing was created");
     assert!(desk.jobs().await.is_empty());
     for way in [
@@ -63,4 +67,23 @@ async fn a_ticket_that_was_rejected_or_forgotten_may_be_asked_for_again() {
     let no = json!({"rejection_reason": "Not now."});
     assert_eq!(desk.ask("tickets-reject", &desk.member, "POST", "/k-1/reject", Some(&no)).await.0, 200);
     assert_eq!(desk.create(wish).await.0, 201);
+}
+
+#[tokio::test]
+async fn long_descriptions_that_begin_alike_are_two_tickets() {
+    let desk = Desk::open().await;
+    let wish = |what: &str| {
+        let start = "As a customer of the shop who is signed in and has at least one order I want to be able, on my page, ";
+        json!({"description": format!("{start}{what}")})
+    };
+    let (status, first) = desk.create(wish("to pay an order.")).await;
+    assert_eq!(status, 201, "{first}");
+    let (status, second) = desk.create(wish("to cancel an order.")).await;
+    assert_eq!(
+        (status, &second["title"]),
+        (201, &first["title"]),
+        "the same title, and another wish: {second}"
+    );
+    let (status, again) = desk.create(wish("to pay an order.")).await;
+    assert_eq!((status, similar(&again)), (200, vec![first["id"].as_str().unwrap()]), "{again}");
 }

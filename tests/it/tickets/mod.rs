@@ -9,6 +9,7 @@ mod duplicates;
 mod listing;
 mod moving;
 mod watching;
+mod working;
 
 use crate::payloads::request;
 use crate::stage::{Stage, body_of, invoke};

@@ -2,6 +2,7 @@
 
 use crate::bad_input::BadInput;
 use crate::fields::{Fields, required};
+use crate::limits::MAX_BATCH_BYTES;
 use domain::attempt::{MAX_ERROR_CHARS, MAX_RESULT_CHARS};
 use domain::{JsonObject, TaskId};
 
@@ -12,6 +13,8 @@ pub struct Complete {
     pub task: TaskId,
     /// What came of it.
     pub report: Report,
+    /// All that was said of it, as the sandbox's log keeps it: `result`, with the task and the error.
+    pub said: JsonObject,
 }
 
 /// What came of a task.
@@ -28,17 +31,33 @@ impl Complete {
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
         let body = Fields::decode(body)?;
         let task = required("task_id", body.parsed("task_id", TaskId::parse)?)?;
-        let result = body.object("result")?;
+        let result = result(&body)?.unwrap_or_else(JsonObject::empty);
         let error = body.text("error_message")?;
+        if error.is_some_and(|error| error.len() > MAX_BATCH_BYTES) {
+            return Err(BadInput::too_large("error_message", MAX_BATCH_BYTES));
+        }
+        let raw = |value: &str| serde_json::value::to_raw_value(value).ok();
+        let mut said = result.overlaid(&[("task_id", raw(task.as_str()))]);
         let report = match body.flag("success")?.unwrap_or(true) {
-            true => Report::Done(result.map_or_else(JsonObject::empty, |result| result.as_json())),
+            true => Report::Done(result),
             false => {
                 let error = error.unwrap_or("the worker reported a failure and did not say why");
+                said = said.overlaid(&[("error", raw(error))]);
                 Report::Failed(error.chars().take(MAX_ERROR_CHARS).collect())
             }
         };
-        Ok(Self { task, report })
+        Ok(Self { task, report, said })
     }
+}
+
+/// What there is to show. It goes into a log and a task, which are read again: what an event may not be, it may not be.
+fn result(body: &Fields) -> Result<Option<JsonObject>, BadInput> {
+    let Some(result) = body.object("result")?.map(|result| result.as_json()) else { return Ok(None) };
+    if result.text().len() > MAX_BATCH_BYTES {
+        return Err(BadInput::too_large("result", MAX_BATCH_BYTES));
+    }
+    let raw = serde_json::value::to_raw_value(&result).expect("an object serialises");
+    JsonObject::parse(&raw).map(Some).map_err(|reason| BadInput::invalid("result", reason))
 }
 
 /// `POST /api/v1/sandboxes/{id}/validation-result`.
@@ -97,6 +116,13 @@ mod tests {
         assert_eq!(done.report, Report::Done(JsonObject::of(&json!({"output": "done"}))));
         let failed = read(json!({"task_id": "t", "success": false, "error_message": "no disk"})).unwrap();
         assert_eq!(failed.report, Report::Failed("no disk".into()));
+        let large = json!({"task_id": "t", "result": {"output": "x".repeat(MAX_BATCH_BYTES)}});
+        assert!(matches!(read(large), Err(BadInput::TooLarge(wrong)) if wrong.field == "result"));
+        let deep =
+            format!(r#"{{"task_id":"t","result":{{"artifacts":{}{}}}}}"#, "[".repeat(64), "]".repeat(64));
+        assert!(
+            matches!(Complete::decode(deep.as_bytes()), Err(BadInput::Invalid(wrong)) if wrong.field == "result")
+        );
         for (body, field) in [
             (json!({}), "task_id"),
             (json!({"task_id": "t", "success": "yes"}), "success"),
@@ -106,6 +132,19 @@ mod tests {
             let Err(BadInput::Invalid(wrong)) = read(body.clone()) else { panic!("{body}") };
             assert_eq!(wrong.field, field, "{body}");
         }
+    }
+
+    #[test]
+    fn all_that_a_worker_says_of_its_task_is_there_for_the_log() {
+        let said = |body: serde_json::Value| {
+            let said = Complete::decode(body.to_string().as_bytes()).unwrap().said;
+            serde_json::from_str::<serde_json::Value>(said.text()).unwrap()
+        };
+        let done = said(json!({"task_id": "t", "result": {"output": "done", "own": [1]}}));
+        assert_eq!(done, json!({"output": "done", "own": [1], "task_id": "t"}));
+        let error = "x".repeat(MAX_ERROR_CHARS + 1);
+        let body = json!({"task_id": "t", "success": false, "error_message": error, "result": {"own": [1]}});
+        assert_eq!(said(body), json!({"own": [1], "task_id": "t", "error": error}));
     }
 
     #[test]

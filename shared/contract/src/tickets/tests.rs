@@ -102,6 +102,36 @@ fn duplicates_are_looked_for_unless_somebody_says_not_to() {
 }
 
 #[test]
+fn both_words_for_a_phased_ticket_are_known() {
+    for (word, mode) in [
+        ("quick", WorkflowMode::Quick),
+        ("phased", WorkflowMode::Phased),
+        ("spec_driven", WorkflowMode::Phased),
+    ] {
+        let body = format!(r#"{{"title":"t","workflow_mode":"{word}"}}"#);
+        assert_eq!(read(&body).unwrap().wish.workflow_mode, mode, "{word}");
+    }
+}
+
+#[test]
+fn whoever_asks_for_what_there_is_learns_what_can_be_done() {
+    let one = |id: &str| Candidate {
+        ticket_id: TicketId::parse(id).unwrap(),
+        title: "Fix it".into(),
+        description: String::new(),
+        status: Status::Building,
+        similarity_score: 0.9,
+    };
+    let said = Duplicates::new(vec![one("k-1"), one("k-2"), one("k-3")]).message;
+    assert_eq!(
+        said,
+        "Nothing was created: ticket k-1 (\"Fix it\", building) asks for much the same, and 2 more do. Follow that one, \
+         or send this again with \"force_create\": true."
+    );
+    assert!(Duplicates::new(vec![one("k-1")]).message.contains("much the same. Follow"));
+}
+
+#[test]
 fn a_move_and_a_rejection_say_what_they_must() {
     let plain = Transition::decode(br#"{"to_status":"building-done"}"#).unwrap();
     assert_eq!(plain, Transition { to: Status::BuildingDone, reason: None, force: false });

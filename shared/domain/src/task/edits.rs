@@ -114,3 +114,6 @@ fn set<T: Clone + PartialEq>(
         changed.push(name);
     }
 }
+
+#[cfg(test)]
+mod tests;

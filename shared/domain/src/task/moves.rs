@@ -242,9 +242,15 @@ impl Task {
         ))
     }
 
-    /// Somebody looked at the result.
-    pub fn validated(&self, passed: bool, feedback: &str, now: Timestamp) -> Option<Moved> {
-        if self.status != Status::Validating {
+    /// Somebody looked at the result of this try.
+    pub fn validated(
+        &self,
+        attempt: &Attempt,
+        passed: bool,
+        feedback: &str,
+        now: Timestamp,
+    ) -> Option<Moved> {
+        if self.status != Status::Validating || !self.is_current(attempt) {
             return None;
         }
         let data = json!({
@@ -376,3 +382,6 @@ impl Task {
         Moved { task, told: vec![Told::of_task(turn, &data)] }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

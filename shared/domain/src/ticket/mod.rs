@@ -6,17 +6,21 @@
 
 pub mod approval;
 pub mod moves;
+pub mod work;
 
 pub use approval::{Approval, ApprovalSettings, ApprovalStatus};
 pub use moves::Refused;
+pub use work::{NewTask, first_task, next_task};
 
-use crate::task::{self, Execution, MAX_RETRIES, Priority, Task};
+use crate::task::{Execution, Priority};
 use crate::{OrgId, ProjectId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Longest title of a ticket, and of the task that is made of it.
 pub const MAX_TITLE_CHARS: usize = 500;
+/// How much of a description becomes the title of a ticket without one.
+pub const TITLE_OF_DESCRIPTION_CHARS: usize = 100;
 /// The kind of task that does what a ticket asks for.
 pub const IMPLEMENT_FEATURE: &str = "implement_feature";
 /// The kind of task that finds out what a ticket asks for.
@@ -87,6 +91,13 @@ pub struct Ticket {
     pub segments: u64,
 }
 
+/// The title of a ticket that came without one: how its description begins, on one line.
+pub fn title_of(description: &str) -> String {
+    let start = description.trim().chars().take(TITLE_OF_DESCRIPTION_CHARS);
+    let title: String = start.map(|c| if c.is_control() { ' ' } else { c }).collect();
+    title.trim().to_owned()
+}
+
 /// Where a ticket stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -149,7 +160,8 @@ impl fmt::Display for Status {
 /// What is in a ticket's way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {
-    /// What: `dependency`, `waiting_on_clarification`, `failing_checks`, `environment`.
+    /// What: `dependency`, `waiting_on_clarification`, `failing_checks`, `environment`; or that the work on it is over
+    /// without a result, [`TASK_FAILED`](moves::TASK_FAILED) or [`TASK_CANCELLED`](moves::TASK_CANCELLED).
     pub reason: String,
     /// Since when.
     pub at: Timestamp,
@@ -192,98 +204,6 @@ pub struct Terms {
     pub validation: Option<bool>,
 }
 
-/// A task that is to be made of a ticket. Its id and its times are the caller's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewTask {
-    /// What it is done for.
-    pub ticket: TicketId,
-    /// Whose.
-    pub org: OrgId,
-    /// The project whose limit it counts towards.
-    pub project: Option<ProjectId>,
-    /// What kind of work.
-    pub task_type: String,
-    /// In a few words.
-    pub title: String,
-    /// What the agent is told.
-    pub description: String,
-    /// The phase of such work.
-    pub phase: String,
-    /// As the ticket's.
-    pub priority: Priority,
-    /// As the ticket's, with its repository.
-    pub execution: Execution,
-    /// As the ticket's.
-    pub terms: Terms,
-}
-
-impl NewTask {
-    /// The task, before anything is told of it: see [`Task::created`].
-    pub fn into_task(self, id: TaskId, now: Timestamp) -> Task {
-        Task {
-            id,
-            org: self.org,
-            ticket: Some(self.ticket),
-            project: self.project,
-            task_type: self.task_type,
-            title: self.title,
-            description: self.description,
-            phase: self.phase,
-            priority: self.priority,
-            status: task::Status::Pending,
-            created_at: now,
-            updated_at: now,
-            started_at: None,
-            completed_at: None,
-            since: now,
-            depends_on: Vec::new(),
-            unmet: 0,
-            dependents: 0,
-            place: None,
-            attempt: 0,
-            sandbox: None,
-            retry_count: 0,
-            max_retries: self.terms.max_retries.unwrap_or(MAX_RETRIES),
-            not_before: None,
-            timeout_secs: self.terms.timeout_secs,
-            deadline_at: None,
-            validation: self.terms.validation.unwrap_or(false),
-            feedback: None,
-            revisions: 0,
-            result: None,
-            error: None,
-            execution: self.execution,
-            digest: None,
-            version: 0,
-            seq: 0,
-            segments: 0,
-        }
-    }
-}
-
-/// The task that begins the work on a ticket, once it is approved.
-pub fn first_task(ticket: &Ticket) -> NewTask {
-    let (task_type, verb, status) = match ticket.workflow_mode {
-        WorkflowMode::Quick => (IMPLEMENT_FEATURE, "Implement", Status::Building),
-        WorkflowMode::Phased => (ANALYZE_REQUIREMENTS, "Analyze requirements", Status::Analyzing),
-    };
-    let told = if ticket.description.trim().is_empty() { &ticket.title } else { &ticket.description };
-    let mut execution = ticket.execution.clone();
-    execution.repository = execution.repository.or_else(|| ticket.repository.clone());
-    NewTask {
-        ticket: ticket.id.clone(),
-        org: ticket.org.clone(),
-        project: ticket.project.clone(),
-        task_type: task_type.to_owned(),
-        title: format!("{verb}: {}", ticket.title).chars().take(MAX_TITLE_CHARS).collect(),
-        description: told.clone(),
-        phase: status.phase().to_owned(),
-        priority: ticket.priority,
-        execution,
-        terms: ticket.terms.clone(),
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -314,56 +234,6 @@ pub(crate) mod tests {
             seq: 1,
             segments: 1,
         }
-    }
-
-    #[test]
-    fn a_quick_ticket_is_implemented_and_another_is_analyzed_first() {
-        let phased = first_task(&ticket(Status::Backlog));
-        assert_eq!(
-            (phased.task_type.as_str(), phased.phase.as_str()),
-            ("analyze_requirements", "PHASE_REQUIREMENTS")
-        );
-        assert_eq!(phased.title, "Analyze requirements: Add a login page");
-        let quick = Ticket { workflow_mode: WorkflowMode::Quick, ..ticket(Status::Backlog) };
-        let task = first_task(&quick);
-        assert_eq!(
-            (task.task_type.as_str(), task.phase.as_str()),
-            ("implement_feature", "PHASE_IMPLEMENTATION")
-        );
-        assert_eq!(task.title, "Implement: Add a login page");
-        assert_eq!(task.description, "With OAuth.");
-        assert_eq!(
-            (task.priority, task.execution.repository.as_deref()),
-            (Priority::High, Some("acme/shop"))
-        );
-    }
-
-    #[test]
-    fn an_agent_is_always_told_something_and_a_title_stays_within_bounds() {
-        let long =
-            Ticket {
-                title: "é".repeat(MAX_TITLE_CHARS), description: " ".into(), ..ticket(Status::Backlog)
-            };
-        let task = first_task(&long);
-        assert_eq!(task.title.chars().count(), MAX_TITLE_CHARS);
-        assert_eq!(task.description, long.title);
-        let execution = Execution { repository: Some("acme/other".into()), ..Execution::default() };
-        let particular = first_task(&Ticket { execution, ..ticket(Status::Backlog) });
-        assert_eq!(particular.execution.repository.as_deref(), Some("acme/other"), "the nearer one holds");
-    }
-
-    #[test]
-    fn a_task_of_a_ticket_is_new_and_done_on_the_tickets_terms() {
-        let (id, now) = (TaskId::parse("t-1").unwrap(), Timestamp::from_secs(200));
-        let usual = first_task(&ticket(Status::Backlog)).into_task(id.clone(), now);
-        assert_eq!((usual.max_retries, usual.timeout_secs, usual.validation), (MAX_RETRIES, None, false));
-        let terms = Terms { timeout_secs: Some(60), max_retries: Some(0), validation: Some(true) };
-        let strict = first_task(&Ticket { terms, ..ticket(Status::Backlog) }).into_task(id, now);
-        assert_eq!((strict.max_retries, strict.timeout_secs, strict.validation), (0, Some(60), true));
-        let created = strict.created(&crate::score::Weights::default(), now);
-        let told: Vec<&str> = created.told.iter().map(|told| told.event_type.as_str()).collect();
-        assert_eq!(told, ["task.created", "task.ready"]);
-        assert!(created.task.place.is_some() && created.task.version == 1);
     }
 
     #[test]

@@ -1,7 +1,12 @@
 //! How a ticket moves: by hand along its edges, and by itself with its tasks.
 
-use super::{ANALYZE_REQUIREMENTS, ApprovalStatus, IMPLEMENT_FEATURE, Status, Ticket};
+use super::{ANALYZE_REQUIREMENTS, ApprovalStatus, Blocked, IMPLEMENT_FEATURE, Status, Ticket};
 use crate::{Timestamp, task};
+
+/// What is in the way of a ticket whose task has failed: somebody has to retry that, or ask for another.
+pub const TASK_FAILED: &str = "task_failed";
+/// What is in the way of a ticket whose task was called off.
+pub const TASK_CANCELLED: &str = "task_cancelled";
 
 /// Why a ticket stays as it is, in words for the person who asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +88,12 @@ impl Ticket {
 
     /// What a turn of one of its tasks does to it, if anything: the work shows where a ticket stands, so this does not
     /// keep to the usual ways. But nothing moves a ticket that is done: a task that comes late changes nothing.
+    ///
+    /// A task that has failed or was called off is in its way until that, or another, is worked on.
     pub fn follow(&self, task_type: &str, task_status: task::Status, now: Timestamp) -> Option<Self> {
+        if self.status == Status::Done || ![IMPLEMENT_FEATURE, ANALYZE_REQUIREMENTS].contains(&task_type) {
+            return None;
+        }
         let to = match (task_type, task_status) {
             (IMPLEMENT_FEATURE, task::Status::Running) => Status::Building,
             (IMPLEMENT_FEATURE, task::Status::Completed) => Status::Done,
@@ -91,9 +101,35 @@ impl Ticket {
             (ANALYZE_REQUIREMENTS, task::Status::Running) if self.status == Status::Backlog => {
                 Status::Analyzing
             }
-            _ => return None,
+            _ => self.status,
         };
-        (self.status != Status::Done && self.status != to).then(|| self.moved(to, now))
+        let mut next = if to == self.status { self.changed(now) } else { self.moved(to, now) };
+        match task_status {
+            task::Status::Failed => next.give_up(TASK_FAILED, now),
+            task::Status::Cancelled => next.give_up(TASK_CANCELLED, now),
+            _ if self.is_given_up() => next.blocked = None,
+            _ => {}
+        }
+        (next.status != self.status || next.blocked != self.blocked).then_some(next)
+    }
+
+    /// Whether what it asks for is being done, or will be without anybody asking for it again.
+    pub fn is_open(&self) -> bool {
+        let archived = matches!(self.approval.status, ApprovalStatus::Rejected | ApprovalStatus::TimedOut);
+        self.status != Status::Done && !archived && !self.is_given_up()
+    }
+
+    /// Whether the work on it is over without a result.
+    fn is_given_up(&self) -> bool {
+        self.blocked
+            .as_ref()
+            .is_some_and(|blocked| [TASK_FAILED, TASK_CANCELLED].contains(&blocked.reason.as_str()))
+    }
+
+    fn give_up(&mut self, reason: &str, now: Timestamp) {
+        if self.blocked.as_ref().is_none_or(|blocked| blocked.reason != reason) {
+            self.blocked = Some(Blocked { reason: reason.to_owned(), at: now });
+        }
     }
 
     /// The ticket after a change at `now`, before the change.
@@ -118,14 +154,14 @@ impl Ticket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ticket::{Blocked, tests::ticket};
+    use crate::ticket::tests::ticket;
 
     fn now() -> Timestamp {
         Timestamp::from_secs(200)
     }
 
-    fn blocked(status: Status) -> Ticket {
-        let blocked = Blocked { reason: "dependency".into(), at: Timestamp::from_secs(150) };
+    fn blocked(status: Status, reason: &str) -> Ticket {
+        let blocked = Blocked { reason: reason.into(), at: Timestamp::from_secs(150) };
         Ticket { blocked: Some(blocked), ..ticket(status) }
     }
 
@@ -156,7 +192,7 @@ mod tests {
                 Status::ALL.into_iter().zip(usual.chars().zip(while_blocked.chars()))
             {
                 check_move(&ticket(from), to, plain == 'x', Refused::NoEdge { from, to });
-                check_move(&blocked(from), to, hindered == 'x', Refused::Blocked { from, to });
+                check_move(&blocked(from, "dependency"), to, hindered == 'x', Refused::Blocked { from, to });
             }
         }
     }
@@ -185,34 +221,91 @@ mod tests {
         assert_eq!((analyzing.phase.as_str(), analyzing.previous_phase), ("PHASE_REQUIREMENTS", None));
     }
 
+    /// What a ticket is after its task came to be so: where it stands, and what is in its way. A row per state of the
+    /// task. `.` is where it was; `=` leaves in its way what was there, if that was not an end of the work.
+    const FOLLOWS: [(&str, &str, &str, &str, &str); 9] = [
+        // task           implement_feature        analyze_requirements
+        ("pending", ".", "=", ".", "="),
+        ("claiming", ".", "=", ".", "="),
+        ("assigned", ".", "=", ".", "="),
+        ("running", "building", "=", "analyzing, from backlog", "="),
+        ("validating", ".", "=", ".", "="),
+        ("needs_revision", ".", "=", ".", "="),
+        ("completed", "done", "=", ".", "="),
+        ("failed", ".", "task_failed", ".", "task_failed"),
+        ("cancelled", ".", "task_cancelled", ".", "task_cancelled"),
+    ];
+
     #[test]
     fn a_ticket_follows_its_tasks_and_is_not_taken_back_from_done() {
-        use Status::{Analyzing, Backlog, Building, Done};
-        for from in Status::ALL {
-            for task_status in task::Status::ALL {
-                for task_type in [IMPLEMENT_FEATURE, ANALYZE_REQUIREMENTS, "write_tests"] {
-                    let expected = match (task_type, task_status.as_str()) {
-                        _ if from == Done => None,
-                        ("implement_feature", "running") => Some(Building).filter(|to| *to != from),
-                        ("implement_feature", "completed") => Some(Done),
-                        ("analyze_requirements", "running") if from == Backlog => Some(Analyzing),
-                        _ => None,
-                    };
-                    for before in [ticket(from), blocked(from)] {
-                        let after = before.follow(task_type, task_status, now());
-                        let name = format!("{from}, {task_type} {}", task_status.as_str());
-                        assert_eq!(after.as_ref().map(|ticket| ticket.status), expected, "{name}");
-                        if let Some(after) = after {
-                            assert_eq!(
-                                Ok(&after),
-                                before.transition(after.status, true, now()).as_ref(),
-                                "{name}"
-                            );
-                            assert_eq!(after.follow(task_type, task_status, now()), None, "a repeat: {name}");
-                        }
-                    }
+        for (row, task_status) in FOLLOWS.into_iter().zip(task::Status::ALL) {
+            let (named, built, in_building, analyzed, in_analysis) = row;
+            assert_eq!(named, task_status.as_str());
+            for from in Status::ALL {
+                for before in [ticket(from), blocked(from, "dependency"), blocked(from, TASK_FAILED)] {
+                    check_follow(&before, IMPLEMENT_FEATURE, task_status, built, in_building);
+                    check_follow(&before, ANALYZE_REQUIREMENTS, task_status, analyzed, in_analysis);
+                    assert_eq!(before.follow("write_tests", task_status, now()), None, "{from}, {named}");
                 }
             }
+        }
+    }
+
+    fn check_follow(before: &Ticket, task_type: &str, task_status: task::Status, to: &str, in_its_way: &str) {
+        let name = format!("{before:?}, {task_type} {task_status:?}");
+        let mut expected = before.clone();
+        if before.status != Status::Done {
+            match to.split_once(", from ") {
+                Some((to, from)) if before.status.as_str() == from => {
+                    expected.status = Status::parse(to).unwrap();
+                }
+                Some(_) => {}
+                None => expected.status = Status::parse(to).unwrap_or(before.status),
+            }
+            let was = before.blocked.clone().map(|blocked| blocked.reason);
+            let is = match in_its_way {
+                _ if expected.status == Status::Done => None,
+                "=" => was.clone().filter(|reason| reason != TASK_FAILED),
+                reason => Some(reason.to_owned()),
+            };
+            if was != is {
+                expected.blocked = is.map(|reason| Blocked { reason, at: now() });
+            }
+        }
+        let Some(after) = before.follow(task_type, task_status, now()) else {
+            assert_eq!(expected, *before, "{name}");
+            return;
+        };
+        assert_eq!((after.status, &after.blocked), (expected.status, &expected.blocked), "{name}");
+        assert_eq!(
+            (after.phase.as_str(), after.version),
+            (after.status.phase(), before.version + 1),
+            "{name}"
+        );
+        assert_eq!(after.follow(task_type, task_status, now().plus_secs(1)), None, "a repeat: {name}");
+    }
+
+    #[test]
+    fn a_ticket_is_open_while_somebody_works_on_it_or_will() {
+        for status in Status::ALL {
+            let open = status != Status::Done;
+            assert_eq!(ticket(status).is_open(), open, "{status}");
+            assert_eq!(blocked(status, "dependency").is_open(), open, "{status}");
+            for end in [task::Status::Failed, task::Status::Cancelled] {
+                let before = ticket(status);
+                let Some(given_up) = before.follow(IMPLEMENT_FEATURE, end, now()) else {
+                    assert!(!open, "{status}");
+                    continue;
+                };
+                assert!(!given_up.is_open(), "{status}");
+                let again = given_up.follow(IMPLEMENT_FEATURE, task::Status::Pending, now()).unwrap();
+                assert!(again.is_open() && again.blocked.is_none(), "somebody wants it after all: {status}");
+            }
+        }
+        for (approval, open) in ApprovalStatus::ALL.into_iter().zip([true, true, false, false]) {
+            let mut decided = ticket(Status::Backlog);
+            decided.approval.status = approval;
+            assert_eq!(decided.is_open(), open, "{approval}");
         }
     }
 }

@@ -1,0 +1,188 @@
+//! What a worker's word does to a sandbox, in every state of it.
+
+use super::*;
+use crate::access::{Principal, Sight, sees};
+use crate::attempt::{Assignment, Spawn};
+use crate::{OrgId, SandboxId, TaskId};
+
+/// What a sandbox that the plane made is after its worker said something, and which turns are told: a row per event, a
+/// column per state, and a dot where the sandbox stays as it is. `starting` is `creating` with a worker that may have
+/// been started: before that nobody has its token. The last two rows are `POST …/task-complete`.
+const WORDS: &str = "
+word                 | pending | creating | starting                                 | running                 | completing | completed | failed | terminated | unknown
+agent.heartbeat      | .       | .        | running (spawned running)                | .                       | .          | .         | .      | .          | .
+agent.started        | .       | .        | running (spawned running)                | .                       | .          | .         | .      | .          | .
+agent.message        | .       | .        | running (spawned running)                | .                       | .          | .         | .      | .          | .
+agent.error          | .       | .        | running (spawned running)                | .                       | .          | .         | .      | .          | .
+continuous.completed | .       | .        | running (spawned running)                | .                       | .          | .         | .      | .          | .
+agent.shutdown       | .       | .        | running (spawned running)                | .                       | .          | .         | .      | .          | .
+agent.completed      | .       | .        | completing (spawned running completing)  | completing (completing) | .          | .         | .      | .          | .
+agent.failed         | .       | .        | failed (spawned running failed)          | failed (failed)         | .          | .         | .      | .          | .
+reports success      | .       | .        | completing (spawned running completing)  | completing (completing) | .          | .         | .      | .          | .
+reports failure      | .       | .        | failed (spawned running failed)          | failed (failed)         | .          | .         | .      | .          | .
+";
+
+#[test]
+fn a_word_that_comes_late_again_or_from_another_sandbox_changes_nothing() {
+    let mut rows = WORDS.trim().lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let states = rows.next().unwrap();
+    for row in rows {
+        assert_eq!(row.len(), states.len(), "{row:?}");
+        for (state, expected) in states.iter().zip(&row).skip(1) {
+            let before = in_state(state);
+            let name = format!("{} in a sandbox that is {state}", row[0]);
+            match row[0].strip_prefix("reports ") {
+                Some(report) => check_report(&before, report == "success", expected, &name),
+                None => check_event(&before, row[0], expected, &name),
+            }
+        }
+    }
+}
+
+fn check_event(before: &Head, event_type: &str, expected: &str, name: &str) {
+    let batch = batch(2, 1, event_type);
+    let Decision::Store { next, turns, .. } = decide(before, &batch, 1_000, at(9)).unwrap() else {
+        panic!("{name} was taken for a repeat")
+    };
+    check(before, &next, &turns, batch.events.len(), expected, name);
+    let left = next.activity.spawn.as_ref().unwrap().left_at;
+    assert_eq!(left.is_some(), event_type == "agent.shutdown", "{name}");
+    // Again: the first answer, and nothing else.
+    assert!(matches!(decide(&next, &batch, 1_000, at(10)).unwrap(), Decision::Repeat(_)), "{name}");
+    // The same word under another number: nothing is told twice, and what was said first stays.
+    let again = self::batch(2, 2, event_type);
+    let Decision::Store { next: after, turns, .. } = decide(&next, &again, 1_000, at(10)).unwrap() else {
+        panic!("{name} was taken for a repeat")
+    };
+    assert_eq!((after.status, turns), (next.status, Vec::new()), "{name}, twice");
+    assert_eq!(after.activity.outcome, next.activity.outcome, "{name}, twice");
+    // Late, from a run of the worker before this one.
+    let late = self::batch(1, 1, event_type);
+    assert_eq!(decide(&next, &late, 1_000, at(10)), Err(Refusal::StaleEpoch { current: 2 }), "{name}, late");
+    // From another sandbox, or from this one after it was removed.
+    for (sandbox, generation) in [("s-9", 1), ("s-1", 0)] {
+        let foreign = Principal::Worker { sandbox: SandboxId::parse(sandbox).unwrap(), generation };
+        assert_ne!(sees(&foreign, before), Sight::Visible, "{name}, by the worker of {sandbox}");
+    }
+}
+
+fn check_report(before: &Head, success: bool, expected: &str, name: &str) {
+    let word = event(if success { "agent.completed" } else { "agent.failed" });
+    let Some((next, turns)) = last_word(before, &word, at(9)) else {
+        assert_eq!(expected, ".", "{name}");
+        return;
+    };
+    check(before, &next, &turns, 1, expected, name);
+    for again in ["agent.completed", "agent.failed"] {
+        assert_eq!(last_word(&next, &event(again), at(10)), None, "{name}, and then {again}");
+    }
+}
+
+fn check(before: &Head, next: &Head, turns: &[Told], events: usize, expected: &str, name: &str) {
+    let told: Vec<&str> =
+        turns.iter().map(|turn| turn.event_type.as_str().trim_start_matches("sandbox.")).collect();
+    let seen = match (next.status == before.status, told.is_empty()) {
+        (true, true) => ".".to_owned(),
+        _ => format!("{} ({})", next.status.as_str(), told.join(" ")),
+    };
+    assert_eq!(seen, expected, "{name}");
+    assert_eq!(next.seq, before.seq + (events + turns.len()) as u64, "the head counts what is told: {name}");
+    assert_eq!(next.version, before.version + 1, "{name}");
+    let ends = expected.starts_with("completing") || expected.starts_with("failed");
+    match (&before.activity.outcome, &next.activity.outcome) {
+        (None, after) => assert_eq!(after.is_some(), ends, "{name}"),
+        (first, after) => assert_eq!(first, after, "the first last word counts: {name}"),
+    }
+    let (was, is) = (before.activity.spawn.as_ref().unwrap(), next.activity.spawn.as_ref().unwrap());
+    let heard = expected.contains("running (") || expected.contains(" running ");
+    assert_eq!(is.running_since != was.running_since, heard, "{name}");
+    assert_eq!((&before.assignment, before.generation), (&next.assignment, next.generation), "{name}");
+}
+
+/// One that somebody else runs has no task: whatever it says of its agent, it is running once it was heard.
+#[test]
+fn a_sandbox_that_the_plane_did_not_make_runs_and_ends_no_try() {
+    for status in [Status::Registered, Status::Running, Status::Terminated] {
+        let mut before =
+            Head::new(SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap(), None, at(0));
+        before.status = status;
+        for event_type in ["agent.heartbeat", "agent.completed", "agent.failed", "agent.shutdown"] {
+            let decided = decide(&before, &batch(1, 1, event_type), 1_000, at(9)).unwrap();
+            let Decision::Store { next, turns, .. } = decided else { panic!("{event_type}") };
+            let expected = if status == Status::Terminated { status } else { Status::Running };
+            assert_eq!((next.status, turns.len()), (expected, 0), "{event_type}");
+            assert!(next.activity.outcome.is_none() && next.activity.spawn.is_none(), "{event_type}");
+        }
+        assert_eq!(last_word(&before, &event("agent.completed"), at(9)), None);
+    }
+}
+
+/// Of two last words in one batch the first counts too.
+#[test]
+fn an_agent_that_fails_after_it_was_done_was_done() {
+    for (first, second, expected) in [
+        ("agent.completed", "agent.failed", Status::Completing),
+        ("agent.failed", "agent.completed", Status::Failed),
+    ] {
+        let number = Some(BatchNumber { epoch: 2, batch: 1 });
+        let both = Batch::new(number, vec![event(first), event(second)], "both".into());
+        let decided = decide(&in_state("running"), &both, 1_000, at(9)).unwrap();
+        let Decision::Store { next, turns, .. } = decided else { panic!("{first}") };
+        assert_eq!((next.status, turns.len()), (expected, 1), "{first}, then {second}");
+    }
+}
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_secs(secs)
+}
+
+fn done() -> Outcome {
+    Outcome::Done { result: JsonObject::empty(), at: at(5) }
+}
+
+fn event(name: &str) -> NewEvent {
+    NewEvent {
+        id: EventId::parse("e").unwrap(),
+        event_type: EventType::parse(name).unwrap(),
+        source: Source::Agent,
+        data: JsonObject::of(&json!({"error": "it broke"})),
+        emitted_at: None,
+    }
+}
+
+fn batch(epoch: u64, number: u64, event_type: &str) -> Batch {
+    let number = BatchNumber { epoch, batch: number };
+    Batch::new(Some(number), vec![event(event_type)], format!("{number:?} {event_type}"))
+}
+
+/// A sandbox of a task in this state.
+fn in_state(state: &str) -> Head {
+    let assignment = Assignment {
+        task: TaskId::parse("t-1").unwrap(),
+        ticket: None,
+        attempt: 1,
+        provider: "process".into(),
+    };
+    let (id, org) = (SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap());
+    let mut head = Head::assigned(id, org, "a try".into(), assignment, at(0));
+    let (status, stage, outcome) = match state {
+        "pending" => (Status::Pending, Stage::Recorded, None),
+        "creating" => (Status::Creating, Stage::Uploading, None),
+        "starting" => (Status::Creating, Stage::Starting, None),
+        "running" => (Status::Running, Stage::Started, None),
+        "completing" => (Status::Completing, Stage::Started, Some(done())),
+        "completed" => (Status::Completed, Stage::Started, Some(done())),
+        "failed" => (Status::Failed, Stage::Started, Some(Outcome::failed("broken", at(5)))),
+        "terminated" => (
+            Status::Terminated,
+            Stage::Started,
+            Some(Outcome::CalledOff { reason: "enough".into(), at: at(5) }),
+        ),
+        "unknown" => (Status::Unknown, Stage::Started, None),
+        other => panic!("there is no state {other}"),
+    };
+    let mut spawn = Spawn::recorded(at(0)).at(stage, at(1));
+    spawn.running_since = (stage == Stage::Started).then_some(at(2));
+    (head.status, head.activity.spawn, head.activity.outcome) = (status, Some(spawn), outcome);
+    head
+}

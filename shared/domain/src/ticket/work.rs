@@ -1,0 +1,245 @@
+//! What is done for a ticket: its first task, and the one that follows from that.
+
+use super::{ANALYZE_REQUIREMENTS, IMPLEMENT_FEATURE, MAX_TITLE_CHARS, Status, Terms, Ticket, WorkflowMode};
+use crate::task::{self, Execution, MAX_RETRIES, Priority, Task};
+use crate::{OrgId, ProjectId, TaskId, TicketId, Timestamp};
+
+/// A task that is to be made of a ticket. Its id and its times are the caller's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTask {
+    /// What it is done for.
+    pub ticket: TicketId,
+    /// Whose.
+    pub org: OrgId,
+    /// The project whose limit it counts towards.
+    pub project: Option<ProjectId>,
+    /// What kind of work.
+    pub task_type: String,
+    /// In a few words.
+    pub title: String,
+    /// What the agent is told.
+    pub description: String,
+    /// The phase of such work.
+    pub phase: String,
+    /// As the ticket's.
+    pub priority: Priority,
+    /// As the ticket's, with its repository.
+    pub execution: Execution,
+    /// As the ticket's.
+    pub terms: Terms,
+}
+
+impl NewTask {
+    /// The task, before anything is told of it: see [`Task::created`].
+    pub fn into_task(self, id: TaskId, now: Timestamp) -> Task {
+        Task {
+            id,
+            org: self.org,
+            ticket: Some(self.ticket),
+            project: self.project,
+            task_type: self.task_type,
+            title: self.title,
+            description: self.description,
+            phase: self.phase,
+            priority: self.priority,
+            status: task::Status::Pending,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            completed_at: None,
+            since: now,
+            depends_on: Vec::new(),
+            unmet: 0,
+            dependents: 0,
+            place: None,
+            attempt: 0,
+            sandbox: None,
+            retry_count: 0,
+            max_retries: self.terms.max_retries.unwrap_or(MAX_RETRIES),
+            not_before: None,
+            timeout_secs: self.terms.timeout_secs,
+            deadline_at: None,
+            validation: self.terms.validation.unwrap_or(false),
+            feedback: None,
+            revisions: 0,
+            result: None,
+            error: None,
+            execution: self.execution,
+            digest: None,
+            version: 0,
+            seq: 0,
+            segments: 0,
+        }
+    }
+}
+
+/// The task that begins the work on a ticket, once it is approved.
+pub fn first_task(ticket: &Ticket) -> NewTask {
+    match ticket.workflow_mode {
+        WorkflowMode::Quick => implement(ticket),
+        WorkflowMode::Phased => analyze(ticket),
+    }
+}
+
+/// The task that follows when this one is completed, and its id: what was found out is made. The id comes from the task
+/// before it, so that there is one however often that is completed. A ticket that somebody has called done needs none.
+pub fn next_task(ticket: &Ticket, completed: &Task) -> Option<(TaskId, NewTask)> {
+    let was_first = ticket.first_task.as_ref() == Some(&completed.id);
+    let follows = ticket.workflow_mode == WorkflowMode::Phased
+        && was_first
+        && completed.task_type == ANALYZE_REQUIREMENTS
+        && completed.status == task::Status::Completed
+        && ticket.status != Status::Done;
+    if !follows {
+        return None;
+    }
+    let id = TaskId::parse(format!("{}-implement", completed.id)).ok()?;
+    let mut next = implement(ticket);
+    next.description.push_str(&found_out(completed));
+    Some((id, next))
+}
+
+/// What an analysis has to say to whoever goes on from there.
+fn found_out(analysis: &Task) -> String {
+    let said =
+        |field| analysis.result.as_ref()?.string(field).filter(|text: &String| !text.trim().is_empty());
+    let Some(output) = said("final_output").or_else(|| said("output")) else { return String::new() };
+    format!("\n\nThe requirements were analyzed before (task {}). What was found:\n\n{output}", analysis.id)
+}
+
+fn implement(ticket: &Ticket) -> NewTask {
+    new_task(ticket, IMPLEMENT_FEATURE, "Implement", Status::Building)
+}
+
+fn analyze(ticket: &Ticket) -> NewTask {
+    new_task(ticket, ANALYZE_REQUIREMENTS, "Analyze requirements", Status::Analyzing)
+}
+
+fn new_task(ticket: &Ticket, task_type: &str, verb: &str, status: Status) -> NewTask {
+    let told = if ticket.description.trim().is_empty() { &ticket.title } else { &ticket.description };
+    let mut execution = ticket.execution.clone();
+    execution.repository = execution.repository.or_else(|| ticket.repository.clone());
+    NewTask {
+        ticket: ticket.id.clone(),
+        org: ticket.org.clone(),
+        project: ticket.project.clone(),
+        task_type: task_type.to_owned(),
+        title: format!("{verb}: {}", ticket.title).chars().take(MAX_TITLE_CHARS).collect(),
+        description: told.clone(),
+        phase: status.phase().to_owned(),
+        priority: ticket.priority,
+        execution,
+        terms: ticket.terms.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JsonObject;
+    use crate::ticket::tests::ticket;
+    use serde_json::json;
+
+    #[test]
+    fn a_quick_ticket_is_implemented_and_another_is_analyzed_first() {
+        let phased = first_task(&ticket(Status::Backlog));
+        assert_eq!(
+            (phased.task_type.as_str(), phased.phase.as_str()),
+            ("analyze_requirements", "PHASE_REQUIREMENTS")
+        );
+        assert_eq!(phased.title, "Analyze requirements: Add a login page");
+        let quick = Ticket { workflow_mode: WorkflowMode::Quick, ..ticket(Status::Backlog) };
+        let task = first_task(&quick);
+        assert_eq!(
+            (task.task_type.as_str(), task.phase.as_str()),
+            ("implement_feature", "PHASE_IMPLEMENTATION")
+        );
+        assert_eq!(task.title, "Implement: Add a login page");
+        assert_eq!(task.description, "With OAuth.");
+        assert_eq!(
+            (task.priority, task.execution.repository.as_deref()),
+            (Priority::High, Some("acme/shop"))
+        );
+    }
+
+    #[test]
+    fn an_agent_is_always_told_something_and_a_title_stays_within_bounds() {
+        let long =
+            Ticket {
+                title: "é".repeat(MAX_TITLE_CHARS), description: " ".into(), ..ticket(Status::Backlog)
+            };
+        let task = first_task(&long);
+        assert_eq!(task.title.chars().count(), MAX_TITLE_CHARS);
+        assert_eq!(task.description, long.title);
+        let execution = Execution { repository: Some("acme/other".into()), ..Execution::default() };
+        let particular = first_task(&Ticket { execution, ..ticket(Status::Backlog) });
+        assert_eq!(particular.execution.repository.as_deref(), Some("acme/other"), "the nearer one holds");
+    }
+
+    #[test]
+    fn a_task_of_a_ticket_is_new_and_done_on_the_tickets_terms() {
+        let (id, now) = (TaskId::parse("t-1").unwrap(), Timestamp::from_secs(200));
+        let usual = first_task(&ticket(Status::Backlog)).into_task(id.clone(), now);
+        assert_eq!((usual.max_retries, usual.timeout_secs, usual.validation), (MAX_RETRIES, None, false));
+        let terms = Terms { timeout_secs: Some(60), max_retries: Some(0), validation: Some(true) };
+        let strict = first_task(&Ticket { terms, ..ticket(Status::Backlog) }).into_task(id, now);
+        assert_eq!((strict.max_retries, strict.timeout_secs, strict.validation), (0, Some(60), true));
+        let created = strict.created(&crate::score::Weights::default(), now);
+        let told: Vec<&str> = created.told.iter().map(|told| told.event_type.as_str()).collect();
+        assert_eq!(told, ["task.created", "task.ready"]);
+        assert!(created.task.place.is_some() && created.task.version == 1);
+    }
+
+    /// A phased ticket whose analysis is completed with this result.
+    fn analyzed(result: serde_json::Value) -> (Ticket, Task) {
+        let id = TaskId::parse("t-1").unwrap();
+        let phased = Ticket { first_task: Some(id.clone()), ..ticket(Status::Analyzing) };
+        let mut analysis = first_task(&phased).into_task(id, Timestamp::from_secs(200));
+        (analysis.status, analysis.result) = (task::Status::Completed, Some(JsonObject::of(&result)));
+        (phased, analysis)
+    }
+
+    #[test]
+    fn what_was_analyzed_is_implemented_with_what_was_found_out() {
+        let (phased, analysis) = analyzed(json!({"final_output": "Use PKCE.", "turns": 3}));
+        let (id, next) = next_task(&phased, &analysis).unwrap();
+        assert_eq!((id.as_str(), next.task_type.as_str()), ("t-1-implement", IMPLEMENT_FEATURE));
+        assert_eq!(
+            (next.title.as_str(), next.phase.as_str()),
+            ("Implement: Add a login page", "PHASE_IMPLEMENTATION")
+        );
+        assert!(next.description.starts_with("With OAuth.\n\n"), "{}", next.description);
+        assert!(
+            next.description.ends_with("(task t-1). What was found:\n\nUse PKCE."),
+            "{}",
+            next.description
+        );
+        assert_eq!(next_task(&phased, &analysis).unwrap().0, id, "a repeat is the same task");
+        for silent in [json!({}), json!({"final_output": " ", "output": 7})] {
+            let (phased, analysis) = analyzed(silent);
+            assert_eq!(next_task(&phased, &analysis).unwrap().1.description, "With OAuth.");
+        }
+        let task = next.into_task(id, Timestamp::from_secs(300));
+        assert!(task.depends_on.is_empty(), "it waits for nothing: what it needs is done");
+        let mut implemented = task.clone();
+        implemented.status = task::Status::Completed;
+        assert_eq!(next_task(&phased, &implemented), None, "nothing follows what was made");
+    }
+
+    #[test]
+    fn nothing_follows_but_a_phased_tickets_own_analysis_that_is_completed() {
+        let (phased, analysis) = analyzed(json!({}));
+        for status in task::Status::ALL {
+            let analysis = Task { status, ..analysis.clone() };
+            let follows = next_task(&phased, &analysis).is_some();
+            assert_eq!(follows, status == task::Status::Completed, "{status:?}");
+        }
+        let done = Ticket { status: Status::Done, ..phased.clone() };
+        let quick = Ticket { workflow_mode: WorkflowMode::Quick, ..phased.clone() };
+        let other = Ticket { first_task: Some(TaskId::parse("t-2").unwrap()), ..phased.clone() };
+        let none = Ticket { first_task: None, ..phased };
+        for ticket in [done, quick, other, none] {
+            assert_eq!(next_task(&ticket, &analysis), None, "{ticket:?}");
+        }
+    }
+}
