@@ -1,6 +1,6 @@
 //! Tickets become sandboxes: on the real binary, with scripts for agents; whatever fails, and however many wait.
 
-mod chaos;
+pub mod chaos;
 mod ends;
 mod local;
 mod queue;
