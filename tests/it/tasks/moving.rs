@@ -89,9 +89,12 @@ async fn a_time_limit_has_bounds() {
         }
     }
     assert_eq!(desk.stored("t").await.timeout_secs, Some(604_800));
+    assert_eq!(desk.get("/tasks/t").await["times_out_at"], Value::Null, "it does not run yet");
     // It counts for a try that is at work already.
     let sandbox = desk.start("t").await;
-    assert_eq!(desk.post("/tasks/t/set-timeout", json!({"timeout_seconds": 5})).await.0, 200);
+    let since = desk.stored("t").await.since;
+    let (status, task) = desk.post("/tasks/t/set-timeout", json!({"timeout_seconds": 5})).await;
+    assert_eq!((status, &task["times_out_at"]), (200, &json!(since.plus_secs(5))));
     desk.stage.clock.advance_secs(6);
     desk.tend(&sandbox).await;
     let task = desk.stored("t").await;
@@ -99,6 +102,7 @@ async fn a_time_limit_has_bounds() {
         (task.status.as_str(), task.error.as_deref()),
         ("failed", Some("The task ran for longer than it may."))
     );
+    assert_eq!(desk.get("/tasks/t").await["times_out_at"], Value::Null, "it does not run any more");
     let (status, problem) = desk.post("/tasks/t/set-timeout", json!({"timeout_seconds": 60})).await;
     assert_eq!((status, &problem["code"]), (409, &json!("task_over")));
 }
