@@ -127,7 +127,20 @@ async fn what_is_counted_stays_right_whatever_is_asked_at_once() {
     let happened = [Status::Completed, Status::Cancelled, Status::Failed].map(count);
     assert!(happened.iter().all(|count| *count > 0), "too little happened: {happened:?}");
     assert!(tasks.values().any(|task| task.unmet > 0), "nobody waits for anybody");
+    check_order(&tasks);
     assert!(tasks.values().filter(|task| task.status == Status::Completed).all(|task| task.dependents == 0));
+}
+
+/// Whatever is not completed can be done one after the other: nobody waits for themselves.
+fn check_order(tasks: &BTreeMap<TaskId, Task>) {
+    let mut left: BTreeMap<&TaskId, &Task> =
+        tasks.iter().filter(|(_, task)| task.status != Status::Completed).collect();
+    while !left.is_empty() {
+        let waits = |task: &Task| task.depends_on.iter().any(|id| left.contains_key(id));
+        let free: Vec<&TaskId> = left.iter().filter(|(_, task)| !waits(task)).map(|(id, _)| *id).collect();
+        assert!(!free.is_empty(), "all of these wait for each other: {:?}", left.keys());
+        left.retain(|id, _| !free.contains(id));
+    }
 }
 
 struct Actor {
