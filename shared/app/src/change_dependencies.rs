@@ -135,10 +135,10 @@ async fn untold(deps: Deps<'_>, task: &Task, plan: &Plan, touched: &[Task]) -> R
 
 async fn check_cycle(deps: Deps<'_>, task: &Task, added: &[TaskId]) -> Result<(), Error> {
     let mut walk = Walk::new(task.id.clone(), added);
-    // If nobody waits for it no way leads back to it, and nobody has to search. Whoever comes to wait for it meanwhile
-    // moves its version.
-    while task.dependents > 0 {
-        let level = walk.next_level();
+    loop {
+        // If nobody waits for it no way leads back to it, and nobody has to search. Whoever comes to wait for it meanwhile
+        // moves its version.
+        let level = if task.dependents == 0 { Vec::new() } else { walk.next_level() };
         if level.is_empty() {
             break;
         }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use store::commit::Limits;
 
-pub async fn work(watch: &mut Watch) {
+pub(super) async fn work(watch: &mut Watch) {
     let shelf = Arc::new(Shelf::default());
     let process = process(watch, &shelf);
     runs_to_its_end(watch, &process).await;
