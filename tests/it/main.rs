@@ -22,6 +22,7 @@ mod sessions;
 mod sockets;
 mod stage;
 mod support;
+mod tasks;
 mod template;
 mod tickets;
 mod worker;

@@ -5,7 +5,7 @@
 
 mod tasks;
 mod tickets;
-mod work;
+pub mod work;
 
 use crate::payloads::{connect, disconnect, fixture, frame, job, request, request_with, together};
 use crate::stage::{Stage, body_of, function, invoke, viewer};

@@ -78,6 +78,23 @@ impl Stage {
         self.aws.hub.register(&ConnectionId::parse(id).unwrap())
     }
 
+    /// What was asked of other functions since the last look, without what is due later.
+    pub async fn jobs(&mut self) -> Vec<Value> {
+        let mut jobs = Vec::new();
+        // The queue keeps no order among those of one moment: what was sent before the first of these is there before
+        // the second.
+        for last in ["1", "2"] {
+            self.aws.work.send(last, Duration::ZERO).await.unwrap();
+            loop {
+                match self.feeds.jobs.recv().await.unwrap() {
+                    job if job == last => break,
+                    job => jobs.push(serde_json::from_str(&job).unwrap()),
+                }
+            }
+        }
+        jobs
+    }
+
     /// Everything that waits in the stream, as one payload.
     pub fn news(&mut self) -> String {
         let mut images = Vec::new();

@@ -2,14 +2,14 @@
 //!
 //! **Invariant:** no task comes to wait for itself. A search from the task finds out, and the org's graph has to be as it
 //! was when the search began: of two requests that would build a cycle together, one is written and the other searches
-//! again.
+//! again. What is completed waits for nothing, whatever it depends on, and the search goes no further there.
 //!
 //! **Invariant:** a task counts as many unmet dependencies as edges lead to it, and `dependents` of another is the number
 //! of edges from it until it is completed. All of it changes in one transaction.
 
 use crate::error::Error;
 use crate::sight::visible_task;
-use crate::{orchestration, race, requeue, settled, telling, unblock};
+use crate::{orchestration, race, requeue, settled, telling};
 use contract::tasks::MAX_DEPENDENCIES;
 use domain::access::Principal;
 use domain::graph::{self, Walk};
@@ -64,15 +64,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         // Before anything of the graph is read: who adds an edge meanwhile moves it.
         let graph = deps.store.graph(&task.org).await?;
         let touched = touched(deps, &task, &plan).await?;
-        if let Some(untold) = touched.iter().find(|one| one.status == Status::Completed && one.dependents > 0)
-        {
-            // Whether this task has been told of it is not known before all have been.
-            unblock::run(deps, untold.id.clone()).await?;
-            race.lost().await?;
-            continue;
-        }
+        let untold = untold(deps, &task, &plan, &touched).await?;
         check_cycle(deps, &task, &plan.added).await?;
-        match write(deps, &task, &plan, &touched, graph).await? {
+        match write(deps, &task, &plan, &touched, &untold, graph).await? {
             Some(after) => return Ok(after),
             None => race.lost().await?,
         }
@@ -126,16 +120,32 @@ async fn touched(deps: Deps<'_>, task: &Task, plan: &Plan) -> Result<Vec<Task>, 
     }
 }
 
+/// Those of what is to be removed that are completed, and have not told this task so yet: it still counts them.
+async fn untold(deps: Deps<'_>, task: &Task, plan: &Plan, touched: &[Task]) -> Result<Vec<TaskId>, Error> {
+    let mut untold = Vec::new();
+    for one in touched {
+        // Whoever has told all that waited says so by counting none.
+        let may_be = one.status == Status::Completed && one.dependents > 0 && plan.removed.contains(&one.id);
+        if may_be && deps.store.is_awaited_by(&one.id, &task.id).await? {
+            untold.push(one.id.clone());
+        }
+    }
+    Ok(untold)
+}
+
 async fn check_cycle(deps: Deps<'_>, task: &Task, added: &[TaskId]) -> Result<(), Error> {
     let mut walk = Walk::new(task.id.clone(), added);
     loop {
-        let level = walk.next_level();
+        // If nobody waits for it no way leads back to it, and nobody has to search. Whoever comes to wait for it meanwhile
+        // moves its version.
+        let level = if task.dependents == 0 { Vec::new() } else { walk.next_level() };
         if level.is_empty() {
             break;
         }
         for some in level.chunks(AT_ONCE) {
             for one in deps.store.tasks(some).await? {
-                walk.learn(&one.id, &one.depends_on);
+                let is_over = one.status == Status::Completed;
+                walk.learn(&one.id, if is_over { &[] } else { &one.depends_on });
             }
         }
     }
@@ -147,10 +157,14 @@ async fn check_cycle(deps: Deps<'_>, task: &Task, added: &[TaskId]) -> Result<()
             Err(Error::conflict("dependency_cycle", detail, json!({"cycle": cycle})))
         }
         graph::Outcome::TooLarge => {
-            let most = graph::MAX_VISITED;
-            let detail =
-                format!("More than {most} tasks stand before this one; it cannot be told whether it is one.");
-            Err(Error::conflict("dependencies_too_large", detail, json!({"most": most})))
+            let (most, deepest) = (graph::MAX_VISITED, graph::MAX_LEVELS);
+            let detail = format!(
+                "Whether task {} would wait for itself cannot be told: more than {most} tasks would be before it, or \
+                 more than {deepest} one behind the other. Nothing was changed.",
+                task.id
+            );
+            let facts = json!({"most": most, "deepest": deepest});
+            Err(Error::conflict("dependencies_too_large", detail, facts))
         }
     }
 }
@@ -161,12 +175,17 @@ async fn write(
     task: &Task,
     plan: &Plan,
     touched: &[Task],
+    untold: &[TaskId],
     graph: u64,
 ) -> Result<Option<Task>, Error> {
     let now = deps.clock.now();
     let mut commit = Commit::new(now);
     let mut unmet = task.unmet;
-    // What is completed stays so, and all who waited for it have been told: no edge leads from it.
+    for one in untold {
+        unmet = unmet.saturating_sub(1);
+        commit.edges.push(Edge::Remove { task: one.clone(), waits: task.id.clone() });
+    }
+    // What is completed stays so: no edge to it is needed, and it counts nobody any more.
     for one in touched.iter().filter(|one| one.status != Status::Completed) {
         let (ahead, waits) = (one.id.clone(), task.id.clone());
         let (edge, more) = match plan.added.contains(&one.id) {
@@ -193,5 +212,5 @@ async fn write(
 fn begun(task: &Task) -> Error {
     let (id, status) = (&task.id, task.status.as_str());
     let detail = format!("Task {id} is {status}; only what waits to be begun can wait for something else.");
-    Error::conflict("task_not_pending", detail, json!({"status": status}))
+    Error::conflict("task_not_pending", detail, json!({"current_status": status}))
 }

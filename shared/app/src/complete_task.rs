@@ -96,7 +96,7 @@ async fn record(
         return Err(Error::conflict(
             "sandbox_not_running",
             format!("Sandbox {} is {}; its worker cannot have done anything.", head.id, head.status.as_str()),
-            json!({"status": head.status.as_str()}),
+            json!({"current_status": head.status.as_str()}),
         ));
     };
     if task.dependents > 0 {
@@ -145,7 +145,7 @@ fn not_its_own(head: &Head, task: &TaskId) -> Error {
 
 fn said(head: &Head) -> Error {
     let detail = format!("What came of sandbox {} is known already, and is not this.", head.id);
-    Error::conflict("outcome_known", detail, json!({"status": head.status.as_str()}))
+    Error::conflict("outcome_known", detail, json!({"current_status": head.status.as_str()}))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::{ids, race, requeue, telling, work};
 use contract::tasks::Create;
 use domain::access::Principal;
 use domain::task::Status;
+use domain::ticket::ApprovalStatus;
 use domain::{Invalid, OrgId, ProjectId, Task, TaskId, Timestamp};
 use serde_json::json;
 use store::commit::{Change, Commit, Committed, Edge};
@@ -28,8 +29,14 @@ pub struct Command {
     pub create: Create,
 }
 
-/// The task, as it is now.
-pub type Outcome = Task;
+/// What came of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is there now.
+    Created(Box<Task>),
+    /// It was there: this request was sent before. The task is as it is by now.
+    Repeated(Box<Task>),
+}
 
 /// A repeat with the same id and content gets the task as it is by then; with another content it is refused.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
@@ -37,23 +44,25 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let org = whose(&principal, create.org.as_ref(), deps.default_org)?;
     let (digest, deps) = (create.digest(), deps.deps);
     let mut race = race::Race::new(deps.clock);
-    let task = loop {
+    let outcome = loop {
         if let Some(known) = known(deps, &create, &org, &digest).await? {
-            break known;
+            break Outcome::Repeated(Box::new(known));
         }
         let awaited = dependencies(deps, &create.depends_on, &org).await?;
         let project = project(deps, &create, &org).await?;
         let now = deps.clock.now();
         let task = new_task(&create, org.clone(), project, &awaited, digest.clone(), now);
         if let Some(task) = write(deps, task, &awaited, now).await? {
-            break task;
+            break Outcome::Created(Box::new(task));
         }
         race.lost().await?;
     };
+    // After a repeat too: whoever wrote it down may not have come to ask.
+    let (Outcome::Created(task) | Outcome::Repeated(task)) = &outcome;
     if task.place.is_some() {
         work::ask(deps.work, &dispatch_job(&task.org)).await;
     }
-    Ok(task)
+    Ok(outcome)
 }
 
 fn whose(principal: &Principal, wanted: Option<&OrgId>, default_org: &OrgId) -> Result<OrgId, Error> {
@@ -101,15 +110,25 @@ async fn dependencies(
     }
 }
 
+/// The project that it counts towards. A ticket that may not be worked on gets no tasks; what is approved of stays so, so
+/// nobody has to look again when the task is written.
 async fn project(
     deps: orchestration::Deps<'_>,
     create: &Create,
     org: &OrgId,
 ) -> Result<Option<ProjectId>, Error> {
     let Some(id) = &create.ticket else { return Ok(create.project.clone()) };
-    match deps.store.ticket(id).await? {
-        Some(ticket) if ticket.org == *org => Ok(create.project.clone().or(ticket.project)),
-        _ => Err(Invalid::new("ticket_id", "names no ticket of this org").into()),
+    let ticket = deps.store.ticket(id).await?.filter(|ticket| ticket.org == *org);
+    let ticket = ticket.ok_or_else(|| Invalid::new("ticket_id", "names no ticket of this org"))?;
+    match ticket.approval.status {
+        ApprovalStatus::Approved => Ok(create.project.clone().or(ticket.project)),
+        approval => {
+            let detail = format!(
+                "Ticket {id} may not be worked on: its approval is {approval}, not approved. Nothing was created."
+            );
+            let facts = json!({"ticket_id": id, "approval_status": approval});
+            Err(Error::conflict("ticket_not_approved", detail, facts))
+        }
     }
 }
 

@@ -45,9 +45,14 @@ pub enum Error {
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// What every problem says of itself: no fact may be called so.
+const OWN_FIELDS: [&str; 7] = ["type", "title", "status", "code", "detail", "request_id", "field"];
+
 impl Error {
     pub(crate) fn conflict(code: &'static str, detail: String, facts: serde_json::Value) -> Self {
         let facts = facts.as_object().cloned().unwrap_or_default();
+        // They stand beside the fields of the problem itself, and JSON with a name twice is read in as many ways.
+        debug_assert!(!OWN_FIELDS.iter().any(|own| facts.contains_key(*own)), "{code}: {facts:?}");
         Self::Conflict { code, detail, facts }
     }
 

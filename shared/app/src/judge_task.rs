@@ -49,7 +49,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         race.lost().await?;
     }
     // What goes back to be revised stands in the queue when this is answered; those that waited are told.
-    tend_task::run(deps, judge.task.clone()).await?;
+    tend_task::within_a_request(deps, judge.task.clone()).await?;
     let new = if judge.passed { Status::Completed } else { Status::NeedsRevision };
     Ok(Judged {
         status: "accepted".to_owned(),

@@ -4,6 +4,7 @@
 //! place to go on from; whoever goes on gets to the end.
 
 use crate::error::Error;
+use contract::limits::MAX_PAGE_BYTES;
 use domain::access::Principal;
 use domain::task::Status;
 use domain::{Invalid, OrgId, ProjectId, SandboxId, Task, TicketId, Timestamp};
@@ -13,7 +14,7 @@ use store::heads::Whose;
 /// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads tasks, and the head of a sandbox whose task is asked for.
+    /// Reads tasks, and the ticket or the head of the sandbox whose tasks are asked for.
     pub store: &'a Store,
 }
 
@@ -75,26 +76,33 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     }
     if let Some(sandbox) = &wanted.sandbox {
         let task = of_sandbox(deps.store, sandbox).await?;
-        let fits = |task: &Task| is_seen(&whose, task) && wanted.fits(task) && cursor.is_none();
+        let fits = |task: &Task| is_seen(&whose, &task.org) && wanted.fits(task) && cursor.is_none();
         return Ok(Outcome { tasks: task.into_iter().filter(fits).collect(), next_cursor: None });
     }
-    let (mut tasks, mut next) = (Vec::new(), cursor);
+    // Before any of its tasks: a place to go on from would tell of them.
+    if let Some(ticket) = &wanted.ticket
+        && !deps.store.ticket(ticket).await?.is_some_and(|ticket| is_seen(&whose, &ticket.org))
+    {
+        return Ok(Outcome { tasks: Vec::new(), next_cursor: None });
+    }
+    let (mut tasks, mut next, mut bytes) = (Vec::new(), cursor, 0);
     // Without a wish every task is one more on the page, and none is read for nothing.
     let at_once = if wanted == Wanted::default() { limit } else { AT_ONCE };
     for _ in 0..MAX_LOOKS {
         let page = read(deps.store, &whose, wanted.ticket.as_ref(), next.take(), at_once).await?;
         for task in page.items {
-            if !(is_seen(&whose, &task) && wanted.fits(&task)) {
+            if !(is_seen(&whose, &task.org) && wanted.fits(&task)) {
                 continue;
             }
-            if tasks.len() == limit {
+            if tasks.len() == limit || bytes >= MAX_PAGE_BYTES {
                 let next_cursor = tasks.last().map(Store::behind);
                 return Ok(Outcome { tasks, next_cursor });
             }
+            bytes += size(&task);
             tasks.push(task);
         }
         next = page.next;
-        if next.is_none() || tasks.len() == limit {
+        if next.is_none() || tasks.len() == limit || bytes >= MAX_PAGE_BYTES {
             break;
         }
     }
@@ -124,11 +132,18 @@ fn whose(principal: Principal, org: Option<OrgId>) -> Result<Whose, Error> {
     }
 }
 
-fn is_seen(whose: &Whose, task: &Task) -> bool {
+fn is_seen(whose: &Whose, owner: &OrgId) -> bool {
     match whose {
         Whose::All => true,
-        Whose::Org(org) => *org == task.org,
+        Whose::Org(org) => org == owner,
     }
+}
+
+/// What it takes of an answer, nearly: its text may double when it is written as JSON.
+fn size(task: &Task) -> usize {
+    let words = [Some(&task.title), Some(&task.description), task.error.as_ref(), task.feedback.as_ref()];
+    let result = task.result.as_ref().map_or(0, |result| result.text().len());
+    2 * words.into_iter().flatten().map(String::len).sum::<usize>() + result
 }
 
 fn is_place(cursor: &str) -> bool {

@@ -71,11 +71,15 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
 /// What cannot be done to a task that is over.
 pub(crate) fn over(task: &Task) -> Error {
     let (id, status) = (&task.id, task.status.as_str());
-    Error::conflict("task_over", format!("Task {id} is over: it is {status}."), json!({"status": status}))
+    Error::conflict(
+        "task_over",
+        format!("Task {id} is over: it is {status}."),
+        json!({"current_status": status}),
+    )
 }
 
 fn not_over(task: &Task) -> Error {
     let (id, status) = (&task.id, task.status.as_str());
     let detail = format!("Task {id} is {status}; only a task that has failed or was cancelled is retried.");
-    Error::conflict("task_not_over", detail, json!({"status": status}))
+    Error::conflict("task_not_over", detail, json!({"current_status": status}))
 }

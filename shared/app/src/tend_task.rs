@@ -15,14 +15,32 @@ pub type Outcome = Option<Task>;
 
 /// A repeat does what is still to be done.
 pub async fn run(deps: Deps<'_>, id: Command) -> Result<Outcome, Error> {
+    let Some(task) = settle(deps, &id).await? else { return Ok(None) };
+    if !has_others_to_tell(&task) {
+        return Ok(Some(task));
+    }
+    unblock::as_a_job(deps, id.clone()).await?;
+    Ok(deps.store.task(&id).await?)
+}
+
+/// The same while somebody waits for an answer: not all may have been told, and a job goes on.
+pub(crate) async fn within_a_request(deps: Deps<'_>, id: Command) -> Result<(), Error> {
+    if settle(deps, &id).await?.is_some_and(|task| has_others_to_tell(&task)) {
+        unblock::run(deps, id).await?;
+    }
+    Ok(())
+}
+
+fn has_others_to_tell(task: &Task) -> bool {
+    task.status == Status::Completed && task.dependents > 0
+}
+
+/// Does what is due for the task itself.
+async fn settle(deps: Deps<'_>, id: &TaskId) -> Result<Option<Task>, Error> {
     let mut race = race::Race::new(deps.clock);
     loop {
-        let Some(task) = deps.store.task(&id).await? else { return Ok(None) };
+        let Some(task) = deps.store.task(id).await? else { return Ok(None) };
         let now = deps.clock.now();
-        if task.status == Status::Completed && task.dependents > 0 {
-            unblock::run(deps, id.clone()).await?;
-            return Ok(deps.store.task(&id).await?);
-        }
         let weights = &deps.orchestration.weights;
         let moved = match task.status {
             Status::Pending => task.ready(weights, now),

@@ -1,8 +1,12 @@
 //! Tells those that wait for a task that it is completed. Each of them counts what it still waits for; nobody scans.
+//!
+//! Thousands may wait for one task, and each is told in a transaction of its own. So whoever tells them tells as many as
+//! they have time for, and asks for a job that goes on.
 
 use crate::error::Error;
 use crate::orchestration::{Deps, dispatch_job};
 use crate::{race, telling, work};
+use contract::jobs::Job;
 use domain::task::Status;
 use domain::{Task, TaskId};
 use store::commit::{Change, Commit, Committed, Edge};
@@ -15,26 +19,47 @@ pub type Outcome = Vec<TaskId>;
 
 /// How many are told between two looks.
 const AT_ONCE: usize = 25;
+/// How many are told while somebody waits for an answer: a request has ten seconds on Lambda.
+const MOST_IN_A_REQUEST: usize = 100;
+/// How many are told by one job, which has a minute.
+const MOST_IN_A_JOB: usize = 1_000;
 
+/// Tells as many as a request has time for, and asks that the rest be told.
+///
 /// A repeat tells those that were not told: each is told in the transaction that removes the edge to it.
 pub async fn run(deps: Deps<'_>, task: Command) -> Result<Outcome, Error> {
+    up_to(deps, task, MOST_IN_A_REQUEST).await
+}
+
+/// The same with the patience of a job.
+pub(crate) async fn as_a_job(deps: Deps<'_>, task: Command) -> Result<Outcome, Error> {
+    up_to(deps, task, MOST_IN_A_JOB).await
+}
+
+async fn up_to(deps: Deps<'_>, task: TaskId, most: usize) -> Result<Vec<TaskId>, Error> {
     let mut race = race::Race::new(deps.clock);
-    let mut ready = Vec::new();
+    let (mut ready, mut told, mut asked) = (Vec::new(), 0, 0);
     loop {
         let Some(done) = deps.store.task(&task).await? else { return Ok(ready) };
         if done.status != Status::Completed || done.dependents == 0 {
             return Ok(ready);
         }
         let waiting = deps.store.dependants(&task, AT_ONCE).await?;
-        let told = if waiting.is_empty() {
-            all_told(deps, &done).await?
+        if !waiting.is_empty() && told >= most {
+            work::ask(deps.work, &Job::TendTask { task_id: task }).await;
+            return Ok(ready);
+        }
+        let fresh = if waiting.is_empty() {
+            usize::from(all_told(deps, &done).await?)
         } else {
             tell(deps, &done, &waiting, &mut ready).await?
         };
-        if !ready.is_empty() {
+        if ready.len() > asked {
+            asked = ready.len();
             work::ask(deps.work, &dispatch_job(&done.org)).await;
         }
-        if told {
+        told += fresh;
+        if fresh > 0 {
             race = race::Race::new(deps.clock);
         } else {
             race.lost().await?;
@@ -50,14 +75,15 @@ async fn all_told(deps: Deps<'_>, done: &Task) -> Result<bool, Error> {
     Ok(matches!(deps.store.commit(commit).await?, Committed::Done(_)))
 }
 
+/// How many of them were told.
 async fn tell(
     deps: Deps<'_>,
     done: &Task,
     waiting: &[TaskId],
     ready: &mut Vec<TaskId>,
-) -> Result<bool, Error> {
+) -> Result<usize, Error> {
     let tasks = deps.store.tasks(waiting).await?;
-    let mut told = false;
+    let mut told = 0;
     for id in waiting {
         let now = deps.clock.now();
         let mut commit = Commit::new(now);
@@ -69,7 +95,7 @@ async fn tell(
             commit.tasks.push(telling::task_change(task, moved));
         }
         if let Committed::Done(_) = deps.store.commit(commit).await? {
-            told = true;
+            told += 1;
             if is_ready {
                 ready.push(id.clone());
             }

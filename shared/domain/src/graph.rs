@@ -9,6 +9,10 @@ use std::collections::{HashMap, HashSet};
 /// Most tasks that one search looks up. Beyond that it gives up rather than read a whole table in one request.
 pub const MAX_VISITED: usize = 10_000;
 
+/// Most levels that one search goes down. Each is a question of its own to the table, some milliseconds long, and whoever
+/// asked waits for all of them.
+pub const MAX_LEVELS: usize = 500;
+
 /// A search for a way from a task back to itself along what depends on what.
 #[derive(Debug, Clone)]
 pub struct Walk {
@@ -19,6 +23,8 @@ pub struct Walk {
     next: Vec<TaskId>,
     /// Handed out, and not heard of yet.
     asked: HashSet<TaskId>,
+    /// How many levels were handed out.
+    levels: usize,
     found: Option<Vec<TaskId>>,
     too_large: bool,
 }
@@ -30,7 +36,7 @@ pub enum Outcome {
     Acyclic,
     /// The task would wait for itself, along these: the first and the last are the task, each depends on the one after.
     Cycle(Vec<TaskId>),
-    /// More than [`MAX_VISITED`] tasks would have to be looked up.
+    /// More than [`MAX_VISITED`] tasks would have to be looked up, or more than [`MAX_LEVELS`] stand one behind the other.
     TooLarge,
 }
 
@@ -42,6 +48,7 @@ impl Walk {
             led_by: HashMap::new(),
             next: Vec::new(),
             asked: HashSet::new(),
+            levels: 0,
             found: None,
             too_large: false,
         };
@@ -55,6 +62,13 @@ impl Walk {
             return Vec::new();
         }
         let level = std::mem::take(&mut self.next);
+        if !level.is_empty() {
+            self.levels += 1;
+        }
+        if self.levels > MAX_LEVELS {
+            self.too_large = true;
+            return Vec::new();
+        }
         self.asked.extend(level.iter().cloned());
         level
     }
@@ -162,16 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_is_walked_to_its_end() {
-        let mut edges: Vec<Vec<usize>> = (1..=MAX_VISITED).map(|next| vec![next]).collect();
+    fn a_long_chain_is_walked_to_its_end_unless_it_is_too_long() {
+        let mut edges: Vec<Vec<usize>> = (1..=MAX_LEVELS).map(|next| vec![next]).collect();
         edges.push(vec![]);
-        assert_eq!(search(&edges), (Outcome::Acyclic, MAX_VISITED));
-        edges[MAX_VISITED] = vec![0];
+        assert_eq!(search(&edges), (Outcome::Acyclic, MAX_LEVELS));
+        edges[MAX_LEVELS] = vec![0];
         let (outcome, _) = search(&edges);
-        assert_eq!(outcome, Outcome::Cycle(ids((0..=MAX_VISITED).chain([0]))));
-        edges[MAX_VISITED] = vec![MAX_VISITED + 1];
+        assert_eq!(outcome, Outcome::Cycle(ids((0..=MAX_LEVELS).chain([0]))));
+        edges[MAX_LEVELS] = vec![MAX_LEVELS + 1];
         edges.push(vec![0]);
-        assert_eq!(search(&edges), (Outcome::TooLarge, MAX_VISITED));
+        assert_eq!(search(&edges), (Outcome::TooLarge, MAX_LEVELS));
     }
 
     #[test]

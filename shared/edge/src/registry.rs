@@ -323,7 +323,7 @@ pub static FUNCTIONS: &[Function] = &[
     Function {
         name: "tasks-create",
         trigger: http(Method::POST, "/api/v1/tasks", Scope::ManageTasks, tasks::CREATE),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
     },
     Function {
         name: "tasks-list",
@@ -338,7 +338,7 @@ pub static FUNCTIONS: &[Function] = &[
     Function {
         name: "tasks-update",
         trigger: http(Method::PATCH, "/api/v1/tasks/{id}", Scope::ManageTasks, tasks::UPDATE),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, PutItem, DeleteItem, Work],
     },
     Function {
         name: "tasks-events",
@@ -358,7 +358,7 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::ManageTasks,
             tasks::ADD_DEPENDENCIES,
         ),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
     },
     Function {
         name: "tasks-replace-dependencies",
@@ -368,7 +368,7 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::ManageTasks,
             tasks::REPLACE_DEPENDENCIES,
         ),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
     },
     Function {
         name: "tasks-remove-dependency",
@@ -378,27 +378,27 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::ManageTasks,
             tasks::REMOVE_DEPENDENCY,
         ),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
     },
     Function {
         name: "tasks-fail",
         trigger: http(Method::POST, "/api/v1/tasks/{id}/fail", Scope::ManageTasks, tasks::FAIL),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Work],
     },
     Function {
         name: "tasks-cancel",
         trigger: http(Method::POST, "/api/v1/tasks/{id}/cancel", Scope::ManageTasks, tasks::CANCEL),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Work],
     },
     Function {
         name: "tasks-retry",
         trigger: http(Method::POST, "/api/v1/tasks/{id}/retry", Scope::ManageTasks, tasks::RETRY),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, PutItem, Work],
     },
     Function {
         name: "tasks-set-timeout",
         trigger: http(Method::POST, "/api/v1/tasks/{id}/set-timeout", Scope::ManageTasks, tasks::SET_TIMEOUT),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, PutItem, Work],
     },
     Function {
         name: "tasks-of-sandbox",
@@ -423,7 +423,7 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::JudgeResult,
             tasks::VALIDATE,
         ),
-        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        needs: &[Keys, GetItem, BatchGetItem, Query, PutItem, DeleteItem, Work],
     },
     Function {
         name: "monitoring-status",

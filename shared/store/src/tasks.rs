@@ -125,6 +125,13 @@ impl Store {
         page.items.unwrap_or_default().iter().map(task_id).collect()
     }
 
+    /// Whether an edge leads from this task to one that waits for it, as of now.
+    pub async fn is_awaited_by(&self, task: &TaskId, waits: &TaskId) -> Result<bool, Error> {
+        let get = self.client.get_item().table_name(&self.table).consistent_read(true);
+        let found = get.set_key(Some(keys::blocks(task, waits).attributes().into())).send().await;
+        Ok(found.map_err(Error::from_table)?.item.is_some())
+    }
+
     async fn entity<T: DeserializeOwned>(&self, entity: &Entity) -> Result<Option<T>, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::head_of(entity).attributes().into())).send().await;

@@ -30,18 +30,21 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     async fn creating(&mut self) {
-        let ticket = json!({"org": "acme", "ticket_id": "k-tasks", "title": "Many things", "force_create": true});
+        let ticket =
+            json!({"org": "acme", "ticket_id": "k-tasks", "title": "Many things", "force_create": true});
         self.post("tickets-create", "/api/v1/tickets", ticket, 201).await;
         self.create(json!({"task_id": "t-1", "ticket_id": "k-tasks"}), 201).await;
         // A repeat, another under the same id, and some that wait.
-        self.create(json!({"task_id": "t-1", "ticket_id": "k-tasks"}), 201).await;
+        self.create(json!({"task_id": "t-1", "ticket_id": "k-tasks"}), 200).await;
         self.create(json!({"task_id": "t-1"}), 409).await;
         self.create(json!({"task_id": "t-2", "depends_on": ["t-1"]}), 201).await;
         self.create(json!({"task_id": "t-3", "depends_on": ["nobody"]}), 422).await;
     }
 
     async fn reading(&mut self) {
-        for query in ["", "?limit=1", "?status=pending", "?ticket_id=k-tasks", "?sandbox_id=s-1", "?task_type=sandbox"] {
+        for query in
+            ["", "?limit=1", "?status=pending", "?ticket_id=k-tasks", "?sandbox_id=s-1", "?task_type=sandbox"]
+        {
             self.get("tasks-list", &format!("/api/v1/tasks{query}"), 200).await;
         }
         for (id, status) in [("t-1", 200), ("nobody", 404)] {
@@ -67,10 +70,13 @@ impl Desk<'_> {
         // One that waits to be tried again.
         self.create(json!({"task_id": "t-later"}), 201).await;
         let sandbox = self.running("t-later").await;
-        let failed = json!({"task_id": "t-later", "success": false, "error_message": "the model is away (503)"});
+        let failed =
+            json!({"task_id": "t-later", "success": false, "error_message": "the model is away (503)"});
         self.post("tasks-complete", &format!("/api/v1/sandboxes/{sandbox}/task-complete"), failed, 200).await;
         self.run("tasks-update", &update("t-later"), 200).await;
         self.set_timeout("t-later").await;
+        let on = json!({"depends_on": ["t-2"]});
+        self.post("tasks-add-dependencies", "/api/v1/tasks/t-later/dependencies", on, 200).await;
     }
 
     async fn set_timeout(&mut self, id: &str) {
@@ -88,7 +94,13 @@ impl Desk<'_> {
         self.get("monitoring-status", "/api/v1/monitoring/status", 200).await;
         let path = format!("/api/v1/sandboxes/{sandbox}/task-complete");
         for status in [200, 200] {
-            self.post("tasks-complete", &path, json!({"task_id": "t-1", "result": {"output": "done"}}), status).await;
+            self.post(
+                "tasks-complete",
+                &path,
+                json!({"task_id": "t-1", "result": {"output": "done"}}),
+                status,
+            )
+            .await;
         }
         self.post("tasks-complete", &path, json!({"task_id": "t-2"}), 409).await;
     }

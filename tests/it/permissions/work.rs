@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use store::commit::Limits;
 
-pub async fn work(watch: &mut Watch) {
+pub(super) async fn work(watch: &mut Watch) {
     let shelf = Arc::new(Shelf::default());
     let process = process(watch, &shelf);
     runs_to_its_end(watch, &process).await;
@@ -135,7 +135,13 @@ async fn task_of(watch: &Watch, ticket: &str) -> TaskId {
     ticket.first_task.expect("it was made with its ticket")
 }
 
-pub(super) async fn tell(watch: &mut Watch, process: &Arc<Plane>, sandbox: &SandboxId, event_type: &str, data: Value) {
+pub(super) async fn tell(
+    watch: &mut Watch,
+    process: &Arc<Plane>,
+    sandbox: &SandboxId,
+    event_type: &str,
+    data: Value,
+) {
     let body = json!({"event_type": event_type, "event_data": data});
     let path = format!("/api/v1/sandboxes/{sandbox}/events");
     watch.request(process, "events-ingest", &request("POST", &path, OPERATOR, Some(&body)), 200).await;
@@ -156,7 +162,7 @@ async fn sweep(watch: &mut Watch, process: &Arc<Plane>) {
 
 /// Somebody who makes sandboxes at once, and remembers their names.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub struct Shelf {
     there: Mutex<BTreeSet<SandboxId>>,
 }
 

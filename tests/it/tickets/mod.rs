@@ -19,7 +19,6 @@ use domain::ticket::ApprovalSettings;
 use edge::Plane;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
 use store::commit::{Change, Commit, Committed};
 
 /// A plane whose work nobody does.
@@ -121,19 +120,7 @@ impl Desk {
 
     /// What was asked of other functions since the last look.
     pub async fn jobs(&mut self) -> Vec<Value> {
-        let mut jobs = Vec::new();
-        // The queue keeps no order among those of one moment: what was sent before the first of these is there before
-        // the second.
-        for last in ["1", "2"] {
-            self.stage.aws.work.send(last, Duration::ZERO).await.unwrap();
-            loop {
-                match self.stage.feeds.jobs.recv().await.unwrap() {
-                    job if job == last => break,
-                    job => jobs.push(serde_json::from_str(&job).unwrap()),
-                }
-            }
-        }
-        jobs
+        self.stage.jobs().await
     }
 }
 

@@ -10,6 +10,7 @@ pub use asked::{Create, DependsOn, Reason, SetTimeout, Update};
 pub use reported::{Complete, Judge, Report};
 
 use domain::score::{Standing, Weights, score};
+use domain::task::Status;
 use domain::{JsonObject, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +78,8 @@ pub struct TaskOut {
     pub not_before: Option<Timestamp>,
     /// How long it may run.
     pub timeout_seconds: Option<u64>,
+    /// When the try that is at work has run for so long, and is ended.
+    pub times_out_at: Option<Timestamp>,
     /// When it should be done.
     pub deadline_at: Option<Timestamp>,
     /// Whether somebody has to look at the result before it counts.
@@ -114,11 +117,17 @@ impl TaskOut {
             blocked: task.unmet > 0,
             not_before: task.not_before,
             timeout_seconds: task.timeout_secs,
+            times_out_at: times_out_at(task),
             deadline_at: task.deadline_at,
             validation: task.validation,
             feedback: task.feedback.clone(),
         }
     }
+}
+
+fn times_out_at(task: &Task) -> Option<Timestamp> {
+    let timeout_secs = task.timeout_secs.filter(|_| task.status == Status::Running)?;
+    Some(task.since.plus_secs(i64::try_from(timeout_secs).ok()?))
 }
 
 /// What a task waits for, as OmoiOS spells it.

@@ -59,8 +59,11 @@ async fn create(call: Call) -> Result<Response<Bytes>, Error> {
     let plane = &call.plane;
     let deps = create_task::Deps { deps: plane.orchestration()?, default_org: &plane.settings.default_org };
     let command = create_task::Command { principal: call.principal.clone(), create };
-    let task = create_task::run(deps, command).await?;
-    Ok(json(StatusCode::CREATED, &shown(&call, &task)))
+    let (status, task) = match create_task::run(deps, command).await? {
+        create_task::Outcome::Created(task) => (StatusCode::CREATED, task),
+        create_task::Outcome::Repeated(task) => (StatusCode::OK, task),
+    };
+    Ok(json(status, &shown(&call, &task)))
 }
 
 async fn list(call: Call) -> Result<Response<Bytes>, Error> {
