@@ -143,7 +143,9 @@ impl Store {
             .set_expression_attribute_names(Some(names.iter().cloned().collect()))
             .expression_attribute_values(":none", number(0));
         match update.send().await {
-            Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => Ok(()),
+            Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => {
+                Ok(())
+            }
             other => other.map(drop).map_err(Error::from_table),
         }
     }

@@ -76,7 +76,7 @@ async fn check_queue(desk: &Desk, placed: &[&Task]) {
     let queue = sorted(queue.into_iter().map(|ready| ready.id).collect());
     assert_eq!(queue, sorted(placed.iter().map(|task| task.id.clone()).collect()), "places in the queue");
     let far = desk.stage.clock.now().plus_secs(1_000_000_000);
-    let due = store.due_candidates(&acme(), far, 10_000).await.unwrap().candidates;
+    let due = store.due_candidates(&acme(), None, far, 10_000).await.unwrap().candidates;
     let due = sorted(due.into_iter().map(|ready| ready.id).collect());
     let with_deadline = placed.iter().filter(|task| task.deadline_at.is_some());
     assert_eq!(due, sorted(with_deadline.map(|task| task.id.clone()).collect()), "places by deadline");

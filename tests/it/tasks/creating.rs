@@ -55,7 +55,7 @@ async fn a_task_is_created_with_every_field_and_stands_in_the_queue() {
         .stage
         .aws
         .store
-        .due_candidates(&acme(), desk.stage.clock.now().plus_secs(90_000), 9)
+        .due_candidates(&acme(), None, desk.stage.clock.now().plus_secs(90_000), 9)
         .await
         .unwrap();
     assert_eq!(due.candidates[0].id, task_id("t-1"));

@@ -116,7 +116,8 @@ impl Look<'_> {
         // The score has a ceiling for those that wait, and a rank has none: now and then whoever is first by rank goes
         // first, so that nobody waits for ever behind tasks that are always more urgent.
         let in_turn = self.slots.claims % IN_TURN == IN_TURN - 1;
-        let scored = found.into_iter().map(|candidate| (score(&candidate.standing(), now, weights), candidate));
+        let scored =
+            found.into_iter().map(|candidate| (score(&candidate.standing(), now, weights), candidate));
         let mut scored: Vec<(f64, Candidate)> = scored.collect();
         scored.sort_by(|(one, a), (other, b)| match in_turn {
             true => by_rank(a, b),

@@ -10,7 +10,6 @@ mod story;
 mod worker;
 pub mod world;
 
-
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use world::World;

@@ -131,7 +131,8 @@ impl Fake {
         let answer = match (luck, late) {
             (Luck::Good, _) => act(&mut self.lock()),
             (Luck::Busy, _) => {
-                let retry_after_secs = Some(self.lock().random.random_range(0..20)).filter(|secs| secs % 2 == 0);
+                let retry_after_secs =
+                    Some(self.lock().random.random_range(0..20)).filter(|secs| secs % 2 == 0);
                 Err(Failure { class: FailureClass::Busy { retry_after_secs }, message: "slow down".into() })
             }
             (Luck::Refused, _) => Err(Failure::refused("no such snapshot")),

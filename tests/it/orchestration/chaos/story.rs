@@ -50,7 +50,12 @@ pub async fn consistent(world: &World) -> Everything {
     let ready = |task: &Task| Watched::Ready(task.org.clone(), task.id.clone());
     let need: BTreeSet<_> = (tasks.iter().filter(|task| task.needs_care()))
         .map(|task| Watched::Entity(Entity::Task(task.id.clone())))
-        .chain(heads.iter().filter(|head| head.needs_care()).map(|head| Watched::Entity(Entity::Sandbox(head.id.clone()))))
+        .chain(
+            heads
+                .iter()
+                .filter(|head| head.needs_care())
+                .map(|head| Watched::Entity(Entity::Sandbox(head.id.clone()))),
+        )
         .chain(tasks.iter().filter(|task| task.place.is_some()).map(ready))
         .map(|watched| format!("{watched:?}"))
         .collect();
@@ -84,7 +89,11 @@ pub async fn settled(world: &World) {
         }
         if task.status == Status::Completed {
             let last = heads.iter().find(|head| Some(&head.id) == task.sandbox.as_ref()).unwrap();
-            assert!(matches!(last.activity.outcome, Some(Outcome::Done { .. })), "{:?}", last.activity.outcome);
+            assert!(
+                matches!(last.activity.outcome, Some(Outcome::Done { .. })),
+                "{:?}",
+                last.activity.outcome
+            );
         }
     }
 }

@@ -23,7 +23,8 @@ impl Script {
         let beat = |status: &str| event("agent.heartbeat", json!({"status": status}));
         let done = || event("agent.completed", json!({"success": true, "turns": 3}));
         let failed = |error: &str| event("agent.failed", json!({"error": error}));
-        let mut batches = vec![vec![beat("starting")], vec![event("agent.started", json!({})), beat("working")]];
+        let mut batches =
+            vec![vec![beat("starting")], vec![event("agent.started", json!({})), beat("working")]];
         for _ in 0..random.random_range(0..3) {
             batches.push(vec![event("agent.tool_use", json!({"tool": "Bash"})), beat("working")]);
         }
@@ -44,7 +45,8 @@ impl Script {
                 batches.truncate(kept);
             }
         }
-        let numbered = (1..).zip(batches).map(|(batch, events)| json!({"epoch": 1, "batch": batch, "events": events}));
+        let numbered =
+            (1..).zip(batches).map(|(batch, events)| json!({"epoch": 1, "batch": batch, "events": events}));
         let (stutters, slowness) = (random.random_range(0..5) == 0, random.random_range(1..12));
         Self { batches: numbered.collect(), stutters, slowness }
     }

@@ -139,9 +139,10 @@ impl World {
             97..98 => self.ask_again(),
             98..99 => self.end_workers(),
             _ => {
-                let fault = *[Fault::TransactionConflict, Fault::Throttled, Fault::ServerError, Fault::Unreachable]
-                    .choose(&mut self.random)
-                    .unwrap();
+                let fault =
+                    *[Fault::TransactionConflict, Fault::Throttled, Fault::ServerError, Fault::Unreachable]
+                        .choose(&mut self.random)
+                        .unwrap();
                 let operation = *["TransactWriteItems", "TransactWriteItems", "GetItem", "Query", "PutItem"]
                     .choose(&mut self.random)
                     .unwrap();
@@ -190,10 +191,13 @@ impl World {
         let open = heads.iter().filter(|head| head.needs_care());
         let open: Vec<_> = open.map(|head| (&head.id, head.status, &head.activity.spawn)).collect();
         let tasks = self.aws.store.tasks(&self.tasks).await.unwrap();
-        let tasks: Vec<_> = tasks.iter().map(|task| (&task.id, task.status, task.attempt, task.retry_count)).collect();
+        let tasks: Vec<_> =
+            tasks.iter().map(|task| (&task.id, task.status, task.attempt, task.retry_count)).collect();
         panic!(
             "It never comes to rest. At the provider: {:?}. At work: {}. Mail: {:?}. Tasks: {tasks:?}. Sandboxes: {open:#?}",
-            self.fake.names(), self.actors.len(), self.feeds.jobs.try_recv(),
+            self.fake.names(),
+            self.actors.len(),
+            self.feeds.jobs.try_recv(),
         );
     }
 
@@ -213,7 +217,8 @@ impl World {
         while self.feeds.records.try_recv().is_ok() {}
         for variables in self.fake.take_started() {
             let inside = Some(SandboxId::parse(&variables["SANDBOX_ID"]).unwrap());
-            let future = Box::pin(worker::run(self.entrance.clone(), variables, Script::random(&mut self.random)));
+            let future =
+                Box::pin(worker::run(self.entrance.clone(), variables, Script::random(&mut self.random)));
             self.actors.push(Actor { future, steps_left: u32::MAX, inside });
         }
     }
@@ -271,7 +276,11 @@ impl World {
     fn job(&mut self, job: String, steps: u32) {
         let plane = self.entrance.plane();
         // Another process may do it as well.
-        let plane = if self.random.random_range(0..2) == 0 { plane } else { process(&self.aws, &self.clock, &self.fake) };
+        let plane = if self.random.random_range(0..2) == 0 {
+            plane
+        } else {
+            process(&self.aws, &self.clock, &self.fake)
+        };
         let failed = self.failed.clone();
         let run = async move {
             if let Err(error) = edge::jobs::run(&plane, &job).await {
