@@ -28,7 +28,7 @@ async fn a_ticket_becomes_a_completed_task_and_every_step_is_told() {
     let spawned = spawned.await.expect("SANDBOX_SPAWNED is heard");
     assert_eq!(spawned["payload"]["ticket_id"], ticket.as_str());
     let sandbox = spawned["payload"]["sandbox_id"].as_str().unwrap().to_owned();
-    let path = format!("/api/v1/sandboxes/{sandbox}/events?event_types=agent.started");
+    let path = format!("/api/v1/sandboxes/{sandbox}/events?event_type=agent.started");
     stage.until(&path, "the agent", |page| page["events"].get(0).is_some()).await;
     let first = posted.elapsed();
     println!("from POST to the agent's first event: {first:?}");

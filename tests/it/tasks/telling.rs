@@ -47,7 +47,6 @@ async fn a_report_tells_a_hundred_and_a_job_the_rest() {
     assert_eq!(untold(&desk, "t").await, 30);
     let wanted = json!({"job": "tend_task", "task_id": "t"});
     assert!(desk.jobs("tend_task").await.contains(&wanted), "nobody was asked to go on");
-    // A repeat goes on as well, if it comes before the job.
     desk.work(&Job::decode(&wanted.to_string()).unwrap()).await;
     assert_eq!(desk.jobs("tend_task").await, Vec::<serde_json::Value>::new(), "nothing is left to be told");
     assert_eq!((untold(&desk, "t").await, desk.stored("t").await.dependents), (0, 0));
