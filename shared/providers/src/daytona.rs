@@ -20,7 +20,8 @@ use crate::{
     Answer, Failure, FailureClass, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Wish,
 };
 use domain::SandboxId;
-use http::{Http, Wrong};
+use domain::resources::DEFAULT_IMAGE;
+use http::{Http, Whom, Wrong};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -96,8 +97,10 @@ impl Daytona {
     }
 
     async fn look(&self, name: &str) -> Result<Option<Sandbox>, Failure> {
-        let asked =
-            self.http.json(Method::GET, &self.url(&format!("sandbox/{name}")), None, "finding it").await;
+        let asked = self
+            .http
+            .json(Whom::Api, Method::GET, &self.url(&format!("sandbox/{name}")), None, "finding it")
+            .await;
         match asked {
             Err(wrong) if wrong.status == Some(404) => Ok(None),
             Err(wrong) => Err(wrong.failure),
@@ -115,7 +118,10 @@ impl Daytona {
             true => self.post(self.body(wish, Start::image(&resources.image))).await,
         };
         let made = match made {
-            Err(wrong) if wrong.is_about_the_snapshot() && !resources.image.is_empty() => {
+            Err(wrong)
+                if wrong.is_about_the_snapshot(&resources.snapshot)
+                    && self.has_what_it_takes(&resources.image) =>
+            {
                 tracing::warn!(
                     sandbox.id = %wish.name,
                     "Daytona does not start {} from {}; trying the image {}",
@@ -140,8 +146,16 @@ impl Daytona {
         }
     }
 
+    /// Whether a worker could run in a sandbox that is made of this image. The one that is used where nobody names any has
+    /// none in it: who is started there would never be heard of.
+    fn has_what_it_takes(&self, image: &str) -> bool {
+        let is_sent = !matches!(self.options.worker, WorkerSource::InImage(_));
+        !image.is_empty() && (is_sent || image != DEFAULT_IMAGE)
+    }
+
     async fn post(&self, body: Value) -> Result<Sandbox, Wrong> {
-        let made = self.http.json(Method::POST, &self.url("sandbox"), Some(&body), "creating it").await?;
+        let made =
+            self.http.json(Whom::Api, Method::POST, &self.url("sandbox"), Some(&body), "creating it").await?;
         wire::read(made, "a sandbox").map_err(Wrong::from)
     }
 
@@ -180,7 +194,7 @@ impl Daytona {
 
     async fn end(&self, name: &SandboxId) -> Result<Gone, Failure> {
         let url = self.url(&format!("sandbox/{name}"));
-        match self.http.json(Method::DELETE, &url, None, "ending it").await {
+        match self.http.json(Whom::Api, Method::DELETE, &url, None, "ending it").await {
             Ok(_) => {}
             Err(wrong) if wrong.status == Some(404) => return Ok(Gone::Yes),
             // Its state is just changing, most often because it was told to end before: look how far it is.
@@ -207,7 +221,7 @@ impl Daytona {
             let mut query = vec![("labels", labels), ("limit", PAGE.to_string())];
             query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
             let url = http::with_query(&self.url("sandbox"), &query)?;
-            let body = self.http.json(Method::GET, &url, None, "listing them").await?;
+            let body = self.http.json(Whom::Api, Method::GET, &url, None, "listing them").await?;
             let page: Page = wire::read(body, "a list of sandboxes")?;
             let (items, next) = page.parts();
             // Who is on this list and unknown to the plane is ended. So the filter is not left to the other side alone.
@@ -226,7 +240,7 @@ impl Daytona {
 
     async fn link(&self, name: &SandboxId, port: u16) -> Result<Option<Link>, Failure> {
         let url = self.url(&format!("sandbox/{name}/ports/{port}/preview-url"));
-        match self.http.json(Method::GET, &url, None, "asking for a link to it").await {
+        match self.http.json(Whom::Api, Method::GET, &url, None, "asking for a link to it").await {
             Err(wrong) if wrong.status == Some(404) => Ok(None),
             Err(wrong) => Err(wrong.failure),
             Ok(body) => wire::read::<wire::Preview>(body, "a link").map(|preview| Some(preview.into())),
@@ -275,7 +289,7 @@ impl SandboxProvider for Daytona {
                     let program = tokio::fs::read(path).await.map_err(|error| {
                         Failure::refused(format!("the worker {} cannot be read: {error}", path.display()))
                     })?;
-                    self.toolbox(&found.provider_id).await?.put_worker(program).await
+                    self.toolbox(&found.provider_id).await?.put_worker(program.into()).await
                 }
                 WorkerSource::Url(url) => {
                     let program = self.http.fetch(url).await?;

@@ -11,6 +11,7 @@ pub mod process;
 
 use domain::SandboxId;
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -96,6 +97,28 @@ pub struct Found {
     pub provider_id: String,
     /// How far it is.
     pub state: State,
+    /// What it has really got, if the provider says so. That may be something else than was wished for.
+    pub made_of: Option<MadeOf>,
+}
+
+/// What a sandbox has really got, as far as its provider says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct MadeOf {
+    /// The prepared system that it was started from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// The container image that it was started from instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_gb: Option<u32>,
+    /// Processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_gb: Option<u32>,
 }
 
 /// How far a sandbox is.
@@ -165,9 +188,10 @@ pub enum FailureClass {
         /// How long, if the provider says so.
         retry_after_secs: Option<u64>,
     },
-    /// Nobody answered, or not in time, or they have trouble of their own. It may or may not have been done.
+    /// Nobody answered, or not in time, or they have trouble of their own, or with us: nothing that is wrong with what
+    /// was wished for. It may or may not have been done.
     Unreachable,
-    /// It will be no better the next time.
+    /// It will be no better the next time: what was wished for cannot be had.
     Refused,
 }
 

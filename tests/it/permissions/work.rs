@@ -135,7 +135,13 @@ async fn task_of(watch: &Watch, ticket: &str) -> TaskId {
     ticket.first_task.expect("it was made with its ticket")
 }
 
-pub(super) async fn tell(watch: &mut Watch, process: &Arc<Plane>, sandbox: &SandboxId, event_type: &str, data: Value) {
+pub(super) async fn tell(
+    watch: &mut Watch,
+    process: &Arc<Plane>,
+    sandbox: &SandboxId,
+    event_type: &str,
+    data: Value,
+) {
     let body = json!({"event_type": event_type, "event_data": data});
     let path = format!("/api/v1/sandboxes/{sandbox}/events");
     watch.request(process, "events-ingest", &request("POST", &path, OPERATOR, Some(&body)), 200).await;
@@ -162,8 +168,9 @@ pub(super) struct Shelf {
 
 impl Shelf {
     fn found(&self, name: &SandboxId) -> Option<Found> {
-        let found = Found { name: name.clone(), provider_id: name.to_string(), state: State::Ready };
-        self.there.lock().unwrap().contains(name).then_some(found)
+        let (name, provider_id) = (name.clone(), name.to_string());
+        let found = Found { name, provider_id, state: State::Ready, made_of: None };
+        self.there.lock().unwrap().contains(&found.name).then_some(found)
     }
 }
 

@@ -148,7 +148,12 @@ async fn begin(
     let Some(spawn) = &before.activity.spawn else { return Ok(None) };
     let now = deps.deps.clock.now();
     let is_new = spawn.stage != stage;
-    let told = is_new.then(|| (turn_of(stage), about(before)));
+    let mut data = about(before);
+    // Not always what was wished for: a snapshot has its own size, and an image may have taken its place.
+    if let Some(made_of) = found.as_ref().and_then(|found| found.made_of.as_ref()) {
+        data["made_of"] = json!(made_of);
+    }
+    let told = is_new.then(|| (turn_of(stage), data));
     write(deps.deps, before, told, |after| {
         if after.status == Status::Pending {
             after.status = Status::Creating;

@@ -131,7 +131,8 @@ impl Fake {
         let answer = match (luck, late) {
             (Luck::Good, _) => act(&mut self.lock()),
             (Luck::Busy, _) => {
-                let retry_after_secs = Some(self.lock().random.random_range(0..20)).filter(|secs| secs % 2 == 0);
+                let retry_after_secs =
+                    Some(self.lock().random.random_range(0..20)).filter(|secs| secs % 2 == 0);
                 Err(Failure { class: FailureClass::Busy { retry_after_secs }, message: "slow down".into() })
             }
             (Luck::Refused, _) => Err(Failure::refused("no such snapshot")),
@@ -191,7 +192,7 @@ impl Inside {
             Phase::Ready => State::Ready,
             Phase::Going(_) => State::Going,
         };
-        Some(Found { name: name.clone(), provider_id: machine.id.clone(), state })
+        Some(Found { name: name.clone(), provider_id: machine.id.clone(), state, made_of: None })
     }
 
     fn start(&mut self, name: &SandboxId, variables: &BTreeMap<String, String>) -> Result<(), Failure> {

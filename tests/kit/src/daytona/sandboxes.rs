@@ -70,7 +70,11 @@ impl Sandbox {
         let since = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         let created = Timestamp::from_secs(i64::try_from(since.as_secs()).unwrap_or_default());
         let desired = if self.ends.is_some() { "destroyed" } else { "started" };
+        // A snapshot brings its own.
+        let size = |field: &str, of_snapshot: u64| self.wish[field].as_u64().unwrap_or(of_snapshot);
         json!({
+            "cpu": size("cpu", 1), "memory": size("memory", 2), "disk": size("disk", 5),
+            "snapshot": self.wish["snapshot"], "buildInfo": self.wish["buildInfo"],
             "id": self.id, "name": self.name, "state": self.state(), "desiredState": desired,
             "labels": self.wish["labels"], "env": self.wish["env"], "createdAt": created.to_string(),
             "toolboxProxyUrl": toolbox_url,
