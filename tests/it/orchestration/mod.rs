@@ -1,6 +1,7 @@
 //! Tickets become sandboxes: on the real binary, with scripts for agents; whatever fails, and however many wait.
 
 mod chaos;
+mod daytona;
 mod ends;
 mod local;
 mod queue;
@@ -194,7 +195,7 @@ impl Stage {
 
     /// How many sandboxes are at work, by what is on the machine.
     async fn running(&self) -> u64 {
-        let tasks = self.get("/api/v1/tasks?limit=200").await;
+        let tasks = self.get("/api/v1/tasks?limit=100").await;
         let active = ["claiming", "assigned", "running"];
         let is_active = |task: &&Value| active.iter().any(|status| task["status"] == *status);
         tasks["tasks"].as_array().unwrap().iter().filter(is_active).count() as u64
