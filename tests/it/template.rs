@@ -396,7 +396,8 @@ fn a_function_that_sends_workers_has_room_for_all_of_them() {
     const EACH_MB: i64 = 2 * 16;
     const ITSELF_MB: i64 = 64;
     let template = template();
-    let at_once = template["Resources"]["SandboxesDispatchSource"]["Properties"]["BatchSize"].as_i64().unwrap();
+    let at_once =
+        template["Resources"]["SandboxesDispatchSource"]["Properties"]["BatchSize"].as_i64().unwrap();
     let function = &template["Resources"][resource_name("sandboxes-dispatch")];
     let memory_mb = function["Properties"]["MemorySize"].as_i64().unwrap();
     assert!(ITSELF_MB + at_once * EACH_MB < memory_mb, "{at_once} workers do not fit into {memory_mb} MB");

@@ -131,16 +131,32 @@ impl Daytona {
             }
             made => made,
         };
-        match made {
-            Ok(sandbox) => Ok(sandbox.found(&wish.name)),
-            // It was there, or is, although nobody said so.
-            Err(wrong) if wrong.status == Some(409) || wrong.failure.class == FailureClass::Unreachable => {
+        let made = match made {
+            Ok(sandbox) => sandbox,
+            // It was there, or is, although nobody said so. If not, a conflict was with one that is just going.
+            Err(wrong) if wrong.failure.class == FailureClass::Unreachable => {
                 match self.look(wish.name.as_str()).await {
-                    Ok(Some(sandbox)) => Ok(sandbox.found(&wish.name)),
-                    // A conflict with one that is just going: the name will be free again.
-                    Ok(None) if wrong.status == Some(409) => Err(Failure::unreachable(wrong.failure.message)),
-                    _ => Err(wrong.failure),
+                    Ok(Some(sandbox)) => sandbox,
+                    _ => return Err(wrong.failure),
                 }
+            }
+            Err(wrong) => return Err(wrong.failure),
+        };
+        self.enlarged(wish, made).await
+    }
+
+    /// The sandbox with what was asked for just for it. A snapshot has a size of its own, and one that has started can get
+    /// more memory and processors, but neither less nor another disk.
+    async fn enlarged(&self, wish: &Wish, sandbox: Sandbox) -> Result<Found, Failure> {
+        let lacks = sandbox.lacks(wish.asked).filter(|_| sandbox.state() == State::Ready);
+        let Some(lacks) = lacks else { return Ok(sandbox.found(&wish.name)) };
+        let url = self.url(&format!("sandbox/{}/resize", wish.name));
+        match self.http.json(Whom::Api, Method::POST, &url, Some(&lacks), "enlarging it").await {
+            Ok(body) => Ok(wire::read::<Sandbox>(body, "a sandbox")?.found(&wish.name)),
+            // Theirs cannot do it, or not that much: it is what it is, and says so.
+            Err(wrong) if matches!(wrong.status, Some(400 | 404 | 422)) => {
+                tracing::warn!(sandbox.id = %wish.name, "{} stays as its snapshot is: {}", wish.name, wrong.failure);
+                Ok(sandbox.found(&wish.name))
             }
             Err(wrong) => Err(wrong.failure),
         }

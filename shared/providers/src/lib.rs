@@ -67,6 +67,8 @@ pub struct Wish {
     pub plane: String,
     /// How large it is, and what is in it.
     pub resources: Resources,
+    /// What of that somebody has asked for just for this one: worth another request, should the snapshot have less.
+    pub asked: Asked,
     /// Further labels, for people who look at the provider's own pages. The provider's own win over these.
     pub labels: BTreeMap<String, String>,
     /// After which time the provider ends it by itself, if it can: the last resort against leaks.
@@ -86,6 +88,15 @@ pub struct Resources {
     pub snapshot: String,
     /// The container image to start from where the snapshot is not known; empty for none.
     pub image: String,
+}
+
+/// What somebody has asked for just for one sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Memory.
+    pub memory_gb: Option<u32>,
+    /// Processors.
+    pub cpu: Option<u32>,
 }
 
 /// A sandbox that is there.

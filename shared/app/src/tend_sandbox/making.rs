@@ -9,7 +9,7 @@ use domain::head::Status;
 use domain::resources::{self, Wanted};
 use domain::retry::{Class, backoff_secs};
 use domain::{Head, Task, Ticket, Timestamp};
-use providers::{Failure, FailureClass, Found, Resources, SandboxProvider, State, Wish};
+use providers::{Asked, Failure, FailureClass, Found, Resources, SandboxProvider, State, Wish};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -133,6 +133,7 @@ fn wish(deps: Deps<'_>, head: &Head, task: &Task) -> Result<Wish, Failure> {
             snapshot: resolved.snapshot,
             image: resolved.image,
         },
+        asked: Asked { memory_gb: task.execution.memory_gb, cpu: task.execution.cpu },
         labels: labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<BTreeMap<_, _>>(),
         lifetime_minutes: deps.deps.orchestration.lifetime_minutes,
     })

@@ -1,6 +1,6 @@
 //! What Daytona's answers look like, as far as we read them.
 
-use crate::{Failure, Found, Link, Listed, MadeOf, State};
+use crate::{Asked, Failure, Found, Link, Listed, MadeOf, State};
 use domain::{SandboxId, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -91,6 +91,18 @@ impl Sandbox {
             cpu: whole(self.cpu),
             disk_gb: whole(self.disk),
         }
+    }
+
+    /// What it lacks of what somebody asked for, in their words; `None` if nothing. What they do not say is not lacking.
+    pub(super) fn lacks(&self, asked: Asked) -> Option<Value> {
+        let more = |has: Option<f64>, asked: Option<u32>| {
+            asked.filter(|asked| has.is_some_and(|has| f64::from(*asked) > has))
+        };
+        let (memory, cpu) = (more(self.memory, asked.memory_gb), more(self.cpu, asked.cpu));
+        let mut lacks = serde_json::Map::new();
+        lacks.extend(memory.map(|memory| ("memory".to_owned(), memory.into())));
+        lacks.extend(cpu.map(|cpu| ("cpu".to_owned(), cpu.into())));
+        (!lacks.is_empty()).then_some(Value::Object(lacks))
     }
 
     /// Whether it has all of these labels.
@@ -214,6 +226,22 @@ mod tests {
         }
         let told = json!({"id": "1", "state": "started", "desiredState": "destroyed"});
         assert_eq!(read::<Sandbox>(told, "").unwrap().state(), State::Going);
+    }
+
+    #[test]
+    fn only_what_was_asked_for_and_is_more_is_lacking() {
+        let sandbox: Sandbox = read(json!({"id": "1", "memory": 2, "cpu": 4}), "").unwrap();
+        for (memory_gb, cpu, lacks) in [
+            (None, None, None),
+            (Some(2), Some(4), None),
+            (Some(1), Some(1), None),
+            (Some(6), None, Some(json!({"memory": 6}))),
+            (Some(6), Some(8), Some(json!({"memory": 6, "cpu": 8}))),
+        ] {
+            assert_eq!(sandbox.lacks(Asked { memory_gb, cpu }), lacks, "{memory_gb:?} {cpu:?}");
+        }
+        let silent: Sandbox = read(json!({"id": "1"}), "").unwrap();
+        assert_eq!(silent.lacks(Asked { memory_gb: Some(6), cpu: None }), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::support::{
 };
 use kit::daytona::{self, Mishap, Operation, Trouble};
 use providers::daytona::{Daytona, Options, WorkerSource};
-use providers::{Failure, FailureClass, Gone, SandboxProvider, State};
+use providers::{Asked, Failure, FailureClass, Gone, SandboxProvider, State, Wish};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -82,6 +82,26 @@ async fn a_snapshot_that_is_not_there_is_replaced_by_the_image_with_its_resource
     let refused = provider.create(&bare).await.unwrap_err();
     assert_eq!(refused.class, FailureClass::Refused);
     assert!(refused.message.contains("Snapshot"), "{}", refused.message);
+}
+
+#[tokio::test]
+async fn a_sandbox_from_a_snapshot_is_given_what_was_asked_for_just_for_it() {
+    let refused = Mishap::Refused { status: 400, message: "Not that much".to_owned() };
+    for (mishap, memory_gb) in
+        [(None, 6), (Some(Mishap::Lost), 6), (Some(Mishap::Broken), 6), (Some(refused), 2)]
+    {
+        let (fake, provider, _folder) = stage(daytona::Options::default()).await;
+        let trouble =
+            mishap.into_iter().fold(Trouble::none(), |trouble, it| trouble.once(Operation::Resize, it));
+        fake.set_trouble(trouble);
+        let asked = Asked { memory_gb: Some(6), cpu: Some(1) };
+        let wish = Wish { asked, ..wish("box") };
+        let found = patiently("a sandbox", || provider.create(&wish)).await;
+        let made_of = found.made_of.unwrap();
+        assert_eq!((made_of.memory_gb, made_of.cpu, made_of.disk_gb), (Some(memory_gb), Some(1), Some(5)));
+        assert_eq!(made_of.snapshot.as_deref(), Some(support::SNAPSHOT));
+        assert_eq!(fake.sandboxes().len(), 1);
+    }
 }
 
 #[tokio::test]
