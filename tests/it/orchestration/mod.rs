@@ -105,7 +105,7 @@ impl Stage {
 
     /// A sandbox when the provider has removed it.
     async fn until_released(&self, sandbox: &str) -> Value {
-        let path = format!("/api/v1/sandboxes/{sandbox}/events?event_types=sandbox.released");
+        let path = format!("/api/v1/sandboxes/{sandbox}/events?event_type=sandbox.released");
         self.until(&path, &format!("the end of {sandbox}"), |page| page["events"].get(0).is_some()).await;
         self.get(&format!("/api/v1/sandboxes/{sandbox}")).await
     }
