@@ -22,6 +22,18 @@ def secret(secret_id):
     print(boto3.client("secretsmanager").get_secret_value(SecretId=secret_id)["SecretString"], end="")
 
 
+def make_secret(name, value):
+    """Makes a secret."""
+    boto3.client("secretsmanager").create_secret(Name=name, SecretString=value)
+
+
+def invoke(function):
+    """Calls a function and waits for it; fails if it does."""
+    answer = boto3.client("lambda").invoke(FunctionName=function, Payload=b"{}")
+    if "FunctionError" in answer:
+        sys.exit(f"{function} failed: {answer['Payload'].read().decode()}")
+
+
 def log(group, word, seconds):
     """Waits for a line with a word in a log group, and prints it."""
     logs = boto3.client("logs")
@@ -40,6 +52,16 @@ def lines(group, word):
     for event in boto3.client("logs").filter_log_events(logGroupName=group).get("events", []):
         if word in event["message"]:
             print(event["message"])
+
+
+def complaints(prefix):
+    """Every line of level ERROR in the log groups whose names start like this."""
+    logs = boto3.client("logs")
+    for page in logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix):
+        for group in page["logGroups"]:
+            for event in logs.filter_log_events(logGroupName=group["logGroupName"]).get("events", []):
+                if '"level":"ERROR"' in event["message"]:
+                    print(group["logGroupName"], event["message"])
 
 
 def queues(prefix):
@@ -65,5 +87,5 @@ def receive(queue, seconds):
 
 
 if __name__ == "__main__":
-    commands = [outputs, secret, log, lines, queues, listen, receive]
+    commands = [outputs, secret, make_secret, invoke, log, lines, complaints, queues, listen, receive]
     {command.__name__: command for command in commands}[sys.argv[1]](*sys.argv[2:])

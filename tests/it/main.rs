@@ -19,6 +19,7 @@ mod reading;
 mod real_cli;
 mod refusals;
 mod sessions;
+mod settings;
 mod sockets;
 mod stage;
 mod support;

@@ -389,6 +389,20 @@ fn a_job_outlives_the_longest_call_to_a_provider() {
     );
 }
 
+/// A worker's program goes through the function's memory, and so do those of all jobs that it does side by side.
+#[test]
+fn a_function_that_sends_workers_has_room_for_all_of_them() {
+    // What `cargo xtask worker` makes has some 11 MB. While one comes, it is there in parts and as a whole.
+    const EACH_MB: i64 = 2 * 16;
+    const ITSELF_MB: i64 = 64;
+    let template = template();
+    let at_once =
+        template["Resources"]["SandboxesDispatchSource"]["Properties"]["BatchSize"].as_i64().unwrap();
+    let function = &template["Resources"][resource_name("sandboxes-dispatch")];
+    let memory_mb = function["Properties"]["MemorySize"].as_i64().unwrap();
+    assert!(ITSELF_MB + at_once * EACH_MB < memory_mb, "{at_once} workers do not fit into {memory_mb} MB");
+}
+
 /// CloudFormation takes 500 resources a stack. SAM makes several of one: a function gets a role, an event of an API a
 /// permission, a schedule a role of its own.
 #[test]

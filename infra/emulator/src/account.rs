@@ -61,6 +61,21 @@ impl Account {
         self.admin(&["secret", id]).await
     }
 
+    /// Makes a secret, as somebody does by hand before they deploy.
+    pub async fn make_secret(&self, name: &str, value: &str) -> anyhow::Result<()> {
+        self.admin(&["make_secret", name, value]).await.map(drop)
+    }
+
+    /// Calls a function, as its schedule does.
+    pub async fn invoke(&self, function: &str) -> anyhow::Result<()> {
+        self.admin(&["invoke", &format!("sunaba-dev-{function}")]).await.map(drop)
+    }
+
+    /// Every line in the functions' logs that says that somebody should look.
+    pub async fn complaints(&self) -> anyhow::Result<String> {
+        self.admin(&["complaints", "/aws/lambda/sunaba-dev-"]).await
+    }
+
     /// Waits for a line with a word in a function's log.
     pub async fn log(&self, function: &str, word: &str, seconds: u32) -> anyhow::Result<String> {
         let group = format!("/aws/lambda/sunaba-dev-{function}");

@@ -11,6 +11,7 @@ mod report;
 mod scenario;
 mod sessions;
 mod stack;
+mod tickets;
 mod watch;
 
 use account::Account;
@@ -74,7 +75,10 @@ async fn run(arguments: &[String]) -> anyhow::Result<()> {
     };
     let emulator = report.step("the emulator starts", Emulator::start(&places)).await?;
     let account = Account::new(&places, &emulator.url);
-    let stack = Stack::prepare(&places).context("cannot prepare the template")?;
+    let daytona = tickets::daytona().await;
+    let introduced = tickets::introduce(&account, &places, &daytona);
+    let parameters = report.step("the account has the key of a Daytona", introduced).await?;
+    let stack = Stack::prepare(&places, parameters).context("cannot prepare the template")?;
     report.step("sam deploys the template", stack.deploy(&account)).await?;
     let plane = report.step("the stack says where the plane is", Plane::find(&account)).await?;
     if keep {
@@ -82,7 +86,7 @@ async fn run(arguments: &[String]) -> anyhow::Result<()> {
         tokio::signal::ctrl_c().await?;
         return Ok(());
     }
-    let driven = scenario::run(&mut report, &account, &plane, stack).await;
+    let driven = scenario::run(&mut report, &account, &plane, &daytona, stack).await;
     driven.map_err(|error| emulator.explain(error))?;
     report.finish();
     Ok(())

@@ -4,13 +4,14 @@ use crate::account::{Account, REGION};
 use crate::plane::{PATIENCE, Plane, hear};
 use crate::report::Report;
 use crate::stack::Stack;
-use crate::{messages, sessions};
+use crate::{messages, sessions, tickets};
 use anyhow::{Context, ensure};
 use client::{EventIn, Follow, Follower, Sender};
 use domain::access::{EVERY_ORG, Principal};
 use domain::filter::Filters;
 use domain::{ConnectionId, SandboxId, Timestamp};
 use kit::cutter::Cutter;
+use kit::daytona::Daytona;
 use kit::socket::Socket;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -20,7 +21,13 @@ use store::connections::Connection;
 use tokio::time::timeout;
 
 /// Everything, in an order in which nothing waits long.
-pub async fn run(report: &mut Report, account: &Account, plane: &Plane, stack: Stack) -> anyhow::Result<()> {
+pub async fn run(
+    report: &mut Report,
+    account: &Account,
+    plane: &Plane,
+    daytona: &Daytona,
+    stack: Stack,
+) -> anyhow::Result<()> {
     report.step("the plane answers whoever asks for its health", healthy(plane)).await?;
     let heard = account.listen(&plane.bus).await?;
     // Its ten seconds run while the rest goes on.
@@ -44,6 +51,7 @@ pub async fn run(report: &mut Report, account: &Account, plane: &Plane, stack: S
     report.step("a replaced token is refused", replaced(plane, &worker)).await?;
     messages::run(report, account, plane).await?;
     sessions::run(report, plane).await?;
+    tickets::run(report, account, plane, daytona).await?;
     let silence = async {
         let told = hear(&mut silent).await?;
         ensure!(told["code"] == "unauthorized", "{told}");

@@ -13,11 +13,13 @@ use std::process::Command;
 pub struct Stack {
     template: Value,
     file: PathBuf,
+    parameters: Vec<String>,
 }
 
 impl Stack {
-    /// Reads `template.yaml` and puts what was built where `sam build` would have put it.
-    pub fn prepare(places: &Places) -> anyhow::Result<Self> {
+    /// Reads `template.yaml` and puts what was built where `sam build` would have put it. `parameters` are those that are
+    /// not about the emulator itself.
+    pub fn prepare(places: &Places, parameters: Vec<String>) -> anyhow::Result<Self> {
         let text = fs::read_to_string(places.root.join("template.yaml"))?;
         let mut template = kit::template::parse(&text).map_err(anyhow::Error::msg)?;
         let resources = template["Resources"].as_object_mut().context("a template has resources")?;
@@ -34,7 +36,7 @@ impl Stack {
             routes.extend(take_routes(name, &mut resource["Properties"]["Events"]));
         }
         resources.extend(routes);
-        Ok(Self { template, file: places.work.join("template.json") })
+        Ok(Self { template, file: places.work.join("template.json"), parameters })
     }
 
     /// Takes a permission away from a function.
@@ -62,6 +64,7 @@ impl Stack {
         arguments.extend(options);
         // The functions were built for this machine.
         arguments.extend(["--parameter-overrides", "Stage=dev", "Arch=x86_64", &endpoint]);
+        arguments.extend(self.parameters.iter().map(String::as_str));
         account.sam(&arguments).await?;
         Ok(())
     }

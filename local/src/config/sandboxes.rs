@@ -28,6 +28,9 @@ macro_rules! settings {
         }
 
         impl Sandboxes {
+            /// The names of all variables.
+            pub const NAMES: &[&str] = &[$($variable),*];
+
             /// What was given, by the name of the variable.
             fn given(&self) -> Vec<(&'static str, Option<&str>)> {
                 vec![$(($variable, self.$name.as_deref())),*]

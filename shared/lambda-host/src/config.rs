@@ -99,8 +99,8 @@ pub fn variables(need: Need) -> &'static [&'static str] {
         }
         Need::Jobs => &["SUNABA_JOBS_URL"],
         Need::Bus => &["SUNABA_BUS"],
-        Need::Work => orchestration::OF_WORK,
-        Need::Providers => orchestration::OF_PROVIDERS,
+        Need::Work => &orchestration::OF_WORK,
+        Need::Providers => &orchestration::OF_PROVIDERS,
         Need::Thresholds => orchestration::OF_THRESHOLDS,
         Need::GetItem
         | Need::BatchGetItem

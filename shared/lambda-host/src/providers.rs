@@ -51,7 +51,7 @@ fn daytona(config: &Config, places: &DaytonaPlaces, key: String) -> Arc<dyn Sand
         api_key: key,
         organization: None,
         target: places.target.clone(),
-        plane: config.stage.clone(),
+        plane: config.settings.orchestration.plane.clone(),
         worker: places.worker.clone(),
         timeout: DEADLINE,
     }))

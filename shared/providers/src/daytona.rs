@@ -20,7 +20,8 @@ use crate::{
     Answer, Failure, FailureClass, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Wish,
 };
 use domain::SandboxId;
-use http::{Http, Wrong};
+use domain::resources::DEFAULT_IMAGE;
+use http::{Http, Whom, Wrong};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -96,8 +97,10 @@ impl Daytona {
     }
 
     async fn look(&self, name: &str) -> Result<Option<Sandbox>, Failure> {
-        let asked =
-            self.http.json(Method::GET, &self.url(&format!("sandbox/{name}")), None, "finding it").await;
+        let asked = self
+            .http
+            .json(Whom::Api, Method::GET, &self.url(&format!("sandbox/{name}")), None, "finding it")
+            .await;
         match asked {
             Err(wrong) if wrong.status == Some(404) => Ok(None),
             Err(wrong) => Err(wrong.failure),
@@ -115,7 +118,10 @@ impl Daytona {
             true => self.post(self.body(wish, Start::image(&resources.image))).await,
         };
         let made = match made {
-            Err(wrong) if wrong.is_about_the_snapshot() && !resources.image.is_empty() => {
+            Err(wrong)
+                if wrong.is_about_the_snapshot(&resources.snapshot)
+                    && self.has_what_it_takes(&resources.image) =>
+            {
                 tracing::warn!(
                     sandbox.id = %wish.name,
                     "Daytona does not start {} from {}; trying the image {}",
@@ -125,23 +131,47 @@ impl Daytona {
             }
             made => made,
         };
-        match made {
-            Ok(sandbox) => Ok(sandbox.found(&wish.name)),
-            // It was there, or is, although nobody said so.
-            Err(wrong) if wrong.status == Some(409) || wrong.failure.class == FailureClass::Unreachable => {
+        let made = match made {
+            Ok(sandbox) => sandbox,
+            // It was there, or is, although nobody said so. If not, a conflict was with one that is just going.
+            Err(wrong) if wrong.failure.class == FailureClass::Unreachable => {
                 match self.look(wish.name.as_str()).await {
-                    Ok(Some(sandbox)) => Ok(sandbox.found(&wish.name)),
-                    // A conflict with one that is just going: the name will be free again.
-                    Ok(None) if wrong.status == Some(409) => Err(Failure::unreachable(wrong.failure.message)),
-                    _ => Err(wrong.failure),
+                    Ok(Some(sandbox)) => sandbox,
+                    _ => return Err(wrong.failure),
                 }
+            }
+            Err(wrong) => return Err(wrong.failure),
+        };
+        self.enlarged(wish, made).await
+    }
+
+    /// The sandbox with what was asked for just for it. A snapshot has a size of its own, and one that has started can get
+    /// more memory and processors, but neither less nor another disk.
+    async fn enlarged(&self, wish: &Wish, sandbox: Sandbox) -> Result<Found, Failure> {
+        let lacks = sandbox.lacks(wish.asked).filter(|_| sandbox.state() == State::Ready);
+        let Some(lacks) = lacks else { return Ok(sandbox.found(&wish.name)) };
+        let url = self.url(&format!("sandbox/{}/resize", wish.name));
+        match self.http.json(Whom::Api, Method::POST, &url, Some(&lacks), "enlarging it").await {
+            Ok(body) => Ok(wire::read::<Sandbox>(body, "a sandbox")?.found(&wish.name)),
+            // Theirs cannot do it, or not that much: it is what it is, and says so.
+            Err(wrong) if matches!(wrong.status, Some(400 | 404 | 422)) => {
+                tracing::warn!(sandbox.id = %wish.name, "{} stays as its snapshot is: {}", wish.name, wrong.failure);
+                Ok(sandbox.found(&wish.name))
             }
             Err(wrong) => Err(wrong.failure),
         }
     }
 
+    /// Whether a worker could run in a sandbox that is made of this image. The one that is used where nobody names any has
+    /// none in it: who is started there would never be heard of.
+    fn has_what_it_takes(&self, image: &str) -> bool {
+        let is_sent = !matches!(self.options.worker, WorkerSource::InImage(_));
+        !image.is_empty() && (is_sent || image != DEFAULT_IMAGE)
+    }
+
     async fn post(&self, body: Value) -> Result<Sandbox, Wrong> {
-        let made = self.http.json(Method::POST, &self.url("sandbox"), Some(&body), "creating it").await?;
+        let made =
+            self.http.json(Whom::Api, Method::POST, &self.url("sandbox"), Some(&body), "creating it").await?;
         wire::read(made, "a sandbox").map_err(Wrong::from)
     }
 
@@ -180,7 +210,7 @@ impl Daytona {
 
     async fn end(&self, name: &SandboxId) -> Result<Gone, Failure> {
         let url = self.url(&format!("sandbox/{name}"));
-        match self.http.json(Method::DELETE, &url, None, "ending it").await {
+        match self.http.json(Whom::Api, Method::DELETE, &url, None, "ending it").await {
             Ok(_) => {}
             Err(wrong) if wrong.status == Some(404) => return Ok(Gone::Yes),
             // Its state is just changing, most often because it was told to end before: look how far it is.
@@ -207,7 +237,7 @@ impl Daytona {
             let mut query = vec![("labels", labels), ("limit", PAGE.to_string())];
             query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
             let url = http::with_query(&self.url("sandbox"), &query)?;
-            let body = self.http.json(Method::GET, &url, None, "listing them").await?;
+            let body = self.http.json(Whom::Api, Method::GET, &url, None, "listing them").await?;
             let page: Page = wire::read(body, "a list of sandboxes")?;
             let (items, next) = page.parts();
             // Who is on this list and unknown to the plane is ended. So the filter is not left to the other side alone.
@@ -226,7 +256,7 @@ impl Daytona {
 
     async fn link(&self, name: &SandboxId, port: u16) -> Result<Option<Link>, Failure> {
         let url = self.url(&format!("sandbox/{name}/ports/{port}/preview-url"));
-        match self.http.json(Method::GET, &url, None, "asking for a link to it").await {
+        match self.http.json(Whom::Api, Method::GET, &url, None, "asking for a link to it").await {
             Err(wrong) if wrong.status == Some(404) => Ok(None),
             Err(wrong) => Err(wrong.failure),
             Ok(body) => wire::read::<wire::Preview>(body, "a link").map(|preview| Some(preview.into())),
@@ -275,7 +305,7 @@ impl SandboxProvider for Daytona {
                     let program = tokio::fs::read(path).await.map_err(|error| {
                         Failure::refused(format!("the worker {} cannot be read: {error}", path.display()))
                     })?;
-                    self.toolbox(&found.provider_id).await?.put_worker(program).await
+                    self.toolbox(&found.provider_id).await?.put_worker(program.into()).await
                 }
                 WorkerSource::Url(url) => {
                     let program = self.http.fetch(url).await?;

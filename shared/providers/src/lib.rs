@@ -11,6 +11,7 @@ pub mod process;
 
 use domain::SandboxId;
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -66,6 +67,8 @@ pub struct Wish {
     pub plane: String,
     /// How large it is, and what is in it.
     pub resources: Resources,
+    /// What of that somebody has asked for just for this one: worth another request, should the snapshot have less.
+    pub asked: Asked,
     /// Further labels, for people who look at the provider's own pages. The provider's own win over these.
     pub labels: BTreeMap<String, String>,
     /// After which time the provider ends it by itself, if it can: the last resort against leaks.
@@ -87,6 +90,15 @@ pub struct Resources {
     pub image: String,
 }
 
+/// What somebody has asked for just for one sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Memory.
+    pub memory_gb: Option<u32>,
+    /// Processors.
+    pub cpu: Option<u32>,
+}
+
 /// A sandbox that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -96,6 +108,28 @@ pub struct Found {
     pub provider_id: String,
     /// How far it is.
     pub state: State,
+    /// What it has really got, if the provider says so. That may be something else than was wished for.
+    pub made_of: Option<MadeOf>,
+}
+
+/// What a sandbox has really got, as far as its provider says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct MadeOf {
+    /// The prepared system that it was started from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// The container image that it was started from instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_gb: Option<u32>,
+    /// Processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_gb: Option<u32>,
 }
 
 /// How far a sandbox is.
@@ -165,9 +199,10 @@ pub enum FailureClass {
         /// How long, if the provider says so.
         retry_after_secs: Option<u64>,
     },
-    /// Nobody answered, or not in time, or they have trouble of their own. It may or may not have been done.
+    /// Nobody answered, or not in time, or they have trouble of their own, or with us: nothing that is wrong with what
+    /// was wished for. It may or may not have been done.
     Unreachable,
-    /// It will be no better the next time.
+    /// It will be no better the next time: what was wished for cannot be had.
     Refused,
 }
 

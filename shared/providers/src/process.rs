@@ -124,7 +124,7 @@ impl Process {
 
     fn found(&self, name: &SandboxId) -> Found {
         let provider_id = self.place(name).folder().display().to_string();
-        Found { name: name.clone(), provider_id, state: self.state(name) }
+        Found { name: name.clone(), provider_id, state: self.state(name), made_of: None }
     }
 
     async fn make(&self, wish: &Wish) -> Result<Found, Failure> {

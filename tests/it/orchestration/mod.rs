@@ -1,6 +1,7 @@
 //! Tickets become sandboxes: on the real binary, with scripts for agents; whatever fails, and however many wait.
 
 pub mod chaos;
+mod daytona;
 mod ends;
 mod local;
 mod queue;

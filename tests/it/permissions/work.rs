@@ -168,8 +168,9 @@ pub struct Shelf {
 
 impl Shelf {
     fn found(&self, name: &SandboxId) -> Option<Found> {
-        let found = Found { name: name.clone(), provider_id: name.to_string(), state: State::Ready };
-        self.there.lock().unwrap().contains(name).then_some(found)
+        let (name, provider_id) = (name.clone(), name.to_string());
+        let found = Found { name, provider_id, state: State::Ready, made_of: None };
+        self.there.lock().unwrap().contains(&found.name).then_some(found)
     }
 }
 

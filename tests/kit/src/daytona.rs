@@ -230,6 +230,7 @@ async fn perform(desk: &Desk, operation: Operation, asked: Asked) -> Said {
         Operation::List => desk.sandboxes.list(&desk.options, &desk.toolbox_url, &asked.query),
         Operation::Find => desk.sandboxes.find(&desk.toolbox_url, id),
         Operation::Delete => desk.sandboxes.delete(&desk.options, &desk.toolbox_url, id).await,
+        Operation::Resize => desk.sandboxes.resize(&desk.toolbox_url, id, &asked.json()),
         Operation::Preview => desk.sandboxes.preview(id, &asked.path[3]),
         Operation::Execute
         | Operation::Upload

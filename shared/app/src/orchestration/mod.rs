@@ -1,6 +1,7 @@
 //! What the use cases around tasks and sandboxes share: who makes sandboxes, how many there may be, and what their
 //! workers are told.
 
+pub mod settings;
 pub mod variables;
 
 use crate::Clock;

@@ -9,7 +9,7 @@ use domain::head::Status;
 use domain::resources::{self, Wanted};
 use domain::retry::{Class, backoff_secs};
 use domain::{Head, Task, Ticket, Timestamp};
-use providers::{Failure, FailureClass, Found, Resources, SandboxProvider, State, Wish};
+use providers::{Asked, Failure, FailureClass, Found, Resources, SandboxProvider, State, Wish};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -133,6 +133,7 @@ fn wish(deps: Deps<'_>, head: &Head, task: &Task) -> Result<Wish, Failure> {
             snapshot: resolved.snapshot,
             image: resolved.image,
         },
+        asked: Asked { memory_gb: task.execution.memory_gb, cpu: task.execution.cpu },
         labels: labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<BTreeMap<_, _>>(),
         lifetime_minutes: deps.deps.orchestration.lifetime_minutes,
     })
@@ -148,7 +149,12 @@ async fn begin(
     let Some(spawn) = &before.activity.spawn else { return Ok(None) };
     let now = deps.deps.clock.now();
     let is_new = spawn.stage != stage;
-    let told = is_new.then(|| (turn_of(stage), about(before)));
+    let mut data = about(before);
+    // Not always what was wished for: a snapshot has its own size, and an image may have taken its place.
+    if let Some(made_of) = found.as_ref().and_then(|found| found.made_of.as_ref()) {
+        data["made_of"] = json!(made_of);
+    }
+    let told = is_new.then(|| (turn_of(stage), data));
     write(deps.deps, before, told, |after| {
         if after.status == Status::Pending {
             after.status = Status::Creating;

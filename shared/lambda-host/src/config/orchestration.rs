@@ -1,7 +1,7 @@
 //! How tasks become sandboxes: limits, thresholds, and who makes sandboxes of what.
 
 use super::Reader;
-use app::orchestration::Orchestration;
+use app::orchestration::{Orchestration, settings};
 use domain::idle::Thresholds;
 use domain::resources::{self, Wanted};
 use domain::ticket::ApprovalSettings;
@@ -11,40 +11,33 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use store::commit::Limits;
 
-/// With [`Need::Work`]: how much may be done at a time, and who has to agree to it.
-pub(super) const OF_WORK: &[&str] = &[
-    "SUNABA_WORK_URL",
-    "SUNABA_ORG_LIMIT",
-    "SUNABA_PROJECT_LIMIT",
-    "SUNABA_APPROVAL_REQUIRED",
-    "SUNABA_APPROVAL_TIMEOUT_SECONDS",
-];
+/// With [`Need::Work`]: where to ask for it, and [`settings::LIMITS`].
+pub(super) const OF_WORK: [&str; 1 + settings::LIMITS.len()] = of_both(["SUNABA_WORK_URL"], settings::LIMITS);
 
-/// With [`Need::Thresholds`]: after how long what is too long.
-pub(super) const OF_THRESHOLDS: &[&str] = &[
-    "HEARTBEAT_TIMEOUT_SECONDS",
-    "IDLE_THRESHOLD_MINUTES",
-    "STUCK_THRESHOLD_MINUTES",
-    "CREATING_TIMEOUT_SECONDS",
-    "START_TIMEOUT_SECONDS",
-];
+/// With [`Need::Thresholds`].
+pub(super) const OF_THRESHOLDS: &[&str] = &settings::THRESHOLDS;
 
-/// With [`Need::Providers`]: who makes sandboxes, of what, and what their workers are told.
-pub(super) const OF_PROVIDERS: &[&str] = &[
-    "SUNABA_CALLBACK_URL",
-    "SUNABA_WORKERS_SOCKET_URL",
-    "SUNABA_AGENT",
-    "SUNABA_DAYTONA_URL",
-    "SUNABA_DAYTONA_KEY_ID",
-    "SUNABA_DAYTONA_TARGET",
-    "SUNABA_WORKER_SOURCE",
-    "SUNABA_WORKER_VARIABLES_ID",
-    "SANDBOX_MEMORY_GB",
-    "SANDBOX_CPU",
-    "SANDBOX_DISK_GB",
-    "SANDBOX_SNAPSHOT",
-    "SANDBOX_LIFETIME_MINUTES",
-];
+/// With [`Need::Providers`]: [`settings::SANDBOXES`], and what only AWS has: names of secrets, an address of sockets beside
+/// the plane's own, and a name that tells this plane from those of other accounts and regions.
+pub(super) const OF_PROVIDERS: [&str; 4 + settings::SANDBOXES.len()] = of_both(
+    ["SUNABA_PLANE", "SUNABA_WORKERS_SOCKET_URL", "SUNABA_DAYTONA_KEY_ID", "SUNABA_WORKER_VARIABLES_ID"],
+    settings::SANDBOXES,
+);
+
+/// One list after the other; `ALL` is how long they are together.
+const fn of_both<const OWN: usize, const SHARED: usize, const ALL: usize>(
+    own: [&'static str; OWN],
+    shared: [&'static str; SHARED],
+) -> [&'static str; ALL] {
+    assert!(OWN + SHARED == ALL);
+    let mut all = [""; ALL];
+    let mut index = 0;
+    while index < ALL {
+        all[index] = if index < OWN { own[index] } else { shared[index - OWN] };
+        index += 1;
+    }
+    all
+}
 
 /// How Daytona is reached, and what is put into its sandboxes.
 #[derive(Debug, Clone)]
@@ -80,18 +73,22 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         if function.reaches(Need::Work) {
             let Limits { org, project } = set.limits;
             set.limits = Limits {
-                org: self.number("SUNABA_ORG_LIMIT", org, 1..=MOST),
-                project: self.number("SUNABA_PROJECT_LIMIT", project, 1..=MOST),
+                org: self.number("MAX_CONCURRENT_TASKS_PER_ORG", org, 1..=MOST),
+                project: self.number("MAX_CONCURRENT_TASKS_PER_PROJECT", project, 1..=MOST),
             };
             set.approval = self.approval(set.approval);
         }
         if function.reaches(Need::Thresholds) {
             set.thresholds = self.thresholds(set.thresholds);
+            let minutes =
+                self.number("VALIDATION_TIMEOUT_MINUTES", set.validation_secs / 60, 1..=MOST_MINUTES);
+            set.validation_secs = minutes * 60;
         }
         if function.reaches(Need::Providers) {
+            set.plane = self.required("SUNABA_PLANE");
             set.callback_url = self.address("SUNABA_CALLBACK_URL", &["http://", "https://"]);
             set.socket_url = self.optional("SUNABA_WORKERS_SOCKET_URL");
-            set.default_agent = self.optional("SUNABA_AGENT").unwrap_or(set.default_agent);
+            set.default_agent = self.optional("AGENT").unwrap_or(set.default_agent);
             set.resources = vec![self.resources()];
             let lifetime = self.number("SANDBOX_LIFETIME_MINUTES", set.lifetime_minutes, 1..=60 * 24 * 7);
             set.lifetime_minutes = lifetime;
@@ -100,15 +97,15 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
     }
 
     fn approval(&mut self, default: ApprovalSettings) -> ApprovalSettings {
-        let required = match self.optional("SUNABA_APPROVAL_REQUIRED").as_deref() {
+        let required = match self.optional("TICKET_HUMAN_REVIEW").as_deref() {
             None | Some("false") => false,
             Some("true") => true,
             Some(other) => {
-                self.wrong.push(format!("SUNABA_APPROVAL_REQUIRED: {other:?} must be true or false"));
+                self.wrong.push(format!("TICKET_HUMAN_REVIEW: {other:?} must be true or false"));
                 false
             }
         };
-        let name = "SUNABA_APPROVAL_TIMEOUT_SECONDS";
+        let name = "APPROVAL_TIMEOUT_SECONDS";
         let timeout_secs = self.number(name, default.timeout_secs(), i64::MIN..=i64::MAX);
         ApprovalSettings::new(required, timeout_secs).unwrap_or_else(|invalid| {
             self.wrong.push(format!("{name} {}", invalid.reason));
@@ -121,14 +118,15 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         let heartbeat_timeout_secs = secs("HEARTBEAT_TIMEOUT_SECONDS", default.heartbeat_timeout_secs);
         let creating_secs = secs("CREATING_TIMEOUT_SECONDS", default.creating_secs);
         let start_secs = secs("START_TIMEOUT_SECONDS", default.start_secs);
+        let completing_secs = secs("COMPLETING_TIMEOUT_SECONDS", default.completing_secs);
         let mut minutes = |name, default| self.number(name, default / 60, 1..=MOST_MINUTES) * 60;
         Thresholds {
             heartbeat_timeout_secs,
             creating_secs,
             start_secs,
             idle_secs: minutes("IDLE_THRESHOLD_MINUTES", default.idle_secs),
-            stuck_running_secs: minutes("STUCK_THRESHOLD_MINUTES", default.stuck_running_secs),
-            completing_secs: default.completing_secs,
+            stuck_running_secs: minutes("STUCK_RUNNING_MINUTES", default.stuck_running_secs),
+            completing_secs,
         }
     }
 
@@ -144,7 +142,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             cpu: amount("SANDBOX_CPU"),
             disk_gb: amount("SANDBOX_DISK_GB"),
             snapshot: self.optional("SANDBOX_SNAPSHOT"),
-            image: None,
+            image: self.optional("SANDBOX_IMAGE"),
         };
         if let Err(invalid) = resources::resolve(std::slice::from_ref(&wanted)) {
             self.wrong.push(format!("SANDBOX_{} {}", invalid.field.to_uppercase(), invalid.reason));
@@ -155,9 +153,9 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
     pub(super) fn daytona(&mut self) -> DaytonaPlaces {
         let worker = self.optional("SUNABA_WORKER_SOURCE").unwrap_or_else(|| WORKER.to_owned());
         DaytonaPlaces {
-            url: self.optional("SUNABA_DAYTONA_URL").unwrap_or_else(|| DAYTONA.to_owned()),
+            url: self.optional("DAYTONA_API_URL").unwrap_or_else(|| DAYTONA.to_owned()),
             key: self.optional("SUNABA_DAYTONA_KEY_ID"),
-            target: self.optional("SUNABA_DAYTONA_TARGET"),
+            target: self.optional("DAYTONA_TARGET"),
             worker: self.worker_source(&worker),
             worker_variables: self.optional("SUNABA_WORKER_VARIABLES_ID"),
         }
@@ -205,7 +203,8 @@ mod tests {
     use super::super::tests::{AWS, read};
     use super::*;
 
-    const DISPATCH: [(&str, &str); 4] = [
+    const DISPATCH: [(&str, &str); 5] = [
+        ("SUNABA_PLANE", "123456789012-eu-central-1-dev"),
         ("SUNABA_WORKER_SECRET_ID", "w"),
         ("SUNABA_MAILBOXES_URL", "https://sqs.example/mail-"),
         ("SUNABA_WORK_URL", "https://sqs.example/work"),
@@ -225,7 +224,9 @@ mod tests {
         assert_eq!(set.thresholds, usual.thresholds);
         assert_eq!(set.approval, usual.approval);
         assert_eq!(set.resources, [Wanted::default()]);
-        assert_eq!((set.plane.as_str(), set.default_provider.as_str()), ("dev", "daytona"));
+        assert_eq!(set.validation_secs, usual.validation_secs);
+        assert_eq!(set.plane, "123456789012-eu-central-1-dev");
+        assert_eq!(set.default_provider, "daytona");
         assert_eq!(set.callback_url, "https://plane.example");
         let daytona = config.daytona.unwrap();
         assert_eq!((daytona.url.as_str(), daytona.key), (DAYTONA, None));
@@ -235,19 +236,24 @@ mod tests {
     #[test]
     fn what_is_set_is_used() {
         let config = with(&[
-            ("SUNABA_ORG_LIMIT", "3"),
-            ("SUNABA_APPROVAL_REQUIRED", "true"),
-            ("SUNABA_APPROVAL_TIMEOUT_SECONDS", "60"),
+            ("MAX_CONCURRENT_TASKS_PER_ORG", "3"),
+            ("TICKET_HUMAN_REVIEW", "true"),
+            ("APPROVAL_TIMEOUT_SECONDS", "60"),
+            ("COMPLETING_TIMEOUT_SECONDS", "45"),
+            ("VALIDATION_TIMEOUT_MINUTES", "7"),
+            ("SANDBOX_IMAGE", "registry.example/agents:1"),
             ("IDLE_THRESHOLD_MINUTES", "20"),
             ("HEARTBEAT_TIMEOUT_SECONDS", "90"),
             ("SANDBOX_MEMORY_GB", "8"),
             ("SUNABA_WORKER_SOURCE", "https://files.example/sunaba-worker"),
-            ("SUNABA_AGENT", "scripted"),
+            ("AGENT", "scripted"),
         ]);
         let config = config.unwrap();
         let set = &config.settings.orchestration;
         assert_eq!((set.limits.org, set.approval.required, set.approval.timeout_secs()), (3, true, 60));
         assert_eq!((set.thresholds.idle_secs, set.thresholds.heartbeat_timeout_secs), (1200, 90));
+        assert_eq!((set.thresholds.completing_secs, set.validation_secs), (45, 420));
+        assert_eq!(set.resources[0].image.as_deref(), Some("registry.example/agents:1"));
         assert_eq!((set.resources[0].memory_gb, set.default_agent.as_str()), (Some(8), "scripted"));
         let source = WorkerSource::Url("https://files.example/sunaba-worker".into());
         assert_eq!(config.daytona.unwrap().worker, source);
@@ -256,15 +262,16 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_said_by_name() {
         let odd = [
-            ("SUNABA_ORG_LIMIT", "0"),
-            ("SUNABA_PROJECT_LIMIT", "many"),
-            ("SUNABA_APPROVAL_REQUIRED", "perhaps"),
-            ("SUNABA_APPROVAL_TIMEOUT_SECONDS", "5"),
+            ("MAX_CONCURRENT_TASKS_PER_ORG", "0"),
+            ("MAX_CONCURRENT_TASKS_PER_PROJECT", "many"),
+            ("TICKET_HUMAN_REVIEW", "perhaps"),
+            ("APPROVAL_TIMEOUT_SECONDS", "5"),
             ("IDLE_THRESHOLD_MINUTES", "-1"),
             ("SANDBOX_MEMORY_GB", "64"),
             ("SANDBOX_CPU", "two"),
             ("SUNABA_WORKER_SOURCE", "image:sunaba-worker"),
             ("SUNABA_CALLBACK_URL", "plane.example"),
+            ("SUNABA_PLANE", ""),
         ];
         let wrong = with(&odd).unwrap_err();
         for (name, _) in odd {

@@ -2,6 +2,7 @@
 
 use super::Options;
 use crate::{Failure, FailureClass};
+use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use serde_json::Value;
@@ -15,6 +16,15 @@ const PROGRAM: u32 = 5;
 
 /// Connecting takes no longer than this, whatever the whole request may take.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Whom a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// Daytona itself.
+    Api,
+    /// What runs inside one sandbox.
+    Toolbox,
+}
 
 /// Somebody who asks Daytona.
 #[derive(Debug)]
@@ -55,9 +65,12 @@ impl From<Wrong> for Failure {
 }
 
 impl Wrong {
-    /// The snapshot is not there, or not for us: an image may be.
-    pub(super) fn is_about_the_snapshot(&self) -> bool {
-        self.failure.class == FailureClass::Refused && self.said.to_lowercase().contains("snapshot")
+    /// The snapshot of this name is not there, or not to be used: an image may be. They also speak of snapshots where
+    /// something else is wrong with a wish, and that would be no better with an image.
+    pub(super) fn is_about_the_snapshot(&self, name: &str) -> bool {
+        let (said, name) = (self.said.to_lowercase(), name.to_lowercase());
+        let sentences = [format!("snapshot {name} not found"), format!("snapshot {name} is ")];
+        self.failure.class == FailureClass::Refused && sentences.iter().any(|it| said.contains(it))
     }
 
     /// The sandbox is just changing its state.
@@ -75,6 +88,7 @@ impl Http {
     /// Asks, and returns the JSON of the answer; null if there is none.
     pub(super) async fn json(
         &self,
+        whom: Whom,
         method: Method,
         url: &str,
         body: Option<&Value>,
@@ -84,21 +98,22 @@ impl Http {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let bytes = self.send(request, doing).await?;
+        let bytes = self.send(whom, request, doing).await?;
         // A cut-off answer is one that was not given. An empty one says all that there is to say.
         let parsed = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
         parsed.map_err(|_| Failure::unreachable(format!("Daytona's answer to {doing} is not JSON")).into())
     }
 
-    /// Sends a file.
-    pub(super) async fn upload(&self, url: &str, content: Vec<u8>, doing: &str) -> Result<(), Wrong> {
+    /// Sends a file into a sandbox.
+    pub(super) async fn upload(&self, url: &str, content: Bytes, doing: &str) -> Result<(), Wrong> {
         let request = self.request(Method::POST, url).timeout(self.timeout * PROGRAM);
         let request = request.header("content-type", "application/octet-stream").body(content);
-        self.send(request, doing).await.map(drop)
+        self.send(Whom::Toolbox, request, doing).await.map(drop)
     }
 
-    /// Fetches a program from somewhere else. The key stays here.
-    pub(super) async fn fetch(&self, url: &str) -> Result<Vec<u8>, Failure> {
+    /// Fetches a program from somewhere else. The key stays here. Some functions have little memory and do this several
+    /// times at once, so what comes is sent on as it is, without a copy.
+    pub(super) async fn fetch(&self, url: &str) -> Result<Bytes, Failure> {
         let request = self.client.get(url).timeout(self.timeout * PROGRAM);
         let answer = request.send().await.and_then(Response::error_for_status);
         let bytes = match answer {
@@ -106,13 +121,12 @@ impl Http {
             Err(error) => Err(error),
         };
         // The address may have a signature in it.
-        let bytes = bytes.map_err(|error| {
+        bytes.map_err(|error| {
             Failure::unreachable(format!(
                 "the worker's program could not be fetched: {}",
                 error.without_url()
             ))
-        })?;
-        Ok(bytes.to_vec())
+        })
     }
 
     fn request(&self, method: Method, url: &str) -> RequestBuilder {
@@ -123,7 +137,7 @@ impl Http {
         }
     }
 
-    async fn send(&self, request: RequestBuilder, doing: &str) -> Result<Vec<u8>, Wrong> {
+    async fn send(&self, whom: Whom, request: RequestBuilder, doing: &str) -> Result<Bytes, Wrong> {
         let unreachable = |error: reqwest::Error| {
             let why = if error.is_timeout() { "took too long" } else { "could not be reached" };
             Wrong::from(Failure::unreachable(format!("Daytona {why}, {doing}: {}", error.without_url())))
@@ -132,11 +146,12 @@ impl Http {
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let body = answer.bytes().await.map_err(unreachable)?;
         if (200..300).contains(&status) {
-            return Ok(body.to_vec());
+            return Ok(body);
         }
         let said = self.said(&body);
-        let class = class(status, &said, &headers);
-        let message = format!("Daytona answered {status}, {doing}: {said}");
+        let class = class(whom, status, &said, &headers);
+        let mut message = format!("Daytona answered {status}, {doing}: {said}");
+        message.push_str(hint(status, class));
         Err(Wrong { status: Some(status), failure: Failure { class, message }, said })
     }
 
@@ -164,16 +179,31 @@ fn client() -> Client {
     })
 }
 
-/// What can be done about an answer. What an organisation has used up will be free again, whatever they call it.
-fn class(status: u16, said: &str, headers: &HeaderMap) -> FailureClass {
+/// What can be done about an answer.
+///
+/// What an organisation has used up will be free again, whatever they call it. A key that has expired and an account that
+/// is not paid for are nothing that a task could be blamed for: somebody mends them, and it goes on. And what one sandbox
+/// refuses another may do.
+fn class(whom: Whom, status: u16, said: &str, headers: &HeaderMap) -> FailureClass {
     let said = said.to_lowercase();
     let used_up =
         status < 500 && ["quota", "limit exceeded", "limit reached"].iter().any(|it| said.contains(it));
     match status {
         429 => FailureClass::Busy { retry_after_secs: retry_after(headers) },
         400 | 402 | 403 | 409 if used_up => FailureClass::Busy { retry_after_secs: None },
-        408 | 425 | 500.. => FailureClass::Unreachable,
-        _ => FailureClass::Refused,
+        400 | 413 | 422 if whom == Whom::Api => FailureClass::Refused,
+        _ => FailureClass::Unreachable,
+    }
+}
+
+/// Where somebody should look who can do something about it.
+fn hint(status: u16, class: FailureClass) -> &'static str {
+    match status {
+        401 => ". Look at the key of Daytona: it may have expired",
+        402 | 403 if class == FailureClass::Unreachable => {
+            ". Look at the account at Daytona: whether it is paid for, and what its key may do"
+        }
+        _ => "",
     }
 }
 
@@ -191,4 +221,69 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
 pub(super) fn with_query(url: &str, query: &[(&str, String)]) -> Result<String, Failure> {
     let url = Url::parse_with_params(url, query);
     url.map(String::from).map_err(|error| Failure::refused(format!("Daytona's address is not one: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAIT: FailureClass = FailureClass::Busy { retry_after_secs: Some(9) };
+    const USED_UP: FailureClass = FailureClass::Busy { retry_after_secs: None };
+    use FailureClass::{Refused, Unreachable};
+
+    #[test]
+    fn only_what_is_wrong_with_the_wish_itself_is_given_up() {
+        let headers = HeaderMap::from_iter([("retry-after".parse().unwrap(), HeaderValue::from_static("9"))]);
+        for (status, said, api, toolbox) in [
+            (400, "name is too long", Refused, Unreachable),
+            (400, "Total CPU limit exceeded", USED_UP, USED_UP),
+            (401, "Invalid credentials", Unreachable, Unreachable),
+            (402, "Payment required", Unreachable, Unreachable),
+            (402, "Quota of the month", USED_UP, USED_UP),
+            (403, "Organization is suspended: Depleted credits", Unreachable, Unreachable),
+            (403, "Disk quota", USED_UP, USED_UP),
+            (404, "Cannot POST /sandbox", Unreachable, Unreachable),
+            (408, "too slow", Unreachable, Unreachable),
+            (409, "state change in progress", Unreachable, Unreachable),
+            (410, "shell has exited", Unreachable, Unreachable),
+            (413, "labels are too long", Refused, Unreachable),
+            (422, "cpu must be a number", Refused, Unreachable),
+            (425, "too early", Unreachable, Unreachable),
+            (429, "slow down", WAIT, WAIT),
+            (500, "quota service is down", Unreachable, Unreachable),
+            (502, "bad gateway", Unreachable, Unreachable),
+            (504, "no answer", Unreachable, Unreachable),
+        ] {
+            for (whom, expected) in [(Whom::Api, api), (Whom::Toolbox, toolbox)] {
+                let found = class(whom, status, said, &headers);
+                assert_eq!(found, expected, "{status} {said:?} of {whom:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_can_mend_it_is_told_where_to_look() {
+        assert!(hint(401, Unreachable).contains("key"));
+        assert!(hint(402, Unreachable).contains("paid") && hint(403, Unreachable).contains("paid"));
+        for (status, class) in [(403, USED_UP), (400, Refused), (500, Unreachable)] {
+            assert_eq!(hint(status, class), "", "{status}");
+        }
+    }
+
+    #[test]
+    fn an_image_is_tried_only_where_the_snapshot_itself_cannot_be_had() {
+        for (said, expected) in [
+            ("Snapshot light not found. Did you add it through the Daytona Dashboard?", true),
+            ("Snapshot light is building", true),
+            ("Snapshot light is not available in region eu", true),
+            ("Snapshot lighter not found", false),
+            ("Cannot specify Sandbox resources when using a snapshot", false),
+            ("Cannot specify a snapshot when using a build info entry", false),
+            ("name is too long", false),
+        ] {
+            let wrong =
+                Wrong { status: Some(400), failure: Failure::refused("refused"), said: said.to_owned() };
+            assert_eq!(wrong.is_about_the_snapshot("light"), expected, "{said}");
+        }
+    }
 }

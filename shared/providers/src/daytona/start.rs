@@ -5,16 +5,20 @@
 //! own shell, so none of them may replace or leave that shell.
 
 use super::Daytona;
-use super::http::{Http, with_query};
+use super::http::{Http, Whom, Wrong, with_query};
 use super::wire::{self, Executed, Sandbox, Session};
 use crate::Failure;
+use bytes::Bytes;
 use domain::SandboxId;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Where toolboxes are, if the sandbox does not say so.
 const TOOLBOX: &str = "https://proxy.app.daytona.io/toolbox";
+
+/// Most of a worker's last words that go into a sentence of ours.
+const MOST_SAID: usize = 300;
 
 /// The session that the worker runs in: always this one, so that there are never two.
 const SESSION: &str = "worker";
@@ -43,7 +47,8 @@ impl Daytona {
     pub(super) async fn toolbox(&self, id: &str) -> Result<Toolbox<'_>, Failure> {
         match self.look(id).await? {
             Some(sandbox) => Ok(self.toolbox_of(&sandbox)),
-            None => Err(Failure::refused(format!("Daytona has no sandbox {id} any more"))),
+            // The next try has another.
+            None => Err(Failure::unreachable(format!("Daytona has no sandbox {id} any more"))),
         }
     }
 
@@ -55,7 +60,7 @@ impl Daytona {
 
 impl Toolbox<'_> {
     /// Puts the worker's program into our folder, whole or not at all.
-    pub(super) async fn put_worker(&self, program: Vec<u8>) -> Result<(), Failure> {
+    pub(super) async fn put_worker(&self, program: Bytes) -> Result<(), Failure> {
         let folder = self.prepare().await?;
         self.put(&format!("{folder}/worker.part"), program, "sending the worker").await?;
         let settle = format!(r#"cd "{folder}" && chmod 700 worker.part && mv -f worker.part worker"#);
@@ -73,31 +78,58 @@ impl Toolbox<'_> {
             return Ok(());
         }
         let folder = self.prepare().await?;
+        self.check_program(in_image.unwrap_or(&format!("{folder}/worker"))).await?;
         let text = variables_file(&folder, name, in_image, variables)?;
         self.put(&format!("{folder}/start"), SCRIPT.into(), "sending the start script").await?;
-        self.put(&format!("{folder}/variables"), text.into_bytes(), "sending the variables").await?;
+        self.put(&format!("{folder}/variables"), text.into(), "sending the variables").await?;
         let body = json!({"sessionId": SESSION});
-        match self
-            .http
-            .json(Method::POST, &self.at("process/session"), Some(&body), "opening a session")
-            .await
-        {
+        match self.json(Method::POST, "process/session", Some(&body), "opening a session").await {
             Ok(_) => {}
             // It is there.
             Err(wrong) if wrong.status == Some(409) => {}
             Err(wrong) => return Err(wrong.failure),
         }
         let body = json!({"command": format!(r#"sh "{folder}/start""#), "runAsync": true});
-        let url = self.at(&format!("process/session/{SESSION}/exec"));
-        match self.http.json(Method::POST, &url, Some(&body), "starting the worker").await {
-            Ok(_) => Ok(()),
+        let path = format!("process/session/{SESSION}/exec");
+        match self.json(Method::POST, &path, Some(&body), "starting the worker").await {
+            Ok(_) => self.check_worker().await,
             Err(wrong) if matches!(wrong.status, Some(400 | 404 | 409 | 410)) => {
                 // Its shell is gone, and it will not come back: the next call begins with a new one.
-                let url = self.at(&format!("process/session/{SESSION}"));
-                let _ = self.http.json(Method::DELETE, &url, None, "closing a session").await;
-                Err(Failure::unreachable(wrong.failure.message))
+                let path = format!("process/session/{SESSION}");
+                let _ = self.json(Method::DELETE, &path, None, "closing a session").await;
+                Err(wrong.failure)
             }
             Err(wrong) => Err(wrong.failure),
+        }
+    }
+
+    /// Whether there is something to start. The shell would say so too, but only in a log that nobody reads: the sandbox
+    /// would be given up minutes later, for a worker that was never heard.
+    async fn check_program(&self, program: &str) -> Result<(), Failure> {
+        if !is_plain(program) {
+            return Err(Failure::refused(format!("{program:?} cannot be the path of a worker")));
+        }
+        let look = format!(r#"command -v "{program}" >/dev/null"#);
+        match self.execute(&look, "looking for the worker").await?.exit_code {
+            0 => Ok(()),
+            _ => Err(Failure::unreachable(format!(
+                "there is no worker to start at {program} in the sandbox (code 127): look at what its snapshot or image holds, \
+                 and at where the worker is said to be"
+            ))),
+        }
+    }
+
+    /// Looks once at the worker that was just started: one that cannot run has ended by now, most often. What cannot be
+    /// seen is not held against it.
+    async fn check_worker(&self) -> Result<(), Failure> {
+        let ended = self.session().await.ok().flatten().and_then(|session| session.last_code());
+        match ended {
+            None | Some(0) => Ok(()),
+            Some(code) => {
+                let said = self.worker_log(MOST_SAID).await.unwrap_or_default();
+                let said = said.trim();
+                Err(Failure::unreachable(format!("the worker ended at once, with code {code}: {said}")))
+            }
         }
     }
 
@@ -108,8 +140,8 @@ impl Toolbox<'_> {
     }
 
     async fn session(&self) -> Result<Option<Session>, Failure> {
-        let url = self.at(&format!("process/session/{SESSION}"));
-        match self.http.json(Method::GET, &url, None, "looking at the session").await {
+        let path = format!("process/session/{SESSION}");
+        match self.json(Method::GET, &path, None, "looking at the session").await {
             Ok(body) => wire::read(body, "a session").map(Some),
             Err(wrong) if wrong.status == Some(404) => Ok(None),
             Err(wrong) => Err(wrong.failure),
@@ -118,9 +150,7 @@ impl Toolbox<'_> {
 
     async fn prepare(&self) -> Result<String, Failure> {
         let folder = self.run(PREPARE, "making our folder").await?.trim().to_owned();
-        // It stands in commands, between double quotes.
-        let plain = |c: char| c.is_alphanumeric() || "/._- ".contains(c);
-        match folder.starts_with('/') && folder.chars().all(plain) {
+        match folder.starts_with('/') && is_plain(&folder) {
             true => Ok(folder),
             false => {
                 Err(Failure::refused("the home of the sandbox's user has a name that no command can hold"))
@@ -128,25 +158,44 @@ impl Toolbox<'_> {
         }
     }
 
-    async fn put(&self, path: &str, content: Vec<u8>, doing: &str) -> Result<(), Failure> {
+    async fn put(&self, path: &str, content: Bytes, doing: &str) -> Result<(), Failure> {
         let url = with_query(&self.at("files/upload-v2"), &[("path", path.to_owned())])?;
         Ok(self.http.upload(&url, content, doing).await?)
     }
 
     /// Runs a short command to its end, and returns what it printed. There must be no single quote in it.
     async fn run(&self, command: &str, doing: &str) -> Result<String, Failure> {
-        let body = json!({"command": format!("sh -c '{command}'"), "timeout": 10});
-        let ran = self.http.json(Method::POST, &self.at("process/execute"), Some(&body), doing).await?;
-        let Executed { exit_code, result } = wire::read(ran, "the result of a command")?;
+        let Executed { exit_code, result } = self.execute(command, doing).await?;
         match exit_code {
             0 => Ok(result),
             code => Err(Failure::unreachable(format!("in the sandbox, {doing} failed with code {code}"))),
         }
     }
 
+    async fn execute(&self, command: &str, doing: &str) -> Result<Executed, Failure> {
+        let body = json!({"command": format!("sh -c '{command}'"), "timeout": 10});
+        let ran = self.json(Method::POST, "process/execute", Some(&body), doing).await?;
+        wire::read(ran, "the result of a command")
+    }
+
+    async fn json(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        doing: &str,
+    ) -> Result<Value, Wrong> {
+        self.http.json(Whom::Toolbox, method, &self.at(path), body, doing).await
+    }
+
     fn at(&self, path: &str) -> String {
         format!("{}/{path}", self.url)
     }
+}
+
+/// Whether it can stand in a command between double quotes.
+fn is_plain(path: &str) -> bool {
+    !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || "/._- ".contains(c))
 }
 
 /// The variables as a shell reads them.

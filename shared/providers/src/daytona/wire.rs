@@ -1,6 +1,6 @@
 //! What Daytona's answers look like, as far as we read them.
 
-use crate::{Failure, Found, Link, Listed, State};
+use crate::{Asked, Failure, Found, Link, Listed, MadeOf, State};
 use domain::{SandboxId, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +32,23 @@ pub(super) struct Sandbox {
     created_at: Option<String>,
     #[serde(default)]
     pub toolbox_proxy_url: Option<String>,
+    #[serde(default)]
+    snapshot: Option<String>,
+    #[serde(default)]
+    build_info: Option<BuildInfo>,
+    #[serde(default)]
+    memory: Option<f64>,
+    #[serde(default)]
+    cpu: Option<f64>,
+    #[serde(default)]
+    disk: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BuildInfo {
+    #[serde(default)]
+    dockerfile_content: Option<String>,
 }
 
 impl Sandbox {
@@ -56,7 +73,36 @@ impl Sandbox {
     }
 
     pub(super) fn found(&self, name: &SandboxId) -> Found {
-        Found { name: name.clone(), provider_id: self.id.clone(), state: self.state() }
+        let made_of = Some(self.made_of());
+        Found { name: name.clone(), provider_id: self.id.clone(), state: self.state(), made_of }
+    }
+
+    /// What it has got, by their account: a snapshot brings its own resources, whatever was wished for.
+    fn made_of(&self) -> MadeOf {
+        let file = self.build_info.as_ref().and_then(|build| build.dockerfile_content.as_deref());
+        let image = file.and_then(|file| file.trim().strip_prefix("FROM "));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few, and whole")]
+        let whole = |amount: Option<f64>| amount.filter(|amount| *amount >= 1.0).map(|amount| amount as u32);
+        MadeOf {
+            // What they build of an image is a snapshot to them, too.
+            snapshot: if image.is_none() { self.snapshot.clone() } else { None },
+            image: image.map(str::to_owned),
+            memory_gb: whole(self.memory),
+            cpu: whole(self.cpu),
+            disk_gb: whole(self.disk),
+        }
+    }
+
+    /// What it lacks of what somebody asked for, in their words; `None` if nothing. What they do not say is not lacking.
+    pub(super) fn lacks(&self, asked: Asked) -> Option<Value> {
+        let more = |has: Option<f64>, asked: Option<u32>| {
+            asked.filter(|asked| has.is_some_and(|has| f64::from(*asked) > has))
+        };
+        let (memory, cpu) = (more(self.memory, asked.memory_gb), more(self.cpu, asked.cpu));
+        let mut lacks = serde_json::Map::new();
+        lacks.extend(memory.map(|memory| ("memory".to_owned(), memory.into())));
+        lacks.extend(cpu.map(|cpu| ("cpu".to_owned(), cpu.into())));
+        (!lacks.is_empty()).then_some(Value::Object(lacks))
     }
 
     /// Whether it has all of these labels.
@@ -141,6 +187,11 @@ impl Session {
     pub(super) fn is_busy(&self) -> bool {
         self.commands.iter().flatten().any(|command| command.exit_code.is_none())
     }
+
+    /// The code with which its last command ended, if that has ended.
+    pub(super) fn last_code(&self) -> Option<i64> {
+        self.commands.iter().flatten().last()?.exit_code
+    }
 }
 
 #[cfg(test)]
@@ -175,5 +226,39 @@ mod tests {
         }
         let told = json!({"id": "1", "state": "started", "desiredState": "destroyed"});
         assert_eq!(read::<Sandbox>(told, "").unwrap().state(), State::Going);
+    }
+
+    #[test]
+    fn only_what_was_asked_for_and_is_more_is_lacking() {
+        let sandbox: Sandbox = read(json!({"id": "1", "memory": 2, "cpu": 4}), "").unwrap();
+        for (memory_gb, cpu, lacks) in [
+            (None, None, None),
+            (Some(2), Some(4), None),
+            (Some(1), Some(1), None),
+            (Some(6), None, Some(json!({"memory": 6}))),
+            (Some(6), Some(8), Some(json!({"memory": 6, "cpu": 8}))),
+        ] {
+            assert_eq!(sandbox.lacks(Asked { memory_gb, cpu }), lacks, "{memory_gb:?} {cpu:?}");
+        }
+        let silent: Sandbox = read(json!({"id": "1"}), "").unwrap();
+        assert_eq!(silent.lacks(Asked { memory_gb: Some(6), cpu: None }), None);
+    }
+
+    #[test]
+    fn what_a_sandbox_has_got_is_what_they_say() {
+        let sizes = MadeOf { memory_gb: Some(2), cpu: Some(1), disk_gb: Some(5), ..MadeOf::default() };
+        let snapshot = MadeOf { snapshot: Some("light".to_owned()), ..sizes.clone() };
+        let image = MadeOf { image: Some("debian:13".to_owned()), ..sizes };
+        let build = json!({"dockerfileContent": "FROM debian:13\n"});
+        for (theirs, ours) in [
+            (json!({"id": "1", "snapshot": "light", "memory": 2, "cpu": 1, "disk": 5}), snapshot),
+            (
+                json!({"id": "1", "snapshot": "a1b2", "buildInfo": build, "memory": 2, "cpu": 1.0, "disk": 5}),
+                image,
+            ),
+            (json!({"id": "1", "snapshot": null, "buildInfo": null, "memory": 0}), MadeOf::default()),
+        ] {
+            assert_eq!(read::<Sandbox>(theirs.clone(), "").unwrap().made_of(), ours, "{theirs}");
+        }
     }
 }

@@ -5,18 +5,23 @@ use crate::support::{
 };
 use kit::daytona::{self, Mishap, Operation, Trouble};
 use providers::daytona::{Daytona, Options, WorkerSource};
-use providers::{Failure, FailureClass, Gone, SandboxProvider, State};
+use providers::{Asked, Failure, FailureClass, Gone, SandboxProvider, State, Wish};
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tempfile::TempDir;
 
-fn provider(fake: &daytona::Daytona, folder: &TempDir) -> Daytona {
+fn provider_of_file(fake: &daytona::Daytona, folder: &TempDir) -> Daytona {
+    with_worker(fake, WorkerSource::File(worker(folder.path(), "")))
+}
+
+fn with_worker(fake: &daytona::Daytona, worker: WorkerSource) -> Daytona {
     Daytona::new(Options {
         api_url: fake.url().to_owned(),
         api_key: fake.key().to_owned(),
         organization: None,
         target: None,
         plane: "here".to_owned(),
-        worker: WorkerSource::File(worker(folder.path(), "")),
+        worker,
         timeout: Duration::from_secs(5),
     })
 }
@@ -24,7 +29,7 @@ fn provider(fake: &daytona::Daytona, folder: &TempDir) -> Daytona {
 async fn stage(options: daytona::Options) -> (daytona::Daytona, Daytona, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let fake = daytona::Daytona::start(options).await;
-    let provider = provider(&fake, &folder);
+    let provider = provider_of_file(&fake, &folder);
     (fake, provider, folder)
 }
 
@@ -80,6 +85,67 @@ async fn a_snapshot_that_is_not_there_is_replaced_by_the_image_with_its_resource
 }
 
 #[tokio::test]
+async fn a_sandbox_from_a_snapshot_is_given_what_was_asked_for_just_for_it() {
+    let refused = Mishap::Refused { status: 400, message: "Not that much".to_owned() };
+    for (mishap, memory_gb) in
+        [(None, 6), (Some(Mishap::Lost), 6), (Some(Mishap::Broken), 6), (Some(refused), 2)]
+    {
+        let (fake, provider, _folder) = stage(daytona::Options::default()).await;
+        let trouble =
+            mishap.into_iter().fold(Trouble::none(), |trouble, it| trouble.once(Operation::Resize, it));
+        fake.set_trouble(trouble);
+        let asked = Asked { memory_gb: Some(6), cpu: Some(1) };
+        let wish = Wish { asked, ..wish("box") };
+        let found = patiently("a sandbox", || provider.create(&wish)).await;
+        let made_of = found.made_of.unwrap();
+        assert_eq!((made_of.memory_gb, made_of.cpu, made_of.disk_gb), (Some(memory_gb), Some(1), Some(5)));
+        assert_eq!(made_of.snapshot.as_deref(), Some(support::SNAPSHOT));
+        assert_eq!(fake.sandboxes().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_nobody_named_is_no_place_for_a_worker_that_should_be_in_it() {
+    let fake =
+        daytona::Daytona::start(daytona::Options { snapshots: Vec::new(), ..Default::default() }).await;
+    let provider = with_worker(&fake, WorkerSource::InImage("/usr/bin/true".to_owned()));
+    let mut unnamed = wish("box");
+    unnamed.resources.image = domain::resources::DEFAULT_IMAGE.to_owned();
+    let refused = provider.create(&unnamed).await.unwrap_err();
+    assert_eq!(refused.class, FailureClass::Refused);
+    assert!(refused.message.contains("not found"), "{refused}");
+    assert_eq!(fake.sandboxes().len(), 0);
+    let found = provider.create(&wish("box")).await.unwrap();
+    assert_eq!(found.made_of.unwrap().image.as_deref(), Some("debian:12"), "somebody named that one");
+    let folder = tempfile::tempdir().unwrap();
+    unnamed.name = id("other");
+    provider_of_file(&fake, &folder).create(&unnamed).await.unwrap();
+    assert_eq!(fake.sandboxes().len(), 2, "a worker that is sent finds its place in any image");
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_run_is_noticed_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let broken = folder.path().join("broken");
+    std::fs::write(&broken, "#!/nowhere/at/all\n").unwrap();
+    std::fs::set_permissions(&broken, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (worker, said) in
+        [("/usr/local/bin/no-such-worker", "no worker to start at"), (broken.to_str().unwrap(), "127")]
+    {
+        let fake = daytona::Daytona::start(daytona::Options::default()).await;
+        let provider = with_worker(&fake, WorkerSource::InImage(worker.to_owned()));
+        let found = provider.create(&wish("box")).await.unwrap();
+        // The answer to the start is a moment late, as it always is from afar.
+        let late = Mishap::Slow(Duration::from_millis(300));
+        let looks = Trouble::none().once(Operation::LookAtSession, Mishap::Slow(Duration::ZERO));
+        fake.set_trouble(looks.once(Operation::LookAtSession, late));
+        let failure = provider.start(&found, &variables("daytona-broken")).await.unwrap_err();
+        assert!(failure.message.contains(said), "{failure}");
+        assert_eq!(failure.class, FailureClass::Unreachable, "it is not the task's fault");
+    }
+}
+
+#[tokio::test]
 async fn a_failure_says_what_can_be_done_about_it() {
     let said = |status, message: &str| Mishap::Refused { status, message: message.to_owned() };
     let waits = FailureClass::Busy { retry_after_secs: Some(7) };
@@ -93,7 +159,7 @@ async fn a_failure_says_what_can_be_done_about_it() {
         (said(408, "Too slow"), FailureClass::Unreachable),
         (said(403, "Total CPU limit exceeded"), used_up),
         (said(400, "Name is too long"), FailureClass::Refused),
-        (said(401, "The key dtn_key is not valid"), FailureClass::Refused),
+        (said(401, "The key dtn_key is not valid"), FailureClass::Unreachable),
     ] {
         let trouble =
             Trouble::none().once(Operation::Create, mishap.clone()).once(Operation::List, mishap.clone());

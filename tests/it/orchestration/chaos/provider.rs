@@ -192,7 +192,7 @@ impl Inside {
             Phase::Ready => State::Ready,
             Phase::Going(_) => State::Going,
         };
-        Some(Found { name: name.clone(), provider_id: machine.id.clone(), state })
+        Some(Found { name: name.clone(), provider_id: machine.id.clone(), state, made_of: None })
     }
 
     fn start(&mut self, name: &SandboxId, variables: &BTreeMap<String, String>) -> Result<(), Failure> {

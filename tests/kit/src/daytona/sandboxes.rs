@@ -10,6 +10,9 @@ use std::time::UNIX_EPOCH;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+/// What every snapshot of ours brings.
+const SNAPSHOT: [(&str, u64); 3] = [("cpu", 1), ("memory", 2), ("disk", 5)];
+
 /// A sandbox as it was seen from outside.
 #[derive(Debug, Clone)]
 pub struct Seen {
@@ -43,6 +46,8 @@ struct Sandbox {
     id: String,
     name: String,
     wish: Value,
+    /// What it was given later, by the names of a wish.
+    given: BTreeMap<String, u64>,
     starts: Instant,
     /// When it will be gone, once it was told to end.
     ends: Option<Instant>,
@@ -65,12 +70,19 @@ impl Sandbox {
         (self.id == id_or_name || self.name == id_or_name) && self.state() != "destroyed"
     }
 
+    fn size(&self, field: &str) -> u64 {
+        let of_snapshot = SNAPSHOT.iter().find(|(name, _)| *name == field).map_or(0, |(_, size)| *size);
+        self.given.get(field).copied().or(self.wish[field].as_u64()).unwrap_or(of_snapshot)
+    }
+
     fn json(&self, toolbox_url: &str) -> Value {
         let made = self.machine.folder().metadata().and_then(|metadata| metadata.modified()).ok();
         let since = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         let created = Timestamp::from_secs(i64::try_from(since.as_secs()).unwrap_or_default());
         let desired = if self.ends.is_some() { "destroyed" } else { "started" };
         json!({
+            "cpu": self.size("cpu"), "memory": self.size("memory"), "disk": self.size("disk"),
+            "snapshot": self.wish["snapshot"], "buildInfo": self.wish["buildInfo"],
             "id": self.id, "name": self.name, "state": self.state(), "desiredState": desired,
             "labels": self.wish["labels"], "env": self.wish["env"], "createdAt": created.to_string(),
             "toolboxProxyUrl": toolbox_url,
@@ -92,7 +104,8 @@ impl Sandboxes {
         }
         let machine = Machine::new(self.folder.path().join(&id));
         let starts = Instant::now() + options.starts_after;
-        let sandbox = Sandbox { id, name, wish, starts, ends: None, machine: Arc::new(machine) };
+        let (given, machine) = (BTreeMap::new(), Arc::new(machine));
+        let sandbox = Sandbox { id, name, wish, given, starts, ends: None, machine };
         let said = sandbox.json(toolbox_url);
         all.push(sandbox);
         (200, said)
@@ -141,6 +154,28 @@ impl Sandboxes {
         let ended = tokio::task::spawn_blocking(move || machine.end()).await;
         ended.expect("ending does not panic");
         (200, said)
+    }
+
+    /// One that has started can only get more, and no other disk.
+    pub(super) fn resize(&self, toolbox_url: &str, id: &str, wanted: &Value) -> Said {
+        let mut all = lock(&self.all);
+        let Some(sandbox) = all.iter_mut().find(|sandbox| sandbox.is(id)) else { return unknown(id) };
+        if sandbox.state() != "started" {
+            return refusal(400, "Sandbox must be in started or stopped state to resize");
+        }
+        for field in ["cpu", "memory"] {
+            match wanted[field].as_u64() {
+                Some(size) if size < sandbox.size(field) => {
+                    return refusal(400, "Sandbox must be in stopped state to decrease that");
+                }
+                Some(size) => drop(sandbox.given.insert(field.to_owned(), size)),
+                None => {}
+            }
+        }
+        if !wanted["disk"].is_null() {
+            return refusal(400, "Disk resize can only be performed on a stopped sandbox");
+        }
+        (200, sandbox.json(toolbox_url))
     }
 
     pub(super) fn preview(&self, id: &str, port: &str) -> Said {

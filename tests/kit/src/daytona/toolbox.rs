@@ -43,9 +43,12 @@ pub(super) async fn perform(machine: &Arc<Machine>, operation: Operation, asked:
             true => (204, json!({})),
             false => refusal(404, "session not found"),
         },
-        Operation::Create | Operation::Find | Operation::List | Operation::Delete | Operation::Preview => {
-            refusal(404, "Cannot do that here")
-        }
+        Operation::Create
+        | Operation::Find
+        | Operation::List
+        | Operation::Delete
+        | Operation::Resize
+        | Operation::Preview => refusal(404, "Cannot do that here"),
     }
 }
 

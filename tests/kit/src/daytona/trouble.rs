@@ -16,6 +16,8 @@ pub enum Operation {
     List,
     /// The end of one.
     Delete,
+    /// More memory or processors for one.
+    Resize,
     /// A link to a port.
     Preview,
     /// A command that is run to its end.
@@ -40,6 +42,7 @@ impl Operation {
             ("api", "GET", ["sandbox"]) => Some(Self::List),
             ("api", "GET", ["sandbox", _]) => Some(Self::Find),
             ("api", "DELETE", ["sandbox", _]) => Some(Self::Delete),
+            ("api", "POST", ["sandbox", _, "resize"]) => Some(Self::Resize),
             ("api", "GET", ["sandbox", _, "ports", _, "preview-url"]) => Some(Self::Preview),
             ("toolbox", "POST", [_, "process", "execute"]) => Some(Self::Execute),
             ("toolbox", "POST", [_, "files", "upload-v2"]) => Some(Self::Upload),
