@@ -286,7 +286,7 @@ struct Node {
 }
 
 fn id(org: &OrgId, index: usize) -> TaskId {
-    TaskId::parse(&format!("{org}-{index:05}")).unwrap()
+    TaskId::parse(format!("{org}-{index:05}")).unwrap()
 }
 
 fn graph() -> Vec<Node> {
@@ -364,12 +364,15 @@ async fn claims(stage: &Stage, process: &Plane, org: &OrgId) -> Claims {
     Claims { claimed, calls, time }
 }
 
+/// A step of a try.
+type Step = fn(&Task, &Attempt, Timestamp) -> Option<Moved>;
+
 /// Completes a task that was claimed, and has those told that wait for it; how many calls to the table that took.
 async fn complete(stage: &Stage, process: &Plane, org: &OrgId, index: usize) -> usize {
     let (store, now) = (&stage.aws.store, app::Clock::now(stage.clock.as_ref()));
     let claimed = store.task(&id(org, index)).await.unwrap().unwrap();
     let attempt = Attempt { number: claimed.attempt, sandbox: claimed.sandbox.clone().unwrap() };
-    let steps: [fn(&Task, &Attempt, Timestamp) -> Option<Moved>; 3] = [
+    let steps: [Step; 3] = [
         |task, attempt, now| task.assign(attempt, now),
         |task, attempt, now| task.start(attempt, now),
         |task, attempt, now| task.complete(attempt, &JsonObject::empty(), now),

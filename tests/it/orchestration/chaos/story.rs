@@ -33,7 +33,9 @@ pub async fn consistent(world: &World) -> Everything {
     assert_eq!(queued, placed.map(|task| task.id.clone()).collect(), "the queue holds those with a place");
 
     let active = |project: Option<&str>| {
-        let of = |task: &&Task| project.is_none() || task.project.as_ref().map(|p| p.as_str()) == project;
+        let of = |task: &&Task| {
+            project.is_none() || task.project.as_ref().map(domain::ProjectId::as_str) == project
+        };
         tasks.iter().filter(|task| task.status.is_active()).filter(of).count()
     };
     let slots = store.slots(&world.org).await.unwrap();
