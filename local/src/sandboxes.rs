@@ -52,14 +52,16 @@ pub fn crew(dev: &Dev, plan: Plan, address: SocketAddr) -> anyhow::Result<Crew> 
         ));
     }
     about.push("Sandboxes go on when this plane is stopped, and the next start finds them.".to_owned());
+    let providers = Providers::new(away.into_iter().chain([local]));
     let orchestration = Orchestration {
         plane,
+        known_providers: Some(providers.all().map(|provider| provider.name().to_owned()).collect()),
         default_agent: agent,
         callback_url,
         worker_variables: surroundings.keys,
         ..plan.orchestration
     };
-    Ok(Crew { providers: Providers::new(away.into_iter().chain([local])), orchestration, about })
+    Ok(Crew { providers, orchestration, about })
 }
 
 fn on_this_machine(

@@ -26,6 +26,8 @@ pub struct Vitals {
     pub turns: u64,
     /// What it cost so far.
     pub cost_usd: f64,
+    /// How often something that takes long has said that it goes on.
+    pub progress: u64,
     /// The memory of the agent and its children.
     pub agent_memory_bytes: Option<u64>,
 }
@@ -58,16 +60,19 @@ impl Status {
 
 /// Beats until nobody feels the pulse any more: until the sender of `vitals` is gone.
 pub async fn run(once: Once, outbox: Outbox, mut vitals: watch::Receiver<Vitals>, interval: Duration) {
-    let started = Instant::now();
+    let (started, mut told_progress) = (Instant::now(), 0);
     loop {
         let now = *vitals.borrow_and_update();
-        let beat = beat(&outbox, now, started.elapsed());
+        let beat = beat(&outbox, now, now.progress > told_progress, started.elapsed());
         let next = Instant::now() + interval;
-        if !matches!(once.event(&beat, DEADLINE).await, Attempt::Answered(_)) {
+        let mut heard = matches!(once.event(&beat, DEADLINE).await, Attempt::Answered(_));
+        if !heard {
             sleep(PAUSE).await;
-            if !matches!(once.event(&beat, DEADLINE).await, Attempt::Answered(_)) {
-                tracing::debug!("A heartbeat was not heard");
-            }
+            heard = matches!(once.event(&beat, DEADLINE).await, Attempt::Answered(_));
+        }
+        match heard {
+            true => told_progress = now.progress,
+            false => tracing::debug!("A heartbeat was not heard"),
         }
         // Numbers change all the time; only another status is worth an early beat.
         let changed = vitals.wait_for(|vitals| vitals.status != now.status);
@@ -77,7 +82,7 @@ pub async fn run(once: Once, outbox: Outbox, mut vitals: watch::Receiver<Vitals>
     }
 }
 
-fn beat(outbox: &Outbox, vitals: Vitals, uptime: Duration) -> EventIn {
+fn beat(outbox: &Outbox, vitals: Vitals, progressed: bool, uptime: Duration) -> EventIn {
     let outbox = outbox.status();
     let mut data = json!({
         "status": vitals.status.as_str(),
@@ -91,6 +96,8 @@ fn beat(outbox: &Outbox, vitals: Vitals, uptime: Duration) -> EventIn {
         "worker_version": env!("CARGO_PKG_VERSION"),
     });
     let optional = [
+        // The plane counts it as work: a tool that is silent for long has no other sign of it.
+        ("progressed", progressed.then_some(Value::Bool(true))),
         ("agent_memory_bytes", vitals.agent_memory_bytes.map(Value::from)),
         ("oldest_waiting_seconds", outbox.oldest_age.map(|age| age.as_secs().into())),
         ("dropped_events", (outbox.dropped > 0).then(|| outbox.dropped.into())),

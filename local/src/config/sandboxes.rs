@@ -82,6 +82,9 @@ settings! {
     /// After how long without work a sandbox whose agent says that it is busy ends [default: 15]
     #[arg(help_heading = LIMITS, value_name = "MINUTES")]
     stuck_running_minutes, "STUCK_RUNNING_MINUTES";
+    /// After how long without work a sandbox whose agent is said to come up ends; a clone may take 30 [default: 35]
+    #[arg(help_heading = LIMITS, value_name = "MINUTES")]
+    stuck_starting_minutes, "STUCK_STARTING_MINUTES";
     /// After how long without a sign of life a sandbox is dead [default: 120]
     #[arg(help_heading = LIMITS, value_name = "SECONDS")]
     heartbeat_timeout_seconds, "HEARTBEAT_TIMEOUT_SECONDS";
@@ -207,6 +210,7 @@ impl Reader<'_> {
         let thresholds = Thresholds {
             idle_secs: self.minutes("IDLE_THRESHOLD_MINUTES", usual.idle_secs),
             stuck_running_secs: self.minutes("STUCK_RUNNING_MINUTES", usual.stuck_running_secs),
+            stuck_starting_secs: self.minutes("STUCK_STARTING_MINUTES", usual.stuck_starting_secs),
             heartbeat_timeout_secs: self.seconds("HEARTBEAT_TIMEOUT_SECONDS", usual.heartbeat_timeout_secs),
             creating_secs: self.seconds("CREATING_TIMEOUT_SECONDS", usual.creating_secs),
             start_secs: self.seconds("START_TIMEOUT_SECONDS", usual.start_secs),

@@ -43,6 +43,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, create } = command;
     let org = whose(&principal, create.org.as_ref(), deps.default_org)?;
     let (digest, deps) = (create.digest(), deps.deps);
+    if let Some(provider) = &create.execution.provider {
+        deps.orchestration.check_provider(provider)?;
+    }
     let mut race = race::Race::new(deps.clock);
     let outcome = loop {
         if let Some(known) = known(deps, &create, &org, &digest).await? {

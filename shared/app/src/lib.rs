@@ -29,6 +29,7 @@ pub mod lanes;
 pub mod list_sandboxes;
 pub mod list_tasks;
 pub mod list_tickets;
+mod listening;
 mod log_scan;
 pub mod monitor_sandboxes;
 pub mod move_task;

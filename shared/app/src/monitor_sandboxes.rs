@@ -6,6 +6,7 @@ use contract::monitoring::{Monitored, Monitoring};
 use domain::access::Principal;
 use domain::care::{self, Step};
 use domain::idle::Thresholds;
+use domain::listening::since;
 use domain::{Head, OrgId, SandboxId, Task, TaskId, Timestamp};
 use std::collections::HashMap;
 use store::Store;
@@ -54,13 +55,14 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     };
     let (ids, has_more) = deps.store.watched_sandboxes(&whose, command.cursor.as_ref(), PAGE).await?;
     let now = deps.clock.now();
+    let listening_since = since(deps.store.listening().await?.as_ref(), now);
     let (mut sandboxes, mut active_count) = (Vec::new(), 0);
     for some in ids.chunks(AT_ONCE) {
         let heads = heads(deps, some).await?;
         let tasks = tasks(deps, &heads).await?;
         for head in &heads {
             active_count += usize::from(!head.status.is_final());
-            sandboxes.push(Monitored::new(head, is_stuck(deps, head, &tasks, now), now));
+            sandboxes.push(Monitored::new(head, is_stuck(deps, head, &tasks, listening_since, now), now));
         }
     }
     Ok(Monitoring {
@@ -90,7 +92,13 @@ async fn tasks(deps: Deps<'_>, heads: &[Head]) -> Result<HashMap<TaskId, Task>, 
 }
 
 /// By the same decision as the sweep's.
-fn is_stuck(deps: Deps<'_>, head: &Head, tasks: &HashMap<TaskId, Task>, now: Timestamp) -> bool {
+fn is_stuck(
+    deps: Deps<'_>,
+    head: &Head,
+    tasks: &HashMap<TaskId, Task>,
+    listening_since: Timestamp,
+    now: Timestamp,
+) -> bool {
     let task = head.assignment.as_ref().and_then(|assignment| tasks.get(&assignment.task));
-    matches!(care::next(head, task, deps.thresholds, now), Step::End(_))
+    matches!(care::next_since(head, task, deps.thresholds, Some(listening_since), now), Step::End(_))
 }

@@ -3,10 +3,10 @@
 
 use crate::error::Error;
 use crate::orchestration::{Deps, dispatch_job};
-use crate::{tend_task, work};
+use crate::{listening, tend_task, work};
 use contract::jobs::Job;
 use domain::care::{self, Step};
-use domain::{Entity, SandboxId, TaskId};
+use domain::{Entity, SandboxId, TaskId, Timestamp};
 use std::collections::HashMap;
 use store::keys::Watched;
 
@@ -19,10 +19,11 @@ const AT_ONCE: usize = 100;
 /// A repeat asks again, and whoever is asked finds it done. Whatever cannot be read is passed over with those that were
 /// read with it, and told in the end: it must not keep the others from being looked at.
 pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
+    let listening_since = listening::look(deps).await?;
     let (mut after, mut asked, mut failure) = (None, 0, None);
     loop {
         let page = deps.store.watched(after, AT_ONCE).await?;
-        match due(deps, page.watched).await {
+        match due(deps, page.watched, listening_since).await {
             Ok(jobs) => {
                 asked += jobs.len();
                 work::ask_all(deps.work, &jobs).await;
@@ -36,7 +37,7 @@ pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
     }
 }
 
-async fn due(deps: Deps<'_>, watched: Vec<Watched>) -> Result<Vec<Job>, Error> {
+async fn due(deps: Deps<'_>, watched: Vec<Watched>, listening_since: Timestamp) -> Result<Vec<Job>, Error> {
     let (mut orgs, mut sandboxes, mut tasks, mut tickets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for one in watched {
         match one {
@@ -50,7 +51,7 @@ async fn due(deps: Deps<'_>, watched: Vec<Watched>) -> Result<Vec<Job>, Error> {
     orgs.dedup();
     let now = deps.clock.now();
     let mut jobs: Vec<Job> = orgs.iter().map(dispatch_job).collect();
-    jobs.extend(due_sandboxes(deps, &sandboxes).await?);
+    jobs.extend(due_sandboxes(deps, &sandboxes, listening_since).await?);
     let tasks = deps.store.tasks(&tasks).await?.into_iter();
     let due = tasks.filter(|task| tend_task::is_due(deps, task, now));
     jobs.extend(due.map(|task| Job::TendTask { task_id: task.id }));
@@ -60,7 +61,11 @@ async fn due(deps: Deps<'_>, watched: Vec<Watched>) -> Result<Vec<Job>, Error> {
     Ok(jobs)
 }
 
-async fn due_sandboxes(deps: Deps<'_>, ids: &[SandboxId]) -> Result<Vec<Job>, Error> {
+async fn due_sandboxes(
+    deps: Deps<'_>,
+    ids: &[SandboxId],
+    listening_since: Timestamp,
+) -> Result<Vec<Job>, Error> {
     let heads = deps.store.heads_by_id(ids).await?;
     let wanted: Vec<TaskId> =
         heads.iter().filter_map(|head| Some(head.assignment.as_ref()?.task.clone())).collect();
@@ -72,7 +77,8 @@ async fn due_sandboxes(deps: Deps<'_>, ids: &[SandboxId]) -> Result<Vec<Job>, Er
     let now = deps.clock.now();
     let due = heads.iter().filter(|head| {
         let task = head.assignment.as_ref().and_then(|assignment| tasks.get(&assignment.task).copied());
-        !matches!(care::next(head, task, &deps.orchestration.thresholds, now), Step::Rest { .. })
+        let thresholds = &deps.orchestration.thresholds;
+        !matches!(care::next_since(head, task, thresholds, Some(listening_since), now), Step::Rest { .. })
     });
     Ok(due.map(|head| Job::TendSandbox { sandbox_id: head.id.clone() }).collect())
 }

@@ -1,11 +1,12 @@
-//! Compares what providers have with what the plane knows: removes what nobody knows any more, and notices what is gone.
+//! Compares what providers have with what the plane knows: removes what nobody knows any more, and notices what is gone,
+//! or has ended without a word.
 
 use crate::error::Error;
 use crate::orchestration::{self, Providers};
 use crate::tend_sandbox;
 use domain::attempt::Stage;
 use domain::breaker::Allow;
-use domain::{Entity, SandboxId};
+use domain::{Entity, Head, SandboxId};
 use providers::SandboxProvider;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub struct Deps<'a> {
 pub struct Outcome {
     /// Sandboxes at providers that the plane does not know, or is done with.
     pub orphans: usize,
-    /// Sandboxes of the plane that their provider does not have.
+    /// Sandboxes of the plane that their provider does not have, or whose worker has ended.
     pub lost: usize,
 }
 
@@ -44,7 +45,9 @@ pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
         match provider.list().await {
             Ok(listed) => {
                 let names: HashSet<SandboxId> = listed.into_iter().map(|listed| listed.name).collect();
-                outcome.orphans += remove_orphans(deps, provider, &names).await?;
+                let found = look_at_each(deps, provider, &names).await?;
+                outcome.orphans += found.orphans;
+                outcome.lost += found.lost;
                 outcome.lost += notice_lost(deps, provider, &names).await?;
             }
             Err(failure) => tracing::warn!("Could not list the sandboxes of {}: {failure}", provider.name()),
@@ -53,24 +56,34 @@ pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-async fn remove_orphans(
+/// Removes those that nobody needs, and notices those whose worker has ended.
+async fn look_at_each(
     deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
     names: &HashSet<SandboxId>,
-) -> Result<usize, Error> {
-    let mut orphans = 0;
+) -> Result<Outcome, Error> {
+    let mut outcome = Outcome::default();
     for name in names {
         let head = deps.orchestration.store.head(name).await?;
-        if head.is_some_and(|head| head.needs_care()) {
+        if let Some(head) = head.filter(Head::needs_care) {
+            let started = head.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage == Stage::Started);
+            // One that has ended has said all that it had to say.
+            if started
+                && head.activity.outcome.is_none()
+                && let Ok(Some(why)) = provider.ended(name).await
+            {
+                outcome.lost += 1;
+                tend_sandbox::lost(deps.orchestration, deps.providers, name, Some(&why)).await?;
+            }
             continue;
         }
-        orphans += 1;
+        outcome.orphans += 1;
         tracing::warn!(sandbox.id = %name, "Removing sandbox {name} at {}, which nobody needs", provider.name());
         if let Err(failure) = provider.destroy(name).await {
             tracing::warn!(sandbox.id = %name, "Could not remove sandbox {name}: {failure}");
         }
     }
-    Ok(orphans)
+    Ok(outcome)
 }
 
 async fn notice_lost(
@@ -98,7 +111,7 @@ async fn notice_lost(
             // It may have been made after the list was: ask for this one.
             if let Ok(None) = provider.find(&head.id).await {
                 lost += 1;
-                tend_sandbox::lost(deps.orchestration, &head.id).await?;
+                tend_sandbox::lost(deps.orchestration, deps.providers, &head.id, None).await?;
             }
         }
         after = page.next;

@@ -1,11 +1,12 @@
 //! Takes over from a process that has died, where there is never more than one: what it was at is let go of, so that
-//! nobody waits until it would have.
+//! nobody waits until it would have; and nobody is blamed for a silence that began while nobody listened.
 //!
 //! Deliberately absent: anything else. What is due is found by the sweep, now that it may be done.
 
 use crate::error::Error;
 use crate::orchestration::Deps;
 use crate::tend_sandbox;
+use domain::listening::Listening;
 use domain::{Entity, SandboxId};
 use store::keys::Watched;
 
@@ -17,6 +18,7 @@ const AT_ONCE: usize = 100;
 
 /// A repeat finds nothing. Only for whoever knows that no other process tends sandboxes.
 pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
+    deps.store.keep_listening(&Listening::from_now(deps.clock.now())).await?;
     let (mut after, mut looked_at) = (None, 0);
     loop {
         let page = deps.store.watched(after, AT_ONCE).await?;
@@ -29,7 +31,7 @@ pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
             })
             .collect();
         for sandbox in &sandboxes {
-            tend_sandbox::let_go(deps, sandbox).await?;
+            tend_sandbox::let_go(deps, sandbox, None).await?;
         }
         looked_at += sandboxes.len();
         after = page.next;

@@ -94,6 +94,8 @@ fn end(head: &Head, command: &Command, now: Timestamp) -> (Head, Tale) {
         after.activity.outcome.get_or_insert(attempt::Outcome::CalledOff { reason: reason.clone(), at: now });
         if let Some(spawn) = &mut after.activity.spawn {
             spawn.left_at.get_or_insert(now);
+            // Whatever was waited for before is of no use any more.
+            (spawn.next_try_at, spawn.tries) = (None, 0);
         }
     }
     after.activity.ended = Some(Ended { at: now, reason });

@@ -49,6 +49,9 @@ pub struct Spawn {
     /// Somebody is at it until then; a process that dies lets go of it by that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
+    /// Its provider was left alone until then, for the provider's sake: that time does not count against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<Timestamp>,
     /// The provider's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
@@ -72,6 +75,7 @@ impl Spawn {
             tries: 0,
             next_try_at: None,
             lease_until: None,
+            held_until: None,
             provider_id: None,
             running_since: None,
             left_at: None,
@@ -115,6 +119,11 @@ impl Stage {
             Self::Starting => Some(Self::Started),
             Self::Started => None,
         }
+    }
+
+    /// Whether a provider is asked for something by then. Before that there is nothing of it anywhere.
+    pub fn asks_the_provider(self) -> bool {
+        self >= Self::Creating
     }
 
     /// What is told when it begins.

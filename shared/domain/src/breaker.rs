@@ -27,6 +27,8 @@ pub struct Breaker {
     /// When a success last closed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
+    /// Moves with every write; whoever writes names the one that they read. So of those who want to probe one does.
+    pub version: u64,
 }
 
 /// An open breaker.
@@ -82,11 +84,11 @@ impl Breaker {
     #[must_use]
     pub fn succeeded(&self, now: Timestamp) -> Self {
         let closed_at = if self.opened.is_some() { Some(now) } else { self.closed_at };
-        Self { failures: 0, opened: None, times_opened: 0, closed_at }
+        Self { failures: 0, opened: None, times_opened: 0, closed_at, version: self.version }
     }
 
     /// After the provider failed through its own fault. A refusal of what was asked is no failure: it would be refused
-    /// anywhere.
+    /// anywhere. Neither is that we ask too much: whoever says so is well, and says until when to wait.
     #[must_use]
     pub fn failed(&self, now: Timestamp) -> Self {
         let mut next = self.clone();

@@ -47,6 +47,8 @@ pub enum Cause {
     Idle,
     /// Its agent says that it works, and nothing comes of it.
     Stuck,
+    /// Its agent is said to come up, and does not.
+    NotUp,
     /// Making it takes too long.
     NotMade,
     /// Its worker was started and never heard.
@@ -66,6 +68,7 @@ impl Cause {
             Self::Dead => "dead",
             Self::Idle => "idle_timeout",
             Self::Stuck => "stuck_running",
+            Self::NotUp => "stuck_starting",
             Self::NotMade => "stuck_creating",
             Self::NeverHeard => "never_started",
             Self::TimedOut => "timeout",
@@ -80,12 +83,32 @@ impl Cause {
             Self::Dead => "The worker stopped giving signs of life.",
             Self::Idle => "The agent had nothing to do.",
             Self::Stuck => "The agent said that it works, and nothing came of it.",
+            Self::NotUp => "The agent did not come up in time.",
             Self::NotMade => "The sandbox could not be made in time.",
             Self::NeverHeard => "The worker was started and never heard.",
             Self::TimedOut => "The task ran for longer than it may.",
             Self::NotNeeded => "The task does not need this sandbox any more.",
             Self::Lost => "The provider does not have the sandbox any more.",
         }
+    }
+
+    /// Whether something is missing, and nothing has happened: then it matters whether anybody was listening.
+    pub fn is_silence(self) -> bool {
+        match self {
+            Self::Dead
+            | Self::Idle
+            | Self::Stuck
+            | Self::NotUp
+            | Self::NotMade
+            | Self::NeverHeard
+            | Self::TimedOut => true,
+            Self::NotNeeded | Self::Lost => false,
+        }
+    }
+
+    /// Whether what the worker has printed may say why.
+    pub fn leaves_a_riddle(self) -> bool {
+        matches!(self, Self::Dead | Self::NeverHeard | Self::Lost)
     }
 }
 
@@ -101,7 +124,7 @@ impl End {
                 (Status::Failed, "failed", failed(Class::Transient))
             }
             Cause::TimedOut => (Status::Failed, "failed", failed(Class::Permanent)),
-            Cause::Stuck => (Status::Terminated, "terminated_idle", failed(Class::Transient)),
+            Cause::Stuck | Cause::NotUp => (Status::Terminated, "terminated_idle", failed(Class::Transient)),
             Cause::Idle => (Status::Terminated, "terminated_idle", failed(Class::Permanent)),
             Cause::NotNeeded => {
                 let reason = self.cause.sentence().to_owned();
@@ -122,8 +145,21 @@ pub enum Settlement {
     Over(Outcome),
 }
 
-/// What is due. `task` is the task of the sandbox's assignment, if it still exists.
+/// What is due, if somebody was always listening. `task` is the task of the sandbox's assignment, if it still exists.
+///
+/// Before anything is ended by it, [`next_since`] is to be asked: see [`Cause::is_silence`].
 pub fn next(sandbox: &Head, task: Option<&Task>, thresholds: &Thresholds, now: Timestamp) -> Step {
+    next_since(sandbox, task, thresholds, None, now)
+}
+
+/// What is due. Whatever has lasted too long is counted from `listening_since` at the earliest.
+pub fn next_since(
+    sandbox: &Head,
+    task: Option<&Task>,
+    thresholds: &Thresholds,
+    listening_since: Option<Timestamp>,
+    now: Timestamp,
+) -> Step {
     let (Some(assignment), Some(spawn)) = (&sandbox.assignment, &sandbox.activity.spawn) else {
         return Step::Rest { until: None };
     };
@@ -138,7 +174,7 @@ pub fn next(sandbox: &Head, task: Option<&Task>, thresholds: &Thresholds, now: T
         (None, None) => return Step::End(End { cause: Cause::NotNeeded, since: now }),
         (None, Some(task)) => task,
     };
-    if let Some(end) = overdue(sandbox, task, thresholds, now) {
+    if let Some(end) = overdue(sandbox, task, thresholds, listening_since, now) {
         return Step::End(end);
     }
     match (sandbox.status, task.status) {
@@ -150,25 +186,40 @@ pub fn next(sandbox: &Head, task: Option<&Task>, thresholds: &Thresholds, now: T
 }
 
 /// Whether something has taken too long.
-fn overdue(sandbox: &Head, task: &Task, thresholds: &Thresholds, now: Timestamp) -> Option<End> {
+fn overdue(
+    sandbox: &Head,
+    task: &Task,
+    thresholds: &Thresholds,
+    listening_since: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<End> {
     let spawn = sandbox.activity.spawn.as_ref()?;
     let past = |since: Timestamp, secs: i64| now >= since.plus_secs(secs);
+    let heard = |sign: Timestamp| listening_since.map_or(sign, |since| since.max(sign));
     match sandbox.status {
         Status::Pending | Status::Creating if spawn.stage == Stage::Started => {
-            let never = past(spawn.since, thresholds.start_secs);
-            never.then_some(End { cause: Cause::NeverHeard, since: spawn.since })
+            let since = heard(spawn.since);
+            past(since, thresholds.start_secs).then_some(End { cause: Cause::NeverHeard, since })
         }
         Status::Pending | Status::Creating => {
-            let late = past(sandbox.created_at, thresholds.creating_secs);
-            late.then_some(End { cause: Cause::NotMade, since: sandbox.created_at })
+            // While its provider was left alone it could not be made: that time is not its own.
+            let since =
+                heard(spawn.held_until.map_or(sandbox.created_at, |held| held.max(sandbox.created_at)));
+            past(since, thresholds.creating_secs).then_some(End { cause: Cause::NotMade, since })
         }
         Status::Running => {
             let running_since = spawn.running_since.unwrap_or(spawn.since);
+            // What was done while nobody listened is told first: it may have been all.
+            let untold = listening_since.is_some_and(|since| {
+                since > running_since && !past(since, thresholds.heartbeat_timeout_secs)
+            });
             if let Some(timeout) = task.timeout_secs
                 && past(running_since, i64::try_from(timeout).unwrap_or(i64::MAX / 2))
+                && !untold
             {
                 return Some(End { cause: Cause::TimedOut, since: running_since });
             }
+            let running_since = heard(running_since);
             let activity = &sandbox.activity;
             let signs = Signs {
                 running_since,
@@ -182,6 +233,7 @@ fn overdue(sandbox: &Head, task: &Task, thresholds: &Thresholds, now: Timestamp)
                 Reason::Dead => Cause::Dead,
                 Reason::IdleTimeout => Cause::Idle,
                 Reason::StuckRunning => Cause::Stuck,
+                Reason::StuckStarting => Cause::NotUp,
             };
             Some(End { cause, since: verdict.since })
         }
@@ -219,5 +271,7 @@ fn release(sandbox: &Head, thresholds: &Thresholds, now: Timestamp) -> Step {
     }
 }
 
+#[cfg(test)]
+mod overdue_tests;
 #[cfg(test)]
 mod tests;

@@ -182,7 +182,7 @@ const TURNS_OF_A_RUN: [&str; 8] = [
 ];
 
 /// Turns in the life of a sandbox, a task or a ticket, by their plain names: without `SANDBOX_`, as all spellings are.
-const TURNS_OF_THE_PLANE: [&str; 30] = [
+const TURNS_OF_THE_PLANE: [&str; 31] = [
     "PENDING",
     "PREPARING",
     "CREATING",
@@ -195,6 +195,7 @@ const TURNS_OF_THE_PLANE: [&str; 30] = [
     "FAILED",
     "TERMINATED",
     "TERMINATED_IDLE",
+    "RELEASED",
     "TASK_CREATED",
     "TASK_READY",
     "TASK_CLAIMED",
@@ -307,7 +308,7 @@ mod tests {
     fn told_by_the_plane() -> Vec<(String, bool)> {
         let names = [
             ("sandbox", "pending preparing creating uploading starting spawned running completing completed"),
-            ("sandbox", "failed terminated terminated_idle retrying"),
+            ("sandbox", "failed terminated terminated_idle released retrying"),
             ("task", "created ready claimed assigned started completed failed retrying cancelled validating"),
             ("task", "needs_revision updated dependencies_changed"),
             ("ticket", "created transitioned approved rejected timed_out updated blocked unblocked"),

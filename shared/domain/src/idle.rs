@@ -16,6 +16,9 @@ pub struct Thresholds {
     pub idle_secs: i64,
     /// Without work for this long, though busy by its own account, it is stuck.
     pub stuck_running_secs: i64,
+    /// Without work for this long, though its agent is still coming up by its own account, it is stuck. A worker gives
+    /// the clone of a repository half an hour.
+    pub stuck_starting_secs: i64,
     /// How long a provider may take to make it.
     pub creating_secs: i64,
     /// How long its worker may take from being started to the first heartbeat.
@@ -30,6 +33,7 @@ impl Default for Thresholds {
             heartbeat_timeout_secs: 120,
             idle_secs: 600,
             stuck_running_secs: 900,
+            stuck_starting_secs: 35 * 60,
             creating_secs: 300,
             start_secs: 180,
             completing_secs: 30,
@@ -68,6 +72,8 @@ pub enum Reason {
     IdleTimeout,
     /// It says that it works, and nothing comes of it.
     StuckRunning,
+    /// It says that its agent comes up, and it does not.
+    StuckStarting,
 }
 
 impl Reason {
@@ -77,6 +83,7 @@ impl Reason {
             Self::Dead => "dead",
             Self::IdleTimeout => "idle_timeout",
             Self::StuckRunning => "stuck_running",
+            Self::StuckStarting => "stuck_starting",
         }
     }
 }
@@ -93,8 +100,14 @@ impl fmt::Display for Reason {
 pub fn verdict(signs: &Signs, now: Timestamp, thresholds: &Thresholds) -> Option<Verdict> {
     // What came before it ran says nothing of how it runs.
     let latest = |sign: Option<Timestamp>| sign.unwrap_or(signs.running_since).max(signs.running_since);
-    let (reason, secs) = if is_busy(signs.heartbeat_status.as_deref()) {
+    let says = |words: &[&str]| {
+        let status = signs.heartbeat_status.as_deref();
+        status.is_some_and(|status| words.iter().any(|word| word.eq_ignore_ascii_case(status)))
+    };
+    let (reason, secs) = if says(&BUSY) {
         (Reason::StuckRunning, thresholds.stuck_running_secs)
+    } else if says(&STARTING) {
+        (Reason::StuckStarting, thresholds.stuck_starting_secs)
     } else {
         (Reason::IdleTimeout, thresholds.idle_secs)
     };
@@ -106,12 +119,10 @@ pub fn verdict(signs: &Signs, now: Timestamp, thresholds: &Thresholds) -> Option
     (now >= work.plus_secs(secs)).then_some(Verdict { reason, since: work })
 }
 
-/// Whether the agent is at work by its worker's account. OmoiOS's worker says `alive` or `running`.
-fn is_busy(status: Option<&str>) -> bool {
-    status.is_some_and(|status| {
-        ["running", "working", "alive"].iter().any(|busy| busy.eq_ignore_ascii_case(status))
-    })
-}
+/// How a worker says that its agent is at work. OmoiOS's worker says `alive` or `running`.
+const BUSY: [&str; 3] = ["running", "working", "alive"];
+/// How it says that it is not there yet: the repository is cloned, the agent comes up.
+const STARTING: [&str; 1] = ["starting"];
 
 #[cfg(test)]
 mod tests {
@@ -136,7 +147,7 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_threshold_and_its_moment() {
-        use Reason::{Dead, IdleTimeout, StuckRunning};
+        use Reason::{Dead, IdleTimeout, StuckRunning, StuckStarting};
         let cases = [
             // Nothing is given up because it has only just begun.
             (None, None, None, 0, None),
@@ -155,7 +166,6 @@ mod tests {
             (Some(699), Some("waiting"), Some(100), 699, None),
             (Some(699), Some("waiting"), Some(100), 700, Some((IdleTimeout, 100))),
             (Some(700), None, Some(100), 700, Some((IdleTimeout, 100))),
-            (Some(700), Some("starting"), Some(100), 700, Some((IdleTimeout, 100))),
             (Some(700), Some("paused"), Some(101), 700, None),
             // Alive and busy.
             (Some(700), Some("working"), Some(100), 700, None),
@@ -165,6 +175,10 @@ mod tests {
             (Some(999), Some("running"), Some(100), 1_000, Some((StuckRunning, 100))),
             (Some(1_000), Some("alive"), Some(100), 1_000, Some((StuckRunning, 100))),
             (Some(1_000), Some("ALIVE"), Some(100), 1_000, Some((StuckRunning, 100))),
+            // Alive and coming up: a clone may take half an hour.
+            (Some(2_099), Some("starting"), None, 2_099, None),
+            (Some(2_099), Some("Starting"), None, 2_100, Some((StuckStarting, 0))),
+            (Some(100), Some("starting"), None, 220, Some((Dead, 100))),
             // What came before it ran does not count against it.
             (Some(-500), Some("working"), Some(-5_000), 119, None),
             (Some(500), Some("waiting"), Some(-5_000), 599, None),
@@ -201,7 +215,7 @@ mod tests {
         fn a_verdict_stays_until_there_is_a_sign_and_is_never_early(
             heartbeat in proptest::option::of(-2_000..2_000i64),
             work in proptest::option::of(-2_000..2_000i64),
-            status in proptest::option::of(proptest::sample::select(vec!["working", "waiting", "alive", ""])),
+            status in proptest::option::of(proptest::sample::select(vec!["working", "waiting", "alive", "starting", ""])),
             now in -2_000..4_000i64,
             later in 0..2_000i64,
         ) {

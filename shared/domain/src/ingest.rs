@@ -131,7 +131,7 @@ pub fn decide(
     let activity = &mut next.activity;
     activity.rate = rate;
     activity.last_event_at = Some(now);
-    if batch.events.iter().chain(&batch.fleeting).any(|event| event.event_type.is_work()) {
+    if batch.events.iter().chain(&batch.fleeting).any(shows_work) {
         activity.last_work_at = Some(now);
     }
     if let Some(latest) = batch.heartbeats().next_back() {
@@ -151,6 +151,13 @@ pub fn decide(
         activity.receipts.truncate(REMEMBERED_BATCHES);
     }
     Ok(Decision::Store { next: Box::new(next), first_seq, receipt, turns })
+}
+
+/// A heartbeat is no work by itself; but it may tell of a tool that takes long and says that it goes on.
+fn shows_work(event: &NewEvent) -> bool {
+    let progressed =
+        || event.data.fields().into_iter().any(|(name, raw)| name == "progressed" && raw.get() == "true");
+    event.event_type.is_work() || (event.event_type.is_heartbeat() && progressed())
 }
 
 /// What a batch does to the sandbox's status: the first sign of life makes it run, and the worker's last word about its
@@ -351,6 +358,20 @@ mod tests {
         assert_eq!(head.activity.heartbeats.last_status.as_deref(), Some("working"));
         let only = decide(&head, &batch(1, 2, &["agent.heartbeat"]), MANY, at(1)).unwrap();
         assert!(matches!(only, Decision::Store { receipt: Receipt { first_seq: None, .. }, .. }));
+    }
+
+    #[test]
+    fn a_tool_that_goes_on_is_work_though_only_a_heartbeat_tells_of_it() {
+        for (data, work) in [
+            (json!({"status": "working"}), false),
+            (json!({"status": "working", "progressed": false}), false),
+            (json!({"status": "working", "progressed": true}), true),
+        ] {
+            let mut beat = event("agent.heartbeat");
+            beat.data = JsonObject::of(&data);
+            let head = stored(&head(), &Batch::new(None, vec![beat], String::new()));
+            assert_eq!(head.activity.last_work_at.is_some(), work, "{data}");
+        }
     }
 
     #[test]

@@ -465,13 +465,13 @@ pub static FUNCTIONS: &[Function] = &[
             locally_every_secs: 2,
             tick: schedule::SWEEP,
         }),
-        needs: &[GetItem, BatchGetItem, Query, Work, Thresholds],
+        needs: &[BatchGetItem, Query, PutItem, Work, Thresholds],
     },
     Function {
         name: "sandboxes-compare",
         trigger: Trigger::Schedule(Schedule {
             every_minutes: 5,
-            locally_every_secs: 10,
+            locally_every_secs: 3,
             tick: schedule::SWEEP_PROVIDERS,
         }),
         needs: &[GetItem, BatchGetItem, Query, PutItem, UpdateItem, Work, Providers],

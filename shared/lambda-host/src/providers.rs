@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request to a provider may take; sending a worker's program five times as long. Both fit into the minute
-/// after which Lambda ends the function, and into the time for which a stage is somebody's.
+/// How long a request to a provider may take; sending a worker's program five times as long. Both fit into the time that
+/// a stage may take (`Stage::most_secs` in `domain::pace`), and that into the time after which Lambda ends the function.
 pub const DEADLINE: Duration = Duration::from_secs(8);
 
 /// An empty secret is a mistake; what a key looks like is the provider's.

@@ -27,7 +27,8 @@ pub trait SandboxProvider: Send + Sync + fmt::Debug {
     fn isolation(&self) -> String;
 
     /// Has a sandbox made. One that is already there under this name is what is answered, in whatever state it is;
-    /// what takes longer is answered as [`State::Coming`], and [`SandboxProvider::find`] tells how far it is.
+    /// what takes longer is answered as [`State::Coming`], and [`SandboxProvider::find`] tells how far it is. When it is
+    /// ready, this is called once more: what can only be done then, such as another size, is done by that call.
     fn create<'a>(&'a self, wish: &'a Wish) -> Answer<'a, Found>;
 
     /// The sandbox of this name, or `None` if the provider has none, or only remembers that it had one.
@@ -47,6 +48,12 @@ pub trait SandboxProvider: Send + Sync + fmt::Debug {
     /// All sandboxes with our plane's label, in whatever state. A list that could not be read to its end is a failure:
     /// whoever is not on it counts as lost.
     fn list<'a>(&'a self) -> Answer<'a, Vec<Listed>>;
+
+    /// How the worker of a sandbox that is there has ended, in words for people, if the provider sees that it has. One
+    /// that sees nothing of workers says nothing, as this does; then a worker that died is missed by its silence.
+    fn ended<'a>(&'a self, _name: &'a SandboxId) -> Answer<'a, Option<String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// The end of what the worker itself has printed, at most [`LOG_BYTES`]. Nothing printed is an empty text.
     fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, String>;

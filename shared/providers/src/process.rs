@@ -9,6 +9,7 @@
 //! Deliberately absent: images, snapshots, a limit of the disk, and an end after a lifetime, which is for the plane's own
 //! sweep. Two planes must not share a folder.
 
+mod ends;
 mod isolation;
 mod launch;
 mod locks;
@@ -17,6 +18,7 @@ mod table;
 
 use crate::{Answer, Failure, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Wish};
 use domain::SandboxId;
+use ends::{Ends, UNSEEN, in_words};
 pub use isolation::Isolation;
 use locks::Locks;
 use place::Place;
@@ -79,6 +81,7 @@ pub struct Process {
     ending: Mutex<BTreeMap<SandboxId, Ending>>,
     /// Each waits for a worker to end, so that none stays behind as a zombie.
     waiters: Mutex<JoinSet<()>>,
+    ends: Ends,
 }
 
 /// A sandbox that was told to end.
@@ -107,8 +110,8 @@ impl Process {
             options.worker[0] = std::path::absolute(program)?.into();
         }
         options.folder = std::path::absolute(&options.folder)?;
-        let (locks, ending, waiters) = Default::default();
-        Ok(Self { options, locks, ending, waiters })
+        let (locks, ending, waiters, ends) = Default::default();
+        Ok(Self { options, locks, ending, waiters, ends })
     }
 
     fn place(&self, name: &SandboxId) -> Place {
@@ -147,18 +150,37 @@ impl Process {
             return Ok(());
         }
         let mut child = launch::start(&self.options, &self.place(name), name, &note, variables).await?;
-        let name = name.clone();
+        let (name, ends) = (name.clone(), self.ends.clone());
+        ends.begin(&name);
         let mut waiters = lock(&self.waiters);
         while waiters.try_join_next().is_some() {}
         waiters.spawn(async move {
-            match child.wait().await {
-                Ok(status) => tracing::info!(sandbox.id = %name, "The worker of {name} ended: {status}"),
+            let end = match child.wait().await {
+                Ok(status) => {
+                    tracing::info!(sandbox.id = %name, "The worker of {name} ended: {status}");
+                    in_words(status)
+                }
                 Err(error) => {
                     tracing::warn!(sandbox.id = %name, %error, "Lost sight of the worker of {name}");
+                    UNSEEN.to_owned()
                 }
-            }
+            };
+            ends.note(&name, end);
         });
         Ok(())
+    }
+
+    async fn worker_end(&self, name: &SandboxId) -> Result<Option<String>, Failure> {
+        match self.ends.of(name) {
+            // Ours: whoever waits for it says when it has ended, and how.
+            Some(end) => Ok(end),
+            // It was started by a plane that is gone, and perhaps before the machine was started again.
+            None => {
+                let place = self.place(name);
+                let look = move || Ok(place.was_started() && !place.worker().is_some_and(Identity::is_alive));
+                Ok(blocking("looking for the worker", look).await?.then(|| UNSEEN.to_owned()))
+            }
+        }
     }
 
     async fn turn(&self, name: &SandboxId) -> Result<locks::Turn, Failure> {
@@ -173,6 +195,7 @@ impl Process {
         loop {
             if !place.exists() {
                 lock(&self.ending).remove(name);
+                self.ends.forget(name);
                 return Ok(Gone::Yes);
             }
             if self.end_members(name).await? == 0 {
@@ -195,6 +218,7 @@ impl Process {
             }
         }
         lock(&self.ending).remove(name);
+        self.ends.forget(name);
         Ok(Gone::Yes)
     }
 
@@ -297,6 +321,10 @@ impl SandboxProvider for Process {
 
     fn list<'a>(&'a self) -> Answer<'a, Vec<Listed>> {
         Box::pin(self.listed())
+    }
+
+    fn ended<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Option<String>> {
+        Box::pin(self.worker_end(name))
     }
 
     fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, String> {

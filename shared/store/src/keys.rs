@@ -283,6 +283,11 @@ pub fn watched_of(sk: &str) -> Option<Watched> {
     Some(Watched::Entity(entity))
 }
 
+/// Since when the plane has been listening.
+pub fn listening() -> Key {
+    Key::new("PLANE".to_owned(), "LISTENING")
+}
+
 /// What is known of a provider's health.
 pub fn breaker(provider: &str) -> Key {
     Key::new(format!("PROVIDER#{provider}"), "BREAKER")

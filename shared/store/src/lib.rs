@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod keys;
 pub mod ledger;
 pub mod limits;
+mod listening;
 pub mod log;
 pub mod mailboxes;
 mod pack;

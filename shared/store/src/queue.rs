@@ -295,17 +295,35 @@ impl Store {
         found.map_err(Error::from_table)?.item.map_or_else(|| Ok(Default::default()), value)
     }
 
-    /// Keeps what is known of a provider's health. The last word counts: it is a hint, and several may have one.
+    /// Keeps what is known of a provider's health, if it is still as it was when `breaker` came of it; whether it was.
     pub async fn keep_breaker(
         &self,
         provider: &str,
         breaker: &domain::breaker::Breaker,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
+        let after = domain::breaker::Breaker { version: breaker.version + 1, ..breaker.clone() };
         let mut item: Item = start(keys::breaker(provider), "breaker");
-        item.extend(attributes(breaker)?);
-        let put = self.client.put_item().table_name(&self.table).set_item(Some(item));
-        put.send().await.map_err(Error::from_table)?;
-        Ok(())
+        item.extend(attributes(&after)?);
+        // What was never written, or by an older deploy, is at zero.
+        let condition = match breaker.version {
+            0 => "attribute_not_exists(#version) OR #version = :before",
+            _ => "#version = :before",
+        };
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(item))
+            .condition_expression(condition)
+            .expression_attribute_names("#version", "version")
+            .expression_attribute_values(":before", number(breaker.version));
+        match put.send().await {
+            Ok(_) => Ok(true),
+            Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => {
+                Ok(false)
+            }
+            Err(error) => Err(Error::from_table(error)),
+        }
     }
 }
 

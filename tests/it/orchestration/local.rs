@@ -96,6 +96,16 @@ async fn the_token_of_a_sandbox_dies_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_for_a_provider_that_does_not_exist_is_refused() {
+    let stage = Stage::start(&[]).await;
+    let task = json!({"title": "Say hello", "provider": "docker"});
+    let answer = stage.call(Method::POST, "/api/v1/tasks", Some(task)).await;
+    assert_eq!(answer.status, 422, "{}", answer.body);
+    let said = answer.body.to_string();
+    assert!(said.contains(r#""provider""#) && said.contains("must be one of: process"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_tasks_run_at_a_time_than_may_and_all_get_their_turn() {
     let stage = Stage::start(&["--max-concurrent-tasks-per-org", "3"]).await;
     let agent = stage.script(&quick());

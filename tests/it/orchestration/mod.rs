@@ -5,6 +5,7 @@ mod daytona;
 mod ends;
 mod local;
 mod queue;
+mod steps;
 mod trouble;
 
 use crate::command::recipe;

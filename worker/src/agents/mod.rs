@@ -75,6 +75,8 @@ pub enum Tell {
         /// Files whose change it has told already.
         edited: Vec<Told>,
     },
+    /// What it does takes long, and goes on.
+    Progress,
     /// It has written into its own record.
     Recorded,
     /// It runs, as this process.

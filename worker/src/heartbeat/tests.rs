@@ -19,6 +19,7 @@ async fn it_beats_while_the_agent_works_and_at_once_when_that_changes() {
         status: Status::Working,
         turns: 3,
         cost_usd: 0.5,
+        progress: 2,
         agent_memory_bytes: Some(7),
     });
     plane.until("work", |inner| statuses(inner).last().is_some_and(|status| status == "working")).await;
@@ -29,6 +30,12 @@ async fn it_beats_while_the_agent_works_and_at_once_when_that_changes() {
         assert_eq!((&data["turns"], &data["agent_memory_bytes"]), (&json!(3), &json!(7)));
         assert!(data["memory_bytes"].as_u64().unwrap() > 100_000);
     }
+    // That something goes on is told once.
+    let told = |inner: &crate::fake_plane::Inner| {
+        let beats: Vec<bool> = inner.singles.iter().map(|(_, data)| data["progressed"] == true).collect();
+        (beats.iter().filter(|progressed| **progressed).count(), beats.last() == Some(&false))
+    };
+    plane.until("progress is told once", |inner| told(inner) == (1, true)).await;
     // One that is not heard is no reason to stop.
     plane.inner().broken.push(("/events", 503));
     vitals.send_replace(Vitals { status: Status::Waiting, ..Vitals::default() });

@@ -1,6 +1,6 @@
 //! Making an event fit: complete, without secrets, and not too large.
 
-use super::redact::Secrets;
+use super::Secrets;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

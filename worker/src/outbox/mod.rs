@@ -17,7 +17,6 @@ mod judge;
 mod known;
 mod partials;
 mod receipts;
-mod redact;
 mod room;
 mod shared;
 mod spool;
@@ -28,9 +27,9 @@ pub(crate) mod tests;
 #[cfg(test)]
 mod transcript_tests;
 
+pub use domain::redact::{SHORTEST_SECRET, Secrets};
 pub use judge::Trouble;
 pub use known::REMEMBERED_IDS;
-pub use redact::{SHORTEST_SECRET, Secrets};
 pub use shared::{Fate, Pace};
 
 use crate::agents::Partial;

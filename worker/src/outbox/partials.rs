@@ -1,6 +1,6 @@
 //! Text that is being written: shown at once or not at all, and never kept.
 
-use super::redact::Secrets;
+use super::Secrets;
 use super::shared::Shared;
 use crate::agents::Partial;
 use crate::clock;

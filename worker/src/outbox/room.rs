@@ -1,6 +1,6 @@
 //! How much may lie on disk, and what was left out because of it.
 
-use super::redact::Secrets;
+use super::Secrets;
 use crate::clock;
 use crate::event::Event;
 use domain::Timestamp;

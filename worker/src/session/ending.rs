@@ -206,7 +206,7 @@ impl Session {
                 self.agent = None;
                 self.mood = Mood::Idle;
             }
-            Tell::Partial(_) | Tell::Session(_) | Tell::Process(_) => {}
+            Tell::Partial(_) | Tell::Progress | Tell::Session(_) | Tell::Process(_) => {}
         }
     }
 }

@@ -225,6 +225,7 @@ impl Session {
                 self.turns = turn;
                 self.observers.tool_ended(tool_use_id, turn, edited);
             }
+            Tell::Progress => self.vitals.send_modify(|vitals| vitals.progress += 1),
             Tell::Recorded => self.copy_transcript(),
             Tell::Process(id) => {
                 self.state.process = ProcessMark::of(id);

@@ -5,13 +5,13 @@ pub mod settings;
 pub mod variables;
 
 use crate::Clock;
-use domain::OrgId;
 use domain::idle::Thresholds;
 use domain::resources::Wanted;
 use domain::score::Weights;
 use domain::ticket::ApprovalSettings;
+use domain::{Invalid, OrgId};
 use providers::SandboxProvider;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use store::commit::Limits;
 use store::{Jobs, Mailboxes, Store};
@@ -23,6 +23,9 @@ pub struct Orchestration {
     pub plane: String,
     /// The provider of tasks that do not name one.
     pub default_provider: String,
+    /// The names of all providers that there may be, where that is known: then a task that names another is refused.
+    /// Elsewhere it fails when its sandbox is to be made.
+    pub known_providers: Option<BTreeSet<String>>,
     /// The agent of tasks that do not name one.
     pub default_agent: String,
     /// Where workers find the plane.
@@ -52,6 +55,7 @@ impl Default for Orchestration {
         Self {
             plane: "default".to_owned(),
             default_provider: "process".to_owned(),
+            known_providers: None,
             default_agent: "claude".to_owned(),
             callback_url: "http://127.0.0.1:18000".to_owned(),
             socket_url: None,
@@ -63,6 +67,19 @@ impl Default for Orchestration {
             validation_secs: 24 * 3600,
             weights: Weights::default(),
             approval: ApprovalSettings::default(),
+        }
+    }
+}
+
+impl Orchestration {
+    /// Whether somebody of this name may make a sandbox, as far as that is known.
+    pub fn check_provider(&self, name: &str) -> Result<(), Invalid> {
+        match &self.known_providers {
+            Some(known) if !known.contains(name) => {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                Err(Invalid::new("provider", format!("must be one of: {}", known.join(", "))))
+            }
+            _ => Ok(()),
         }
     }
 }

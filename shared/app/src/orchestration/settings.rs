@@ -12,10 +12,11 @@ pub const LIMITS: [&str; 4] = [
 ];
 
 /// After how long what is too long.
-pub const THRESHOLDS: [&str; 7] = [
+pub const THRESHOLDS: [&str; 8] = [
     "HEARTBEAT_TIMEOUT_SECONDS",
     "IDLE_THRESHOLD_MINUTES",
     "STUCK_RUNNING_MINUTES",
+    "STUCK_STARTING_MINUTES",
     "CREATING_TIMEOUT_SECONDS",
     "START_TIMEOUT_SECONDS",
     "COMPLETING_TIMEOUT_SECONDS",

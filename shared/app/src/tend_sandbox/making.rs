@@ -1,11 +1,11 @@
 //! Making a sandbox, stage by stage. Each stage is written down before it is begun, and can be done again.
 
-use super::{Deps, Flow, write};
+use super::{Deps, Flow, health, let_go, write};
 use crate::error::Error;
 use crate::orchestration::variables;
 use domain::attempt::{MAX_ERROR_CHARS, Outcome, Stage};
-use domain::breaker::Allow;
 use domain::head::Status;
+use domain::pace::{MAX_RETRY_AFTER_SECS, USUAL_RETRY_AFTER_SECS, look_again_ms};
 use domain::resources::{self, Wanted};
 use domain::retry::{Class, backoff_secs};
 use domain::{Head, Task, Ticket, Timestamp};
@@ -13,38 +13,62 @@ use providers::{Asked, Failure, FailureClass, Found, Resources, SandboxProvider,
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Whoever is at a stage has so long for it. Calls to providers have deadlines below it.
-const LEASE_SECS: i64 = 60;
 /// How often a stage is tried before the try at the task is given up.
 const MAX_TRIES: u32 = 5;
-/// How soon to look again at what the provider still makes.
-const POLL_MS: i64 = 1_000;
 
-/// Does this stage and those behind it.
-pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: Stage) -> Result<Flow, Error> {
+/// Does this stage and those behind it, as far as they fit into a job that has `begun` then.
+pub(super) async fn run(
+    deps: Deps<'_>,
+    head: Head,
+    task: Option<Task>,
+    stage: Stage,
+    begun: Timestamp,
+) -> Result<Flow, Error> {
+    let (sandbox, mut lease) = (head.id.clone(), None);
+    let flow = stages(deps, head, task, stage, begun, &mut lease).await?;
+    // Somebody wrote meanwhile: a message came in, or it was called off. Nobody is to wait for us on that account.
+    if let (Flow::Lost, Some(lease)) = (&flow, lease) {
+        let_go(deps.deps, &sandbox, Some(lease)).await?;
+    }
+    Ok(flow)
+}
+
+/// As above; and until when the last stage that was begun is ours.
+async fn stages(
+    deps: Deps<'_>,
+    head: Head,
+    task: Option<Task>,
+    stage: Stage,
+    begun: Timestamp,
+    lease: &mut Option<Timestamp>,
+) -> Result<Flow, Error> {
     let (Some(assignment), Some(task)) = (head.assignment.clone(), task) else { return Ok(Flow::Rest(None)) };
     let Some(provider) = deps.providers.get(&assignment.provider).cloned() else {
         let error = format!("there is no provider called {}", assignment.provider);
         return give_up(deps, &head, Class::Permanent, &error).await;
     };
-    if stage > Stage::Preparing
-        && let Some(until) = closed_until(deps, provider.name()).await?
+    if stage.asks_the_provider()
+        && let Some(until) = health::closed_until(deps, provider.name()).await?
     {
-        return put_off(deps, &head, until).await;
+        return hold(deps, &head, until).await;
     }
     let ticket = match &task.ticket {
         Some(id) => deps.deps.store.ticket(id).await?,
         None => None,
     };
     let work = Work { task, ticket };
+    // What was begun before may have been done, or half done.
+    let mut again = head.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage == stage);
     let Some(mut head) = begin(deps, &head, stage, None).await? else { return Ok(Flow::Lost) };
     let mut stage = stage;
     loop {
-        let made = make(deps, &provider, &head, &work, stage).await;
+        *lease = head.activity.spawn.as_ref().and_then(|spawn| spawn.lease_until);
+        let made = in_time(stage.most_secs(), make(deps, &provider, &head, &work, stage, again)).await;
         // Nobody asks a provider before this: what goes well until then says nothing of it.
-        if stage >= Stage::Creating {
-            note_health(deps, provider.name(), &made).await;
+        if stage.asks_the_provider() {
+            health::note(deps, provider.name(), &made).await;
         }
         let found = match made {
             Ok(Made::Done(found)) => found,
@@ -54,12 +78,30 @@ pub(super) async fn run(deps: Deps<'_>, head: Head, task: Option<Task>, stage: S
             Err(failure) => return failed(deps, &head, stage, &failure).await,
         };
         let Some(next) = stage.next() else { return Ok(Flow::Again) };
-        let Some(begun) = begin(deps, &head, next, found).await? else { return Ok(Flow::Lost) };
+        let asks_now = next.asks_the_provider() && !stage.asks_the_provider();
+        if asks_now && let Some(until) = health::closed_until(deps, provider.name()).await? {
+            return hold(deps, &head, until).await;
+        }
+        let Some(after) = begin(deps, &head, next, found).await? else { return Ok(Flow::Lost) };
         if next == Stage::Started {
             return Ok(Flow::Again);
         }
-        (head, stage) = (begun, next);
+        let now = deps.deps.clock.now();
+        if !next.fits(now.as_secs() - begun.as_secs()) {
+            return put_off(deps, &after, now).await;
+        }
+        (head, stage, again) = (after, next, false);
     }
+}
+
+/// What is asked of a provider, or that it takes too long: then it may or may not have been done.
+pub(super) async fn in_time<T>(
+    most_secs: i64,
+    asked: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let most = Duration::from_secs(most_secs.unsigned_abs());
+    let late = |_| Err(Failure::unreachable(format!("it took longer than {most_secs} seconds")));
+    tokio::time::timeout(most, asked).await.unwrap_or_else(late)
 }
 
 /// What the sandbox is made for.
@@ -84,12 +126,20 @@ async fn make(
     head: &Head,
     work: &Work,
     stage: Stage,
+    again: bool,
 ) -> Result<Made, Failure> {
     match stage {
         // The place where a branch of its own will be made.
         Stage::Recorded | Stage::Preparing | Stage::Started => Ok(Made::Done(None)),
         Stage::Creating => {
-            let found = provider.create(&wish(deps, head, &work.task)?).await?;
+            let wish = wish(deps, head, &work.task)?;
+            // Whoever has asked before only looks, for as long as it is on its way.
+            let there = if again { provider.find(&head.id).await? } else { None };
+            let found = match there {
+                Some(found) if found.state != State::Ready => found,
+                // It is not there; or it is, and what can only be done with one that is ready is done now.
+                _ => provider.create(&wish).await?,
+            };
             match &found.state {
                 State::Ready => Ok(Made::Done(Some(found))),
                 State::Coming => Ok(Made::NotYet),
@@ -160,7 +210,7 @@ async fn begin(
             after.status = Status::Creating;
         }
         let mut spawn = if is_new { spawn.at(stage, now) } else { spawn.clone() };
-        spawn.lease_until = (stage != Stage::Started).then(|| now.plus_secs(LEASE_SECS));
+        spawn.lease_until = (stage != Stage::Started).then(|| now.plus_secs(stage.lease_secs()));
         spawn.next_try_at = None;
         if let Some(found) = found {
             spawn.provider_id = Some(found.provider_id);
@@ -193,7 +243,9 @@ fn about(head: &Head) -> Value {
 }
 
 async fn wait(deps: Deps<'_>, head: &Head) -> Result<Flow, Error> {
-    let until = Timestamp::from_micros(deps.deps.clock.now().as_micros() + POLL_MS * 1_000);
+    let now = deps.deps.clock.now();
+    let since = head.activity.spawn.as_ref().map_or(now, |spawn| spawn.since);
+    let until = Timestamp::from_micros(now.as_micros() + look_again_ms(since, now) * 1_000);
     put_off(deps, head, until).await
 }
 
@@ -208,19 +260,30 @@ async fn put_off(deps: Deps<'_>, head: &Head, until: Timestamp) -> Result<Flow, 
     Ok(written.map_or(Flow::Lost, |_| Flow::Rest(Some(until))))
 }
 
+/// The same, because the provider is not to be asked before then. The sandbox is not to blame for that.
+async fn hold(deps: Deps<'_>, head: &Head, until: Timestamp) -> Result<Flow, Error> {
+    let written = write(deps.deps, head, None, |after| {
+        if let Some(spawn) = &mut after.activity.spawn {
+            (spawn.lease_until, spawn.next_try_at, spawn.held_until) = (None, Some(until), Some(until));
+        }
+    })
+    .await?;
+    Ok(written.map_or(Flow::Lost, |_| Flow::Rest(Some(until))))
+}
+
 async fn failed(deps: Deps<'_>, head: &Head, stage: Stage, failure: &Failure) -> Result<Flow, Error> {
-    let tries = head.activity.spawn.as_ref().map_or(0, |spawn| spawn.tries) + 1;
-    tracing::warn!(sandbox.id = %head.id, "{} of sandbox {} failed (try {tries}): {failure}", turn_of(stage), head.id);
-    let retry_after = match failure.class {
+    let before = head.activity.spawn.as_ref().map_or(0, |spawn| spawn.tries);
+    let now = deps.deps.clock.now();
+    let (tries, secs) = match failure.class {
         FailureClass::Refused => return give_up(deps, head, Class::Permanent, &failure.message).await,
-        FailureClass::Busy { retry_after_secs } => retry_after_secs,
-        FailureClass::Unreachable => None,
+        // Whoever has to wait has not failed.
+        FailureClass::Busy { retry_after_secs } => (before, busy_secs(retry_after_secs)),
+        FailureClass::Unreachable => (before + 1, backoff_secs(before, jitter(now))),
     };
+    tracing::warn!(sandbox.id = %head.id, "{} of sandbox {} failed (try {tries}): {failure}", turn_of(stage), head.id);
     if tries >= MAX_TRIES {
         return give_up(deps, head, Class::Transient, &failure.message).await;
     }
-    let now = deps.deps.clock.now();
-    let secs = retry_after.map_or_else(|| backoff_secs(tries - 1, jitter(now)), |secs| secs as f64);
     #[expect(clippy::cast_possible_truncation, reason = "a minute or so")]
     let until = Timestamp::from_micros(now.as_micros() + (secs * 1_000_000.0) as i64);
     let mut data = about(head);
@@ -256,39 +319,13 @@ async fn give_up(deps: Deps<'_>, head: &Head, class: Class, error: &str) -> Resu
     Ok(written.map_or(Flow::Lost, |_| Flow::Again))
 }
 
+/// How long to wait for a provider that is asked too much.
+#[expect(clippy::cast_precision_loss, reason = "a few minutes")]
+pub(super) fn busy_secs(retry_after_secs: Option<u64>) -> f64 {
+    retry_after_secs.unwrap_or(USUAL_RETRY_AFTER_SECS).min(MAX_RETRY_AFTER_SECS) as f64
+}
+
 /// Anything from 0 to 1, from the time.
 pub(super) fn jitter(now: Timestamp) -> f64 {
     f64::from(u32::try_from(now.as_micros().rem_euclid(1_000)).unwrap_or(0)) / 1_000.0
-}
-
-/// Until when a provider is to be left alone, if it is. Whoever finds that the time is over tries it, and the others
-/// wait for what comes of it.
-pub(super) async fn closed_until(deps: Deps<'_>, provider: &str) -> Result<Option<Timestamp>, Error> {
-    let now = deps.deps.clock.now();
-    let breaker = deps.deps.store.breaker(provider).await?;
-    match breaker.allows(now) {
-        Allow::Yes => Ok(None),
-        Allow::No { until } => Ok(Some(until)),
-        Allow::Probe => {
-            deps.deps.store.keep_breaker(provider, &breaker.probing(now)).await?;
-            Ok(None)
-        }
-    }
-}
-
-/// Keeps the provider's breaker. It is a hint: if it cannot be kept, nothing is lost.
-pub(super) async fn note_health<T>(deps: Deps<'_>, provider: &str, made: &Result<T, Failure>) {
-    let now = deps.deps.clock.now();
-    let Ok(breaker) = deps.deps.store.breaker(provider).await else { return };
-    let after = match made {
-        Err(Failure { class: FailureClass::Unreachable | FailureClass::Busy { .. }, .. }) => {
-            breaker.failed(now)
-        }
-        Ok(_) | Err(_) => breaker.succeeded(now),
-    };
-    if after != breaker
-        && let Err(error) = deps.deps.store.keep_breaker(provider, &after).await
-    {
-        tracing::debug!("Could not keep the health of {provider}: {error}");
-    }
 }

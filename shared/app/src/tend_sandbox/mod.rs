@@ -4,14 +4,17 @@
 //! What is due is decided by [`domain::care::next`] from what is stored, so it does not matter who calls this, how often,
 //! or what was killed half-way. Everything at the provider is done under the sandbox's own name and can be done again.
 
+mod health;
+mod last_words;
 mod making;
 mod removing;
 mod settling;
 
 use crate::error::Error;
-use crate::orchestration::{self, Hands};
-use crate::{race, telling, work};
+use crate::orchestration::{self, Hands, Providers};
+use crate::{listening, race, telling, work};
 use contract::jobs::Job;
+use domain::attempt;
 use domain::care::{self, Cause, End, Step};
 use domain::task::moves::Told;
 use domain::{Head, SandboxId, Task, Timestamp};
@@ -25,7 +28,8 @@ pub type Deps<'a> = Hands<'a>;
 /// Which sandbox.
 pub type Command = SandboxId;
 
-/// When to look again, if nothing happens before. A job for that is on its way.
+/// When to look again, if nothing happens before. Whoever wrote what is waited for has asked for a job for that; whoever
+/// only finds it has not, or every look would begin a row of looks of its own.
 pub type Outcome = Option<Timestamp>;
 
 /// So many things are done in one go, which is more than a sandbox's whole life has.
@@ -34,15 +38,16 @@ const MAX_STEPS: usize = 60;
 /// A repeat does what is still to be done.
 pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
     let mut race = race::Race::new(deps.deps.clock);
+    let (begun, mut changed) = (deps.deps.clock.now(), false);
     for _ in 0..MAX_STEPS {
         let Some((head, task)) = read(deps.deps, &sandbox).await? else { return Ok(None) };
-        let now = deps.deps.clock.now();
-        let step = care::next(&head, task.as_ref(), &deps.deps.orchestration.thresholds, now);
+        let step = listening::due(deps.deps, &head, task.as_ref()).await?;
         tracing::debug!(sandbox.id = %sandbox, "Due for {sandbox}: {step:?}");
         let flow = match step {
-            Step::Rest { until } => Flow::Rest(until),
-            Step::Make(stage) => making::run(deps, head, task, stage).await?,
-            Step::End(end) => self::end(deps.deps, &head, &end).await?,
+            Step::Rest { until } if changed => Flow::Rest(until),
+            Step::Rest { until } => return Ok(until),
+            Step::Make(stage) => making::run(deps, head, task, stage, begun).await?,
+            Step::End(end) => self::end(deps.deps, deps.providers, &head, &end, None).await?,
             Step::Settle(settlement) => match task {
                 Some(task) => settling::run(deps.deps, &task, &head, settlement).await?,
                 None => Flow::Rest(None),
@@ -50,7 +55,7 @@ pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
             Step::Release => removing::run(deps, head).await?,
         };
         match flow {
-            Flow::Again => {}
+            Flow::Again => changed = true,
             Flow::Lost => race.lost().await?,
             Flow::Rest(until) => {
                 if let Some(until) = until {
@@ -84,9 +89,14 @@ pub(crate) async fn settle(
     }
 }
 
-/// The provider does not have it any more: whoever noticed says so, and asks that its task be settled. One that is not to
-/// be there anyway stays as it is.
-pub async fn lost(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
+/// The provider does not have it any more, or not its worker: whoever noticed says so, in their own words if they have
+/// some, and asks that its task be settled. One that is not to be there anyway stays as it is.
+pub async fn lost(
+    deps: orchestration::Deps<'_>,
+    providers: &Providers,
+    sandbox: &SandboxId,
+    why: Option<&str>,
+) -> Result<(), Error> {
     let mut race = race::Race::new(deps.clock);
     loop {
         let Some(head) = deps.store.head(sandbox).await? else { return Ok(()) };
@@ -94,7 +104,7 @@ pub async fn lost(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<
             return Ok(());
         }
         let end = End { cause: Cause::Lost, since: deps.clock.now() };
-        match self::end(deps, &head, &end).await? {
+        match self::end(deps, providers, &head, &end, why).await? {
             Flow::Lost => race.lost().await?,
             _ => {
                 work::ask(deps.work, &Job::TendSandbox { sandbox_id: sandbox.clone() }).await;
@@ -104,13 +114,19 @@ pub async fn lost(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<
     }
 }
 
-/// Nobody is at it: whoever was has died, as whoever calls this knows. So nobody waits until they would have let go.
-pub(crate) async fn let_go(deps: orchestration::Deps<'_>, sandbox: &SandboxId) -> Result<(), Error> {
+/// Nobody is at it any more, as whoever calls this knows: so nobody waits until they would have let go. With a `lease`
+/// only that one is given back.
+pub(crate) async fn let_go(
+    deps: orchestration::Deps<'_>,
+    sandbox: &SandboxId,
+    lease: Option<Timestamp>,
+) -> Result<(), Error> {
     let mut race = race::Race::new(deps.clock);
     loop {
         let Some(head) = deps.store.head(sandbox).await? else { return Ok(()) };
-        if head.activity.spawn.as_ref().is_none_or(|spawn| spawn.lease_until.is_none()) {
-            return Ok(());
+        match head.activity.spawn.as_ref().and_then(|spawn| spawn.lease_until) {
+            Some(until) if lease.is_none_or(|lease| lease == until) => {}
+            _ => return Ok(()),
         }
         let written = write(deps, &head, None, |after| {
             if let Some(spawn) = &mut after.activity.spawn {
@@ -144,25 +160,43 @@ async fn read(
     Ok(Some((head, task)))
 }
 
-async fn end(deps: orchestration::Deps<'_>, head: &Head, end: &End) -> Result<Flow, Error> {
+/// Ends it. `why` says more than the cause does, if somebody knows more.
+async fn end(
+    deps: orchestration::Deps<'_>,
+    providers: &Providers,
+    head: &Head,
+    end: &End,
+    why: Option<&str>,
+) -> Result<Flow, Error> {
+    let printed = match end.cause.leaves_a_riddle() {
+        true => last_words::of(deps.orchestration, providers, head).await,
+        false => None,
+    };
     let now = deps.clock.now();
-    let (status, turn, outcome) = end.outcome(now);
+    let (status, turn, mut outcome) = end.outcome(now);
+    let sentence = why.unwrap_or_else(|| end.cause.sentence());
+    if let attempt::Outcome::Failed { error, .. } = &mut outcome {
+        sentence.clone_into(error);
+    }
     let assignment = head.assignment.as_ref();
     #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
     let silent_secs = (now.as_micros() - end.since.as_micros()) as f64 / 1_000_000.0;
-    let data = json!({
+    let mut data = json!({
         "reason": end.cause.as_str(),
-        "message": end.cause.sentence(),
+        "message": sentence,
         "idle_duration_seconds": silent_secs,
         "task_id": assignment.map(|assignment| &assignment.task),
         "ticket_id": assignment.and_then(|assignment| assignment.ticket.as_ref()),
         // The agent's record is at the plane as it is written.
         "transcript_saved": true,
     });
+    if let Some(printed) = printed {
+        data["worker_log"] = json!(printed);
+    }
     let written = write(deps, head, Some((turn, data)), |after| {
         after.status = status;
         after.activity.outcome = Some(outcome);
-        let reason = end.cause.sentence().to_owned();
+        let reason = sentence.to_owned();
         after.activity.ended.get_or_insert(domain::head::Ended { at: now, reason });
         if let Some(spawn) = &mut after.activity.spawn {
             spawn.left_at.get_or_insert(now);
@@ -172,7 +206,7 @@ async fn end(deps: orchestration::Deps<'_>, head: &Head, end: &End) -> Result<Fl
     .await?;
     if written.is_some() {
         let (id, why) = (&head.id, end.cause.as_str());
-        tracing::info!(sandbox.id = %id, reason = why, "Ended sandbox {id}: {}", end.cause.sentence());
+        tracing::info!(sandbox.id = %id, reason = why, "Ended sandbox {id}: {sentence}");
     }
     Ok(if written.is_some() { Flow::Again } else { Flow::Lost })
 }

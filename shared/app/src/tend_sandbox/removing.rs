@@ -1,46 +1,26 @@
 //! Removing a sandbox: at its provider, with its mailbox and its tokens. Its log and its agent's record stay.
 
-use super::making::{closed_until, jitter, note_health};
+use super::making::{busy_secs, in_time};
 use super::{Deps, Flow, write};
 use crate::error::Error;
 use crate::terminate_sandbox;
+use domain::attempt::Stage;
 use domain::head::Status;
-use domain::retry::backoff_secs;
+use domain::pace::removal_wait_secs;
 use domain::{Head, Timestamp};
-use providers::Gone;
+use providers::{FailureClass, Gone};
 use serde_json::json;
 
-/// How soon to look again whether it is gone.
-const POLL_SECS: i64 = 2;
-/// From so many failures on somebody should look.
+/// How soon to look again where nobody is left to ask. It may come back with the next configuration; until then nobody
+/// can say that it is gone.
+const NOBODY_SECS: f64 = 600.0;
+/// From so many looks on somebody should look.
 const WORRYING: u32 = 10;
 
 pub(super) async fn run(deps: Deps<'_>, head: Head) -> Result<Flow, Error> {
-    let Some(assignment) = &head.assignment else { return Ok(Flow::Rest(None)) };
-    let now = deps.deps.clock.now();
-    let Some(provider) = deps.providers.get(&assignment.provider) else {
-        // It may come back with the next configuration; until then nobody can say that it is gone.
-        tracing::error!(sandbox.id = %head.id, "There is no provider {} to remove {}", assignment.provider, head.id);
-        return put_off(deps, &head, now.plus_secs(600)).await;
-    };
-    if let Some(until) = closed_until(deps, provider.name()).await? {
-        return put_off(deps, &head, until).await;
-    }
-    let gone = provider.destroy(&head.id).await;
-    note_health(deps, provider.name(), &gone).await;
-    match gone {
-        Ok(Gone::Yes) => {}
-        Ok(Gone::NotYet) => return put_off(deps, &head, now.plus_secs(POLL_SECS)).await,
-        Err(failure) => {
-            let tries = head.activity.spawn.as_ref().map_or(0, |spawn| spawn.tries) + 1;
-            let id = &head.id;
-            if tries >= WORRYING {
-                tracing::error!(sandbox.id = %id, "Could not remove sandbox {id} (try {tries}): {failure}");
-            } else {
-                tracing::warn!(sandbox.id = %id, "Could not remove sandbox {id} (try {tries}): {failure}");
-            }
-            return later(deps, &head, tries).await;
-        }
+    let asked = head.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage.asks_the_provider());
+    if asked && let Some(wait_secs) = remove(deps, &head).await {
+        return later(deps, &head, wait_secs).await;
     }
     // Before it counts as removed: whoever dies in between comes back to it.
     let steering = crate::steering::Deps {
@@ -87,24 +67,50 @@ async fn finished(deps: Deps<'_>, head: &Head) -> Result<Option<Head>, Error> {
     .await
 }
 
-async fn later(deps: Deps<'_>, head: &Head, tries: u32) -> Result<Flow, Error> {
-    let now = deps.deps.clock.now();
-    #[expect(clippy::cast_possible_truncation, reason = "a minute or so")]
-    let wait_micros = (backoff_secs(tries - 1, jitter(now)) * 1_000_000.0) as i64;
-    let until = Timestamp::from_micros(now.as_micros() + wait_micros);
-    let written = write(deps.deps, head, None, |after| {
-        if let Some(spawn) = &mut after.activity.spawn {
-            spawn.tries = tries;
-            (spawn.lease_until, spawn.next_try_at) = (None, Some(until));
+/// Has the provider remove it. How long to wait before the next look, if it is not gone.
+async fn remove(deps: Deps<'_>, head: &Head) -> Option<f64> {
+    let (id, assignment) = (&head.id, head.assignment.as_ref()?);
+    let Some(provider) = deps.providers.get(&assignment.provider) else {
+        tracing::error!(sandbox.id = %id, "There is no provider {} to remove {id}", assignment.provider);
+        return Some(NOBODY_SECS);
+    };
+    let looks = looks(head);
+    let (why, asked_to_wait) = match in_time(Stage::Creating.most_secs(), provider.destroy(id)).await {
+        Ok(Gone::Yes) => return None,
+        Ok(Gone::NotYet) => ("it is still there".to_owned(), None),
+        Err(failure) => {
+            let wait = match failure.class {
+                FailureClass::Busy { retry_after_secs } => Some(busy_secs(retry_after_secs)),
+                FailureClass::Unreachable | FailureClass::Refused => None,
+            };
+            (failure.message, wait)
         }
-    })
-    .await?;
-    Ok(written.map_or(Flow::Lost, |_| Flow::Rest(Some(until))))
+    };
+    match looks {
+        ..WORRYING => {
+            tracing::info!(sandbox.id = %id, "Sandbox {id} is not removed yet (look {looks}): {why}");
+        }
+        WORRYING.. => {
+            tracing::error!(sandbox.id = %id, "Could not remove sandbox {id} (look {looks}): {why}");
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a minute at most")]
+    let usual = removal_wait_secs(looks) as f64;
+    Some(asked_to_wait.unwrap_or(usual))
 }
 
-async fn put_off(deps: Deps<'_>, head: &Head, until: Timestamp) -> Result<Flow, Error> {
+/// How often somebody has looked, with this time.
+fn looks(head: &Head) -> u32 {
+    head.activity.spawn.as_ref().map_or(0, |spawn| spawn.tries) + 1
+}
+
+async fn later(deps: Deps<'_>, head: &Head, wait_secs: f64) -> Result<Flow, Error> {
+    let now = deps.deps.clock.now();
+    #[expect(clippy::cast_possible_truncation, reason = "some minutes")]
+    let until = Timestamp::from_micros(now.as_micros() + (wait_secs * 1_000_000.0) as i64);
     let written = write(deps.deps, head, None, |after| {
         if let Some(spawn) = &mut after.activity.spawn {
+            spawn.tries = looks(head);
             (spawn.lease_until, spawn.next_try_at) = (None, Some(until));
         }
     })

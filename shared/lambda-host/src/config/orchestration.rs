@@ -68,6 +68,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         let mut set = Orchestration {
             plane: stage.to_owned(),
             default_provider: "daytona".to_owned(),
+            known_providers: Some(["daytona".to_owned()].into()),
             ..Orchestration::default()
         };
         if function.reaches(Need::Work) {
@@ -126,6 +127,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             start_secs,
             idle_secs: minutes("IDLE_THRESHOLD_MINUTES", default.idle_secs),
             stuck_running_secs: minutes("STUCK_RUNNING_MINUTES", default.stuck_running_secs),
+            stuck_starting_secs: minutes("STUCK_STARTING_MINUTES", default.stuck_starting_secs),
             completing_secs,
         }
     }

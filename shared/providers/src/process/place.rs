@@ -101,6 +101,11 @@ impl Place {
         (noted.boot == boot()).then_some(noted.identity)
     }
 
+    /// Whether a worker was ever started in it.
+    pub(super) fn was_started(&self) -> bool {
+        self.inside("process.json").exists()
+    }
+
     /// Notes which process the worker is.
     pub(super) fn note_worker(&self, identity: Identity) -> io::Result<()> {
         self.write("process.json", &Running { identity, boot: boot() })

@@ -100,14 +100,20 @@ async fn a_child_that_left_everything_behind_but_its_parent_ends_too() {
 #[tokio::test]
 async fn a_worker_that_has_ended_is_started_again() {
     let (folder, mark) = (tempfile::tempdir().unwrap(), "process-again");
-    let provider = Process::new(options(&folder, "test -e ../seen || { touch ../seen; exit 7; }")).unwrap();
+    let options = options(&folder, "test -e ../seen || { touch ../seen; exit 7; }");
+    let (provider, next_plane) = (Process::new(options.clone()).unwrap(), Process::new(options).unwrap());
     let name = id("box-6");
     let found = provider.create(&wish("box-6")).await.unwrap();
     let log = || async { provider.logs(&name).await.unwrap().matches("begun").count() };
     provider.start(&found, &variables(mark)).await.unwrap();
     until("the first", || async { (log().await == 1 && marked(mark).is_empty()).then_some(()) }).await;
+    let end = until("its end", || async { provider.ended(&name).await.unwrap() }).await;
+    assert_eq!(end, "The worker ended with code 7.");
+    assert_eq!(next_plane.ended(&name).await.unwrap().unwrap(), "The worker ended, and nobody saw how.");
     provider.start(&found, &variables(mark)).await.unwrap();
     until("the second", || async { (log().await == 2).then_some(()) }).await;
+    assert_eq!(provider.ended(&name).await.unwrap(), None);
+    assert_eq!(next_plane.ended(&name).await.unwrap(), None);
     until_gone(&provider, &name).await;
 }
 

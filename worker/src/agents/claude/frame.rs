@@ -26,6 +26,9 @@ pub enum Frame {
     Response(Response),
     /// It has written into its own record.
     Mirror,
+    /// A tool that takes long goes on. It says nothing a reader would miss, but whoever waits for a sign of work may have
+    /// no other.
+    Progress,
     /// Signs of life that say nothing a reader would miss.
     Idle,
     /// Another kind that is known to be a remark about the session, such as a rate limit.
@@ -222,7 +225,8 @@ impl Frame {
             "control_request" => Self::Request(whole(line)?),
             "control_response" => Self::Response(whole(line)?),
             "transcript_mirror" => Self::Mirror,
-            "keep_alive" | "tool_progress" | "control_cancel_request" => Self::Idle,
+            "tool_progress" => Self::Progress,
+            "keep_alive" | "control_cancel_request" => Self::Idle,
             "rate_limit_event" | "auth_status" | "prompt_suggestion" | "conversation_reset"
             | "tool_use_summary" => Self::Remark(whole(line)?),
             _ => return None,

@@ -30,6 +30,8 @@ fn told(frames: &[String]) -> String {
             Tell::TurnEnded(end) => writeln!(text, "  turn over: {end:?}").unwrap(),
             // Written in pieces whose size is the model's.
             Tell::Partial(_) => {}
+            // As often as the tool took seconds.
+            Tell::Progress => {}
             other => writeln!(text, "  {other:?}").unwrap(),
         }
     }
@@ -91,6 +93,15 @@ fn nothing_that_the_cli_says_is_lost() {
             .any(|tell| matches!(tell, Tell::Event(event) if event.event_type == "agent.unparsed"));
         assert!(kept, "{line} is told as {told:?}");
     }
+}
+
+#[test]
+fn a_tool_that_takes_long_goes_on_and_is_no_event() {
+    let mut story = Story::new(PathBuf::from("/workspace"));
+    let line = r#"{"elapsed_time_seconds":30,"tool_name":"Bash","tool_use_id":"t","type":"tool_progress"}"#;
+    let told = story.apply(Frame::parse(line));
+    assert!(matches!(told[..], [Tell::Progress]), "{told:?}");
+    assert!(story.apply(Frame::parse(r#"{"type":"keep_alive"}"#)).is_empty(), "that it lives is no progress");
 }
 
 #[test]

@@ -84,6 +84,7 @@ impl Story {
             Frame::Remark(fields) => vec![self.remark(text(&fields, "type"), &fields)],
             Frame::Result(result) => self.result(*result),
             Frame::Unparsed(line) => vec![self.unparsed(&line)],
+            Frame::Progress => vec![Tell::Progress],
             Frame::Lifecycle(_) | Frame::Request(_) | Frame::Response(_) | Frame::Mirror | Frame::Idle => {
                 Vec::new()
             }
