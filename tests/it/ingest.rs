@@ -4,7 +4,7 @@ use crate::support::{Answer, OPERATOR, TestPlane, batch};
 use app::clock::SystemClock;
 use domain::SandboxId;
 use edge::auth::{Authenticator, Keys};
-use edge::{Plane, Reach, Settings};
+use edge::{Plane, Settings};
 use local::aws::Fault;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -267,7 +267,7 @@ async fn processes_that_race_for_one_sandbox_leave_no_gap_and_double_nothing() {
         };
         let authenticator = Authenticator::new(&keys, Arc::new(SystemClock));
         let clock = Arc::new(SystemClock);
-        Arc::new(Plane::new(aws.store.clone(), Reach::default(), authenticator, clock, Settings::default()))
+        Arc::new(Plane::new(aws.store.clone(), aws.reach(), authenticator, clock, Settings::default()))
     };
     let mut racing = tokio::task::JoinSet::new();
     for racer in 0..3 {
