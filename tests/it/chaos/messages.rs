@@ -56,7 +56,7 @@ async fn every_message_arrives_in_order_and_is_confirmed_once() {
             (n, sent, given)
         }
     });
-    let runs = timeout(Duration::from_secs(400), join_all(runs)).await.expect("all is done in time");
+    let runs = timeout(Duration::from_secs(800), join_all(runs)).await.expect("all is done in time");
     let plane = timeout(Duration::from_secs(60), killer).await.expect("the killer is done").unwrap();
 
     let mut twice = 0;

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
 /// Whatever takes longer does not come.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 /// How often a test looks.
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -28,7 +28,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 /// Whatever takes longer does not come.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 /// How often a test looks at the log.
 const LOOK: Duration = Duration::from_millis(20);
 
