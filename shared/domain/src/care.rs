@@ -169,6 +169,10 @@ pub fn next_since(
     let attempt = Attempt { number: assignment.attempt, sandbox: sandbox.id.clone() };
     let current = task.filter(|task| task.is_current(&attempt) && task.status.is_active());
     let task = match (&sandbox.activity.outcome, current) {
+        // An agent may be done before anybody has looked: what it did is told in order all the same.
+        (Some(_), Some(task)) if spawn.running_since.is_some() && task.status != TaskStatus::Running => {
+            return Step::Settle(Settlement::Started);
+        }
         (Some(outcome), Some(_)) => return Step::Settle(Settlement::Over(outcome.clone())),
         (Some(_), None) => return release(sandbox, thresholds, now),
         (None, None) => return Step::End(End { cause: Cause::NotNeeded, since: now }),

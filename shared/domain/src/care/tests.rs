@@ -167,6 +167,22 @@ fn a_sandbox_that_is_released_or_was_not_made_by_the_plane_needs_no_care() {
 
 /// Whatever is killed, and however silent everybody is: after a day there is something to do, until it is gone.
 #[test]
+fn an_agent_that_is_done_before_anybody_looked_has_begun_first() {
+    let done = Outcome::Failed { error: "it went wrong".into(), class: Class::Transient, at: at(5) };
+    for (state, heard, due_first) in [
+        ("claiming", true, Settlement::Started),
+        ("assigned", true, Settlement::Started),
+        ("running", true, Settlement::Over(done.clone())),
+        ("assigned", false, Settlement::Over(done.clone())),
+    ] {
+        let mut sandbox = sandbox(Status::Completing, Stage::Started);
+        running_since(&mut sandbox, heard.then_some(at(1)));
+        sandbox.activity.outcome = Some(done.clone());
+        assert_eq!(due(&sandbox, Some(&own(state)), at(6)), Step::Settle(due_first), "{state}");
+    }
+}
+
+#[test]
 fn nothing_is_stuck_for_ever() {
     for (mut sandbox, mut task) in everything() {
         let ended = sandbox.status.is_final() || sandbox.status == Status::Completing;
