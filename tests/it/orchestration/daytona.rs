@@ -65,16 +65,16 @@ impl Away {
 
     /// Waits until nothing is left at Daytona, in none of its sandboxes.
     async fn until_empty(&self) {
+        // One counts as gone a moment before its last process is.
+        let running =
+            || self.daytona.sandboxes().iter().any(|seen| !self.daytona.processes(&seen.name).is_empty());
         let empty = async {
-            while !self.daytona.living().is_empty() {
+            while !self.daytona.living().is_empty() || running() {
                 sleep(LOOK).await;
             }
         };
         let left = timeout(LONG, empty).await;
         assert!(left.is_ok(), "{:#?}\n{}", self.daytona.living(), self.stage.plane_log());
-        for seen in self.daytona.sandboxes() {
-            assert_eq!(self.daytona.processes(&seen.name), [0; 0], "{}", seen.name);
-        }
     }
 
     /// What every sandbox was made with, whichever try asked for it.
