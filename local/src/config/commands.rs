@@ -84,7 +84,7 @@ pub struct Ticket {
     /// The repository, as a URL or owner/name
     #[arg(long)]
     pub repo: Option<String>,
-    /// Who does it: claude, acp:<command>, scripted:<file>; when absent, as the plane's settings say
+    /// Who does it: claude, acp:COMMAND, scripted:FILE; when absent, as the plane's settings say
     #[arg(long)]
     pub agent: Option<String>,
     /// The model

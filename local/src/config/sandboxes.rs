@@ -109,13 +109,13 @@ settings! {
     /// The key of a Daytona account; with it there is a provider called daytona
     #[arg(help_heading = DAYTONA, value_name = "KEY")]
     daytona_api_key, "DAYTONA_API_KEY";
-    /// Where Daytona's API is [default: https://app.daytona.io/api]
+    /// Where Daytona's API is [default: Daytona's own]
     #[arg(help_heading = DAYTONA, value_name = "URL")]
     daytona_api_url, "DAYTONA_API_URL";
     /// In which of Daytona's regions [default: the account's own]
     #[arg(help_heading = DAYTONA, value_name = "REGION")]
     daytona_target, "DAYTONA_TARGET";
-    /// The worker's program for other machines: a file, a URL, or image:<path> if it is in the image
+    /// The worker's program for other machines: a file, a URL, or image:PATH if it is in the image
     #[arg(help_heading = DAYTONA, value_name = "WHERE")]
     worker_source, "SUNABA_WORKER_SOURCE";
 }

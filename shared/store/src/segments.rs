@@ -1,6 +1,6 @@
 //! Segments: the stored pieces of a log, whoever's it is.
 //!
-//! [`written`] makes the items of some events, for whichever transaction moves the head that tells of them.
+//! `written` makes the items of some events, for whichever transaction moves the head that tells of them.
 //! Deliberately absent: that transaction. A sandbox's batch is [`Store::append`]'s.
 
 use crate::error::Error;
