@@ -5,6 +5,7 @@
 
 mod access;
 mod architecture;
+mod catalogue;
 mod chaos;
 mod command;
 mod cost;

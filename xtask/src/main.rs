@@ -4,6 +4,7 @@
 
 mod functions;
 mod tools;
+mod web;
 mod worker;
 
 use std::os::unix::process::CommandExt;
@@ -14,8 +15,13 @@ use std::time::{Duration, Instant};
 const HELP: &str = "\
 The project's own commands.
 
-  cargo xtask dev [options]     start the whole plane; options are those of `sunaba dev` (try --help)
-  cargo xtask test              everything that CI runs: check, tests, emulate, build, size
+  cargo xtask dev [options]     start the whole plane; options are those of `sunaba dev` (try --help). Builds the console
+                                first where its sources are newer than it
+  cargo xtask test              everything that CI runs: check, web, tests, e2e, emulate, build, size
+  cargo xtask gen               write web/src/api/contract.ts, the contract as the console's TypeScript has it
+  cargo xtask web               check, test and build the console into web/dist; fails if a browser has to load more than
+                                350 KB (gzip) before it shows the first page
+  cargo xtask e2e [options]     drive the console in Chromium against `sunaba dev`; options are those of Playwright
   cargo xtask tools             install what tests need into target/tools, and what that needs
   cargo xtask captures          take what the last tests recorded of Claude Code into tests/it/captures
   cargo xtask check             formatting, lints and documentation, without tests
@@ -37,6 +43,9 @@ fn main() -> ExitCode {
     let outcome = match command.as_str() {
         "dev" => dev(&rest),
         "test" => test(),
+        "gen" => web::contract(),
+        "web" => web::all(),
+        "e2e" => web::drive(&rest),
         "tools" => tools::require_all(),
         "captures" => captures(),
         "check" => check(),
@@ -65,6 +74,8 @@ type Outcome = Result<(), String>;
 
 fn dev(options: &[String]) -> Outcome {
     tools::require_compiler()?;
+    // Before the program, which holds it.
+    web::build_if_old()?;
     step("build", cargo(&["build", "--package", "local", "--bin", "sunaba"]))?;
     // In place of this process: whoever stops the one stops the other.
     let error = Command::new(target().join("debug/sunaba")).arg("dev").args(options).exec();
@@ -87,7 +98,10 @@ fn test() -> Outcome {
     let begun = Instant::now();
     check()?;
     tools::require_all()?;
+    // Before the tests: they are run with the program that holds it.
+    web::all()?;
     step("test", cargo(&["test", "--workspace", "--locked"]))?;
+    web::drive(&[])?;
     functions::lint()?;
     functions::emulate(&[])?;
     functions::emulate(&["--watch".into()])?;

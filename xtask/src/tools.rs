@@ -16,6 +16,17 @@ pub fn require_node() -> Outcome {
     require("node", &["nodejs"], "Node.js (CloudFront's functions are tested with it)")
 }
 
+/// The console is built and tested with it, in the versions that its tools ask for.
+pub fn require_npm() -> Outcome {
+    require("node", &["nodejs"], "Node.js (the console is built with it)")?;
+    require("npm", &["npm"], "npm (the console is built with it)")
+}
+
+/// The console is driven in it. Playwright's own is a download of 170 MB that not every machine may make.
+pub fn require_chromium() -> Outcome {
+    require("chromium", &["chromium"], "Chromium (the console is tested in it)")
+}
+
 /// A Python environment: SAM, cargo-lambda and cfn-lint in one, the emulator in another, because their pins clash.
 #[derive(Debug, Clone, Copy)]
 pub enum Environment {

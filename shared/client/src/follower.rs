@@ -3,11 +3,11 @@
 use crate::resume::Resume;
 use crate::{backoff, http};
 use contract::events::{EventOut, EventPage};
-use contract::socket::EventFrame;
+use contract::socket::{ClientFrame, EventFrame, Subscribe};
 use domain::entity::SANDBOX;
 use domain::{EventId, SandboxId, Timestamp};
 use futures_util::{SinkExt, StreamExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
@@ -140,10 +140,11 @@ impl Follower {
         let opening = timeout(DEADLINE, connect_async(url)).await.map_err(|_| "no answer")?;
         let (mut socket, _) = opening.map_err(|e| e.to_string())?;
         let first = match &self.follow.token {
-            Some(token) => json!({"type": "auth", "token": token}),
-            None => json!({"type": "subscribe"}),
+            Some(token) => ClientFrame::Auth { token: token.clone() },
+            None => ClientFrame::Subscribe(Subscribe::default()),
         };
-        socket.send(Message::text(first.to_string())).await.map_err(|e| e.to_string())?;
+        let first = serde_json::to_string(&first).map_err(|e| e.to_string())?;
+        socket.send(Message::text(first)).await.map_err(|e| e.to_string())?;
         loop {
             let frame = timeout(DEADLINE, socket.next()).await.map_err(|_| "no answer")?;
             let Message::Text(text) = frame.ok_or("closed")?.map_err(|e| e.to_string())? else { continue };

@@ -15,6 +15,7 @@ pub mod monitoring;
 pub mod notice;
 pub mod problem;
 pub mod query;
+pub mod requests;
 pub mod sandboxes;
 pub mod sessions;
 pub mod socket;

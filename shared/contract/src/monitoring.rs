@@ -1,6 +1,7 @@
 //! How sandboxes are doing.
 
 use domain::attempt::Stage;
+use domain::head::Status;
 use domain::{Head, SandboxId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,7 @@ pub struct Monitored {
     /// Which.
     pub sandbox_id: SandboxId,
     /// Where it stands in its life.
-    pub status: String,
+    pub status: Status,
     /// What was heard of it.
     pub activity: ActivityOut,
     /// How far it has come.
@@ -132,7 +133,7 @@ impl Monitored {
     pub fn new(head: &Head, stuck: bool, now: Timestamp) -> Self {
         Self {
             sandbox_id: head.id.clone(),
-            status: head.status.as_str().to_owned(),
+            status: head.status,
             activity: ActivityOut::new(head, now),
             phase_status: PhaseStatus::of(head),
             stuck,

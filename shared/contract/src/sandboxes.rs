@@ -2,7 +2,7 @@
 
 use crate::bad_input::BadInput;
 use crate::events::HeartbeatSummary;
-use domain::head::Ended;
+use domain::head::{Ended, Status};
 use domain::{Head, Invalid, OrgId, SandboxId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,8 +77,8 @@ pub struct SandboxOut {
     /// The session that its agent goes on with, if it was registered to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<SessionId>,
-    /// `registered`, `running` or `terminated`.
-    pub status: String,
+    /// Where it stands in its life.
+    pub status: Status,
     /// When it was registered.
     pub created_at: Timestamp,
     /// When anything last came in.
@@ -117,7 +117,7 @@ impl From<&Head> for SandboxOut {
             org: head.org.clone(),
             name: head.name.clone(),
             resumes: head.resumes.clone(),
-            status: head.status.as_str().to_owned(),
+            status: head.status,
             created_at: head.created_at,
             last_event_at: head.activity.last_event_at,
             last_work_at: head.activity.last_work_at,

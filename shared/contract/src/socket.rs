@@ -6,11 +6,11 @@ use domain::event::BodyReference;
 use domain::filter::{FilterChange, Filters};
 use domain::{Entity, Event, EventId, JsonObject, Timestamp, abridge};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// What a client may say.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum ClientFrame {
     /// `{"type":"auth","token":…}`: who I am.
     Auth {
@@ -26,11 +26,13 @@ pub enum ClientFrame {
 }
 
 /// A change of what a socket wants.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Subscribe {
     /// Lists that are named replace what was before.
+    #[serde(flatten)]
     pub filters: FilterChange,
     /// Whether events that are told together may come in one frame `{"type":"events","events":[…]}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<bool>,
 }
 
@@ -98,29 +100,89 @@ fn strings(
     }
 }
 
+/// What the plane may say. Each is told by the field that it alone has: `status`, `type`, `error`, `event_type`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum PlaneFrame {
+    /// What was asked for holds from now on.
+    Confirmed(ConfirmedFrame),
+    /// A sign of life, or several events.
+    Plain(PlainFrame),
+    /// What was asked for is not done.
+    Error(ErrorFrame),
+    /// One event.
+    Event(EventFrame),
+}
+
+/// What was asked for holds from now on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum ConfirmedFrame {
+    /// Every matching event comes.
+    Subscribed {
+        /// As they are kept.
+        filters: Filters,
+        /// Whether events that are told together may come in one frame.
+        batch: bool,
+    },
+    /// The token is good.
+    Authenticated,
+}
+
+/// What needs no answer but a pong to a ping.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum PlainFrame {
+    /// The plane's sign of life.
+    Ping,
+    /// The answer to one.
+    Pong,
+    /// Several events, in order; only for who asked for `batch`. See [`bundle`].
+    Events {
+        /// The oldest first.
+        events: Vec<EventFrame>,
+    },
+}
+
+/// What was asked for is not done.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ErrorFrame {
+    /// A sentence.
+    pub error: String,
+    /// A stable word.
+    pub code: String,
+}
+
+impl PlaneFrame {
+    /// As text.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).expect("a frame of ours serialises")
+    }
+}
+
 /// `{"status":"subscribed", …}`: from now on every matching event comes.
 pub fn subscribed(filters: &Filters, batch: bool) -> String {
-    json!({"status": "subscribed", "filters": filters, "batch": batch}).to_string()
+    PlaneFrame::Confirmed(ConfirmedFrame::Subscribed { filters: filters.clone(), batch }).encode()
 }
 
 /// `{"status":"authenticated"}`.
 pub fn authenticated() -> String {
-    json!({"status": "authenticated"}).to_string()
+    PlaneFrame::Confirmed(ConfirmedFrame::Authenticated).encode()
 }
 
 /// `{"type":"pong"}`.
 pub fn pong() -> String {
-    json!({"type": "pong"}).to_string()
+    PlaneFrame::Plain(PlainFrame::Pong).encode()
 }
 
 /// `{"type":"ping"}`: the server's sign of life.
 pub fn ping() -> String {
-    json!({"type": "ping"}).to_string()
+    PlaneFrame::Plain(PlainFrame::Ping).encode()
 }
 
 /// `{"error":…,"code":…}`.
 pub fn error(code: &str, error: &str) -> String {
-    json!({"error": error, "code": code}).to_string()
+    PlaneFrame::Error(ErrorFrame { error: error.to_owned(), code: code.to_owned() }).encode()
 }
 
 /// An event on a socket.
@@ -212,6 +274,7 @@ mod tests {
     use super::*;
     use crate::limits::MAX_PARTIAL_BYTES;
     use domain::{EventType, SandboxId, Source, TaskId};
+    use serde_json::json;
 
     fn event(data: serde_json::Value) -> Event {
         Event {
@@ -313,6 +376,20 @@ mod tests {
 
     fn bundle_is_empty_for_nothing() -> bool {
         bundle(&Vec::<String>::new()).is_empty()
+    }
+
+    #[test]
+    fn a_frame_is_read_as_it_was_written() {
+        let filters = FilterChange { entity_ids: Some(vec!["a".into()]), ..FilterChange::default() };
+        for frame in [
+            ClientFrame::Auth { token: "t".into() },
+            ClientFrame::Subscribe(Subscribe { filters, batch: Some(true) }),
+            ClientFrame::Ping,
+            ClientFrame::Pong,
+        ] {
+            let text = serde_json::to_string(&frame).unwrap();
+            assert_eq!(ClientFrame::decode(&text), Ok(frame), "{text}");
+        }
     }
 
     #[test]

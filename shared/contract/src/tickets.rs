@@ -5,7 +5,7 @@ use crate::execution;
 use crate::fields::Fields;
 use crate::query::Query;
 use domain::similar::DEFAULT_THRESHOLD;
-use domain::task::{Execution, Priority};
+use domain::task::{self, Execution, Priority};
 use domain::ticket::{ApprovalStatus, MAX_TITLE_CHARS, Status, Terms, Ticket, WorkflowMode, title_of};
 use domain::{OrgId, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -304,7 +304,7 @@ pub struct TaskOfTicket {
     /// What kind of work.
     pub task_type: String,
     /// Where it stands.
-    pub status: String,
+    pub status: task::Status,
     /// The sandbox of its latest try.
     pub sandbox_id: Option<SandboxId>,
     /// When it was created.
@@ -317,7 +317,7 @@ impl From<&Task> for TaskOfTicket {
             id: task.id.clone(),
             title: task.title.clone(),
             task_type: task.task_type.clone(),
-            status: task.status.as_str().to_owned(),
+            status: task.status,
             sandbox_id: task.sandbox.clone(),
             created_at: task.created_at,
         }

@@ -25,13 +25,16 @@ pub struct Filters {
 }
 
 /// A change to filters: a named list replaces the one before, an absent one leaves it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FilterChange {
-    /// As in [`Filters`].
+    /// Event names in any of their spellings.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub event_types: Option<Vec<String>>,
-    /// As in [`Filters`].
+    /// `sandbox`, `task`, `ticket`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub entity_types: Option<Vec<String>>,
-    /// As in [`Filters`].
+    /// Ids of entities.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub entity_ids: Option<Vec<String>>,
 }
 

@@ -10,7 +10,7 @@ pub use asked::{Create, DependsOn, Reason, SetTimeout, Update};
 pub use reported::{Complete, Judge, Report};
 
 use domain::score::{Standing, Weights, score};
-use domain::task::Status;
+use domain::task::{Priority, Status};
 use domain::{JsonObject, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -42,10 +42,10 @@ pub struct TaskOut {
     pub title: String,
     /// In full.
     pub description: String,
-    /// `LOW`, `MEDIUM`, `HIGH`, `CRITICAL`.
-    pub priority: String,
+    /// How much it matters.
+    pub priority: Priority,
     /// Where it stands.
-    pub status: String,
+    pub status: Status,
     /// The sandbox of the current try, or of the last.
     pub sandbox_id: Option<SandboxId>,
     /// Always `null`: agents live in sandboxes. OmoiOS's clients look for it.
@@ -99,8 +99,8 @@ impl TaskOut {
             task_type: task.task_type.clone(),
             title: task.title.clone(),
             description: task.description.clone(),
-            priority: task.priority.as_str().to_owned(),
-            status: task.status.as_str().to_owned(),
+            priority: task.priority,
+            status: task.status,
             sandbox_id: task.sandbox.clone(),
             assigned_agent_id: None,
             created_at: task.created_at,
@@ -169,7 +169,7 @@ pub struct BlockedTask {
     /// The beginning of its text, or its title if it has none.
     pub description: String,
     /// Where it stands.
-    pub status: String,
+    pub status: Status,
 }
 
 impl BlockedTask {
@@ -177,7 +177,7 @@ impl BlockedTask {
     pub fn new(task: &Task) -> Self {
         let text = if task.description.trim().is_empty() { &task.title } else { &task.description };
         let description = text.chars().take(MAX_BLOCKED_CHARS).collect();
-        Self { id: task.id.clone(), description, status: task.status.as_str().to_owned() }
+        Self { id: task.id.clone(), description, status: task.status }
     }
 }
 
@@ -190,9 +190,9 @@ pub struct Ended {
     /// Which task.
     pub task_id: TaskId,
     /// Where it stands now.
-    pub status: String,
+    pub status: Status,
     /// Where it stood.
-    pub old_status: String,
+    pub old_status: Status,
     /// Whether it was called off.
     pub cancelled: bool,
     /// Why.

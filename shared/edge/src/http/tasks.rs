@@ -207,8 +207,8 @@ async fn ended(call: Call, task: TaskId, step: Step, reason: String) -> Result<R
     let move_task::Outcome { before, task } = move_task::run(call.plane.orchestration()?, command).await?;
     let ended = Ended {
         cancelled: task.status == Status::Cancelled,
-        status: task.status.as_str().to_owned(),
-        old_status: before.as_str().to_owned(),
+        status: task.status,
+        old_status: before,
         task_id: task.id,
         reason,
     };

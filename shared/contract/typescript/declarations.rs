@@ -1,0 +1,228 @@
+//! Structs and enums as TypeScript: what serde makes of them, not how Rust has them.
+
+use crate::attributes::{Serde, comment, words};
+use crate::sources::{Found, Named, Place, Sources};
+use std::collections::BTreeMap;
+use syn::{
+    Attribute, Fields, FieldsNamed, GenericArgument, Item, ItemEnum, ItemStruct, PathArguments, Type,
+    TypePath,
+};
+
+/// Names that say enough only where they stand.
+const CALLED: &[(&str, &str)] = &[
+    ("domain::head::Status", "SandboxStatus"),
+    ("domain::head::Ended", "SandboxEnded"),
+    ("domain::task::Status", "TaskStatus"),
+    ("domain::ticket::Status", "TicketStatus"),
+    ("domain::attempt::Stage", "SpawnStage"),
+    ("domain::message::State", "MessageState"),
+    ("domain::message::Receipt", "MessageReceipt"),
+    ("domain::message::Sender", "MessageSender"),
+    ("contract::messages::History", "MessageHistory"),
+    ("contract::monitoring::Phase", "SandboxPhase"),
+    ("contract::tasks::Ended", "TaskEnded"),
+    ("contract::tasks::Dependencies", "TaskDependencies"),
+    ("contract::tickets::Candidate", "DuplicateTicket"),
+];
+
+/// Written by hand into the header: their own code writes them.
+const IN_THE_HEADER: &[&str] = &["domain::json::JsonObject", "domain::time::Timestamp"];
+
+/// What is declared so far, and what is still to be.
+pub struct Declarations<'a> {
+    sources: &'a Sources,
+    /// The place of each name, since two things must not share one.
+    names: BTreeMap<String, Place>,
+    texts: Vec<String>,
+}
+
+impl<'a> Declarations<'a> {
+    /// None yet.
+    pub fn new(sources: &'a Sources) -> Self {
+        Self { sources, names: BTreeMap::new(), texts: Vec::new() }
+    }
+
+    /// Declares a shape, and before it what it is made of.
+    pub fn add(&mut self, path: &str) {
+        let path: Place = path.split("::").map(str::to_owned).collect();
+        let found =
+            self.sources.find(&[], &path).unwrap_or_else(|| panic!("there is no {}", path.join("::")));
+        self.declare(found);
+    }
+
+    /// All of them, each after what it is made of.
+    pub fn finish(self) -> Vec<String> {
+        self.texts
+    }
+
+    fn declare(&mut self, found: Found<'_>) -> String {
+        let path = found.place.join("::");
+        let own = found.place.last().cloned().unwrap_or_default();
+        let called = CALLED.iter().find(|(known, _)| *known == path);
+        let name = called.map_or(own, |(_, name)| (*name).to_owned());
+        if IN_THE_HEADER.contains(&path.as_str()) {
+            return name;
+        }
+        if let Some(other) = self.names.insert(name.clone(), found.place.clone()) {
+            assert!(other == found.place, "{path} and {} would both be {name}", other.join("::"));
+            return name;
+        }
+        let module = &found.place[..found.place.len() - 1];
+        let text = match found.named {
+            Named::Id(attributes) => format!("{}export type {name} = string;\n", comment(&attributes, "")),
+            Named::Item(Item::Struct(item)) => self.structure(module, &name, item),
+            Named::Item(Item::Enum(item)) => self.choice(module, &name, item),
+            Named::Item(_) => panic!("{path} is neither a struct nor an enum"),
+        };
+        self.texts.push(text);
+        name
+    }
+
+    fn structure(&mut self, module: &[String], name: &str, item: &ItemStruct) -> String {
+        let comment = comment(&item.attrs, "");
+        match &item.fields {
+            Fields::Named(fields) => {
+                let (body, flattened) = self.fields(module, fields, &Serde::of(&item.attrs), "  ");
+                match &flattened[..] {
+                    [] => format!("{comment}export interface {name} {{\n{body}}}\n"),
+                    more => format!("{comment}export type {name} = {} & {{\n{body}}};\n", more.join(" & ")),
+                }
+            }
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
+                let inner = self.type_of(module, &fields.unnamed[0].ty);
+                format!("{comment}export type {name} = {inner};\n")
+            }
+            _ => panic!("{name} has a form that the generator does not know"),
+        }
+    }
+
+    /// The lines of the fields, and the shapes whose fields stand among them.
+    fn fields(
+        &mut self,
+        module: &[String],
+        fields: &FieldsNamed,
+        outer: &Serde,
+        indent: &str,
+    ) -> (String, Vec<String>) {
+        let (mut body, mut flattened) = (String::new(), Vec::new());
+        for field in &fields.named {
+            let serde = Serde::of(&field.attrs);
+            if serde.flatten {
+                flattened.push(self.type_of(module, &field.ty));
+                continue;
+            }
+            let ident = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
+            let inner = optional(&field.ty).filter(|_| serde.optional).unwrap_or(&field.ty);
+            let (mark, inner) = (if serde.optional { "?" } else { "" }, self.type_of(module, inner));
+            body.push_str(&comment(&field.attrs, indent));
+            body.push_str(&format!("{indent}{}{mark}: {inner};\n", serde.name(&ident, outer)));
+        }
+        (body, flattened)
+    }
+
+    fn choice(&mut self, module: &[String], name: &str, item: &ItemEnum) -> String {
+        let outer = Serde::of(&item.attrs);
+        if item.variants.iter().all(|variant| matches!(variant.fields, Fields::Unit)) && outer.tag.is_none() {
+            return words_of(name, item, &outer);
+        }
+        let names: Vec<String> =
+            item.variants.iter().map(|it| Serde::of(&it.attrs).name(&it.ident.to_string(), &outer)).collect();
+        let mut text = format!("{}export type {name} =\n", comment(&item.attrs, ""));
+        for (variant, word) in item.variants.iter().zip(&names) {
+            let shape = match (&variant.fields, &outer) {
+                (Fields::Unnamed(fields), Serde { untagged: true, .. }) => {
+                    self.type_of(module, &fields.unnamed[0].ty)
+                }
+                (Fields::Unit, Serde { tag: Some(tag), .. }) => format!("{{ {tag}: {word:?} }}"),
+                (Fields::Unnamed(fields), Serde { tag: Some(tag), .. }) => {
+                    format!("({{ {tag}: {word:?} }} & {})", self.type_of(module, &fields.unnamed[0].ty))
+                }
+                (Fields::Named(fields), Serde { tag: Some(tag), .. }) => {
+                    let (body, flattened) = self.fields(module, fields, &Serde::default(), "      ");
+                    assert!(flattened.is_empty(), "{name} flattens inside of a variant");
+                    format!("{{\n      {tag}: {word:?};\n{body}    }}")
+                }
+                // One field that names the variant. That the others are not there can be relied on.
+                (Fields::Unnamed(fields), _) => {
+                    let inner = self.type_of(module, &fields.unnamed[0].ty);
+                    let others = names.iter().filter(|other| *other != word);
+                    let others: String = others.map(|other| format!("; {other}?: never")).collect();
+                    format!("{{ {word}: {inner}{others} }}")
+                }
+                _ => panic!("{name}::{} has a form that the generator does not know", variant.ident),
+            };
+            text.push_str(&comment(&variant.attrs, "  "));
+            text.push_str(&format!("  | {shape}\n"));
+        }
+        text.pop();
+        text + ";\n"
+    }
+
+    fn type_of(&mut self, module: &[String], given: &Type) -> String {
+        let Type::Path(TypePath { path, .. }) = given else {
+            panic!("only named types are known to the generator")
+        };
+        let path_names: Place = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        let arguments = arguments(given);
+        let mut inner = |index: usize| self.type_of(module, arguments[index]);
+        match path_names.last().map(String::as_str).unwrap_or_default() {
+            "String" => "string".into(),
+            "bool" => "boolean".into(),
+            "u16" | "u32" | "u64" | "usize" | "i64" | "f64" => "number".into(),
+            "Option" => format!("{} | null", inner(0)),
+            "Vec" | "BTreeSet" => match inner(0) {
+                several if several.contains(' ') => format!("({several})[]"),
+                one => format!("{one}[]"),
+            },
+            "BTreeMap" => format!("{{ [name: string]: {} }}", inner(1)),
+            "Map" => "JsonObject".into(),
+            _ => {
+                let found = self.sources.find(module, &path_names);
+                let found = found
+                    .unwrap_or_else(|| panic!("{} is not known to the generator", path_names.join("::")));
+                self.declare(found)
+            }
+        }
+    }
+}
+
+/// A choice of words: a list, so that one can go through them, and the type of its members.
+fn words_of(name: &str, item: &ItemEnum, outer: &Serde) -> String {
+    let list = plural(&words(name).join("_").to_uppercase());
+    let mut text = format!("{}export const {list} = [\n", comment(&item.attrs, ""));
+    for variant in &item.variants {
+        text.push_str(&comment(&variant.attrs, "  "));
+        let word = Serde::of(&variant.attrs).name(&variant.ident.to_string(), outer);
+        text.push_str(&format!("  {word:?},\n"));
+    }
+    let about: &[Attribute] = &item.attrs;
+    format!("{text}] as const;\n{}export type {name} = (typeof {list})[number];\n", comment(about, ""))
+}
+
+fn plural(word: &str) -> String {
+    match word.strip_suffix('Y') {
+        Some(stem) => format!("{stem}IES"),
+        None if word.ends_with('S') => format!("{word}ES"),
+        None => format!("{word}S"),
+    }
+}
+
+/// What an `Option` holds.
+fn optional(given: &Type) -> Option<&Type> {
+    let Type::Path(TypePath { path, .. }) = given else { return None };
+    let is_option = path.segments.last().is_some_and(|segment| segment.ident == "Option");
+    is_option.then(|| arguments(given)[0])
+}
+
+fn arguments(given: &Type) -> Vec<&Type> {
+    let Type::Path(TypePath { path, .. }) = given else { return Vec::new() };
+    let Some(PathArguments::AngleBracketed(arguments)) = path.segments.last().map(|last| &last.arguments)
+    else {
+        return Vec::new();
+    };
+    let types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(inner) => Some(inner),
+        _ => None,
+    });
+    types.collect()
+}
