@@ -117,10 +117,21 @@ test('a token in a header goes on', () => {
 // The console
 
 test('pages are index.html, files are files', () => {
-  for (const page of ['/', '/sandboxes', '/sandboxes/demo', '/sandboxes/build-1.2', '/settings/', '/api', '/a.js/b']) {
+  for (const page of [
+    '/',
+    '/command',
+    '/sandboxes',
+    '/sandbox/demo',
+    '/sandbox/build-1.2',
+    '/sandbox/build.js',
+    '/compare/a/b',
+    '/settings/',
+    '/api',
+    '/a.js/b',
+  ]) {
     check(page, { origin: 'console', uri: '/index.html', query: {} });
   }
-  for (const file of ['/index.html', '/favicon.ico', '/assets/index-B2xZ.js', '/assets/x.woff2', '/robots.txt']) {
+  for (const file of ['/index.html', '/favicon.ico', '/assets/index-B2xZ.js', '/assets/x.woff2', '/theme.js', '/favicon.svg', '/robots.txt']) {
     check(file, { origin: 'console', uri: file, query: {} });
   }
 });

@@ -65,6 +65,9 @@ pub struct Dev {
     /// Pages elsewhere that may call this server, with commas: `https://console.example`
     #[arg(long, env = "SUNABA_ORIGINS", value_delimiter = ',')]
     pub origins: Vec<String>,
+    /// Show the console from this folder instead of the one inside this program: `web/dist`
+    #[arg(long, env = "SUNABA_WEB", value_name = "FOLDER")]
+    pub web: Option<PathBuf>,
     /// Also serve the AWS of this process on a port of 127.0.0.1, for `cargo lambda watch`; 0 takes any free one. The
     /// variables that functions need are written to lambda.env in the data folder
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "18001")]
@@ -110,6 +113,9 @@ impl Dev {
         }
         for origin in self.origins.iter().filter(|origin| !origin.contains("://") || origin.ends_with('/')) {
             wrong.push(format!("SUNABA_ORIGINS: {origin:?} must look like https://console.example"));
+        }
+        if let Some(folder) = self.web.as_ref().filter(|folder| !folder.is_dir()) {
+            wrong.push(format!("--web: {} is not a folder", folder.display()));
         }
         match plan {
             Some(plan) if wrong.is_empty() => Ok(plan),

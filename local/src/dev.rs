@@ -2,6 +2,7 @@
 
 use crate::aws::{Aws, Durability, Feeds};
 use crate::config::{Dev, JWT_SECRET, OPERATOR_TOKEN, WORKER_SECRET, write_lambda_env};
+use crate::console::Console;
 use crate::hosts::aws::Served;
 use crate::hosts::http::{Web, router};
 use crate::hosts::ws::{Patience, Sockets};
@@ -71,7 +72,8 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     };
     // The lock on the folder says that whoever was here before is gone.
     edge::schedule::take_over(&plane).await.context("cannot look after the sandboxes that there are")?;
-    let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, dev.patience);
+    let console = Arc::new(Console::new(dev.web.clone()));
+    let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, (console, dev.patience));
     tasks.also = also;
     let operator_token = keys.operator_token.filter(|_| !keys.open);
     Ok(Running { address, operator_token, aws, about_sandboxes: about, tasks, _lock: lock })
@@ -141,11 +143,17 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn spawn(plane: &Arc<Plane>, aws: &Aws, feeds: Feeds, listener: TcpListener, patience: Patience) -> Self {
+    fn spawn(
+        plane: &Arc<Plane>,
+        aws: &Aws,
+        feeds: Feeds,
+        listener: TcpListener,
+        (console, patience): (Arc<Console>, Patience),
+    ) -> Self {
         let (stop, mut stopped) = watch::channel(false);
         let (served, sockets_served) = watch::channel(0);
         let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served, patience };
-        let web = Web { plane: plane.clone(), sockets };
+        let web = Web { plane: plane.clone(), sockets, console };
         let serving = tokio::spawn(async move {
             let stopping = async move {
                 // An error means that the sender is gone, which is also the end.

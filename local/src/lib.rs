@@ -2,6 +2,7 @@
 
 pub mod aws;
 pub mod config;
+pub mod console;
 pub mod dev;
 pub mod hosts;
 pub mod sandboxes;

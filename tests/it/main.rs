@@ -8,6 +8,7 @@ mod architecture;
 mod catalogue;
 mod chaos;
 mod command;
+mod console;
 mod cost;
 mod following;
 mod ingest;

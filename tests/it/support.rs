@@ -40,6 +40,7 @@ pub fn dev(data: &TempDir) -> Dev {
         jwt_audience: None,
         hosts: vec![],
         origins: vec!["https://console.example".into()],
+        web: None,
         serve_aws: None,
         known_within_secs: 10,
         patience: Patience::default(),

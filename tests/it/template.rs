@@ -512,6 +512,20 @@ fn the_stage_of_the_sockets_is_the_same_everywhere() {
     assert!(file("infra/observability.yaml").contains(&format!("Value: {stage} }}")));
 }
 
+/// A page may do the same wherever it comes from.
+#[test]
+fn the_consoles_pages_are_told_the_same_as_here() {
+    let console =
+        kit::template::parse(&fs::read_to_string(root().join("infra/console.yaml")).unwrap()).unwrap();
+    let headers = &console["Resources"]["PageHeaders"]["Properties"]["ResponseHeadersPolicyConfig"];
+    let security = &headers["SecurityHeadersConfig"];
+    let policy = security["ContentSecurityPolicy"]["ContentSecurityPolicy"]["Fn::Sub"][0].as_str().unwrap();
+    // The sockets of a domain that is known beforehand.
+    assert_eq!(policy.replace("${Sockets}", ""), local::hosts::pages::POLICY);
+    assert_eq!(security["ReferrerPolicy"]["ReferrerPolicy"], "no-referrer");
+    assert!(security["ContentTypeOptions"].is_object(), "nosniff");
+}
+
 /// `cargo lambda watch` finds functions by this table.
 #[test]
 fn cargo_lambda_watch_routes_as_the_registry_does() {

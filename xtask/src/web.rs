@@ -55,7 +55,7 @@ pub fn drive(options: &[String]) -> Outcome {
     tools::require_chromium()?;
     build_if_old()?;
     install()?;
-    step("build", cargo(&["build", "--package", "local", "--bin", "sunaba", "--locked"]))?;
+    step("build", cargo(&["build", "--bin", "sunaba", "--locked"]))?;
     let mut command = npm(&["run", "e2e", "--"]);
     command.args(options).env("SUNABA_BIN", target().join("debug/sunaba"));
     step("drive the console", command)

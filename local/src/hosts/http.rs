@@ -1,17 +1,17 @@
-//! Requests: to `edge::http::dispatch`, except for sockets and the page.
+//! Requests: to `edge::http::dispatch`, except for sockets and the console's pages.
 
+use super::pages;
 use super::ws::{self, Sockets};
+use crate::console::Console;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::response::Response;
-use bytes::Bytes;
 use contract::limits::MAX_BODY_BYTES;
 use edge::Plane;
 use edge::http::admit;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use http::{HeaderValue, Method};
+use http::Method;
 use http_body_util::LengthLimitError;
 use std::error::Error;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub struct Web {
     pub plane: Arc<Plane>,
     /// Where sockets go.
     pub sockets: Sockets,
+    /// The pages.
+    pub console: Arc<Console>,
 }
 
 /// Everything that this process answers to.
@@ -32,14 +34,13 @@ pub fn router(web: Web) -> Router {
     Router::new().fallback(answer).with_state(web)
 }
 
-const PAGE: &str = include_str!("../page.html");
-
 async fn answer(State(web): State<Web>, request: Request) -> Response {
-    let path = request.uri().path();
-    if matches!(*request.method(), Method::GET | Method::HEAD) && path == "/" {
-        return page();
-    }
     let (mut head, body) = request.into_parts();
+    if matches!(head.method, Method::GET | Method::HEAD)
+        && let Some(page) = pages::answer(&web.console, head.uri.path(), &head.headers)
+    {
+        return page;
+    }
     if edge::ws::is_socket_path(head.uri.path())
         && let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut head, &()).await
     {
@@ -61,19 +62,4 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 fn is_too_large(error: &axum::Error) -> bool {
     matches!(error.source(), Some(source) if source.is::<LengthLimitError>())
-}
-
-fn page() -> Response {
-    let mut response = Response::new(Body::from(Bytes::from_static(PAGE.as_bytes())));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(
-        CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(
-            "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
-             frame-ancestors 'none'; base-uri 'none'",
-        ),
-    );
-    response
 }

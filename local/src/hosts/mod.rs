@@ -2,6 +2,7 @@
 
 pub mod aws;
 pub mod http;
+pub mod pages;
 pub mod queue;
 pub mod schedule;
 pub mod stream;

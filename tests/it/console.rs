@@ -1,0 +1,178 @@
+//! The console's pages, as a browser gets them.
+
+use crate::support::{OPERATOR, TestPlane};
+use local::hosts::pages::POLICY;
+use reqwest::Method;
+use reqwest::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const INDEX: &str = "<!doctype html><title>A tiny console</title>";
+const SCRIPT: &str = "console.log('hello')";
+
+/// A site, beside something that is not of it.
+fn site() -> TempDir {
+    let around = TempDir::new().unwrap();
+    let dist = around.path().join("dist");
+    fs::create_dir_all(dist.join("assets")).unwrap();
+    fs::create_dir_all(dist.join(".vite")).unwrap();
+    fs::write(dist.join("index.html"), INDEX).unwrap();
+    fs::write(dist.join("favicon.svg"), "<svg/>").unwrap();
+    fs::write(dist.join("assets/index-B2xZ.js"), SCRIPT).unwrap();
+    fs::write(dist.join(".vite/manifest.json"), "{}").unwrap();
+    fs::write(around.path().join("secret.txt"), "planted").unwrap();
+    around
+}
+
+async fn serving(folder: &Path) -> TestPlane {
+    TestPlane::start_with(|dev| dev.web = Some(folder.to_owned())).await
+}
+
+async fn get(plane: &TestPlane, path: &str) -> reqwest::Response {
+    plane.raw(Method::GET, path).send().await.unwrap()
+}
+
+/// A request line as it is: clients tidy paths up.
+async fn raw(plane: &TestPlane, path: &str) -> String {
+    let mut wire = TcpStream::connect(plane.running.address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    wire.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    wire.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn every_page_is_index_html_and_nobody_keeps_it_unasked() {
+    let site = site();
+    let plane = serving(&site.path().join("dist")).await;
+    for path in [
+        "/",
+        "/?token=t",
+        "/command",
+        "/sandboxes",
+        "/sandbox/build-1.2",
+        "/sandbox/a.js",
+        "/compare/a/b",
+        "/api",
+    ] {
+        let page = get(&plane, path).await;
+        assert_eq!(page.status(), 200, "{path}");
+        let headers = page.headers().clone();
+        assert_eq!(headers[CONTENT_TYPE], "text/html; charset=utf-8", "{path}");
+        assert_eq!(headers[CACHE_CONTROL], "no-cache", "{path}");
+        assert_eq!(headers["content-security-policy"], POLICY, "{path}");
+        assert_eq!(headers["referrer-policy"], "no-referrer", "{path}");
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(page.text().await.unwrap(), INDEX, "{path}");
+        let again = plane.raw(Method::GET, path).header(IF_NONE_MATCH, &headers[ETAG]).send().await.unwrap();
+        assert_eq!(again.status(), 304, "{path}");
+    }
+    fs::write(site.path().join("dist/index.html"), "newer").unwrap();
+    assert_eq!(get(&plane, "/").await.text().await.unwrap(), "newer");
+}
+
+#[tokio::test]
+async fn files_are_files_and_a_missing_asset_is_no_page() {
+    let site = site();
+    let plane = serving(&site.path().join("dist")).await;
+    let script = get(&plane, "/assets/index-B2xZ.js").await;
+    assert_eq!(script.headers()[CONTENT_TYPE], "text/javascript; charset=utf-8");
+    assert_eq!(script.headers()[CACHE_CONTROL], "public, max-age=31536000, immutable");
+    assert_eq!(script.text().await.unwrap(), SCRIPT);
+    let icon = get(&plane, "/favicon.svg").await;
+    assert_eq!(
+        (&icon.headers()[CONTENT_TYPE], &icon.headers()[CACHE_CONTROL]),
+        (&"image/svg+xml".parse().unwrap(), &"no-cache".parse().unwrap())
+    );
+    for missing in ["/assets/index-Old1.js", "/assets/", "/assets/../index.js"] {
+        let answer = raw(&plane, missing).await;
+        assert!(answer.starts_with("HTTP/1.1 404"), "{missing}: {answer}");
+        assert!(
+            answer.contains("application/problem+json") && answer.contains("no_route"),
+            "{missing}: {answer}"
+        );
+    }
+    let nothing = plane.get("/api/v1/nothing", OPERATOR).await;
+    assert_eq!((nothing.status, nothing.body["code"].as_str()), (404, Some("no_route")));
+}
+
+#[tokio::test]
+async fn head_tells_what_get_would_and_nothing_else_is_a_page() {
+    let site = site();
+    let plane = serving(&site.path().join("dist")).await;
+    for (path, length) in [("/command", INDEX.len()), ("/assets/index-B2xZ.js", SCRIPT.len())] {
+        let head = plane.raw(Method::HEAD, path).send().await.unwrap();
+        assert_eq!(
+            (head.status().as_u16(), head.headers()["content-length"].to_str().unwrap()),
+            (200, length.to_string().as_str())
+        );
+        assert!(head.bytes().await.unwrap().is_empty());
+    }
+    for method in [Method::POST, Method::PUT, Method::DELETE] {
+        let refused = plane.raw(method.clone(), "/command").send().await.unwrap();
+        assert_eq!(refused.status(), 404, "{method}");
+        assert_eq!(refused.headers()[CONTENT_TYPE], "application/problem+json", "{method}");
+    }
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_the_site() {
+    let site = site();
+    let plane = serving(&site.path().join("dist")).await;
+    for path in [
+        "/../secret.txt",
+        "/assets/../../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/assets/%2e%2e/%2e%2e/secret.txt",
+        "/..%2fsecret.txt",
+        "/assets%2f..%2f..%2fsecret.txt",
+        "/..%5csecret.txt",
+        "/.vite/manifest.json",
+        "/%00",
+        "/%zz",
+    ] {
+        let answer = raw(&plane, path).await;
+        assert!(answer.starts_with("HTTP/1.1 404") && !answer.contains("planted"), "{path}: {answer}");
+    }
+}
+
+/// Whatever is in this program: a folder is instead of it.
+#[tokio::test]
+async fn a_console_that_is_not_built_says_how_to_build_it() {
+    let empty = TempDir::new().unwrap();
+    let plane = serving(empty.path()).await;
+    for path in ["/", "/sandbox/s-1"] {
+        let page = get(&plane, path).await;
+        assert_eq!(
+            (page.status().as_u16(), &page.headers()[CACHE_CONTROL]),
+            (503, &"no-store".parse().unwrap())
+        );
+        assert!(page.text().await.unwrap().contains("cargo xtask web"), "{path}");
+    }
+    assert_eq!(get(&plane, "/api/v1/sandboxes/health").await.status(), 200);
+}
+
+/// The program's own, if it was built with one; either way there is a page.
+#[tokio::test]
+async fn the_program_has_a_page_of_its_own_before_and_after_gzip() {
+    let plane = TestPlane::start().await;
+    let page = async |encoding: &str| {
+        let asked =
+            plane.raw(Method::GET, "/sandboxes").header(ACCEPT_ENCODING, encoding).send().await.unwrap();
+        let packed = asked.headers().get("content-encoding").map(|value| value.to_str().unwrap().to_owned());
+        (asked.status().as_u16(), packed, asked.bytes().await.unwrap())
+    };
+    let (status, packed, plain) = page("identity").await;
+    assert_eq!(packed, None);
+    let text = String::from_utf8(plain.to_vec()).unwrap();
+    assert!(text.to_lowercase().starts_with("<!doctype html>"), "{text}");
+    match status {
+        200 => assert_eq!(page("gzip").await.1.as_deref(), Some("gzip")),
+        503 => assert!(text.contains("cargo xtask web")),
+        other => panic!("{other}: {text}"),
+    }
+}
