@@ -169,7 +169,7 @@ fn every_function_has_its_binary_and_every_binary_its_function() {
 }
 
 /// Every Rust file of the libraries, hosts and functions, tests left out.
-fn sources() -> Vec<(String, String)> {
+pub fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders =
         ["shared", "functions", "local/src", "worker/src"].map(|name| root().join(name)).to_vec();

@@ -515,8 +515,7 @@ fn the_stage_of_the_sockets_is_the_same_everywhere() {
 /// A page may do the same wherever it comes from.
 #[test]
 fn the_consoles_pages_are_told_the_same_as_here() {
-    let console =
-        kit::template::parse(&fs::read_to_string(root().join("infra/console.yaml")).unwrap()).unwrap();
+    let console = parse(&fs::read_to_string(root().join("infra/console.yaml")).unwrap()).unwrap();
     let headers = &console["Resources"]["PageHeaders"]["Properties"]["ResponseHeadersPolicyConfig"];
     let security = &headers["SecurityHeadersConfig"];
     let policy = security["ContentSecurityPolicy"]["ContentSecurityPolicy"]["Fn::Sub"][0].as_str().unwrap();
