@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue, MessageType, State } from '../api/contract'
+import type { JsonObject, JsonValue, MessageState, MessageType } from '../api/contract'
 
 /**
  * What a reader sees: the log, folded. One row for a tool from its call to its end, one for a message with all its
@@ -19,6 +19,14 @@ export type Row =
   | TurnRow
   | PreviewRow
   | OtherRow
+
+/**
+ * How far something that runs has come. `interrupted` is what was running when its agent ended: nobody knows what came
+ * of it, so it is neither done nor failed.
+ */
+export type Progress = 'running' | 'done' | 'failed' | 'interrupted'
+
+export type Tone = 'quiet' | 'good' | 'bad' | 'warn' | 'info'
 
 interface Base {
   /** Stable, however much of the log is loaded: of what the row is about. */
@@ -57,12 +65,14 @@ export interface SaidRow extends Base {
   sender: { kind: string; id: string | null } | null
   /** Nobody typed it: the worker or the agent's own machinery did. */
   synthetic: boolean
+  /** Where the rest of a long text is. */
+  rest: number | null
   /** How far it has come, with the time of each step; empty where nobody counts. */
   receipts: Receipt[]
 }
 
 export interface Receipt {
-  state: State
+  state: MessageState
   at: string
   detail: string | null
 }
@@ -71,8 +81,10 @@ export interface Receipt {
 export interface ToolRow extends Base {
   kind: 'tool'
   tool: string
+  /** What an agent itself calls this use of it, where it does. */
+  title: string | null
   toolUseId: string | null
-  status: 'running' | 'done' | 'failed' | 'refused'
+  status: Progress | 'refused'
   input: JsonObject
   /** As the worker told it; `null` while it runs. */
   output: JsonValue
@@ -115,8 +127,12 @@ export interface SubagentRow extends Base {
   agent: string
   description: string
   prompt: string
-  status: 'running' | 'done' | 'failed'
+  status: Progress
+  /** It works on while whoever called it goes on. */
+  background: boolean
   result: string | null
+  /** Where the rest of a long result is. */
+  rest: number | null
   tokens: number | null
   costUsd: number | null
   durationMs: number | null
@@ -128,9 +144,10 @@ export interface SkillRow extends Base {
   kind: 'skill'
   toolUseId: string | null
   skill: string
-  status: 'running' | 'done' | 'failed'
+  status: Progress
   input: JsonObject
   output: JsonValue
+  rest: number | null
 }
 
 /** An agent's plan or list of things to do, as it stood. */
@@ -147,7 +164,7 @@ export interface PlanItem {
 /** One quiet line: it started, it waits, its sandbox is being made. */
 export interface LineRow extends Base {
   kind: 'line'
-  tone: 'quiet' | 'good' | 'bad' | 'warn' | 'info'
+  tone: Tone
   text: string
   detail: string | null
   eventType: string
@@ -165,7 +182,7 @@ export interface ErrorRow extends Base {
 /** Continuous mode. */
 export interface IterationRow extends Base {
   kind: 'iteration'
-  tone: 'quiet' | 'good' | 'bad' | 'warn' | 'info'
+  tone: Tone
   text: string
   detail: string | null
 }
