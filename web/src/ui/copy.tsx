@@ -1,11 +1,11 @@
 import { Check, Copy } from 'lucide-react'
 import { useState } from 'react'
 
-/** Copies a text, and says that it did. */
-export function CopyButton({ text, what }: { text: string; what: string }) {
+/** Copies a text, and says that it did. A text that takes work to make is given as a function. */
+export function CopyButton({ text, what }: { text: string | (() => string); what: string }) {
   const [copied, setCopied] = useState(false)
   const copy = async () => {
-    await navigator.clipboard.writeText(text)
+    await navigator.clipboard.writeText(typeof text === 'string' ? text : text())
     setCopied(true)
     setTimeout(() => setCopied(false), 1_500)
   }
