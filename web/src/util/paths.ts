@@ -1,6 +1,8 @@
 /** Every path of the console. Nothing else spells one. */
 export const paths = {
   command: '/command',
+  /** A ticket on its way to its sandbox. */
+  progress: (ticket: string) => `/command?ticket=${encodeURIComponent(ticket)}`,
   sandboxes: '/sandboxes',
   sandbox: (id: string) => `/sandbox/${encodeURIComponent(id)}`,
   /** A moment of a run: the replay, stopped at this event. */
@@ -18,7 +20,10 @@ export const api = {
   tickets: '/api/v1/tickets',
   ticket: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}`,
   ticketEvents: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}/events`,
+  approveTicket: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}/approve`,
+  rejectTicket: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}/reject`,
   tasks: '/api/v1/tasks',
+  taskEvents: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/events`,
   task: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}`,
   failTask: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/fail`,
   cancelTask: (id: string) => `/api/v1/tasks/${encodeURIComponent(id)}/cancel`,
