@@ -9,6 +9,8 @@ export default defineConfig([
     extends: [typescript.configs.strictTypeChecked, typescript.configs.stylisticTypeChecked, hooks.configs.flat.recommended],
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
+      // It warns of what the React compiler could not do. We do not use the compiler.
+      'react-hooks/incompatible-library': 'off',
       '@typescript-eslint/no-explicit-any': 'error',
       '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],

@@ -27,18 +27,22 @@ export async function rereadLists(client: QueryClient) {
 export const rereadTickets = (client: QueryClient) =>
   client.invalidateQueries({ queryKey: [...keys.lists, 'tickets'] })
 
-const NEWEST_EVERY_MS = 5_000
+const WITHOUT_SOCKET_MS = 5_000
+const WITH_SOCKET_MS = 30_000
 
-/** Looks at the newest of everything every few seconds, while no socket tells of it. */
-export function usePolledNewest(enabled: boolean) {
+/**
+ * Looks at what is newest every few seconds while no socket tells of it. With one it still looks at sandboxes, seldom:
+ * nothing tells of one that somebody registered until it speaks.
+ */
+export function usePolledNewest(isLive: boolean) {
   const client = useQueryClient()
   useQuery({
-    queryKey: ['newest'],
-    enabled,
-    refetchInterval: NEWEST_EVERY_MS,
+    queryKey: ['newest', isLive],
+    refetchInterval: isLive ? WITH_SOCKET_MS : WITHOUT_SOCKET_MS,
     retry: false,
     queryFn: async () => {
-      await Promise.all([readNewest(client, taskList), readNewest(client, sandboxList), rereadTickets(client)])
+      const lists = isLive ? [] : [readNewest(client, taskList), rereadTickets(client)]
+      await Promise.all([readNewest(client, sandboxList), ...lists])
       return Date.now()
     },
   })
@@ -54,6 +58,7 @@ export function useRefresher(): Refresher {
         sandbox: async (id) => note(client, sandboxList, [await get<SandboxOut>(api.sandbox(id))]),
         newestTasks: () => readNewest(client, taskList),
         newestSandboxes: () => readNewest(client, sandboxList),
+        tickets: () => rereadTickets(client),
       }),
     [client],
   )

@@ -7,6 +7,7 @@ import { Refused } from './http'
 export interface Refresher {
   task(id: string): void
   sandbox(id: string): void
+  tickets(): void
   /** Reads nothing more until it is told of something again. */
   pause(): void
 }
@@ -17,6 +18,7 @@ export interface Reads {
   /** Gives back which ones it read. */
   newestTasks: () => Promise<readonly string[]>
   newestSandboxes: () => Promise<readonly string[]>
+  tickets: () => Promise<unknown>
 }
 
 /** Frames about one thing come in twos and threes: a moment gathers them. */
@@ -32,23 +34,27 @@ const MANY = 6
 export function createRefresher(reads: Reads): Refresher {
   const tasks = new Set<string>()
   const sandboxes = new Set<string>()
+  let ticketsWait = false
   let timer: ReturnType<typeof setTimeout> | undefined
   let reading = false
   let failures = 0
 
+  const isSomethingLeft = () => tasks.size > 0 || sandboxes.size > 0 || ticketsWait
   const schedule = (delay: number) => {
     if (timer === undefined && !reading) timer = setTimeout(() => void round(), delay)
   }
   const round = async () => {
     timer = undefined
     reading = true
+    if (ticketsWait) void reads.tickets()
+    ticketsWait = false
     const answered = await Promise.all([
       readSome(tasks, reads.newestTasks, reads.task),
       readSome(sandboxes, reads.newestSandboxes, reads.sandbox),
     ])
     reading = false
     failures = answered.includes(false) ? failures + 1 : 0
-    if (tasks.size > 0 || sandboxes.size > 0) schedule(Math.min(ROUND_MS * 2 ** failures, LONGEST_ROUND_MS))
+    if (isSomethingLeft()) schedule(Math.min(ROUND_MS * 2 ** failures, LONGEST_ROUND_MS))
   }
   const add = (waiting: Set<string>, id: string) => {
     waiting.add(id)
@@ -57,9 +63,14 @@ export function createRefresher(reads: Reads): Refresher {
   return {
     task: (id) => add(tasks, id),
     sandbox: (id) => add(sandboxes, id),
+    tickets() {
+      ticketsWait = true
+      schedule(GATHER_MS)
+    },
     pause() {
       clearTimeout(timer)
       timer = undefined
+      ticketsWait = false
       tasks.clear()
       sandboxes.clear()
     },

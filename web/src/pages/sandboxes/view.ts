@@ -53,17 +53,17 @@ export function useView() {
   return {
     /** As typed: the list follows at once, the address a little later. */
     view: { ...view, query: typed },
-    type(query: string) {
+    type: (query: string) => {
       setTyped(query)
       clearTimeout(timer.current)
       timer.current = setTimeout(() => write({ ...view, query }, true), TYPING_MS)
     },
     /** Writes what was typed before the reader leaves the field, perhaps for another page. */
-    settle() {
+    settle: () => {
       if (timer.current !== undefined) write({ ...view, query: typed }, true)
     },
     choose: (filter: Filter) => write({ query: typed, filter }, false),
-    clear() {
+    clear: () => {
       setTyped('')
       write({ query: '', filter: 'all' }, false)
     },
