@@ -6,8 +6,10 @@ import type {
   MessageRecord,
   Registered,
   SandboxOut,
+  SandboxStatus,
   TaskOut,
   TaskStatus,
+  TicketList,
   TicketOut,
   TicketShown,
 } from '../../src/api/contract'
@@ -46,6 +48,20 @@ export class Api {
 
   showTicket(id: string): Promise<TicketShown> {
     return this.get(`/tickets/${id}`)
+  }
+
+  async ticketsWith(words: string): Promise<TicketOut[]> {
+    const { tickets } = await this.get<TicketList>('/tickets?limit=100')
+    return tickets.filter((ticket) => ticket.title.includes(words))
+  }
+
+  async ticketWith(words: string): Promise<TicketOut> {
+    return until(`there is a ticket "${words}"`, async () => (await this.ticketsWith(words))[0] ?? null)
+  }
+
+  /** Calls off what is done for a ticket. */
+  async cancel(ticket: TicketOut): Promise<void> {
+    await this.post(`/tasks/${ticket.task_id ?? ''}/cancel`, {})
   }
 
   task(id: string): Promise<TaskOut> {
@@ -91,6 +107,13 @@ export class Api {
     return until(`task ${id} is ${status}`, async () => {
       const task = await this.task(id)
       return task.status === status ? task : null
+    })
+  }
+
+  async untilSandbox(id: string, status: SandboxStatus): Promise<SandboxOut> {
+    return until(`sandbox ${id} is ${status}`, async () => {
+      const sandbox = await this.sandbox(id)
+      return sandbox.status === status ? sandbox : null
     })
   }
 

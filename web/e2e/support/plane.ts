@@ -68,6 +68,8 @@ export class Plane {
       [
         ...['dev', '--port', String(this.port), '--data', this.data, '--web', dist, '--log', 'warn'],
         ...['--agent', 'scripted:hello', '--max-concurrent-tasks-per-org', '50', '--events-per-minute', '1000000'],
+        // One at a time in a project: so a test can have a ticket wait.
+        ...['--max-concurrent-tasks-per-project', '1'],
       ],
       { stdio: ['ignore', 'pipe', 'pipe'] },
     )

@@ -1,0 +1,136 @@
+import { started, text } from './support/events'
+import { RunPage } from './support/run-page'
+import { expect, script, test } from './support/test'
+
+test('Enter sends, Shift+Enter breaks, and receipts go on to Done as the agent reads it', async ({ page, api }) => {
+  const ticket = await api.ticket({ title: 'Talk to it', agent: script('patient') })
+  const id = await api.sandboxOf(ticket.id)
+  const run = new RunPage(page)
+  await run.open(id)
+  await expect(run.feed.getByText('I wait until somebody says something.')).toBeVisible()
+
+  await run.message.fill('First line')
+  await run.message.press('Shift+Enter')
+  await run.message.pressSequentially('second line')
+  await expect(run.message).toHaveValue('First line\nsecond line')
+  await run.message.press('Enter')
+  await expect(run.message).toHaveValue('')
+  const said = run.rowWith('second line')
+  await expect(said).toContainText('Delivered')
+
+  await run.message.fill('Go on, please.')
+  await page.getByRole('button', { name: 'Interrupt' }).click()
+  await expect(said).toContainText('Done')
+  await expect(run.rowWith('Go on, please.')).toContainText('Done')
+  await expect(run.feed.getByText('I have waited for long enough.')).toBeVisible()
+
+  const messages = await api.messages(id)
+  expect(messages.map(({ message_type, content, state }) => [message_type, content, state])).toEqual([
+    ['interrupt', 'Go on, please.', 'completed'],
+    ['user_message', 'First line\nsecond line', 'completed'],
+  ])
+  await expect(run.status).toHaveText('Completed')
+  await expect(run.message).toBeDisabled()
+})
+
+test('each step of a message is shown when it happens', async ({ page, api }) => {
+  const worker = await api.register('A worker that is played')
+  await worker.tell(started(), text('Tell me what to do.'))
+  const run = new RunPage(page)
+  await run.open(worker.id)
+  await run.untilLive()
+  await run.message.fill('Use SQLite.')
+  await run.message.press('Enter')
+  const said = run.rowWith('Use SQLite.')
+  await expect(said).toContainText('Queued')
+  const [message] = await worker.pull()
+  if (message === undefined) throw new Error('The message waits.')
+  await expect(said).toContainText('Fetched')
+  await worker.confirm(message.id, 'delivered')
+  await expect(said).toContainText('Delivered')
+  await worker.confirm(message.id, 'started')
+  await expect(said).toContainText('Started')
+  await worker.confirm(message.id, 'completed')
+  await expect(said).toContainText('Done')
+  expect(await run.feed.getByText('Use SQLite.').count()).toBe(1)
+})
+
+test('a message that could not be sent keeps its text, and a retry sends it once', async ({ page, api }) => {
+  const worker = await api.register('A network that breaks')
+  await worker.tell(started(), text('Tell me what to do.'))
+  const run = new RunPage(page)
+  await run.open(worker.id)
+  await run.untilLive()
+  await page.route('**/messages', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
+  await run.message.fill('Do not lose me.')
+  await run.message.press('Enter')
+  await expect(page.getByText('Not sent')).toBeVisible()
+  await expect(page.getByText('Do not lose me.')).toBeVisible()
+
+  await page.unroute('**/messages')
+  // The answer of this one is lost on its way back: whoever sends it again must not say it twice.
+  let answered = 0
+  await page.route('**/messages', async (route) => {
+    if (route.request().method() !== 'POST') return route.continue()
+    answered += 1
+    if (answered > 1) return route.continue()
+    await route.fetch()
+    await route.abort()
+  })
+  await page.getByRole('button', { name: 'Retry' }).first().click()
+  await expect(async () => {
+    const retry = page.getByRole('button', { name: 'Retry' }).first()
+    if (await retry.isVisible()) await retry.click()
+    await expect(page.getByText('Not sent')).toBeHidden({ timeout: 1_000 })
+  }).toPass()
+  await expect(run.rowWith('Do not lose me.')).toContainText('Queued')
+  expect((await api.messages(worker.id)).map(({ content }) => content)).toEqual(['Do not lose me.'])
+})
+
+test('a draft and an unsent message outlive a reload', async ({ page, api }) => {
+  const worker = await api.register('A reload in between')
+  await worker.tell(started(), text('Tell me what to do.'))
+  const run = new RunPage(page)
+  await run.open(worker.id)
+  await run.untilLive()
+  await page.route('**/messages', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
+  await run.message.fill('Said before the reload.')
+  await run.message.press('Enter')
+  await expect(page.getByText('Not sent')).toBeVisible()
+  await run.message.fill('A thought that is not finished')
+  await page.unroute('**/messages')
+  await page.reload()
+  await expect(run.message).toHaveValue('A thought that is not finished')
+  await expect(run.rowWith('Said before the reload.')).toContainText('Queued')
+  expect((await api.messages(worker.id)).map(({ content }) => content)).toEqual(['Said before the reload.'])
+})
+
+test('what no worker has confirmed can be taken back', async ({ page, api }) => {
+  const worker = await api.register('Second thoughts')
+  await worker.tell(started(), text('Tell me what to do.'))
+  const run = new RunPage(page)
+  await run.open(worker.id)
+  await run.untilLive()
+  await run.message.fill('Delete everything.')
+  await run.message.press('Enter')
+  const said = run.rowWith('Delete everything.')
+  await expect(said).toContainText('Queued')
+  await said.hover()
+  await said.getByRole('button', { name: 'Take back' }).click()
+  await expect(said).toContainText('Cancelled')
+  expect((await api.messages(worker.id)).map(({ state }) => state)).toEqual(['cancelled'])
+})
+
+test('Stop everything asks once, and then stops the agent', async ({ page, api }) => {
+  const ticket = await api.ticket({ title: 'Stop it', agent: script('patient') })
+  const id = await api.sandboxOf(ticket.id)
+  const run = new RunPage(page)
+  await run.open(id)
+  await expect(run.feed.getByText('I wait until somebody says something.')).toBeVisible()
+  await page.getByRole('button', { name: 'Stop everything' }).click()
+  expect(await api.messages(id)).toEqual([])
+  await page.getByRole('button', { name: 'Yes, stop' }).click()
+  await expect.poll(async () => (await api.messages(id)).map(({ message_type }) => message_type)).toEqual(['stop'])
+  await expect.poll(async () => (await api.log(id)).map(({ event_type }) => event_type)).toContain('agent.interrupted')
+  await api.post(`/tasks/${ticket.task_id ?? ''}/cancel`, {})
+})

@@ -1,0 +1,35 @@
+import { type Locator, type Page, expect } from '@playwright/test'
+
+/** The page that lists sandboxes. */
+export class ListPage {
+  readonly page: Page
+
+  constructor(page: Page) {
+    this.page = page
+  }
+
+  async open(query = '') {
+    await this.page.goto(`/sandboxes${query}`)
+  }
+
+  async untilLoaded() {
+    await expect(this.search).toBeVisible()
+    await expect(this.page.getByText(/loading/i)).toHaveCount(0)
+  }
+
+  get search(): Locator {
+    return this.page.getByRole('searchbox')
+  }
+
+  get cards(): Locator {
+    return this.page.getByRole('article')
+  }
+
+  card(words: string): Locator {
+    return this.cards.filter({ hasText: words })
+  }
+
+  filter(name: string): Locator {
+    return this.page.getByRole('radio', { name: new RegExp(`^${name}`) })
+  }
+}

@@ -1,0 +1,94 @@
+import { type Locator, type Page, expect } from '@playwright/test'
+
+/** The page of one sandbox, as somebody sees it: by roles and labels, and rows by the key that each carries. */
+export class RunPage {
+  readonly page: Page
+
+  constructor(page: Page) {
+    this.page = page
+  }
+
+  async open(sandboxId: string, query = '') {
+    await this.page.goto(`/sandbox/${sandboxId}${query}`)
+  }
+
+  get feed(): Locator {
+    return this.page.getByRole('feed')
+  }
+
+  /** Rows that are in the document: those in sight, and a few around them. */
+  get rows(): Locator {
+    return this.feed.locator('[data-key]')
+  }
+
+  rowWith(words: string): Locator {
+    return this.rows.filter({ hasText: words })
+  }
+
+  /** Connecting, Live, Reconnecting or Disconnected. */
+  get connection(): Locator {
+    return this.page.getByTestId('connection')
+  }
+
+  /** Where its task or the sandbox itself stands. */
+  get status(): Locator {
+    return this.page.getByTestId('status')
+  }
+
+  tab(name: string | RegExp): Locator {
+    return this.page.getByRole('tab', { name })
+  }
+
+  get message(): Locator {
+    return this.page.getByRole('textbox', { name: /message/i })
+  }
+
+  async untilLive() {
+    await expect(this.connection).toContainText('Live')
+  }
+
+  /** Has the page load the run from its first event on, as the tabs do that speak of all of it. */
+  async loadAll() {
+    await this.tab(/Files/).click()
+    await expect(this.page.getByRole('progressbar', { name: 'Loading the whole run' })).toBeHidden({ timeout: 60_000 })
+    await this.tab(/Events/).click()
+  }
+
+  /** The newest row is in sight. */
+  async atBottom(): Promise<boolean> {
+    return this.feed.evaluate((feed) => feed.scrollHeight - feed.scrollTop - feed.clientHeight < 4)
+  }
+
+  /**
+   * Every row of the feed with its text, top to bottom. Only a window of them is ever in the document, so this scrolls
+   * through all of it and puts together what it meets.
+   */
+  async everyRow(): Promise<{ key: string; text: string }[]> {
+    const older = this.page.getByText('Beginning of the run')
+    await expect(async () => {
+      await this.feed.evaluate((feed) => feed.scrollTo({ top: 0 }))
+      await expect(older).toBeVisible({ timeout: 500 })
+    }).toPass()
+    return this.feed.evaluate(async (feed) => {
+      const frame = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
+      const met = new Map<string, { key: string; text: string; index: number }>()
+      const gather = () => {
+        for (const row of feed.querySelectorAll<HTMLElement>('[data-key]')) {
+          const { key = '', index = '0' } = row.dataset
+          met.set(key, { key, text: row.innerText, index: Number(index) })
+        }
+      }
+      feed.scrollTop = 0
+      for (;;) {
+        await frame()
+        gather()
+        const before = feed.scrollTop
+        feed.scrollTop += feed.clientHeight / 2
+        await frame()
+        if (feed.scrollTop === before) break
+      }
+      gather()
+      return [...met.values()].sort((one, other) => one.index - other.index).map(({ key, text }) => ({ key, text }))
+    })
+  }
+}
