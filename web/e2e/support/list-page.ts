@@ -13,8 +13,7 @@ export class ListPage {
   }
 
   async untilLoaded() {
-    await expect(this.search).toBeVisible()
-    await expect(this.page.getByText(/loading/i)).toHaveCount(0)
+    await expect(this.page.getByRole('heading', { name: /^Sandboxes [\d,]+$/ })).toBeVisible()
   }
 
   get search(): Locator {
@@ -30,6 +29,6 @@ export class ListPage {
   }
 
   filter(name: string): Locator {
-    return this.page.getByRole('radio', { name: new RegExp(`^${name}`) })
+    return this.page.getByRole('group', { name: 'Status' }).getByRole('button', { name: new RegExp(`^${name}`) })
   }
 }
