@@ -13,14 +13,23 @@ export interface Step {
   readonly detail: string
 }
 
-/** The steps of a run. Sandboxes are made in the same way for every run: that is no step of the agent's. */
-export function steps(rows: readonly Row[]): Step[] {
+/**
+ * The steps of a run. Sandboxes are made in the same way for every run: that is no step of the agent's. Nor is where a
+ * sandbox keeps its files: two runs that write the same file do the same, though each has a folder of its own.
+ */
+export function steps(rows: readonly Row[], sandboxId: string): Step[] {
+  const folder = new RegExp(`[^\\s"']*/${sandboxId.replaceAll('.', '\\.')}/(?:workspace/)?`, 'g')
+  const step = (row: Row): Step => {
+    const { kind, title, detail, content } = told(row)
+    return {
+      row,
+      kind,
+      title,
+      detail: firstLine(detail.replace(folder, '')),
+      content: `${kind} ${(content ?? detail).replace(folder, '')}`,
+    }
+  }
   return rows.filter((row) => row.kind !== 'turn' && !(row.kind === 'line' && row.eventType.startsWith('sandbox.'))).map(step)
-}
-
-function step(row: Row): Step {
-  const { kind, title, detail, content } = told(row)
-  return { row, kind, title, detail: firstLine(detail), content: `${kind} ${content ?? detail}` }
 }
 
 interface Told {
@@ -70,10 +79,10 @@ function told(row: Row): Told {
 }
 
 function toolTold(row: ToolRow): Told {
-  const failed = row.status === 'failed' ? ' (failed)' : row.status === 'refused' ? ' (refused)' : ''
+  const ended = row.status === 'done' || row.status === 'running' ? '' : ` (${row.status})`
   return {
     kind: `tool ${row.tool}`,
-    title: `${row.tool}${failed}`,
+    title: `${row.tool}${ended}`,
     detail: mainArgument(row.input),
     content: `${row.status} ${JSON.stringify(row.input)}`,
   }

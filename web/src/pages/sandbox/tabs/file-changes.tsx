@@ -1,15 +1,13 @@
 import { History } from 'lucide-react'
 import { useState } from 'react'
 import { Link } from 'react-router'
-import { useBody } from '../../../api/body'
-import { sentence } from '../../../api/errors'
 import type { FileChange } from '../../../timeline/rows'
 import { MoreButton } from '../../../ui/code'
 import { Diff, Lines } from '../../../ui/diff'
-import { Spinner } from '../../../ui/spinner'
 import { count, plural } from '../../../util/numbers'
 import { paths } from '../../../util/paths'
 import { dateAndTime, timeOfDay } from '../../../util/time'
+import { useRest } from '../cards/rest'
 import { changeWords } from './file-status'
 
 /** More at once would make the page slow: earlier ones are shown when somebody asks. */
@@ -70,39 +68,18 @@ export function ChangeDiff({
   split?: boolean
   lines?: number
 }) {
-  const [wanted, setWanted] = useState(false)
-  const body = useBody(sandboxId, wanted ? change.seq : null)
-  const full = body.data?.['full_diff']
-  const diff = typeof full === 'string' ? full : change.diff
-  const cut = !change.whole && typeof full !== 'string' && !change.binary
+  const canLoad = !change.whole && change.fullAvailable && !change.binary
+  const { body, more } = useRest(sandboxId, canLoad ? change.seq : null, 'diff')
+  const full = body?.['full_diff']
   return (
     <div className="min-w-0 px-1 py-1">
-      <Diff diff={diff} binary={change.binary} split={split} lines={lines} />
-      {cut && !change.fullAvailable && (
+      <Diff diff={typeof full === 'string' ? full : change.diff} binary={change.binary} split={split} lines={lines} />
+      {more}
+      {!change.whole && !change.binary && more === null && typeof full !== 'string' && (
         <p className="px-3 py-1 text-sm text-ink-soft">
           This is the beginning of it, {plural(change.added, 'line')} added and {count(change.removed)} removed in all. The diff was
           too large to be kept whole.
         </p>
-      )}
-      {cut && change.fullAvailable && (
-        <MoreButton
-          disabled={body.isFetching}
-          onClick={() => {
-            if (wanted) void body.refetch()
-            else setWanted(true)
-          }}
-        >
-          {body.isFetching && <Spinner />}
-          {body.isFetching ? 'Loading the full diff…' : 'Load the full diff'}
-        </MoreButton>
-      )}
-      {body.isError && !body.isFetching && (
-        <p role="alert" className="px-3 py-1 text-sm text-bad">
-          {sentence(body.error)}
-        </p>
-      )}
-      {body.isSuccess && typeof full !== 'string' && (
-        <p className="px-3 py-1 text-sm text-ink-soft">The plane has no more of this diff.</p>
       )}
     </div>
   )

@@ -1,8 +1,6 @@
 import { CircleSlash, CircleX } from 'lucide-react'
 import { Link } from 'react-router'
-import { useBody } from '../../../api/body'
 import type { JsonObject } from '../../../api/contract'
-import { sentence } from '../../../api/errors'
 import { firstText } from '../../../timeline/read'
 import type { Command } from '../../../timeline/run'
 import { plainText } from '../../../ui/ansi'
@@ -13,6 +11,7 @@ import { Spinner } from '../../../ui/spinner'
 import { count } from '../../../util/numbers'
 import { paths } from '../../../util/paths'
 import { dateAndTime, duration, timeOfDay } from '../../../util/time'
+import { useRest } from '../cards/rest'
 import { type FoundLines, type ShownCommand, outcomeOf } from './command-list'
 
 /** One command, its output, and how it ended. */
@@ -68,41 +67,11 @@ function Outcome({ command }: { command: Command }) {
 }
 
 function Output({ sandboxId, command }: { sandboxId: string; command: Command }) {
-  const [wanted, setWanted] = useKept('full output', false)
-  const body = useBody(sandboxId, wanted ? command.rest : null)
-  const full = body.data === undefined ? null : outputOf(body.data)
-  const output = full ?? command.output
+  const { body, more } = useRest(sandboxId, command.rest, 'output')
+  const output = (body === null ? null : outputOf(body)) ?? command.output
   if (output === null) return null
-  if (output === '' && command.rest === null) return <p className="text-xs text-ink-faint">It printed nothing.</p>
-  return (
-    <Code
-      text={output}
-      what="output"
-      ansi
-      lines={40}
-      more={
-        command.rest !== null && full === null ? (
-          <>
-            <MoreButton
-              disabled={body.isFetching}
-              onClick={() => {
-                if (wanted) void body.refetch()
-                else setWanted(true)
-              }}
-            >
-              {body.isFetching && <Spinner />}
-              {body.isFetching ? 'Loading the full output…' : 'Load the full output'}
-            </MoreButton>
-            {body.isError && !body.isFetching && (
-              <p role="alert" className="text-xs text-bad">
-                {sentence(body.error)}
-              </p>
-            )}
-          </>
-        ) : undefined
-      }
-    />
-  )
+  if (output === '' && more === null) return <p className="text-xs text-ink-faint">It printed nothing.</p>
+  return <Code text={output} what="output" ansi lines={40} more={more} />
 }
 
 const outputOf = (data: JsonObject) => firstText(data, 'full_response', 'full_result', 'tool_response', 'result')
