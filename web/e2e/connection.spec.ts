@@ -33,8 +33,8 @@ test('a plane that is killed and started again while events stream in costs no r
   await expect(run.status).toHaveText('Completed')
   const log = await api.log(id)
   await expect
-    .poll(async () => (await run.everyRow()).map(({ key }) => key))
-    .toEqual(fold(log.map(fromPage)).rows.map(({ key }) => key))
+    .poll(async () => (await run.everyRow()).map(({ seq }) => seq))
+    .toEqual(fold(log.map(fromPage)).rows.map(({ seq }) => seq))
   const lines = (await run.everyRow()).filter((row) => /Line \d+ of the stream/.test(row.text))
   expect(lines.map((row) => /Line (\d+) /.exec(row.text)?.[1])).toEqual(Array.from({ length: 120 }, (_, n) => String(n)))
 })

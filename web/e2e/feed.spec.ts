@@ -23,7 +23,7 @@ test('the feed shows a whole run, in order, as the log has it', async ({ page, a
   await run.untilLive()
 
   const rows = await run.everyRow()
-  expect(rows.map(({ key }) => key)).toEqual(fold(log.map(fromPage)).rows.map(({ key }) => key))
+  expect(rows.map(({ seq }) => seq)).toEqual(fold(log.map(fromPage)).rows.map(({ seq }) => seq))
 
   // The same once more, without the console's own folding: what the agent wrote and did is there, once, in order.
   const all = rows.map((row) => row.text).join('\n')
@@ -75,16 +75,15 @@ test('older pages load upward without a jump', async ({ page, api }) => {
       const frames = async (count: number) => {
         for (let n = 0; n < count; n += 1) await new Promise((resolve) => requestAnimationFrame(resolve))
       }
-      const top = (key: string) => {
-        const row = [...feed.querySelectorAll<HTMLElement>('[data-key]')].find((each) => each.dataset['key'] === key)
-        return row?.getBoundingClientRect().top ?? null
+      const moments = () => [...feed.querySelectorAll<HTMLAnchorElement>('[data-row] > a')]
+      const top = (moment: string) => {
+        const link = moments().find(({ href }) => href === moment)
+        return link?.closest('[data-row]')?.getBoundingClientRect().top ?? null
       }
-      const inSight = [...feed.querySelectorAll<HTMLElement>('[data-key]')].find(
-        (row) => row.getBoundingClientRect().top >= feed.getBoundingClientRect().top,
-      )
-      const key = inSight?.dataset['key']
-      if (key === undefined) throw new Error('Rows have keys.')
-      const before = top(key)
+      const edge = feed.getBoundingClientRect().top
+      const moment = moments().find(({ href }) => (top(href) ?? edge - 1) >= edge)?.href
+      if (moment === undefined) throw new Error('There is a row in sight.')
+      const before = top(moment)
       const scrolled = feed.scrollTop
       feed.scrollTop -= 300
       const by = scrolled - feed.scrollTop
@@ -92,7 +91,7 @@ test('older pages load upward without a jump', async ({ page, api }) => {
       // Pages come meanwhile and rows are measured; nobody scrolls.
       let worst = 0
       for (let n = 0; n < 8; n += 1) {
-        const now = top(key)
+        const now = top(moment)
         if (before !== null && now !== null) worst = Math.max(worst, Math.abs(now - before - by))
         await frames(1)
       }

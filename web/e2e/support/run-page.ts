@@ -18,7 +18,7 @@ export class RunPage {
 
   /** Rows that are in the document: those in sight, and a few around them. */
   get rows(): Locator {
-    return this.feed.locator('[data-key]')
+    return this.feed.getByRole('article')
   }
 
   rowWith(words: string): Locator {
@@ -27,7 +27,7 @@ export class RunPage {
 
   /** Connecting, Live, Reconnecting or Disconnected. */
   get connection(): Locator {
-    return this.page.getByTestId('connection')
+    return this.page.getByRole('status', { name: /^Connection: / })
   }
 
   /** Where its task or the sandbox itself stands. */
@@ -60,35 +60,34 @@ export class RunPage {
   }
 
   /**
-   * Every row of the feed with its text, top to bottom. Only a window of them is ever in the document, so this scrolls
-   * through all of it and puts together what it meets.
+   * Every row of the feed with the event that put it there and its text, top to bottom. Only a window of them is ever
+   * in the document, so this scrolls through all of it and puts together what it meets.
    */
-  async everyRow(): Promise<{ key: string; text: string }[]> {
-    const older = this.page.getByText('Beginning of the run')
+  async everyRow(): Promise<{ seq: number; text: string }[]> {
     await expect(async () => {
       await this.feed.evaluate((feed) => feed.scrollTo({ top: 0 }))
-      await expect(older).toBeVisible({ timeout: 500 })
+      await expect(this.page.getByText('Beginning of the run')).toBeInViewport({ timeout: 500 })
     }).toPass()
     return this.feed.evaluate(async (feed) => {
-      const frame = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
-      const met = new Map<string, { key: string; text: string; index: number }>()
+      const frames = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
+      const met = new Map<number, { seq: number; text: string }>()
       const gather = () => {
-        for (const row of feed.querySelectorAll<HTMLElement>('[data-key]')) {
-          const { key = '', index = '0' } = row.dataset
-          met.set(key, { key, text: row.innerText, index: Number(index) })
+        for (const row of feed.querySelectorAll<HTMLElement>('[data-row]')) {
+          const moment = row.querySelector<HTMLAnchorElement>(':scope > a')?.href ?? ''
+          const seq = Number(new URL(moment).searchParams.get('at'))
+          met.set(Number(row.dataset['row']), { seq, text: row.innerText })
         }
       }
-      feed.scrollTop = 0
       for (;;) {
-        await frame()
+        await frames()
         gather()
         const before = feed.scrollTop
         feed.scrollTop += feed.clientHeight / 2
-        await frame()
+        await frames()
         if (feed.scrollTop === before) break
       }
       gather()
-      return [...met.values()].sort((one, other) => one.index - other.index).map(({ key, text }) => ({ key, text }))
+      return [...met].sort(([one], [other]) => one - other).map(([, row]) => row)
     })
   }
 }
