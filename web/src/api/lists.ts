@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient, type QueryClient } from '@tanstack/react-query'
 import { useEffect, useMemo } from 'react'
 import { api } from '../util/paths'
-import type { SandboxOut, TaskOut, TicketList } from './contract'
+import type { SandboxOut, TaskList, TaskOut, TicketList } from './contract'
 import { gather, note, readNewest, sandboxList, taskList, type Gathered, type Listed } from './gathered'
 import { get } from './http'
 import { keys } from './queries'
@@ -18,6 +18,14 @@ export const useTicketsToApprove = () => useTickets({ approval_status: 'pending_
 
 /** What was asked for lately. */
 export const useRecentTickets = (limit: number) => useTickets({ limit })
+
+/** The newest tasks: those of recent tickets are among them. */
+export function useRecentTasks() {
+  return useQuery({
+    queryKey: [...keys.lists, 'tasks'],
+    queryFn: async ({ signal }) => (await get<TaskList>(api.tasks, { limit: 50 }, signal)).tasks,
+  })
+}
 
 /** Reads the lists again, after a time in which no socket told of changes. */
 export async function rereadLists(client: QueryClient) {
