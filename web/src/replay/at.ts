@@ -11,9 +11,8 @@ export interface Moment {
 }
 
 /**
- * The run as of its first `length` events, fast wherever one jumps: it goes on from the nearest checkpoint before.
- * Checkpoints lie a thousand events apart, and a hundred apart where somebody looks at the moment; more would hold a
- * list of rows each for nothing. `events` is a log from its beginning, and may grow between calls.
+ * The run as of its first `length` events, fast wherever one jumps: it goes on from the nearest checkpoint before, or
+ * from where somebody looked last. `events` is a log from its beginning, and may grow between calls.
  */
 export function momentAt(events: readonly LogEvent[], length: number): Moment {
   const wanted = Math.min(Math.max(0, length), events.length)
@@ -27,14 +26,12 @@ export function momentAt(events: readonly LogEvent[], length: number): Moment {
 
 const beginning: Moment = { length: 0, timeline: empty, run: begin }
 
-const FAR = 1_000
-const NEAR = 100
+/** So many events are folded well within a frame. A checkpoint holds a list of rows, so there are not more of them. */
+const STEP = 400
 
 interface History {
-  /** After 0, 1,000, 2,000, … events. */
-  readonly far: Moment[]
-  /** Those between two of them: where somebody looks. */
-  near: { readonly segment: number; readonly moments: Moment[] }
+  /** After 0, 400, 800, … events. */
+  readonly checkpoints: Moment[]
   last: Moment
 }
 
@@ -44,27 +41,20 @@ const histories = new WeakMap<LogEvent, History>()
 function historyOf(first: LogEvent): History {
   const known = histories.get(first)
   if (known !== undefined) return known
-  const history: History = { far: [beginning], near: { segment: 0, moments: [beginning] }, last: beginning }
+  const history: History = { checkpoints: [beginning], last: beginning }
   histories.set(first, history)
   return history
 }
 
 /** The latest moment that is known and not after the wanted one; makes the checkpoints that are missing on the way. */
-function nearest(events: readonly LogEvent[], history: History, wanted: number): Moment {
-  if (history.last.length <= wanted && wanted - history.last.length < NEAR) return history.last
-  const segment = Math.floor(wanted / FAR)
-  const far = reach(events, history.far, segment, 0, FAR)
-  if (history.near.segment !== segment) history.near = { segment, moments: [far] }
-  return reach(events, history.near.moments, Math.floor((wanted - far.length) / NEAR), far.length, NEAR)
-}
-
-function reach(events: readonly LogEvent[], moments: Moment[], index: number, from: number, step: number): Moment {
-  let moment = moments[Math.min(index, moments.length - 1)] ?? beginning
-  while (moments.length <= index) {
-    moment = onward(events, moment, from + moments.length * step)
-    moments.push(moment)
+function nearest(events: readonly LogEvent[], { checkpoints, last }: History, wanted: number): Moment {
+  const place = Math.floor(wanted / STEP)
+  let moment = checkpoints[Math.min(place, checkpoints.length - 1)] ?? beginning
+  while (checkpoints.length <= place) {
+    moment = onward(events, moment, checkpoints.length * STEP)
+    checkpoints.push(moment)
   }
-  return moment
+  return last.length <= wanted && last.length > moment.length ? last : moment
 }
 
 function onward(events: readonly LogEvent[], from: Moment, length: number): Moment {

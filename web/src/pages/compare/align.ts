@@ -115,7 +115,7 @@ function between<T extends Comparable>(left: readonly T[], right: readonly T[]):
 }
 
 function weight(left: Comparable | undefined, right: Comparable | undefined): 0 | 1 | 3 {
-  if (left === undefined || right === undefined || left.kind !== right.kind) return 0
+  if (left === undefined || left.kind !== right?.kind) return 0
   return left.content === right.content ? 3 : 1
 }
 

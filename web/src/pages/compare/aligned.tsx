@@ -54,7 +54,6 @@ export function AlignedSteps({ left, right }: { left: Side; right: Side }) {
 function PairList({ pairs, left, right }: { pairs: readonly Pair<Step>[]; left: Side; right: Side }) {
   const scroller = useRef<HTMLDivElement>(null)
   const keyOf = (index: number) => `${pairs[index]?.left?.row.key ?? '-'} ${pairs[index]?.right?.row.key ?? '-'}`
-  // eslint-disable-next-line react-hooks/incompatible-library -- what it returns is used here and nowhere else
   const list = useVirtualizer({
     count: pairs.length,
     getScrollElement: () => scroller.current,

@@ -112,7 +112,6 @@ function FileListBox({
 }) {
   const scroller = useRef<HTMLDivElement>(null)
   const base = useId()
-  // eslint-disable-next-line react-hooks/incompatible-library -- what it returns is used here and nowhere else
   const lines = useVirtualizer({
     count: items.length,
     getScrollElement: () => scroller.current,

@@ -56,10 +56,10 @@ function Replay({ sandboxId, events }: { sandboxId: string; events: readonly Log
     }
   }
   const fulfil = (wish: ReplayWish) => {
-    if (wish === 'play') return setPlayer((before) => toggle(before, line))
-    if (wish === 'back' || wish === 'forward') return setPlayer((before) => step(before, line, wish === 'back' ? -1 : 1))
     const wanted = target(wish)
-    if (wanted !== null) setPlayer((before) => seek({ ...before, playing: false }, line, wanted - first))
+    if (wish === 'play') setPlayer((before) => toggle(before, line))
+    else if (wish === 'back' || wish === 'forward') setPlayer((before) => step(before, line, wish === 'back' ? -1 : 1))
+    else if (wanted !== null) setPlayer((before) => seek({ ...before, playing: false }, line, wanted - first))
   }
   const press = (event: KeyboardEvent | ReactKeyboardEvent) => {
     const wish = event.defaultPrevented ? null : wishOf(event)

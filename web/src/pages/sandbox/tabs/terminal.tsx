@@ -75,7 +75,6 @@ const NEAR_PX = 60
 function Commands({ sandboxId, shown }: { sandboxId: string; shown: readonly ShownCommand[] }) {
   const scroller = useRef<HTMLDivElement>(null)
   const atEnd = useRef(true)
-  // eslint-disable-next-line react-hooks/incompatible-library -- what it returns is used here and nowhere else
   const entries = useVirtualizer({
     count: shown.length,
     getScrollElement: () => scroller.current,
