@@ -59,16 +59,20 @@ export const showAll = (total: number, hidden: number) =>
 export function MoreButton({
   onClick,
   disabled = false,
+  expanded,
   children,
 }: {
   onClick: () => void
   disabled?: boolean
+  /** Whether what it opens is open, where it opens something. */
+  expanded?: boolean
   children: ReactNode
 }) {
   return (
     <button
       type="button"
       disabled={disabled}
+      aria-expanded={expanded}
       onClick={onClick}
       className="mt-1 inline-flex min-h-7 items-center gap-1.5 rounded px-1.5 text-xs font-medium text-accent hover:bg-accent-soft disabled:text-ink-faint"
     >

@@ -8,12 +8,14 @@ export default function DiffView({
   body,
   type,
   split,
+  numbers,
   fallback,
 }: {
   /** From the first `@@` on. */
   body: string
   type: 'add' | 'delete' | 'modify'
   split: boolean
+  numbers: boolean
   /** What cannot be read as a diff is shown as it is. */
   fallback: ReactNode
 }) {
@@ -27,6 +29,7 @@ export default function DiffView({
       diffType={type}
       hunks={hunks}
       viewType={split && wide ? 'split' : 'unified'}
+      gutterType={numbers ? 'default' : 'none'}
       tokens={tokens}
     >
       {(shown) => shown.flatMap((hunk, index) => [

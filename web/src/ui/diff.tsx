@@ -12,6 +12,7 @@ export const Diff = memo(function Diff({
   binary = false,
   split = false,
   lines = 25,
+  numbers = true,
 }: {
   /** From `---` or from the first `@@` on. */
   diff: string
@@ -19,6 +20,8 @@ export const Diff = memo(function Diff({
   split?: boolean
   /** How many are shown at first. */
   lines?: number
+  /** Whether it is known where in the file this is. */
+  numbers?: boolean
 }) {
   const [open, setOpen] = useKept('all of the diff', false)
   if (binary) return <Note>This file is not text. Its contents are not shown.</Note>
@@ -29,7 +32,7 @@ export const Diff = memo(function Diff({
   return (
     <div className="min-w-0">
       <Suspense fallback={<Raw text={shown} />}>
-        <DiffView body={shown} type={typeOf(diff)} split={split} fallback={<Raw text={shown} />} />
+        <DiffView body={shown} type={typeOf(diff)} split={split} numbers={numbers} fallback={<Raw text={shown} />} />
       </Suspense>
       {!cut.whole && (
         <MoreButton onClick={() => setOpen(!open)}>

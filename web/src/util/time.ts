@@ -29,26 +29,35 @@ export const timeOfDay = (at: string) => clock.format(new Date(at))
 /** Date and time, for tooltips and details. */
 export const dateAndTime = (at: string) => full.format(new Date(at))
 
-let now = Date.now()
-const listeners = new Set<() => void>()
-let ticking: ReturnType<typeof setInterval> | undefined
+/** The time, for words like "5m ago": one timer for all of them, every ten seconds. */
+export const useNow = ticker(10_000)
 
-function listen(listener: () => void) {
-  listeners.add(listener)
-  ticking ??= setInterval(() => {
-    now = Date.now()
-    for (const each of listeners) each()
-  }, 10_000)
-  return () => {
-    listeners.delete(listener)
-    if (listeners.size === 0) {
-      clearInterval(ticking)
-      ticking = undefined
+/** The time to the second, for what runs right now. */
+export const useSecond = ticker(1_000)
+
+/** A hook that gives the time, from one timer for all that use it. It rests while nobody does. */
+function ticker(everyMs: number) {
+  let now = Date.now()
+  let ticking: ReturnType<typeof setInterval> | undefined
+  const listeners = new Set<() => void>()
+  const listen = (listener: () => void) => {
+    listeners.add(listener)
+    if (ticking === undefined) {
+      now = Date.now()
+      ticking = setInterval(() => {
+        now = Date.now()
+        for (const each of listeners) each()
+      }, everyMs)
+    }
+    return () => {
+      listeners.delete(listener)
+      if (listeners.size === 0) {
+        clearInterval(ticking)
+        ticking = undefined
+      }
     }
   }
-}
-
-/** The time, for words like "5m ago": one timer for all of them, every ten seconds. */
-export function useNow(): number {
-  return useSyncExternalStore(listen, () => now)
+  return function useTime(): number {
+    return useSyncExternalStore(listen, () => now)
+  }
 }
