@@ -4,6 +4,7 @@ import type { JsonObject } from '../../../api/contract'
 import type { ToolRow } from '../../../timeline/rows'
 import { Code } from '../../../ui/code'
 import { Diff } from '../../../ui/diff'
+import { KeptPlace } from '../../../ui/kept'
 import { DIFF_LINES, FileChangeCard } from './file-change'
 import { Card, Title } from './frame'
 import { outputText, wholeOutput, wordsAsDiff } from './output'
@@ -41,7 +42,11 @@ function IntendedEdit({ row, sandboxId }: { row: ToolRow; sandboxId: string }) {
       <Permission row={row} />
       {isWrong && (answer !== '' || more !== null) && <Code text={answer} what="answer" lines={40} tone="bad" more={more} />}
       {content === null ? (
-        replacements(row.input).map((words, index) => <Diff key={index} diff={words} lines={DIFF_LINES} numbers={false} />)
+        replacements(row.input).map((words, index) => (
+          <KeptPlace key={index} name={`edit ${index}`}>
+            <Diff diff={words} lines={DIFF_LINES} numbers={false} />
+          </KeptPlace>
+        ))
       ) : (
         <Code text={content} what="contents" lines={DIFF_LINES} />
       )}
