@@ -55,6 +55,8 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   let abort = new AbortController()
   /** Whether the newest page is here: what comes before that is not kept, but fetched. */
   let opened = false
+  /** Whether frames come. */
+  let up = false
   let fetching = false
   let behind = false
   let failure: { times: number; mayPass: boolean } | null = null
@@ -80,7 +82,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
     abort.abort()
     live?.close()
     live = null
-    fetching = false
+    up = fetching = false
     stopTimer()
     stopPaint?.()
     stopPaint = null
@@ -97,9 +99,11 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   }
 
   function connected({ connection, detail, subscribed }: LiveStatus) {
-    // What the agent wrote meanwhile is not told again: half a sentence is worse than none.
-    if (!subscribed && partials.clear()) paint()
     change({ connection, detail })
+    if (subscribed === up) return
+    up = subscribed
+    // What the agent writes meanwhile is not told again: half a sentence is worse than none.
+    if (!up && partials.clear()) paint()
     rest()
   }
 
@@ -117,7 +121,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
       else behind = true
     }
     apply(ready)
-    if (opened && resume.hasGap) look()
+    if (opened && resume.hasGap && !fetching) look()
     if (foreign.length > 0) options.onOthers?.(foreign)
   }
 
@@ -204,17 +208,16 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
     stopTimer()
     if (live === null || fetching) return
     stopTimer = world.later(() => {
-      const up = live?.status().subscribed === true
       if (up && failure === null && world.now() < quietSince + LOOK_MS) {
         rest()
         return
       }
       if (!up) options.onLook?.()
       look()
-    }, patience(live.status().subscribed))
+    }, patience())
   }
 
-  function patience(up: boolean) {
+  function patience() {
     if (failure !== null && !failure.mayPass) return LONGEST_POLL_MS
     if (failure !== null) {
       return Math.min(LONGEST_POLL_MS, POLL_MS * 2 ** (failure.times - 1)) * (0.5 + world.random() / 2)
