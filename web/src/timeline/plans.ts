@@ -32,13 +32,11 @@ export function planned(draft: Draft, event: LogEvent, place: Place): Place {
   const id = toolUseId(event.data)
   if (!flag(event.data, 'is_error')) {
     draft.change(place, event)
-    const made = /#(\S+?)[\s:.]/.exec(`${text(event.data, 'tool_response') ?? ''} `)?.[1]
-    if (now === undefined || made === undefined) return place
-    draft.plans.set(owner, { ...now, items: now.items.map((item) => (isMadeBy(item, id) ? { ...item, id: made } : item)) })
+    if (now !== undefined) draft.plans.set(owner, { ...now, items: itemsNumbered(now.items, event) })
     return place
   }
-  if (now?.items.some((item) => isMadeBy(item, id))) {
-    const items = now.items.filter((item) => !isMadeBy(item, id))
+  const items = now === undefined ? [] : itemsNumbered(now.items, event)
+  if (now !== undefined && items.length < now.items.length) {
     draft.plans.set(owner, { ...now, items })
     const row = draft.changeIf(place, 'plan', event)
     if (row !== null) row.items = items.map(shown)
@@ -68,6 +66,15 @@ export function itemsAfter(before: readonly PlannedItem[], event: LogEvent): rea
   if (tool === 'TaskUpdate') return updated(before, input)
   const entries = tool === 'TodoWrite' ? list(input, 'todos') : list(event.data, 'entries')
   return entries.map(readItem)
+}
+
+/** The items when the call that made one has ended: the answer tells its number, or that there is none. */
+export function itemsNumbered(before: readonly PlannedItem[], event: LogEvent): readonly PlannedItem[] {
+  const call = toolUseId(event.data)
+  if (call === null || !before.some((item) => item.madeBy === call)) return before
+  if (flag(event.data, 'is_error')) return before.filter((item) => item.madeBy !== call)
+  const id = /#(\w+)/.exec(text(event.data, 'tool_response') ?? '')?.[1]
+  return id === undefined ? before : before.map((item) => (item.madeBy === call ? { ...item, id } : item))
 }
 
 export function shown({ text, status }: PlannedItem): PlanItem {
@@ -109,11 +116,6 @@ function isEqual(one: readonly PlannedItem[], other: readonly PlannedItem[]): bo
     one.length === other.length &&
     one.every((item, index) => item.text === other[index]?.text && item.status === other[index].status)
   )
-}
-
-/** The item that this call made. */
-function isMadeBy(item: PlannedItem, call: string | null): boolean {
-  return call !== null && item.madeBy === call
 }
 
 function ownerOf(event: LogEvent): string {
