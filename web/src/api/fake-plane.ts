@@ -24,6 +24,8 @@ export class FakePlane {
   /** Frames wait until `deliver`. */
   holding = false
   largestPage = 500
+  /** How many of the next requests fail. */
+  failing = 0
   /** Sockets open, and never say a word. */
   speechless = false
   /** How long a page is on its way, as it was when it was read. */
@@ -61,7 +63,8 @@ export class FakePlane {
       this.requests.push(`${path}?${new URLSearchParams(query as Record<string, string>).toString()}`)
       await Promise.resolve()
       signal.throwIfAborted()
-      if (!this.up) throw new Refused(0, 'unreachable', 'The plane cannot be reached.', null, null)
+      this.failing -= 1
+      if (!this.up || this.failing >= 0) throw new Refused(0, 'unreachable', 'The plane cannot be reached.', null, null)
       const page = this.page(query)
       if (this.slowness > 0) await new Promise<void>((resolve) => this.world.later(resolve, this.slowness))
       signal.throwIfAborted()

@@ -121,6 +121,20 @@ describe('a log that is followed', () => {
     expectComplete(plane, log.view())
   })
 
+  it('misses nothing that comes while the first page is asked for again', async () => {
+    const plane = new FakePlane()
+    plane.failing = 1
+    const { log } = follow(plane)
+    await plane.pass(100)
+    expect(log.view().state).toBe('failed')
+    plane.slowness = 1_000
+    log.retry()
+    await plane.pass(500)
+    plane.append(1)
+    await plane.pass(2_000)
+    expectComplete(plane, log.view())
+  })
+
   it('goes on after a cut where it was', async () => {
     const plane = new FakePlane()
     plane.append(5)
