@@ -64,15 +64,25 @@ export default function ComparePage() {
           <Waiting name="Right" sandboxId={rightId} log={right.log} />
         </div>
       ) : (
-        <Compared left={left.side} right={right.side} view={view} onView={(next) => change({ view: next }, true)} />
+        <Compared left={left.side} right={right.side} view={view} onChange={change} />
       )}
     </div>
   )
 }
 
-function Compared({ left, right, view, onView }: { left: Side; right: Side; view: string; onView: (view: string) => void }) {
+function Compared({
+  left,
+  right,
+  view,
+  onChange,
+}: {
+  left: Side
+  right: Side
+  view: string
+  onChange: (values: Record<string, string | null>, replace?: boolean) => void
+}) {
   return (
-    <Tabs.Root value={view} onValueChange={onView} className="flex min-h-0 flex-1 flex-col">
+    <Tabs.Root value={view} onValueChange={(next) => onChange({ view: next }, true)} className="flex min-h-0 flex-1 flex-col">
       <div className="flex flex-wrap items-center gap-x-4 border-b border-line bg-surface px-3 sm:px-4">
         <Tabs.List aria-label="What to compare" className="flex">
           {views.map(({ value, name }) => (
@@ -95,7 +105,7 @@ function Compared({ left, right, view, onView }: { left: Side; right: Side; view
         </p>
       </div>
       <Tabs.Content value="summary" className="min-h-0 flex-1 overflow-auto outline-none">
-        <Summary left={left} right={right} />
+        <Summary left={left} right={right} onFile={(file) => onChange({ view: 'files', file })} />
       </Tabs.Content>
       <Tabs.Content value="files" className="min-h-0 flex-1 outline-none">
         <ComparedFiles left={left} right={right} />

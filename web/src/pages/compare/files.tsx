@@ -22,6 +22,43 @@ const tones: Record<ComparedFile['verdict'], Tone> = {
   unknown: 'info',
 }
 
+function VerdictBadge({ verdict }: { verdict: ComparedFile['verdict'] }) {
+  return <Badge tone={tones[verdict]}>{verdictWords[verdict]}</Badge>
+}
+
+const MOST_IN_SHORT = 12
+
+/** The files in short, those that differ first. */
+export function FilesInShort({ left, right, onChoose }: { left: Side; right: Side; onChoose: (path: string | null) => void }) {
+  const files = useMemo(() => compareFiles(left.run.files, right.run.files), [left, right])
+  const shown = files.toSorted((one, other) => Number(one.verdict === 'same') - Number(other.verdict === 'same')).slice(0, MOST_IN_SHORT)
+  return (
+    <section aria-label="Files" className="min-w-0 rounded-xl border border-line bg-surface xl:col-span-2">
+      <h2 className="px-4 pt-3 pb-2 text-sm font-semibold">Files</h2>
+      {files.length === 0 && <p className="px-4 pb-4 text-sm text-ink-soft">Neither run has changed a file.</p>}
+      <ul className="pb-2">
+        {shown.map((file) => (
+          <li key={file.path}>
+            <button type="button" onClick={() => onChoose(file.path)} className="flex min-h-9 w-full items-center gap-3 px-4 py-1 text-left hover:bg-sunken">
+              <span className="min-w-0 flex-1 truncate font-mono text-[0.8125rem]" title={file.path}>
+                {file.path}
+              </span>
+              <VerdictBadge verdict={file.verdict} />
+            </button>
+          </li>
+        ))}
+      </ul>
+      {files.length > shown.length && (
+        <div className="px-3 pb-3">
+          <Button look="quiet" onClick={() => onChoose(null)}>
+            Show all {count(files.length)} files
+          </Button>
+        </div>
+      )}
+    </section>
+  )
+}
+
 /** Every file that one of the runs has changed, and for one of them both runs' changes beside each other. */
 export function ComparedFiles({ left, right }: { left: Side; right: Side }) {
   const [parameters, setParameters] = useSearchParams()
@@ -52,7 +89,7 @@ export function ComparedFiles({ left, right }: { left: Side; right: Side }) {
                 <span className="min-w-0 flex-1 truncate font-mono text-[0.8125rem]" title={file.path}>
                   {file.path}
                 </span>
-                <Badge tone={tones[file.verdict]}>{verdictWords[file.verdict]}</Badge>
+                <VerdictBadge verdict={file.verdict} />
               </button>
             </li>
           ))}
@@ -68,7 +105,7 @@ export function ComparedFiles({ left, right }: { left: Side; right: Side }) {
                 <ArrowLeft size={15} aria-hidden /> All files
               </Button>
               <h2 className="min-w-0 font-mono text-sm font-semibold break-all">{chosen.path}</h2>
-              <Badge tone={tones[chosen.verdict]}>{verdictWords[chosen.verdict]}</Badge>
+              <VerdictBadge verdict={chosen.verdict} />
             </header>
             <div className="grid gap-4 xl:grid-cols-2">
               <FileOfSide name="Left" side={left} file={chosen.left} />

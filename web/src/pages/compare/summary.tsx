@@ -2,10 +2,11 @@ import { useMemo } from 'react'
 import { classes } from '../../util/classes'
 import { useNow } from '../../util/time'
 import { type Fact, facts, toolFacts } from './compare'
+import { FilesInShort } from './files'
 import type { Side } from './use-side'
 
 /** What the two runs come to. */
-export function Summary({ left, right }: { left: Side; right: Side }) {
+export function Summary({ left, right, onFile }: { left: Side; right: Side; onFile: (path: string | null) => void }) {
   const now = useNow()
   const compared = useMemo(() => facts(left.run, right.run, now), [left, right, now])
   const tools = useMemo(() => toolFacts(left.rows, right.rows), [left, right])
@@ -13,6 +14,7 @@ export function Summary({ left, right }: { left: Side; right: Side }) {
     <div className="mx-auto grid max-w-6xl items-start gap-4 p-3 sm:p-4 xl:grid-cols-2">
       <FactTable title="The runs" facts={compared} />
       <FactTable title="Tool uses by tool" facts={tools} empty="Neither run has used a tool." />
+      <FilesInShort left={left} right={right} onChoose={onFile} />
     </div>
   )
 }
@@ -21,7 +23,7 @@ function FactTable({ title, facts, empty }: { title: string; facts: readonly Fac
   return (
     <section aria-label={title} className="min-w-0 overflow-x-auto rounded-xl border border-line bg-surface">
       <table className="w-full text-sm tabular-nums">
-        <caption className="px-4 pt-3 pb-2 text-left font-semibold">{title}</caption>
+        <caption className="px-4 pt-3 pb-2 text-left text-sm font-semibold">{title}</caption>
         <thead className="text-left text-xs text-ink-soft">
           <tr className="border-b border-line">
             <th scope="col" className="px-4 py-1.5 font-medium">
