@@ -2,6 +2,7 @@ import { useQuery, useQueryClient, type QueryClient } from '@tanstack/react-quer
 import { useEffect, useMemo } from 'react'
 import { api } from '../util/paths'
 import type { SandboxOut, TaskList, TaskOut, TicketList } from './contract'
+import { retry } from './errors'
 import { gather, note, readNewest, sandboxList, taskList, type Gathered, type Listed } from './gathered'
 import { get } from './http'
 import { keys } from './queries'
@@ -90,6 +91,8 @@ function useGathered<Item>(listed: Listed<Item>) {
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
     structuralSharing: false,
+    // Whoever waits for the first page wants to know soon; whoever has one can read meanwhile.
+    retry: (failures, error) => failures < 1 && retry(failures, error),
     queryFn: ({ signal }) => gather(client, listed, signal),
   })
 }

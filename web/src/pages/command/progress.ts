@@ -1,5 +1,6 @@
 import type { ApprovalStatus, JsonValue, TaskOut, TicketShown } from '../../api/contract'
 import type { LogEvent } from '../../timeline/event'
+import { inWords } from '../../util/reasons'
 
 /** What is known of a ticket on its way to its sandbox: all of it, read anew whenever something of it changes. */
 export interface Known {
@@ -174,7 +175,7 @@ function lastStep({ task, taskEvents }: Known): Step[] {
   if (task?.status !== 'failed' && task?.status !== 'cancelled') return []
   const ended = taskEvents.findLast((event) => event.type === `task.${task.status}`)
   const text = task.status === 'failed' ? 'It failed' : 'Cancelled'
-  return [{ key: 'end', text, detail: task.error_message, at: ended?.at ?? task.completed_at, state: 'failed' }]
+  return [{ key: 'end', text, detail: textOf(task.error_message), at: ended?.at ?? task.completed_at, state: 'failed' }]
 }
 
-const textOf = (value: JsonValue | undefined) => (typeof value === 'string' && value !== '' ? value : null)
+const textOf = (value: JsonValue | undefined) => (typeof value === 'string' && value !== '' ? inWords(value) : null)

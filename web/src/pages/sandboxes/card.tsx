@@ -2,6 +2,7 @@ import { Ellipsis } from 'lucide-react'
 import { memo } from 'react'
 import { Link } from 'react-router'
 import { StatusBadge } from '../../ui/status'
+import { classes } from '../../util/classes'
 import { dateAndTime, relative, useNow } from '../../util/time'
 import type { Action } from './actions'
 import type { Card } from './listing'
@@ -22,7 +23,7 @@ export const SandboxCard = memo(function SandboxCard({
   const tabIndex = isEntry ? 0 : -1
   return (
     <CardContextMenu entries={entries}>
-      <article className="relative flex h-38 flex-col gap-1.5 overflow-hidden rounded-lg border border-line bg-surface p-3 hover:border-line-strong has-[[data-main]:focus-visible]:outline-2 has-[[data-main]:focus-visible]:outline-accent">
+      <article className="relative flex h-32 flex-col gap-1.5 overflow-hidden rounded-lg border border-line bg-surface p-3 hover:border-line-strong has-[[data-main]:focus-visible]:outline-2 has-[[data-main]:focus-visible]:outline-accent">
         <div className="flex items-center gap-2">
           <StatusBadge status={card.status} />
           <span className="min-w-0 truncate text-xs text-ink-faint">{card.type}</span>
@@ -44,7 +45,12 @@ export const SandboxCard = memo(function SandboxCard({
             </button>
           </CardMenuButton>
         </div>
-        <h2 className="line-clamp-2 text-sm leading-snug font-medium break-words">
+        <h2
+          className={classes(
+            'text-sm leading-snug font-medium break-words',
+            card.error === null ? 'line-clamp-2' : 'line-clamp-1',
+          )}
+        >
           {card.href === null ? (
             <span data-main tabIndex={tabIndex} className="outline-none" title={card.title}>
               {card.title}
@@ -84,7 +90,7 @@ export const SandboxCard = memo(function SandboxCard({
 /** The place of a card that is on its way. */
 export function CardSkeleton() {
   return (
-    <div className="flex h-38 animate-pulse flex-col gap-3 rounded-lg border border-line bg-surface p-3">
+    <div className="flex h-32 animate-pulse flex-col gap-3 rounded-lg border border-line bg-surface p-3">
       <div className="h-4 w-24 rounded-full bg-sunken" />
       <div className="h-4 w-4/5 rounded bg-sunken" />
       <div className="h-4 w-1/2 rounded bg-sunken" />

@@ -6,7 +6,7 @@ import { SandboxCard } from './card'
 import type { Card } from './listing'
 
 /** A row of cards and the space below it, until it is measured. */
-const ROW_PX = 164
+const ROW_PX = 140
 
 /** The cards in rows, of which only those in sight are there. */
 export function CardGrid({ cards, act }: { cards: readonly Card[]; act: (action: Action, card: Card) => void }) {

@@ -1,6 +1,7 @@
 import type { SandboxOut, TaskOut, TicketOut } from '../../api/contract'
 import { ofSandbox, ofTask, ofTicket, type Standing, type Status } from '../../ui/standing'
 import { paths } from '../../util/paths'
+import { inWords } from '../../util/reasons'
 
 /** One piece of work, as the list shows it: a task, a ticket that has none yet, or a sandbox that no task names. */
 export interface Card {
@@ -11,6 +12,8 @@ export interface Card {
   readonly taskId: string | null
   readonly sandboxId: string | null
   readonly createdAt: string
+  /** Where it stands in the list: by the time when its work was asked for, so that tries stay together. */
+  readonly place: string
   /** Which try this is; 0 before the first. */
   readonly attempt: number
   readonly error: string | null
@@ -36,19 +39,19 @@ export interface Lists {
 export function listing({ tasks, allTasks, sandboxes, ticketsToApprove }: Lists): Card[] {
   const cards: Card[] = []
   const named = new Set<string>()
-  const titles = new Map<string, string>()
+  const byPart = new Map<string, TaskOut>()
   for (const task of tasks) {
     cards.push(cardOfTask(task))
     if (task.sandbox_id !== null) named.add(task.sandbox_id)
-    titles.set(task.id.slice(0, TASK_PART), task.title)
+    byPart.set(task.id.slice(0, TASK_PART), task)
   }
   for (const ticket of ticketsToApprove) {
     if (ticket.approval_status === 'pending_review') cards.push(cardOfTicket(ticket))
   }
   for (const sandbox of sandboxes) {
-    if (!named.has(sandbox.sandbox_id) && isOfNoTask(sandbox, allTasks)) cards.push(cardOfSandbox(sandbox, titles))
+    if (!named.has(sandbox.sandbox_id) && isOfNoTask(sandbox, allTasks)) cards.push(cardOfSandbox(sandbox, byPart))
   }
-  return cards.sort((one, other) => compare(other.createdAt, one.createdAt) || compare(other.key, one.key))
+  return cards.sort((one, other) => compare(other.place, one.place))
 }
 
 /** Those that a search finds. */
@@ -93,9 +96,10 @@ function cardOfTask(task: TaskOut): Card {
     taskId: task.id,
     sandboxId: task.sandbox_id,
     createdAt: task.created_at,
+    place: `${task.created_at} ${task.id} ~`,
     attempt: task.attempt,
     // A task that works again is not what its last try came to.
-    error: status.standing === 'failed' || task.status === 'pending' ? task.error_message : null,
+    error: status.standing === 'failed' || task.status === 'pending' ? sentenceOf(task.error_message) : null,
     href: hrefOfTask(task),
     can: { fail: !isOver, stop: !isOver, retry: task.status === 'failed' || task.status === 'cancelled' },
     words: searched(task.title, task.task_type, wordsOf(task.task_type), task.id, task.sandbox_id),
@@ -116,6 +120,7 @@ function cardOfTicket(ticket: TicketOut): Card {
     taskId: null,
     sandboxId: null,
     createdAt: ticket.created_at,
+    place: `${ticket.created_at} ${ticket.id}`,
     attempt: 0,
     error: null,
     href: paths.progress(ticket.id),
@@ -124,11 +129,12 @@ function cardOfTicket(ticket: TicketOut): Card {
   }
 }
 
-function cardOfSandbox(sandbox: SandboxOut, titles: ReadonlyMap<string, string>): Card {
+function cardOfSandbox(sandbox: SandboxOut, byPart: ReadonlyMap<string, TaskOut>): Card {
   const status = ofSandbox(sandbox)
   const made = MADE_FOR_A_TASK.exec(sandbox.sandbox_id)
-  const title = sandbox.name ?? titles.get(made?.[1] ?? '') ?? `Sandbox ${sandbox.sandbox_id}`
-  const type = made === null ? 'Registered' : 'Former try'
+  const task = byPart.get(made?.[1] ?? '')
+  const title = sandbox.name ?? task?.title ?? `Sandbox ${sandbox.sandbox_id}`
+  const type = made === null ? 'Sandbox' : 'Former try'
   const isOver = status.standing === 'completed' || status.standing === 'failed' || status.standing === 'cancelled'
   return {
     key: `sandbox:${sandbox.sandbox_id}`,
@@ -138,8 +144,10 @@ function cardOfSandbox(sandbox: SandboxOut, titles: ReadonlyMap<string, string>)
     taskId: null,
     sandboxId: sandbox.sandbox_id,
     createdAt: sandbox.created_at,
+    // Below its task, which ends with the last character that ASCII has to show.
+    place: task === undefined ? sandbox.created_at : `${task.created_at} ${task.id} ${sandbox.created_at}`,
     attempt: made === null ? 0 : Number(made[2]),
-    error: status.standing === 'failed' ? (sandbox.ended?.reason ?? null) : null,
+    error: status.standing === 'failed' ? sentenceOf(sandbox.ended?.reason) : null,
     href: paths.sandbox(sandbox.sandbox_id),
     can: { fail: false, stop: !isOver, retry: false },
     words: searched(title, type, sandbox.sandbox_id),
@@ -157,6 +165,8 @@ function isOfNoTask(sandbox: SandboxOut, allTasks: boolean): boolean {
 
 const TASK_PART = 24
 const MADE_FOR_A_TASK = /^(.{1,24})-(\d+)-[0-9a-f]{6}$/
+
+const sentenceOf = (reason: string | null | undefined) => (reason == null ? null : inWords(reason))
 
 /** "implement_feature" is "Implement feature" to a reader. */
 function wordsOf(type: string): string {

@@ -44,9 +44,10 @@ export function Title({
         </Button>
         <Link
           to={paths.command}
+          aria-label="New sandbox"
           className="inline-flex min-h-9 items-center gap-1.5 rounded-md bg-accent px-3 text-sm font-medium whitespace-nowrap text-on-accent hover:brightness-110"
         >
-          <Plus size={15} aria-hidden /> New sandbox
+          <Plus size={15} aria-hidden /> New <span className="hidden sm:inline">sandbox</span>
         </Link>
       </div>
     </div>
