@@ -73,6 +73,8 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
     // Begins at the end, wherever that will be.
     initialOffset: Number.MAX_SAFE_INTEGER,
     directDomUpdates: true,
+    // A layer for each row would cost more than it saves: rows do not move against each other.
+    directDomUpdatesMode: 'position',
   })
   const shown = list.getVirtualItems()
 

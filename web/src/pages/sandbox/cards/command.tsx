@@ -41,7 +41,7 @@ export function CommandCard({ row, sandboxId }: { row: ToolRow; sandboxId: strin
       <Permission row={row} />
       {(output !== '' || more !== null) && <Code text={output} what="output" lines={OUTPUT_LINES} ansi more={more} />}
       {row.status === 'done' && output === '' && more === null && <p className="text-xs text-ink-faint">It printed nothing.</p>}
-      <ChangedFiles changes={row.files} sandboxId={sandboxId} />
+      <ChangedFiles changes={row.files} sandboxId={sandboxId} isInside />
     </Card>
   )
 }

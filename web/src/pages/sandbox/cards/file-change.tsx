@@ -4,6 +4,7 @@ import type { FileChange } from '../../../timeline/rows'
 import { CopyButton } from '../../../ui/copy'
 import { Lines } from '../../../ui/diff'
 import { KeptPlace } from '../../../ui/kept'
+import { classes } from '../../../util/classes'
 import { plural } from '../../../util/numbers'
 import { ChangeDiff } from '../tabs/file-changes'
 import { changeWords } from '../tabs/file-status'
@@ -24,11 +25,13 @@ export function FileChangeCard({
   change,
   sandboxId,
   folds = 'open',
+  isInside = false,
   aside,
 }: {
   change: FileChange
   sandboxId: string
   folds?: 'open' | 'closed'
+  isInside?: boolean
   aside?: ReactNode
 }) {
   return (
@@ -36,6 +39,7 @@ export function FileChangeCard({
       <Card
         icon={icons[change.change]}
         folds={folds}
+        isInside={isInside}
         title={<Title name={changeWords[change.change]} about={<Path path={change.path} from={change.previousPath} />} />}
         aside={
           <>
@@ -55,16 +59,17 @@ export function FileChangeCard({
 const FILES_SHOWN = 20
 
 /** What a tool changed on its way. */
-export function ChangedFiles({ changes, sandboxId }: { changes: readonly FileChange[]; sandboxId: string }) {
+export function ChangedFiles({ changes, sandboxId, isInside = false }: { changes: readonly FileChange[]; sandboxId: string; isInside?: boolean }) {
+  if (changes.length === 0) return null
   return (
-    <>
+    <div className={classes('min-w-0', isInside ? undefined : 'flex flex-col gap-1.5')}>
       {changes.slice(0, FILES_SHOWN).map((change) => (
-        <FileChangeCard key={change.seq} change={change} sandboxId={sandboxId} folds="closed" />
+        <FileChangeCard key={change.seq} change={change} sandboxId={sandboxId} folds="closed" isInside={isInside} />
       ))}
       {changes.length > FILES_SHOWN && (
         <p className="text-xs text-ink-soft">{plural(changes.length - FILES_SHOWN, 'more file')} changed: see the files tab.</p>
       )}
-    </>
+    </div>
   )
 }
 

@@ -16,6 +16,7 @@ export function Card({
   aside,
   tone = 'plain',
   folds = null,
+  isInside = false,
   children,
 }: {
   icon: ReactNode
@@ -25,6 +26,8 @@ export function Card({
   tone?: 'plain' | 'bad' | 'warn'
   /** Whether it is open at first; `null` for a card that does not fold. */
   folds?: 'open' | 'closed' | null
+  /** It stands in another card, which has a border already. */
+  isInside?: boolean
   children?: ReactNode
 }) {
   const [open, setOpen] = useKept('card', folds !== 'closed')
@@ -39,7 +42,8 @@ export function Card({
   return (
     <section
       className={classes(
-        'min-w-0 rounded-lg border bg-surface text-sm',
+        'min-w-0 text-sm',
+        isInside ? '-mx-3' : 'rounded-lg border bg-surface',
         tone === 'bad' ? 'border-bad/50' : tone === 'warn' ? 'border-warn/40' : 'border-line',
       )}
     >
