@@ -9,7 +9,9 @@ const KEY = 'sunaba.token'
 type Listener = () => void
 
 const listeners = new Set<Listener>()
-let current = load()
+// What cannot be read is what was there before: so there must be something before.
+let current: string | null = null
+current = load()
 
 /** The token, or `null` where nobody has given one: a plane that asks nobody answers all the same. */
 export const token = () => current

@@ -1,4 +1,4 @@
-import { type QueryClient, useQuery } from '@tanstack/react-query'
+import { type QueryClient, skipToken, useQuery } from '@tanstack/react-query'
 import { type LogEvent, fromPage } from '../timeline/event'
 import { api } from '../util/paths'
 import type { EventPage } from './contract'
@@ -37,10 +37,10 @@ export function useWholeLog(sandboxId: string | null, ended: (events: readonly L
     // To compare two long logs field by field would find nothing: `readWhole` keeps what has not changed.
     structuralSharing: false,
   })
-  const progress = useQuery<Progress>({ queryKey: keys.progress(id), enabled: false, initialData: NO_PROGRESS })
+  const progress = useQuery<Progress>({ queryKey: keys.progress(id), queryFn: skipToken })
   return {
     events: log.data ?? NOTHING,
-    progress: progress.data,
+    progress: progress.data ?? NO_PROGRESS,
     // What is here stays to be seen when a later look fails.
     state: log.data !== undefined ? 'ready' : log.isError ? 'failed' : 'loading',
     error: log.error,

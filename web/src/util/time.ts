@@ -1,4 +1,4 @@
-import { useSyncExternalStore } from 'react'
+import { createContext, useContext, useSyncExternalStore } from 'react'
 
 /** "just now", "5m ago", "3h ago", "2d ago", "6w ago". */
 export function relative(at: string, now: number): string {
@@ -29,6 +29,9 @@ export const timeOfDay = (at: string) => clock.format(new Date(at))
 /** Date and time, for tooltips and details. */
 export const dateAndTime = (at: string) => full.format(new Date(at))
 
+/** The time that it is for everything inside: a replay shows what was, and what runs there has not run until today. */
+export const MomentInTime = createContext<number | null>(null)
+
 /** The time, for words like "5m ago": one timer for all of them, every ten seconds. */
 export const useNow = ticker(10_000)
 
@@ -58,6 +61,7 @@ function ticker(everyMs: number) {
     }
   }
   return function useTime(): number {
-    return useSyncExternalStore(listen, () => now)
+    const ticked = useSyncExternalStore(listen, () => now)
+    return useContext(MomentInTime) ?? ticked
   }
 }

@@ -5,6 +5,7 @@ import { Link } from 'react-router'
 import { Badge, type Tone } from '../../ui/badge'
 import { Keep, KeptPlace, useKept } from '../../ui/kept'
 import { Empty } from '../../ui/states'
+import { classes } from '../../util/classes'
 import { count, plural } from '../../util/numbers'
 import { paths } from '../../util/paths'
 import { timeOfDay } from '../../util/time'
@@ -105,11 +106,13 @@ function PairLine({ pair, left, right }: { pair: Pair<Step>; left: Side; right: 
         >
           {open ? <ChevronDown size={15} aria-hidden /> : <ChevronRight size={15} aria-hidden />}
         </button>
-        <Cell name="Left" step={pair.left} side={left} open={open} />
-        <span className="col-start-2 row-start-1 justify-self-end md:col-start-3 md:justify-self-center md:pt-1">
+        <div className="col-start-2 row-start-1 min-w-0">
+          <Cell name="Left" step={pair.left} side={left} open={open} />
+        </div>
+        <span className="col-start-2 row-start-1 justify-self-end pt-0.5 md:col-start-3 md:justify-self-center">
           <Badge tone={tone}>{word}</Badge>
         </span>
-        <div className="col-start-2 md:col-start-4">
+        <div className="col-start-2 row-start-2 min-w-0 md:col-start-4 md:row-start-1">
           <Cell name="Right" step={pair.right} side={right} open={open} />
         </div>
       </div>
@@ -127,16 +130,16 @@ function Cell({ name, step, side, open }: { name: string; step: Step | null; sid
   }
   return (
     <div className="min-w-0">
-      <p className="flex min-w-0 items-baseline gap-2 py-1 pr-24 text-sm md:pr-0">
-        <span className="text-xs text-ink-faint md:sr-only">{name}</span>
-        <span className="shrink-0 font-medium">{step.title}</span>
+      <p className={classes('flex min-w-0 items-baseline gap-2 py-1 text-sm', name === 'Left' && 'pr-24 md:pr-0')}>
+        <span className="w-8 shrink-0 text-xs text-ink-faint md:sr-only">{name}</span>
+        <span className="max-w-[60%] shrink-0 truncate font-medium">{step.title}</span>
         <span className="min-w-0 flex-1 truncate text-ink-soft" title={step.detail}>
           {step.detail}
         </span>
         <Link
           to={paths.moment(side.sandboxId, step.row.seq)}
           title="Go to this moment"
-          className="text-xs text-ink-faint tabular-nums hover:text-ink hover:underline"
+          className="text-xs whitespace-nowrap text-ink-faint tabular-nums hover:text-ink hover:underline"
         >
           {timeOfDay(step.row.at)}
         </Link>

@@ -33,7 +33,7 @@ export function FilesInShort({ left, right, onChoose }: { left: Side; right: Sid
   const files = useMemo(() => compareFiles(left.run.files, right.run.files), [left, right])
   const shown = files.toSorted((one, other) => Number(one.verdict === 'same') - Number(other.verdict === 'same')).slice(0, MOST_IN_SHORT)
   return (
-    <section aria-label="Files" className="min-w-0 rounded-xl border border-line bg-surface xl:col-span-2">
+    <section aria-label="Files" className="min-w-0 rounded-xl border border-line bg-surface">
       <h2 className="px-4 pt-3 pb-2 text-sm font-semibold">Files</h2>
       {files.length === 0 && <p className="px-4 pb-4 text-sm text-ink-soft">Neither run has changed a file.</p>}
       <ul className="pb-2">

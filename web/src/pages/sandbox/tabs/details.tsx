@@ -23,7 +23,7 @@ export default function DetailsTab({ sandboxId, log }: { sandboxId: string; log:
     <div className="flex h-full min-h-0 flex-col">
       <WholeRunProgress log={log} />
       <div className="min-h-0 flex-1 overflow-auto">
-        <div className="mx-auto grid max-w-6xl gap-4 p-3 sm:p-4 lg:grid-cols-2">
+        <div className="mx-auto grid max-w-6xl items-start gap-4 p-3 sm:p-4 lg:grid-cols-2">
           {task.isPending && <Loading what="the task" />}
           {task.isError && <Failed error={task.error} onRetry={() => void task.refetch()} />}
           {task.data !== undefined && task.data !== null && <Task task={task.data} />}

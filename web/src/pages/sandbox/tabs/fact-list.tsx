@@ -13,12 +13,12 @@ export function Section({ title, children }: { title: string; children: ReactNod
 }
 
 export function FactList({ children }: { children: ReactNode }) {
-  return <dl className="grid grid-cols-[minmax(7rem,auto)_1fr] gap-x-4 gap-y-1.5 text-sm">{children}</dl>
+  return <dl className="grid grid-cols-[minmax(7rem,auto)_1fr] items-baseline gap-x-4 gap-y-1.5 text-sm">{children}</dl>
 }
 
 /** A name and what is true of it. What is not known is left out. */
 export function Fact({ name, children }: { name: string; children: ReactNode }) {
-  if (children === null || children === undefined || children === '') return null
+  if (children === null || children === undefined || children === false || children === '') return null
   return (
     <>
       <dt className="text-ink-soft">{name}</dt>
@@ -31,7 +31,7 @@ export function IdFact({ name, id }: { name: string; id: string | null | undefin
   if (id === null || id === undefined) return null
   return (
     <Fact name={name}>
-      <span className="inline-flex max-w-full items-center gap-1">
+      <span className="-my-1 inline-flex max-w-full items-center gap-1">
         <span className="font-mono text-xs break-all">{id}</span>
         <CopyButton text={id} what={`${name.toLowerCase()} id`} />
       </span>

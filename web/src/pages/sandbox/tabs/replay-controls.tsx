@@ -84,8 +84,11 @@ export function ReplayControls({
         Skip idle time
         {skipSilences && skippedMs > 0 && <span className="text-xs text-ink-faint">({duration(skippedMs)} skipped)</span>}
       </label>
-      <Button look="plain" className="ml-auto" onClick={() => void copyLink(link)}>
-        <Link2 size={15} aria-hidden /> Copy link to this moment
+      <Button look="plain" className="ml-auto" aria-label="Copy link to this moment" onClick={() => void copyLink(link)}>
+        <Link2 size={15} aria-hidden />
+        <span>
+          Copy link<span className="hidden sm:inline"> to this moment</span>
+        </span>
       </Button>
     </div>
   )

@@ -8,14 +8,14 @@ import { classes } from '../../../util/classes'
 import { count } from '../../../util/numbers'
 import { duration, timeOfDay } from '../../../util/time'
 
-const COLUMNS = 400
+const COLUMNS = 250
 
-const lanes: readonly { kind: Mark['kind']; name: string; fill: string; swatch: string }[] = [
-  { kind: 'error', name: 'Errors', fill: 'fill-bad', swatch: 'bg-bad' },
-  { kind: 'edit', name: 'Edits', fill: 'fill-good', swatch: 'bg-good' },
-  { kind: 'message', name: 'Messages', fill: 'fill-accent', swatch: 'bg-accent' },
-  { kind: 'tool', name: 'Tools', fill: 'fill-info', swatch: 'bg-info' },
-  { kind: 'turn', name: 'Turns', fill: 'fill-ink-faint', swatch: 'bg-ink-faint' },
+const lanes: readonly { kind: Mark['kind']; name: string; ink: string; swatch: string }[] = [
+  { kind: 'error', name: 'Errors', ink: 'text-bad', swatch: 'bg-bad' },
+  { kind: 'edit', name: 'Edits', ink: 'text-good', swatch: 'bg-good' },
+  { kind: 'message', name: 'Messages', ink: 'text-accent', swatch: 'bg-accent' },
+  { kind: 'tool', name: 'Tools', ink: 'text-info', swatch: 'bg-info' },
+  { kind: 'turn', name: 'Turns', ink: 'text-ink-faint', swatch: 'bg-ink-faint' },
 ]
 
 /** The whole run as a line to drag along, with what happened where. */
@@ -83,12 +83,19 @@ export function momentText(events: readonly LogEvent[], index: number): string {
 const Marks = memo(function Marks({ marks, clock, first }: { marks: readonly Mark[]; clock: Clock; first: number }) {
   const paths = useMemo(() => {
     const { counts } = bins(marks, clock, first, COLUMNS)
-    return lanes.map(({ kind, fill }) => ({ kind, fill, path: barsPath(counts.get(kind) ?? new Uint32Array()) }))
+    return lanes.map(({ kind, ink }) => ({ kind, ink, path: barsPath(counts.get(kind) ?? new Uint32Array()) }))
   }, [marks, clock, first])
   return (
     <svg aria-hidden viewBox={`0 0 ${COLUMNS} ${lanes.length * 1.25}`} preserveAspectRatio="none" className="block h-14 w-full">
-      {paths.map(({ kind, fill, path }, lane) => (
-        <path key={kind} d={path} className={fill} transform={`translate(0 ${lane * 1.25 + 0.125})`} />
+      {paths.map(({ kind, ink, path }, lane) => (
+        // The stroke keeps its width on the narrowest screen, where a column is less than a pixel.
+        <path
+          key={kind}
+          d={path}
+          vectorEffect="non-scaling-stroke"
+          className={classes('fill-current stroke-current stroke-1', ink)}
+          transform={`translate(0 ${lane * 1.25 + 0.125})`}
+        />
       ))}
     </svg>
   )

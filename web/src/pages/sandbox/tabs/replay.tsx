@@ -7,6 +7,7 @@ import type { LogEvent } from '../../../timeline/event'
 import { marks } from '../../../timeline/marks'
 import { Empty, Failed } from '../../../ui/states'
 import { paths } from '../../../util/paths'
+import { MomentInTime } from '../../../util/time'
 import { ReplayControls } from './replay-controls'
 import { type ReplayWish, isForReplay, wishOf } from './replay-keys'
 import { MomentFacts, MomentRows } from './replay-moment'
@@ -101,7 +102,9 @@ function Replay({ sandboxId, events }: { sandboxId: string; events: readonly Log
       </div>
       <div className="min-h-0 flex-1 lg:grid lg:grid-cols-[minmax(0,1fr)_24rem]">
         <div className="flex min-h-0 flex-col border-line lg:border-r">
-          <MomentRows sandboxId={sandboxId} moment={moment} seq={shownIndex + first} playing={player.playing} />
+          <MomentInTime value={Date.parse(events[shownIndex]?.at ?? '')}>
+            <MomentRows sandboxId={sandboxId} moment={moment} seq={shownIndex + first} playing={player.playing} />
+          </MomentInTime>
         </div>
         <div className="min-h-0 border-t border-line lg:overflow-auto lg:border-t-0">
           <MomentFacts sandboxId={sandboxId} run={moment.run} />

@@ -134,6 +134,8 @@ describe('the terminal', () => {
 })
 
 describe('the preview', () => {
+  // No page is loaded into the frames of these tests, and happy-dom complains of that at length.
+  beforeEach(() => void vi.spyOn(console, 'error').mockImplementation(() => undefined))
   const preview = (type: string, more = {}) => testLog([[`preview.${type}`, { port: 5173, ...more }]])
 
   it('waits for a server that is starting', () => {
