@@ -29,7 +29,7 @@ test('Enter sends, Shift+Enter breaks, and receipts go on to Done as the agent r
     ['interrupt', 'Go on, please.', 'completed'],
     ['user_message', 'First line\nsecond line', 'completed'],
   ])
-  await expect(run.status).toHaveText('Completed')
+  await expect(run.status('Completed')).toBeVisible()
   await expect(run.message).toBeDisabled()
 })
 

@@ -30,7 +30,7 @@ test('a plane that is killed and started again while events stream in costs no r
 
   await api.untilTask(ticket.task_id, 'completed')
   await api.untilSandbox(id, 'completed')
-  await expect(run.status).toHaveText('Completed')
+  await expect(run.status('Completed')).toBeVisible()
   const log = await api.log(id)
   await expect
     .poll(async () => (await run.everyRow()).map(({ seq }) => seq))

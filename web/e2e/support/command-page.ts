@@ -13,7 +13,7 @@ export class CommandPage {
   }
 
   get prompt(): Locator {
-    return this.page.getByRole('textbox', { name: /prompt|what/i })
+    return this.page.getByRole('textbox', { name: 'What should be done?' })
   }
 
   async chooseAgent(agent: string) {

@@ -30,9 +30,9 @@ export class RunPage {
     return this.page.getByRole('status', { name: /^Connection: / })
   }
 
-  /** Where its task or the sandbox itself stands. */
-  get status(): Locator {
-    return this.page.getByTestId('status')
+  /** The badge that says where its task stands, or the sandbox itself. */
+  status(word: string): Locator {
+    return this.page.getByRole('main').locator('header').getByText(word, { exact: true })
   }
 
   tab(name: string | RegExp): Locator {
@@ -59,15 +59,20 @@ export class RunPage {
     return this.feed.evaluate((feed) => feed.scrollHeight - feed.scrollTop - feed.clientHeight < 4)
   }
 
+  /** Scrolls up, and up again while older rows come, to where the run begins. */
+  async toBeginning() {
+    await expect(async () => {
+      await this.feed.evaluate((feed) => feed.scrollTo({ top: 0 }))
+      await expect(this.page.getByText('Beginning of the run')).toBeInViewport({ timeout: 500 })
+    }).toPass()
+  }
+
   /**
    * Every row of the feed with the event that put it there and its text, top to bottom. Only a window of them is ever
    * in the document, so this scrolls through all of it and puts together what it meets.
    */
   async everyRow(): Promise<{ seq: number; text: string }[]> {
-    await expect(async () => {
-      await this.feed.evaluate((feed) => feed.scrollTo({ top: 0 }))
-      await expect(this.page.getByText('Beginning of the run')).toBeInViewport({ timeout: 500 })
-    }).toPass()
+    await this.toBeginning()
     return this.feed.evaluate(async (feed) => {
       const frames = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
       const met = new Map<number, { seq: number; text: string }>()
@@ -82,7 +87,7 @@ export class RunPage {
         await frames()
         gather()
         const before = feed.scrollTop
-        feed.scrollTop += feed.clientHeight / 2
+        feed.scrollTop += feed.clientHeight * 0.9
         await frames()
         if (feed.scrollTop === before) break
       }
