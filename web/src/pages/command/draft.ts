@@ -68,23 +68,33 @@ function trimmed(draft: Draft) {
   return { repository: repository.trim(), project: project.trim(), agent: agent.trim(), model: model.trim() }
 }
 
-/** What a browser that keeps nothing, or that keeps something strange, has: nothing. */
+/** What is strange, because another version or somebody's hand wrote it, counts as nothing. */
 function read(key: string): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(localStorage.getItem(key) ?? '{}')
+    const value: unknown = JSON.parse(textAt(key) ?? '{}')
     return typeof value === 'object' && value !== null ? { ...value } : {}
   } catch {
-    return inMemory.get(key) ?? {}
+    return {}
+  }
+}
+
+/** A browser that keeps nothing has it until the page is closed. */
+function textAt(key: string): string | null {
+  try {
+    return localStorage.getItem(key)
+  } catch {
+    return inMemory.get(key) ?? null
   }
 }
 
 function write(key: string, value: object) {
-  inMemory.set(key, { ...value })
+  const text = JSON.stringify(value)
+  inMemory.set(key, text)
   try {
-    localStorage.setItem(key, JSON.stringify(value))
+    localStorage.setItem(key, text)
   } catch {
-    // It holds until the page is closed.
+    // As above.
   }
 }
 
-const inMemory = new Map<string, Record<string, unknown>>()
+const inMemory = new Map<string, string>()

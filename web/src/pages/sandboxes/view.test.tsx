@@ -42,14 +42,14 @@ describe('typing', () => {
     act(() => view.type('ab'))
     expect(view.view).toEqual({ query: 'ab', filter: 'failed' })
     expect(address()).toBe('?status=failed')
-    act(() => vi.advanceTimersByTime(300))
+    act(() => void vi.advanceTimersByTime(300))
     expect(address()).toBe('?status=failed&q=ab')
   })
 
   it('goes on while the address still follows', () => {
     open('/sandboxes')
     act(() => view.type('a'))
-    act(() => vi.advanceTimersByTime(300))
+    act(() => void vi.advanceTimersByTime(300))
     act(() => view.type('ab'))
     expect(view.view.query).toBe('ab')
     act(() => view.settle())
@@ -60,7 +60,7 @@ describe('typing', () => {
   it('leaves no trail: back leads to the page before, and the field follows', () => {
     open('/sandboxes?q=old')
     act(() => view.type('older'))
-    act(() => vi.advanceTimersByTime(300))
+    act(() => void vi.advanceTimersByTime(300))
     act(() => void navigate(-1))
     expect(address()).toBe('')
     expect(view.view.query).toBe('')
