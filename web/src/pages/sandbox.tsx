@@ -1,5 +1,4 @@
-import { useParams } from 'react-router'
-import { Link } from 'react-router'
+import { Link, useParams } from 'react-router'
 import { Refused } from '../api/http'
 import { useSandbox, useSandboxTask } from '../api/queries'
 import { useLog } from '../api/use-log'
@@ -38,8 +37,11 @@ function Monitor({ sandboxId }: { sandboxId: string }) {
     <div className="flex h-full min-h-0 flex-col">
       <Header sandboxId={sandboxId} sandbox={sandbox.data ?? null} task={task.data ?? null} log={log} />
       {task.data?.status === 'validating' && task.data.sandbox_id === sandboxId && <Judgement sandboxId={sandboxId} taskId={task.data.id} />}
-      <Panels sandboxId={sandboxId} log={log} />
-      <Composer sandboxId={sandboxId} log={log} ended={isOver(sandbox.data?.status)} />
+      <Panels
+        sandboxId={sandboxId}
+        log={log}
+        composer={<Composer sandboxId={sandboxId} log={log} ended={isOver(sandbox.data?.status)} />}
+      />
     </div>
   )
 }

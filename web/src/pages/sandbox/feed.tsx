@@ -130,7 +130,7 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
         break
       case 'k':
       case 'ArrowUp':
-        goTo(Math.max(0, place === -1 ? Math.max(0, (list.range?.endIndex ?? 1) - 1) : place - 1))
+        goTo(Math.max(0, place === -1 ? Math.min(rows.length - 1, list.range?.endIndex ?? 0) : place - 1))
         break
       case 'Home':
         goTo(0)

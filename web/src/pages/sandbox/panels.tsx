@@ -1,5 +1,5 @@
 import { Tabs } from 'radix-ui'
-import { Suspense, lazy, useEffect, useRef } from 'react'
+import { type ReactNode, Suspense, lazy, useEffect, useRef } from 'react'
 import { useSearchParams } from 'react-router'
 import type { Log } from '../../api/use-log'
 import { Loading } from '../../ui/states'
@@ -17,7 +17,7 @@ const tabs = {
 }
 
 /** What there is to see of a sandbox, one tab at a time. Which, is in the address. */
-export function Panels({ sandboxId, log }: { sandboxId: string; log: Log }) {
+export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: Log; composer: ReactNode }) {
   const preview = log.run.preview
   const [search, setSearch] = useSearchParams()
   const tab = tabOf(search.get('tab'), preview !== null)
@@ -64,6 +64,8 @@ export function Panels({ sandboxId, log }: { sandboxId: string; log: Log }) {
           <Panel tab={each} sandboxId={sandboxId} log={log} />
         </Tabs.Content>
       ))}
+      {/* Who looks at the past, or at numbers, has nothing to say there. */}
+      {tab !== 'replay' && tab !== 'details' && composer}
     </Tabs.Root>
   )
 }

@@ -1,12 +1,14 @@
 import { Brain } from 'lucide-react'
 import { useMemo } from 'react'
+import { sentence } from '../../../api/errors'
+import { useCancelMessage } from '../../../api/queries'
 import type { SaidRow, TextRow, ThinkingRow } from '../../../timeline/rows'
 import { clip } from '../../../ui/clip'
 import { MoreButton } from '../../../ui/code'
 import { useKept } from '../../../ui/kept'
 import { Markdown } from '../../../ui/markdown'
+import { toast } from '../../../ui/toast'
 import { classes } from '../../../util/classes'
-import { useCancelMessage } from '../../../api/queries'
 import { Receipts } from '../composer/receipts'
 import { wholeText } from './output'
 import { useRest } from './rest'
@@ -84,7 +86,7 @@ export function SaidCard({ row, sandboxId }: { row: SaidRow; sandboxId: string }
       {row.receipts.length > 0 && (
         <Receipts
           receipts={row.receipts}
-          {...(messageId === null ? {} : { onCancel: () => cancel.mutate(messageId) })}
+          {...(messageId === null ? {} : { onCancel: () => cancel.mutate(messageId, { onError: (error) => toast(sentence(error), { tone: 'bad' }) }) })}
         />
       )}
     </div>
