@@ -193,7 +193,7 @@ export function isSamePlace(one: Place | null, other: Place | null): boolean {
   return one.index === other.index && isSamePlace(one.within, other.within)
 }
 
-/** What every row has that begins with this event. */
+/** What every row has that begins with this event. Spread it last: V8 takes twenty times as long the other way round. */
 export function base(event: LogEvent, key = `seq:${event.seq}`) {
   return {
     key,

@@ -33,7 +33,7 @@ export const told = (type: string, data: JsonObject = {}): Told => ({ type, data
 
 const within = (parent?: string): JsonObject => (parent === undefined ? {} : { parent_tool_use_id: parent })
 
-export const use = (id: string, tool: string, input: JsonObject, parent?: string): Told =>
+export const call = (id: string, tool: string, input: JsonObject, parent?: string): Told =>
   told('agent.tool_use', { event_subtype: 'tool_use', tool, tool_use_id: id, input, turn: 1, ...within(parent) })
 
 export const completion = (id: string, tool: string, input: JsonObject, response = 'ok', more: JsonObject = {}): Told =>
@@ -95,7 +95,7 @@ export const heard = (uuid: string | null, content: string, more: JsonObject = {
   told('agent.user_message', { content, content_length: content.length, message_uuid: uuid, turn: 0, ...more })
 
 export const todo = (id: string, ...items: [text: string, status: string][]): Told =>
-  use(id, 'TodoWrite', { todos: items.map(([content, status]) => ({ content, status, activeForm: content })) })
+  call(id, 'TodoWrite', { todos: items.map(([content, status]) => ({ content, status, activeForm: content })) })
 
 export const decided = (id: string, decision: string, reason?: string): Told =>
   told('agent.permission_decided', { tool: 'Bash', tool_use_id: id, mode: 'acceptEdits', decision, ...(reason === undefined ? {} : { reason }) })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../api/contract'
-import { completion, done, heard, injected, invoked, log, numbered, queued, receipt, started, system, text, thinking, todo, told, turn, use, whole, type Told } from './fixtures'
+import { completion, done, heard, injected, invoked, log, numbered, queued, receipt, started, system, text, thinking, todo, told, turn, call, whole, type Told } from './fixtures'
 import { empty, extend, fold, rowsOfEvents } from './fold'
 
 const rows = (...happened: Told[]) => fold(log(...happened)).rows
@@ -78,15 +78,15 @@ describe('a plan', () => {
   })
 
   it('that is told item by item is one list', () => {
-    const create = (id: string, subject: string, number: number) => [use(id, 'TaskCreate', { subject, description: subject }), completion(id, 'TaskCreate', {}, `Task #${number} created successfully: ${subject}`)]
-    const update = (id: string, taskId: string, status: string) => [use(id, 'TaskUpdate', { taskId, status }), completion(id, 'TaskUpdate', {}, `Updated task #${taskId} status`)]
+    const create = (id: string, subject: string, number: number) => [call(id, 'TaskCreate', { subject, description: subject }), completion(id, 'TaskCreate', {}, `Task #${number} created successfully: ${subject}`)]
+    const update = (id: string, taskId: string, status: string) => [call(id, 'TaskUpdate', { taskId, status }), completion(id, 'TaskUpdate', {}, `Updated task #${taskId} status`)]
     const shown = rows(...create('a', 'Count', 7), ...create('b', 'Tell', 8), ...create('c', 'Forget', 9), ...update('d', '7', 'completed'), ...update('e', '9', 'deleted'))
     expect(shown).toMatchObject([{ kind: 'plan', items: [{ text: 'Count', status: 'completed' }, { text: 'Tell', status: 'pending' }] }])
     expect(shown).toHaveLength(1)
   })
 
   it('that could not be changed says so', () => {
-    const shown = rows(use('a', 'TaskCreate', { subject: 'Count' }), completion('a', 'TaskCreate', {}, 'no', { is_error: true }))
+    const shown = rows(call('a', 'TaskCreate', { subject: 'Count' }), completion('a', 'TaskCreate', {}, 'no', { is_error: true }))
     expect(shown).toMatchObject([{ kind: 'plan', items: [] }, { kind: 'tool', tool: 'TaskCreate', status: 'failed' }])
   })
 
@@ -183,7 +183,7 @@ describe('what nobody knows', () => {
 })
 
 describe('a timeline', () => {
-  const events = log(started(), heard('p', 'Mend it.'), text('a'), thinking('b'), use('a', 'Bash', { command: 'ls' }), completion('a', 'Bash', { command: 'ls' }))
+  const events = log(started(), heard('p', 'Mend it.'), text('a'), thinking('b'), call('a', 'Bash', { command: 'ls' }), completion('a', 'Bash', { command: 'ls' }))
 
   it('stays as it is when it is extended, so it can be extended twice', () => {
     const half = fold(events.slice(0, 5))

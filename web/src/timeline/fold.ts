@@ -6,7 +6,7 @@ import * as lines from './lines'
 import * as messages from './messages'
 import { plan } from './plans'
 import { preview } from './previews'
-import { firstText, flag, isOmitted, longText, number, text } from './read'
+import { firstText, flag, longText, number, text } from './read'
 import type { Row } from './rows'
 import * as tools from './tools'
 
@@ -188,18 +188,19 @@ function never(): null {
 }
 
 function written(draft: Draft, event: LogEvent): Place {
-  return draft.add({ ...base(event), kind: 'text', ...longText(event, 'content', 'full_content') })
+  const { text, rest } = longText(event, 'content', 'full_content')
+  return draft.add({ kind: 'text', text, rest, ...base(event) })
 }
 
 function thought(draft: Draft, event: LogEvent): Place {
-  return draft.add({ ...base(event), kind: 'thinking', ...longText(event, 'content', 'full_content') })
+  const { text, rest } = longText(event, 'content', 'full_content')
+  return draft.add({ kind: 'thinking', text, rest, ...base(event) })
 }
 
 function turn(draft: Draft, event: LogEvent): Place {
   tools.cutOff(draft, event, 'turn')
   const { data } = event
   return draft.add({
-    ...base(event),
     kind: 'turn',
     success: data['success'] !== false && !flag(data, 'is_error'),
     interrupted: flag(data, 'interrupted') || text(data, 'stop_reason') === 'cancelled',
@@ -208,11 +209,12 @@ function turn(draft: Draft, event: LogEvent): Place {
     outputTokens: number(data, 'output_tokens'),
     durationMs: number(data, 'duration_ms'),
     detail: firstText(data, 'error'),
+    ...base(event),
   })
 }
 
 function other(draft: Draft, event: LogEvent): Place {
   const unparsed = event.type === 'agent.unparsed'
-  const rest = event.body !== null || isOmitted(event) ? event.seq : null
-  return draft.add({ ...base(event), kind: 'other', eventType: event.type, data: event.data, unparsed, rest })
+  const rest = event.body === null ? null : event.seq
+  return draft.add({ kind: 'other', eventType: event.type, data: event.data, unparsed, rest, ...base(event) })
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { EVENT_TYPES, type JsonObject } from '../api/contract'
 import type { LogEvent } from './event'
-import { completion, decided, done, edit, heard, injected, invoked, log, queued, receipt, returned, started, system, text, thinking, todo, told, turn, use, whole, type Told } from './fixtures'
+import { completion, decided, done, edit, heard, injected, invoked, log, queued, receipt, returned, started, system, text, thinking, todo, told, turn, call, whole, type Told } from './fixtures'
 
 // Random logs that look like real ones: strands of events, each in its own order, woven together.
 
@@ -18,12 +18,12 @@ const paths = fc.constantFrom('a.md', 'b.md')
 const command: fc.Arbitrary<Strand> = fc.record({ word: words, ends: fc.constantFrom('well', 'badly', 'never', 'unnamed', 'told'), permission: fc.constantFrom('allow', 'deny', null), files: fc.nat(2) }).map(({ word, ends, permission, files }) => (name) => {
   const input = { command: word }
   const end = { well: completion(name, 'Bash', input), badly: completion(name, 'Bash', input, 'Exit code 1', { is_error: true }), never: null, unnamed: told('agent.tool_completed', { tool: 'Bash', tool_input: input, tool_response: 'x' }), told: told('agent.user_tool_result', { tool_use_id: name, result: 'x' }) }[ends]
-  return [use(name, 'Bash', input), ...(permission === null ? [] : [decided(name, permission)]), whole(), ...(end === null ? [] : [end]), ...Array.from({ length: files }, (_, index) => edit(`${word}-${index}`, name))]
+  return [call(name, 'Bash', input), ...(permission === null ? [] : [decided(name, permission)]), whole(), ...(end === null ? [] : [end]), ...Array.from({ length: files }, (_, index) => edit(`${word}-${index}`, name))]
 })
 
 const write: fc.Arbitrary<Strand> = fc.record({ path: paths, word: words, times: fc.integer({ min: 1, max: 3 }) }).map(({ path, word, times }) => (name) => {
   const input = { file_path: path, content: word }
-  return Array.from({ length: times }, (_, index) => `${name}-${index}`).flatMap((id) => [use(id, 'Write', input), completion(id, 'Write', input), edit(path, id)])
+  return Array.from({ length: times }, (_, index) => `${name}-${index}`).flatMap((id) => [call(id, 'Write', input), completion(id, 'Write', input), edit(path, id)])
 })
 
 const message: fc.Arbitrary<Strand> = fc.record({ word: words, far: fc.nat(6), named: fc.boolean() }).map(({ word, far, named }) => (name) => {
@@ -34,7 +34,7 @@ const message: fc.Arbitrary<Strand> = fc.record({ word: words, far: fc.nat(6), n
 
 const plan: fc.Arbitrary<Strand> = fc.record({ word: words, byItem: fc.boolean() }).map(({ word, byItem }) => (name) => {
   if (!byItem) return [todo(`${name}-a`, [word, 'pending']), completion(`${name}-a`, 'TodoWrite', {}), todo(`${name}-b`, [word, 'completed'])]
-  const [made, moved] = [use(`${name}-a`, 'TaskCreate', { subject: word }), use(`${name}-b`, 'TaskUpdate', { taskId: name, status: 'completed' })]
+  const [made, moved] = [call(`${name}-a`, 'TaskCreate', { subject: word }), call(`${name}-b`, 'TaskUpdate', { taskId: name, status: 'completed' })]
   return [made, completion(`${name}-a`, 'TaskCreate', {}, `Task #${name} created: ${word}`), moved, completion(`${name}-b`, 'TaskUpdate', {}, 'no such task', { is_error: word === 'one' })]
 })
 

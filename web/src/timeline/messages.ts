@@ -101,7 +101,6 @@ function isTaskItself(draft: Draft, event: LogEvent): boolean {
 function said(event: LogEvent, key: string | undefined): SaidRow {
   const { data } = event
   return {
-    ...base(event, key),
     kind: 'said',
     text: text(data, 'content') ?? '',
     messageId: null,
@@ -110,6 +109,7 @@ function said(event: LogEvent, key: string | undefined): SaidRow {
     synthetic: false,
     rest: isOmitted(event, 'content') ? event.seq : null,
     receipts: [],
+    ...base(event, key),
   }
 }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { LogEvent } from './event'
-import { completion, edit, log, text, use } from './fixtures'
+import { completion, edit, log, text, call } from './fixtures'
 import { empty, extend, fold, rowsOfEvents, type Timeline } from './fold'
 import { histories } from './history'
 import type { Row } from './rows'
@@ -108,30 +108,33 @@ it('any batches and any duplicates give the same facts', () => {
 
 it('fifty thousand events are folded at once, and a hundred more in no time', () => {
   const command = (number: number) => ({ command: `cargo test ${number}` })
-  const happened = Array.from({ length: 10_020 }, (_, number) => [text(`step ${number}`), use(`t-${number}`, 'Bash', command(number)), completion(`t-${number}`, 'Bash', command(number), 'ok'.repeat(50)), edit(`src/${number % 300}.rs`, `t-${number}`), text('done')]).flat()
+  const happened = Array.from({ length: 10_020 }, (_, number) => [text(`step ${number}`), call(`t-${number}`, 'Bash', command(number)), completion(`t-${number}`, 'Bash', command(number), 'ok'.repeat(50)), edit(`src/${number % 300}.rs`, `t-${number}`), text('done')]).flat()
   const events = log(...happened)
   const [most, more] = [events.slice(0, 50_000), events.slice(50_000)]
-  const timeline = quickest(3, 1_500, () => fold(most))
+  const timeline = quickest(3, 900, () => fold(most))
   quickest(5, 25, () => extend(timeline, more))
-  const run = quickest(3, 1_500, () => advance(begin, most))
+  const run = quickest(3, 600, () => advance(begin, most))
   quickest(5, 25, () => advance(run, more))
   expect(timeline.rows).toHaveLength(30_000)
   expect(run.counts.events).toBe(50_000)
-})
+}, 60_000)
 
 it('fifty thousand steps of one sub-agent are folded at once', () => {
   const events = log(...Array.from({ length: 50_000 }, (_, number) => text(`step ${number}`, 'a')))
-  expect(quickest(2, 1_500, () => fold(events)).rows).toHaveLength(1)
-})
+  expect(quickest(2, 900, () => fold(events)).rows).toHaveLength(1)
+}, 60_000)
 
-/** What it gives, if the quickest of some tries is quick enough. The bounds are five times what it takes alone. */
+/**
+ * What it gives, if the quickest of some tries is quick enough. Counted is the processor's time: others may be at work on
+ * the same machine. The bounds are several times what it takes.
+ */
 function quickest<Result>(tries: number, mostMs: number, work: () => Result): Result {
   let result = work()
   let best = Infinity
   for (let index = 0; index < tries; index++) {
-    const begun = performance.now()
+    const begun = process.cpuUsage()
     result = work()
-    best = Math.min(best, performance.now() - begun)
+    best = Math.min(best, process.cpuUsage(begun).user / 1000)
   }
   if (process.env['TIMINGS'] !== undefined) console.info(`${best.toFixed(1)} ms of ${mostMs}`)
   expect(best).toBeLessThan(mostMs)

@@ -30,8 +30,8 @@ export function list(data: JsonObject, field: string): JsonValue[] {
 /** The first of these fields that holds a text with something in it. */
 export function firstText(data: JsonObject, ...fields: string[]): string | null {
   for (const field of fields) {
-    const value = text(data, field)
-    if (value !== null && value.trim() !== '') return value
+    const value = data[field]
+    if (typeof value === 'string' && /\S/.test(value)) return value
   }
   return null
 }

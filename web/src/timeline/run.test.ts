@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { completion, decided, done, edit, injected, invoked, log, queued, started, system, text, todo, told, turn, use, type Told } from './fixtures'
+import { completion, decided, done, edit, injected, invoked, log, queued, started, system, text, todo, told, turn, call, type Told } from './fixtures'
 import { marks } from './marks'
 import { advance, begin } from './run'
 
 const run = (...happened: Told[]) => advance(begin, log(...happened))
-const bash = (id: string, command: string, parent?: string) => use(id, 'Bash', { command, description: 'Do it' }, parent)
+const bash = (id: string, command: string, parent?: string) => call(id, 'Bash', { command, description: 'Do it' }, parent)
 const ended = (id: string, command: string, output: string, more = {}) => completion(id, 'Bash', { command }, output, more)
 
 describe('a run', () => {
@@ -91,7 +91,7 @@ describe('files', () => {
 
 describe('commands', () => {
   it('are what ran in a shell, from start to end', () => {
-    const { commands } = run(bash('a', 'ls'), use('r', 'Read', { file_path: 'x' }), ended('a', 'ls', 'README.md'), bash('b', 'sleep 9'))
+    const { commands } = run(bash('a', 'ls'), call('r', 'Read', { file_path: 'x' }), ended('a', 'ls', 'README.md'), bash('b', 'sleep 9'))
     expect(commands).toMatchObject([
       { seq: 1, toolUseId: 'a', command: 'ls', description: 'Do it', output: 'README.md', exitCode: 0, status: 'done', durationMs: 12, rest: null },
       { seq: 4, command: 'sleep 9', output: null, exitCode: null, status: 'running' },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { completion, decided, done, edit, heard, invoked, log, numbered, returned, started, system, text, thinking, told, turn, use, whole } from './fixtures'
+import { completion, decided, done, edit, heard, invoked, log, numbered, returned, started, system, text, thinking, told, turn, call, whole } from './fixtures'
 import type { LogEvent } from './event'
 import { fold } from './fold'
 import type { Row, SubagentRow, ToolRow } from './rows'
@@ -20,22 +20,22 @@ const ls = { command: 'ls' }
 
 describe('a tool', () => {
   it('is one row from its call to its end, at the place of the call', () => {
-    const events = log(use('a', 'Bash', ls), whole(), text('meanwhile'), completion('a', 'Bash', ls, 'README.md'))
+    const events = log(call('a', 'Bash', ls), whole(), text('meanwhile'), completion('a', 'Bash', ls, 'README.md'))
     expect(rows(events).map((row) => row.kind)).toEqual(['tool', 'text'])
     expect(theTool(events)).toMatchObject({ key: 'tool:a', status: 'done', output: 'README.md', durationMs: 12, seq: 1, lastSeq: 4 })
   })
 
   it('runs until somebody says how it ended', () => {
-    expect(theTool(log(use('a', 'Bash', ls)))).toMatchObject({ status: 'running', output: null })
+    expect(theTool(log(call('a', 'Bash', ls)))).toMatchObject({ status: 'running', output: null })
   })
 
   it('is shown while it runs, although the same command has completed before', () => {
-    const events = log(use('a', 'Bash', ls), completion('a', 'Bash', ls), use('b', 'Bash', ls))
+    const events = log(call('a', 'Bash', ls), completion('a', 'Bash', ls), call('b', 'Bash', ls))
     expect(toolRows(events).map((row) => row.status)).toEqual(['done', 'running'])
   })
 
   it('is matched by its id, not by what it was called with', () => {
-    const events = log(use('a', 'Bash', ls), use('b', 'Bash', ls), completion('b', 'Bash', ls, 'second'))
+    const events = log(call('a', 'Bash', ls), call('b', 'Bash', ls), completion('b', 'Bash', ls, 'second'))
     expect(toolRows(events).map(({ status, output }) => [status, output])).toEqual([
       ['running', null],
       ['done', 'second'],
@@ -43,7 +43,7 @@ describe('a tool', () => {
   })
 
   it('that failed says so', () => {
-    expect(theTool(log(use('a', 'Bash', ls), completion('a', 'Bash', ls, 'Exit code 2', { is_error: true })))).toMatchObject({ status: 'failed' })
+    expect(theTool(log(call('a', 'Bash', ls), completion('a', 'Bash', ls, 'Exit code 2', { is_error: true })))).toMatchObject({ status: 'failed' })
   })
 
   it('stands alone where its call is not known', () => {
@@ -51,19 +51,19 @@ describe('a tool', () => {
   })
 
   it('is known by the same key however much of the log is loaded', () => {
-    const all = log(use('a', 'Bash', ls), completion('a', 'Bash', ls))
+    const all = log(call('a', 'Bash', ls), completion('a', 'Bash', ls))
     expect(theTool(all).key).toBe(theTool(all.slice(1)).key)
   })
 
   it('shows all of a long output if it is here, else where it is', () => {
     const long = completion('a', 'Bash', ls, 'begin', { tool_response_truncated: true, full_response: 'begin and end' })
-    expect(theTool(log(use('a', 'Bash', ls), long))).toMatchObject({ output: 'begin and end', rest: null })
+    expect(theTool(log(call('a', 'Bash', ls), long))).toMatchObject({ output: 'begin and end', rest: null })
     const cut = { ...completion('a', 'Bash', ls, 'begin', { tool_response_truncated: true }), omitted: ['full_response'] }
-    expect(theTool(log(use('a', 'Bash', ls), cut))).toMatchObject({ output: 'begin', rest: 2 })
+    expect(theTool(log(call('a', 'Bash', ls), cut))).toMatchObject({ output: 'begin', rest: 2 })
   })
 
   it('of a provider ends with its result', () => {
-    const events = log(use('a', 'web_search', { query: 'rust' }), told('agent.tool_result', { tool_use_id: 'a', result: 'A language.', is_error: false }))
+    const events = log(call('a', 'web_search', { query: 'rust' }), told('agent.tool_result', { tool_use_id: 'a', result: 'A language.', is_error: false }))
     expect(theTool(events)).toMatchObject({ status: 'done', output: 'A language.' })
   })
 
@@ -76,18 +76,18 @@ describe('a tool', () => {
 describe('when its agent ends', () => {
   const endings = [done(), told('agent.failed', { error: 'x' }), told('agent.stream_error', { error: 'killed', restarts: true }), told('sandbox.failed'), told('sandbox.terminated'), told('sandbox.terminated_idle'), told('agent.shutdown'), started(), turn({ interrupted: true })]
   it.each(endings)('a tool, a sub-agent and a skill run no longer: $type', (ending) => {
-    const events = log(use('a', 'Bash', ls), invoked('b', 'look'), told('agent.skill_invoked', { skill_name: 'pdf', tool: 'Skill', tool_use_id: 'c', input: { skill: 'pdf' } }), ending)
+    const events = log(call('a', 'Bash', ls), invoked('b', 'look'), told('agent.skill_invoked', { skill_name: 'pdf', tool: 'Skill', tool_use_id: 'c', input: { skill: 'pdf' } }), ending)
     const running = rows(events).filter((row) => 'status' in row)
     expect(running.map((row) => row.status)).toEqual(['interrupted', 'interrupted', 'interrupted'])
   })
 
   it('what is told of a tool afterwards counts all the same', () => {
-    const events = log(use('a', 'Bash', ls), told('agent.stream_error', { error: 'killed', restarts: true }), started(), completion('a', 'Bash', ls, 'late'))
+    const events = log(call('a', 'Bash', ls), told('agent.stream_error', { error: 'killed', restarts: true }), started(), completion('a', 'Bash', ls, 'late'))
     expect(theTool(events)).toMatchObject({ status: 'done', output: 'late' })
   })
 
   it('what works in the background survives the turn, not the agent', () => {
-    const begun = [invoked('a', 'look'), system('task_started', { tool_use_id: 'a', is_backgrounded: true }), returned('a', 'look', 'sent off'), use('b', 'Bash', ls, 'a'), turn()]
+    const begun = [invoked('a', 'look'), system('task_started', { tool_use_id: 'a', is_backgrounded: true }), returned('a', 'look', 'sent off'), call('b', 'Bash', ls, 'a'), turn()]
     expect(theSubagent(log(...begun))).toMatchObject({ status: 'running', background: true, steps: [{ status: 'running' }] })
     expect(theSubagent(log(...begun, done()))).toMatchObject({ status: 'interrupted', steps: [{ status: 'interrupted' }] })
   })
@@ -96,13 +96,13 @@ describe('when its agent ends', () => {
 describe('a changed file', () => {
   it('is part of the tool that changed it', () => {
     const input = { file_path: 'a.md', content: 'x' }
-    const events = log(use('a', 'Write', input), completion('a', 'Write', input), edit('a.md', 'a', { change_type: 'created' }))
+    const events = log(call('a', 'Write', input), completion('a', 'Write', input), edit('a.md', 'a', { change_type: 'created' }))
     expect(theTool(events).files).toMatchObject([{ path: 'a.md', change: 'created', added: 1, whole: true, fullAvailable: true, seq: 3 }])
     expect(rows(events)).toHaveLength(1)
   })
 
   it('of many that a command changed is there, too', () => {
-    const events = log(use('a', 'Bash', ls), completion('a', 'Bash', ls), edit('a', 'a'), edit('b', 'a'), edit('c', 'a'))
+    const events = log(call('a', 'Bash', ls), completion('a', 'Bash', ls), edit('a', 'a'), edit('b', 'a'), edit('c', 'a'))
     expect(theTool(events).files.map((file) => file.path)).toEqual(['a', 'b', 'c'])
   })
 
@@ -124,7 +124,7 @@ describe('a changed file', () => {
 describe('writes', () => {
   const write = (id: string, content = 'x', tool = 'Write') => {
     const input = { file_path: 'a.md', content }
-    return [use(id, tool, input), whole(), completion(id, tool, input)]
+    return [call(id, tool, input), whole(), completion(id, tool, input)]
   }
 
   it('that are equal and in a row are one row', () => {
@@ -142,19 +142,19 @@ describe('writes', () => {
 
   it('that came to something else are not', () => {
     const input = { file_path: 'a.md', content: 'x' }
-    const events = log(...write('a'), use('b', 'Write', input), completion('b', 'Write', input, 'disk full', { is_error: true }))
+    const events = log(...write('a'), call('b', 'Write', input), completion('b', 'Write', input, 'disk full', { is_error: true }))
     expect(toolRows(events).map((row) => row.status)).toEqual(['done', 'failed'])
   })
 
   it('are the only tools that collapse: a command that runs twice ran twice', () => {
-    const events = log(use('a', 'Bash', ls), completion('a', 'Bash', ls), use('b', 'Bash', ls), completion('b', 'Bash', ls))
+    const events = log(call('a', 'Bash', ls), completion('a', 'Bash', ls), call('b', 'Bash', ls), completion('b', 'Bash', ls))
     expect(toolRows(events)).toHaveLength(2)
   })
 
   it('never hide an edit: all edits of a file are shown', () => {
     const edits = ['one', 'two', 'three'].flatMap((word) => {
       const input = { file_path: 'a.md', old_string: word, new_string: `${word}!`, replace_all: false }
-      return [use(word, 'Edit', input), completion(word, 'Edit', input)]
+      return [call(word, 'Edit', input), completion(word, 'Edit', input)]
     })
     expect(toolRows(log(...edits))).toHaveLength(3)
   })
@@ -162,12 +162,12 @@ describe('writes', () => {
 
 describe('a permission', () => {
   it('is part of its tool', () => {
-    const events = log(use('a', 'Bash', ls), decided('a', 'allow'), completion('a', 'Bash', ls))
+    const events = log(call('a', 'Bash', ls), decided('a', 'allow'), completion('a', 'Bash', ls))
     expect(theTool(events)).toMatchObject({ status: 'done', permission: { allowed: true, reason: null } })
   })
 
   it('that was not given leaves a tool refused, not failed', () => {
-    const events = log(use('a', 'Bash', ls), decided('a', 'deny', 'outside'), completion('a', 'Bash', ls, 'outside', { is_error: true }))
+    const events = log(call('a', 'Bash', ls), decided('a', 'deny', 'outside'), completion('a', 'Bash', ls, 'outside', { is_error: true }))
     expect(theTool(events)).toMatchObject({ status: 'refused', permission: { allowed: false, reason: 'outside' } })
   })
 
@@ -184,7 +184,7 @@ describe('a sub-agent', () => {
       heard('u', 'look', { parent_tool_use_id: 'a' }),
       thinking('hm', 'a'),
       invoked('b', 'deeper', 'a'),
-      use('c', 'Grep', { pattern: 'x' }, 'b'),
+      call('c', 'Grep', { pattern: 'x' }, 'b'),
       completion('c', 'Grep', { pattern: 'x' }, 'found', { parent_tool_use_id: 'b' }),
       returned('b', 'deeper', 'there', 'a'),
       text('It is there.', 'a'),
@@ -207,7 +207,7 @@ describe('a sub-agent', () => {
   })
 
   it('whose call is not loaded has its steps all the same, and is filled when more is known', () => {
-    const events = numbered([use('c', 'Grep', { pattern: 'x' }, 'a'), text('found', 'a'), returned('a', 'look')], 50)
+    const events = numbered([call('c', 'Grep', { pattern: 'x' }, 'a'), text('found', 'a'), returned('a', 'look')], 50)
     expect(theSubagent(events)).toMatchObject({ key: 'tool:a', agent: 'explorer', prompt: 'look', status: 'done', steps: [{ kind: 'tool' }, { kind: 'text' }] })
   })
 
@@ -219,7 +219,7 @@ describe('a sub-agent', () => {
 })
 
 it('a command in the background tells when it is done', () => {
-  const events = log(use('a', 'Bash', ls), system('task_started', { tool_use_id: 'a', is_backgrounded: true }), completion('a', 'Bash', ls, 'running'), system('task_notification', { tool_use_id: 'a', status: 'completed', summary: 'Build completed' }))
+  const events = log(call('a', 'Bash', ls), system('task_started', { tool_use_id: 'a', is_backgrounded: true }), completion('a', 'Bash', ls, 'running'), system('task_notification', { tool_use_id: 'a', status: 'completed', summary: 'Build completed' }))
   expect(rows(events)).toMatchObject([{ kind: 'tool' }, { kind: 'line', text: 'Build completed' }])
 })
 

@@ -231,24 +231,21 @@ function isSameCall(one: Row, other: Row): boolean {
 
 function rowOf(event: LogEvent): ToolRow | SubagentRow | SkillRow {
   const { data } = event
-  const id = toolUseId(data)
-  const row = { ...base(event, id === null ? undefined : `tool:${id}`), toolUseId: id, status: 'running' as const }
   const tool = toolName(event)
+  if (event.type.startsWith('agent.subagent_') || tool === 'Task' || tool === 'Agent') return subagentOf(event)
+  const id = toolUseId(data)
+  const row = base(event, id === null ? undefined : `tool:${id}`)
   const input = toolInput(event)
-  const about = aboutSubagent(event)
-  if (event.type.startsWith('agent.subagent_') || ((tool === 'Task' || tool === 'Agent') && about.prompt !== '')) {
-    const unknown = { background: false, result: null, rest: null, tokens: null, costUsd: null, durationMs: null }
-    return { ...row, ...unknown, kind: 'subagent', ...about, steps: [] }
-  }
   if (event.type.startsWith('agent.skill_') || tool === 'Skill') {
     const skill = firstText(data, 'skill_name') ?? firstText(input, 'skill', 'command') ?? ''
-    return { ...row, kind: 'skill', skill, input, output: null, rest: null }
+    return { kind: 'skill', toolUseId: id, skill, status: 'running', input, output: null, rest: null, ...row }
   }
   return {
-    ...row,
     kind: 'tool',
     tool: tool ?? '',
     title: firstText(data, 'title'),
+    toolUseId: id,
+    status: 'running',
     input,
     output: null,
     durationMs: null,
@@ -256,6 +253,25 @@ function rowOf(event: LogEvent): ToolRow | SubagentRow | SkillRow {
     permission: null,
     repeats: 1,
     rest: isOmitted(event, 'input', 'tool_input') ? event.seq : null,
+    ...row,
+  }
+}
+
+function subagentOf(event: LogEvent): SubagentRow {
+  const id = toolUseId(event.data)
+  return {
+    kind: 'subagent',
+    toolUseId: id,
+    status: 'running',
+    background: false,
+    result: null,
+    rest: null,
+    tokens: null,
+    costUsd: null,
+    durationMs: null,
+    steps: [],
+    ...aboutSubagent(event),
+    ...base(event, id === null ? undefined : `tool:${id}`),
   }
 }
 
