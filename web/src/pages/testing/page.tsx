@@ -1,11 +1,15 @@
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { act, render } from '@testing-library/react'
+import { act, configure, render } from '@testing-library/react'
 import type { ReactNode } from 'react'
 import { MemoryRouter, Route, Routes, useLocation } from 'react-router'
 import { vi } from 'vitest'
 import type { EventFrame, FilterChange } from '../../api/contract'
 import type { LiveHandle } from '../../api/use-live'
 import { Toasts } from '../../ui/toast'
+
+// Roles are worked out slowly here, and the machine that tests may have other things to do.
+configure({ asyncUtilTimeout: 10_000 })
+vi.setConfig({ testTimeout: 30_000 })
 
 /** Stands in for the socket: tests say what comes over it. `vi.mock` puts it in the place of `useLive`. */
 export const socket = {
@@ -57,8 +61,9 @@ function Address() {
   return <output aria-label="Address">{pathname + search}</output>
 }
 
-/** A page without a layout shows nothing in virtual lists: everything is so tall and so wide. */
+/** Nothing has a size here, and a virtual list shows nothing: windows are so tall, and rows so low. */
 export function pretendLayout() {
-  vi.spyOn(HTMLElement.prototype, 'offsetHeight', 'get').mockReturnValue(700)
-  vi.spyOn(HTMLElement.prototype, 'offsetWidth', 'get').mockReturnValue(900)
+  vi.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(700)
+  vi.spyOn(HTMLElement.prototype, 'clientWidth', 'get').mockReturnValue(900)
+  vi.spyOn(HTMLElement.prototype, 'offsetHeight', 'get').mockReturnValue(140)
 }
