@@ -63,7 +63,11 @@ export const useTicket = (id: string | null) => useQuery({ ...ticketQuery(id ?? 
 
 /** Everything that the plane knows of one sandbox is asked for again, as far as somebody shows it. */
 export function refreshSandbox(queries: QueryClient, id: string) {
-  return queries.invalidateQueries({ queryKey: keys.sandbox(id) })
+  return queries.invalidateQueries({
+    queryKey: keys.sandbox(id),
+    // A sandbox that was registered by hand has no task and never gets one.
+    predicate: ({ queryKey, state }) => !(queryKey[2] === 'task' && state.data === null),
+  })
 }
 
 export function useCreateTicket() {

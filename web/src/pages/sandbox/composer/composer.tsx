@@ -45,7 +45,7 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
   return (
     <form
       aria-label="Message to the agent"
-      className="border-t border-line bg-surface px-3 pt-2 pb-3 sm:px-4"
+      className="border-t border-line bg-surface px-3 pt-2 pb-3 sm:px-4 [&>*]:mx-auto [&>*]:max-w-[53rem]"
       onSubmit={(event) => {
         event.preventDefault()
         say('user_message')
@@ -68,10 +68,10 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
           value={draft}
           onChange={(event) => outbox.write(event.target.value)}
           onKeyDown={onKeyDown}
-          className={`${cell} resize-none overflow-auto bg-transparent outline-none disabled:cursor-not-allowed`}
+          className={`${cell} resize-none overflow-auto bg-transparent outline-none placeholder:text-ink-faint disabled:cursor-not-allowed`}
         />
       </div>
-      <div className="mt-2 flex flex-wrap items-center gap-2">
+      <div className="mt-2 flex flex-wrap items-center justify-end gap-2">
         <p id={hint} className="min-w-0 flex-1 text-xs text-ink-faint">
           <Hint ended={ended} length={length} />
         </p>
@@ -93,7 +93,9 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
   )
 }
 
-const cell = 'col-start-1 row-start-1 max-h-60 min-h-10 min-w-0 px-3 py-2 break-words whitespace-pre-wrap'
+/** Telephones enlarge the page around a field with smaller letters than these. */
+const cell =
+  'text-base sm:text-[0.9375rem] col-start-1 row-start-1 max-h-60 min-h-10 min-w-0 px-3 py-2 break-words whitespace-pre-wrap'
 
 function Hint({ ended, length }: { ended: boolean; length: number }) {
   if (ended) return 'This sandbox has ended. Its log stays.'
