@@ -107,8 +107,10 @@ test('everything from the prompt to a message can be done with the keyboard', as
 
   await reach(page, 'tab', /Events/)
   await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('Enter')
   await expect(run.tab(/Files/)).toHaveAttribute('aria-selected', 'true')
   await page.keyboard.press('ArrowLeft')
+  await page.keyboard.press('Enter')
   await expect(run.tab(/Events/)).toHaveAttribute('aria-selected', 'true')
   await reach(page, 'textbox', /message/i)
   await page.keyboard.type('Typed without a mouse.')

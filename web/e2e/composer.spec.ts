@@ -64,8 +64,8 @@ test('a message that could not be sent keeps its text, and a retry sends it once
   await page.route('**/messages', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
   await run.message.fill('Do not lose me.')
   await run.message.press('Enter')
-  await expect(page.getByText('Not sent')).toBeVisible()
-  await expect(page.getByText('Do not lose me.')).toBeVisible()
+  await expect(run.onTheirWay).toContainText('Not sent')
+  await expect(run.onTheirWay).toContainText('Do not lose me.')
 
   await page.unroute('**/messages')
   // The answer of this one is lost on its way back: whoever sends it again must not say it twice.
@@ -77,32 +77,50 @@ test('a message that could not be sent keeps its text, and a retry sends it once
     await route.fetch()
     await route.abort()
   })
-  await page.getByRole('button', { name: 'Retry' }).first().click()
+  const retry = run.onTheirWay.getByRole('button', { name: 'Retry' })
+  await retry.click()
+  await expect.poll(() => answered).toBe(1)
+  // It sends it again by itself after a while, or when asked to.
   await expect(async () => {
-    const retry = page.getByRole('button', { name: 'Retry' }).first()
-    if (await retry.isVisible()) await retry.click()
-    await expect(page.getByText('Not sent')).toBeHidden({ timeout: 1_000 })
+    if (await retry.isVisible()) await retry.click({ timeout: 500 })
+    await expect(run.onTheirWay).toBeHidden({ timeout: 1_000 })
   }).toPass()
   await expect(run.rowWith('Do not lose me.')).toContainText('Queued')
   expect((await api.messages(worker.id)).map(({ content }) => content)).toEqual(['Do not lose me.'])
 })
 
-test('a draft and an unsent message outlive a reload', async ({ page, api }) => {
+test('a draft and an unsent message outlive a reload, and what was on its way is sent once', async ({ page, api }) => {
   const worker = await api.register('A reload in between')
   await worker.tell(started(), text('Tell me what to do.'))
   const run = new RunPage(page)
   await run.open(worker.id)
   await run.untilLive()
   await page.route('**/messages', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
-  await run.message.fill('Said before the reload.')
+  await run.message.fill('This did not work.')
   await run.message.press('Enter')
-  await expect(page.getByText('Not sent')).toBeVisible()
+  await expect(run.onTheirWay).toContainText('Not sent')
+  await page.unroute('**/messages')
+  // The plane has this one, and the page goes before it hears so.
+  const stored = new Promise<void>((resolve) => {
+    void page.route('**/messages', async (route) => {
+      await route.fetch()
+      resolve()
+    })
+  })
+  await run.message.fill('This was on its way.')
+  await run.message.press('Enter')
+  await stored
   await run.message.fill('A thought that is not finished')
   await page.unroute('**/messages')
   await page.reload()
+
   await expect(run.message).toHaveValue('A thought that is not finished')
-  await expect(run.rowWith('Said before the reload.')).toContainText('Queued')
-  expect((await api.messages(worker.id)).map(({ content }) => content)).toEqual(['Said before the reload.'])
+  await expect(run.rowWith('This was on its way.')).toContainText('Queued')
+  await run.onTheirWay.getByRole('button', { name: 'Retry' }).click()
+  await expect(run.rowWith('This did not work.')).toContainText('Queued')
+  await expect(run.onTheirWay).toBeHidden()
+  const sent = (await api.messages(worker.id)).map(({ content }) => content)
+  expect(sent.sort()).toEqual(['This did not work.', 'This was on its way.'])
 })
 
 test('what no worker has confirmed can be taken back', async ({ page, api }) => {
@@ -129,7 +147,7 @@ test('Stop everything asks once, and then stops the agent', async ({ page, api }
   await expect(run.feed.getByText('I wait until somebody says something.')).toBeVisible()
   await page.getByRole('button', { name: 'Stop everything' }).click()
   expect(await api.messages(id)).toEqual([])
-  await page.getByRole('button', { name: 'Yes, stop' }).click()
+  await page.getByRole('button', { name: 'Yes, stop everything' }).click()
   await expect.poll(async () => (await api.messages(id)).map(({ message_type }) => message_type)).toEqual(['stop'])
   await expect.poll(async () => (await api.log(id)).map(({ event_type }) => event_type)).toContain('agent.interrupted')
   await api.post(`/tasks/${ticket.task_id ?? ''}/cancel`, {})

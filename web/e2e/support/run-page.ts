@@ -43,8 +43,22 @@ export class RunPage {
     return this.page.getByRole('textbox', { name: /message/i })
   }
 
+  /** What was said and is not in the log yet. */
+  get onTheirWay(): Locator {
+    return this.page.getByRole('list', { name: 'Messages on their way' })
+  }
+
   async untilLive() {
     await expect(this.connection).toContainText('Live')
+  }
+
+  /** Presses Retry, as somebody does who does not want to wait. */
+  async untilLiveAgain() {
+    const retry = this.page.getByRole('button', { name: 'Retry', exact: true })
+    await expect(async () => {
+      if (await retry.isVisible()) await retry.click({ timeout: 500 })
+      await expect(this.connection).toContainText('Live', { timeout: 1_000 })
+    }).toPass()
   }
 
   /** Has the page load the run from its first event on, as the tabs do that speak of all of it. */

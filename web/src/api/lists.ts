@@ -101,6 +101,7 @@ async function reread<Item>(client: QueryClient, listed: Listed<Item>) {
   const isFirstPageOnItsWay = client.getQueryData(listed.key) === undefined
   await client.refetchQueries({ queryKey: listed.key, exact: true }, { cancelRefetch: true })
   // That page may have been read before the socket was there to tell of changes. It cannot be asked for anew while it
-  // is on its way.
-  if (isFirstPageOnItsWay) await readNewest(client, listed)
+  // is on its way. If this fails, the query itself tries again, and says so.
+  if (!isFirstPageOnItsWay) return
+  await readNewest(client, listed).catch(() => client.refetchQueries({ queryKey: listed.key, exact: true }))
 }
