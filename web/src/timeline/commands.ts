@@ -2,7 +2,7 @@ import type { JsonValue } from '../api/contract'
 import type { LogEvent } from './event'
 import { firstText, flag, isObject, number, object, text, toolUseId } from './read'
 import type { ToolRow } from './rows'
-import { output, toolInput } from './tools'
+import { output, readDecision, toolInput } from './tools'
 import { type MapChange, VersionedMap } from './versions'
 
 /** A command that the agent ran in a shell. */
@@ -26,7 +26,7 @@ export interface CommandMemory {
   readonly places: VersionedMap<number>
   /** Places of those that run, the oldest first, and which sub-agent runs each. */
   readonly running: ReadonlyMap<number, string | null>
-  /** Places of those that somebody did not allow. */
+  /** Calls that somebody did not allow. */
   readonly refused: ReadonlySet<string>
   /** Sub-agents that work on when the turn is over. */
   readonly background: ReadonlySet<string>
@@ -68,10 +68,13 @@ export class Commands {
         this.answer(event)
         break
       case 'agent.permission_decided':
-        if (text(event.data, 'decision') !== 'allow') this.refused.add(toolUseId(event.data) ?? '')
+        this.noteDecision(event)
+        break
+      case 'agent.system_message':
+        if (text(event.data, 'subtype') === 'permission_denied') this.noteDecision(event)
+        this.noteBackground(event)
         break
       case 'agent.subagent_invoked':
-      case 'agent.system_message':
         this.noteBackground(event)
         break
       case 'agent.turn_completed':
@@ -144,6 +147,11 @@ export class Commands {
     const command = text(toolInput(event), 'command')
     for (const index of this.running.keys()) if (this.list[index]?.command === command) return index
     return undefined
+  }
+
+  private noteDecision(event: LogEvent): void {
+    const { id, allowed } = readDecision(event)
+    if (id !== null && !allowed) this.refused.add(id)
   }
 
   private noteBackground({ data }: LogEvent): void {

@@ -56,14 +56,13 @@ const around: fc.Arbitrary<Strand> = fc
   )
   .map((events) => () => events)
 
+const FIELDS = ['tool', 'tool_use_id', 'parent_tool_use_id', 'input', 'tool_input', 'tool_response', 'message_id', 'message_uuid', 'content', 'metadata', 'subtype', 'is_error', 'port', 'entries', 'turn', 'sender', 'file_path']
+
 /** Any type with any data: what a newer, a broken or a foreign worker may say. */
 const strange: fc.Arbitrary<Strand> = fc
-  .tuple(fc.constantFrom<string>(...EVENT_TYPES, 'agent.telepathy'), fc.dictionary(fc.constantFrom(...FIELDS()), fc.jsonValue()))
+  .tuple(fc.constantFrom<string>(...EVENT_TYPES, 'agent.telepathy'), fc.dictionary(fc.constantFrom(...FIELDS), fc.jsonValue()))
   .map(([type, data]) => () => [told(type, data as JsonObject)])
 
-function FIELDS(): string[] {
-  return ['tool', 'tool_use_id', 'parent_tool_use_id', 'input', 'tool_input', 'tool_response', 'message_id', 'message_uuid', 'content', 'metadata', 'subtype', 'is_error', 'port', 'entries', 'turn', 'sender', 'file_path']
-}
 
 const leaf = fc.oneof(command, write, message, plan, remark, around, strange)
 
@@ -76,7 +75,7 @@ const strand: fc.Arbitrary<Strand> = fc.letrec<{ strand: Strand }>((tie) => ({
       weight: 1,
       arbitrary: fc.record({ inner: fc.array(tie('strand'), { maxLength: 4 }), background: fc.boolean(), ends: fc.boolean(), isKnown: fc.boolean() }).map(({ inner, background, ends, isKnown }): Strand => (name) => {
         const steps = inner.flatMap((make, index) => make(`${name}.${index}`)).map((event) => ({ ...event, data: { parent_tool_use_id: name, ...event.data } }))
-        const begun = [invoked(name, 'look'), system('task_started', { tool_use_id: name, is_backgrounded: background }), heard('u', 'look', { parent_tool_use_id: name })]
+        const begun = [invoked(name, 'look'), system('task_started', { tool_use_id: name, is_backgrounded: background }), heard('u', 'look', { parent_tool_use_id: name }), system('task_updated', { task_id: name })]
         const over = background ? [system('task_notification', { tool_use_id: name, status: 'completed' })] : [returned(name, 'look')]
         return [...(isKnown ? begun : []), ...steps, ...(ends ? over : [])]
       }),

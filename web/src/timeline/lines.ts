@@ -1,10 +1,9 @@
-import { isObject } from './read'
 import type { JsonObject } from '../api/contract'
 import { base, type Draft, type Place } from './draft'
 import type { LogEvent } from './event'
-import { firstText, flag, list, number, object, text } from './read'
+import { firstText, flag, isObject, list, number, object, text } from './read'
 import type { ErrorRow, LineRow, Tone } from './rows'
-import { cutOff } from './tools'
+import { cutOff, decided } from './tools'
 
 // What happens around the agent: one quiet sentence each, an error where somebody should look.
 
@@ -176,6 +175,8 @@ export function systemMessage(draft: Draft, event: LogEvent): Place | null {
     case 'task_updated':
       // A notification follows and says more.
       return null
+    case 'permission_denied':
+      return decided(draft, event)
     case 'init':
       return line(draft, event, { tone: 'quiet', text: 'The session is open', detail: sessionOf(metadata) })
     case 'api_retry': {

@@ -1,11 +1,13 @@
 import fc from 'fast-check'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { LogEvent } from './event'
 import { completion, edit, log, text, call } from './fixtures'
 import { empty, extend, fold, rowsOfEvents, type Timeline } from './fold'
 import { histories } from './history'
 import type { Row } from './rows'
 import { advance, begin, type Run } from './run'
+
+vi.setConfig({ testTimeout: 60_000 })
 
 /** The same events in batches, with what was there before sent again. */
 function batches(events: readonly LogEvent[], cuts: readonly number[]): LogEvent[][] {
@@ -117,12 +119,12 @@ it('fifty thousand events are folded at once, and a hundred more in no time', ()
   quickest(5, 25, () => advance(run, more))
   expect(timeline.rows).toHaveLength(30_000)
   expect(run.counts.events).toBe(50_000)
-}, 60_000)
+})
 
 it('fifty thousand steps of one sub-agent are folded at once', () => {
   const events = log(...Array.from({ length: 50_000 }, (_, number) => text(`step ${number}`, 'a')))
   expect(quickest(2, 900, () => fold(events)).rows).toHaveLength(1)
-}, 60_000)
+})
 
 /**
  * What it gives, if the quickest of some tries is quick enough. Counted is the processor's time: others may be at work on

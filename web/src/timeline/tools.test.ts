@@ -171,6 +171,13 @@ describe('a permission', () => {
     expect(theTool(events)).toMatchObject({ status: 'refused', permission: { allowed: false, reason: 'outside' } })
   })
 
+  it('that the agent itself did not give is the same', () => {
+    const denied = system('permission_denied', { tool_name: 'Bash', tool_use_id: 'a', message: 'not yours' })
+    const events = log(call('a', 'Bash', ls), denied, completion('a', 'Bash', ls, 'not yours', { is_error: true }))
+    expect(theTool(events)).toMatchObject({ status: 'refused', permission: { allowed: false, reason: 'not yours' } })
+    expect(rows(events)).toHaveLength(1)
+  })
+
   it('for a tool that is not known is a line', () => {
     expect(rows(log(decided('a', 'deny', 'outside')))).toMatchObject([{ kind: 'line', tone: 'warn', detail: 'outside' }])
   })

@@ -57,11 +57,8 @@ export function answered(draft: Draft, event: LogEvent): Place {
 
 /** Somebody decided whether a tool may run. */
 export function decided(draft: Draft, event: LogEvent): Place {
-  const { data } = event
-  const allowed = text(data, 'decision') === 'allow'
-  const id = toolUseId(data)
+  const { id, tool, allowed, reason } = readDecision(event)
   const place = id === null ? undefined : draft.places.get(`tool:${id}`)
-  const reason = firstText(data, 'reason')
   if (place !== undefined) {
     const row = draft.changeIf(place, 'tool', event)
     if (row !== null) {
@@ -75,7 +72,6 @@ export function decided(draft: Draft, event: LogEvent): Place {
       return place
     }
   }
-  const tool = text(data, 'tool') ?? 'A tool'
   return draft.add({
     ...base(event),
     kind: 'line',
@@ -84,6 +80,17 @@ export function decided(draft: Draft, event: LogEvent): Place {
     detail: reason,
     eventType: event.type,
   })
+}
+
+/** The worker's decision, or the agent's own, which comes as a note about the session. */
+export function readDecision({ data }: LogEvent): { id: string | null; tool: string; allowed: boolean; reason: string | null } {
+  const about = object(data, 'metadata') ?? data
+  return {
+    id: toolUseId(about),
+    tool: firstText(about, 'tool', 'tool_name') ?? 'A tool',
+    allowed: text(about, 'decision') === 'allow',
+    reason: firstText(about, 'reason', 'message'),
+  }
 }
 
 /** A file has changed: part of the tool that did it. */
