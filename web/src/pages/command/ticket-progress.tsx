@@ -119,9 +119,9 @@ function StepLine({ step, isLast }: { step: Step; isLast: boolean }) {
     <li aria-current={step.state === 'now' ? 'step' : undefined} className="flex gap-3">
       <div className="flex flex-col items-center">
         <span className={classes('inline-grid size-6 shrink-0 place-items-center rounded-full border', look)}>{icon}</span>
-        {!isLast && <span aria-hidden className="my-1 w-px flex-1 bg-line" />}
+        {!isLast && <span aria-hidden className="my-0.5 w-px flex-1 bg-line" />}
       </div>
-      <div className={classes('min-w-0 flex-1', !isLast && 'pb-3')}>
+      <div className={classes('min-w-0 flex-1', !isLast && 'pb-4')}>
         <p className="flex items-baseline gap-3 text-sm">
           <span className="sr-only">{word}: </span>
           <span className={step.state === 'ahead' ? 'text-ink-faint' : step.state === 'now' ? 'font-medium' : undefined}>

@@ -4,86 +4,74 @@ import { Link } from 'react-router'
 import { StatusBadge } from '../../ui/status'
 import { classes } from '../../util/classes'
 import { dateAndTime, relative, useNow } from '../../util/time'
-import type { Action } from './actions'
 import type { Card } from './listing'
-import { CardContextMenu, CardMenuButton, useEntries } from './menu'
+import { askForMenu } from './menu'
 
 /** One card. `isEntry` is the one that Tab leads to; arrow keys lead to the others. */
-export const SandboxCard = memo(function SandboxCard({
-  card,
-  isEntry,
-  act,
-}: {
-  card: Card
-  isEntry: boolean
-  act: (action: Action, card: Card) => void
-}) {
+export const SandboxCard = memo(function SandboxCard({ card, isEntry }: { card: Card; isEntry: boolean }) {
   const now = useNow()
-  const entries = useEntries(card, act)
   const tabIndex = isEntry ? 0 : -1
   return (
-    <CardContextMenu entries={entries}>
-      <article className="relative flex h-32 flex-col gap-1.5 overflow-hidden rounded-lg border border-line bg-surface p-3 hover:border-line-strong has-[[data-main]:focus-visible]:outline-2 has-[[data-main]:focus-visible]:outline-accent">
-        <div className="flex items-center gap-2">
-          <StatusBadge status={card.status} />
-          <span className="min-w-0 truncate text-xs text-ink-faint">{card.type}</span>
-          <time
-            dateTime={card.createdAt}
-            title={dateAndTime(card.createdAt)}
-            className="ml-auto text-xs whitespace-nowrap text-ink-faint"
-          >
-            {relative(card.createdAt, now)}
-          </time>
-          <CardMenuButton entries={entries}>
-            <button
-              type="button"
-              tabIndex={tabIndex}
-              aria-label={`What to do with ${card.title}`}
-              className="relative z-10 -my-1 -mr-1.5 inline-grid size-8 shrink-0 place-items-center rounded-md text-ink-faint hover:bg-sunken hover:text-ink"
-            >
-              <Ellipsis size={16} aria-hidden />
-            </button>
-          </CardMenuButton>
-        </div>
-        <h2
-          className={classes(
-            'text-sm leading-snug font-medium break-words',
-            card.error === null ? 'line-clamp-2' : 'line-clamp-1',
-          )}
+    <article className="relative flex h-32 flex-col gap-1.5 overflow-hidden rounded-lg border border-line bg-surface p-3 hover:border-line-strong has-[[data-main]:focus-visible]:outline-2 has-[[data-main]:focus-visible]:outline-accent">
+      <div className="flex items-center gap-2">
+        <StatusBadge status={card.status} />
+        <span className="min-w-0 truncate text-xs text-ink-faint">{card.type}</span>
+        <time
+          dateTime={card.createdAt}
+          title={dateAndTime(card.createdAt)}
+          className="ml-auto text-xs whitespace-nowrap text-ink-faint"
         >
-          {card.href === null ? (
-            <span data-main tabIndex={tabIndex} className="outline-none" title={card.title}>
-              {card.title}
-            </span>
-          ) : (
-            <Link
-              data-main
-              to={card.href}
-              tabIndex={tabIndex}
-              title={card.title}
-              className="outline-none after:absolute after:inset-0"
-            >
-              {card.title}
-            </Link>
-          )}
-        </h2>
-        {card.error !== null && (
-          <p className="truncate text-xs text-bad" title={card.error}>
-            {card.error}
-          </p>
+          {relative(card.createdAt, now)}
+        </time>
+        <button
+          type="button"
+          tabIndex={tabIndex}
+          aria-haspopup="menu"
+          onClick={(event) => askForMenu(event.currentTarget)}
+          aria-label={`What to do with ${card.title}`}
+          className="relative z-10 -my-1 -mr-1.5 inline-grid size-8 shrink-0 place-items-center rounded-md text-ink-faint hover:bg-sunken hover:text-ink"
+        >
+          <Ellipsis size={16} aria-hidden />
+        </button>
+      </div>
+      <h2
+        className={classes(
+          'text-sm leading-snug font-medium break-words',
+          card.error === null ? 'line-clamp-2' : 'line-clamp-1',
         )}
-        <div className="mt-auto flex items-center gap-2 text-xs text-ink-faint">
-          {card.sandboxId === null ? (
-            <span>No sandbox yet</span>
-          ) : (
-            <span className="min-w-0 truncate font-mono" title={card.sandboxId}>
-              {card.sandboxId}
-            </span>
-          )}
-          {card.attempt > 1 && <span className="ml-auto whitespace-nowrap">Try {card.attempt}</span>}
-        </div>
-      </article>
-    </CardContextMenu>
+      >
+        {card.href === null ? (
+          <span data-main tabIndex={tabIndex} className="outline-none" title={card.title}>
+            {card.title}
+          </span>
+        ) : (
+          <Link
+            data-main
+            to={card.href}
+            tabIndex={tabIndex}
+            title={card.title}
+            className="outline-none after:absolute after:inset-0"
+          >
+            {card.title}
+          </Link>
+        )}
+      </h2>
+      {card.error !== null && (
+        <p className="truncate text-xs text-bad" title={card.error}>
+          {card.error}
+        </p>
+      )}
+      <div className="mt-auto flex items-center gap-2 text-xs text-ink-faint">
+        {card.sandboxId === null ? (
+          <span>No sandbox yet</span>
+        ) : (
+          <span className="min-w-0 truncate font-mono" title={card.sandboxId}>
+            {card.sandboxId}
+          </span>
+        )}
+        {card.attempt > 1 && <span className="ml-auto whitespace-nowrap">Try {card.attempt}</span>}
+      </div>
+    </article>
   )
 })
 

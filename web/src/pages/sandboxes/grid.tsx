@@ -4,6 +4,7 @@ import { flushSync } from 'react-dom'
 import type { Action } from './actions'
 import { SandboxCard } from './card'
 import type { Card } from './listing'
+import { CardMenu } from './menu'
 
 /** A row of cards and the space below it, until it is measured. */
 const ROW_PX = 140
@@ -41,43 +42,49 @@ export function CardGrid({ cards, act }: { cards: readonly Card[]; act: (action:
     flushSync(() => setChosen(card.key))
     mainOf(scroller.current, card.key)?.focus()
   }
+  const cardAt = (place: EventTarget) => {
+    const key = place instanceof Element ? place.closest('[data-card]')?.getAttribute('data-card') : null
+    return cards.find((card) => card.key === key) ?? null
+  }
   return (
     <div ref={scroller} className="min-h-0 flex-1 overflow-auto px-4 pb-4 sm:px-6">
-      <div
-        role="list"
-        aria-label="Sandboxes"
-        className="relative mx-auto max-w-7xl"
-        style={{ height: rows.getTotalSize() }}
-        onKeyDown={move}
-      >
-        {rows.getVirtualItems().map((row) => (
-          <div
-            key={row.key}
-            ref={rows.measureElement}
-            data-index={row.index}
-            role="presentation"
-            className="absolute inset-x-0 top-0 grid gap-3 pb-3"
-            style={{
-              transform: `translateY(${row.start}px)`,
-              gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`,
-            }}
-          >
-            {cards.slice(row.index * columns, (row.index + 1) * columns).map((card, place) => (
-              <div
-                key={card.key}
-                role="listitem"
-                data-card={card.key}
-                aria-setsize={cards.length}
-                aria-posinset={row.index * columns + place + 1}
-                className="min-w-0"
-                onFocus={() => setChosen(card.key)}
-              >
-                <SandboxCard card={card} isEntry={row.index * columns + place === entry} act={act} />
-              </div>
-            ))}
-          </div>
-        ))}
-      </div>
+      <CardMenu cardAt={cardAt} act={act}>
+        <div
+          role="list"
+          aria-label="Sandboxes"
+          className="relative mx-auto max-w-7xl"
+          style={{ height: rows.getTotalSize() }}
+          onKeyDown={move}
+        >
+          {rows.getVirtualItems().map((row) => (
+            <div
+              key={row.key}
+              ref={rows.measureElement}
+              data-index={row.index}
+              role="presentation"
+              className="absolute inset-x-0 top-0 grid gap-3 pb-3"
+              style={{
+                transform: `translateY(${row.start}px)`,
+                gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`,
+              }}
+            >
+              {cards.slice(row.index * columns, (row.index + 1) * columns).map((card, place) => (
+                <div
+                  key={card.key}
+                  role="listitem"
+                  data-card={card.key}
+                  aria-setsize={cards.length}
+                  aria-posinset={row.index * columns + place + 1}
+                  className="min-w-0"
+                  onFocus={() => setChosen(card.key)}
+                >
+                  <SandboxCard card={card} isEntry={row.index * columns + place === entry} />
+                </div>
+              ))}
+            </div>
+          ))}
+        </div>
+      </CardMenu>
     </div>
   )
 }

@@ -1,6 +1,6 @@
 import { Columns2, Copy, ExternalLink, OctagonX, RotateCw, Square, type LucideIcon } from 'lucide-react'
-import { ContextMenu, DropdownMenu } from 'radix-ui'
-import type { ReactNode } from 'react'
+import { ContextMenu } from 'radix-ui'
+import { useState, type ReactNode } from 'react'
 import { useNavigate } from 'react-router'
 import { toast } from '../../ui/toast'
 import { classes } from '../../util/classes'
@@ -15,46 +15,66 @@ interface Entry {
   choose: () => void
 }
 
-/** A right click, a long press or the menu key on a card. */
-export function CardContextMenu({ entries, children }: { entries: readonly Entry[]; children: ReactNode }) {
+/**
+ * The menu of whatever card a right click, a long press, the menu key or `askForMenu` is on. There is one for all of
+ * them: a menu for each would cost more than the cards themselves, and long lists would not scroll smoothly.
+ */
+export function CardMenu({
+  cardAt,
+  act,
+  children,
+}: {
+  cardAt: (place: EventTarget) => Card | null
+  act: (action: Action, card: Card) => void
+  children: ReactNode
+}) {
+  const [card, setCard] = useState<Card | null>(null)
   return (
-    <ContextMenu.Root>
-      <ContextMenu.Trigger asChild>{children}</ContextMenu.Trigger>
+    // Not modal: a question that opens as the menu closes would inherit a page that takes no clicks.
+    <ContextMenu.Root modal={false}>
+      <ContextMenu.Trigger
+        asChild
+        onPointerDownCapture={(event) => setCard(cardAt(event.target))}
+        onContextMenuCapture={(event) => {
+          const found = cardAt(event.target)
+          setCard(found)
+          // Between the cards the browser has its own menu.
+          if (found === null) event.stopPropagation()
+        }}
+      >
+        {children}
+      </ContextMenu.Trigger>
       <ContextMenu.Portal>
-        <ContextMenu.Content className={CONTENT} collisionPadding={8}>
-          {entries.map((entry) => (
-            <ContextMenu.Item key={entry.label} onSelect={entry.choose} className={itemLook(entry)}>
-              <entry.icon size={14} aria-hidden />
-              {entry.label}
-            </ContextMenu.Item>
-          ))}
+        <ContextMenu.Content
+          className="z-50 min-w-44 rounded-lg border border-line bg-surface p-1 shadow-xl"
+          collisionPadding={8}
+        >
+          {card !== null && <Entries card={card} act={act} />}
         </ContextMenu.Content>
       </ContextMenu.Portal>
     </ContextMenu.Root>
   )
 }
 
-/** The same behind a button that can be seen. */
-export function CardMenuButton({ entries, children }: { entries: readonly Entry[]; children: ReactNode }) {
-  return (
-    <DropdownMenu.Root>
-      <DropdownMenu.Trigger asChild>{children}</DropdownMenu.Trigger>
-      <DropdownMenu.Portal>
-        <DropdownMenu.Content className={CONTENT} align="end" sideOffset={4} collisionPadding={8}>
-          {entries.map((entry) => (
-            <DropdownMenu.Item key={entry.label} onSelect={entry.choose} className={itemLook(entry)}>
-              <entry.icon size={14} aria-hidden />
-              {entry.label}
-            </DropdownMenu.Item>
-          ))}
-        </DropdownMenu.Content>
-      </DropdownMenu.Portal>
-    </DropdownMenu.Root>
+/** Opens the menu below a button, as a right click there would. */
+export function askForMenu(button: HTMLElement) {
+  const { left, bottom } = button.getBoundingClientRect()
+  button.dispatchEvent(
+    new MouseEvent('contextmenu', { bubbles: true, cancelable: true, clientX: left, clientY: bottom }),
   )
 }
 
-/** What the menus of a card offer: only what is possible. */
-export function useEntries(card: Card, act: (action: Action, card: Card) => void): Entry[] {
+function Entries({ card, act }: { card: Card; act: (action: Action, card: Card) => void }) {
+  return useEntries(card, act).map((entry) => (
+    <ContextMenu.Item key={entry.label} onSelect={entry.choose} className={itemLook(entry)}>
+      <entry.icon size={14} aria-hidden />
+      {entry.label}
+    </ContextMenu.Item>
+  ))
+}
+
+/** What the menu of a card offers: only what is possible. */
+function useEntries(card: Card, act: (action: Action, card: Card) => void): Entry[] {
   const navigate = useNavigate()
   const { href, sandboxId, taskId } = card
   const entries: Entry[] = []
@@ -81,8 +101,6 @@ async function copy(id: string) {
     toast(`This browser does not let the page copy. The id is ${id}.`, { tone: 'bad' })
   }
 }
-
-const CONTENT = 'z-50 min-w-44 rounded-lg border border-line bg-surface p-1 shadow-xl'
 
 const itemLook = (entry: Entry) =>
   classes(
