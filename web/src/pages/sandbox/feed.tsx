@@ -1,4 +1,4 @@
-import { useVirtualizer } from '@tanstack/react-virtual'
+import { type VirtualItem, type Virtualizer, useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown, CircleAlert, Link2 } from 'lucide-react'
 import { type KeyboardEvent, memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { Link } from 'react-router'
@@ -77,6 +77,9 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
     directDomUpdatesMode: 'position',
   })
   const shown = list.getVirtualItems()
+  useLayoutEffect(() => {
+    list.shouldAdjustScrollPositionOnItemSizeChange = growsAbove
+  }, [list])
 
   // The end moved, and the reader wants to stay there.
   useLayoutEffect(() => {
@@ -204,6 +207,15 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
       </div>
     </div>
   )
+}
+
+/**
+ * Whether a row that turns out taller or smaller is above what is read, which then has to be moved with it. Left to
+ * itself the list lets rows grow into the view of who scrolls up, as they do when a viewer for them has been loaded.
+ */
+function growsAbove(item: VirtualItem, _delta: number, list: Virtualizer<HTMLDivElement, Element>): boolean {
+  const top = list.scrollOffset ?? 0
+  return list.itemSizeCache.has(item.key) ? item.end <= top : item.start < top
 }
 
 /** What stands above the first row. */
