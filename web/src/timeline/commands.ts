@@ -2,7 +2,7 @@ import type { JsonValue } from '../api/contract'
 import type { LogEvent } from './event'
 import { firstText, flag, isObject, number, object, text, toolUseId } from './read'
 import type { ToolRow } from './rows'
-import { output, readDecision, toolInput } from './tools'
+import { output, readDecision, toolInput } from './calls'
 import { type MapChange, VersionedMap } from './versions'
 
 /** A command that the agent ran in a shell. */
@@ -32,7 +32,12 @@ export interface CommandMemory {
   readonly background: ReadonlySet<string>
 }
 
-export const noCommands: CommandMemory = { places: new VersionedMap(), running: new Map(), refused: new Set(), background: new Set() }
+export const noCommands: CommandMemory = {
+  places: new VersionedMap(),
+  running: new Map(),
+  refused: new Set(),
+  background: new Set(),
+}
 
 /** The commands of a run, in the making. */
 export class Commands {

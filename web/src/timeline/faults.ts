@@ -1,6 +1,6 @@
 import type { LogEvent } from './event'
 import { firstText, flag, text } from './read'
-import { toolName } from './tools'
+import { toolName } from './calls'
 
 /** What went wrong, in words, if this event says that something did. */
 export function faultOf(event: LogEvent): string | null {

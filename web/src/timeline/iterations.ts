@@ -1,3 +1,4 @@
+import type { JsonObject } from '../api/contract'
 import { dollars, plural } from '../util/numbers'
 import { base, type Draft, type Place } from './draft'
 import type { LogEvent } from './event'
@@ -21,7 +22,11 @@ function words(event: LogEvent): Words {
     case 'iteration.started':
       return { tone: 'info', text: `${name} begins`, detail: firstText(data, 'prompt_preview') }
     case 'iteration.completed':
-      return { tone: 'good', text: `${name} is over${costs(number(data, 'cost_usd'))}`, detail: firstText(data, 'output_preview') }
+      return {
+        tone: 'good',
+        text: [`${name} is over`, costs(data, 'cost_usd')].filter(isThere).join(': '),
+        detail: firstText(data, 'output_preview'),
+      }
     case 'iteration.failed':
       return { tone: 'bad', text: `${name} failed`, detail: firstText(data, 'error') }
     case 'iteration.completion_signal': {
@@ -35,20 +40,31 @@ function words(event: LogEvent): Words {
       const detail = firstText(data, 'feedback') ?? (errors === '' ? null : errors)
       return { tone: passed ? 'good' : 'warn', text: passed ? 'The checks passed' : 'The checks did not pass', detail }
     }
-    default: {
-      const reason = text(data, 'stop_reason')
-      const isDone = reason !== null && DONE.has(reason)
-      const rounds = number(data, 'successful_iterations') ?? number(data, 'iteration_num')
-      const parts = [reason?.replaceAll('_', ' '), rounds === null ? null : plural(rounds, 'iteration'), costs(number(data, 'total_cost_usd')).slice(2)]
-      const detail = parts.filter((part) => part !== null && part !== undefined && part !== '').join(', ')
-      return { tone: isDone ? 'good' : 'warn', text: isDone ? 'All iterations are over' : 'It stopped before it was done', detail: detail === '' ? null : detail }
-    }
+    default:
+      return stopped(event)
   }
 }
 
 /** Reasons to stop that are good news: ours, and those of OmoiOS. */
 const DONE = new Set(['completed', 'completion_signal', 'validation_passed', 'task_complete'])
 
-function costs(usd: number | null): string {
-  return usd === null ? '' : `: ${dollars(usd)}`
+function stopped({ data }: LogEvent): Words {
+  const reason = text(data, 'stop_reason')
+  const isDone = reason !== null && DONE.has(reason)
+  const rounds = number(data, 'successful_iterations') ?? number(data, 'iteration_num')
+  const parts = [reason?.replaceAll('_', ' '), rounds === null ? null : plural(rounds, 'iteration'), costs(data, 'total_cost_usd')]
+  return {
+    tone: isDone ? 'good' : 'warn',
+    text: isDone ? 'All iterations are over' : 'It stopped before it was done',
+    detail: parts.filter(isThere).join(', ') || null,
+  }
+}
+
+function costs(data: JsonObject, field: string): string | null {
+  const usd = number(data, field)
+  return usd === null ? null : dollars(usd)
+}
+
+function isThere(part: string | null | undefined): part is string {
+  return part !== null && part !== undefined
 }

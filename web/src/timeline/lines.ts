@@ -57,7 +57,9 @@ export function closing(draft: Draft, event: LogEvent): Place {
     draft.change(known, event)
     return known
   }
-  if (event.type === 'sandbox.completing') return follow(draft, event, { tone: 'quiet', text: 'The sandbox is being taken down' }, 'sandbox-end')
+  if (event.type === 'sandbox.completing') {
+    return follow(draft, event, { tone: 'quiet', text: 'The sandbox is being taken down' }, 'sandbox-end')
+  }
   cutOff(draft, event, 'everything')
   const text = event.type === 'sandbox.completed' ? 'The sandbox is done and gone' : 'The machine was given back'
   return follow(draft, event, { tone: 'quiet', text }, 'sandbox-end')
@@ -100,7 +102,8 @@ export function started(draft: Draft, event: LogEvent): Place {
   const resumed = flag(data, 'is_resuming')
   const agent = firstText(data, 'sdk')
   const words = agent === null ? 'The agent was started' : `The agent was started (${agent})`
-  return line(draft, event, { tone: 'info', text: resumed ? `${words} and goes on with a session` : words, detail: firstText(data, 'task') })
+  const text = resumed ? `${words} and goes on with a session` : words
+  return line(draft, event, { tone: 'info', text, detail: firstText(data, 'task') })
 }
 
 export function completed(draft: Draft, event: LogEvent): Place {
@@ -141,7 +144,9 @@ export function snapshotsOff(draft: Draft, event: LogEvent): Place {
 /** Something could not be told, and what. */
 export function workerTrouble(draft: Draft, event: LogEvent): Place {
   const words: Readonly<Record<string, string>> = {
-    'worker.outbox_full': flag(event.data, 'ongoing') ? "The worker's disk is full: events are being left out" : "The worker's disk has room again; events are missing",
+    'worker.outbox_full': flag(event.data, 'ongoing')
+      ? "The worker's disk is full: events are being left out"
+      : "The worker's disk has room again; events are missing",
     'worker.event_refused': 'The plane refused an event',
     'worker.receipt_refused': 'The plane refused a receipt',
     'worker.transcript_refused': "The plane refused a part of the agent's record",
@@ -158,7 +163,9 @@ export function workerTrouble(draft: Draft, event: LogEvent): Place {
 export function turnOfEntity(draft: Draft, event: LogEvent): Place {
   const [entity = '', turn = ''] = event.type.split('.')
   const subject = entity === 'task' ? 'The task' : 'The ticket'
-  const tone: Tone = turn === 'failed' || turn === 'rejected' ? 'bad' : turn === 'completed' || turn === 'approved' ? 'good' : 'quiet'
+  const isBad = turn === 'failed' || turn === 'rejected'
+  const isGood = turn === 'completed' || turn === 'approved'
+  const tone: Tone = isBad ? 'bad' : isGood ? 'good' : 'quiet'
   const detail = firstText(event.data, 'error_message', 'error', 'reason', 'feedback')
   return line(draft, event, { tone, text: `${subject}: ${turn.replaceAll('_', ' ')}`, detail })
 }
@@ -182,7 +189,8 @@ export function systemMessage(draft: Draft, event: LogEvent): Place | null {
     case 'api_retry': {
       const [attempt, most] = [number(metadata, 'attempt'), number(metadata, 'max_retries')]
       const count = attempt === null ? '' : ` (${attempt}${most === null ? '' : ` of ${most}`})`
-      return line(draft, event, { tone: 'warn', text: `The model did not answer and is asked again${count}`, detail: firstText(metadata, 'error') })
+      const text = `The model did not answer and is asked again${count}`
+      return line(draft, event, { tone: 'warn', text, detail: firstText(metadata, 'error') })
     }
     case 'compact_boundary':
       return line(draft, event, { tone: 'info', text: 'The conversation was made shorter to fit' })
@@ -196,7 +204,9 @@ export function systemMessage(draft: Draft, event: LogEvent): Place | null {
 /** A sub-agent, or a command in the background, that the agent's own machinery tells of. */
 function taskStarted(draft: Draft, event: LogEvent, metadata: JsonObject): Place {
   const place = placeOfTask(draft, metadata)
-  if (place === undefined) return line(draft, event, { tone: 'quiet', text: 'Something began', detail: firstText(metadata, 'description') })
+  if (place === undefined) {
+    return line(draft, event, { tone: 'quiet', text: 'Something began', detail: firstText(metadata, 'description') })
+  }
   const row = draft.change(place, event)
   if (row.kind === 'subagent') row.background = flag(metadata, 'is_backgrounded')
   return place
@@ -217,8 +227,8 @@ function taskEnded(draft: Draft, event: LogEvent, metadata: JsonObject): Place {
     }
     return place
   }
-  const words = firstText(metadata, 'summary') ?? (ended ? 'What ran in the background is done' : 'What ran in the background failed')
-  return line(draft, event, { tone: ended ? 'quiet' : 'warn', text: words })
+  const words = ended ? 'What ran in the background is done' : 'What ran in the background failed'
+  return line(draft, event, { tone: ended ? 'quiet' : 'warn', text: firstText(metadata, 'summary') ?? words })
 }
 
 function placeOfTask(draft: Draft, metadata: JsonObject): Place | undefined {
@@ -246,7 +256,9 @@ function sessionOf(metadata: JsonObject): string | null {
 
 /** A few words of what nobody has a sentence for. */
 function brief(data: JsonObject): string | null {
-  const parts = Object.entries(data).flatMap(([name, value]) => (isObject(value) || Array.isArray(value) || value === null ? [] : [`${name}: ${String(value)}`]))
+  const parts = Object.entries(data).flatMap(([name, value]) =>
+    isObject(value) || Array.isArray(value) || value === null ? [] : [`${name}: ${String(value)}`],
+  )
   return parts.length === 0 ? null : parts.slice(0, 4).join(', ').slice(0, 300)
 }
 

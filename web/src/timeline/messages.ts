@@ -113,15 +113,23 @@ function said(event: LogEvent, key: string | undefined): SaidRow {
   }
 }
 
+const RECEIPT_WORDS: Readonly<Record<MessageState, string>> = {
+  queued: 'sent',
+  fetched: 'fetched',
+  delivered: 'delivered',
+  started: 'begun',
+  completed: 'done',
+  cancelled: 'cancelled',
+}
+
 /** A receipt of a message that was sent before the loaded part of the log. */
 function unknownReceipt(draft: Draft, event: LogEvent): Place {
   const state = stateOf(event.type) ?? 'queued'
-  const words = { queued: 'sent', fetched: 'fetched', delivered: 'delivered', started: 'begun', completed: 'done', cancelled: 'cancelled' }
   return draft.add({
     ...base(event),
     kind: 'line',
     tone: 'quiet',
-    text: `An earlier message: ${words[state]}`,
+    text: `An earlier message: ${RECEIPT_WORDS[state]}`,
     detail: firstText(event.data, 'detail'),
     eventType: event.type,
   })

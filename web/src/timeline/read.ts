@@ -68,5 +68,6 @@ export function isSame(one: JsonValue | undefined, other: JsonValue | undefined)
   }
   if (!isObject(one) || !isObject(other)) return false
   const fields = Object.keys(one)
-  return fields.length === Object.keys(other).length && fields.every((field) => field in other && isSame(one[field], other[field]))
+  if (fields.length !== Object.keys(other).length) return false
+  return fields.every((field) => field in other && isSame(one[field], other[field]))
 }

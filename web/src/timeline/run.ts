@@ -7,7 +7,7 @@ import { readPreview } from './previews'
 import { firstText, number, object } from './read'
 import type { PlanItem, PreviewRow } from './rows'
 import type { PlannedItem } from './draft'
-import { toolName } from './tools'
+import { toolName } from './calls'
 import { largest, noUsage, readUsage, summed, type Usage } from './usage'
 
 export type { Command } from './commands'
@@ -197,7 +197,9 @@ function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
 function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
   if (!event.type.startsWith('preview.')) return before
   const { status, port, url, framework } = readPreview(event)
-  if (before?.port === port) return { status, port, url: url ?? before.url, framework: framework ?? before.framework, seq: event.seq }
+  if (before?.port === port) {
+    return { status, port, url: url ?? before.url, framework: framework ?? before.framework, seq: event.seq }
+  }
   return before?.status === 'ready' && status !== 'ready' ? before : { status, port, url, framework, seq: event.seq }
 }
 

@@ -1,10 +1,10 @@
-import type { JsonObject, JsonValue } from '../api/contract'
+import { aboutSubagent, isSameCall, output, readDecision, rowOf, tokens, toolName } from './calls'
 import { base, type Draft, type Place } from './draft'
 import type { LogEvent } from './event'
 import { readChange } from './files'
 import { isPlanTool, plan, planned } from './plans'
-import { firstText, flag, isObject, isOmitted, isSame, longText, number, object, text, toolUseId } from './read'
-import type { Row, SkillRow, SubagentRow, ToolRow } from './rows'
+import { firstText, flag, isOmitted, longText, number, object, text, toolUseId } from './read'
+import type { SkillRow, SubagentRow, ToolRow } from './rows'
 
 // A call and its end are one row, at the place of the call. They are matched by the id of the call and nothing else: the
 // same command may run twice, and the same file may be edited twice.
@@ -82,17 +82,6 @@ export function decided(draft: Draft, event: LogEvent): Place {
   })
 }
 
-/** The worker's decision, or the agent's own, which comes as a note about the session. */
-export function readDecision({ data }: LogEvent): { id: string | null; tool: string; allowed: boolean; reason: string | null } {
-  const about = object(data, 'metadata') ?? data
-  return {
-    id: toolUseId(about),
-    tool: firstText(about, 'tool', 'tool_name') ?? 'A tool',
-    allowed: text(about, 'decision') === 'allow',
-    reason: firstText(about, 'reason', 'message'),
-  }
-}
-
 /** A file has changed: part of the tool that did it. */
 export function edited(draft: Draft, event: LogEvent): Place {
   const change = readChange(event)
@@ -133,14 +122,13 @@ function isInBackground(draft: Draft, place: Place): boolean {
 /** The row of a call whose end, or whose steps, came first: now more is known of it. */
 function calledLate(draft: Draft, event: LogEvent, place: Place): Place {
   const row = draft.change(place, event)
-  const { key, seq, at, parent, lastSeq } = row
   const made = rowOf(event)
-  const turn = row.turn ?? made.turn
+  row.turn ??= made.turn
   if (row.kind === 'tool' && made.kind === 'tool') {
-    Object.assign(row, { tool: made.tool, title: made.title, input: made.input, turn } satisfies Partial<ToolRow>)
+    Object.assign(row, { tool: made.tool, title: made.title, input: made.input } satisfies Partial<ToolRow>)
   } else if (row.kind === 'subagent' && made.kind === 'subagent') {
     const { agent, description, prompt } = made
-    Object.assign(row, { agent, description, prompt, turn, key, seq, at, parent, lastSeq } satisfies Partial<SubagentRow>)
+    Object.assign(row, { agent, description, prompt } satisfies Partial<SubagentRow>)
   }
   return place
 }
@@ -194,14 +182,6 @@ function finishSubagent(draft: Draft, event: LogEvent, place: Place, row: Subage
   row.tokens = (usage === null ? null : tokens(usage)) ?? row.tokens
 }
 
-function tokens(usage: JsonObject): number | null {
-  const total = number(usage, 'total_tokens')
-  if (total !== null) return total
-  const fields = ['input_tokens', 'output_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens']
-  const known = fields.map((field) => number(usage, field)).filter((value) => value !== null)
-  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0)
-}
-
 const WRITES = new Set(['Write', 'Edit', 'MultiEdit', 'NotebookEdit'])
 
 /** A write that says the same as the one right before it, and came to the same, is one row with it. */
@@ -211,7 +191,10 @@ function collapse(draft: Draft, event: LogEvent, place: Place): Place {
   const [row, last] = [draft.at(place), draft.at(before)]
   if (row.kind !== 'tool' || last.kind !== 'tool' || !isSameWrite(row, last)) return place
   const first = draft.changeIf(before, 'tool', event)
-  if (first !== null) Object.assign(first, { repeats: last.repeats + 1, files: [...last.files, ...row.files] } satisfies Partial<ToolRow>)
+  if (first !== null) {
+    first.repeats += 1
+    first.files = [...first.files, ...row.files]
+  }
   draft.merge(place, before)
   return before
 }
@@ -228,84 +211,4 @@ function matching(draft: Draft, event: LogEvent): Place | undefined {
     for (const place of places) if (isSameCall(draft.at(place), made)) return place
   }
   return undefined
-}
-
-function isSameCall(one: Row, other: Row): boolean {
-  if (one.kind === 'tool' && other.kind === 'tool') return one.tool === other.tool && isSame(one.input, other.input)
-  if (one.kind === 'skill' && other.kind === 'skill') return one.skill === other.skill && isSame(one.input, other.input)
-  return one.kind === 'subagent' && other.kind === 'subagent' && one.prompt === other.prompt && one.agent === other.agent
-}
-
-function rowOf(event: LogEvent): ToolRow | SubagentRow | SkillRow {
-  const { data } = event
-  const tool = toolName(event)
-  if (event.type.startsWith('agent.subagent_') || tool === 'Task' || tool === 'Agent') return subagentOf(event)
-  const id = toolUseId(data)
-  const row = base(event, id === null ? undefined : `tool:${id}`)
-  const input = toolInput(event)
-  if (event.type.startsWith('agent.skill_') || tool === 'Skill') {
-    const skill = firstText(data, 'skill_name') ?? firstText(input, 'skill', 'command') ?? ''
-    return { kind: 'skill', toolUseId: id, skill, status: 'running', input, output: null, rest: null, ...row }
-  }
-  return {
-    kind: 'tool',
-    tool: tool ?? '',
-    title: firstText(data, 'title'),
-    toolUseId: id,
-    status: 'running',
-    input,
-    output: null,
-    durationMs: null,
-    files: [],
-    permission: null,
-    repeats: 1,
-    rest: isOmitted(event, 'input', 'tool_input') ? event.seq : null,
-    ...row,
-  }
-}
-
-function subagentOf(event: LogEvent): SubagentRow {
-  const id = toolUseId(event.data)
-  return {
-    kind: 'subagent',
-    toolUseId: id,
-    status: 'running',
-    background: false,
-    result: null,
-    rest: null,
-    tokens: null,
-    costUsd: null,
-    durationMs: null,
-    steps: [],
-    ...aboutSubagent(event),
-    ...base(event, id === null ? undefined : `tool:${id}`),
-  }
-}
-
-function aboutSubagent({ data }: LogEvent): { agent: string; description: string; prompt: string } {
-  const input = object(data, 'input') ?? object(data, 'tool_input') ?? {}
-  return {
-    agent: firstText(data, 'subagent_type') ?? firstText(input, 'subagent_type') ?? '',
-    description: firstText(data, 'subagent_description') ?? firstText(input, 'description') ?? '',
-    prompt: firstText(data, 'subagent_prompt') ?? firstText(input, 'prompt') ?? '',
-  }
-}
-
-export function toolName({ data }: LogEvent): string | null {
-  return firstText(data, 'tool', 'tool_name')
-}
-
-export function toolInput({ data }: LogEvent): JsonObject {
-  const input = data['input'] ?? data['tool_input'] ?? null
-  if (isObject(input)) return input
-  return input === null ? {} : { input }
-}
-
-/** What a tool gave back, all of it if it is here. */
-export function output(event: LogEvent): { output: JsonValue; rest: number | null } {
-  const response = event.data['tool_response'] ?? null
-  const long = longText(event, 'tool_response', 'full_response')
-  const isText = response === null || typeof response === 'string'
-  if (!isText) return { output: response, rest: null }
-  return { output: response === null && long.text === '' ? null : long.text, rest: long.rest }
 }
