@@ -1,6 +1,6 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { ChevronDown, ChevronRight } from 'lucide-react'
-import { useMemo, useRef, useState } from 'react'
+import { memo, useCallback, useMemo, useRef, useState } from 'react'
 import { Link } from 'react-router'
 import { Badge, type Tone } from '../../ui/badge'
 import { Keep, KeptPlace, useKept } from '../../ui/kept'
@@ -54,7 +54,8 @@ export function AlignedSteps({ left, right }: { left: Side; right: Side }) {
 
 function PairList({ pairs, left, right }: { pairs: readonly Pair<Step>[]; left: Side; right: Side }) {
   const scroller = useRef<HTMLDivElement>(null)
-  const keyOf = (index: number) => `${pairs[index]?.left?.row.key ?? '-'} ${pairs[index]?.right?.row.key ?? '-'}`
+  // With another function at each turn all heights would be looked up anew.
+  const keyOf = useCallback((index: number) => `${pairs[index]?.left?.row.key ?? '-'} ${pairs[index]?.right?.row.key ?? '-'}`, [pairs])
   const list = useVirtualizer({
     count: pairs.length,
     getScrollElement: () => scroller.current,
@@ -90,7 +91,8 @@ function PairList({ pairs, left, right }: { pairs: readonly Pair<Step>[]; left: 
   )
 }
 
-function PairLine({ pair, left, right }: { pair: Pair<Step>; left: Side; right: Side }) {
+/** Drawn once: a list that scrolls draws its lines again and again. */
+const PairLine = memo(function PairLine({ pair, left, right }: { pair: Pair<Step>; left: Side; right: Side }) {
   const [open, setOpen] = useKept('steps', false)
   const { tone, word } = matches[pair.match]
   const title = (pair.left ?? pair.right)?.title ?? ''
@@ -118,7 +120,7 @@ function PairLine({ pair, left, right }: { pair: Pair<Step>; left: Side; right: 
       </div>
     </div>
   )
-}
+})
 
 function Cell({ name, step, side, open }: { name: string; step: Step | null; side: Side; open: boolean }) {
   if (step === null) {

@@ -12,37 +12,40 @@ import { Fact, FactList, Section } from './fact-list'
 import { ChangeDiff } from './file-changes'
 import { FileStatus } from './file-status'
 
-/** Rows that a reader may scroll back to from a moment, and those that are shown while it plays. */
+/** Rows that a reader may scroll back to from a moment, and those that are shown while it moves: about a screenful. */
 const ROWS = 200
-const ROWS_WHILE_PLAYING = 40
+const ROWS_WHILE_MOVING = 20
 
 /** The feed as it was: its end is the moment. */
-export function MomentRows({ sandboxId, moment, seq, playing }: { sandboxId: string; moment: Moment; seq: number; playing: boolean }) {
+export function MomentRows({ sandboxId, moment, seq, isResting }: { sandboxId: string; moment: Moment; seq: number; isResting: boolean }) {
   const scroller = useRef<HTMLDivElement>(null)
   const rows = moment.timeline.rows
-  const shown = rows.slice(playing ? -ROWS_WHILE_PLAYING : -ROWS)
+  const shown = rows.slice(isResting ? -ROWS : -ROWS_WHILE_MOVING)
   useLayoutEffect(() => {
-    scroller.current?.scrollTo({ top: scroller.current.scrollHeight })
-  }, [moment, playing])
+    scroller.current?.scrollTo({ top: 0 })
+  }, [moment])
   return (
-    <div ref={scroller} role="region" aria-label="Events up to this moment" tabIndex={0} className="h-[50vh] min-h-0 overflow-auto lg:h-auto lg:flex-1">
-      {rows.length > shown.length && (
-        <p className="px-4 pt-3 text-center text-xs text-ink-faint">{count(rows.length - shown.length)} earlier rows are not shown.</p>
-      )}
-      {rows.length === 0 && <p className="px-4 py-10 text-center text-ink-soft">Nothing is to be seen yet at this moment.</p>}
-      <Keep>
-        <ol className="flex flex-col gap-2 p-3 sm:p-4">
-          {shown.map((row) => (
-            <li
-              key={row.key}
-              aria-current={row.lastSeq === seq ? 'step' : undefined}
-              className={classes('min-w-0 rounded-lg', row.lastSeq === seq && 'outline-2 outline-offset-4 outline-accent/60')}
-            >
-              <RowCard row={row} sandboxId={sandboxId} />
-            </li>
-          ))}
-        </ol>
-      </Keep>
+    <div ref={scroller} role="region" aria-label="Events up to this moment" tabIndex={0} className="flex h-[50vh] min-h-0 flex-col-reverse overflow-auto lg:h-auto lg:flex-1">
+      {/* What scrolls from its end (0) stays there, also when a diff grows while it is drawn. */}
+      <div className="mb-auto">
+        {isResting && rows.length > shown.length && (
+          <p className="px-4 pt-3 text-center text-xs text-ink-faint">{count(rows.length - shown.length)} earlier rows are not shown.</p>
+        )}
+        {rows.length === 0 && <p className="px-4 py-10 text-center text-ink-soft">Nothing is to be seen yet at this moment.</p>}
+        <Keep>
+          <ol className="flex flex-col gap-2 p-3 sm:p-4">
+            {shown.map((row) => (
+              <li
+                key={row.key}
+                aria-current={row.lastSeq === seq ? 'step' : undefined}
+                className={classes('min-w-0 rounded-lg', row.lastSeq === seq && 'outline-2 outline-offset-4 outline-accent/60')}
+              >
+                <RowCard row={row} sandboxId={sandboxId} />
+              </li>
+            ))}
+          </ol>
+        </Keep>
+      </div>
     </div>
   )
 }

@@ -31,10 +31,10 @@ function Replay({ sandboxId, events }: { sandboxId: string; events: readonly Log
   const line = useMemo(() => clock(events, skipSilences), [events, skipSilences])
   const marked = useMemo(() => marks(events), [events])
   const first = events[0]?.seq ?? 1
-  const [player, setPlayer] = usePlayer(line, first)
+  const { player, setPlayer, isResting } = usePlayer(line, first)
   const seq = player.index + first
-  const shownIndex = useDeferredValue(player.index)
-  const moment = useMemo(() => momentAt(events, shownIndex + 1), [events, shownIndex])
+  const { index } = player
+  const moment = useMemo(() => momentAt(events, index + 1), [events, index])
 
   const target = (wish: ReplayWish): number | null => {
     switch (wish) {
@@ -48,10 +48,10 @@ function Replay({ sandboxId, events }: { sandboxId: string; events: readonly Log
         return jump(marked, 'edit', seq, 'before')
       case 'start':
       case 'back':
-        return player.index === 0 ? null : wish === 'start' ? first : seq - 1
+        return index === 0 ? null : wish === 'start' ? first : seq - 1
       case 'end':
       case 'forward':
-        return player.index >= events.length - 1 ? null : wish === 'end' ? first + events.length - 1 : seq + 1
+        return index >= events.length - 1 ? null : wish === 'end' ? first + events.length - 1 : seq + 1
       case 'play':
         return seq
     }
@@ -93,17 +93,17 @@ function Replay({ sandboxId, events }: { sandboxId: string; events: readonly Log
           events={events}
           marks={marked}
           clock={line}
-          index={player.index}
+          index={index}
           offset={offsetNow(player, line)}
           onOffset={(offset) => setPlayer((before) => seekOffset(before, line, offset))}
           onKeyDown={press}
         />
-        <p className="px-2 text-sm text-ink-soft tabular-nums first-letter:uppercase">{momentText(events, player.index)}</p>
+        <p className="px-2 text-sm text-ink-soft tabular-nums first-letter:uppercase">{momentText(events, index)}</p>
       </div>
       <div className="min-h-0 flex-1 lg:grid lg:grid-cols-[minmax(0,1fr)_24rem]">
         <div className="flex min-h-0 flex-col border-line lg:border-r">
-          <MomentInTime value={Date.parse(events[shownIndex]?.at ?? '')}>
-            <MomentRows sandboxId={sandboxId} moment={moment} seq={shownIndex + first} playing={player.playing} />
+          <MomentInTime value={Date.parse(events[index]?.at ?? '')}>
+            <MomentRows sandboxId={sandboxId} moment={moment} seq={seq} isResting={isResting} />
           </MomentInTime>
         </div>
         <div className="min-h-0 border-t border-line lg:overflow-auto lg:border-t-0">

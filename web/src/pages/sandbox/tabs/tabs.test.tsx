@@ -85,8 +85,8 @@ describe('the files of a run', () => {
       fetched.push(path)
       return Promise.resolve(Response.json({ full_diff: '@@ -1 +1 @@\n-before\n+the very end\n' }))
     })
-    const { full_diff: _, ...data } = edited('long.ts', HUNK)[1]
-    show(<FilesTab sandboxId="s" log={testLog([['agent.file_edited', data, ['full_diff']]])} />)
+    const [type, data] = edited('long.ts', HUNK, { full_diff: null })
+    show(<FilesTab sandboxId="s" log={testLog([[type, data, ['full_diff']]])} />)
     fireEvent.click(screen.getByRole('button', { name: 'Load the full diff' }))
     await waitFor(() => expect(document.body.textContent).toContain('the very end'))
     expect(fetched).toEqual(['/api/v1/sandboxes/s/events/1/body'])
@@ -268,6 +268,8 @@ describe('the replay', () => {
     const begun = performance.now()
     act(() => frames.at(-1)?.(begun + 2_500))
     expect(moment()).toMatch(/^event 3 of 7/)
+    // What is seen keeps up with the slider.
+    expect(screen.getByRole('region', { name: 'Files (1)' })).toBeTruthy()
     act(() => frames.at(-1)?.(begun + 60_000))
     expect(moment()).toMatch(/^event 7 of 7/)
     expect(screen.getByRole('button', { name: 'Play' })).toBeTruthy()

@@ -1,4 +1,5 @@
 import { CircleSlash, CircleX } from 'lucide-react'
+import { memo } from 'react'
 import { Link } from 'react-router'
 import type { JsonObject } from '../../../api/contract'
 import { firstText } from '../../../timeline/read'
@@ -15,7 +16,7 @@ import { useRest } from '../cards/rest'
 import { type FoundLines, type ShownCommand, outcomeOf } from './command-list'
 
 /** One command, its output, and how it ended. */
-export function TerminalEntry({ sandboxId, shown }: { sandboxId: string; shown: ShownCommand }) {
+export const TerminalEntry = memo(function TerminalEntry({ sandboxId, shown }: { sandboxId: string; shown: ShownCommand }) {
   const { command, found } = shown
   const [whole, setWhole] = useKept('whole output', false)
   return (
@@ -45,7 +46,7 @@ export function TerminalEntry({ sandboxId, shown }: { sandboxId: string; shown: 
       <Outcome command={command} />
     </div>
   )
-}
+})
 
 function Outcome({ command }: { command: Command }) {
   const { kind, words } = outcomeOf(command)

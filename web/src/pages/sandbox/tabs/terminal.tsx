@@ -1,6 +1,6 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { CircleX, Search } from 'lucide-react'
-import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { plainText } from '../../../ui/ansi'
 import { Button } from '../../../ui/button'
 import { Keep, KeptPlace } from '../../../ui/kept'
@@ -75,11 +75,13 @@ const NEAR_PX = 60
 function Commands({ sandboxId, shown }: { sandboxId: string; shown: readonly ShownCommand[] }) {
   const scroller = useRef<HTMLDivElement>(null)
   const atEnd = useRef(true)
+  // With another function at each turn all heights would be looked up anew.
+  const keyOf = useCallback((index: number) => shown[index]?.command.seq ?? index, [shown])
   const entries = useVirtualizer({
     count: shown.length,
     getScrollElement: () => scroller.current,
     estimateSize: (index) => 64 + 20 * Math.min(12, shown[index]?.command.output?.split('\n', 12).length ?? 0),
-    getItemKey: (index) => shown[index]?.command.seq ?? index,
+    getItemKey: keyOf,
     overscan: 4,
   })
   const total = entries.getTotalSize()

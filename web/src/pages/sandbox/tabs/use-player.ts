@@ -6,11 +6,21 @@ import { type Player, seek, tick } from '../../../replay/player'
 /** How long the reader must rest at an event before the address names it. Browsers refuse an address that changes all the time. */
 const REST_MS = 250
 
+/** Rows and facts are drawn anew at each tick, and nobody reads faster. */
+const TICK_MS = 40
+
+interface Played {
+  readonly player: Player
+  /** It has stood where it is for a while: there is time to show more. */
+  readonly isResting: boolean
+  readonly setPlayer: (change: (player: Player) => Player) => void
+}
+
 /**
  * A player over a log whose first event is number `first`. The address says where it stands (`at`), and moves it when
  * somebody follows a link to another moment.
  */
-export function usePlayer(clock: Clock, first: number): [Player, (change: (player: Player) => Player) => void] {
+export function usePlayer(clock: Clock, first: number): Played {
   const [parameters, setParameters] = useSearchParams()
   const at = parameters.get('at')
   const [player, setPlayer] = useState<Player>(() => {
@@ -32,15 +42,19 @@ export function usePlayer(clock: Clock, first: number): [Player, (change: (playe
     if (!playing) return
     let before = performance.now()
     let frame = requestAnimationFrame(function next(now) {
-      pass(now - before)
-      before = now
+      if (now - before >= TICK_MS) {
+        pass(now - before)
+        before = now
+      }
       frame = requestAnimationFrame(next)
     })
     return () => cancelAnimationFrame(frame)
   }, [playing])
 
   const seq = String(player.index + first)
-  const write = useEffectEvent(() => {
+  const [rested, setRested] = useState<string | null>(null)
+  const rest = useEffectEvent(() => {
+    setRested(seq)
     if (at === seq) return
     setWritten(seq)
     setParameters(
@@ -54,11 +68,11 @@ export function usePlayer(clock: Clock, first: number): [Player, (change: (playe
   })
   useEffect(() => {
     if (playing) return
-    const rest = setTimeout(() => write(), REST_MS)
-    return () => clearTimeout(rest)
+    const timer = setTimeout(() => rest(), REST_MS)
+    return () => clearTimeout(timer)
   }, [playing, seq])
 
-  return [player, setPlayer]
+  return { player, setPlayer, isResting: !playing && rested === seq }
 }
 
 function indexOf(at: string | null, first: number): number | null {
