@@ -7,12 +7,16 @@ import { dateAndTime, relative, useNow } from '../../util/time'
 import type { Card } from './listing'
 import { askForMenu } from './menu'
 
+/** All of the card is its link, and shows when that has the focus. */
+const MAIN =
+  'outline-none after:absolute after:inset-0 after:rounded-lg focus-visible:after:outline-2 focus-visible:after:-outline-offset-2 focus-visible:after:outline-accent'
+
 /** One card. `isEntry` is the one that Tab leads to; arrow keys lead to the others. */
 export const SandboxCard = memo(function SandboxCard({ card, isEntry }: { card: Card; isEntry: boolean }) {
   const now = useNow()
   const tabIndex = isEntry ? 0 : -1
   return (
-    <article className="relative flex h-32 flex-col gap-1.5 overflow-hidden rounded-lg border border-line bg-surface p-3 hover:border-line-strong has-[[data-main]:focus-visible]:outline-2 has-[[data-main]:focus-visible]:outline-accent">
+    <article className="relative flex h-32 flex-col gap-1.5 overflow-hidden rounded-lg border border-line bg-surface p-3 contain-content hover:border-line-strong">
       <div className="flex items-center gap-2">
         <StatusBadge status={card.status} />
         <span className="min-w-0 truncate text-xs text-ink-faint">{card.type}</span>
@@ -41,17 +45,11 @@ export const SandboxCard = memo(function SandboxCard({ card, isEntry }: { card: 
         )}
       >
         {card.href === null ? (
-          <span data-main tabIndex={tabIndex} className="outline-none" title={card.title}>
+          <span data-main tabIndex={tabIndex} className={MAIN} title={card.title}>
             {card.title}
           </span>
         ) : (
-          <Link
-            data-main
-            to={card.href}
-            tabIndex={tabIndex}
-            title={card.title}
-            className="outline-none after:absolute after:inset-0"
-          >
+          <Link data-main to={card.href} tabIndex={tabIndex} title={card.title} className={MAIN}>
             {card.title}
           </Link>
         )}
