@@ -20,6 +20,11 @@ export class ListPage {
     return this.page.getByRole('searchbox')
   }
 
+  /** What scrolls. */
+  get scroller(): Locator {
+    return this.page.getByRole('list', { name: 'Sandboxes' }).locator('..')
+  }
+
   get cards(): Locator {
     return this.page.getByRole('article')
   }

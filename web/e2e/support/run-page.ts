@@ -64,6 +64,7 @@ export class RunPage {
   /** Has the page load the run from its first event on, as the tabs do that speak of all of it. */
   async loadAll() {
     await this.tab(/Files/).click()
+    await expect(this.page.getByText(/changed files?$/)).toBeVisible()
     await expect(this.page.getByRole('progressbar', { name: 'Loading the whole run' })).toBeHidden({ timeout: 60_000 })
     await this.tab(/Events/).click()
   }
