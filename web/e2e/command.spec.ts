@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto'
+import { RunPage } from './support/run-page'
+import { address, expect, script, test } from './support/test'
+import { CommandPage } from './support/command-page'
+
+test('a ticket leads to its own sandbox, also while those of others spawn at the same moment', async ({ page, api }) => {
+  const mine = `Mine ${randomUUID()}`
+  const command = new CommandPage(page)
+  await command.open()
+  await command.chooseAgent(script('patient'))
+  await command.prompt.fill(`${mine}\nwith a second line`)
+  const others = Promise.all(
+    Array.from({ length: 4 }, (_, index) => api.ticket({ title: `Theirs ${index} ${randomUUID()}`, agent: script('patient') })),
+  )
+  await command.prompt.press('Enter')
+  await page.waitForURL(/\/sandbox\//)
+  const ticket = await api.ticketWith(mine)
+  expect(address(page)).toBe(`/sandbox/${await api.sandboxOf(ticket.id)}`)
+  await expect(new RunPage(page).feed.getByText('I wait until somebody says something.')).toBeVisible()
+  expect(ticket.description).toBe(`${mine}\nwith a second line`)
+  for (const each of [ticket, ...(await others)]) await api.cancel(each)
+})
+
+test('what a ticket waits for is said, outlives a reload, and goes on when its turn comes', async ({ page, api }) => {
+  const project = `busy-${randomUUID().slice(0, 8)}`
+  const first = await api.ticket({ title: `Holds the slot ${project}`, project_id: project, agent: script('patient') })
+  await api.sandboxOf(first.id)
+  const command = new CommandPage(page)
+  await command.open()
+  await command.chooseAgent(script('brief'))
+  await command.chooseProject(project)
+  const mine = `Waits ${randomUUID()}`
+  await command.prompt.fill(mine)
+  await command.prompt.press('Enter')
+  await expect(page).toHaveURL(/\/command\?ticket=/)
+  await expect(page.getByText(/waiting for a free slot/i)).toBeVisible()
+  await page.reload()
+  await expect(page.getByText(/waiting for a free slot/i)).toBeVisible()
+  await api.cancel(first)
+  await page.waitForURL(/\/sandbox\//)
+  expect(address(page)).toBe(`/sandbox/${await api.sandboxOf((await api.ticketWith(mine)).id)}`)
+})
+
+test('a ticket that waits can be called off', async ({ page, api }) => {
+  const project = `busy-${randomUUID().slice(0, 8)}`
+  const first = await api.ticket({ title: `Holds the slot ${project}`, project_id: project, agent: script('patient') })
+  await api.sandboxOf(first.id)
+  const waits = await api.ticket({ title: `Called off ${project}`, project_id: project, agent: script('brief') })
+  await page.goto(`/command?ticket=${waits.id}`)
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await expect(page.getByText(/cancelled/i).first()).toBeVisible()
+  await expect.poll(async () => (await api.task(waits.task_id ?? '')).status).toBe('cancelled')
+  await api.cancel(first)
+})
+
+test('a wish that somebody has already is shown, and can be asked for all the same', async ({ page, api }) => {
+  const wish = `Count the words of ${randomUUID()}`
+  const first = await api.ticket({ title: wish, description: wish, agent: script('patient') })
+  const command = new CommandPage(page)
+  await command.open()
+  await command.chooseAgent(script('brief'))
+  await command.prompt.fill(wish)
+  await command.prompt.press('Enter')
+  const anyway = page.getByRole('button', { name: 'Create it anyway' })
+  await expect(anyway).toBeVisible()
+  await expect(command.prompt).toHaveValue(wish)
+  await anyway.click()
+  await page.waitForURL(/\/sandbox\//)
+  expect(address(page)).not.toBe(`/sandbox/${await api.sandboxOf(first.id)}`)
+  await api.cancel(first)
+})
+
+test('a prompt that could not be sent stays, and sending it again makes one ticket', async ({ page, api }) => {
+  const mine = `Once ${randomUUID()}`
+  const command = new CommandPage(page)
+  await command.open()
+  await command.chooseAgent(script('brief'))
+  // The plane takes it, and the answer is lost.
+  let lost = false
+  await page.route('**/api/v1/tickets', async (route) => {
+    if (route.request().method() !== 'POST' || lost) return route.continue()
+    lost = true
+    await route.fetch()
+    await route.abort()
+  })
+  await command.prompt.fill(mine)
+  await command.prompt.press('Enter')
+  await expect(page.getByText(/cannot be reached/i)).toBeVisible()
+  await expect(command.prompt).toHaveValue(mine)
+  await command.prompt.press('Enter')
+  await page.waitForURL(/\/sandbox\//)
+  expect(await api.ticketsWith(mine)).toHaveLength(1)
+})
+
+test('everything from the prompt to a message can be done with the keyboard', async ({ page, api }) => {
+  const mine = `By keyboard ${randomUUID()}`
+  const command = new CommandPage(page)
+  await command.open()
+  await command.chooseAgent(script('patient'))
+  await page.reload()
+  await expect(command.prompt).toBeFocused()
+  await page.keyboard.type(mine)
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/\/sandbox\//)
+  const run = new RunPage(page)
+  await expect(run.feed.getByText('I wait until somebody says something.')).toBeVisible()
+
+  await reach(page, 'tab', /Events/)
+  await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('Enter')
+  await expect(run.tab(/Files/)).toHaveAttribute('aria-selected', 'true')
+  await page.keyboard.press('ArrowLeft')
+  await page.keyboard.press('Enter')
+  await expect(run.tab(/Events/)).toHaveAttribute('aria-selected', 'true')
+  await reach(page, 'textbox', /message/i)
+  await page.keyboard.type('Typed without a mouse.')
+  await page.keyboard.press('Enter')
+  await expect(run.rowWith('Typed without a mouse.')).toContainText('Delivered')
+  await api.cancel(await api.ticketWith(mine))
+})
+
+/** Goes on with Tab until something has the focus. */
+async function reach(page: import('@playwright/test').Page, role: 'tab' | 'textbox', name: RegExp) {
+  const wanted = page.getByRole(role, { name })
+  for (let presses = 0; presses < 60; presses += 1) {
+    if (await wanted.evaluate((element) => element === document.activeElement)) return
+    await page.keyboard.press('Tab')
+  }
+  throw new Error(`Sixty presses of Tab do not reach the ${role} ${String(name)}.`)
+}

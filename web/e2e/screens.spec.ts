@@ -1,0 +1,36 @@
+import { expect, script, test } from './support/test'
+import { showcase, tabs } from './support/showcase'
+
+/** Pictures for people to look at, in test-results/screens. What the tests themselves hold is that nothing is cut off. */
+const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } } as const
+
+for (const [size, viewport] of Object.entries(sizes)) {
+  for (const theme of ['light', 'dark'] as const) {
+    test.describe(`${size}, ${theme}`, () => {
+      test.use({ viewport, colorScheme: theme, hasTouch: size === 'phone' })
+
+      test('every page fits its window', async ({ page, api }) => {
+        const id = await showcase(api)
+        const brief = await api.ticket({ title: 'Write a greeting, and look at it', agent: script('brief') })
+        await api.untilTask(brief.task_id ?? '', 'completed')
+        const places: [string, string][] = [
+          ['command', '/command'],
+          ['sandboxes', '/sandboxes'],
+          ['sandboxes-empty', '/sandboxes?q=nothing-has-this'],
+          ...tabs.map((tab): [string, string] => [tab, `/sandbox/${id}?tab=${tab}`]),
+          ['scripted', `/sandbox/${await api.sandboxOf(brief.id)}`],
+          ['compare-empty', '/compare'],
+          ['compare', `/compare?left=${id}&right=${await api.sandboxOf(brief.id)}`],
+        ]
+        for (const [name, path] of places) {
+          await page.goto(path)
+          await expect(page.getByRole('main')).not.toBeEmpty()
+          await page.waitForLoadState('networkidle')
+          await page.screenshot({ path: `test-results/screens/${name}-${size}-${theme}.png` })
+          const beyond = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
+          expect(beyond, `how much wider than the window ${path} is`).toBeLessThanOrEqual(0)
+        }
+      })
+    })
+  }
+}

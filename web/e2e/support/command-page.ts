@@ -1,0 +1,26 @@
+import type { Locator, Page } from '@playwright/test'
+
+/** The page where work is asked for. */
+export class CommandPage {
+  readonly page: Page
+
+  constructor(page: Page) {
+    this.page = page
+  }
+
+  async open() {
+    await this.page.goto('/command')
+  }
+
+  get prompt(): Locator {
+    return this.page.getByRole('textbox', { name: 'What should be done?' })
+  }
+
+  async chooseAgent(agent: string) {
+    await this.page.getByRole('combobox', { name: 'Agent' }).fill(agent)
+  }
+
+  async chooseProject(project: string) {
+    await this.page.getByRole('combobox', { name: 'Project' }).fill(project)
+  }
+}

@@ -1,0 +1,39 @@
+import { type Locator, type Page, expect } from '@playwright/test'
+
+/** The page that lists sandboxes. */
+export class ListPage {
+  readonly page: Page
+
+  constructor(page: Page) {
+    this.page = page
+  }
+
+  async open(query = '') {
+    await this.page.goto(`/sandboxes${query}`)
+  }
+
+  async untilLoaded() {
+    await expect(this.page.getByRole('heading', { name: /^Sandboxes [\d,]+$/ })).toBeVisible()
+  }
+
+  get search(): Locator {
+    return this.page.getByRole('searchbox')
+  }
+
+  /** What scrolls. */
+  get scroller(): Locator {
+    return this.page.getByRole('list', { name: 'Sandboxes' }).locator('..')
+  }
+
+  get cards(): Locator {
+    return this.page.getByRole('article')
+  }
+
+  card(words: string): Locator {
+    return this.cards.filter({ hasText: words })
+  }
+
+  filter(name: string): Locator {
+    return this.page.getByRole('group', { name: 'Status' }).getByRole('button', { name: new RegExp(`^${name}`) })
+  }
+}

@@ -1,0 +1,100 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { command, preview, started, text, turnCompleted, written } from './support/events'
+import { RunPage } from './support/run-page'
+import { expect, test } from './support/test'
+
+test('the preview appears when there is one, and comes to the front by itself when it is ready', async ({ page, api }) => {
+  const site = createServer((_, response) => response.end('<h1>The shop is open</h1>'))
+  await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve))
+  const { port } = site.address() as AddressInfo
+  const worker = await api.register('A shop')
+  await worker.tell(started(), text('I start the server.'))
+  const run = new RunPage(page)
+  await run.open(worker.id)
+  await run.untilLive()
+  await expect(run.tab('Preview')).toHaveCount(0)
+
+  await worker.tell(preview('starting', null, port))
+  await expect(run.tab('Preview')).toBeVisible()
+  await expect(run.tab(/Events/)).toHaveAttribute('aria-selected', 'true')
+  await worker.tell(preview('ready', `http://127.0.0.1:${port}`, port))
+  await expect(run.tab('Preview')).toHaveAttribute('aria-selected', 'true')
+  await expect(page.frameLocator('iframe').getByText('The shop is open')).toBeVisible()
+  site.close()
+})
+
+test('a preview does not take somebody away from the tab that they chose', async ({ page, api }) => {
+  const worker = await api.register('A reader of files')
+  await worker.tell(started(), ...written('a.txt', ['one']))
+  const run = new RunPage(page)
+  await run.open(worker.id)
+  await run.untilLive()
+  await run.tab(/Files/).click()
+  await worker.tell(preview('ready', 'http://127.0.0.1:9/'))
+  await expect(run.tab('Preview')).toBeVisible()
+  await expect(run.tab(/Files/)).toHaveAttribute('aria-selected', 'true')
+})
+
+test('all changed files are listed with their diffs, and a long one is fetched on demand', async ({ page, api }) => {
+  const worker = await api.register('Files')
+  const long = Array.from({ length: 4_700 }, (_, line) => `export const value${line} = '${'x'.repeat(30)}'`)
+  await worker.tell(started(), ...written('src/short.ts', ['export const one = 1', 'export const two = 2']))
+  await worker.tell(...written('src/long.ts', long))
+  const run = new RunPage(page)
+  await run.open(worker.id, '?tab=files')
+  const files = page.getByRole('listbox', { name: 'Changed files' })
+  await expect(files.getByRole('option')).toHaveCount(2)
+  const short = files.getByRole('option', { name: /short\.ts/ })
+  await short.click()
+  await expect(page).toHaveURL(/file=src%2Fshort\.ts/)
+  const file = page.getByRole('article', { name: 'src/short.ts' })
+  await expect(file.getByText('export const two = 2')).toBeVisible()
+
+  await files.press('ArrowUp')
+  const other = page.getByRole('article', { name: 'src/long.ts' })
+  await expect(other).toBeVisible()
+  const asked = page.waitForResponse(/\/events\/\d+\/body/)
+  await other.getByRole('button', { name: 'Load the full diff' }).click()
+  expect((await asked).status()).toBe(200)
+  await expect(other.getByRole('button', { name: 'Load the full diff' })).toBeHidden()
+  await other.getByRole('button', { name: /Show all/ }).click()
+  await expect(other.getByText('value4699')).toBeAttached()
+})
+
+test('the terminal has every command with its output and how it ended', async ({ page, api }) => {
+  const worker = await api.register('Terminal')
+  await worker.tell(
+    started(),
+    ...command('npm test', '\u001b[32m12 passed\u001b[0m'),
+    ...command('npm run lint', 'src/a.ts: unused import', 2),
+  )
+  const run = new RunPage(page)
+  await run.open(worker.id, '?tab=terminal')
+  const terminal = page.getByRole('region', { name: 'Commands and output' })
+  await expect(terminal.getByText('npm test')).toBeVisible()
+  await expect(terminal.getByText('12 passed')).toBeVisible()
+  await expect(terminal.getByText('Failed with exit code 2')).toBeVisible()
+  await page.getByRole('button', { name: /Only failed/ }).click()
+  await expect(terminal.getByText('npm test')).toBeHidden()
+  await expect(terminal.getByText('npm run lint')).toBeVisible()
+})
+
+test('details add up cost, tokens and counts', async ({ page, api }) => {
+  const worker = await api.register('Details')
+  await worker.tell(
+    started(),
+    ...command('true', ''),
+    ...written('a.txt', ['one']),
+    turnCompleted(1, 0.25),
+    text('Once more.', 2),
+    turnCompleted(2, 0.5),
+  )
+  const run = new RunPage(page)
+  await run.open(worker.id, '?tab=details')
+  const details = page.getByRole('tabpanel')
+  await expect(details).toContainText('$0.75')
+  await expect(details).toContainText('2,400')
+  await expect(details).toContainText('680')
+  await expect(details).toContainText(worker.id)
+})

@@ -1,0 +1,106 @@
+// @vitest-environment happy-dom
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { act, cleanup, render, screen } from '@testing-library/react'
+import { StrictMode } from 'react'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { frame } from './fake-plane'
+import { useSandbox, useSandboxTask } from './queries'
+import { useLog } from './use-log'
+
+/** Sockets that are opened by the page itself, as a browser has them. */
+class FakeWebSocket {
+  static readonly OPEN = 1
+  static all: FakeWebSocket[] = []
+  readyState = 1
+  onopen: (() => void) | null = null
+  onmessage: ((message: { data: string }) => void) | null = null
+  onclose: (() => void) | null = null
+  readonly sent: string[] = []
+
+  constructor() {
+    FakeWebSocket.all.push(this)
+  }
+
+  send(text: string) {
+    this.sent.push(text)
+  }
+
+  close() {
+    this.readyState = 3
+  }
+
+  hear(value: unknown) {
+    act(() => this.onmessage?.({ data: JSON.stringify(value) }))
+  }
+}
+
+const open = () => FakeWebSocket.all.filter(({ readyState }) => readyState === 1)
+
+let status = 'running'
+let taskStatus = 'running'
+
+beforeEach(() => {
+  FakeWebSocket.all = []
+  status = taskStatus = 'running'
+  vi.stubGlobal('WebSocket', FakeWebSocket)
+  vi.stubGlobal('fetch', (path: string) => {
+    if (path.includes('/events')) {
+      return Promise.resolve(
+        Response.json({ sandbox_id: 's', events: [], total_count: 0, last_seq: 0, has_more: false, next_after_seq: null, next_before_seq: null }),
+      )
+    }
+    return Promise.resolve(Response.json(path.endsWith('/task') ? { id: 't', ticket_id: 'k', status: taskStatus } : { status }))
+  })
+})
+afterEach(() => {
+  cleanup()
+  vi.unstubAllGlobals()
+})
+
+function Page() {
+  const log = useLog('s')
+  const sandbox = useSandbox('s').data?.status
+  const task = useSandboxTask('s').data?.status
+  return <p>{`${log.connection} ${log.state}, sandbox ${String(sandbox)}, task ${String(task)}, ${log.last} events`}</p>
+}
+
+async function shown() {
+  const view = render(
+    <StrictMode>
+      <QueryClientProvider client={new QueryClient()}>
+        <Page />
+      </QueryClientProvider>
+    </StrictMode>,
+  )
+  const [socket] = open()
+  if (socket === undefined) throw new Error('no socket')
+  act(() => socket.onopen?.())
+  socket.hear({ status: 'subscribed', filters: {}, batch: true })
+  await screen.findByText('live ready, sandbox running, task running, 0 events')
+  return { socket, ...view }
+}
+
+describe('a page that follows a sandbox', () => {
+  it('has one socket, which tells of the task and the ticket too, and closes it when it is left', async () => {
+    const { socket, unmount } = await shown()
+    await vi.waitFor(() => expect(socket.sent.at(-1)).toContain('"entity_ids":["s","t","k"]'))
+    expect(open()).toHaveLength(1)
+    unmount()
+    expect(open()).toHaveLength(0)
+  })
+
+  it('asks for the status again when the log says that it changed', async () => {
+    const { socket } = await shown()
+    status = 'completed'
+    socket.hear(frame({ id: 'e', seq: 1, type: 'sandbox.completed', data: {}, at: '2026-01-01T12:00:00Z' }))
+    await screen.findByText('live ready, sandbox completed, task running, 1 events')
+  })
+
+  it('asks for the task again when its own log says something', async () => {
+    const { socket } = await shown()
+    taskStatus = 'validating'
+    const told = frame({ id: 'e', seq: 3, type: 'task.validating', data: {}, at: '2026-01-01T12:00:00Z' })
+    socket.hear({ ...told, event_type: 'TASK_VALIDATING', entity_type: 'task', entity_id: 't' })
+    await screen.findByText('live ready, sandbox running, task validating, 0 events')
+  })
+})

@@ -1,0 +1,53 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useEffect, useMemo, useSyncExternalStore } from 'react'
+import type { LogEvent } from '../timeline/event'
+import { followLog, type LogView } from './log'
+import { keys, refreshSandbox, useSandboxTask } from './queries'
+
+export interface Log extends LogView {
+  readonly loadOlder: () => void
+  /** The whole run, from its first event. `progress` says how far it is. */
+  readonly loadAll: () => void
+  readonly retry: () => void
+}
+
+/**
+ * Follows a sandbox: its log, and on the same socket its task and ticket. What queries hold of them is asked for again
+ * when something happened that changes it, so that no badge is stale.
+ */
+export function useLog(sandboxId: string): Log {
+  const queries = useQueryClient()
+  const follower = useMemo(() => {
+    const refresh = () => void refreshSandbox(queries, sandboxId)
+    return followLog(sandboxId, {
+      onEvents: (events) => {
+        if (events.some(changesWhatIsKnown)) refresh()
+      },
+      onOthers: (frames) => {
+        refresh()
+        for (const { entity_type, entity_id } of frames) {
+          if (entity_type === 'ticket') void queries.invalidateQueries({ queryKey: keys.ticket(entity_id) })
+        }
+      },
+      onLook: refresh,
+    })
+  }, [queries, sandboxId])
+  const view = useSyncExternalStore(follower.subscribe, follower.view)
+  const task = useSandboxTask(sandboxId).data
+  const taskId = task?.id
+  const ticketId = task?.ticket_id ?? undefined
+  useEffect(() => {
+    follower.watch([taskId, ticketId].filter((id) => id !== undefined))
+  }, [follower, taskId, ticketId])
+  return useMemo(
+    () => ({ ...view, loadOlder: follower.loadOlder, loadAll: follower.loadAll, retry: follower.retry }),
+    [view, follower],
+  )
+}
+
+/** Whether the plane says something else of the sandbox, its task or its messages after this. */
+function changesWhatIsKnown({ type }: LogEvent): boolean {
+  return type.startsWith('sandbox.') || type.startsWith('message.') || TURNS.has(type)
+}
+
+const TURNS = new Set(['agent.started', 'agent.waiting', 'agent.completed', 'agent.failed', 'continuous.completed'])

@@ -1,0 +1,27 @@
+import { Suspense, lazy } from 'react'
+import { Navigate, Route, Routes } from 'react-router'
+import { Shell } from './ui/shell'
+import { Empty, Loading } from './ui/states'
+import { paths } from './util/paths'
+
+const Command = lazy(() => import('./pages/command'))
+const Sandboxes = lazy(() => import('./pages/sandboxes'))
+const Sandbox = lazy(() => import('./pages/sandbox'))
+const Compare = lazy(() => import('./pages/compare'))
+
+export function App() {
+  return (
+    <Shell>
+      <Suspense fallback={<Loading what="the page" />}>
+        <Routes>
+          <Route path="/" element={<Navigate to={paths.command} replace />} />
+          <Route path="/command" element={<Command />} />
+          <Route path="/sandboxes" element={<Sandboxes />} />
+          <Route path="/sandbox/:id" element={<Sandbox />} />
+          <Route path="/compare" element={<Compare />} />
+          <Route path="*" element={<Empty title="There is no such page">Use the menu to go on.</Empty>} />
+        </Routes>
+      </Suspense>
+    </Shell>
+  )
+}

@@ -1,0 +1,207 @@
+// @vitest-environment happy-dom
+import { cleanup, screen, waitFor, within } from '@testing-library/react'
+import userEvent from '@testing-library/user-event'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import CommandPage from './command'
+import { show, socket } from './testing/page'
+import { FakePlane, refusal } from './testing/plane'
+import { eventWith, shownWith, taskWith } from './testing/samples'
+
+vi.mock('../api/use-live', async () => ({ useLive: (await import('./testing/page')).socket.useLive }))
+
+let plane: FakePlane
+beforeEach(() => {
+  localStorage.clear()
+  plane = new FakePlane()
+  plane.install()
+  socket.connection = 'live'
+})
+afterEach(() => {
+  cleanup()
+  vi.unstubAllGlobals()
+})
+
+const open = (at = '/command') => show(<CommandPage />, '/command', at)
+const prompt = () => screen.getByRole('textbox', { name: 'What should be done?' })
+const address = () => screen.getByLabelText('Address').textContent
+const ticketInAddress = () => new URLSearchParams(address().split('?')[1]).get('ticket') ?? ''
+
+describe('the prompt', () => {
+  it('has the focus, breaks lines with Shift+Enter, and is sent with Enter', async () => {
+    open()
+    expect(document.activeElement).toBe(prompt())
+    await userEvent.keyboard('Count words{Shift>}{Enter}{/Shift}of a text')
+    expect(plane.wishes).toHaveLength(0)
+    await userEvent.keyboard('{Enter}')
+    await waitFor(() => expect(address()).toMatch(/^\/command\?ticket=ticket-/))
+    expect(plane.wishes).toMatchObject([{ description: 'Count words\nof a text', workflow_mode: 'quick' }])
+    expect(ticketInAddress()).toBe(plane.wishes[0]?.ticket_id)
+  })
+
+  it('sends nothing where nothing is written', async () => {
+    open()
+    await userEvent.keyboard('   {Enter}')
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Start' }).disabled).toBe(true)
+    expect(plane.wishes).toEqual([])
+  })
+
+  it('and what was chosen outlive the page; the prompt goes once it is sent, the choices stay', async () => {
+    const { unmount } = open()
+    await userEvent.type(prompt(), 'Half a thought')
+    await userEvent.type(screen.getByRole('combobox', { name: 'Agent' }), 'scripted:hello')
+    unmount()
+    const again = open()
+    expect(screen.getByDisplayValue('Half a thought')).toBe(prompt())
+    await userEvent.type(prompt(), '{Enter}')
+    await waitFor(() => expect(plane.wishes).toMatchObject([{ agent: 'scripted:hello' }]))
+    await screen.findByRole('list', { name: 'Progress' })
+    again.unmount()
+    open()
+    expect(screen.getByDisplayValue('scripted:hello')).toBe(screen.getByRole('combobox', { name: 'Agent' }))
+    expect(screen.queryByDisplayValue('Half a thought')).toBeNull()
+  })
+
+  it('stays when the answer is lost, and sent again it is the same ticket', async () => {
+    open()
+    let isLost = true
+    plane.before = (method) => (method === 'POST' && isLost ? 'lost' : null)
+    await userEvent.type(prompt(), 'Once{Enter}')
+    expect((await screen.findByRole('alert')).textContent).toMatch(/cannot be reached/)
+    expect(screen.getByDisplayValue('Once')).toBe(prompt())
+    isLost = false
+    await userEvent.type(prompt(), '{Enter}')
+    await waitFor(() => expect(address()).toMatch(/ticket=/))
+    expect(new Set(plane.wishes.map((wish) => wish.ticket_id)).size).toBe(1)
+    expect(plane.tickets.size).toBe(1)
+  })
+
+  it('says in a sentence that a role does not allow it', async () => {
+    open()
+    plane.before = (method) => (method === 'POST' ? refusal(403, 'forbidden') : null)
+    await userEvent.type(prompt(), 'Please{Enter}')
+    expect((await screen.findByRole('alert')).textContent).toMatch(/role does not allow/)
+  })
+
+  it('shows who has asked for much the same, and can be sent all the same under its own name', async () => {
+    const like = { ticket_id: 'ticket-7', title: 'Count the words', description: '', status: 'building' as const }
+    plane.duplicates = {
+      is_duplicate: true,
+      message: 'There is one.',
+      candidates: [{ ...like, similarity_score: 0.93 }],
+      highest_similarity: 0.93,
+    }
+    open()
+    await userEvent.type(prompt(), 'Count words{Enter}')
+    const alert = await screen.findByRole('alert')
+    expect(within(alert).getByRole('link', { name: 'Count the words' }).getAttribute('href')).toBe(
+      '/command?ticket=ticket-7',
+    )
+    expect(alert.textContent).toMatch(/93% alike/)
+    await userEvent.click(within(alert).getByRole('button', { name: 'Create it anyway' }))
+    await waitFor(() => expect(address()).toMatch(/ticket=/))
+    expect(plane.wishes).toMatchObject([{}, { force_create: true }])
+    expect(plane.wishes[0]?.ticket_id).toBe(plane.wishes[1]?.ticket_id)
+  })
+})
+
+describe("a ticket's progress", () => {
+  beforeEach(() => {
+    plane.tickets.set('mine', shownWith({ id: 'mine', title: 'My own wish' }))
+    plane.tasks.set('task-mine', taskWith({ id: 'task-mine', ticket_id: 'mine' }))
+  })
+  const claim = (task: string, sandbox: string, ...types: string[]) => {
+    plane.change(task, { status: 'assigned', sandbox_id: sandbox, attempt: 1 })
+    plane.events.set(task, [eventWith('task.claimed', {}, 1)])
+    plane.events.set(
+      sandbox,
+      types.map((type, index) => eventWith(type, {}, index + 1)),
+    )
+  }
+
+  it('goes on after a reload, follows the socket, and ends at its own sandbox', async () => {
+    open('/command?ticket=mine')
+    await screen.findByText('Waiting for a free slot')
+    claim('task-mine', 'box-mine', 'sandbox.creating')
+    socket.tell('sandbox', 'box-mine', { ticket_id: 'mine' })
+    await screen.findByText('Creating the sandbox')
+    claim('task-mine', 'box-mine', 'sandbox.creating', 'sandbox.spawned')
+    socket.tell('sandbox', 'box-mine', { ticket_id: 'mine' })
+    await screen.findByText('The sandbox page')
+    expect(address()).toBe('/sandbox/box-mine')
+  })
+
+  it('is not moved by the sandbox of somebody else, not even one that spawns at the same moment', async () => {
+    open('/command?ticket=mine')
+    await screen.findByText('Waiting for a free slot')
+    plane.tasks.set('task-theirs', taskWith({ id: 'task-theirs', ticket_id: 'theirs' }))
+    claim('task-theirs', 'box-theirs', 'sandbox.spawned')
+    const before = plane.asked.length
+    socket.tell('sandbox', 'box-theirs', { ticket_id: 'theirs', sandbox_id: 'box-theirs' })
+    await new Promise((done) => setTimeout(done, 300))
+    expect(plane.asked.slice(before)).toEqual([])
+    expect(address()).toBe('/command?ticket=mine')
+    claim('task-mine', 'box-mine', 'sandbox.spawned')
+    socket.tell('sandbox', 'box-mine', { ticket_id: 'mine' })
+    await waitFor(() => expect(address()).toBe('/sandbox/box-mine'))
+  })
+
+  it('is looked at every few seconds while there is no socket', async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true })
+    try {
+      socket.connection = 'reconnecting'
+      open('/command?ticket=mine')
+      await screen.findByText('Waiting for a free slot')
+      claim('task-mine', 'box-mine', 'sandbox.spawned')
+      await vi.advanceTimersByTimeAsync(3_500)
+      await waitFor(() => expect(address()).toBe('/sandbox/box-mine'))
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  it('can be cancelled, and asked for again', async () => {
+    open('/command?ticket=mine')
+    await userEvent.click(await screen.findByRole('button', { name: 'Cancel' }))
+    await screen.findByText('It was cancelled.')
+    expect(plane.tasks.get('task-mine')?.status).toBe('cancelled')
+    await userEvent.click(screen.getByRole('button', { name: 'Retry' }))
+    await screen.findByText('Waiting for a free slot')
+  })
+
+  it('waits for an approval, which can be given here', async () => {
+    plane.tasks.clear()
+    plane.tickets.set('mine', shownWith({ id: 'mine', approval_status: 'pending_review' }))
+    open('/command?ticket=mine')
+    await screen.findByText('Waiting for approval')
+    await userEvent.click(screen.getByRole('button', { name: 'Approve' }))
+    await screen.findByText('Waiting for a free slot')
+  })
+
+  it('says so if there is no such ticket', async () => {
+    open('/command?ticket=nobody')
+    await screen.findByText('There is no such ticket')
+  })
+})
+
+describe('recent tickets', () => {
+  it('lead to their sandbox, or to what they wait for', async () => {
+    plane.tickets.set('old', shownWith({ id: 'old', title: 'An old wish', status: 'done' }))
+    plane.tasks.set('t-old', taskWith({ id: 't-old', ticket_id: 'old', status: 'completed', sandbox_id: 'box-old' }))
+    plane.tickets.set('new', shownWith({ id: 'new', title: 'A new wish' }))
+    plane.tasks.set('t-new', taskWith({ id: 't-new', ticket_id: 'new' }))
+    open()
+    const link = async (name: string) => (await screen.findByRole('link', { name })).getAttribute('href')
+    await screen.findByText('Completed')
+    expect(await link('An old wish')).toBe('/sandbox/box-old')
+    expect(await link('A new wish')).toBe('/command?ticket=new')
+  })
+
+  it('that cannot be loaded say why, and can be asked for again', async () => {
+    plane.before = (method, path) => (method === 'GET' && path.endsWith('/tickets') ? refusal(500, 'internal') : null)
+    open()
+    const again = await screen.findByRole('button', { name: 'Try again' })
+    plane.before = () => null
+    await userEvent.click(again)
+    await screen.findByText(/Nothing was asked for yet/)
+  })
+})

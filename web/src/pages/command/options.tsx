@@ -1,0 +1,123 @@
+import { useId } from 'react'
+import { PRIORITIES, type Priority, type TicketOut } from '../../api/contract'
+import type { Draft } from './draft'
+
+const FIELD = 'min-h-9 w-full rounded-md border border-line-strong/60 bg-surface px-2.5 text-sm placeholder:text-ink-faint'
+
+const agents = ['claude', 'scripted:hello', 'scripted:refactor', 'scripted:trouble', 'acp:']
+
+const priorities: Record<Priority, string> = { LOW: 'Low', MEDIUM: 'Medium', HIGH: 'High', CRITICAL: 'Critical' }
+
+/** Where, by whom and how soon. All of it may be left to the plane. */
+export function Options({
+  draft,
+  onChange,
+  recent,
+}: {
+  draft: Draft
+  onChange: (change: Partial<Draft>) => void
+  recent: readonly TicketOut[]
+}) {
+  const priority = useId()
+  return (
+    <div className="grid grid-cols-2 gap-3 sm:grid-cols-6">
+      <Suggested
+        label="Repository"
+        hint="owner/name or address"
+        value={draft.repository}
+        suggestions={distinct(recent.map((ticket) => ticket.repository))}
+        onChange={(repository) => onChange({ repository })}
+        className="col-span-2 sm:col-span-3"
+      />
+      <Suggested
+        label="Project"
+        hint="None"
+        value={draft.project}
+        suggestions={distinct(recent.map((ticket) => ticket.project_id))}
+        onChange={(project) => onChange({ project })}
+        className="col-span-2 sm:col-span-3"
+      />
+      <Suggested
+        label="Agent"
+        hint="The plane's default"
+        value={draft.agent}
+        suggestions={agents}
+        onChange={(agent) => onChange({ agent })}
+        className="col-span-2"
+      />
+      <Suggested
+        label="Model"
+        hint="The agent's default"
+        value={draft.model}
+        suggestions={[]}
+        onChange={(model) => onChange({ model })}
+        className="sm:col-span-2"
+      />
+      <div className="sm:col-span-2">
+        <label htmlFor={priority} className="mb-1 block text-xs font-medium text-ink-soft">
+          Priority
+        </label>
+        <select
+          id={priority}
+          className={FIELD}
+          value={draft.priority}
+          onChange={(event) => {
+            const chosen = PRIORITIES.find((known) => known === event.target.value)
+            if (chosen !== undefined) onChange({ priority: chosen })
+          }}
+        >
+          {PRIORITIES.map((known) => (
+            <option key={known} value={known}>
+              {priorities[known]}
+            </option>
+          ))}
+        </select>
+      </div>
+    </div>
+  )
+}
+
+/** A field that offers what was used before, and takes anything. */
+function Suggested({
+  label,
+  hint,
+  value,
+  suggestions,
+  onChange,
+  className,
+}: {
+  label: string
+  hint: string
+  value: string
+  suggestions: readonly string[]
+  onChange: (value: string) => void
+  className: string
+}) {
+  const field = useId()
+  const list = useId()
+  return (
+    <div className={className}>
+      <label htmlFor={field} className="mb-1 block text-xs font-medium text-ink-soft">
+        {label}
+      </label>
+      <input
+        id={field}
+        list={list}
+        value={value}
+        placeholder={hint}
+        autoComplete="off"
+        autoCapitalize="off"
+        spellCheck={false}
+        onChange={(event) => onChange(event.target.value)}
+        className={FIELD}
+      />
+      <datalist id={list}>
+        {suggestions.map((suggestion) => (
+          <option key={suggestion} value={suggestion} />
+        ))}
+      </datalist>
+    </div>
+  )
+}
+
+const distinct = (values: readonly (string | null)[]) => [...new Set(values.filter((value) => value !== null))]

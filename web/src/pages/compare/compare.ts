@@ -1,0 +1,150 @@
+import type { Row } from '../../timeline/rows'
+import type { FileState, Run } from '../../timeline/run'
+import { count, dollars } from '../../util/numbers'
+import { duration } from '../../util/time'
+import { contentAfter } from './content'
+
+/** One line of the comparison: the same fact of both runs, and how they differ, in words. */
+export interface Fact {
+  readonly name: string
+  readonly left: string
+  readonly right: string
+  readonly difference: string
+  readonly same: boolean
+}
+
+export function facts(left: Run, right: Run, now: number): Fact[] {
+  const number = (name: string, of: (run: Run) => number, format: (value: number) => string = count): Fact =>
+    numberFact(name, of(left), of(right), format)
+  return [
+    wordFact('Outcome', outcome(left), outcome(right)),
+    wordFact('Model', left.model ?? 'not told', right.model ?? 'not told'),
+    durationFact(left, right, now),
+    number('Cost', (run) => run.costUsd, dollars),
+    number('Input tokens', (run) => run.inputTokens),
+    number('Output tokens', (run) => run.outputTokens),
+    number('Tokens read from the cache', (run) => run.cacheReadTokens),
+    number('Tokens written to the cache', (run) => run.cacheWriteTokens),
+    number('Turns', (run) => run.turns),
+    number('Tool uses', (run) => run.counts.toolUses),
+    number('Errors', (run) => run.counts.errors),
+    number('Messages', (run) => run.counts.messages),
+    number('Files changed', (run) => run.files.length),
+    number('Lines added', (run) => sum(run.files.map((file) => file.added))),
+    number('Lines removed', (run) => sum(run.files.map((file) => file.removed))),
+  ]
+}
+
+/** How often each tool was used, the most used first. Equal calls that share a row count each. */
+export function toolFacts(left: readonly Row[], right: readonly Row[]): Fact[] {
+  const [ofLeft, ofRight] = [toolUses(left), toolUses(right)]
+  const names = [...new Set([...ofLeft.keys(), ...ofRight.keys()])]
+  const total = (name: string) => (ofLeft.get(name) ?? 0) + (ofRight.get(name) ?? 0)
+  return names
+    .sort((one, other) => total(other) - total(one) || one.localeCompare(other))
+    .map((name) => numberFact(name, ofLeft.get(name) ?? 0, ofRight.get(name) ?? 0, count))
+}
+
+/** A file that one of the runs changed, or both. */
+export interface ComparedFile {
+  readonly path: string
+  readonly left: FileState | null
+  readonly right: FileState | null
+  readonly verdict: 'only left' | 'only right' | 'same' | 'different' | 'unknown'
+}
+
+export const verdictWords: Record<ComparedFile['verdict'], string> = {
+  'only left': 'Only left',
+  'only right': 'Only right',
+  same: 'Same in both',
+  different: 'Different',
+  unknown: 'Edited differently',
+}
+
+/** By path. Where the diffs do not tell what the files hold in the end, equal edits are the same and others are not known to be. */
+export function compareFiles(left: readonly FileState[], right: readonly FileState[]): ComparedFile[] {
+  const [ofLeft, ofRight] = [byPath(left), byPath(right)]
+  const names = [...new Set([...ofLeft.keys(), ...ofRight.keys()])].sort((one, other) => one.localeCompare(other))
+  return names.map((path) => {
+    const file = { path, left: ofLeft.get(path) ?? null, right: ofRight.get(path) ?? null }
+    return { ...file, verdict: verdict(file.left, file.right) }
+  })
+}
+
+function verdict(left: FileState | null, right: FileState | null): ComparedFile['verdict'] {
+  if (left === null) return 'only right'
+  if (right === null) return 'only left'
+  if ((left.status === 'deleted') !== (right.status === 'deleted')) return 'different'
+  if (left.status === 'deleted') return 'same'
+  const [before, after] = [contentAfter(left.changes), contentAfter(right.changes)]
+  if (before !== null && after !== null) return before === after ? 'same' : 'different'
+  return sameEdits(left, right) ? 'same' : 'unknown'
+}
+
+/** A cut diff says little of what comes after the cut, but it says how long that is. */
+function sameEdits(left: FileState, right: FileState): boolean {
+  return (
+    left.changes.length === right.changes.length &&
+    left.changes.every((change, index) => {
+      const other = right.changes[index]
+      return (
+        other !== undefined &&
+        change.whole &&
+        other.whole &&
+        !change.binary &&
+        change.change === other.change &&
+        change.diff === other.diff
+      )
+    })
+  )
+}
+
+function toolUses(rows: readonly Row[], counted = new Map<string, number>()): Map<string, number> {
+  const add = (name: string, times: number) => counted.set(name, (counted.get(name) ?? 0) + times)
+  for (const row of rows) {
+    if (row.kind === 'tool') add(row.tool, row.repeats)
+    else if (row.kind === 'skill') add('Skill', 1)
+    else if (row.kind === 'subagent') {
+      add('Sub-agent', 1)
+      toolUses(row.steps, counted)
+    }
+  }
+  return counted
+}
+
+function outcome(run: Run): string {
+  if (run.outcome === 'completed') return 'Completed'
+  if (run.outcome === 'failed') return 'Failed'
+  return run.startedAt === null ? 'Not started' : run.endedAt === null ? 'Still running' : 'Ended'
+}
+
+function durationFact(left: Run, right: Run, now: number): Fact {
+  const [ofLeft, ofRight] = [elapsed(left, now), elapsed(right, now)]
+  const words = (milliseconds: number | null) => (milliseconds === null ? 'not started' : duration(milliseconds))
+  if (ofLeft === null || ofRight === null) return wordFact('Duration', words(ofLeft), words(ofRight))
+  const difference = ofRight - ofLeft
+  const same = words(ofLeft) === words(ofRight)
+  const comparison = `${duration(Math.abs(difference))} ${difference > 0 ? 'longer' : 'shorter'} on the right`
+  return { name: 'Duration', left: words(ofLeft), right: words(ofRight), difference: same ? 'the same' : comparison, same }
+}
+
+/** How long it took, or has taken so far. */
+export function elapsed(run: Run, now: number): number | null {
+  if (run.startedAt === null) return null
+  return Math.max(0, (run.endedAt === null ? now : Date.parse(run.endedAt)) - Date.parse(run.startedAt))
+}
+
+function wordFact(name: string, left: string, right: string): Fact {
+  const same = left === right
+  return { name, left, right, difference: same ? 'the same' : 'different', same }
+}
+
+function numberFact(name: string, left: number, right: number, format: (value: number) => string): Fact {
+  const [ofLeft, ofRight] = [format(left), format(right)]
+  const same = ofLeft === ofRight
+  const comparison = `${format(Math.abs(right - left))} ${right > left ? 'more' : 'less'} on the right`
+  return { name, left: ofLeft, right: ofRight, difference: same ? 'the same' : comparison, same }
+}
+
+const byPath = (files: readonly FileState[]) => new Map(files.map((file) => [file.path, file]))
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)

@@ -1,0 +1,63 @@
+import { ArrowLeft } from 'lucide-react'
+import { Link } from 'react-router'
+import type { SandboxOut, TaskOut } from '../../api/contract'
+import type { Log } from '../../api/use-log'
+import { ConnectionChip } from '../../ui/connection'
+import { CopyButton } from '../../ui/copy'
+import { StatusBadge, ofSandbox, ofTask } from '../../ui/status'
+import { paths } from '../../util/paths'
+import { Menu } from './menu'
+
+/** What this sandbox is for, how it stands, and what can be done with it. */
+export function Header({
+  sandboxId,
+  sandbox,
+  task,
+  log,
+}: {
+  sandboxId: string
+  sandbox: SandboxOut | null
+  task: TaskOut | null
+  log: Log
+}) {
+  // A task that is tried again has another sandbox by now: what it came to there says nothing of this one.
+  const isOfThis = task !== null && task.sandbox_id === sandboxId
+  const title = task?.title ?? sandbox?.name ?? 'Sandbox'
+  return (
+    <header className="flex shrink-0 items-start gap-1.5 bg-surface px-2 pt-2 pb-1 sm:px-4">
+      <Link
+        to={paths.sandboxes}
+        aria-label="Back to all sandboxes"
+        title="All sandboxes"
+        className="inline-grid size-9 shrink-0 place-items-center rounded-md text-ink-soft hover:bg-sunken hover:text-ink"
+      >
+        <ArrowLeft size={16} aria-hidden />
+      </Link>
+      <div className="min-w-0 flex-1">
+        <h1 className="truncate pt-1 text-base font-semibold" title={title}>
+          {title}
+        </h1>
+        <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
+          <span data-testid="status">
+            {isOfThis ? (
+              <StatusBadge status={ofTask(task)} />
+            ) : (
+              sandbox !== null && <StatusBadge status={ofSandbox(sandbox)} />
+            )}
+          </span>
+          <ConnectionChip connection={log.connection} detail={log.detail} onRetry={log.retry} />
+          <span className="flex min-w-0 items-center">
+            <code className="min-w-0 truncate font-mono text-xs text-ink-soft">{sandboxId}</code>
+            <CopyButton text={sandboxId} what="sandbox id" />
+          </span>
+          {task !== null && !isOfThis && task.sandbox_id !== null && (
+            <Link to={paths.sandbox(task.sandbox_id)} className="text-xs font-medium text-accent underline underline-offset-2">
+              A later try is in another sandbox
+            </Link>
+          )}
+        </div>
+      </div>
+      <Menu sandboxId={sandboxId} sandbox={sandbox} task={isOfThis ? task : null} title={title} />
+    </header>
+  )
+}

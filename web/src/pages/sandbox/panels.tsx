@@ -1,0 +1,98 @@
+import { Tabs } from 'radix-ui'
+import { type ReactNode, Suspense, lazy, useEffect, useRef } from 'react'
+import { useSearchParams } from 'react-router'
+import type { Log } from '../../api/use-log'
+import { Loading } from '../../ui/states'
+import { count } from '../../util/numbers'
+import { Feed } from './feed'
+import { type Seen, goesToPreview } from './preview-switch'
+import { TABS, type Tab, tabNames, tabOf } from './tab'
+
+const tabs = {
+  preview: lazy(() => import('./tabs/preview')),
+  files: lazy(() => import('./tabs/files')),
+  terminal: lazy(() => import('./tabs/terminal')),
+  replay: lazy(() => import('./tabs/replay')),
+  details: lazy(() => import('./tabs/details')),
+}
+
+/** What there is to see of a sandbox, one tab at a time. Which, is in the address. */
+export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: Log; composer: ReactNode }) {
+  const preview = log.run.preview
+  const [search, setSearch] = useSearchParams()
+  const tab = tabOf(search.get('tab'), preview !== null)
+  const choose = (next: Tab, byHand: boolean) =>
+    setSearch(
+      (current) => {
+        const changed = new URLSearchParams(current)
+        if (next === 'events' && !byHand) changed.delete('tab')
+        else changed.set('tab', next)
+        return changed
+      },
+      { replace: !byHand },
+    )
+  usePreviewSwitch(log, tab, search.has('tab'), () => choose('preview', false))
+
+  const offered = TABS.filter((each) => each !== 'preview' || preview !== null)
+  const files = log.run.files.length
+  return (
+    <Tabs.Root
+      value={tab}
+      onValueChange={(value) => choose(tabOf(value, preview !== null), true)}
+      activationMode="manual"
+      className="flex min-h-0 flex-1 flex-col"
+    >
+      <Tabs.List aria-label="What to see of this sandbox" className="flex shrink-0 gap-1 overflow-x-auto border-b border-line bg-surface px-2 sm:px-4">
+        {offered.map((each) => (
+          <Tabs.Trigger
+            key={each}
+            value={each}
+            className="flex min-h-10 items-center gap-1.5 border-b-2 border-transparent px-2.5 text-sm whitespace-nowrap text-ink-soft hover:text-ink focus-visible:-outline-offset-2 data-[state=active]:border-accent data-[state=active]:font-medium data-[state=active]:text-ink"
+          >
+            {tabNames[each]}
+            {each === 'files' && files > 0 && (
+              <span className="rounded-full bg-sunken px-1.5 text-xs text-ink-soft tabular-nums">
+                {count(files)}
+                {!log.whole && '+'}
+              </span>
+            )}
+          </Tabs.Trigger>
+        ))}
+      </Tabs.List>
+      {offered.map((each) => (
+        <Tabs.Content key={each} value={each} tabIndex={-1} className="min-h-0 flex-1 overflow-auto outline-none data-[state=inactive]:hidden">
+          <Panel tab={each} sandboxId={sandboxId} log={log} />
+        </Tabs.Content>
+      ))}
+      {/* Who looks at the past, or at numbers, has nothing to say there. */}
+      {tab !== 'replay' && tab !== 'details' && composer}
+    </Tabs.Root>
+  )
+}
+
+function Panel({ tab, sandboxId, log }: { tab: Tab; sandboxId: string; log: Log }) {
+  if (tab === 'events') return <Feed sandboxId={sandboxId} log={log} />
+  const Content = tabs[tab]
+  return (
+    <Suspense fallback={<Loading what={`the ${tabNames[tab].toLowerCase()}`} />}>
+      <Content sandboxId={sandboxId} log={log} />
+    </Suspense>
+  )
+}
+
+/** Goes to a preview that becomes ready under the reader's eyes. */
+function usePreviewSwitch(log: Log, tab: Tab, chosenByHand: boolean, go: () => void) {
+  const { status = null, seq = 0 } = log.run.preview ?? {}
+  const before = useRef<Seen | null>(null)
+  const since = useRef<number | null>(null)
+  const isReady = log.state === 'ready'
+  useEffect(() => {
+    if (!isReady) return
+    since.current ??= log.last
+    const now = status === null ? null : { status, seq }
+    const goes = goesToPreview(before.current, now, tab, chosenByHand, since.current)
+    before.current = now
+    if (goes) go()
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- only news of the preview moves anybody
+  }, [isReady, status, seq])
+}

@@ -1,0 +1,24 @@
+/** What may be done with the address of a preview: an agent's process chose it, so nothing about it is taken on trust. */
+export type PreviewLink =
+  | { readonly kind: 'shown'; readonly url: string; readonly permissions: string; readonly local: boolean }
+  /** Not an address that a frame may show. */
+  | { readonly kind: 'text'; readonly text: string }
+
+const PERMISSIONS = 'allow-scripts allow-forms allow-popups'
+
+export function previewLink(address: string, ourOrigin: string): PreviewLink {
+  const url = URL.canParse(address) ? new URL(address) : null
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) return { kind: 'text', text: address }
+  return {
+    kind: 'shown',
+    url: url.href,
+    // With our origin it could reach into this page and take the token; so it gets an origin of its own.
+    permissions: url.origin === ourOrigin ? PERMISSIONS : `${PERMISSIONS} allow-same-origin`,
+    local: isLocal(url.hostname),
+  }
+}
+
+/** Reachable only from the machine that it runs on. */
+function isLocal(host: string): boolean {
+  return host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || host === '0.0.0.0' || host.startsWith('127.')
+}

@@ -1,0 +1,162 @@
+import { ExternalLink, Monitor, RotateCw, Smartphone, Tablet } from 'lucide-react'
+import { ToggleGroup } from 'radix-ui'
+import { type ReactNode, useState } from 'react'
+import { text } from '../../../timeline/read'
+import type { Run } from '../../../timeline/run'
+import { Badge } from '../../../ui/badge'
+import { Button } from '../../../ui/button'
+import { CopyButton } from '../../../ui/copy'
+import { Spinner } from '../../../ui/spinner'
+import { Empty } from '../../../ui/states'
+import { dateAndTime } from '../../../util/time'
+import { previewLink } from './preview-link'
+import type { Log } from './whole-run'
+
+type Preview = NonNullable<Run['preview']>
+
+/** What the agent's dev server shows. */
+export default function PreviewTab({ log }: { sandboxId: string; log: Log }) {
+  const preview = log.run.preview
+  if (preview === null) {
+    return <Empty title="There is no preview">When the agent starts a server, what it shows appears here.</Empty>
+  }
+  const told = log.events.find((event) => event.seq === preview.seq)
+  // A new word about the preview is a new panel: whoever tried a dead one anyway sees what came of it since.
+  return <Panel key={preview.seq} preview={preview} at={told?.at ?? null} reason={text(told?.data ?? {}, 'error')} />
+}
+
+function Panel({ preview, at, reason }: { preview: Preview; at: string | null; reason: string | null }) {
+  const [anyway, setAnyway] = useState(false)
+  const address = preview.url ?? (preview.port === null ? null : `http://localhost:${preview.port}`)
+  if (anyway && address !== null) return <Page address={address} framework={preview.framework} />
+  const tryAnyway = address !== null && (
+    <Button className="mt-4" onClick={() => setAnyway(true)}>
+      Try it again
+    </Button>
+  )
+  switch (preview.status) {
+    case 'starting':
+      return (
+        <p role="status" className="flex items-center justify-center gap-2 px-6 py-16 text-ink-soft">
+          <Spinner /> A server is starting{preview.port !== null && ` at port ${preview.port}`}…
+        </p>
+      )
+    case 'failed':
+      return (
+        <Empty title="The preview did not start">
+          <p className="break-words">{reason ?? 'Its server gave no page in time.'}</p>
+          {tryAnyway}
+        </Empty>
+      )
+    case 'stopped':
+      return (
+        <Empty title="The server has stopped">
+          {at !== null && (
+            <p>
+              Last seen <time dateTime={at}>{dateAndTime(at)}</time>
+              {preview.port !== null && ` at port ${preview.port}`}.
+            </p>
+          )}
+          <p>The preview comes back when the agent starts it again.</p>
+          {tryAnyway}
+        </Empty>
+      )
+    case 'ready':
+      return preview.url === null ? (
+        <Empty title="The server is ready, but has no address">
+          {preview.port !== null && <p>It listens at port {preview.port} inside of the sandbox.</p>}
+        </Empty>
+      ) : (
+        <Page address={preview.url} framework={preview.framework} />
+      )
+  }
+}
+
+const widths = { full: '100%', tablet: '768px', phone: '390px' } as const
+type Width = keyof typeof widths
+const isWidth = (value: string): value is Width => value in widths
+
+function Page({ address, framework }: { address: string; framework: string | null }) {
+  const [width, setWidth] = useState<Width>('full')
+  // A frame of another origin cannot be told to reload; a new one can be put in its place.
+  const [frame, setFrame] = useState(0)
+  const link = previewLink(address, window.location.origin)
+  if (link.kind === 'text') {
+    return (
+      <Empty title="This address cannot be shown">
+        <p>Only web pages are: this is something else.</p>
+        <Address address={link.text} />
+      </Empty>
+    )
+  }
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <div role="toolbar" aria-label="Preview" className="flex flex-wrap items-center gap-2 border-b border-line bg-surface px-3 py-2">
+        <span className="min-w-0 flex-1 truncate rounded-md bg-sunken px-2 py-1 font-mono text-xs" title={link.url}>
+          {link.url}
+        </span>
+        <CopyButton text={link.url} what="address" />
+        {framework !== null && <Badge tone="info">{framework}</Badge>}
+        <ToggleGroup.Root
+          type="single"
+          value={width}
+          aria-label="Width"
+          onValueChange={(value) => isWidth(value) && setWidth(value)}
+          className="hidden items-center rounded-md border border-line md:flex"
+        >
+          <Device value="full" name="Full width" icon={<Monitor size={15} aria-hidden />} />
+          <Device value="tablet" name="Tablet width" icon={<Tablet size={15} aria-hidden />} />
+          <Device value="phone" name="Phone width" icon={<Smartphone size={15} aria-hidden />} />
+        </ToggleGroup.Root>
+        <Button look="quiet" aria-label="Reload the preview" onClick={() => setFrame(frame + 1)}>
+          <RotateCw size={15} aria-hidden />
+        </Button>
+        <a
+          href={link.url}
+          target="_blank"
+          rel="noreferrer noopener"
+          className="inline-flex min-h-9 items-center gap-1.5 rounded-md px-3 text-sm font-medium text-ink-soft hover:bg-sunken hover:text-ink"
+        >
+          <ExternalLink size={15} aria-hidden /> Open
+        </a>
+      </div>
+      {link.local && (
+        <p className="border-b border-line bg-sunken px-3 py-1.5 text-xs text-ink-soft">
+          This address is reachable from the machine that runs the sandbox. On another machine the frame stays empty.
+        </p>
+      )}
+      <div className="min-h-0 flex-1 overflow-auto bg-sunken">
+        <iframe
+          key={frame}
+          src={link.url}
+          title="Preview of what the agent is building"
+          sandbox={link.permissions}
+          referrerPolicy="no-referrer"
+          className="mx-auto block h-full min-h-96 bg-surface"
+          style={{ width: widths[width], maxWidth: '100%' }}
+        />
+      </div>
+    </div>
+  )
+}
+
+function Device({ value, name, icon }: { value: Width; name: string; icon: ReactNode }) {
+  return (
+    <ToggleGroup.Item
+      value={value}
+      aria-label={name}
+      title={name}
+      className="inline-grid size-9 place-items-center text-ink-soft first:rounded-l-md last:rounded-r-md hover:bg-sunken data-[state=on]:bg-accent-soft data-[state=on]:text-accent"
+    >
+      {icon}
+    </ToggleGroup.Item>
+  )
+}
+
+function Address({ address }: { address: string }) {
+  return (
+    <p className="mt-2 flex items-center justify-center gap-1 font-mono text-sm break-all">
+      {address} <CopyButton text={address} what="address" />
+    </p>
+  )
+}

@@ -1,0 +1,115 @@
+import { type KeyboardEvent as ReactKeyboardEvent, useDeferredValue, useEffect, useEffectEvent, useMemo, useState } from 'react'
+import { momentAt } from '../../../replay/at'
+import { clock } from '../../../replay/clock'
+import { jump } from '../../../replay/jump'
+import { offsetNow, seek, seekOffset, step, toggle } from '../../../replay/player'
+import type { LogEvent } from '../../../timeline/event'
+import { marks } from '../../../timeline/marks'
+import { Empty, Failed } from '../../../ui/states'
+import { paths } from '../../../util/paths'
+import { MomentInTime } from '../../../util/time'
+import { ReplayControls } from './replay-controls'
+import { type ReplayWish, isForReplay, wishOf } from './replay-keys'
+import { MomentFacts, MomentRows } from './replay-moment'
+import { Scrubber, momentText } from './replay-scrubber'
+import { usePlayer } from './use-player'
+import { type Log, WholeRunProgress, useWholeRun } from './whole-run'
+
+/** The whole run as something to play, to stop and to point at: `?tab=replay&at=<number of an event>`. */
+export default function ReplayTab({ sandboxId, log }: { sandboxId: string; log: Log }) {
+  useWholeRun(log)
+  // A run that still goes on grows under the reader; what they do comes first.
+  const events = useDeferredValue(log.events)
+  if (log.state === 'failed') return <Failed error={log.error} onRetry={log.retry} />
+  if (!log.whole) return <WholeRunProgress log={log} />
+  if (events.length === 0) return <Empty title="Nothing has happened yet">As soon as something does, it can be replayed here.</Empty>
+  return <Replay sandboxId={sandboxId} events={events} />
+}
+
+function Replay({ sandboxId, events }: { sandboxId: string; events: readonly LogEvent[] }) {
+  const [skipSilences, setSkipSilences] = useState(true)
+  const line = useMemo(() => clock(events, skipSilences), [events, skipSilences])
+  const marked = useMemo(() => marks(events), [events])
+  const first = events[0]?.seq ?? 1
+  const { player, setPlayer, isResting } = usePlayer(line, first)
+  const seq = player.index + first
+  const { index } = player
+  const moment = useMemo(() => momentAt(events, index + 1), [events, index])
+
+  const target = (wish: ReplayWish): number | null => {
+    switch (wish) {
+      case 'nextError':
+        return jump(marked, 'error', seq, 'after')
+      case 'lastError':
+        return jump(marked, 'error', seq, 'before')
+      case 'nextEdit':
+        return jump(marked, 'edit', seq, 'after')
+      case 'lastEdit':
+        return jump(marked, 'edit', seq, 'before')
+      case 'start':
+      case 'back':
+        return index === 0 ? null : wish === 'start' ? first : seq - 1
+      case 'end':
+      case 'forward':
+        return index >= events.length - 1 ? null : wish === 'end' ? first + events.length - 1 : seq + 1
+      case 'play':
+        return seq
+    }
+  }
+  const fulfil = (wish: ReplayWish) => {
+    const wanted = target(wish)
+    if (wish === 'play') setPlayer((before) => toggle(before, line))
+    else if (wish === 'back' || wish === 'forward') setPlayer((before) => step(before, line, wish === 'back' ? -1 : 1))
+    else if (wanted !== null) setPlayer((before) => seek({ ...before, playing: false }, line, wanted - first))
+  }
+  const press = (event: KeyboardEvent | ReactKeyboardEvent) => {
+    const wish = event.defaultPrevented ? null : wishOf(event)
+    if (wish === null || !isForReplay(event.target instanceof Element ? event.target : null, wish)) return
+    event.preventDefault()
+    fulfil(wish)
+  }
+  const pressAnywhere = useEffectEvent(press)
+  useEffect(() => {
+    const listener = (event: KeyboardEvent) => pressAnywhere(event)
+    document.addEventListener('keydown', listener)
+    return () => document.removeEventListener('keydown', listener)
+  }, [])
+
+  return (
+    <div className="flex h-full min-h-0 flex-col overflow-auto lg:overflow-hidden">
+      <div className="flex flex-col gap-2 border-b border-line bg-surface px-3 py-2 sm:px-4">
+        <ReplayControls
+          playing={player.playing}
+          speed={player.speed}
+          skipSilences={skipSilences}
+          skippedMs={line.skippedMs}
+          can={(wish) => target(wish) !== null}
+          link={`${window.location.origin}${paths.moment(sandboxId, seq)}`}
+          onWish={fulfil}
+          onSpeed={(speed) => setPlayer((before) => ({ ...before, speed }))}
+          onSkipSilences={setSkipSilences}
+        />
+        <Scrubber
+          events={events}
+          marks={marked}
+          clock={line}
+          index={index}
+          offset={offsetNow(player, line)}
+          onOffset={(offset) => setPlayer((before) => seekOffset(before, line, offset))}
+          onKeyDown={press}
+        />
+        <p className="px-2 text-sm text-ink-soft tabular-nums first-letter:uppercase">{momentText(events, index)}</p>
+      </div>
+      <div className="min-h-0 flex-1 lg:grid lg:grid-cols-[minmax(0,1fr)_24rem]">
+        <div className="flex min-h-0 flex-col border-line lg:border-r">
+          <MomentInTime value={Date.parse(events[index]?.at ?? '')}>
+            <MomentRows sandboxId={sandboxId} moment={moment} seq={seq} isResting={isResting} />
+          </MomentInTime>
+        </div>
+        <div className="min-h-0 border-t border-line lg:overflow-auto lg:border-t-0">
+          <MomentFacts sandboxId={sandboxId} run={moment.run} />
+        </div>
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,111 @@
+import { Columns2, Copy, ExternalLink, OctagonX, RotateCw, Square, type LucideIcon } from 'lucide-react'
+import { ContextMenu } from 'radix-ui'
+import { useState, type ReactNode } from 'react'
+import { useNavigate } from 'react-router'
+import { toast } from '../../ui/toast'
+import { classes } from '../../util/classes'
+import { paths } from '../../util/paths'
+import type { Action } from './actions'
+import type { Card } from './listing'
+
+interface Entry {
+  label: string
+  icon: LucideIcon
+  isDangerous?: boolean
+  choose: () => void
+}
+
+/**
+ * The menu of whatever card a right click, a long press, the menu key or `askForMenu` is on. There is one for all of
+ * them: a menu for each would cost more than the cards themselves, and long lists would not scroll smoothly.
+ */
+export function CardMenu({
+  cardAt,
+  act,
+  children,
+}: {
+  cardAt: (place: EventTarget) => Card | null
+  act: (action: Action, card: Card) => void
+  children: ReactNode
+}) {
+  const [card, setCard] = useState<Card | null>(null)
+  return (
+    // Not modal: a question that opens as the menu closes would inherit a page that takes no clicks.
+    <ContextMenu.Root modal={false}>
+      <ContextMenu.Trigger
+        asChild
+        onPointerDownCapture={(event) => setCard(cardAt(event.target))}
+        onContextMenuCapture={(event) => {
+          const found = cardAt(event.target)
+          setCard(found)
+          // Between the cards the browser has its own menu.
+          if (found === null) event.stopPropagation()
+        }}
+      >
+        {children}
+      </ContextMenu.Trigger>
+      <ContextMenu.Portal>
+        <ContextMenu.Content
+          className="z-50 min-w-44 rounded-lg border border-line bg-surface p-1 shadow-xl"
+          collisionPadding={8}
+        >
+          {card !== null && <Entries card={card} act={act} />}
+        </ContextMenu.Content>
+      </ContextMenu.Portal>
+    </ContextMenu.Root>
+  )
+}
+
+/** Opens the menu below a button, as a right click there would. */
+export function askForMenu(button: HTMLElement) {
+  const { left, bottom } = button.getBoundingClientRect()
+  button.dispatchEvent(
+    new MouseEvent('contextmenu', { bubbles: true, cancelable: true, clientX: left, clientY: bottom }),
+  )
+}
+
+function Entries({ card, act }: { card: Card; act: (action: Action, card: Card) => void }) {
+  return useEntries(card, act).map((entry) => (
+    <ContextMenu.Item key={entry.label} onSelect={entry.choose} className={itemLook(entry)}>
+      <entry.icon size={14} aria-hidden />
+      {entry.label}
+    </ContextMenu.Item>
+  ))
+}
+
+/** What the menu of a card offers: only what is possible. */
+function useEntries(card: Card, act: (action: Action, card: Card) => void): Entry[] {
+  const navigate = useNavigate()
+  const { href, sandboxId, taskId } = card
+  const entries: Entry[] = []
+  if (href !== null) entries.push({ label: 'Open', icon: ExternalLink, choose: () => void navigate(href) })
+  const id = sandboxId ?? taskId
+  if (id !== null) entries.push({ label: 'Copy id', icon: Copy, choose: () => void copy(id) })
+  if (sandboxId !== null) {
+    entries.push({ label: 'Compare with…', icon: Columns2, choose: () => void navigate(paths.compare(sandboxId)) })
+  }
+  if (card.can.retry) entries.push({ label: 'Retry', icon: RotateCw, choose: () => act('retry', card) })
+  if (card.can.stop) entries.push({ label: 'Stop', icon: Square, isDangerous: true, choose: () => act('stop', card) })
+  if (card.can.fail) {
+    entries.push({ label: 'Mark as failed', icon: OctagonX, isDangerous: true, choose: () => act('fail', card) })
+  }
+  return entries
+}
+
+async function copy(id: string) {
+  try {
+    await navigator.clipboard.writeText(id)
+    toast(`Copied ${id}.`)
+  } catch {
+    // A page that is not served over HTTPS or from this machine has no clipboard.
+    toast(`This browser does not let the page copy. The id is ${id}.`, { tone: 'bad' })
+  }
+}
+
+const itemLook = (entry: Entry) =>
+  classes(
+    'flex min-h-9 cursor-pointer items-center gap-2 rounded-md px-2 text-sm outline-none select-none',
+    entry.isDangerous === true
+      ? 'text-bad data-[highlighted]:bg-bad-soft'
+      : 'text-ink data-[highlighted]:bg-sunken',
+  )

@@ -1,0 +1,58 @@
+import type { LogEvent } from './event'
+import { readChange } from './files'
+import type { FileChange } from './rows'
+
+/** A file, and all that happened to it. */
+export interface FileState {
+  readonly path: string
+  /** As against the beginning of the run: one that was created and then modified is created. */
+  readonly status: FileChange['change']
+  readonly added: number
+  readonly removed: number
+  /** In the order in which they happened. */
+  readonly changes: readonly FileChange[]
+}
+
+/** The files of a run, in the making. */
+export class Files {
+  readonly states: FileState[]
+  private readonly places: Map<string, number>
+  private readonly owned = new Map<number, FileChange[]>()
+
+  constructor(states: readonly FileState[]) {
+    this.states = [...states]
+    this.places = new Map(states.map(({ path }, index) => [path, index]))
+  }
+
+  take(event: LogEvent): void {
+    const change = readChange(event)
+    // A file that gets another name keeps its past, unless there is one of that name already.
+    const moved = change.previousPath === null || this.places.has(change.path) ? undefined : this.places.get(change.previousPath)
+    const index = this.places.get(change.path) ?? moved ?? this.states.length
+    const before = this.states[index]
+    const changes = this.changesOf(index)
+    changes.push(change)
+    if (moved !== undefined && change.previousPath !== null) this.places.delete(change.previousPath)
+    this.places.set(change.path, index)
+    this.states[index] = {
+      path: change.path,
+      status: before === undefined ? change.change : statusAfter(before.status, change.change),
+      added: (before?.added ?? 0) + change.added,
+      removed: (before?.removed ?? 0) + change.removed,
+      changes,
+    }
+  }
+
+  private changesOf(index: number): FileChange[] {
+    const owned = this.owned.get(index) ?? [...(this.states[index]?.changes ?? [])]
+    this.owned.set(index, owned)
+    return owned
+  }
+}
+
+function statusAfter(before: FileState['status'], change: FileState['status']): FileState['status'] {
+  if (change === 'deleted') return 'deleted'
+  if (before === 'deleted') return 'modified'
+  if (before === 'created') return 'created'
+  return change === 'created' ? 'modified' : change === 'renamed' || before === 'renamed' ? 'renamed' : 'modified'
+}

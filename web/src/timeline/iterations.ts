@@ -1,0 +1,70 @@
+import type { JsonObject } from '../api/contract'
+import { dollars, plural } from '../util/numbers'
+import { base, type Draft, type Place } from './draft'
+import type { LogEvent } from './event'
+import { firstText, flag, list, number, text } from './read'
+import type { IterationRow, Tone } from './rows'
+
+// Continuous mode: the same task again and again until it is done.
+
+type Words = { tone: Tone; text: string; detail: string | null }
+
+export function iteration(draft: Draft, event: LogEvent): Place {
+  return draft.add({ ...base(event), ...words(event), kind: 'iteration' } satisfies IterationRow)
+}
+
+function words(event: LogEvent): Words {
+  const { data } = event
+  const name = `Iteration ${number(data, 'iteration_num') ?? '?'}`
+  switch (event.type) {
+    case 'continuous.started':
+      return { tone: 'info', text: 'It goes on until the task is done', detail: firstText(data, 'goal') }
+    case 'iteration.started':
+      return { tone: 'info', text: `${name} begins`, detail: firstText(data, 'prompt_preview') }
+    case 'iteration.completed':
+      return {
+        tone: 'good',
+        text: [`${name} is over`, costs(data, 'cost_usd')].filter(isThere).join(': '),
+        detail: firstText(data, 'output_preview'),
+      }
+    case 'iteration.failed':
+      return { tone: 'bad', text: `${name} failed`, detail: firstText(data, 'error') }
+    case 'iteration.completion_signal': {
+      const [count, threshold] = [number(data, 'signal_count'), number(data, 'threshold')]
+      const times = count === null || threshold === null ? null : `Said ${count} of ${threshold} times`
+      return { tone: 'info', text: 'The agent says that it is done', detail: times }
+    }
+    case 'iteration.validation': {
+      const passed = flag(data, 'passed')
+      const errors = list(data, 'errors').filter((each) => typeof each === 'string').join('\n')
+      const detail = firstText(data, 'feedback') ?? (errors === '' ? null : errors)
+      return { tone: passed ? 'good' : 'warn', text: passed ? 'The checks passed' : 'The checks did not pass', detail }
+    }
+    default:
+      return stopped(event)
+  }
+}
+
+/** Reasons to stop that are good news: ours, and those of OmoiOS. */
+const DONE = new Set(['completed', 'completion_signal', 'validation_passed', 'task_complete'])
+
+function stopped({ data }: LogEvent): Words {
+  const reason = text(data, 'stop_reason')
+  const isDone = reason !== null && DONE.has(reason)
+  const rounds = number(data, 'successful_iterations') ?? number(data, 'iteration_num')
+  const parts = [reason?.replaceAll('_', ' '), rounds === null ? null : plural(rounds, 'iteration'), costs(data, 'total_cost_usd')]
+  return {
+    tone: isDone ? 'good' : 'warn',
+    text: isDone ? 'All iterations are over' : 'It stopped before it was done',
+    detail: parts.filter(isThere).join(', ') || null,
+  }
+}
+
+function costs(data: JsonObject, field: string): string | null {
+  const usd = number(data, field)
+  return usd === null ? null : dollars(usd)
+}
+
+function isThere(part: string | null | undefined): part is string {
+  return part !== null && part !== undefined
+}

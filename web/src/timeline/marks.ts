@@ -1,0 +1,40 @@
+import type { LogEvent } from './event'
+import { faultOf } from './faults'
+import { firstText } from './read'
+
+/** A moment of a run that somebody may want to jump to. */
+export interface Mark {
+  readonly seq: number
+  readonly at: string
+  readonly kind: 'error' | 'edit' | 'message' | 'turn' | 'tool'
+}
+
+/** The moments of a log, in its order. */
+export function marks(events: readonly LogEvent[]): Mark[] {
+  return events.flatMap((event) => {
+    const kind = kindOf(event)
+    return kind === null ? [] : [{ seq: event.seq, at: event.at, kind }]
+  })
+}
+
+function kindOf(event: LogEvent): Mark['kind'] | null {
+  if (faultOf(event) !== null) return 'error'
+  switch (event.type) {
+    case 'agent.file_edited':
+      return 'edit'
+    case 'message.queued':
+      return 'message'
+    case 'agent.message_injected':
+      // One with a name was marked when it was sent.
+      return firstText(event.data, 'message_id') === null ? 'message' : null
+    case 'agent.turn_completed':
+    case 'agent.turn_complete':
+      return 'turn'
+    case 'agent.tool_use':
+    case 'agent.subagent_invoked':
+    case 'agent.skill_invoked':
+      return 'tool'
+    default:
+      return null
+  }
+}

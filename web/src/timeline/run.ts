@@ -1,0 +1,238 @@
+import type { LogEvent } from './event'
+import { Commands, type CommandMemory, type Command, noCommands } from './commands'
+import { faultOf } from './faults'
+import { Files, type FileState } from './file-states'
+import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
+import { readPreview } from './previews'
+import { firstText, number, object } from './read'
+import type { PlanItem, PreviewRow } from './rows'
+import type { PlannedItem } from './draft'
+import { toolName } from './calls'
+import { largest, noUsage, readUsage, summed, type Usage } from './usage'
+
+export type { Command } from './commands'
+export type { FileState } from './file-states'
+
+/** The facts of a run, as of the last event that it knows. */
+export interface Run {
+  readonly last: number
+  readonly startedAt: string | null
+  readonly endedAt: string | null
+  /** `null` while it runs, and for one that was stopped before it came to anything. */
+  readonly outcome: 'completed' | 'failed' | null
+  readonly stopReason: string | null
+  readonly sessionId: string | null
+  readonly model: string | null
+  readonly agent: string | null
+  readonly costUsd: number
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cacheReadTokens: number
+  readonly cacheWriteTokens: number
+  /** The highest number of a turn. */
+  readonly turns: number
+  /** One for each path, in the order of their first change. */
+  readonly files: readonly FileState[]
+  readonly commands: readonly Command[]
+  readonly counts: Counts
+  /** Everything that went wrong, tools that failed included. */
+  readonly errors: readonly Fault[]
+  /** What the agent itself plans; the plans of its sub-agents are in their rows. */
+  readonly plan: readonly PlanItem[]
+  readonly preview: Preview | null
+  /** What it takes to go on from here. */
+  readonly memory: RunMemory
+}
+
+export interface Counts {
+  readonly events: number
+  /** Calls of tools, sub-agents and skills. */
+  readonly toolUses: number
+  readonly fileEdits: number
+  /** What was said to the agent. */
+  readonly messages: number
+  readonly errors: number
+}
+
+export interface Fault {
+  readonly seq: number
+  readonly at: string
+  readonly text: string
+}
+
+export interface Preview {
+  readonly status: PreviewRow['status']
+  readonly port: number | null
+  readonly url: string | null
+  readonly framework: string | null
+  /** Of the event that told of it last. */
+  readonly seq: number
+}
+
+interface RunMemory {
+  readonly commands: CommandMemory
+  readonly planned: readonly PlannedItem[]
+  /** What the turns cost, added up. */
+  readonly summed: Usage
+  /** The largest totals that somebody told: all there is where turns are not told, or not loaded. */
+  readonly told: Usage
+}
+
+export const begin: Run = {
+  last: 0,
+  startedAt: null,
+  endedAt: null,
+  outcome: null,
+  stopReason: null,
+  sessionId: null,
+  model: null,
+  agent: null,
+  ...noUsage,
+  turns: 0,
+  files: [],
+  commands: [],
+  counts: { events: 0, toolUses: 0, fileEdits: 0, messages: 0, errors: 0 },
+  errors: [],
+  plan: [],
+  preview: null,
+  memory: { commands: noCommands, planned: [], summed: noUsage, told: noUsage },
+}
+
+/** The run with these events, which ascend; what it knows already is ignored. The run itself stays as it is. */
+export function advance(run: Run, events: readonly LogEvent[]): Run {
+  const fresh = events.filter((event) => event.seq > run.last)
+  if (fresh.length === 0) return run
+  const files = new Files(run.files)
+  const commands = new Commands(run.commands, run.memory.commands)
+  const errors = [...run.errors]
+  const next: Changing = { ...run, counts: { ...run.counts }, memory: { ...run.memory } }
+  for (const event of fresh) {
+    if (event.seq <= next.last) continue
+    next.last = event.seq
+    next.counts.events += 1
+    next.turns = Math.max(next.turns, number(event.data, 'turn') ?? 0)
+    commands.take(event)
+    if (event.type === 'agent.file_edited') files.take(event)
+    const fault = faultOf(event)
+    if (fault !== null) errors.push({ seq: event.seq, at: event.at, text: fault })
+    count(next, event, fault)
+    Object.assign(next, lifeAfter(next, event), aboutAgent(next, event))
+    next.preview = previewAfter(next.preview, event)
+    notePlan(next, event)
+    noteUsage(next, event)
+  }
+  next.memory.commands = commands.memory()
+  return { ...next, files: files.states, commands: commands.list, errors, ...largest(next.memory.summed, next.memory.told) }
+}
+
+type Mutable<Type> = { -readonly [Field in keyof Type]: Type[Field] }
+
+type Changing = Mutable<Omit<Run, 'counts' | 'memory'>> & { counts: Mutable<Counts>; memory: Mutable<RunMemory> }
+
+function count({ counts }: Changing, event: LogEvent, fault: string | null): void {
+  if (fault !== null) counts.errors += 1
+  switch (event.type) {
+    case 'agent.tool_use':
+    case 'agent.subagent_invoked':
+    case 'agent.skill_invoked':
+      counts.toolUses += 1
+      break
+    case 'agent.file_edited':
+      counts.fileEdits += 1
+      break
+    case 'message.queued':
+      counts.messages += 1
+      break
+  }
+}
+
+/** When it began and ended, and how. What ended once has ended. */
+function lifeAfter(run: Changing, event: LogEvent): Partial<Run> {
+  const { data, at } = event
+  const reason = firstText(data, 'stop_reason', 'reason')
+  switch (event.type) {
+    case 'agent.started':
+      return { startedAt: run.startedAt ?? at }
+    case 'agent.completed':
+      // OmoiOS tells it after every query: the last one counts.
+      return { outcome: data['success'] === false ? 'failed' : 'completed', stopReason: reason, endedAt: at }
+    case 'agent.failed':
+      return { outcome: 'failed', stopReason: reason, endedAt: at }
+    case 'sandbox.failed':
+      return run.outcome === null ? { outcome: 'failed', stopReason: reason, endedAt: at } : {}
+    case 'sandbox.terminated':
+    case 'sandbox.terminated_idle':
+      return run.outcome === null ? { stopReason: reason, endedAt: at } : {}
+    default:
+      return {}
+  }
+}
+
+function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
+  const { data } = event
+  switch (event.type) {
+    case 'agent.started':
+      return {
+        agent: firstText(data, 'sdk') ?? run.agent,
+        model: firstText(data, 'model') ?? run.model,
+        sessionId: firstText(data, 'session_id') ?? run.sessionId,
+      }
+    case 'agent.system_message': {
+      const metadata = object(data, 'metadata') ?? {}
+      return { model: firstText(metadata, 'model') ?? run.model, sessionId: firstText(metadata, 'session_id') ?? run.sessionId }
+    }
+    case 'agent.assistant_message':
+      return { model: run.model ?? firstText(data, 'model') }
+    case 'agent.turn_completed':
+    case 'agent.turn_complete':
+    case 'agent.completed':
+    case 'agent.failed':
+      return { sessionId: firstText(data, 'session_id') ?? run.sessionId }
+    default:
+      return {}
+  }
+}
+
+/** The page to look at: of several ports, the one that was ready last. */
+function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
+  if (!event.type.startsWith('preview.')) return before
+  const { status, port, url, framework } = readPreview(event)
+  if (before?.port === port) {
+    return { status, port, url: url ?? before.url, framework: framework ?? before.framework, seq: event.seq }
+  }
+  return before?.status === 'ready' && status !== 'ready' ? before : { status, port, url, framework, seq: event.seq }
+}
+
+function notePlan(run: Changing, event: LogEvent): void {
+  if (firstText(event.data, 'parent_tool_use_id') !== null) return
+  const before = run.memory.planned
+  const isEnd = event.type === 'agent.tool_completed'
+  if (event.type === 'agent.plan' || (event.type === 'agent.tool_use' && isPlanTool(toolName(event)))) {
+    run.memory.planned = itemsAfter(before, event)
+  } else if (isEnd && isPlanTool(toolName(event))) {
+    run.memory.planned = itemsNumbered(before, event)
+  }
+  if (run.memory.planned !== before) run.plan = run.memory.planned.map(shown)
+}
+
+function noteUsage(run: Changing, event: LogEvent): void {
+  switch (event.type) {
+    case 'agent.turn_completed':
+      run.memory.summed = summed(run.memory.summed, readUsage(event.data))
+      run.memory.told = largest(run.memory.told, { ...noUsage, costUsd: number(event.data, 'total_cost_usd') ?? 0 })
+      break
+    case 'agent.turn_complete':
+    case 'agent.completed':
+    case 'agent.failed':
+    case 'continuous.completed':
+    case 'iteration.completed':
+      run.memory.told = largest(run.memory.told, totalOf(event))
+      break
+  }
+}
+
+/** `cost_usd` is of all of it in an agent's last word, and of the one iteration in an iteration's. */
+function totalOf({ type, data }: LogEvent): Usage {
+  const usage = type.startsWith('agent.') ? readUsage(data) : noUsage
+  return { ...usage, costUsd: Math.max(usage.costUsd, number(data, 'total_cost_usd') ?? 0) }
+}

@@ -1,0 +1,90 @@
+import { Boxes, Columns2, Moon, Sun, SunMoon, Terminal } from 'lucide-react'
+import { type ReactNode, useState } from 'react'
+import { NavLink } from 'react-router'
+import { classes } from '../util/classes'
+import { paths } from '../util/paths'
+import { Account } from './account'
+import { Toasts } from './toast'
+
+/** What is on every page: the way to the others, the theme, who is signed in. */
+export function Shell({ children }: { children: ReactNode }) {
+  return (
+    <div className="flex h-full flex-col">
+      <a
+        href="#main"
+        className="sr-only focus:not-sr-only focus:absolute focus:top-2 focus:left-2 focus:z-50 focus:rounded focus:bg-surface focus:p-2"
+      >
+        Skip to the page
+      </a>
+      <header className="flex h-12 shrink-0 items-center gap-1 border-b border-line bg-surface px-2 sm:gap-2 sm:px-4">
+        <NavLink to={paths.command} className="mr-1 flex items-center gap-2 rounded px-1 font-semibold sm:mr-3">
+          <img src="/icon.svg" alt="" className="size-6" />
+          <span className="hidden sm:inline">Sunaba</span>
+        </NavLink>
+        <nav aria-label="Pages" className="flex items-center gap-1">
+          <Page to={paths.command} icon={<Terminal size={15} aria-hidden />} name="Command" />
+          <Page to={paths.sandboxes} icon={<Boxes size={15} aria-hidden />} name="Sandboxes" />
+          <Page to={paths.compare()} icon={<Columns2 size={15} aria-hidden />} name="Compare" />
+        </nav>
+        <div className="ml-auto flex items-center gap-1">
+          <ThemeButton />
+          <Account />
+        </div>
+      </header>
+      <main id="main" tabIndex={-1} className="min-h-0 flex-1 overflow-auto outline-none">
+        {children}
+      </main>
+      <Toasts />
+    </div>
+  )
+}
+
+function Page({ to, icon, name }: { to: string; icon: ReactNode; name: string }) {
+  return (
+    <NavLink
+      to={to}
+      className={({ isActive }) =>
+        classes(
+          'flex min-h-9 items-center gap-1.5 rounded-md px-2 text-sm sm:px-3',
+          isActive ? 'bg-accent-soft font-medium text-accent' : 'text-ink-soft hover:bg-sunken hover:text-ink',
+        )
+      }
+    >
+      <span className="hidden sm:inline">{icon}</span>
+      {name}
+    </NavLink>
+  )
+}
+
+const themes = ['system', 'light', 'dark'] as const
+type Theme = (typeof themes)[number]
+
+function ThemeButton() {
+  const [theme, setTheme] = useState<Theme>(() => {
+    const kept = document.documentElement.dataset['theme']
+    return kept === 'light' || kept === 'dark' ? kept : 'system'
+  })
+  const next: Theme = theme === 'system' ? 'light' : theme === 'light' ? 'dark' : 'system'
+  const change = () => {
+    if (next === 'system') delete document.documentElement.dataset['theme']
+    else document.documentElement.dataset['theme'] = next
+    try {
+      localStorage.setItem('sunaba.theme', next)
+    } catch {
+      // It holds until the page is closed.
+    }
+    setTheme(next)
+  }
+  const Icon = theme === 'system' ? SunMoon : theme === 'light' ? Sun : Moon
+  return (
+    <button
+      type="button"
+      onClick={change}
+      aria-label={`Theme: ${theme}. Change to ${next}.`}
+      title={`Theme: ${theme}`}
+      className="inline-grid size-9 place-items-center rounded-md text-ink-soft hover:bg-sunken hover:text-ink"
+    >
+      <Icon size={16} aria-hidden />
+    </button>
+  )
+}
