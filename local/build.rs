@@ -15,10 +15,7 @@ fn main() -> Result<(), Failure> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web/dist");
     // Cargo takes a path that is not there for changed, each time; an empty folder it can watch.
     fs::create_dir_all(&dist)?;
-    #[expect(clippy::print_stdout, reason = "this is how cargo is told")]
-    {
-        println!("cargo::rerun-if-changed={}", dist.display());
-    }
+    println!("cargo::rerun-if-changed={}", dist.display());
     let mut files = Vec::new();
     // A folder without it is one that is being built.
     if dist.join("index.html").is_file() {
