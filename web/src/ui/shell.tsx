@@ -17,7 +17,7 @@ export function Shell({ children }: { children: ReactNode }) {
         Skip to the page
       </a>
       <header className="flex h-12 shrink-0 items-center gap-1 border-b border-line bg-surface px-2 sm:gap-2 sm:px-4">
-        <NavLink to={paths.command} className="mr-1 flex items-center gap-2 rounded px-1 font-semibold sm:mr-3">
+        <NavLink to={paths.command} aria-label="Sunaba" className="mr-1 flex items-center gap-2 rounded px-1 font-semibold sm:mr-3">
           <img src="/icon.svg" alt="" className="size-6" />
           <span className="hidden sm:inline">Sunaba</span>
         </NavLink>

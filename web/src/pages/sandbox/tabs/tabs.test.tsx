@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 // @vitest-environment-options { "settings": { "disableIframePageLoading": true, "handleDisabledFileLoadingAsSuccess": true } }
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { act, cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react'
+import { act, cleanup, configure, fireEvent, render, screen, waitFor, within } from '@testing-library/react'
 import { type ReactNode, useState } from 'react'
 import { MemoryRouter, useLocation } from 'react-router'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -13,6 +13,7 @@ import { edited, ran, testLog } from './test-log'
 
 // Each draws a whole tab, on machines that do other things at the same time.
 vi.setConfig({ testTimeout: 20_000 })
+configure({ asyncUtilTimeout: 10_000 })
 
 const HUNK = '@@ -1 +1 @@\n-before\n+after\n'
 
@@ -44,6 +45,7 @@ beforeEach(() => {
 })
 afterEach(() => {
   cleanup()
+  vi.useRealTimers()
   vi.unstubAllGlobals()
 })
 
@@ -234,11 +236,17 @@ describe('the replay', () => {
     expect(screen.getByRole('button', { name: 'Previous edit' }).hasAttribute('disabled')).toBe(false)
   })
 
-  it('writes the moment into the address once the reader rests there', async () => {
+  it('writes the moment into the address once the reader rests there, and not before', () => {
+    vi.useFakeTimers()
     show(<ReplayTab sandboxId="s" log={log} />, '/?tab=replay&at=1')
     fireEvent.click(screen.getByRole('button', { name: 'Next error' }))
-    await waitFor(() => expect(address()).toBe('?tab=replay&at=4'))
-    expect(moment()).toMatch(/^event 4 of 7/)
+    act(() => void vi.advanceTimersByTime(200))
+    fireEvent.click(screen.getByRole('button', { name: 'Next edit' }))
+    act(() => void vi.advanceTimersByTime(200))
+    expect(address()).toBe('?tab=replay&at=1')
+    act(() => void vi.advanceTimersByTime(100))
+    expect(address()).toBe('?tab=replay&at=6')
+    expect(moment()).toMatch(/^event 6 of 7/)
   })
 
   it('stays where it is while the run goes on', () => {
@@ -260,12 +268,13 @@ describe('the replay', () => {
   })
 
   it('plays to the end and stops there', () => {
+    const begun = 1_000
+    vi.spyOn(performance, 'now').mockReturnValue(begun)
     const frames: FrameRequestCallback[] = []
     vi.stubGlobal('requestAnimationFrame', (frame: FrameRequestCallback) => frames.push(frame))
     vi.stubGlobal('cancelAnimationFrame', () => undefined)
     show(<ReplayTab sandboxId="s" log={log} />, '/?tab=replay&at=1')
     fireEvent.click(screen.getByRole('button', { name: 'Play' }))
-    const begun = performance.now()
     act(() => frames.at(-1)?.(begun + 2_500))
     expect(moment()).toMatch(/^event 3 of 7/)
     // What is seen keeps up with the slider.
