@@ -27,6 +27,9 @@ for (const [size, viewport] of Object.entries(sizes)) {
           await expect(page.getByRole('main')).not.toBeEmpty()
           await page.waitForLoadState('networkidle')
           await page.screenshot({ path: `test-results/screens/${name}-${size}-${theme}.png` })
+          for (const tab of await page.getByRole('tab', { selected: true }).all()) {
+            await expect(tab).toBeInViewport({ ratio: 0.9 })
+          }
           const beyond = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
           expect(beyond, `how much wider than the window ${path} is`).toBeLessThanOrEqual(0)
         }

@@ -56,8 +56,7 @@ function Page({ to, icon, name }: { to: string; icon: ReactNode; name: string })
   )
 }
 
-const themes = ['system', 'light', 'dark'] as const
-type Theme = (typeof themes)[number]
+type Theme = 'system' | 'light' | 'dark'
 
 function ThemeButton() {
   const [theme, setTheme] = useState<Theme>(() => {

@@ -1,5 +1,5 @@
 import { Tabs } from 'radix-ui'
-import { type ReactNode, Suspense, lazy, useEffect, useRef } from 'react'
+import { type ReactNode, Suspense, lazy, useEffect, useLayoutEffect, useRef } from 'react'
 import { useSearchParams } from 'react-router'
 import type { Log } from '../../api/use-log'
 import { Loading } from '../../ui/states'
@@ -35,6 +35,11 @@ export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: L
 
   const offered = TABS.filter((each) => each !== 'preview' || preview !== null)
   const files = log.run.files.length
+  const opened = useRef<HTMLButtonElement>(null)
+  // On a phone not all tabs fit, and others come in beside it: the one that is open stays in sight.
+  useLayoutEffect(() => {
+    opened.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [tab, offered.length, files])
   return (
     <Tabs.Root
       value={tab}
@@ -47,6 +52,7 @@ export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: L
           <Tabs.Trigger
             key={each}
             value={each}
+            ref={each === tab ? opened : null}
             className="flex min-h-10 items-center gap-1.5 border-b-2 border-transparent px-2.5 text-sm whitespace-nowrap text-ink-soft hover:text-ink focus-visible:-outline-offset-2 data-[state=active]:border-accent data-[state=active]:font-medium data-[state=active]:text-ink"
           >
             {tabNames[each]}

@@ -71,8 +71,8 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
           className={`${cell} resize-none overflow-auto bg-transparent outline-none placeholder:text-ink-faint disabled:cursor-not-allowed`}
         />
       </div>
-      <div className="mt-2 flex flex-wrap items-center justify-end gap-2">
-        <p id={hint} className="min-w-0 flex-1 text-xs text-ink-faint">
+      <div className="mt-2 flex flex-wrap items-center justify-end gap-x-1 sm:gap-x-2">
+        <p id={hint} className="min-w-0 basis-full text-xs text-ink-faint sm:flex-1">
           <Hint ended={ended} length={length} />
         </p>
         <StopEverything disabled={ended} onStop={() => outbox.send('stop', STOP)} />
