@@ -106,6 +106,7 @@ test('a list that cannot be loaded says why, and a retry loads it', async ({ pag
   await expect(again).toBeVisible()
   await page.unroute('**/api/v1/tasks*')
   await again.click()
+  await list.untilLoaded()
   await expect(again).toBeHidden()
 })
 

@@ -17,7 +17,7 @@ const dist = path.resolve(web, 'dist')
  */
 export class Plane {
   static async start(): Promise<Plane> {
-    needs(binary, 'Build it with `cargo build -p sunaba`, or say where it is with SUNABA_BIN.')
+    needs(binary, 'Build it with `cargo build --bin sunaba`, or say where it is with SUNABA_BIN.')
     needs(path.join(dist, 'index.html'), 'Build the console with `npm run build`.')
     const plane = new Plane(mkdtempSync(path.join(tmpdir(), 'sunaba-e2e-')), await freePort())
     await plane.launch()

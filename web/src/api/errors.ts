@@ -22,5 +22,11 @@ export function sentence(error: unknown): string {
   }
 }
 
+/** How long to wait before the next: as long as the plane asks for, else longer each time. */
+export function retryDelay(failures: number, error: Error): number {
+  const asked = error instanceof Refused ? error.retryAfterSeconds : null
+  return asked === null ? Math.min(1_000 * 2 ** failures, 30_000) : asked * 1_000
+}
+
 /** Retries in queries: what may pass, a few times. */
 export const retry = (failures: number, error: Error) => error instanceof Refused && error.mayPass && failures < 3

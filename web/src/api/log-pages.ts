@@ -44,12 +44,19 @@ export async function readRange(
   const loaded = new Array<LogEvent[]>(parts)
   let next = parts
   let sum = 0
+  let failed = false
   const lane = async () => {
-    while (next > 0) {
+    while (next > 0 && !failed) {
       next -= 1
       const part = next
       const after = range.after + part * PAGE
-      const events = await readPart(world, sandboxId, after, Math.min(after + PAGE + 1, range.before), signal)
+      const before = Math.min(after + PAGE + 1, range.before)
+      const events = await readPart(world, sandboxId, after, before, signal).catch((error: unknown) => {
+        // The other lanes end too: nobody will look at what they read.
+        failed = true
+        throw error
+      })
+      if (failed) return
       loaded[part] = events
       sum += events.length
       onProgress(sum)

@@ -2,7 +2,6 @@ import { queryOptions, useMutation, useQuery, useQueryClient, type QueryClient }
 import { api } from '../util/paths'
 import type {
   Duplicates,
-  MessageHistory,
   MessageQueued,
   MessageRecord,
   NewMessage,
@@ -20,9 +19,7 @@ import { get, post, Refused, remove } from './http'
 export const keys = {
   sandbox: (id: string) => ['sandbox', id] as const,
   sandboxTask: (id: string) => ['sandbox', id, 'task'] as const,
-  messages: (id: string) => ['sandbox', id, 'messages'] as const,
   ticket: (id: string) => ['ticket', id] as const,
-  task: (id: string) => ['task', id] as const,
   /** Whatever lists tasks, sandboxes or tickets begins so. */
   lists: ['list'] as const,
 }
@@ -47,16 +44,8 @@ export const sandboxTaskQuery = (id: string) =>
 export const ticketQuery = (id: string) =>
   queryOptions({ queryKey: keys.ticket(id), queryFn: ({ signal }) => get<TicketShown>(api.ticket(id), {}, signal) })
 
-/** The newest messages to a sandbox's agent, and how many wait. */
-export const messagesQuery = (id: string) =>
-  queryOptions({
-    queryKey: keys.messages(id),
-    queryFn: ({ signal }) => get<MessageHistory>(api.messageHistory(id), { limit: 100 }, signal),
-  })
-
 export const useSandbox = (id: string) => useQuery(sandboxQuery(id))
 export const useSandboxTask = (id: string) => useQuery(sandboxTaskQuery(id))
-export const useMessages = (id: string) => useQuery(messagesQuery(id))
 
 /** `null` asks for nothing: a task may have no ticket. */
 export const useTicket = (id: string | null) => useQuery({ ...ticketQuery(id ?? ''), enabled: id !== null })
@@ -82,12 +71,10 @@ export function useCreateTicket() {
 export const sendMessage = (sandboxId: string, message: NewMessage) =>
   post<MessageQueued>(api.messages(sandboxId), message)
 
-/** Takes a message back that no worker has confirmed. */
+/** Takes a message back that no worker has confirmed. The log tells what came of it. */
 export function useCancelMessage(sandboxId: string) {
-  const queries = useQueryClient()
   return useMutation({
     mutationFn: (messageId: string) => post<MessageRecord>(api.cancelMessage(sandboxId, messageId), {}),
-    onSettled: () => queries.invalidateQueries({ queryKey: keys.messages(sandboxId) }),
   })
 }
 

@@ -2,7 +2,7 @@
  * Who is looking: a token, out of the link that `sunaba dev` prints or out of a form.
  *
  * It is taken out of the address at once, so that it is in no history, no screenshot and no link that somebody passes
- * on. Deliberately absent: making or refreshing tokens. Whoever embeds the console gives a new one with `renew`.
+ * on. Deliberately absent: making tokens. A new one comes by a link, the form, or another tab of this browser.
  */
 const KEY = 'sunaba.token'
 
@@ -75,4 +75,11 @@ function read(): string | null {
   } catch {
     return current
   }
+}
+
+// Another tab has signed in or out.
+if (typeof addEventListener !== 'undefined') {
+  addEventListener('storage', (event) => {
+    if (event.key === KEY) renew(current)
+  })
 }

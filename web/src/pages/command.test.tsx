@@ -136,8 +136,13 @@ describe("a ticket's progress", () => {
     plane.tasks.set('task-theirs', taskWith({ id: 'task-theirs', ticket_id: 'theirs' }))
     claim('task-theirs', 'box-theirs', 'sandbox.spawned')
     const before = plane.asked.length
-    socket.tell('sandbox', 'box-theirs', { ticket_id: 'theirs', sandbox_id: 'box-theirs' })
-    await new Promise((done) => setTimeout(done, 300))
+    vi.useFakeTimers({ shouldAdvanceTime: true })
+    try {
+      socket.tell('sandbox', 'box-theirs', { ticket_id: 'theirs', sandbox_id: 'box-theirs' })
+      await vi.advanceTimersByTimeAsync(2_000)
+    } finally {
+      vi.useRealTimers()
+    }
     expect(plane.asked.slice(before)).toEqual([])
     expect(address()).toBe('/command?ticket=mine')
     claim('task-mine', 'box-mine', 'sandbox.spawned')

@@ -139,7 +139,8 @@ export class Commands {
     this.running.delete(index)
     this.list[index] = {
       ...command,
-      output: printed(told),
+      // An end without words leaves what was printed before.
+      output: told === null ? (command.output ?? '') : printed(told),
       exitCode: exitCodeOf(told, failed),
       status: failed ? (refused ? 'refused' : 'failed') : 'done',
       durationMs: number(event.data, 'duration_ms') ?? command.durationMs,

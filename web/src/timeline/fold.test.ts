@@ -140,6 +140,13 @@ describe('around the agent', () => {
     expect(rows(turn())).toMatchObject([{ kind: 'turn', success: true, interrupted: false, costUsd: 0.25, inputTokens: 100, outputTokens: 20, durationMs: 900 }])
   })
 
+  it('a preview outlives its agent and ends with its sandbox', () => {
+    const ready = told('preview.ready', { port: 3000, url: 'http://localhost:3000' })
+    const status = (...ends: Told[]) => rows(ready, ...ends).find((row) => row.kind === 'preview')?.status
+    expect(status(done())).toBe('ready')
+    expect(status(done(), told('sandbox.completed'))).toBe('stopped')
+    expect(status(told('sandbox.terminated'))).toBe('stopped')
+  })
   it('a preview is one row from its start to its end, and another when it comes back', () => {
     const shown = rows(told('preview.starting', { port: 3000 }), told('preview.ready', { port: 3000, url: 'http://localhost:3000', framework: 'vite' }), told('preview.stopped', { port: 3000 }), told('preview.starting', { port: 3000 }), told('preview.failed', { port: 4000, error: 'no answer' }))
     expect(shown).toMatchObject([

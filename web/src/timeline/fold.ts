@@ -5,7 +5,7 @@ import { iteration } from './iterations'
 import * as lines from './lines'
 import * as messages from './messages'
 import { plan } from './plans'
-import { preview } from './previews'
+import { closePreviews, endsPreviews, preview } from './previews'
 import { firstText, flag, longText, number, text } from './read'
 import type { Row } from './rows'
 import * as tools from './tools'
@@ -62,6 +62,7 @@ function grow(timeline: Timeline, events: readonly LogEvent[], witness: Witness)
     if (last === 0) draft.fromStart = event.seq === 1
     last = event.seq
     const handle = isKnown(event.type) ? known[event.type] : (foreign[event.type] ?? unknown)
+    if (endsPreviews(event)) closePreviews(draft, event)
     witness(event, handle(draft, event), draft)
   }
   return { rows: draft.rows, last, memory: draft.memory() }

@@ -48,6 +48,14 @@ describe('a run', () => {
     expect(run(todo('a', ['Mine', 'pending']), theirs, todo('c', ['Mine', 'completed'])).plan).toEqual([{ text: 'Mine', status: 'completed' }])
   })
 
+  it('shows no preview of a sandbox that is gone', () => {
+    const ready = told('preview.ready', { port: 3000, url: 'http://localhost:3000' })
+    for (const end of ['sandbox.completed', 'sandbox.failed', 'sandbox.terminated', 'sandbox.terminated_idle', 'sandbox.released']) {
+      expect(run(ready, told(end)).preview).toMatchObject({ status: 'stopped' })
+    }
+    expect(run(ready, told('agent.completed')).preview).toMatchObject({ status: 'ready' })
+    expect(run(told('preview.failed', { port: 3000, error: 'no answer' }), told('sandbox.completed')).preview).toMatchObject({ status: 'failed' })
+  })
   it('shows the preview that was ready last', () => {
     const ready = (port: number) => told('preview.ready', { port, url: `http://localhost:${port}`, framework: 'vite' })
     expect(run(told('preview.starting', { port: 3000 }), ready(3000)).preview).toEqual({ status: 'ready', port: 3000, url: 'http://localhost:3000', framework: 'vite', seq: 2 })

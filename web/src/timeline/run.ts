@@ -3,7 +3,7 @@ import { Commands, type CommandMemory, type Command, noCommands } from './comman
 import { faultOf } from './faults'
 import { Files, type FileState } from './file-states'
 import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
-import { readPreview } from './previews'
+import { endsPreviews, readPreview } from './previews'
 import { firstText, number, object } from './read'
 import type { PlanItem, PreviewRow } from './rows'
 import type { PlannedItem } from './draft'
@@ -195,6 +195,7 @@ function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
 
 /** The page to look at: of several ports, the one that was ready last. */
 function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
+  if (endsPreviews(event)) return before === null || before.status === 'failed' ? before : { ...before, status: 'stopped' }
   if (!event.type.startsWith('preview.')) return before
   const { status, port, url, framework } = readPreview(event)
   if (before?.port === port) {

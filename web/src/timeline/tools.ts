@@ -104,6 +104,8 @@ export function edited(draft: Draft, event: LogEvent): Place {
  */
 export function cutOff(draft: Draft, event: LogEvent, what: 'everything' | 'turn'): void {
   for (const [key, place] of draft.running) {
+    // What listens at a port outlives its agent, and ends with its sandbox: `previews.ts`.
+    if (draft.at(place).kind === 'preview') continue
     if (what === 'turn' && isInBackground(draft, place)) continue
     draft.running.delete(key)
     const row = draft.change(place, event)

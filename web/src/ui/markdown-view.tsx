@@ -18,15 +18,18 @@ const remarkPlugins = [remarkGfm, htmlAsText]
 const rehypePlugins = [rehypeSanitize]
 
 const components: Components = {
-  a: ({ href, children }) => (
-    <a href={href} target="_blank" rel="noreferrer">
-      {children}
-    </a>
-  ),
+  a: ({ href, children }) =>
+    leadsElsewhere(href) ? (
+      <a href={href} target="_blank" rel="noreferrer">
+        {children}
+      </a>
+    ) : (
+      <span>{children}</span>
+    ),
   // An image would tell its host that somebody reads this, and the plane's policy forbids it: it is a link instead.
   img: ({ src, alt }) => {
     const name = alt === undefined || alt === '' ? 'Image' : `Image: ${alt}`
-    if (typeof src !== 'string' || src === '') return <span>{name}</span>
+    if (typeof src !== 'string' || !leadsElsewhere(src)) return <span>{name}</span>
     return (
       <a href={src} target="_blank" rel="noreferrer">
         {name}
@@ -52,6 +55,16 @@ const components: Components = {
       {checked === true ? '☑' : '☐'}
     </span>
   ),
+}
+
+/**
+ * An agent's links lead out of the console or nowhere: `src/app.ts` is a file of its sandbox and no page of ours, and
+ * an address of ours may carry somebody else's token.
+ */
+function leadsElsewhere(href: string | undefined): boolean {
+  if (href === undefined || !URL.canParse(href)) return false
+  const { protocol, origin } = new URL(href)
+  return protocol === 'mailto:' || ((protocol === 'http:' || protocol === 'https:') && origin !== location.origin)
 }
 
 interface Node {

@@ -17,6 +17,13 @@ describe('Markdown', () => {
     expect(link.getAttribute('target')).toBe('_blank')
     expect(link.getAttribute('rel')).toBe('noreferrer')
   })
+  it('makes no way into the console out of what an agent writes', async () => {
+    const here = `${location.origin}/?token=theirs`
+    render(<Markdown text={`[app.ts](src/app.ts) [root](/sandboxes) [here](${here}) ![shot](shot.png) **end**`} />)
+    await screen.findByText('end')
+    expect(screen.queryAllByRole('link')).toEqual([])
+    expect(screen.getByText('app.ts')).toBeTruthy()
+  })
   it('runs nothing and loads no image', async () => {
     const { container } = render(
       <Markdown text={'Then <script>alert(1)</script> ![a chart](https://example.org/chart.png) [no](javascript:alert(1)) `end`'} />,

@@ -7,6 +7,8 @@ export const paths = {
   sandbox: (id: string) => `/sandbox/${encodeURIComponent(id)}`,
   /** A moment of a run: the replay, stopped at this event. */
   moment: (id: string, seq: number) => `/sandbox/${encodeURIComponent(id)}?tab=replay&at=${seq}`,
+  /** A tab of the sandbox that is shown. */
+  tab: (name: string) => `?tab=${name}`,
   compare: (left?: string, right?: string) => {
     const query = new URLSearchParams()
     if (left !== undefined) query.set('left', left)

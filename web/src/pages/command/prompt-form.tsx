@@ -6,6 +6,7 @@ import { sentence } from '../../api/errors'
 import { useCreateTicket } from '../../api/queries'
 import { Button } from '../../ui/button'
 import { Spinner } from '../../ui/spinner'
+import { composes } from '../../util/keys'
 import { paths } from '../../util/paths'
 import { forgetTicketId, loadDraft, saveDraft, ticketIdFor, wishOf, type Draft } from './draft'
 import { DuplicateTickets } from './duplicates'
@@ -49,8 +50,7 @@ export function PromptForm({ recent }: { recent: readonly TicketOut[] }) {
     }
   }
   const press = (event: KeyboardEvent) => {
-    // Enter also ends a word that an input method composes; that is not a wish to send.
-    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
+    if (event.key !== 'Enter' || event.shiftKey || composes(event)) return
     event.preventDefault()
     void submit(false)
   }

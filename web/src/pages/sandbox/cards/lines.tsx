@@ -7,6 +7,7 @@ import { Spinner } from '../../../ui/spinner'
 import { classes } from '../../../util/classes'
 import { count, dollars } from '../../../util/numbers'
 import { duration } from '../../../util/time'
+import { paths } from '../../../util/paths'
 
 const colours: Record<Tone, string> = {
   quiet: 'text-ink-faint',
@@ -93,7 +94,7 @@ export function PreviewCard({ row }: { row: PreviewRow }) {
       {about !== '' && <span className="text-ink-soft">{about}</span>}
       {row.detail !== null && <span className="break-words text-ink-soft">{row.detail}</span>}
       {row.status === 'ready' && (
-        <Link to="?tab=preview" className="font-medium text-accent underline underline-offset-2">
+        <Link to={paths.tab('preview')} className="font-medium text-accent underline underline-offset-2">
           Look at it
         </Link>
       )}

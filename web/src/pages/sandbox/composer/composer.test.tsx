@@ -55,7 +55,7 @@ describe('the composer', () => {
     expect(field().value).toBe('one\ntwo')
     await user.keyboard('{Enter}')
     await waitFor(() => expect(sent).toMatchObject([{ content: 'one\ntwo', message_type: 'user_message' }]))
-    expect(sent[0]?.['message_id']).toMatch(/^[0-9a-f-]{36}$/)
+    expect(sent[0]?.['message_id']).toMatch(/^message-[0-9a-f]{32}$/)
     expect(field().value).toBe('')
     expect(await screen.findByText('Queued')).toBeTruthy()
     rerender(show(inTheLog(sent[0]?.['message_id'])))

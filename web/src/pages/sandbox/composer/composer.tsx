@@ -2,6 +2,7 @@ import { Hand, SendHorizontal } from 'lucide-react'
 import { type KeyboardEvent, useEffect, useId, useMemo, useState, useSyncExternalStore } from 'react'
 import type { Log } from '../../../api/use-log'
 import { Button } from '../../../ui/button'
+import { composes } from '../../../util/keys'
 import { count } from '../../../util/numbers'
 import { characters, MAX_CHARACTERS, type Outbox, unseen } from './outbox'
 import { type OutboxStore, outboxOf } from './outbox-store'
@@ -34,10 +35,7 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
     else say('interrupt')
   }
   const onKeyDown = (event: KeyboardEvent) => {
-    // Enter that ends a composition (Japanese, Chinese, …) belongs to the keyboard. Safari tells by its code only.
-    // eslint-disable-next-line @typescript-eslint/no-deprecated
-    const composes = event.nativeEvent.isComposing || event.keyCode === 229
-    if (event.key !== 'Enter' || event.shiftKey || event.altKey || composes) return
+    if (event.key !== 'Enter' || event.shiftKey || event.altKey || composes(event)) return
     event.preventDefault()
     say(event.ctrlKey || event.metaKey ? 'interrupt' : 'user_message')
   }

@@ -2,6 +2,7 @@ import type { MessageQueued, MessageType, NewMessage } from '../../../api/contra
 import { sentence } from '../../../api/errors'
 import { Refused } from '../../../api/http'
 import { sendMessage } from '../../../api/queries'
+import { freshId } from '../../../util/ids'
 import { add, again, decode, encode, failed, type Outbox, type Outgoing, queued, unseen, without } from './outbox'
 
 export interface Desk {
@@ -60,7 +61,9 @@ export function openOutbox(sandboxId: string, world: OutboxWorld): OutboxStore {
   function change(what: Partial<Desk>) {
     const before = desk
     desk = { ...desk, ...what }
-    if (desk.draft !== before.draft) keep(draftKey, desk.draft)
+    // What another tab has written since is that tab's, and stays.
+    const isMine = desk.draft !== '' || read(draftKey) === before.draft
+    if (desk.draft !== before.draft && isMine) keep(draftKey, desk.draft)
     if (desk.messages !== before.messages) keepMessages()
     for (const listener of listeners) listener()
   }
@@ -156,7 +159,7 @@ const browser: OutboxWorld = {
     removeItem: (key) => localStorage.removeItem(key),
   },
   send: sendMessage,
-  newId: () => crypto.randomUUID(),
+  newId: () => freshId('message'),
   now: () => Date.now(),
   wait: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
 }

@@ -33,7 +33,10 @@ export function usePlayer(clock: Clock, first: number): Played {
   if (at !== seen) {
     setSeen(at)
     const asked = indexOf(at, first)
-    if (at !== written && asked !== null) setPlayer(seek(player, clock, asked))
+    if (at !== written && asked !== null) {
+      setWritten(at)
+      setPlayer(seek(player, clock, asked))
+    }
   }
 
   const { playing } = player
