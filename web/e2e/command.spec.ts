@@ -107,9 +107,11 @@ test('everything from the prompt to a message can be done with the keyboard', as
 
   await reach(page, 'tab', /Events/)
   await page.keyboard.press('ArrowRight')
+  await expect(run.tab(/Files/)).toBeFocused()
   await page.keyboard.press('Enter')
   await expect(run.tab(/Files/)).toHaveAttribute('aria-selected', 'true')
   await page.keyboard.press('ArrowLeft')
+  await expect(run.tab(/Events/)).toBeFocused()
   await page.keyboard.press('Enter')
   await expect(run.tab(/Events/)).toHaveAttribute('aria-selected', 'true')
   await reach(page, 'textbox', /message/i)
