@@ -32,6 +32,9 @@ export async function readBefore(world: World, sandboxId: string, before: number
   return events
 }
 
+/** No part is left to read, because one could not be. */
+const FAILED = -1
+
 /** Everything between two events, ascending, in several lanes. */
 export async function readRange(
   world: World,
@@ -44,19 +47,18 @@ export async function readRange(
   const loaded = new Array<LogEvent[]>(parts)
   let next = parts
   let sum = 0
-  let failed = false
   const lane = async () => {
-    while (next > 0 && !failed) {
+    while (next > 0) {
       next -= 1
       const part = next
       const after = range.after + part * PAGE
       const before = Math.min(after + PAGE + 1, range.before)
       const events = await readPart(world, sandboxId, after, before, signal).catch((error: unknown) => {
         // The other lanes end too: nobody will look at what they read.
-        failed = true
+        next = FAILED
         throw error
       })
-      if (failed) return
+      if (next === FAILED) return
       loaded[part] = events
       sum += events.length
       onProgress(sum)
