@@ -94,7 +94,15 @@ fn is_current(web: &Path) -> Result<bool, String> {
     let Ok(built) = web.join("dist/index.html").metadata().and_then(|file| file.modified()) else {
         return Ok(false);
     };
-    let from = ["src", "public", "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"];
+    let from = [
+        "src",
+        "public",
+        "index.html",
+        "package.json",
+        "package-lock.json",
+        "tsconfig.json",
+        "vite.config.ts",
+    ];
     for path in from.iter().map(|name| web.join(name)).filter(|path| path.exists()) {
         if newest(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))? > built {
             return Ok(false);

@@ -56,9 +56,9 @@ fn unescape(path: &str) -> Option<String> {
         rest = tail;
         match (first, tail) {
             (b'%', [high, low, after @ ..]) => {
-                let digits = [*high, *low];
-                let digits = std::str::from_utf8(&digits).ok()?;
-                bytes.push(u8::from_str_radix(digits, 16).ok()?);
+                let value =
+                    |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+                bytes.push(value(*high)? * 16 + value(*low)?);
                 rest = after;
             }
             (b'%', _) => return None,
