@@ -355,6 +355,21 @@ describe('text that is being written', () => {
     expect(log.view().partial).toBeNull()
   })
 
+  it('goes when its finished text comes, also for who came in the middle of the message', async () => {
+    const plane = new FakePlane()
+    // A thought of the same message is in the log already: the text is its second block.
+    plane.append(1, 'agent.thinking', { message_id: 'm', content: 'Let me see.' })
+    const { log } = follow(plane)
+    await plane.pass(100)
+    plane.tell(partial('m', 1, 0, 'I see'))
+    plane.paint()
+    expect(log.view().partial).toEqual({ text: 'I see', thinking: false })
+    plane.append(1, 'agent.message', { message_id: 'm', content: 'I see.' })
+    plane.tell(partial('m', 1, 5, '.'))
+    plane.paint()
+    expect(log.view().partial).toBeNull()
+  })
+
   it('shows what is left of a text whose beginning was missed, and nothing after a cut', async () => {
     const plane = new FakePlane()
     const { log } = follow(plane)

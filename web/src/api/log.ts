@@ -191,7 +191,9 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
     const events = await readNewest(world, sandboxId, signal)
     resume = new Resume(events.at(-1)?.seq ?? 0)
     opened = true
-    change({ ...folded(events), state: 'ready', error: null })
+    // Blocks of a message that is still being written may be finished already.
+    for (const event of events) partials.settle(event)
+    change({ ...folded(events), partial: partials.shown, state: 'ready', error: null })
     if (wantsAll) loadAll()
   }
 
