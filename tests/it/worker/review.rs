@@ -178,9 +178,16 @@ fn a_record_that_was_torn_within_a_character_is_gone_on_with() {
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         let started = stage.until_any("agent.started").await;
         stage.until_any("agent.tool_use").await;
+        let record = stage.home.transcript(started["event_data"]["session_id"].as_str().unwrap());
+        // What is told is not yet written by the agent itself.
+        let written = async {
+            while !record.exists() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), written).await.expect("the agent keeps a record");
         kill(child_of(worker.id()));
         worker.kill().await;
-        let record = stage.home.transcript(started["event_data"]["session_id"].as_str().unwrap());
         let mut file = std::fs::OpenOptions::new().append(true).open(record).unwrap();
         file.write_all(b"{\"type\":\"user\",\"text\":\"\xc3").unwrap();
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
