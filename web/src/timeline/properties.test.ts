@@ -3,7 +3,7 @@ import { expect, it, vi } from 'vitest'
 import type { LogEvent } from './event'
 import { completion, edit, log, text, call } from './fixtures'
 import { empty, extend, fold, rowsOfEvents, type Timeline } from './fold'
-import { histories } from './history'
+import { histories } from './random-logs'
 import type { Row } from './rows'
 import { advance, begin, type Run } from './run'
 

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { EventPage, KnownEventType, TaskOut, TicketShown } from '../../api/contract'
 import { get, type Query } from '../../api/http'
 import { keys } from '../../api/queries'
+import { TASK_TURNS, TICKET_TURNS } from '../../api/turns'
 import { fromPage, type LogEvent } from '../../timeline/event'
 import { api } from '../../util/paths'
 import type { Known } from './progress'
@@ -21,24 +22,8 @@ const SPAWNING: KnownEventType[] = [
 /** What is said on the socket of a ticket's way to its sandbox. */
 export const TURNS: KnownEventType[] = [
   ...SPAWNING,
-  'ticket.created',
-  'ticket.transitioned',
-  'ticket.approved',
-  'ticket.rejected',
-  'ticket.timed_out',
-  'ticket.blocked',
-  'ticket.unblocked',
-  'task.created',
-  'task.ready',
-  'task.claimed',
-  'task.assigned',
-  'task.started',
-  'task.completed',
-  'task.failed',
-  'task.retrying',
-  'task.cancelled',
-  'task.validating',
-  'task.needs_revision',
+  ...TASK_TURNS,
+  ...TICKET_TURNS,
 ]
 
 const WITHOUT_SOCKET_MS = 3_000

@@ -9,27 +9,14 @@ import {
   useTaskList,
   useTicketsToApprove,
 } from '../../api/lists'
+import { TASK_TURNS, TICKET_TURNS } from '../../api/turns'
 import { useLive } from '../../api/use-live'
 import { listing, type Card } from './listing'
 
 /** Turns of lives. Everything else that agents say would be a torrent on this page. */
 const TURNS: KnownEventType[] = [
-  'task.created',
-  'task.ready',
-  'task.claimed',
-  'task.assigned',
-  'task.started',
-  'task.completed',
-  'task.failed',
-  'task.retrying',
-  'task.cancelled',
-  'task.validating',
-  'task.needs_revision',
-  'task.updated',
-  'ticket.created',
-  'ticket.approved',
-  'ticket.rejected',
-  'ticket.timed_out',
+  ...TASK_TURNS,
+  ...TICKET_TURNS,
   'sandbox.running',
   'sandbox.completing',
   'sandbox.completed',
