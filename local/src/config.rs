@@ -246,6 +246,7 @@ pub fn write_lambda_env(
         ("AWS_REGION", "us-east-1".to_owned()),
         ("AWS_ACCESS_KEY_ID", access_key.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", access_key.to_owned()),
+        ("SUNABA_FUNCTION", "every-route".to_owned()),
         ("SUNABA_STAGE", "local".to_owned()),
         ("SUNABA_TABLE", TABLE.to_owned()),
         ("SUNABA_SOCKETS_URL", format!("http://{aws}")),

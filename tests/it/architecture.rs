@@ -1,6 +1,5 @@
 //! The lines of ARCHITECTURE.md: what may depend on what, and who may spell what.
 
-use edge::registry::{FUNCTIONS, Need, Trigger};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -115,57 +114,10 @@ fn each_layer_names_only_its_own_platform() {
     }
 }
 
-/// A function's binary is three lines, and everything else is in the host.
+/// The functions' program is one line, and everything else is in the host.
 #[test]
 fn functions_depend_on_their_host_and_nothing_else() {
-    let functions: Vec<&Value> =
-        packages().iter().filter(|package| name(package).starts_with("functions-")).collect();
-    assert!(!functions.is_empty(), "the functions are not where this test looks");
-    for package in functions {
-        let expected = ["lambda-host", "tokio"].map(String::from).into();
-        assert_eq!(dependencies_of(package), expected, "{}", name(package));
-    }
-}
-
-/// The entry of the host that a trigger needs.
-fn entry(trigger: &Trigger) -> &'static str {
-    match trigger {
-        Trigger::Http(_) => "http",
-        Trigger::SocketConnect | Trigger::SocketFrame | Trigger::SocketDisconnect => "ws",
-        Trigger::TableStream(_) => "records",
-        Trigger::Jobs(_) => "jobs",
-        Trigger::Schedule(_) => "tick",
-    }
-}
-
-#[test]
-fn every_function_has_its_binary_and_every_binary_its_function() {
-    for function in FUNCTIONS {
-        let name = function.name;
-        let group = name.split('-').next().unwrap();
-        let file = format!("functions/{group}/src/bin/{name}.rs");
-        let text = fs::read_to_string(root().join(&file)).unwrap_or_else(|why| panic!("{file}: {why}"));
-        let configured = format!("configure(\"{name}\")");
-        assert!(text.contains(&configured), "{file} must say {configured}");
-        assert_eq!(text.matches("configure(").count(), 1, "{file} is one function");
-        let wire =
-            if function.reaches(Need::Providers) { "= providers::wire(&config)" } else { "= wire(&config)" };
-        assert!(text.contains(wire), "{file} must say {wire}: only those who need providers hold them");
-        let entry = format!("\n    {}(plane, config.function).await\n}}", entry(&function.trigger));
-        assert!(text.contains(&entry), "{file} must end with {}", entry.trim());
-    }
-    // As cargo sees them: also one that lies there without a line in Cargo.toml.
-    let targets = packages().iter().flat_map(|package| package["targets"].as_array().unwrap());
-    let binaries: BTreeSet<&str> = targets
-        .filter(|target| target["kind"][0] == "bin")
-        .filter(|target| {
-            let path = Path::new(target["src_path"].as_str().unwrap());
-            path.strip_prefix(root()).is_ok_and(|path| path.starts_with("functions"))
-        })
-        .map(name)
-        .collect();
-    let rows: BTreeSet<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
-    assert_eq!(binaries, rows, "the binaries in functions/ and the rows of the registry");
+    assert_eq!(dependencies("functions"), ["lambda-host", "tokio"].map(String::from).into());
 }
 
 /// Every Rust file of the libraries, hosts and functions, tests left out.

@@ -13,7 +13,7 @@ use crate::support::{OPERATOR, batch};
 use app::broadcast::OPENING_SECS;
 use domain::access::Scope;
 use edge::Plane;
-use edge::registry::{FUNCTIONS, Need, Queue, Trigger};
+use edge::registry::{FUNCTIONS, Permission, Queue, Trigger};
 use local::aws::Call;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,32 +55,32 @@ fn whoever_asks_who_is_asking_has_the_keys_and_nobody_else() {
             | Trigger::Schedule(_) => false,
         };
         let name = function.name;
-        assert_eq!(function.reaches(Need::Keys), asks, "{name}: the keys of tokens in its row are wrong");
+        assert_eq!(function.may(Permission::Keys), asks, "{name}: the keys of tokens in its row are wrong");
     }
 }
 
-/// What a policy must allow for a need.
-fn action(need: Need) -> Option<&'static str> {
-    match need {
-        Need::Keys => None,
-        Need::GetItem => Some("dynamodb:GetItem"),
-        Need::BatchGetItem => Some("dynamodb:BatchGetItem"),
-        Need::Query => Some("dynamodb:Query"),
-        Need::QueryIndexes => Some("dynamodb:Query on an index"),
-        Need::PutItem => Some("dynamodb:PutItem"),
-        Need::UpdateItem => Some("dynamodb:UpdateItem"),
-        Need::DeleteItem => Some("dynamodb:DeleteItem"),
-        Need::Sockets => Some("execute-api:ManageConnections"),
-        Need::RingMailboxes => Some("sqs:SendMessage on a mailbox"),
-        Need::WaitAtMailboxes => Some("sqs:ReceiveMessage on a mailbox"),
-        Need::MakeMailboxes => Some("sqs:CreateQueue on a mailbox"),
-        Need::RemoveMailboxes => Some("sqs:DeleteQueue on a mailbox"),
-        Need::Jobs => Some("sqs:SendMessage"),
-        Need::Bus => Some("events:PutEvents"),
-        Need::Work => Some("sqs:SendMessage on the queue of work"),
+/// What a policy must allow for a permission.
+fn action(permission: Permission) -> Option<&'static str> {
+    match permission {
+        Permission::Keys => None,
+        Permission::GetItem => Some("dynamodb:GetItem"),
+        Permission::BatchGetItem => Some("dynamodb:BatchGetItem"),
+        Permission::Query => Some("dynamodb:Query"),
+        Permission::QueryIndexes => Some("dynamodb:Query on an index"),
+        Permission::PutItem => Some("dynamodb:PutItem"),
+        Permission::UpdateItem => Some("dynamodb:UpdateItem"),
+        Permission::DeleteItem => Some("dynamodb:DeleteItem"),
+        Permission::Sockets => Some("execute-api:ManageConnections"),
+        Permission::RingMailboxes => Some("sqs:SendMessage on a mailbox"),
+        Permission::WaitAtMailboxes => Some("sqs:ReceiveMessage on a mailbox"),
+        Permission::MakeMailboxes => Some("sqs:CreateQueue on a mailbox"),
+        Permission::RemoveMailboxes => Some("sqs:DeleteQueue on a mailbox"),
+        Permission::Jobs => Some("sqs:SendMessage"),
+        Permission::Bus => Some("events:PutEvents"),
+        Permission::Work => Some("sqs:SendMessage on the queue of work"),
         // Secrets, read when a process starts.
-        Need::Providers => None,
-        Need::Thresholds => None,
+        Permission::Providers => None,
+        Permission::Thresholds => None,
     }
 }
 
@@ -125,8 +125,12 @@ impl Watch {
                 wrong.push(format!("{name} does nothing in this test: add what it does"));
                 continue;
             };
-            let named: BTreeSet<String> =
-                function.needs.iter().filter_map(|need| action(*need)).map(String::from).collect();
+            let named: BTreeSet<String> = function
+                .permissions
+                .iter()
+                .filter_map(|permission| action(*permission))
+                .map(String::from)
+                .collect();
             for action in done.difference(&named) {
                 wrong.push(format!("{name} needs {action}, which its row in the registry does not name"));
             }

@@ -1,7 +1,7 @@
 //! What can be set about tasks and their sandboxes has one name, wherever the plane runs.
 
 use app::orchestration::settings::{LIMITS, SANDBOXES, THRESHOLDS};
-use edge::registry::Need;
+use edge::registry::Permission;
 use kit::template::parse;
 use lambda_host::config::variables;
 use local::config::sandboxes::Sandboxes;
@@ -27,7 +27,7 @@ fn shared() -> BTreeSet<&'static str> {
 #[test]
 fn the_hosts_are_told_the_same_by_the_same_names() {
     let here: BTreeSet<&str> = Sandboxes::NAMES.iter().copied().collect();
-    let of_work = [Need::Work, Need::Thresholds, Need::Providers];
+    let of_work = [Permission::Work, Permission::Thresholds, Permission::Providers];
     let on_aws: BTreeSet<&str> = of_work.iter().flat_map(|need| variables(*need)).copied().collect();
     let with =
         |own: &[&'static str]| shared().into_iter().chain(own.iter().copied()).collect::<BTreeSet<_>>();

@@ -127,7 +127,7 @@ pub fn viewer() -> String {
 pub async fn invoke(process: &Arc<Plane>, name: &str, payload: &str) -> Result<Value, Error> {
     let function = function(name);
     match function.trigger {
-        Trigger::Http(_) => Ok(answer(http::invoke(process, function, event(payload)).await?)),
+        Trigger::Http(_) => Ok(answer(http::invoke(process, Some(function), event(payload)).await?)),
         Trigger::SocketConnect | Trigger::SocketFrame | Trigger::SocketDisconnect => {
             Ok(answer(ws::invoke(process, function, event(payload)).await?))
         }
@@ -138,7 +138,7 @@ pub async fn invoke(process: &Arc<Plane>, name: &str, payload: &str) -> Result<V
 }
 
 pub fn function(name: &str) -> &'static Function {
-    registry::function(name).unwrap_or_else(|| panic!("no function {name} in the registry"))
+    registry::find(name).unwrap_or_else(|| panic!("no function {name} in the registry"))
 }
 
 /// As Lambda's runtime reads a payload.

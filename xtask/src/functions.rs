@@ -1,93 +1,79 @@
 //! The functions as Lambda gets them: building, measuring, checking their template, running them.
 
+use crate::steps::{run, step, timed};
 use crate::tools::{self, Environment};
-use crate::{Outcome, cargo, root, run, say, step, target};
+use crate::{Outcome, cargo, root, say, target};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A zip may have this many bytes: what Lambda loads before a function starts.
-const MAX_ZIP_BYTES: u64 = 5_000_000;
+const MAX_ZIP_BYTES: u64 = 6_000_000;
 
-/// Where `cargo lambda build` puts what it builds for arm64.
-fn built() -> PathBuf {
-    target().join("lambda/arm64")
-}
-
-/// One build for all functions, for the processor that they run on.
+/// `sam build`, as before a deploy. All functions are one program, which SAM builds once.
 pub fn build() -> Outcome {
     tools::require_compiler()?;
     // The processor of the functions on AWS.
     tools::require_target("aarch64-unknown-linux-gnu")?;
-    let mut command = cargo(&["lambda", "build", "--release", "--arm64", "--locked", "--lambda-dir"]);
-    command.arg(built());
-    for name in names()? {
-        command.args(["--bin", &name]);
-    }
-    // Its own option for this does not work with this cargo.
-    command.env("CARGO_TARGET_DIR", target());
-    with_path(&mut command, &Environment::Sam.require()?)?;
-    step("build for arm64", command)
-}
-
-/// What a user does first. What was built before is not built again.
-pub fn sam_build() -> Outcome {
     let programs = Environment::Sam.require()?;
-    let mut command = Command::new(programs.join("sam"));
-    command
-        .arg("build")
-        .current_dir(root())
-        .env("SAM_CLI_TELEMETRY", "0")
-        .env("AWS_DEFAULT_REGION", "us-east-1");
-    command.env("CARGO_TARGET_DIR", target());
+    let mut command = sam(&programs);
+    command.arg("build").env("CARGO_TARGET_DIR", target());
     with_path(&mut command, &programs)?;
-    step("sam build", command)
+    step("sam build (release, arm64)", command)?;
+    timed("size of the functions", || size(&programs))
 }
 
-/// Says how large each function is, and fails where one is too large.
-pub fn size() -> Outcome {
-    let python = Environment::Sam.require()?.join("python3");
-    let mut too_large = Vec::new();
-    say(&format!("{:<26}{:>12}{:>12}\n", "function", "bootstrap", "zip"));
-    for name in names()? {
-        let bootstrap = built().join(&name).join("bootstrap");
-        let bytes =
-            bootstrap.metadata().map_err(|_| format!("{name} is not built; run `cargo xtask build`"))?;
-        let zip = built().join(&name).join("bootstrap.zip");
-        if let Err(error) = fs::remove_file(&zip)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(format!("{} cannot be replaced: {error}", zip.display()));
-        }
-        let mut pack = Command::new(&python);
-        pack.args(["-m", "zipfile", "-c"]).arg(&zip).arg(&bootstrap);
-        run(pack)?;
-        let zipped = zip.metadata().map_err(|error| format!("{}: {error}", zip.display()))?.len();
-        say(&format!("{name:<26}{:>12}{:>12}\n", megabytes(bytes.len()), megabytes(zipped)));
-        if zipped > MAX_ZIP_BYTES {
-            too_large.push(name);
-        }
+/// Reports how large the program is, and fails if it is too large or was built more than once.
+fn size(programs: &Path) -> Outcome {
+    let built: Vec<PathBuf> = entries(&root().join(".aws-sam/build"))?
+        .into_iter()
+        .map(|folder| folder.join("bootstrap"))
+        .filter(|bootstrap| bootstrap.exists())
+        .collect();
+    let [bootstrap] = built.as_slice() else {
+        return Err(format!("SAM has built {} programs instead of one for all functions", built.len()));
+    };
+    let zip = target().join("bootstrap.zip");
+    if let Err(error) = fs::remove_file(&zip)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(format!("{} cannot be replaced: {error}", zip.display()));
     }
-    match too_large.is_empty() {
-        true => Ok(()),
-        false => Err(format!("larger than {}: {}", megabytes(MAX_ZIP_BYTES), too_large.join(", "))),
+    let mut pack = Command::new(programs.join("python3"));
+    pack.args(["-m", "zipfile", "-c"]).arg(&zip).arg(bootstrap);
+    run(pack)?;
+    let bytes = |path: &Path| path.metadata().map(|file| file.len()).map_err(|error| error.to_string());
+    let (unpacked, zipped) = (bytes(bootstrap)?, bytes(&zip)?);
+    say(&format!("The functions' program has {}, its zip {}.\n", megabytes(unpacked), megabytes(zipped)));
+    match zipped > MAX_ZIP_BYTES {
+        true => Err(format!("the zip is larger than {}", megabytes(MAX_ZIP_BYTES))),
+        false => Ok(()),
     }
+}
+
+/// A program of SAM's environment, in this project.
+fn sam(programs: &Path) -> Command {
+    tool(programs, "sam")
+}
+
+fn tool(programs: &Path, program: &str) -> Command {
+    let mut command = Command::new(programs.join(program));
+    command.current_dir(root()).env("SAM_CLI_TELEMETRY", "0").env("AWS_DEFAULT_REGION", "us-east-1");
+    command
 }
 
 /// The templates, as far as they can be checked without deploying them.
 pub fn lint() -> Outcome {
     let programs = Environment::Sam.require()?;
-    let quiet = |program: &str| {
-        let mut command = Command::new(programs.join(program));
-        command.current_dir(root()).env("SAM_CLI_TELEMETRY", "0").env("AWS_DEFAULT_REGION", "us-east-1");
-        command
-    };
-    let mut sam = quiet("sam");
-    sam.args(["validate", "--lint"]);
-    step("sam validate", sam)?;
-    let mut cfn_lint = quiet("cfn-lint");
-    cfn_lint.args(["template.yaml", "infra/console.yaml", "infra/observability.yaml"]);
+    let mut validate = sam(&programs);
+    validate.args(["validate", "--lint"]);
+    step("sam validate", validate)?;
+    let mut cfn_lint = tool(&programs, "cfn-lint");
+    cfn_lint.args(["infra/console.yaml", "infra/observability.yaml"]);
     step("cfn-lint", cfn_lint)?;
+    let mut count = tool(&programs, "python3");
+    count.args(["infra/count-resources.py", "template.yaml"]);
+    step("count of the stack's resources", count)?;
     tools::require_node()?;
     let mut node = Command::new("node");
     node.args(["--test", "infra/console/"]).current_dir(root());
@@ -99,23 +85,12 @@ pub fn emulate(options: &[String]) -> Outcome {
     tools::require_compiler()?;
     Environment::Sam.require()?;
     Environment::Emulator.require()?;
-    step("build", cargo(&["build", "--workspace", "--bins", "--locked"]))?;
+    step("build for the emulator", cargo(&["build", "--workspace", "--all-targets", "--locked"]))?;
     let binaries = target().join("debug");
     let mut command = Command::new(binaries.join("emulate"));
     command.arg(root()).arg(&binaries).arg(tools::folder()).arg(target().join("emulate")).args(options);
-    step("emulate", command)
-}
-
-/// Every function, by its file.
-fn names() -> Result<Vec<String>, String> {
-    let mut names = Vec::new();
-    for group in entries(&root().join("functions"))? {
-        for file in entries(&group.join("src/bin"))? {
-            names.extend(file.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
-        }
-    }
-    names.sort();
-    Ok(names)
+    let name = if options.is_empty() { "emulate" } else { "emulate with options" };
+    step(name, command)
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {

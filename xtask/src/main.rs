@@ -3,6 +3,7 @@
 //! Only the standard library, so that the first `cargo xtask` on a new machine starts within seconds.
 
 mod functions;
+mod steps;
 mod tools;
 mod web;
 mod worker;
@@ -10,25 +11,28 @@ mod worker;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use steps::{Lane, run, step};
 
 const HELP: &str = "\
 The project's own commands.
 
   cargo xtask dev [options]     start the whole plane; options are those of `sunaba dev` (try --help). Builds the console
                                 first where its sources are newer than it
-  cargo xtask test              everything that CI runs: check, web, tests, e2e, emulate, build, size
-  cargo xtask gen               write web/src/api/contract.ts, the contract as the console's TypeScript has it
+  cargo xtask test              everything that CI runs, with a table of times at the end
+  cargo xtask test --quick      formatting, lints, and all tests that need no browser, emulator or release build
+  cargo xtask gen               write what follows from the registry of functions and from the contract: parts of
+                                template.yaml and infra/observability.yaml, docs/routes.md, web/src/api/contract.ts
   cargo xtask web               check, test and build the console into web/dist; fails if a browser has to load more than
                                 350 KB (gzip) before it shows the first page
   cargo xtask e2e [options]     drive the console in Chromium against `sunaba dev`; options are those of Playwright
-  cargo xtask tools             install what tests need into target/tools, and what that needs
+  cargo xtask tools             install what tests need; target/tools shows where
   cargo xtask captures          take what the last tests recorded of Claude Code into tests/it/captures
   cargo xtask check             formatting, lints and documentation, without tests
-  cargo xtask build             build every function for Lambda (release, arm64) into target/lambda/arm64
+  cargo xtask build             build the functions with SAM, as for a deploy (release, arm64), into .aws-sam/build;
+                                fails if the zip has more than 6 MB
   cargo xtask worker            build sunaba-worker for sandboxes (release, static, x86-64 and arm64) into
                                 target/<processor>-unknown-linux-musl/release; fails if one has more than 12 MB
-  cargo xtask size              say how large they are; fails if a zip has more than 5 MB
   cargo xtask lint              check template.yaml and infra/ without deploying them
   cargo xtask emulate [option]  deploy the real template into an AWS emulator on this machine and drive it; --keep
                                 leaves it running, --watch drives `cargo lambda watch` instead
@@ -42,16 +46,15 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let outcome = match command.as_str() {
         "dev" => dev(&rest),
-        "test" => test(),
-        "gen" => web::contract(),
+        "test" => test(&rest),
+        "gen" => generate(),
         "web" => web::all(),
         "e2e" => web::drive(&rest),
         "tools" => tools::require_all(),
         "captures" => captures(),
         "check" => check(),
         "build" => functions::build(),
-        "worker" => worker::build(),
-        "size" => functions::size(),
+        "worker" => worker::build(&worker::TARGETS),
         "lint" => functions::lint(),
         "emulate" => functions::emulate(&rest),
         "bench" => bench(&rest),
@@ -76,41 +79,80 @@ fn dev(options: &[String]) -> Outcome {
     tools::require_compiler()?;
     // Before the program, which holds it.
     web::build_if_old()?;
-    step("build", cargo(&["build", "--package", "local", "--bin", "sunaba"]))?;
-    // In place of this process: whoever stops the one stops the other.
+    // As tests build it, so that no crate is compiled twice with different features.
+    step("build", cargo(&["build", "--workspace", "--bin", "sunaba"]))?;
+    // Replaces this process, so stopping one stops both.
     let error = Command::new(target().join("debug/sunaba")).arg("dev").args(options).exec();
     Err(format!("sunaba cannot be started: {error}"))
 }
 
 fn check() -> Outcome {
-    tools::require_compiler()?;
-    step("format", cargo(&["fmt", "--all", "--check"]))?;
-    step(
-        "clippy",
-        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]),
-    )?;
+    lint_code()?;
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
     doc.env("RUSTDOCFLAGS", "--deny warnings");
     step("doc", doc)
 }
 
-fn test() -> Outcome {
+/// Formatting and lints.
+fn lint_code() -> Outcome {
+    tools::require_compiler()?;
+    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    step("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]))
+}
+
+fn test(options: &[String]) -> Outcome {
     let begun = Instant::now();
+    let outcome = match options {
+        [] => test_everything(),
+        [quick] if quick == "--quick" => test_quickly(),
+        _ => return Err("`cargo xtask test` knows one option: --quick".into()),
+    };
+    say(&steps::table(begun));
+    outcome
+}
+
+fn test_quickly() -> Outcome {
+    lint_code()?;
+    tools::require_all()?;
+    web::check()?;
+    step("tests", cargo(&["test", "--workspace", "--locked"]))
+}
+
+fn test_everything() -> Outcome {
+    tools::require_compiler()?;
+    let releases = Lane::start("release builds", || {
+        functions::build()?;
+        // The other processor is built where it is released; what differs is the target, which the functions show.
+        worker::build(&worker::TARGETS[..1])
+    })?;
+    let tested = tests_and_emulator();
+    // Also after a failure: two at once are better known at once.
+    let released = releases.join();
+    tested.and(released)
+}
+
+fn tests_and_emulator() -> Outcome {
     check()?;
     tools::require_all()?;
     // Before the tests: they are run with the program that holds it.
     web::all()?;
-    step("test", cargo(&["test", "--workspace", "--locked"]))?;
-    web::drive(&[])?;
+    // One build with one set of features for the tests, the browser and the emulator.
+    step("build", cargo(&["build", "--workspace", "--all-targets", "--locked"]))?;
+    step("tests", cargo(&["test", "--workspace", "--locked"]))?;
     functions::lint()?;
     functions::emulate(&[])?;
     functions::emulate(&["--watch".into()])?;
-    functions::build()?;
-    functions::size()?;
-    functions::sam_build()?;
-    worker::build()?;
-    say(&format!("Everything passed in {}.\n", words(begun.elapsed())));
-    Ok(())
+    web::drive(&[])
+}
+
+/// Files that are generated and committed. A test fails where one is old.
+fn generate() -> Outcome {
+    tools::require_compiler()?;
+    step("build", cargo(&["build", "--workspace", "--bin", "codegen"]))?;
+    let mut codegen = Command::new(target().join("debug/codegen"));
+    codegen.arg(root());
+    run(codegen)?;
+    web::contract()
 }
 
 /// What the worker's tests read is what the real program said. Whoever changes its version looks at what changed here.
@@ -130,8 +172,8 @@ fn captures() -> Outcome {
 
 fn bench(options: &[String]) -> Outcome {
     tools::require_all()?;
-    let mut build = cargo(&["build", "--release"]);
-    for binary in ["sunaba", "sunaba-worker", "bench", "events-ingest"] {
+    let mut build = cargo(&["build", "--workspace", "--release"]);
+    for binary in ["sunaba", "sunaba-worker", "bench", "sunaba-functions"] {
         build.args(["--bin", binary]);
     }
     step("build", build)?;
@@ -140,29 +182,11 @@ fn bench(options: &[String]) -> Outcome {
     run(command)
 }
 
-/// One step of a command, with its name before and its time after.
-fn step(name: &str, command: Command) -> Outcome {
-    say(&format!("== {name}\n"));
-    let begun = Instant::now();
-    run(command).map_err(|why| format!("{name} failed: {why}"))?;
-    say(&format!("== {name} took {}\n", words(begun.elapsed())));
-    Ok(())
-}
-
 fn cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(root());
     command
-}
-
-fn run(mut command: Command) -> Outcome {
-    let program = command.get_program().to_string_lossy().into_owned();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program} ended with {status}")),
-        Err(error) => Err(format!("{program} cannot be started: {error}")),
-    }
 }
 
 fn root() -> PathBuf {
@@ -173,15 +197,6 @@ fn root() -> PathBuf {
 /// Where cargo builds.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
-}
-
-fn words(time: Duration) -> String {
-    let secs = time.as_secs();
-    if secs < 60 {
-        format!("{:.1} s", time.as_secs_f64())
-    } else {
-        format!("{} min {} s", secs / 60, secs % 60)
-    }
 }
 
 #[expect(clippy::print_stdout, reason = "this is a command")]

@@ -1,6 +1,7 @@
-//! What must be on the machine, and how it gets there. Whatever is not a compiler goes into `target/tools`.
+//! What must be on the machine, and how it gets there.
 
-use crate::{Outcome, run, say, target};
+use crate::steps::{run, timed};
+use crate::{Outcome, target};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,30 +56,63 @@ impl Environment {
 
     /// Makes it, if it is not there in these versions. Returns the folder with its programs.
     pub fn require(self) -> Result<PathBuf, String> {
-        let (folder, wanted) = (folder().join(self.name()), self.packages().join("\n"));
-        // Written last: an installation that broke off is made again.
-        let made = folder.join("made-from");
-        if fs::read_to_string(&made).is_ok_and(|from| from == wanted) {
-            return Ok(folder.join("bin"));
-        }
-        require("python3", &["python3", "python3-venv"], "Python 3 with venv")?;
-        say(&format!("== installing {}\n", self.packages().join(", ")));
-        remove(&folder)?;
-        let mut make = Command::new("python3");
-        make.args(["-m", "venv"]).arg(&folder);
-        if run(make).is_err() {
+        let folder = cached(self.name(), &self.packages().join("\n"), |folder| {
+            require("python3", &["python3", "python3-venv"], "Python 3 with venv")?;
+            let make = || {
+                let mut make = Command::new("python3");
+                make.args(["-m", "venv"]).arg(folder);
+                run(make)
+            };
             // Debian keeps venv apart from Python.
-            install(&["python3-venv"]);
-            let mut again = Command::new("python3");
-            again.args(["-m", "venv"]).arg(&folder);
-            run(again)?;
-        }
-        let mut pip = Command::new(folder.join("bin/pip"));
-        pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(self.packages());
-        run(pip)?;
-        fs::write(&made, wanted).map_err(|error| format!("{} cannot be written: {error}", made.display()))?;
+            make().or_else(|_| {
+                install(&["python3-venv"]);
+                make()
+            })?;
+            let mut pip = Command::new(folder.join("bin/pip"));
+            pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(self.packages());
+            run(pip)
+        })?;
         Ok(folder.join("bin"))
     }
+}
+
+/// A tool in these versions, made by `make` unless this machine has it already. It is kept outside of the project, so
+/// that every clone finds it; `target/tools` has a link to it under its name.
+fn cached(name: &str, versions: &str, make: impl FnOnce(&Path) -> Outcome) -> Result<PathBuf, String> {
+    let kept = cache()?.join(format!("{name}-{:016x}", digest(versions)));
+    // Written last: an installation that broke off is made again.
+    let complete = kept.join("made-from");
+    if !fs::read_to_string(&complete).is_ok_and(|from| from == versions) {
+        timed(&format!("install {name}"), || {
+            remove(&kept)?;
+            fs::create_dir_all(&kept).map_err(|error| format!("{}: {error}", kept.display()))?;
+            make(&kept)?;
+            fs::write(&complete, versions).map_err(|error| format!("{}: {error}", complete.display()))
+        })?;
+    }
+    let link = folder().join(name);
+    if !fs::read_link(&link).is_ok_and(|to| to == kept) {
+        remove(&link)?;
+        fs::create_dir_all(folder())
+            .and_then(|()| std::os::unix::fs::symlink(&kept, &link))
+            .map_err(|error| format!("{}: {error}", link.display()))?;
+    }
+    Ok(kept)
+}
+
+/// Where tools are kept: `SUNABA_TOOLS`, or a folder of the user's cache.
+fn cache() -> Result<PathBuf, String> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("SUNABA_TOOLS")
+        .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("sunaba/tools")))
+        .or_else(|| Some(variable("HOME")?.join(".cache/sunaba/tools")))
+        .ok_or_else(|| "set SUNABA_TOOLS to a folder for tools: there is no HOME".to_owned())
+}
+
+/// FNV-1a: the same in every build of this program, unlike the standard library's hashes.
+fn digest(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The agent that the worker is tested with, in the version whose protocol it speaks.
@@ -93,31 +127,25 @@ pub fn require_all() -> Outcome {
 
 /// Installs Claude Code, if it is not there in this version.
 fn require_claude() -> Outcome {
-    let folder = folder().join("claude");
-    // Written last: an installation that broke off is made again.
-    let made = folder.join("made-from");
-    if fs::read_to_string(&made).is_ok_and(|from| from == CLAUDE) {
-        return Ok(());
-    }
-    require("npm", &["nodejs", "npm"], "npm (Claude Code is installed with it)")?;
-    say(&format!("== installing {CLAUDE}\n"));
-    remove(&folder)?;
-    let advice = format!("`npm install {CLAUDE}` has to work here: the worker is tested with it");
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(CLAUDE);
-    run(npm).map_err(|why| format!("{why}; {advice}"))?;
-    let program = folder.join("node_modules/.bin/claude");
-    if !works(&program) {
-        // Where npm runs no scripts of packages, the program is still beside its place.
-        let package = folder.join("node_modules/@anthropic-ai/claude-code");
-        let mut place = Command::new("node");
-        place.arg("install.cjs").current_dir(package);
-        run(place).map_err(|why| format!("{why}; {advice}"))?;
-    }
-    if !works(&program) {
-        return Err(format!("{} does not run on this machine; {advice}", program.display()));
-    }
-    fs::write(&made, CLAUDE).map_err(|error| format!("{} cannot be written: {error}", made.display()))
+    cached("claude", CLAUDE, |folder| {
+        require("npm", &["nodejs", "npm"], "npm (Claude Code is installed with it)")?;
+        let advice = format!("`npm install {CLAUDE}` has to work here: the worker is tested with it");
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(folder).arg(CLAUDE);
+        run(npm).map_err(|why| format!("{why}; {advice}"))?;
+        let program = folder.join("node_modules/.bin/claude");
+        if !works(&program) {
+            // Where npm runs no scripts of packages, the program is still beside its place.
+            let mut place = Command::new("node");
+            place.arg("install.cjs").current_dir(folder.join("node_modules/@anthropic-ai/claude-code"));
+            run(place).map_err(|why| format!("{why}; {advice}"))?;
+        }
+        match works(&program) {
+            true => Ok(()),
+            false => Err(format!("{} does not run on this machine; {advice}", program.display())),
+        }
+    })
+    .map(drop)
 }
 
 /// Claude Code is tested where it can reach nothing but the test.
@@ -138,7 +166,7 @@ fn require_namespaces() -> Outcome {
     })
 }
 
-/// Where tools are.
+/// Where this build finds its tools.
 pub fn folder() -> PathBuf {
     target().join("tools")
 }
@@ -151,7 +179,8 @@ pub fn require_target(triple: &str) -> Outcome {
 }
 
 fn remove(folder: &Path) -> Outcome {
-    match fs::remove_dir_all(folder) {
+    let removed = if folder.is_symlink() { fs::remove_file(folder) } else { fs::remove_dir_all(folder) };
+    match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(format!("{} cannot be removed: {error}", folder.display()))
         }

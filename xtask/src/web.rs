@@ -1,6 +1,7 @@
 //! The console: its types, its checks, its build, and driving it in a browser.
 
-use crate::{Outcome, cargo, root, say, step, target, tools};
+use crate::steps::step;
+use crate::{Outcome, cargo, root, say, target, tools};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,10 +30,15 @@ pub fn contract() -> Outcome {
     Ok(())
 }
 
+/// Types, lints and unit tests.
+pub fn check() -> Outcome {
+    install()?;
+    step("check the console", npm(&["run", "check"]))
+}
+
 /// Checks, tests and builds it, and measures what a browser loads first.
 pub fn all() -> Outcome {
-    install()?;
-    step("check the console", npm(&["run", "check"]))?;
+    check()?;
     build()?;
     step("measure the console", npm(&["run", "size"]))
 }
@@ -55,7 +61,7 @@ pub fn drive(options: &[String]) -> Outcome {
     tools::require_chromium()?;
     build_if_old()?;
     install()?;
-    step("build", cargo(&["build", "--bin", "sunaba", "--locked"]))?;
+    step("build for the browser", cargo(&["build", "--workspace", "--all-targets", "--locked"]))?;
     let mut command = npm(&["run", "e2e", "--"]);
     command.args(options).env("SUNABA_BIN", target().join("debug/sunaba"));
     step("drive the console", command)

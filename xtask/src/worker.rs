@@ -1,23 +1,24 @@
 //! The worker as sandboxes get it: one file that needs nothing, for both processors.
 
 use crate::functions::{megabytes, with_path};
+use crate::steps::step;
 use crate::tools::{self, Environment};
-use crate::{Outcome, cargo, say, step, target};
+use crate::{Outcome, cargo, say, target};
 use std::fs;
 use std::path::PathBuf;
 
 /// Static: it must run in whatever image a sandbox is made of.
-const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
+pub const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
 
 /// It is put into every sandbox before anything can begin.
 const MAX_BYTES: u64 = 12_000_000;
 
-/// Builds both, says how large they are, and fails where one is too large.
-pub fn build() -> Outcome {
+/// Builds it for these, reports how large each is, and fails where one is too large.
+pub fn build(targets: &[&str]) -> Outcome {
     tools::require_compiler()?;
     let programs = Environment::Sam.require()?;
     let mut too_large = Vec::new();
-    for triple in TARGETS {
+    for triple in targets.iter().copied() {
         tools::require_target(triple)?;
         let mut command =
             cargo(&["zigbuild", "--release", "--locked", "--package", "worker", "--target", triple]);

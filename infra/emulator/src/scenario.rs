@@ -254,7 +254,8 @@ async fn pruned(account: &Account, plane: &Plane, worker: &str) -> anyhow::Resul
 /// The table, with the owner's keys.
 async fn owners_view(account: &Account, plane: &Plane) -> anyhow::Result<store::Store> {
     let told = account.environment();
-    let config = lambda_host::Config::read("sandboxes-health", |name| match name {
+    let config = lambda_host::Config::read(|name| match name {
+        "SUNABA_FUNCTION" => Some("sandboxes-health".to_owned()),
         "SUNABA_TABLE" => Some(plane.table.clone()),
         "SUNABA_STAGE" => Some("dev".to_owned()),
         "AWS_REGION" => Some(REGION.to_owned()),

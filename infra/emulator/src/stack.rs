@@ -2,11 +2,14 @@
 
 use crate::Places;
 use crate::account::{Account, STACK};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The program of every function.
+const BINARY: &str = "sunaba-functions";
 
 /// A template with everything that it refers to.
 #[derive(Debug)]
@@ -17,24 +20,20 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Reads `template.yaml` and puts what was built where `sam build` would have put it. `parameters` are those that are
-    /// not about the emulator itself.
+    /// Reads `template.yaml` and puts what was built where `sam build` would have put it: one program for all functions.
+    /// `parameters` are those that are not about the emulator itself.
     pub fn prepare(places: &Places, parameters: Vec<String>) -> anyhow::Result<Self> {
         let text = fs::read_to_string(places.root.join("template.yaml"))?;
         let mut template = kit::template::parse(&text).map_err(anyhow::Error::msg)?;
+        let code = places.work.join("build");
+        place(&places.binaries.join(BINARY), &code.join("bootstrap"))?;
+        template["Globals"]["Function"]["CodeUri"] = json!(code);
         let resources = template["Resources"].as_object_mut().context("a template has resources")?;
-        let mut routes = Vec::new();
-        for (name, resource) in resources.iter_mut() {
-            if resource["Type"] != "AWS::Serverless::Function" {
-                continue;
-            }
-            let binary = resource["Metadata"]["BuildProperties"]["Binary"].as_str();
-            let binary = binary.with_context(|| format!("{name} does not say which binary it is"))?;
-            let code = places.work.join("build").join(name);
-            place(&places.binaries.join(binary), &code.join("bootstrap"))?;
-            resource["Properties"]["CodeUri"] = json!(code);
-            routes.extend(take_routes(name, &mut resource["Properties"]["Events"]));
+        for resource in resources.values_mut().filter(|resource| is_function(resource)) {
+            let binary = &resource["Metadata"]["BuildProperties"]["Binary"];
+            ensure!(binary == BINARY, "a function is built from {binary}");
         }
+        let routes = take_routes(&mut resources["HttpApi"]["Properties"])?;
         resources.extend(routes);
         Ok(Self { template, file: places.work.join("template.json"), parameters })
     }
@@ -70,7 +69,7 @@ impl Stack {
     }
 }
 
-/// What is not needed to run is left out: it would be packed and unpacked for each function.
+/// Without symbols, which would be packed and unpacked for each function.
 fn place(binary: &Path, bootstrap: &Path) -> anyhow::Result<()> {
     let newer =
         |a: &Path, b: &Path| Some(a.metadata().ok()?.modified().ok()? > b.metadata().ok()?.modified().ok()?);
@@ -85,37 +84,39 @@ fn place(binary: &Path, bootstrap: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The one translation: the emulator does not look into the OpenAPI document that SAM makes of `HttpApi` events, so each
-/// becomes a route and an integration, which is what API Gateway makes of the document.
-fn take_routes(function: &str, events: &mut Value) -> Vec<(String, Value)> {
-    let Some(events) = events.as_object_mut() else { return Vec::new() };
-    let names: Vec<String> =
-        events.iter().filter(|(_, event)| event["Type"] == "HttpApi").map(|(name, _)| name.clone()).collect();
+fn is_function(resource: &Value) -> bool {
+    resource["Type"] == "AWS::Serverless::Function"
+}
+
+/// The one translation: the emulator does not look into the OpenAPI document of an HTTP API, so each operation becomes a
+/// route and an integration, which is what API Gateway makes of the document.
+fn take_routes(api: &mut Value) -> anyhow::Result<Vec<(String, Value)>> {
+    let document = api.as_object_mut().and_then(|api| api.remove("DefinitionBody"));
+    let document = document.context("the HTTP API has no document")?;
+    let paths = document["paths"].as_object().context("the HTTP API has no paths")?;
     let mut resources = Vec::new();
-    for name in names {
-        let Some(event) = events.remove(&name) else { continue };
-        let (method, path) = (&event["Properties"]["Method"], &event["Properties"]["Path"]);
-        let key = format!("{} {}", method.as_str().unwrap_or_default(), path.as_str().unwrap_or_default());
-        let (integration, api) =
-            (format!("{function}{name}Integration"), event["Properties"]["ApiId"].clone());
-        let target = json!({"Fn::Sub": format!("integrations/${{{integration}}}")});
-        resources.push((
-            format!("{function}{name}Route"),
-            json!({"Type": "AWS::ApiGatewayV2::Route",
-                   "Properties": {"ApiId": api, "RouteKey": key, "Target": target}}),
-        ));
-        resources.push((
-            integration,
-            json!({"Type": "AWS::ApiGatewayV2::Integration",
-                   "Properties": {"ApiId": api, "IntegrationType": "AWS_PROXY", "PayloadFormatVersion": "2.0",
-                                  "IntegrationUri": {"Fn::GetAtt": [function, "Arn"]}}}),
-        ));
-        resources.push((
-            format!("{function}{name}Permission"),
-            json!({"Type": "AWS::Lambda::Permission",
-                   "Properties": {"Action": "lambda:InvokeFunction", "FunctionName": {"Ref": function},
-                                  "Principal": "apigateway.amazonaws.com"}}),
-        ));
+    for (path, item) in paths {
+        let operations = item.as_object().into_iter().flatten();
+        for (method, operation) in operations.filter(|(method, _)| *method != "parameters") {
+            let integration = &operation["x-amazon-apigateway-integration"];
+            let name = format!("HttpApi{}", resources.len());
+            resources.push((
+                format!("{name}Route"),
+                json!({"Type": "AWS::ApiGatewayV2::Route",
+                       "Properties": {"ApiId": {"Ref": "HttpApi"},
+                                      "RouteKey": format!("{} {path}", method.to_uppercase()),
+                                      "Target": {"Fn::Sub": format!("integrations/${{{name}Integration}}")}}}),
+            ));
+            resources.push((
+                format!("{name}Integration"),
+                json!({"Type": "AWS::ApiGatewayV2::Integration",
+                       "Properties": {"ApiId": {"Ref": "HttpApi"}, "IntegrationType": "AWS_PROXY",
+                                      "PayloadFormatVersion": integration["payloadFormatVersion"],
+                                      "CredentialsArn": integration["credentials"],
+                                      "IntegrationUri": integration["uri"]}}),
+            ));
+        }
     }
-    resources
+    ensure!(!resources.is_empty(), "the HTTP API has no routes");
+    Ok(resources)
 }

@@ -8,14 +8,14 @@ use edge::Settings;
 use edge::guard::Guard;
 use edge::logging::{self, Format};
 use edge::metrics;
-use edge::registry::{self, Function, Need};
+use edge::registry::{self, FUNCTIONS, Function, Permission, Trigger};
 use lambda_runtime::Error;
 
 /// What a function is told.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which function this is.
-    pub function: &'static Function,
+    /// What this process serves.
+    pub serves: Serves,
     /// Which of the account's planes this is.
     pub stage: String,
     /// The table's name.
@@ -38,6 +38,40 @@ pub struct Config {
     pub settings: Settings,
     /// How AWS is reached.
     pub aws: AwsConfig,
+}
+
+/// What a process serves. All functions are the same program; the environment says which one this is.
+#[derive(Debug, Clone, Copy)]
+pub enum Serves {
+    /// One function, as on Lambda.
+    Function(&'static Function),
+    /// Every HTTP route, as under `cargo lambda watch`, which starts one process for a program.
+    EveryRoute,
+}
+
+/// In place of a function's name in `SUNABA_FUNCTION`.
+const EVERY_ROUTE: &str = "every-route";
+
+impl Serves {
+    fn parse(text: &str) -> Result<Self, String> {
+        match registry::find(text) {
+            Some(function) => Ok(Self::Function(function)),
+            None if text == EVERY_ROUTE => Ok(Self::EveryRoute),
+            None => Err(format!("SUNABA_FUNCTION: there is no function {text:?} in the registry")),
+        }
+    }
+
+    /// Whether what is served has this permission.
+    pub fn may(self, permission: Permission) -> bool {
+        match self {
+            Self::Function(function) => function.may(permission),
+            Self::EveryRoute => {
+                let mut routes =
+                    FUNCTIONS.iter().filter(|function| matches!(function.trigger, Trigger::Http(_)));
+                routes.any(|function| function.may(permission))
+            }
+        }
+    }
 }
 
 /// Where the keys of tokens are: names in Secrets Manager, never values.
@@ -80,12 +114,13 @@ impl std::fmt::Debug for AwsConfig {
 }
 
 /// Variables that every function has.
-pub const EVERYWHERE: [&str; 4] = ["SUNABA_STAGE", "SUNABA_TABLE", "SUNABA_LOG", "SUNABA_ORIGINS"];
+pub const EVERYWHERE: [&str; 5] =
+    ["SUNABA_FUNCTION", "SUNABA_STAGE", "SUNABA_TABLE", "SUNABA_LOG", "SUNABA_ORIGINS"];
 
-/// The variables that come with a need; `template.yaml` sets them exactly where the registry names it.
-pub fn variables(need: Need) -> &'static [&'static str] {
-    match need {
-        Need::Keys => &[
+/// The variables that come with a permission. `cargo xtask gen` writes them into `template.yaml`.
+pub fn variables(permission: Permission) -> &'static [&'static str] {
+    match permission {
+        Permission::Keys => &[
             "SUNABA_WORKER_SECRET_ID",
             "SUNABA_OPERATOR_TOKEN_ID",
             "SUNABA_JWT_SECRET_ID",
@@ -93,54 +128,59 @@ pub fn variables(need: Need) -> &'static [&'static str] {
             "SUNABA_JWT_ISSUER",
             "SUNABA_JWT_AUDIENCE",
         ],
-        Need::Sockets => &["SUNABA_SOCKETS_URL"],
-        Need::RingMailboxes | Need::WaitAtMailboxes | Need::MakeMailboxes | Need::RemoveMailboxes => {
-            &["SUNABA_MAILBOXES_URL"]
-        }
-        Need::Jobs => &["SUNABA_JOBS_URL"],
-        Need::Bus => &["SUNABA_BUS"],
-        Need::Work => &orchestration::OF_WORK,
-        Need::Providers => &orchestration::OF_PROVIDERS,
-        Need::Thresholds => orchestration::OF_THRESHOLDS,
-        Need::GetItem
-        | Need::BatchGetItem
-        | Need::Query
-        | Need::QueryIndexes
-        | Need::PutItem
-        | Need::UpdateItem
-        | Need::DeleteItem => &[],
+        Permission::Sockets => &["SUNABA_SOCKETS_URL"],
+        Permission::RingMailboxes
+        | Permission::WaitAtMailboxes
+        | Permission::MakeMailboxes
+        | Permission::RemoveMailboxes => &["SUNABA_MAILBOXES_URL"],
+        Permission::Jobs => &["SUNABA_JOBS_URL"],
+        Permission::Bus => &["SUNABA_BUS"],
+        Permission::Work => &orchestration::OF_WORK,
+        Permission::Providers => &orchestration::OF_PROVIDERS,
+        Permission::Thresholds => orchestration::OF_THRESHOLDS,
+        Permission::GetItem
+        | Permission::BatchGetItem
+        | Permission::Query
+        | Permission::QueryIndexes
+        | Permission::PutItem
+        | Permission::UpdateItem
+        | Permission::DeleteItem => &[],
     }
 }
 
-/// Reads the environment of the function of this name and starts its log. Says everything that is wrong at once.
+/// Reads the environment and starts the log. Says everything that is wrong at once.
 #[expect(clippy::disallowed_methods, reason = "this is config.rs")]
-pub fn configure(function: &str) -> Result<Config, Error> {
+pub fn configure() -> Result<Config, Error> {
     let variable = |name: &str| std::env::var(name).ok();
     logging::init(Format::Json, variable("SUNABA_LOG").as_deref().unwrap_or("info"));
-    let config = Config::read(function, variable)?;
+    let config = Config::read(variable)?;
     metrics::enable(&config.stage);
     Ok(config)
 }
 
 impl Config {
     /// From any environment.
-    pub fn read(function: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let Some(function) = registry::function(function) else {
-            return Err(format!("there is no function {function} in the registry"));
-        };
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let mut read = Reader { variable, wrong: Vec::new() };
-        let at_mailboxes =
-            function.needs.iter().any(|need| variables(*need).contains(&"SUNABA_MAILBOXES_URL"));
+        let serves = Serves::parse(&read.optional("SUNABA_FUNCTION").ok_or("SUNABA_FUNCTION is not set")?)?;
+        let at_mailboxes = [
+            Permission::RingMailboxes,
+            Permission::WaitAtMailboxes,
+            Permission::MakeMailboxes,
+            Permission::RemoveMailboxes,
+        ]
+        .into_iter()
+        .any(|permission| serves.may(permission));
         let stage = read.required("SUNABA_STAGE");
         let config = Self {
-            function,
+            serves,
             table: read.required("SUNABA_TABLE"),
-            sockets_url: function.reaches(Need::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
+            sockets_url: serves.may(Permission::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
             mailboxes_url: at_mailboxes.then(|| read.required("SUNABA_MAILBOXES_URL")),
-            jobs_url: function.reaches(Need::Jobs).then(|| read.required("SUNABA_JOBS_URL")),
-            work_url: function.reaches(Need::Work).then(|| read.required("SUNABA_WORK_URL")),
-            bus: function.reaches(Need::Bus).then(|| read.required("SUNABA_BUS")),
-            keys: function.reaches(Need::Keys).then(|| KeyPlaces {
+            jobs_url: serves.may(Permission::Jobs).then(|| read.required("SUNABA_JOBS_URL")),
+            work_url: serves.may(Permission::Work).then(|| read.required("SUNABA_WORK_URL")),
+            bus: serves.may(Permission::Bus).then(|| read.required("SUNABA_BUS")),
+            keys: serves.may(Permission::Keys).then(|| KeyPlaces {
                 worker_secret: read.required("SUNABA_WORKER_SECRET_ID"),
                 operator_token: read.optional("SUNABA_OPERATOR_TOKEN_ID"),
                 jwt_secret: read.optional("SUNABA_JWT_SECRET_ID"),
@@ -148,11 +188,11 @@ impl Config {
                 issuer: read.optional("SUNABA_JWT_ISSUER"),
                 audience: read.optional("SUNABA_JWT_AUDIENCE"),
             }),
-            daytona: function.reaches(Need::Providers).then(|| read.daytona()),
+            daytona: serves.may(Permission::Providers).then(|| read.daytona()),
             settings: Settings {
                 // API Gateway knows its own names; nobody else's get here.
                 guard: Guard { hosts: None, origins: read.origins() },
-                orchestration: read.orchestration(function, &stage),
+                orchestration: read.orchestration(serves, &stage),
                 ..Settings::default()
             },
             aws: AwsConfig {
@@ -203,8 +243,9 @@ mod tests {
     use std::collections::HashMap;
 
     pub(super) fn read(function: &str, set: &[(&str, &str)]) -> Result<Config, String> {
-        let set: HashMap<&str, &str> = set.iter().copied().collect();
-        Config::read(function, |name| set.get(name).map(|value| (*value).to_owned()))
+        let mut set: HashMap<&str, &str> = set.iter().copied().collect();
+        set.insert("SUNABA_FUNCTION", function);
+        Config::read(|name| set.get(name).map(|value| (*value).to_owned()))
     }
 
     pub(super) const AWS: [(&str, &str); 5] = [
@@ -238,6 +279,14 @@ mod tests {
         assert!(health.keys.is_none() && health.sockets_url.is_none() && health.bus.is_none());
         assert!(read("events-publish", &AWS).unwrap_err().contains("SUNABA_BUS"));
         assert!(read("nothing-at-all", &AWS).unwrap_err().contains("nothing-at-all"));
+        assert!(Config::read(|_| None).unwrap_err().contains("SUNABA_FUNCTION"));
+    }
+
+    #[test]
+    fn every_route_has_the_permissions_of_all_http_functions_and_of_no_other() {
+        let every = Serves::EveryRoute;
+        assert!(every.may(Permission::Keys) && every.may(Permission::Work) && every.may(Permission::PutItem));
+        assert!(!every.may(Permission::Bus), "only the stream's consumer publishes");
     }
 
     #[test]

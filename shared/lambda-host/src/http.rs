@@ -12,10 +12,10 @@ use serde::Serialize;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// A request to [`edge::http::answer_as`].
+/// A request to [`edge::http::answer_as`], or to [`edge::http::dispatch`] in a process that serves every route.
 pub async fn invoke(
     plane: &Arc<Plane>,
-    function: &'static Function,
+    function: Option<&'static Function>,
     event: LambdaEvent<LambdaRequest>,
 ) -> Result<impl Serialize + use<>, Infallible> {
     let plane = plane.clone();
@@ -23,7 +23,11 @@ pub async fn invoke(
         let plane = plane.clone();
         async move {
             let request = request.map(bytes_of);
-            Ok(encode(edge::http::answer_as(function, &plane, request).await))
+            let answer = match function {
+                Some(function) => edge::http::answer_as(function, &plane, request).await,
+                None => edge::http::dispatch(&plane, request).await,
+            };
+            Ok(encode(answer))
         }
     }));
     adapter.call(event).await

@@ -1,10 +1,8 @@
-//! Wiring of those functions that have sandboxes made. It is apart from the others' so that only their binaries hold what
-//! speaks to providers: a function's size is part of how long it takes to start.
+//! Providers of sandboxes, for functions that may use them.
 
 use crate::config::{Config, DaytonaPlaces};
-use crate::wiring::{self, Clients};
+use crate::wiring::Clients;
 use app::orchestration::Providers;
-use edge::Plane;
 use futures_util::future::try_join;
 use lambda_runtime::Error;
 use providers::SandboxProvider;
@@ -20,29 +18,26 @@ pub const DEADLINE: Duration = Duration::from_secs(8);
 /// An empty secret is a mistake; what a key looks like is the provider's.
 const MIN_KEY_CHARS: usize = 1;
 
-/// Wires what the function needs, and those who make sandboxes.
-pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
-    let Some(places) = &config.daytona else {
-        return Err(format!("{} needs no providers; see the registry", config.function.name).into());
-    };
-    let clients = Clients::new(&config.aws);
+/// The providers that are configured, and the variables that every worker is given.
+pub(crate) async fn wire(
+    config: &Config,
+    places: &DaytonaPlaces,
+    clients: &Clients<'_>,
+) -> Result<(Providers, BTreeMap<String, String>), Error> {
     let (key, variables) = try_join(
         clients.secret(places.key.as_ref(), MIN_KEY_CHARS),
         clients.secret(places.worker_variables.as_ref(), MIN_KEY_CHARS),
     )
     .await?;
-    let mut settings = config.settings.clone();
-    if let Some(text) = variables {
-        settings.orchestration.worker_variables = read_variables(&text)?;
-    }
+    let variables = variables.map(|text| read_variables(&text)).transpose()?.unwrap_or_default();
     let providers = match key {
         Some(key) => Providers::new([daytona(config, places, key)]),
         None => {
-            tracing::warn!("There is no key of Daytona, and so nobody who makes sandboxes");
+            tracing::warn!("Daytona API key is not configured; sandbox creation is disabled");
             Providers::default()
         }
     };
-    wiring::plane(config, &clients, settings, Some(providers)).await
+    Ok((providers, variables))
 }
 
 fn daytona(config: &Config, places: &DaytonaPlaces, key: String) -> Arc<dyn SandboxProvider> {

@@ -2,7 +2,6 @@
 
 use crate::config::{AwsConfig, Config, KeyPlaces};
 use app::clock::SystemClock;
-use app::orchestration::Providers;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
@@ -10,7 +9,7 @@ use aws_sdk_dynamodb::config::{Region, SharedHttpClient};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use edge::auth::{Authenticator, Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
-use edge::{Plane, Reach, Settings};
+use edge::{Plane, Reach};
 use futures_util::future::try_join_all;
 use lambda_runtime::Error;
 use std::sync::Arc;
@@ -25,18 +24,16 @@ const OPERATION: Duration = Duration::from_secs(3);
 /// By itself the SDK would wait for up to a second before it tries again.
 const BACKOFF: Duration = Duration::from_millis(50);
 
-/// Wires what the function needs, and nothing else. Those that have sandboxes made need [`crate::providers::wire`].
+/// Wires what the function may use, and nothing else.
 pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
-    plane(config, &Clients::new(&config.aws), config.settings.clone(), None).await
-}
-
-/// The plane with these clients, settings and providers.
-pub(crate) async fn plane(
-    config: &Config,
-    clients: &Clients<'_>,
-    settings: Settings,
-    providers: Option<Providers>,
-) -> Result<Arc<Plane>, Error> {
+    let clients = Clients::new(&config.aws);
+    let mut settings = config.settings.clone();
+    let mut providers = None;
+    if let Some(places) = &config.daytona {
+        let (wired, worker_variables) = crate::providers::wire(config, places, &clients).await?;
+        providers = Some(wired);
+        settings.orchestration.worker_variables = worker_variables;
+    }
     let keys = match &config.keys {
         Some(places) => clients.keys(places).await?,
         None => Keys::unknown(),

@@ -43,7 +43,7 @@ async fn main() {
     scenarios::memory(&mut report, &plane, "at start");
     if wanted("start") {
         let variables = data.path().join("data/lambda.env");
-        start::cold(&mut report, &beside("events-ingest"), &variables, scale).await;
+        start::cold(&mut report, &beside("sunaba-functions"), &variables, scale).await;
     }
     if wanted("posts") {
         scenarios::single_posts(&mut report, &plane, scale).await;

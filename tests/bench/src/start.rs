@@ -47,6 +47,7 @@ pub async fn cold(report: &mut Report, bootstrap: &Path, variables: &Path, scale
             .env_clear()
             .envs(&variables)
             .env("AWS_LAMBDA_RUNTIME_API", &api.address)
+            .env("SUNABA_FUNCTION", "events-ingest")
             .env("AWS_LAMBDA_FUNCTION_NAME", "events-ingest")
             .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")

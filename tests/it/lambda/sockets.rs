@@ -158,6 +158,6 @@ async fn a_function_that_is_started_with_the_wrong_trigger_says_so() {
     }
     // A request cannot get there by itself: it belongs to another function, or to none.
     let request = event(&fixture("http-get-events"));
-    let answer = lambda_host::http::invoke(&process, check, request).await.unwrap();
+    let answer = lambda_host::http::invoke(&process, Some(check), request).await.unwrap();
     assert_eq!(serde_json::to_value(answer).unwrap()["statusCode"], 404);
 }

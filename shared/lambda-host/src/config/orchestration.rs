@@ -1,23 +1,23 @@
 //! How tasks become sandboxes: limits, thresholds, and who makes sandboxes of what.
 
-use super::Reader;
+use super::{Reader, Serves};
 use app::orchestration::{Orchestration, settings};
 use domain::idle::Thresholds;
 use domain::resources::{self, Wanted};
 use domain::ticket::ApprovalSettings;
-use edge::registry::{Function, Need};
+use edge::registry::Permission;
 use providers::daytona::WorkerSource;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use store::commit::Limits;
 
-/// With [`Need::Work`]: where to ask for it, and [`settings::LIMITS`].
+/// With [`Permission::Work`]: where to ask for it, and [`settings::LIMITS`].
 pub(super) const OF_WORK: [&str; 1 + settings::LIMITS.len()] = of_both(["SUNABA_WORK_URL"], settings::LIMITS);
 
-/// With [`Need::Thresholds`].
+/// With [`Permission::Thresholds`].
 pub(super) const OF_THRESHOLDS: &[&str] = &settings::THRESHOLDS;
 
-/// With [`Need::Providers`]: [`settings::SANDBOXES`], and what only AWS has: names of secrets, an address of sockets beside
+/// With [`Permission::Providers`]: [`settings::SANDBOXES`], and what only AWS has: names of secrets, an address of sockets beside
 /// the plane's own, and a name that tells this plane from those of other accounts and regions.
 pub(super) const OF_PROVIDERS: [&str; 4 + settings::SANDBOXES.len()] = of_both(
     ["SUNABA_PLANE", "SUNABA_WORKERS_SOCKET_URL", "SUNABA_DAYTONA_KEY_ID", "SUNABA_WORKER_VARIABLES_ID"],
@@ -64,14 +64,14 @@ const MOST_MINUTES: i64 = 7 * 24 * 60;
 
 impl<V: Fn(&str) -> Option<String>> Reader<V> {
     /// What can be set, as far as this function asks for it.
-    pub(super) fn orchestration(&mut self, function: &Function, stage: &str) -> Orchestration {
+    pub(super) fn orchestration(&mut self, serves: Serves, stage: &str) -> Orchestration {
         let mut set = Orchestration {
             plane: stage.to_owned(),
             default_provider: "daytona".to_owned(),
             known_providers: Some(["daytona".to_owned()].into()),
             ..Orchestration::default()
         };
-        if function.reaches(Need::Work) {
+        if serves.may(Permission::Work) {
             let Limits { org, project } = set.limits;
             set.limits = Limits {
                 org: self.number("MAX_CONCURRENT_TASKS_PER_ORG", org, 1..=MOST),
@@ -79,13 +79,13 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             };
             set.approval = self.approval(set.approval);
         }
-        if function.reaches(Need::Thresholds) {
+        if serves.may(Permission::Thresholds) {
             set.thresholds = self.thresholds(set.thresholds);
             let minutes =
                 self.number("VALIDATION_TIMEOUT_MINUTES", set.validation_secs / 60, 1..=MOST_MINUTES);
             set.validation_secs = minutes * 60;
         }
-        if function.reaches(Need::Providers) {
+        if serves.may(Permission::Providers) {
             set.plane = self.required("SUNABA_PLANE");
             set.callback_url = self.address("SUNABA_CALLBACK_URL", &["http://", "https://"]);
             set.socket_url = self.optional("SUNABA_WORKERS_SOCKET_URL");

@@ -1,0 +1,401 @@
+//! The list of functions: one row for each Lambda function. `cargo xtask gen` writes what follows from it.
+
+use super::Permission::{
+    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, Providers, PutItem, Query,
+    QueryIndexes, RemoveMailboxes, RingMailboxes, Sockets, Thresholds, UpdateItem, WaitAtMailboxes, Work,
+};
+use super::{Function, Queue, Records, Schedule, Trigger, function, http};
+use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};
+use crate::schedule;
+use ::http::Method;
+use domain::access::Scope;
+
+/// Every function of the plane, by group.
+pub static FUNCTIONS: &[Function] = &[
+    function(
+        "sandboxes-health",
+        "Report that the API answers",
+        http(Method::GET, "/api/v1/sandboxes/health", Scope::Public, sandboxes::HEALTH),
+        &[],
+    ),
+    function(
+        "sandboxes-list",
+        "List the sandboxes of an org, newest first",
+        http(Method::GET, "/api/v1/sandboxes", Scope::ListSandboxes, sandboxes::LIST),
+        &[Keys, QueryIndexes, BatchGetItem],
+    ),
+    function(
+        "sandboxes-register",
+        "Register a sandbox and create its worker token",
+        http(Method::POST, "/api/v1/sandboxes", Scope::ManageSandboxes, sandboxes::REGISTER),
+        &[Keys, GetItem, PutItem],
+    ),
+    function(
+        "sandboxes-get",
+        "Get one sandbox",
+        http(Method::GET, "/api/v1/sandboxes/{id}", Scope::ReadSandbox, sandboxes::GET),
+        &[Keys, GetItem],
+    ),
+    function(
+        "sandboxes-rotate-token",
+        "Replace the worker token of a sandbox",
+        http(Method::POST, "/api/v1/sandboxes/{id}/token", Scope::ManageSandboxes, sandboxes::ROTATE_TOKEN),
+        &[Keys, GetItem, UpdateItem],
+    ),
+    function(
+        "sandboxes-terminate",
+        "End a sandbox",
+        http(Method::DELETE, "/api/v1/sandboxes/{id}", Scope::ManageSandboxes, sandboxes::TERMINATE),
+        &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            Query,
+            PutItem,
+            UpdateItem,
+            DeleteItem,
+            RingMailboxes,
+            RemoveMailboxes,
+            Work,
+        ],
+    ),
+    function(
+        "sandboxes-dispatch",
+        "Dispatch tasks; create, watch and remove their sandboxes",
+        Trigger::Jobs(Queue::Work),
+        &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            Query,
+            PutItem,
+            UpdateItem,
+            DeleteItem,
+            RingMailboxes,
+            RemoveMailboxes,
+            Work,
+            Providers,
+            Thresholds,
+        ],
+    )
+    // Half a minute more than a job takes at most (`JOB_SECS` in `domain::pace`): providers may be slow.
+    .timeout_secs(240)
+    // Five jobs at a time, and each may hold a worker's program of some 11 MB, twice while it is read.
+    .memory_mb(512),
+    function(
+        "sandboxes-sweep",
+        "Request reconciliation of everything that is due",
+        Trigger::Schedule(Schedule { every_minutes: 1, locally_every_secs: 2, tick: schedule::SWEEP }),
+        &[BatchGetItem, Query, PutItem, Work, Thresholds],
+    )
+    // The next one starts after a minute.
+    .timeout_secs(50),
+    function(
+        "sandboxes-compare",
+        "Remove sandboxes that no task needs, and notice those that providers have lost",
+        Trigger::Schedule(Schedule {
+            every_minutes: 5,
+            locally_every_secs: 3,
+            tick: schedule::SWEEP_PROVIDERS,
+        }),
+        &[GetItem, BatchGetItem, Query, PutItem, UpdateItem, Work, Providers],
+    )
+    // Lists of providers come in pages.
+    .timeout_secs(120),
+    function(
+        "events-ingest",
+        "Store a worker's events",
+        http(Method::POST, "/api/v1/sandboxes/{id}/events", Scope::WriteEvents, events::INGEST),
+        &[Keys, GetItem, PutItem, UpdateItem, Work],
+    ),
+    function(
+        "events-list",
+        "List a page of the log",
+        http(Method::GET, "/api/v1/sandboxes/{id}/events", Scope::ReadSandbox, events::LIST),
+        &[Keys, GetItem, Query],
+    ),
+    function(
+        "events-body",
+        "Get the full data of one event",
+        http(Method::GET, "/api/v1/sandboxes/{id}/events/{seq}/body", Scope::ReadSandbox, events::BODY),
+        &[Keys, GetItem, Query],
+    ),
+    function(
+        "events-trajectory",
+        "Get the log with its heartbeats summed up",
+        http(Method::GET, "/api/v1/sandboxes/{id}/trajectory", Scope::ReadSandbox, events::TRAJECTORY),
+        &[Keys, GetItem, Query],
+    ),
+    function(
+        "events-broadcast",
+        "Push stored events to sockets",
+        Trigger::TableStream(Records::News),
+        &[BatchGetItem, Query, DeleteItem, UpdateItem, Sockets],
+    )
+    // Up to 25 records, each of which may be pushed to thousands of sockets.
+    .timeout_secs(120),
+    function(
+        "events-publish",
+        "Publish lifecycle events of sandboxes, tasks and tickets to EventBridge",
+        Trigger::TableStream(Records::Turns),
+        &[Bus],
+    )
+    .timeout_secs(30),
+    function(
+        "messages-send",
+        "Send a message to a running agent",
+        http(Method::POST, "/api/v1/sandboxes/{id}/messages", Scope::SendMessages, messages::SEND),
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, RingMailboxes],
+    ),
+    function(
+        "messages-pull",
+        "Receive messages, waiting for one if there is none",
+        http(Method::GET, "/api/v1/sandboxes/{id}/messages", Scope::TakeMessages, messages::PULL),
+        &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            Query,
+            PutItem,
+            UpdateItem,
+            DeleteItem,
+            WaitAtMailboxes,
+            MakeMailboxes,
+        ],
+    )
+    // A wait of up to 20 s and the calls around it. API Gateway ends a request after 30 s.
+    .timeout_secs(28)
+    // It mostly waits, and is billed by time and memory.
+    .memory_mb(128)
+    .reserved_concurrency("PullConcurrency"),
+    function(
+        "messages-ack",
+        "Record a worker's receipts for messages",
+        http(Method::POST, "/api/v1/sandboxes/{id}/messages/ack", Scope::TakeMessages, messages::ACK),
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, RingMailboxes],
+    ),
+    function(
+        "messages-cancel",
+        "Cancel a message that no worker has acknowledged",
+        http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/messages/{message_id}/cancel",
+            Scope::SendMessages,
+            messages::CANCEL,
+        ),
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, RingMailboxes],
+    ),
+    function(
+        "messages-history",
+        "List messages and how far each has come, newest first",
+        http(Method::GET, "/api/v1/sandboxes/{id}/messages/history", Scope::ReadSandbox, messages::HISTORY),
+        &[Keys, GetItem, BatchGetItem, Query],
+    ),
+    function(
+        "sessions-append",
+        "Append to an agent's own record of its session",
+        http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/sessions/{session_id}/entries",
+            Scope::WriteEvents,
+            sessions::APPEND,
+        ),
+        &[Keys, BatchGetItem, Query, PutItem, UpdateItem],
+    ),
+    function(
+        "sessions-read",
+        "Read an agent's own record of a session, to resume from",
+        http(
+            Method::GET,
+            "/api/v1/sandboxes/{id}/sessions/{session_id}/entries",
+            Scope::ReadSandbox,
+            sessions::READ,
+        ),
+        &[Keys, BatchGetItem, Query],
+    ),
+    function(
+        "tickets-create",
+        "Create a ticket and its first task",
+        http(Method::POST, "/api/v1/tickets", Scope::ManageTasks, tickets::CREATE),
+        &[Keys, GetItem, BatchGetItem, QueryIndexes, PutItem, Work],
+    ),
+    function(
+        "tickets-list",
+        "List the tickets of an org, newest first",
+        http(Method::GET, "/api/v1/tickets", Scope::ListTasks, tickets::LIST),
+        &[Keys, QueryIndexes, BatchGetItem],
+    ),
+    function(
+        "tickets-get",
+        "Get one ticket",
+        http(Method::GET, "/api/v1/tickets/{id}", Scope::ListTasks, tickets::GET),
+        &[Keys, GetItem, BatchGetItem, Query],
+    ),
+    function(
+        "tickets-events",
+        "List the events of a ticket",
+        http(Method::GET, "/api/v1/tickets/{id}/events", Scope::ListTasks, tickets::EVENTS),
+        &[Keys, GetItem, Query],
+    ),
+    function(
+        "tickets-transition",
+        "Move a ticket to another status",
+        http(Method::POST, "/api/v1/tickets/{id}/transition", Scope::ManageTasks, tickets::TRANSITION),
+        &[Keys, GetItem, PutItem],
+    ),
+    function(
+        "tickets-approve",
+        "Approve a ticket",
+        http(Method::POST, "/api/v1/tickets/{id}/approve", Scope::ManageTasks, tickets::APPROVE),
+        &[Keys, GetItem, PutItem, DeleteItem, Work],
+    ),
+    function(
+        "tickets-reject",
+        "Reject a ticket",
+        http(Method::POST, "/api/v1/tickets/{id}/reject", Scope::ManageTasks, tickets::REJECT),
+        &[Keys, GetItem, PutItem, DeleteItem],
+    ),
+    function(
+        "tasks-create",
+        "Create a task",
+        http(Method::POST, "/api/v1/tasks", Scope::ManageTasks, tasks::CREATE),
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+    ),
+    function(
+        "tasks-list",
+        "List the tasks of an org, a ticket or a sandbox",
+        http(Method::GET, "/api/v1/tasks", Scope::ListTasks, tasks::LIST),
+        &[Keys, GetItem, QueryIndexes, BatchGetItem, Query],
+    ),
+    function(
+        "tasks-get",
+        "Get one task",
+        http(Method::GET, "/api/v1/tasks/{id}", Scope::ListTasks, tasks::GET),
+        &[Keys, GetItem],
+    ),
+    function(
+        "tasks-update",
+        "Change a task",
+        http(Method::PATCH, "/api/v1/tasks/{id}", Scope::ManageTasks, tasks::UPDATE),
+        &[Keys, GetItem, PutItem, DeleteItem, Work],
+    ),
+    function(
+        "tasks-events",
+        "List the events of a task",
+        http(Method::GET, "/api/v1/tasks/{id}/events", Scope::ListTasks, tasks::EVENTS),
+        &[Keys, GetItem, Query],
+    ),
+    function(
+        "tasks-dependencies",
+        "List what a task depends on and what depends on it",
+        http(Method::GET, "/api/v1/tasks/{id}/dependencies", Scope::ListTasks, tasks::DEPENDENCIES),
+        &[Keys, GetItem, BatchGetItem, Query],
+    ),
+    function(
+        "tasks-add-dependencies",
+        "Add dependencies to a task",
+        http(Method::POST, "/api/v1/tasks/{id}/dependencies", Scope::ManageTasks, tasks::ADD_DEPENDENCIES),
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+    ),
+    function(
+        "tasks-replace-dependencies",
+        "Replace the dependencies of a task",
+        http(Method::PUT, "/api/v1/tasks/{id}/dependencies", Scope::ManageTasks, tasks::REPLACE_DEPENDENCIES),
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+    ),
+    function(
+        "tasks-remove-dependency",
+        "Remove a dependency from a task",
+        http(
+            Method::DELETE,
+            "/api/v1/tasks/{id}/dependencies/{dependency_id}",
+            Scope::ManageTasks,
+            tasks::REMOVE_DEPENDENCY,
+        ),
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+    ),
+    function(
+        "tasks-fail",
+        "Mark the current attempt at a task as failed",
+        http(Method::POST, "/api/v1/tasks/{id}/fail", Scope::ManageTasks, tasks::FAIL),
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Work],
+    ),
+    function(
+        "tasks-cancel",
+        "Cancel a task",
+        http(Method::POST, "/api/v1/tasks/{id}/cancel", Scope::ManageTasks, tasks::CANCEL),
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Work],
+    ),
+    function(
+        "tasks-retry",
+        "Retry a failed task",
+        http(Method::POST, "/api/v1/tasks/{id}/retry", Scope::ManageTasks, tasks::RETRY),
+        &[Keys, GetItem, PutItem, Work],
+    ),
+    function(
+        "tasks-set-timeout",
+        "Set the time limit of an attempt",
+        http(Method::POST, "/api/v1/tasks/{id}/set-timeout", Scope::ManageTasks, tasks::SET_TIMEOUT),
+        &[Keys, GetItem, PutItem, Work],
+    ),
+    function(
+        "tasks-of-sandbox",
+        "Get the task of a sandbox",
+        http(Method::GET, "/api/v1/sandboxes/{id}/task", Scope::ReadSandbox, tasks::OF_SANDBOX),
+        &[Keys, GetItem],
+    ),
+    function(
+        "tasks-complete",
+        "Report a task's result from its worker",
+        http(Method::POST, "/api/v1/sandboxes/{id}/task-complete", Scope::WriteEvents, tasks::COMPLETE),
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+    ),
+    function(
+        "tasks-validate",
+        "Review a task's result",
+        http(Method::POST, "/api/v1/sandboxes/{id}/validation-result", Scope::JudgeResult, tasks::VALIDATE),
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, DeleteItem, Work],
+    ),
+    function(
+        "monitoring-status",
+        "Get the state of the sandboxes of an org",
+        http(Method::GET, "/api/v1/monitoring/status", Scope::ListSandboxes, monitoring::STATUS),
+        &[Keys, Query, BatchGetItem, Thresholds],
+    ),
+    function(
+        "monitoring-phase",
+        "Get how far a sandbox is",
+        http(Method::GET, "/api/v1/sandboxes/{id}/phase-status", Scope::ReadSandbox, monitoring::PHASE),
+        &[Keys, GetItem],
+    ),
+    function(
+        "realtime-connect",
+        "Accept a socket",
+        Trigger::SocketConnect,
+        &[Keys, GetItem, PutItem, UpdateItem, Jobs],
+    ),
+    function(
+        "realtime-frame",
+        "Handle a frame of a socket",
+        Trigger::SocketFrame,
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Sockets],
+    ),
+    function(
+        "realtime-disconnect",
+        "Forget a closed socket",
+        Trigger::SocketDisconnect,
+        &[DeleteItem, UpdateItem],
+    ),
+    function(
+        "realtime-expire",
+        "Close sockets that have not authenticated in time",
+        Trigger::Jobs(Queue::Sockets),
+        &[DeleteItem, Sockets],
+    ),
+    function(
+        "platform-check",
+        "Report that the plane is alive; an alarm watches for it",
+        Trigger::Schedule(Schedule { every_minutes: 1, locally_every_secs: 60, tick: schedule::CHECK }),
+        &[BatchGetItem],
+    ),
+];
