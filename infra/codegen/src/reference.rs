@@ -54,7 +54,7 @@ fn callers(scope: Scope) -> &'static str {
         Scope::ManageSandboxes | Scope::ManageTasks | Scope::SendMessages | Scope::JudgeResult => {
             "operator, user with role member or admin"
         }
-        Scope::ReadSandbox => "operator, user, its worker",
+        Scope::ReadSandbox | Scope::OpenSocket => "operator, user, its worker",
         Scope::WriteEvents | Scope::TakeMessages => "operator, its worker",
     }
 }
