@@ -25,9 +25,7 @@ impl Stack {
     pub fn prepare(places: &Places, parameters: Vec<String>) -> anyhow::Result<Self> {
         let text = fs::read_to_string(places.root.join("template.yaml"))?;
         let mut template = kit::template::parse(&text).map_err(anyhow::Error::msg)?;
-        let code = places.work.join("build");
-        place(&places.binaries.join(BINARY), &code.join("bootstrap"))?;
-        template["Globals"]["Function"]["CodeUri"] = json!(code);
+        template["Globals"]["Function"]["CodeUri"] = json!(pack(places)?);
         let resources = template["Resources"].as_object_mut().context("a template has resources")?;
         for resource in resources.values_mut().filter(|resource| is_function(resource)) {
             let binary = &resource["Metadata"]["BuildProperties"]["Binary"];
@@ -69,19 +67,25 @@ impl Stack {
     }
 }
 
-/// Without symbols, which would be packed and unpacked for each function.
-fn place(binary: &Path, bootstrap: &Path) -> anyhow::Result<()> {
-    let newer =
-        |a: &Path, b: &Path| Some(a.metadata().ok()?.modified().ok()? > b.metadata().ok()?.modified().ok()?);
-    if newer(bootstrap, binary) == Some(true) {
-        return Ok(());
+/// The functions' program as a zip. Given a folder, SAM would pack it once for each function.
+fn pack(places: &Places) -> anyhow::Result<PathBuf> {
+    let (binary, folder) = (places.binaries.join(BINARY), places.work.join("build"));
+    let (bootstrap, zip) = (folder.join("bootstrap"), folder.join("functions.zip"));
+    let modified = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    let built = modified(&binary).with_context(|| format!("{} is not built", binary.display()))?;
+    if modified(&zip).is_some_and(|packed| packed > built) {
+        return Ok(zip);
     }
-    fs::create_dir_all(bootstrap.parent().context("a bootstrap has a folder")?)?;
-    let stripped = Command::new("strip").arg("-o").arg(bootstrap).arg(binary).status();
+    fs::create_dir_all(&folder)?;
+    // Without symbols, which would be unpacked for each function.
+    let stripped = Command::new("strip").arg("-o").arg(&bootstrap).arg(&binary).status();
     if !stripped.is_ok_and(|status| status.success()) {
-        fs::copy(binary, bootstrap).with_context(|| format!("{} is not built", binary.display()))?;
+        fs::copy(&binary, &bootstrap)?;
     }
-    Ok(())
+    let mut python = Command::new(places.tools.join("sam/bin/python3"));
+    let packed = python.args(["-m", "zipfile", "-c"]).arg(&zip).arg(&bootstrap).status()?;
+    ensure!(packed.success(), "the functions cannot be packed");
+    Ok(zip)
 }
 
 fn is_function(resource: &Value) -> bool {
