@@ -7,6 +7,7 @@ mod access;
 mod architecture;
 mod catalogue;
 mod chaos;
+mod closed_pipe;
 mod command;
 mod console;
 mod cost;

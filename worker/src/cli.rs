@@ -10,6 +10,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::io::BufReader;
+use terminal::{print_error, print_line};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
@@ -116,21 +117,20 @@ async fn work(program: Vec<String>) -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "this is what the command is asked for")]
 fn check() -> ExitCode {
     let (config, problems) = Config::read(&environment());
     if let Some(config) = &config {
         for (name, value) in config.describe() {
-            println!("{name:<12} {value}");
+            print_line(&format!("{name:<12} {value}"));
         }
     }
     let missing = config.as_ref().and_then(missing_program);
     let problems: Vec<Problem> = problems.into_iter().chain(missing).collect();
     if !problems.is_empty() {
-        println!();
+        print_line("");
     }
     for problem in &problems {
-        println!("{} {problem}", if problem.harmless { "note: " } else { "wrong:" });
+        print_line(&format!("{} {problem}", if problem.harmless { "note: " } else { "wrong:" }));
     }
     if problems.iter().any(|problem| !problem.harmless) { ExitCode::from(2) } else { ExitCode::SUCCESS }
 }
@@ -192,15 +192,13 @@ fn log(filter: &str) {
     let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
 }
 
-#[expect(clippy::print_stderr, reason = "this is how a command fails")]
 fn complain(problems: &[Problem]) {
     for problem in problems {
-        eprintln!("sunaba-worker: {problem}");
+        print_error(&format!("sunaba-worker: {problem}"));
     }
 }
 
-#[expect(clippy::print_stderr, reason = "this is how a command fails")]
 fn fail(why: &str) -> ExitCode {
-    eprintln!("sunaba-worker: {why}");
+    print_error(&format!("sunaba-worker: {why}"));
     ExitCode::FAILURE
 }

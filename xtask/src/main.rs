@@ -1,6 +1,6 @@
 //! The project's own commands: `cargo xtask --help`.
 //!
-//! Only the standard library, so that the first `cargo xtask` on a new machine starts within seconds.
+//! Only the standard library and `terminal`, which has nothing else, so that the first `cargo xtask` on a new machine starts within seconds.
 
 mod functions;
 mod tools;
@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use terminal::print as say;
 const HELP: &str = "\
 The project's own commands.
 
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            complain(&why);
+            terminal::print_error(&format!("xtask: {why}"));
             ExitCode::FAILURE
         }
     }
@@ -182,14 +183,4 @@ fn words(time: Duration) -> String {
     } else {
         format!("{} min {} s", secs / 60, secs % 60)
     }
-}
-
-#[expect(clippy::print_stdout, reason = "this is a command")]
-fn say(text: &str) {
-    print!("{text}");
-}
-
-#[expect(clippy::print_stderr, reason = "this is a command")]
-fn complain(text: &str) {
-    eprintln!("xtask: {text}");
 }
