@@ -4,13 +4,13 @@ use crate::aws::{Aws, Durability, Feeds};
 use crate::config::{Dev, JWT_SECRET, OPERATOR_TOKEN, SECRET_FILES, WORKER_SECRET, write_lambda_env};
 use crate::console::Console;
 use crate::hosts::aws::Served;
+use crate::hosts::connections::HEADER_READ_TIMEOUT;
 use crate::hosts::http::{Web, router};
 use crate::hosts::ws::{Patience, Sockets};
-use crate::hosts::{self, queue, schedule, stream};
+use crate::hosts::{self, connections, queue, schedule, stream};
 use crate::sandboxes::{self, Crew};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
-use axum::serve::ListenerExt;
 use edge::auth::{Authenticator, Keys};
 use edge::plane::Settings;
 use edge::{Plane, Reach};
@@ -102,11 +102,7 @@ fn serve_aws(
     let variables = write_lambda_env(&dev.data, address, &access_key, keys)?;
     tracing::info!("AWS is served on {address}; functions find it with {}", variables.display());
     let router = hosts::aws::router(Served { aws: aws.clone(), access_key });
-    Ok(tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "The served AWS ended");
-        }
-    }))
+    Ok(tokio::spawn(connections::serve(listener, router, HEADER_READ_TIMEOUT, std::future::pending())))
 }
 
 /// Creates the data folder, or makes an existing one private: it holds the logs of every org and the keys to them.
@@ -186,15 +182,7 @@ impl Tasks {
                 // An error means that the sender is gone, which is also the end.
                 let _gone = stopped.wait_for(|stop| *stop).await;
             };
-            // Without this a frame may wait 40 ms for the acknowledgement of the one before.
-            let listener = listener.tap_io(|connection| {
-                if let Err(error) = connection.set_nodelay(true) {
-                    tracing::debug!(%error, "A connection keeps its delay");
-                }
-            });
-            if let Err(error) = axum::serve(listener, router(web)).with_graceful_shutdown(stopping).await {
-                tracing::error!(%error, "The server ended");
-            }
+            connections::serve(listener, router(web), HEADER_READ_TIMEOUT, stopping).await;
         });
         let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), feeds.records));
         let working = tokio::spawn(queue::run(plane.clone(), feeds.jobs, stop.subscribe()));
