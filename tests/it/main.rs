@@ -29,4 +29,5 @@ mod support;
 mod tasks;
 mod template;
 mod tickets;
+mod version;
 mod worker;

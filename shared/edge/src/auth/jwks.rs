@@ -35,7 +35,8 @@ struct Known {
 
 impl Jwks {
     pub(super) fn new(url: String) -> Self {
-        let client = reqwest::Client::builder().user_agent(USER_AGENT).timeout(Duration::from_secs(3)).build();
+        let client =
+            reqwest::Client::builder().user_agent(USER_AGENT).timeout(Duration::from_secs(3)).build();
         let client = client.unwrap_or_default();
         Self { url, client, known: Mutex::default(), fetching: tokio::sync::Mutex::new(()) }
     }
