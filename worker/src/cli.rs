@@ -3,14 +3,15 @@
 use crate::agents::scripted::{self, PlayArguments};
 use crate::config::{Config, Problem, environment};
 use crate::isolation;
+use crate::platform;
 use crate::run::run;
 use crate::workspace::credential;
 use clap::{Args, Subcommand};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tokio::io::BufReader;
 use terminal::{print_error, print_line};
+use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
@@ -89,6 +90,9 @@ async fn work(program: Vec<String>) -> ExitCode {
         return fail(&format!("ISOLATION was asked for, and is not possible: {why:#}"));
     }
     log(&config.log);
+    if let Some(limitations) = platform::limitations() {
+        tracing::warn!("{limitations}");
+    }
     for problem in problems {
         tracing::warn!("{problem}");
     }
@@ -123,6 +127,9 @@ fn check() -> ExitCode {
         for (name, value) in config.describe() {
             print_line(&format!("{name:<12} {value}"));
         }
+    }
+    if let Some(limitations) = platform::limitations() {
+        print_line(&format!("\nnote:  {limitations}"));
     }
     let missing = config.as_ref().and_then(missing_program);
     let problems: Vec<Problem> = problems.into_iter().chain(missing).collect();

@@ -3,6 +3,7 @@
 //! Only the standard library and `terminal`, which has nothing else, so that the first `cargo xtask` on a new machine starts within seconds.
 
 mod functions;
+mod macos;
 mod tools;
 mod web;
 mod worker;
@@ -11,8 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-
 use terminal::print as say;
+
 const HELP: &str = "\
 The project's own commands.
 
@@ -26,6 +27,7 @@ The project's own commands.
   cargo xtask tools             install what tests need into target/tools, and what that needs
   cargo xtask captures          take what the last tests recorded of Claude Code into tests/it/captures
   cargo xtask check             formatting, lints and documentation, without tests
+  cargo xtask check-macos       type-check sunaba and sunaba-worker for macOS (arm64), without a Mac
   cargo xtask build             build every function for Lambda (release, arm64) into target/lambda/arm64
   cargo xtask worker            build sunaba-worker for sandboxes (release, static, x86-64 and arm64) into
                                 target/<processor>-unknown-linux-musl/release; fails if one has more than 12 MB
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         "tools" => tools::require_all(),
         "captures" => captures(),
         "check" => check(),
+        "check-macos" => macos::check(),
         "build" => functions::build(),
         "worker" => worker::build(),
         "size" => functions::size(),
