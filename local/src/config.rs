@@ -264,7 +264,7 @@ pub fn write_lambda_env(
         ("SUNABA_JWT_AUDIENCE", keys.audience.clone()),
     ];
     variables.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    let path = data.join("lambda.env");
+    let path = data.join(LAMBDA_ENV);
     let mut file = owned_file(&path)?;
     file.set_len(0)?;
     for (name, value) in variables {
@@ -281,6 +281,10 @@ pub const OPERATOR_TOKEN: &str = "operator-token";
 pub const JWT_SECRET: &str = "jwt-secret";
 /// The file with the plane's own name.
 const PLANE_NAME: &str = "plane-name";
+/// The file with the variables of functions.
+const LAMBDA_ENV: &str = "lambda.env";
+/// Files of the data folder that only its owner may read. `sunaba.yaml` may hold the key of a provider.
+pub const SECRET_FILES: [&str; 5] = [OPERATOR_TOKEN, WORKER_SECRET, PLANE_NAME, LAMBDA_ENV, file::NAME];
 
 /// A file that only its owner can read.
 pub fn owned_file(path: &Path) -> anyhow::Result<fs::File> {

@@ -1,22 +1,22 @@
 //! `sunaba dev`: wires the plane and serves it until it is told to stop.
 
 use crate::aws::{Aws, Durability, Feeds};
-use crate::config::{Dev, JWT_SECRET, OPERATOR_TOKEN, WORKER_SECRET, write_lambda_env};
+use crate::config::{Dev, JWT_SECRET, OPERATOR_TOKEN, SECRET_FILES, WORKER_SECRET, write_lambda_env};
 use crate::console::Console;
 use crate::hosts::aws::Served;
+use crate::hosts::connections::HEADER_READ_TIMEOUT;
 use crate::hosts::http::{Web, router};
 use crate::hosts::ws::{Patience, Sockets};
-use crate::hosts::{self, queue, schedule, stream};
+use crate::hosts::{self, connections, queue, schedule, stream};
 use crate::sandboxes::{self, Crew};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
-use axum::serve::ListenerExt;
 use edge::auth::{Authenticator, Keys};
 use edge::plane::Settings;
 use edge::{Plane, Reach};
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,17 +102,40 @@ fn serve_aws(
     let variables = write_lambda_env(&dev.data, address, &access_key, keys)?;
     tracing::info!("AWS is served on {address}; functions find it with {}", variables.display());
     let router = hosts::aws::router(Served { aws: aws.clone(), access_key });
-    Ok(tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "The served AWS ended");
-        }
-    }))
+    Ok(tokio::spawn(connections::serve(listener, router, HEADER_READ_TIMEOUT, std::future::pending())))
 }
 
-/// Only its owner may look inside: it holds everybody's logs and the keys to them.
+/// Creates the data folder, or makes an existing one private: it holds the logs of every org and the keys to them.
 fn make_data_folder(folder: &Path) -> anyhow::Result<()> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| format!("cannot make the data folder {}", folder.display()))
+    made.with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+    make_private(folder, 0o700)?;
+    for name in SECRET_FILES {
+        let file = folder.join(name);
+        if file.exists() {
+            make_private(&file, 0o600)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes the rights of group and others away, where they have any. A plane does not start on data that it cannot keep
+/// private.
+fn make_private(path: &Path, mode: u32) -> anyhow::Result<()> {
+    let shown = path.display();
+    let before = std::fs::metadata(path).with_context(|| format!("cannot read the mode of {shown}"))?;
+    let before = before.permissions().mode() & 0o777;
+    if before & 0o077 == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).with_context(|| {
+        format!(
+            "{shown} has mode {before:04o}, so other users can read it, and the mode cannot be changed; run \
+             `chmod {mode:o} {shown}` as its owner, or choose another folder with --data"
+        )
+    })?;
+    tracing::warn!("{shown} had mode {before:04o} and was readable by other users; it is {mode:04o} now");
+    Ok(())
 }
 
 /// Two planes on one folder would not hear each other's events. The system lets go of the lock when a process
@@ -159,15 +182,7 @@ impl Tasks {
                 // An error means that the sender is gone, which is also the end.
                 let _gone = stopped.wait_for(|stop| *stop).await;
             };
-            // Without this a frame may wait 40 ms for the acknowledgement of the one before.
-            let listener = listener.tap_io(|connection| {
-                if let Err(error) = connection.set_nodelay(true) {
-                    tracing::debug!(%error, "A connection keeps its delay");
-                }
-            });
-            if let Err(error) = axum::serve(listener, router(web)).with_graceful_shutdown(stopping).await {
-                tracing::error!(%error, "The server ended");
-            }
+            connections::serve(listener, router(web), HEADER_READ_TIMEOUT, stopping).await;
         });
         let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), feeds.records));
         let working = tokio::spawn(queue::run(plane.clone(), feeds.jobs, stop.subscribe()));

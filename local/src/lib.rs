@@ -9,9 +9,3 @@ pub mod sandboxes;
 pub mod send;
 pub mod tasks;
 pub mod ticket;
-
-/// A line for whoever runs a command.
-#[expect(clippy::print_stdout, reason = "this is what the command is asked for")]
-fn say(line: &str) {
-    println!("{line}");
-}

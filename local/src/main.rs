@@ -48,7 +48,8 @@ async fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            complain(&error);
+            // The error and its causes, without a backtrace: the user has to change an option, not the program.
+            terminal::print_error(&format!("sunaba: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -73,17 +74,8 @@ async fn serve(options: &Dev) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A sentence, with its causes, and no stack: whoever reads it has to change an option, not the program.
-#[expect(clippy::print_stderr, reason = "this is how a command fails")]
-fn complain(error: &anyhow::Error) {
-    eprintln!("sunaba: {error:#}");
-}
-
-/// The first line is for programs too: whoever started this can read it and go on.
-#[expect(clippy::print_stdout, reason = "this is what the command is asked for")]
+/// Prints everything at once: a program may read the first line and close the pipe.
 fn announce(link: &str, about: &[String]) {
-    println!("Sunaba is ready: {link}");
-    for sentence in about {
-        println!("  {sentence}");
-    }
+    let about: String = about.iter().map(|sentence| format!("  {sentence}\n")).collect();
+    terminal::print(&format!("Sunaba is ready: {link}\n{about}"));
 }

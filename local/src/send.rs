@@ -1,7 +1,6 @@
 //! `sunaba send`: says something to a working agent, and shows how far it has come.
 
 use crate::config::Send;
-use crate::say;
 use anyhow::{Context, bail};
 use client::{Follow, Follower, MessageIn, Messenger, Refused, SILENCE};
 use domain::message::{Draft, MessageType};
@@ -9,6 +8,7 @@ use domain::{MessageId, SandboxId};
 use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
+use terminal::print_line;
 use tokio::time::timeout;
 
 /// How long the plane has to answer.
@@ -27,7 +27,10 @@ pub async fn run(options: &Send) -> anyhow::Result<ExitCode> {
         bail!("the plane at {url} did not answer within {} s; {repeat}", PATIENCE.as_secs());
     };
     let queued = answer.map_err(|Refused::ByPlane(problem)| anyhow::anyhow!("{}", problem.detail))?;
-    say(&format!("queued     {} (number {} of those that wait)", queued.message_id, queued.queue_size));
+    print_line(&format!(
+        "queued     {} (number {} of those that wait)",
+        queued.message_id, queued.queue_size
+    ));
     if !options.watch {
         return Ok(ExitCode::SUCCESS);
     }
@@ -47,7 +50,7 @@ async fn watch(mut follower: Follower, id: &str) -> ExitCode {
     loop {
         let event = follower.next().await;
         if event.event_type == "sandbox.terminated" {
-            say(&format!("ended      {} the sandbox is gone", event.created_at));
+            print_line(&format!("ended      {} the sandbox is gone", event.created_at));
             return ExitCode::FAILURE;
         }
         let Some(state) = event.event_type.strip_prefix("message.") else { continue };
@@ -55,7 +58,7 @@ async fn watch(mut follower: Follower, id: &str) -> ExitCode {
             continue;
         }
         let detail = event.data["detail"].as_str().unwrap_or_default();
-        say(format!("{state:<10} {} {detail}", event.created_at).trim_end());
+        print_line(format!("{state:<10} {} {detail}", event.created_at).trim_end());
         match state {
             "completed" => return ExitCode::SUCCESS,
             // A worker that sends no receipts: nobody will say more of it.

@@ -1,13 +1,13 @@
 //! `sunaba tasks`, `sunaba cancel` and `sunaba retry`: what there is to do, and changing one's mind about it.
 
 use crate::config::commands::{Address, Task, Tasks};
-use crate::say;
 use anyhow::bail;
 use client::{Attempt, Plane};
 use domain::TaskId;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
+use terminal::print_line;
 
 /// How long the plane has to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,11 +20,11 @@ pub async fn list(options: &Tasks) -> anyhow::Result<ExitCode> {
     let answer = answered(&options.address, plane.get(&path).await)?;
     let tasks = answer["tasks"].as_array().map_or(&[][..], Vec::as_slice);
     if tasks.is_empty() {
-        say("There are no such tasks.");
+        print_line("There are no such tasks.");
     }
     for task in tasks {
         let sandbox = task["sandbox_id"].as_str().unwrap_or("-");
-        say(&format!(
+        print_line(&format!(
             "{}  {:<14} {:<8} {:<36} {}",
             text(task, "id"),
             text(task, "status"),
@@ -50,7 +50,7 @@ async fn ask(options: &Task, verb: &str, said: &str) -> anyhow::Result<ExitCode>
     let task = TaskId::parse(&options.task)?;
     let plane = plane(&options.address)?;
     answered(&options.address, plane.post(&format!("/api/v1/tasks/{task}/{verb}"), &json!({})).await)?;
-    say(&format!("Task {task} {said}."));
+    print_line(&format!("Task {task} {said}."));
     Ok(ExitCode::SUCCESS)
 }
 

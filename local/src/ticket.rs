@@ -3,7 +3,6 @@
 mod words;
 
 use crate::config::commands::{Address, Ticket};
-use crate::say;
 use crate::tasks::{answered, plane, text};
 use anyhow::{Context, bail};
 use client::{Follow, Followed, Follower, Plane, Refused, SILENCE};
@@ -12,6 +11,7 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
+use terminal::print_line;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// How often the task is looked at while it is watched. What its agent does comes by itself.
@@ -29,18 +29,18 @@ pub async fn run(options: &Ticket) -> anyhow::Result<ExitCode> {
     let plane = plane(&options.address)?;
     let ticket = answered(&options.address, plane.post("/api/v1/tickets", &body).await)?;
     let id = text(&ticket, "id").to_owned();
-    say(&format!("ticket     {id} {}", text(&ticket, "title")));
+    print_line(&format!("ticket     {id} {}", text(&ticket, "title")));
     if !options.watch {
         return Ok(ExitCode::SUCCESS);
     }
     if text(&ticket, "approval_status") == "pending_review" {
-        say("waiting    for somebody to approve of it");
+        print_line("waiting    for somebody to approve of it");
     }
     tokio::select! {
         ended = watch(&options.address, &plane, &id) => ended,
         pressed = tokio::signal::ctrl_c() => {
             pressed.context("cannot wait for Ctrl-C")?;
-            say(&format!("It goes on. `sunaba tasks` shows how far it is; {}/ shows what the agent does.", options.address.plane()));
+            print_line(&format!("It goes on. `sunaba tasks` shows how far it is; {}/ shows what the agent does.", options.address.plane()));
             Ok(ExitCode::from(INTERRUPTED))
         }
     }
@@ -101,19 +101,19 @@ async fn watch(address: &Address, plane: &Plane, ticket: &str) -> anyhow::Result
                 let ticket = read(plane, &format!("/api/v1/tickets/{ticket}")).await?;
                 let Some(task) = ticket["tasks"].as_array().and_then(|tasks| tasks.first()) else {
                     if let "rejected" | "timed_out" = text(&ticket, "approval_status") {
-                        say(&format!("{:<10} {}", text(&ticket, "approval_status"), text(&ticket, "rejection_reason")));
+                        print_line(&format!("{:<10} {}", text(&ticket, "approval_status"), text(&ticket, "rejection_reason")));
                         return Ok(ExitCode::FAILURE);
                     }
                     continue;
                 };
                 if text(task, "status") != status {
                     text(task, "status").clone_into(&mut status);
-                    say(&format!("task       {} is {status}", text(task, "id")));
+                    print_line(&format!("task       {} is {status}", text(task, "id")));
                 }
                 let over = ["completed", "failed", "cancelled"].contains(&status.as_str());
                 match task["sandbox_id"].as_str() {
                     Some(sandbox) if following.as_ref().is_none_or(|watched| watched.sandbox != sandbox) => {
-                        say(&format!("sandbox    {sandbox}"));
+                        print_line(&format!("sandbox    {sandbox}"));
                         following = Some(Watched::new(address, sandbox)?);
                     }
                     _ => {}
@@ -163,7 +163,7 @@ async fn last_words(following: Option<&mut Watched>) {
 
 fn tell(event: &Followed) {
     if let Some(line) = words::of(&event.event_type, &event.data) {
-        say(&line);
+        print_line(&line);
     }
 }
 
@@ -171,7 +171,10 @@ fn ended(task: &Value, status: &str) -> ExitCode {
     match status {
         "completed" => ExitCode::SUCCESS,
         _ => {
-            say(&format!("{status:<10} {}", task["error_message"].as_str().unwrap_or("nobody said why")));
+            print_line(&format!(
+                "{status:<10} {}",
+                task["error_message"].as_str().unwrap_or("nobody said why")
+            ));
             ExitCode::FAILURE
         }
     }

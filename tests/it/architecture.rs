@@ -29,6 +29,11 @@ fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap()
 }
 
+/// Each package of this workspace, and its version.
+pub fn workspace_versions() -> Vec<(&'static str, &'static str)> {
+    packages().iter().map(|package| (name(package), package["version"].as_str().unwrap())).collect()
+}
+
 /// Names of the dependencies that a package is built with. What only its tests use does not count.
 fn dependencies_of(package: &Value) -> BTreeSet<String> {
     let dependencies = package["dependencies"].as_array().unwrap().iter();

@@ -61,6 +61,43 @@ async fn secrets_are_made_once_and_for_their_owner_only() {
     second.stop().await;
 }
 
+/// A folder that was unpacked from a backup, or made by an older version, and is readable by everybody.
+#[tokio::test]
+async fn existing_data_folder_is_made_private_at_start() {
+    let data = TempDir::new().unwrap();
+    let mut options = dev(&data);
+    options.data = data.path().join("old");
+    options.token = None;
+    options.serve_aws = Some(0);
+    local::dev::start(&options).await.unwrap().stop().await;
+    let secrets = ["operator-token", "worker-secret", "plane-name", "lambda.env", "sunaba.yaml"];
+    std::fs::write(options.data.join("sunaba.yaml"), "agent: scripted:hello\n").unwrap();
+    let change = |name: &str, mode: u32| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(options.data.join(name), permissions).unwrap();
+    };
+    change("", 0o755);
+    secrets.iter().for_each(|name| change(name, 0o644));
+    local::dev::start(&options).await.unwrap().stop().await;
+    let mode = |name: &str| std::fs::metadata(options.data.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(""), 0o700);
+    for name in secrets {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn data_folder_that_cannot_be_made_private_is_refused() {
+    let data = TempDir::new().unwrap();
+    let mut options = dev(&data);
+    // Everybody may read it, and not even root can change that.
+    options.data = "/proc/self/task".into();
+    let refusal = local::dev::start(&options).await.unwrap_err().to_string();
+    for part in ["/proc/self/task has mode 0555", "run `chmod 700 /proc/self/task`", "--data"] {
+        assert!(refusal.contains(part), "{refusal}");
+    }
+}
+
 #[tokio::test]
 async fn without_authentication_an_unchanged_omoios_worker_can_post() {
     let plane = TestPlane::start_with(|dev| dev.no_auth = true).await;

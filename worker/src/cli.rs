@@ -3,12 +3,14 @@
 use crate::agents::scripted::{self, PlayArguments};
 use crate::config::{Config, Problem, environment};
 use crate::isolation;
+use crate::platform;
 use crate::run::run;
 use crate::workspace::credential;
 use clap::{Args, Subcommand};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use terminal::{print_error, print_line};
 use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -88,6 +90,9 @@ async fn work(program: Vec<String>) -> ExitCode {
         return fail(&format!("ISOLATION was asked for, and is not possible: {why:#}"));
     }
     log(&config.log);
+    if let Some(limitations) = platform::limitations() {
+        tracing::warn!("{limitations}");
+    }
     for problem in problems {
         tracing::warn!("{problem}");
     }
@@ -116,21 +121,23 @@ async fn work(program: Vec<String>) -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "this is what the command is asked for")]
 fn check() -> ExitCode {
     let (config, problems) = Config::read(&environment());
     if let Some(config) = &config {
         for (name, value) in config.describe() {
-            println!("{name:<12} {value}");
+            print_line(&format!("{name:<12} {value}"));
         }
+    }
+    if let Some(limitations) = platform::limitations() {
+        print_line(&format!("\nnote:  {limitations}"));
     }
     let missing = config.as_ref().and_then(missing_program);
     let problems: Vec<Problem> = problems.into_iter().chain(missing).collect();
     if !problems.is_empty() {
-        println!();
+        print_line("");
     }
     for problem in &problems {
-        println!("{} {problem}", if problem.harmless { "note: " } else { "wrong:" });
+        print_line(&format!("{} {problem}", if problem.harmless { "note: " } else { "wrong:" }));
     }
     if problems.iter().any(|problem| !problem.harmless) { ExitCode::from(2) } else { ExitCode::SUCCESS }
 }
@@ -192,15 +199,13 @@ fn log(filter: &str) {
     let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
 }
 
-#[expect(clippy::print_stderr, reason = "this is how a command fails")]
 fn complain(problems: &[Problem]) {
     for problem in problems {
-        eprintln!("sunaba-worker: {problem}");
+        print_error(&format!("sunaba-worker: {problem}"));
     }
 }
 
-#[expect(clippy::print_stderr, reason = "this is how a command fails")]
 fn fail(why: &str) -> ExitCode {
-    eprintln!("sunaba-worker: {why}");
+    print_error(&format!("sunaba-worker: {why}"));
     ExitCode::FAILURE
 }

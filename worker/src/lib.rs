@@ -17,6 +17,7 @@ pub mod heartbeat;
 pub mod inbox;
 pub mod isolation;
 pub mod outbox;
+pub mod platform;
 pub mod preview;
 pub mod run;
 pub mod secret;

@@ -1,8 +1,9 @@
 //! The project's own commands: `cargo xtask --help`.
 //!
-//! Only the standard library, so that the first `cargo xtask` on a new machine starts within seconds.
+//! Only the standard library and `terminal`, which has nothing else, so that the first `cargo xtask` on a new machine starts within seconds.
 
 mod functions;
+mod macos;
 mod steps;
 mod tools;
 mod web;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use steps::{Lane, run, step};
+use terminal::print as say;
 
 const HELP: &str = "\
 The project's own commands.
@@ -29,6 +31,7 @@ The project's own commands.
   cargo xtask tools             install what tests need; target/tools shows where
   cargo xtask captures          take what the last tests recorded of Claude Code into tests/it/captures
   cargo xtask check             formatting, lints and documentation, without tests
+  cargo xtask check-macos       type-check sunaba and sunaba-worker for macOS (arm64), without a Mac
   cargo xtask build             build the functions with SAM, as for a deploy (release, arm64), into .aws-sam/build;
                                 fails if the zip has more than 6 MB
   cargo xtask worker            build sunaba-worker for sandboxes (release, static, x86-64 and arm64) into
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         "tools" => tools::require_all(),
         "captures" => captures(),
         "check" => check(),
+        "check-macos" => macos::check(),
         "build" => functions::build(),
         "worker" => worker::build(&worker::TARGETS),
         "lint" => functions::lint(),
@@ -67,7 +71,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            complain(&why);
+            terminal::print_error(&format!("xtask: {why}"));
             ExitCode::FAILURE
         }
     }
@@ -123,7 +127,8 @@ fn test_everything() -> Outcome {
     let releases = Lane::start("release builds", || {
         functions::build()?;
         // The other processor is built where it is released; what differs is the target, which the functions show.
-        worker::build(&worker::TARGETS[..1])
+        worker::build(&worker::TARGETS[..1])?;
+        macos::check()
     })?;
     let tested = tests_and_emulator();
     // Also after a failure: two at once are better known at once.
@@ -199,12 +204,6 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
-#[expect(clippy::print_stdout, reason = "this is a command")]
-fn say(text: &str) {
-    print!("{text}");
-}
-
-#[expect(clippy::print_stderr, reason = "this is a command")]
 fn complain(text: &str) {
-    eprintln!("xtask: {text}");
+    terminal::print_error(&format!("xtask: {text}"));
 }

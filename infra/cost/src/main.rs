@@ -4,8 +4,8 @@ use cost::{Counts, report};
 use std::error::Error;
 use std::fs;
 use std::path::Path;
+use terminal::print_line;
 
-#[expect(clippy::print_stdout, reason = "this is a command")]
 fn main() -> Result<(), Box<dyn Error>> {
     let write = std::env::args().any(|argument| argument == "--write");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -14,10 +14,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let path = root.join(file);
             let text = fs::read_to_string(&path)?;
             fs::write(&path, report::replace(&text, &sections)?)?;
-            println!("{file} is up to date");
+            print_line(&format!("{file} is up to date"));
         } else {
             for (name, table) in sections {
-                println!("{file}: {name}\n\n{table}");
+                print_line(&format!("{file}: {name}\n\n{table}"));
             }
         }
     }

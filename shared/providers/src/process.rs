@@ -42,6 +42,15 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 /// How often it looks meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
+/// What is limited on this system, and what is not.
+#[cfg(target_os = "linux")]
+const LIMITS: &str = "Memory (data of each process, not of all together), core dumps and the choice of processors are \
+    limited; disk is not. Everything that it started is ended with it, except for a process that has left its parents \
+    and its environment behind before anybody looked.";
+#[cfg(not(target_os = "linux"))]
+const LIMITS: &str = "On this system nothing is limited: not memory, not processors, not disk. Everything that it \
+    started is ended with it, except for a process that has left its group and whose parent has ended.";
+
 /// How to run sandboxes on this machine.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -280,10 +289,7 @@ impl SandboxProvider for Process {
     fn isolation(&self) -> String {
         let reach = self.options.isolation.reach();
         format!(
-            "Each sandbox is a folder and a group of processes of the plane's own user: {reach}. Memory (data of each \
-             process, not of all together), core dumps and the choice of processors are limited; disk is not. Everything \
-             that it started is ended with it, except for a process that has left its parents and its environment behind \
-             before anybody looked."
+            "Each sandbox is a folder and a group of processes of the plane's own user: {reach}. {LIMITS}"
         )
     }
 

@@ -34,10 +34,10 @@ impl Floor {
 }
 
 /// Serves until killed.
-#[expect(clippy::print_stdout, reason = "the parent reads the address")]
 pub async fn serve() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    println!("{}", listener.local_addr().expect("a bound listener has an address"));
+    // The parent reads the address.
+    terminal::print_line(&listener.local_addr().expect("a bound listener has an address").to_string());
     let router = Router::new().fallback(|body: axum::body::Bytes| async move { body.len().to_string() });
     let listener =
         listener.tap_io(|connection| connection.set_nodelay(true).expect("a TCP socket has this option"));

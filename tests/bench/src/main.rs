@@ -11,29 +11,38 @@ mod steering;
 mod tickets;
 mod watcher;
 
+use futures_util::FutureExt;
 use kit::process::{Process, Recipe};
 use report::Report;
 use scenarios::Plane;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
 use tempfile::TempDir;
+use terminal::print_error;
+use tokio::time::timeout;
 
 const TOKEN: &str = "operator-token-of-the-bench";
 
 #[tokio::main]
-async fn main() {
+async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|argument| argument == floor::FLAG) {
-        return floor::serve().await;
+        floor::serve().await;
+        return ExitCode::SUCCESS;
     }
     // Any of the names below measures only those.
     let names: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
     let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| *wanted == name);
     let scale = if arguments.iter().any(|argument| argument == "--quick") { 5 } else { 1 };
     let mut report = Report::default();
+    let mut run = Run::default();
     if arguments.iter().any(|argument| argument == driving::FLAG) {
         let (_data, _process, plane) = plane().await;
-        driving::measure(&mut report, &plane, scale).await;
-        return report.print();
+        run.scenario("worker", driving::measure(&mut report, &plane, scale)).await;
+        report.print();
+        return run.end();
     }
     let floor = floor::Floor::start().await;
     scenarios::floor(&mut report, &floor.address, scale).await;
@@ -42,31 +51,61 @@ async fn main() {
     let (data, _process, plane) = plane().await;
     scenarios::memory(&mut report, &plane, "at start");
     if wanted("start") {
-        let variables = data.path().join("data/lambda.env");
-        start::cold(&mut report, &beside("sunaba-functions"), &variables, scale).await;
+        let (function, variables) = (beside("sunaba-functions"), data.path().join("data/lambda.env"));
+        run.scenario("start", start::cold(&mut report, &function, &variables, scale)).await;
     }
     if wanted("posts") {
-        scenarios::single_posts(&mut report, &plane, scale).await;
+        run.scenario("posts", scenarios::single_posts(&mut report, &plane, scale)).await;
     }
     if wanted("batches") {
-        scenarios::batches(&mut report, &plane, scale).await;
+        run.scenario("batches", scenarios::batches(&mut report, &plane, scale)).await;
     }
     if wanted("sockets") {
-        scenarios::post_to_socket(&mut report, &plane, scale).await;
+        run.scenario("sockets", scenarios::post_to_socket(&mut report, &plane, scale)).await;
     }
     if wanted("messages") {
-        steering::post_to_pull(&mut report, &plane, scale).await;
+        run.scenario("messages", steering::post_to_pull(&mut report, &plane, scale)).await;
     }
     if wanted("tickets") {
-        tickets::post_to_agent(&mut report, &plane, data.path(), scale).await;
+        run.scenario("tickets", tickets::post_to_agent(&mut report, &plane, data.path(), scale)).await;
     }
     if wanted("pages") {
-        scenarios::pages(&mut report, &plane, scale).await;
+        run.scenario("pages", scenarios::pages(&mut report, &plane, scale)).await;
     }
     scenarios::memory(&mut report, &plane, "after all of this");
     report.print();
     if wanted("worker") {
-        driving::measure_offline(&arguments);
+        run.scenario("worker", async { driving::measure_offline(&arguments) }).await;
+    }
+    run.end()
+}
+
+/// A scenario that takes longer hangs.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+
+/// The scenarios so far. One that fails does not keep the others from being measured.
+#[derive(Debug, Default)]
+struct Run {
+    failed: Vec<&'static str>,
+}
+
+impl Run {
+    /// Runs a scenario. Why it panicked is on standard error already; what it measured before that is in the report.
+    async fn scenario(&mut self, name: &'static str, work: impl Future<Output = ()>) {
+        match timeout(LONGEST, AssertUnwindSafe(work).catch_unwind()).await {
+            Ok(Ok(())) => return,
+            Ok(Err(_panic)) => print_error(&format!("bench: the scenario {name} failed")),
+            Err(_) => print_error(&format!("bench: the scenario {name} did not end within {LONGEST:?}")),
+        }
+        self.failed.push(name);
+    }
+
+    fn end(&self) -> ExitCode {
+        if self.failed.is_empty() {
+            return ExitCode::SUCCESS;
+        }
+        print_error(&format!("bench: failed: {}", self.failed.join(", ")));
+        ExitCode::FAILURE
     }
 }
 

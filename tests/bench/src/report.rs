@@ -1,6 +1,7 @@
 //! The table.
 
 use std::time::Duration;
+use terminal::{print_error, print_line};
 
 /// What was measured.
 #[derive(Debug, Default)]
@@ -70,15 +71,13 @@ impl Report {
         self.progress();
     }
 
-    #[expect(clippy::print_stderr, reason = "whoever waits wants to see that something happens")]
     fn progress(&self) {
         if let Some(row) = self.rows.last() {
-            eprintln!("  {} … {} {} {}", row[0], row[1], row[2], row[3]);
+            print_error(&format!("  {} … {} {} {}", row[0], row[1], row[2], row[3]));
         }
     }
 
     /// As Markdown.
-    #[expect(clippy::print_stdout, reason = "this is what the command is asked for")]
     pub fn print(&self) {
         let head = ["measured", "rate or value", "p50", "p99", "of the floor", "aim"].map(str::to_owned);
         let all: Vec<&[String; 6]> = std::iter::once(&head).chain(&self.rows).collect();
@@ -89,10 +88,10 @@ impl Report {
                 .enumerate()
                 .map(|(column, cell)| format!("{cell:<width$}", width = width(column)))
                 .collect();
-            println!("| {} |", cells.join(" | "));
+            print_line(&format!("| {} |", cells.join(" | ")));
             if index == 0 {
                 let line: Vec<String> = (0..6).map(|column| "-".repeat(width(column))).collect();
-                println!("|-{}-|", line.join("-|-"));
+                print_line(&format!("|-{}-|", line.join("-|-")));
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::scenarios::Plane;
 use kit::socket::Socket;
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// Whatever takes longer does not come.
@@ -17,6 +17,28 @@ impl Watcher {
     pub async fn open(plane: &Plane, path: &str) -> Self {
         let url = format!("ws://{}{path}?token={}", plane.address, plane.token);
         Self(Socket::open(&url).await.expect("a socket"))
+    }
+
+    /// Waits for one event of each type, and returns when each came. Events of different entities have no order.
+    pub async fn arrivals<const N: usize>(
+        &mut self,
+        event_types: [&str; N],
+        fits: impl Fn(&Value) -> bool,
+    ) -> [Instant; N] {
+        let mut arrived = [None; N];
+        let all = async {
+            loop {
+                if let Some(all) = arrived.iter().copied().collect::<Option<Vec<Instant>>>() {
+                    return all.try_into().expect("there are as many as types");
+                }
+                let frame = self.0.next().await.expect("the socket stays open");
+                let index = event_types.iter().position(|event_type| frame["event_type"] == *event_type);
+                if let Some(index) = index.filter(|_| fits(&frame["payload"])) {
+                    arrived[index].get_or_insert_with(Instant::now);
+                }
+            }
+        };
+        timeout(SOON, all).await.unwrap_or_else(|_| panic!("not all of {event_types:?} came"))
     }
 
     /// Waits for an event.

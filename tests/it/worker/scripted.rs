@@ -26,6 +26,8 @@ async fn a_demo_runs_from_its_task_to_its_end() {
         assert!(types.contains(&expected), "{expected} is missing in {types:?}");
     }
     assert!(!types.contains(&"agent.unparsed"), "{types:?}");
+    let started = &of(&log, "agent.started")[0]["worker_version"];
+    assert_eq!(started, env!("CARGO_PKG_VERSION"), "the version of the workspace");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

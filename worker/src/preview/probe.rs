@@ -92,8 +92,9 @@ pub async fn probe(
 async fn fetch(address: IpAddr, port: u16) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect((address, port)).await?;
     let request = format!(
-        "GET / HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: sunaba-worker\r\nAccept: text/html,*/*\r\n\
-         Connection: close\r\n\r\n"
+        "GET / HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: sunaba-worker/{version}\r\nAccept: text/html,*/*\r\n\
+         Connection: close\r\n\r\n",
+        version = env!("CARGO_PKG_VERSION"),
     );
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();

@@ -15,6 +15,8 @@ pub(super) const ASK_AGAIN_SECS: i64 = 30;
 /// After a failure the provider is left alone for this long.
 const LEAVE_ALONE_SECS: i64 = 5;
 
+const USER_AGENT: &str = concat!("sunaba/", env!("CARGO_PKG_VERSION"));
+
 /// The keys of one provider.
 pub(super) struct Jwks {
     url: String,
@@ -33,7 +35,9 @@ struct Known {
 
 impl Jwks {
     pub(super) fn new(url: String) -> Self {
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(3)).build().unwrap_or_default();
+        let client =
+            reqwest::Client::builder().user_agent(USER_AGENT).timeout(Duration::from_secs(3)).build();
+        let client = client.unwrap_or_default();
         Self { url, client, known: Mutex::default(), fetching: tokio::sync::Mutex::new(()) }
     }
 

@@ -16,6 +16,7 @@ const PROGRAM: u32 = 5;
 
 /// Connecting takes no longer than this, whatever the whole request may take.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+const USER_AGENT: &str = concat!("sunaba/", env!("CARGO_PKG_VERSION"));
 
 /// Whom a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +171,7 @@ impl Http {
 
 /// As in `client`: a small image may have no list of authorities, and then trusts nobody, instead of not starting.
 fn client() -> Client {
-    let wishes = || Client::builder().connect_timeout(CONNECT_DEADLINE);
+    let wishes = || Client::builder().user_agent(USER_AGENT).connect_timeout(CONNECT_DEADLINE);
     wishes().build().unwrap_or_else(|_| {
         tracing::error!(
             "This machine has no list of certificate authorities: Daytona cannot be reached over https"

@@ -1,5 +1,6 @@
 //! What a worker is kept inside of, and whether this kernel can do it. The worker itself does it, when it starts.
 
+#[cfg(target_os = "linux")]
 use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use std::io;
 
@@ -42,7 +43,22 @@ impl Isolation {
         }
     }
 
+    /// Landlock is part of Linux. Other systems isolate nothing, and a plane that asks for it does not start.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn probe(self) -> io::Result<()> {
+        if self == Self::None {
+            return Ok(());
+        }
+        let sentence = format!(
+            "isolation {:?} is enforced by Landlock, which {} does not have; use --isolation none, or Linux",
+            self.as_str(),
+            std::env::consts::OS
+        );
+        Err(io::Error::new(io::ErrorKind::Unsupported, sentence))
+    }
+
     /// Whether this kernel can do it: rules are made, and nobody is kept to them.
+    #[cfg(target_os = "linux")]
     pub(super) fn probe(self) -> io::Result<()> {
         let ruleset = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
         // The same as the worker needs.
