@@ -133,7 +133,8 @@ export function openLive(options: LiveOptions): Live {
   function confirmed() {
     answered = true
     timers.deadline()
-    if (liveSince === null) {
+    const isNew = liveSince === null
+    if (isNew) {
       liveSince = world.now()
       everLive = true
       cutAt = refusal = reason = null
@@ -141,8 +142,9 @@ export function openLive(options: LiveOptions): Live {
       keepAlive()
     }
     tell()
-    if (asked === wanted) options.onSubscribed()
-    else ask()
+    // Frames come from now on, whatever else is asked for: what came before has to be fetched.
+    if (isNew || asked === wanted) options.onSubscribed()
+    if (asked !== wanted) ask()
   }
 
   function refused({ code, error }: ErrorFrame) {
