@@ -34,6 +34,8 @@ export interface Live {
   readonly status: () => LiveStatus
   /** Tries at once, if it is not connected. */
   readonly retryNow: () => void
+  /** Opens another socket in place of one that is live and has lost events. */
+  readonly replace: () => void
   /** Another wish; answered by `onSubscribed`. A list that is not named lifts its restriction. */
   readonly setFilters: (filters: FilterChange) => void
   readonly close: () => void
@@ -280,6 +282,9 @@ export function openLive(options: LiveOptions): Live {
     retryNow: () => {
       failures = 0
       tryNow()
+    },
+    replace: () => {
+      if (liveSince !== null) lose('The plane did not tell of everything.')
     },
     setFilters: (filters) => {
       if (sameFilters(filters, wanted)) return

@@ -239,6 +239,31 @@ describe('a log that is followed', () => {
     expectComplete(plane, log.view())
   })
 
+  it('opens another socket when a look finds events that the open one did not tell of', async () => {
+    const plane = new FakePlane()
+    const { log } = follow(plane)
+    await plane.pass(10_000)
+    // It answers pings, but the plane no longer knows what it is subscribed to.
+    if (plane.socket !== undefined) plane.socket.subscribed = false
+    plane.append(1)
+    await plane.pass(46_000)
+    expectComplete(plane, log.view())
+    plane.append(1)
+    await plane.pass(100)
+    expectComplete(plane, log.view())
+    expect(log.view().connection).toBe('live')
+    expect(plane.sockets).toHaveLength(2)
+  })
+
+  it('keeps a socket on which nothing happens', async () => {
+    const plane = new FakePlane()
+    follow(plane)
+    await plane.pass(600_000)
+    plane.append(1)
+    await plane.pass(600_000)
+    expect(plane.sockets).toHaveLength(1)
+  })
+
   it('does not look while events come', async () => {
     const plane = new FakePlane()
     const { log } = follow(plane)

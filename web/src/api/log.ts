@@ -64,6 +64,8 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   let behind = false
   let failure: { times: number; mayPass: boolean } | null = null
   let quietSince = 0
+  /** The end of the log when a look began for which no frame was the reason, and none has come since. */
+  let quietAt: number | null = null
   let wantsAll = false
   let stopTimer = idle
   let stopPaint: (() => void) | null = null
@@ -125,6 +127,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
         continue
       }
       const event = fromFrame(frame)
+      quietAt = null
       if (event === null) fleeting(frame)
       else if (opened) ready.push(...resume.take(event.seq, event))
       else behind = true
@@ -182,6 +185,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   function abandon() {
     fetching?.abort()
     fetching = null
+    quietAt = null
   }
 
   async function catchUp() {
@@ -199,6 +203,9 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
       failure = null
       quietSince = world.now()
       if (view.error !== null) change({ error: null })
+      // The socket is open and tells of nothing: another one will.
+      if (quietAt !== null && resume.last > quietAt) live?.replace()
+      quietAt = null
     } catch (error) {
       if (signal.aborted) return
       failure = { times: (failure?.times ?? 0) + 1, mayPass: !(error instanceof Refused) || error.mayPass }
@@ -238,6 +245,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
         return
       }
       if (!up) options.onLook?.()
+      else if (failure === null) quietAt = resume.last
       look()
     }, patience())
   }
