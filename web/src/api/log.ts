@@ -211,6 +211,8 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
       failure = { times: (failure?.times ?? 0) + 1, mayPass: !(error instanceof Refused) || error.mayPass }
       change(opened ? { error } : { error, state: 'failed' })
     }
+    // A listener may have ended this run meanwhile.
+    if (signal.aborted) return
     fetching = null
     rest()
   }
