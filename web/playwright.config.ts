@@ -9,18 +9,12 @@ export default defineConfig({
   outputDir: 'test-results/runs',
   fullyParallel: false,
   workers: 2,
-  // A shared machine stops for seconds now and then. What passes the second time is listed as flaky, and is to be mended.
-  retries: 1,
+  retries: 0,
   forbidOnly: true,
   // A test has a minute, and each thing that it waits for fifteen seconds: a busy machine is slow, not wrong.
   timeout: 60_000,
   expect: { timeout: 15_000 },
   reporter: [['list']],
-  // Frames are counted when nothing else draws.
-  projects: [
-    { name: 'flows', testIgnore: '**/scale.spec.ts' },
-    { name: 'scale', testMatch: '**/scale.spec.ts', dependencies: ['flows'] },
-  ],
   use: {
     ...devices['Desktop Chrome'],
     viewport: { width: 1280, height: 800 },

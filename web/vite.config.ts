@@ -9,5 +9,5 @@ export default defineConfig({
   plugins: [react(), tailwindcss()],
   server: { proxy: { '/api': { target: plane, ws: true } } },
   build: { target: 'es2023', assetsInlineLimit: 0, manifest: true },
-  test: { include: ['src/**/*.test.{ts,tsx}'], environment: 'node', restoreMocks: true },
+  test: { include: ['*.test.ts', 'src/**/*.test.{ts,tsx}'], environment: 'node', restoreMocks: true },
 })

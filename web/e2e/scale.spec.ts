@@ -1,6 +1,6 @@
 import type { Locator, Page } from '@playwright/test'
 import { command, started, text, thinking, turnCompleted, written } from './support/events'
-import { type Frames, framesWhile } from './support/frames'
+import { framesWhile } from './support/frames'
 import { ListPage } from './support/list-page'
 import { RunPage } from './support/run-page'
 import { expect, test } from './support/test'
@@ -8,6 +8,8 @@ import { expect, test } from './support/test'
 const EVENTS = 50_000
 const SANDBOXES = 2_000
 const SCROLLING_MS = 4_000
+/** Fifty frames a second leave so much for each. */
+const SMOOTH_MS = 20
 
 test('fifty thousand events in one feed scroll smoothly, with few rows in the document', async ({ page, api }) => {
   test.setTimeout(150_000)
@@ -24,7 +26,6 @@ test('fifty thousand events in one feed scroll smoothly, with few rows in the do
   }
   await worker.tell(...events.slice(0, EVENTS))
 
-  const floor = await plainPage(page)
   const run = new RunPage(page)
   await run.open(worker.id)
   await run.untilLive()
@@ -42,7 +43,7 @@ test('fifty thousand events in one feed scroll smoothly, with few rows in the do
     console.log(`50,000 events ${direction}: ${pixels} px, ${JSON.stringify(frames)}, ${elements} rows at most`)
     expect(pixels).toBeGreaterThan(10_000)
     expect(elements).toBeLessThan(150)
-    expect(frames.perSecond).toBeGreaterThanOrEqual(smooth(floor))
+    expect(frames.cpuMs).toBeLessThanOrEqual(SMOOTH_MS)
   }
 })
 
@@ -54,7 +55,6 @@ test('two thousand sandboxes in one list scroll smoothly, and a search finds one
   }
   await Promise.all(Array.from({ length: 8 }, register))
 
-  const floor = await plainPage(page)
   const list = new ListPage(page)
   await list.open('?q=one+of+many')
   await expect(list.filter('All')).toContainText('2,000', { timeout: 30_000 })
@@ -63,24 +63,10 @@ test('two thousand sandboxes in one list scroll smoothly, and a search finds one
   console.log(`2,000 sandboxes: ${pixels} px, ${JSON.stringify(frames)}, ${elements} cards at most`)
   expect(pixels).toBeGreaterThan(10_000)
   expect(elements).toBeLessThan(150)
-  expect(frames.perSecond).toBeGreaterThanOrEqual(smooth(floor))
+  expect(frames.cpuMs).toBeLessThanOrEqual(SMOOTH_MS)
   await list.search.fill('one of many 1234')
   await expect(list.cards).toHaveCount(1)
 })
-
-/** Fifty a second; on a machine that does not draw a plain page so often, four fifths of what it does. */
-const smooth = (floor: Frames) => Math.min(50, 0.8 * floor.perSecond)
-
-/** What this machine draws at best: the same turns of the wheel on a page without any script. */
-async function plainPage(page: Page): Promise<Frames> {
-  const rows = Array.from({ length: 3_000 }, (_, row) => `<p style="border:1px solid;padding:1em">Row ${row}</p>`)
-  await page.setContent(`<div id="box" style="height:90vh;overflow:auto">${rows.join('')}</div>`)
-  const box = page.locator('#box')
-  await box.hover()
-  const { frames } = await scrolled(page, box, box, 350)
-  console.log(`a plain page: ${JSON.stringify(frames)}`)
-  return frames
-}
 
 /** Turns the wheel for some seconds, and says what was drawn meanwhile and how many elements there were at most. */
 async function scrolled(page: Page, box: Locator, each: Locator, by: number) {

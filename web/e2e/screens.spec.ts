@@ -1,11 +1,16 @@
 import { expect, script, test } from './support/test'
 import { showcase, tabs } from './support/showcase'
 
-/** Pictures for people to look at, in test-results/screens. What the tests themselves hold is that nothing is cut off. */
+/**
+ * `SCREENS=1` also takes pictures for people to look at, in test-results/screens, in both themes. Themes change colours
+ * and nothing else, so that without pictures one of them is enough.
+ */
+const takesPictures = process.env['SCREENS'] === '1'
 const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } } as const
+const themes = takesPictures ? (['light', 'dark'] as const) : (['light'] as const)
 
 for (const [size, viewport] of Object.entries(sizes)) {
-  for (const theme of ['light', 'dark'] as const) {
+  for (const theme of themes) {
     test.describe(`${size}, ${theme}`, () => {
       test.use({ viewport, colorScheme: theme, hasTouch: size === 'phone' })
 
@@ -26,7 +31,7 @@ for (const [size, viewport] of Object.entries(sizes)) {
           await page.goto(path)
           await expect(page.getByRole('main')).not.toBeEmpty()
           await page.waitForLoadState('networkidle')
-          await page.screenshot({ path: `test-results/screens/${name}-${size}-${theme}.png` })
+          if (takesPictures) await page.screenshot({ path: `test-results/screens/${name}-${size}-${theme}.png` })
           for (const tab of await page.getByRole('tab', { selected: true }).all()) {
             await expect(tab).toBeInViewport({ ratio: 0.9 })
           }

@@ -88,9 +88,7 @@ fn install() -> Outcome {
     if fs::read_to_string(&made).is_ok_and(|from| from == wanted) {
         return Ok(());
     }
-    // Not `npm ci`: that refuses a lock file without the programs of every other system, and not every registry has
-    // those. Without saving, what the lock file says is installed all the same, and it stays as it is.
-    let install = npm(&["install", "--no-save", "--no-audit", "--no-fund"]);
+    let install = npm(&["ci", "--no-audit", "--no-fund"]);
     step("install what the console is made of", install)?;
     fs::write(&made, wanted).map_err(|error| format!("{} cannot be written: {error}", made.display()))
 }

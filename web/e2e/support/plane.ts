@@ -98,15 +98,23 @@ function needs(file: string, advice: string) {
   if (!existsSync(file)) throw new Error(`There is no ${file}. ${advice}`)
 }
 
+/**
+ * A port that nothing listens on, below those that systems give to outgoing connections (from 32768 on Linux, 49152 on
+ * macOS). While the plane is down, such a connection could take its port, and the plane could not start again.
+ */
 async function freePort(): Promise<number> {
-  const server = createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('A port has a number.')
-  return address.port
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000)
+    const server = createServer()
+    const free = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false))
+      server.listen(port, '127.0.0.1', () => resolve(true))
+    })
+    if (!free) continue
+    server.close()
+    await once(server, 'close')
+    return port
+  }
 }
 
 /** Every process of a sandbox has its folder in its environment, which is inside of the plane's. */

@@ -30,6 +30,8 @@ export class FakePlane {
   speechless = false
   /** How long a page is on its way, as it was when it was read. */
   slowness = 0
+  /** Requests that are sent now are never answered. They fail after the timeout of `http.ts`. */
+  hanging = false
   readonly requests: string[] = []
   readonly sockets: FakeSocket[] = []
   readonly log: EventOut[] = []
@@ -63,6 +65,7 @@ export class FakePlane {
       this.requests.push(`${path}?${new URLSearchParams(query as Record<string, string>).toString()}`)
       await Promise.resolve()
       signal.throwIfAborted()
+      if (this.hanging) await this.#timeout(signal)
       this.failing -= 1
       if (!this.up || this.failing >= 0) throw new Refused(0, 'unreachable', 'The plane cannot be reached.', null, null)
       const page = this.page(query)
@@ -81,6 +84,16 @@ export class FakePlane {
     isOnline: () => this.online,
     onWake: (listener) => listen(this.#wake, listener),
     onOffline: (listener) => listen(this.#offline, listener),
+  }
+
+  #timeout(signal: AbortSignal) {
+    return new Promise<never>((_, reject) => {
+      const cancel = this.world.later(() => reject(new Refused(0, 'unreachable', 'Timed out.', null, null)), 30_000)
+      signal.addEventListener('abort', () => {
+        cancel()
+        reject(new Error('aborted'))
+      })
+    })
   }
 
   /** The socket that is open, if one is. */

@@ -71,7 +71,7 @@ export function useRefresher(): Refresher {
       }),
     [client],
   )
-  useEffect(() => () => refresher.pause(), [refresher])
+  useEffect(() => () => refresher.reset(), [refresher])
   return refresher
 }
 

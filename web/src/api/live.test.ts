@@ -224,10 +224,24 @@ describe('a socket', () => {
     await plane.settle()
     const wishes = plane.socket?.sent.filter(({ type }) => type === 'subscribe').map(({ entity_ids }) => entity_ids)
     expect(wishes).toEqual([['s', 't-1'], ['s', 't-2'], ['s', 't-3']])
-    expect(subscriptions()).toBe(2)
+    expect(subscriptions()).toBe(3)
     plane.cut()
     await plane.pass(1_000)
     expect(plane.socket?.url).toContain('entity_ids=s%2Ct-3')
+  })
+
+  it('has what came before fetched as soon as frames come, also while other filters are asked for', async () => {
+    const plane = new FakePlane()
+    const { live, frames, subscriptions } = open(plane)
+    live.setFilters({ entity_ids: ['s', 't-1'] })
+    const { socket } = plane
+    if (socket === undefined) throw new Error('no socket')
+    // The first answer comes; the one to the new filters does not.
+    while (!socket.subscribed) await Promise.resolve()
+    socket.deaf = true
+    plane.append(1)
+    expect(frames).toHaveLength(1)
+    expect(subscriptions()).toBe(1)
   })
 
   it('tries at once when the reader says so', async () => {

@@ -34,6 +34,8 @@ export interface Live {
   readonly status: () => LiveStatus
   /** Tries at once, if it is not connected. */
   readonly retryNow: () => void
+  /** Opens another socket in place of one that is live and has lost events. */
+  readonly replace: () => void
   /** Another wish; answered by `onSubscribed`. A list that is not named lifts its restriction. */
   readonly setFilters: (filters: FilterChange) => void
   readonly close: () => void
@@ -133,7 +135,8 @@ export function openLive(options: LiveOptions): Live {
   function confirmed() {
     answered = true
     timers.deadline()
-    if (liveSince === null) {
+    const isNew = liveSince === null
+    if (isNew) {
       liveSince = world.now()
       everLive = true
       cutAt = refusal = reason = null
@@ -141,8 +144,9 @@ export function openLive(options: LiveOptions): Live {
       keepAlive()
     }
     tell()
-    if (asked === wanted) options.onSubscribed()
-    else ask()
+    // Frames come from now on, whatever else is asked for: what came before has to be fetched.
+    if (isNew || asked === wanted) options.onSubscribed()
+    if (asked !== wanted) ask()
   }
 
   function refused({ code, error }: ErrorFrame) {
@@ -278,6 +282,9 @@ export function openLive(options: LiveOptions): Live {
     retryNow: () => {
       failures = 0
       tryNow()
+    },
+    replace: () => {
+      if (liveSince !== null) lose('The plane did not tell of everything.')
     },
     setFilters: (filters) => {
       if (sameFilters(filters, wanted)) return

@@ -28,6 +28,11 @@ function expectComplete(plane: FakePlane, view: ReturnType<ReturnType<typeof fol
   expect(view.run.last).toBe(plane.log.length)
 }
 
+/** Waits until a new socket is subscribed, in small steps: what happens then is measured from there. */
+async function untilSubscribed(plane: FakePlane) {
+  while (plane.socket?.subscribed !== true) await plane.pass(1)
+}
+
 const partial = (message: string, block: number, offset: number, text: string, kind = 'text') =>
   frame({ id: `p-${offset}`, seq: null, type: 'agent.partial', data: { message_id: message, block, kind, offset, text }, at: '2026-01-01T00:00:00Z' })
 
@@ -175,6 +180,53 @@ describe('a log that is followed', () => {
     expect(log.view().error).toBeNull()
   })
 
+  it('does not wait for a request of before the cut when it is subscribed again', async () => {
+    const plane = new FakePlane()
+    plane.append(3)
+    const { log } = follow(plane)
+    await plane.pass(20_000)
+    // The plane dies, and a request that is sent meanwhile is never answered.
+    plane.hanging = true
+    plane.up = false
+    plane.cut()
+    await plane.pass(3_100)
+    plane.hanging = false
+    plane.up = true
+    plane.append(5)
+    await untilSubscribed(plane)
+    await plane.pass(100)
+    expect(log.view().connection).toBe('live')
+    expectComplete(plane, log.view())
+  })
+
+  it('counts failures afresh when it is subscribed again', async () => {
+    const plane = new FakePlane()
+    const { log } = follow(plane)
+    await plane.pass(20_000)
+    plane.up = false
+    plane.cut()
+    await plane.pass(120_000)
+    plane.up = true
+    plane.append(5)
+    plane.failing = 1
+    await untilSubscribed(plane)
+    await plane.pass(3_000)
+    expectComplete(plane, log.view())
+  })
+
+  it('does not wait for a request that hangs when the reader asks for a retry', async () => {
+    const plane = new FakePlane()
+    plane.append(3)
+    plane.hanging = true
+    const { log } = follow(plane)
+    await plane.pass(5_000)
+    expect(log.view().state).toBe('loading')
+    plane.hanging = false
+    log.retry()
+    await plane.pass(100)
+    expectComplete(plane, log.view())
+  })
+
   it('finds a last event that nobody told of', async () => {
     const plane = new FakePlane()
     const { log } = follow(plane)
@@ -185,6 +237,31 @@ describe('a log that is followed', () => {
     expect(log.view().last).toBe(0)
     await plane.pass(2_000)
     expectComplete(plane, log.view())
+  })
+
+  it('opens another socket when a look finds events that the open one did not tell of', async () => {
+    const plane = new FakePlane()
+    const { log } = follow(plane)
+    await plane.pass(10_000)
+    // It answers pings, but the plane no longer knows what it is subscribed to.
+    if (plane.socket !== undefined) plane.socket.subscribed = false
+    plane.append(1)
+    await plane.pass(46_000)
+    expectComplete(plane, log.view())
+    plane.append(1)
+    await plane.pass(100)
+    expectComplete(plane, log.view())
+    expect(log.view().connection).toBe('live')
+    expect(plane.sockets).toHaveLength(2)
+  })
+
+  it('keeps a socket on which nothing happens', async () => {
+    const plane = new FakePlane()
+    follow(plane)
+    await plane.pass(600_000)
+    plane.append(1)
+    await plane.pass(600_000)
+    expect(plane.sockets).toHaveLength(1)
   })
 
   it('does not look while events come', async () => {
@@ -420,14 +497,14 @@ describe('whoever stops listening', () => {
 type Step =
   | { kind: 'append'; count: number }
   | { kind: 'pass'; milliseconds: number }
-  | { kind: 'lose' | 'cut' | 'die' | 'rise' | 'double' | 'hold' | 'deliver' | 'sleep' | 'older' | 'all' | 'paint' | 'expire' | 'slow' }
+  | { kind: 'lose' | 'cut' | 'die' | 'rise' | 'double' | 'hold' | 'deliver' | 'sleep' | 'older' | 'all' | 'paint' | 'expire' | 'slow' | 'hang' }
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('append' as const), count: fc.integer({ min: 1, max: 9 }) }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant('pass' as const), milliseconds: fc.integer({ min: 0, max: 4_000 }) }) },
   {
     weight: 6,
-    arbitrary: fc.constantFrom('lose', 'cut', 'die', 'rise', 'double', 'hold', 'deliver', 'sleep', 'older', 'all', 'paint', 'expire', 'slow').map((kind) => ({ kind })),
+    arbitrary: fc.constantFrom('lose', 'cut', 'die', 'rise', 'double', 'hold', 'deliver', 'sleep', 'older', 'all', 'paint', 'expire', 'slow', 'hang').map((kind) => ({ kind })),
   },
 )
 
@@ -445,7 +522,7 @@ describe('a log', () => {
           events.forEach((event, index) => expect(event.seq).toBe((events[0]?.seq ?? 0) + index))
         }
         plane.up = plane.online = true
-        plane.holding = plane.doubling = false
+        plane.holding = plane.doubling = plane.hanging = false
         plane.losing = plane.slowness = 0
         plane.deliver()
         await plane.pass(100_000)
@@ -515,6 +592,9 @@ async function take(plane: FakePlane, log: ReturnType<typeof followLog>, each: S
       return
     case 'slow':
       plane.slowness = plane.slowness === 0 ? 400 : 0
+      return
+    case 'hang':
+      plane.hanging = !plane.hanging
       return
     case 'expire':
       plane.accepted = new Set([`token-${plane.now}`])

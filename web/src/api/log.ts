@@ -57,10 +57,15 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   let opened = false
   /** Whether frames come. */
   let up = false
-  let fetching = false
+  /** Whether the socket was cut since it was last subscribed. */
+  let wasCut = false
+  /** Ends the fetch that is under way. */
+  let fetching: AbortController | null = null
   let behind = false
   let failure: { times: number; mayPass: boolean } | null = null
   let quietSince = 0
+  /** The end of the log when a look began for which no frame was the reason, and none has come since. */
+  let quietAt: number | null = null
   let wantsAll = false
   let stopTimer = idle
   let stopPaint: (() => void) | null = null
@@ -82,7 +87,8 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
     abort.abort()
     live?.close()
     live = null
-    up = fetching = false
+    up = wasCut = false
+    abandon()
     stopTimer()
     stopPaint?.()
     stopPaint = null
@@ -95,7 +101,11 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
 
   function subscribed() {
     options.onLook?.()
-    look()
+    // What was asked for before may hang on a plane that is gone, and what failed then says nothing of this one. Frames
+    // show a gap until the fetch is done, so waiting for either would be a page that says Live and stands still.
+    if (wasCut || failure !== null) lookAfresh()
+    else look()
+    wasCut = false
   }
 
   function connected({ connection, detail, subscribed }: LiveStatus) {
@@ -104,6 +114,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
     up = subscribed
     // What the agent writes meanwhile is not told again: half a sentence is worse than none.
     if (!up && partials.clear()) paint()
+    if (!up) wasCut = true
     rest()
   }
 
@@ -116,12 +127,13 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
         continue
       }
       const event = fromFrame(frame)
+      quietAt = null
       if (event === null) fleeting(frame)
       else if (opened) ready.push(...resume.take(event.seq, event))
       else behind = true
     }
     apply(ready)
-    if (opened && resume.hasGap && !fetching) look()
+    if (opened && resume.hasGap && fetching === null) look()
     if (foreign.length > 0) options.onOthers?.(foreign)
   }
 
@@ -160,12 +172,26 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   /** Fetches whatever the plane has and we do not. One at a time: who asks meanwhile is served by the same run. */
   function look() {
     behind = true
-    if (!fetching && live !== null) void catchUp()
+    if (fetching === null && live !== null) void catchUp()
+  }
+
+  /** The same, without waiting for a fetch that is under way or for the time after a failure. */
+  function lookAfresh() {
+    abandon()
+    failure = null
+    look()
+  }
+
+  function abandon() {
+    fetching?.abort()
+    fetching = null
+    quietAt = null
   }
 
   async function catchUp() {
-    const { signal } = abort
-    fetching = true
+    const mine = new AbortController()
+    const { signal } = mine
+    fetching = mine
     stopTimer()
     try {
       while (behind) {
@@ -177,18 +203,23 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
       failure = null
       quietSince = world.now()
       if (view.error !== null) change({ error: null })
+      // The socket is open and tells of nothing: another one will.
+      if (quietAt !== null && resume.last > quietAt) live?.replace()
+      quietAt = null
     } catch (error) {
       if (signal.aborted) return
       failure = { times: (failure?.times ?? 0) + 1, mayPass: !(error instanceof Refused) || error.mayPass }
       change(opened ? { error } : { error, state: 'failed' })
     }
+    // A listener may have ended this run meanwhile.
     if (signal.aborted) return
-    fetching = false
+    fetching = null
     rest()
   }
 
   async function fetchFirst(signal: AbortSignal) {
     const events = await readNewest(world, sandboxId, signal)
+    signal.throwIfAborted()
     resume = new Resume(events.at(-1)?.seq ?? 0)
     opened = true
     // Blocks of a message that is still being written may be finished already.
@@ -200,6 +231,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   async function fetchNewer(signal: AbortSignal) {
     for (let more = true; more; ) {
       const page = await readAfter(world, sandboxId, resume.last, signal)
+      signal.throwIfAborted()
       apply(page.events.flatMap((event) => resume.take(event.seq, event)))
       more = page.hasMore
     }
@@ -208,13 +240,14 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   /** Sets the clock for the next look. */
   function rest() {
     stopTimer()
-    if (live === null || fetching) return
+    if (live === null || fetching !== null) return
     stopTimer = world.later(() => {
       if (up && failure === null && world.now() < quietSince + LOOK_MS) {
         rest()
         return
       }
       if (!up) options.onLook?.()
+      else if (failure === null) quietAt = resume.last
       look()
     }, patience())
   }
@@ -277,7 +310,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
     retry: () => {
       live?.retryNow()
       if (!opened && view.state === 'failed') change({ state: 'loading', error: null })
-      look()
+      lookAfresh()
       if (view.olderError !== null) loadOlder()
     },
     watch: (entityIds) => {

@@ -85,12 +85,33 @@ it('what could not be read waits and is read later, ever more seldom; what is go
   expect(asked).toHaveLength(once)
 })
 
-it('reads nothing after a pause', async () => {
+it('reads at once after a reset, though an earlier read failed and another one hangs', async () => {
+  const { asked, reads } = fake()
+  let isDown = true
+  const refresher = createRefresher({
+    ...reads,
+    task: (id) => {
+      if (!isDown) return reads.task(id)
+      return id === 'hangs' ? new Promise(() => undefined) : Promise.reject(new Refused(0, 'unreachable', 'No.', null, null))
+    },
+  })
+  refresher.task('a')
+  await vi.advanceTimersByTimeAsync(60_000)
+  refresher.task('hangs')
+  await vi.advanceTimersByTimeAsync(60_000)
+  isDown = false
+  refresher.reset()
+  refresher.task('b')
+  await vi.advanceTimersByTimeAsync(200)
+  expect(asked).toEqual(['task b'])
+})
+
+it('reads nothing after a reset', async () => {
   const { asked, reads } = fake()
   const refresher = createRefresher(reads)
   refresher.task('a')
   refresher.tickets()
-  refresher.pause()
+  refresher.reset()
   await vi.advanceTimersByTimeAsync(60_000)
   expect(asked).toEqual([])
 })

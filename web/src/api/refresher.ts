@@ -8,8 +8,8 @@ export interface Refresher {
   task(id: string): void
   sandbox(id: string): void
   tickets(): void
-  /** Reads nothing more until it is told of something again. */
-  pause(): void
+  /** Forgets what waits, what is being read and what failed: it starts afresh with what it is told of next. */
+  reset(): void
 }
 
 export interface Reads {
@@ -36,23 +36,26 @@ export function createRefresher(reads: Reads): Refresher {
   const sandboxes = new Set<string>()
   let ticketsWait = false
   let timer: ReturnType<typeof setTimeout> | undefined
-  let reading = false
+  /** The round that is under way. */
+  let reading: symbol | null = null
   let failures = 0
 
   const isSomethingLeft = () => tasks.size > 0 || sandboxes.size > 0 || ticketsWait
   const schedule = (delay: number) => {
-    if (timer === undefined && !reading) timer = setTimeout(() => void round(), delay)
+    if (timer === undefined && reading === null) timer = setTimeout(() => void round(), delay)
   }
   const round = async () => {
     timer = undefined
-    reading = true
+    const mine = Symbol('round')
+    reading = mine
     if (ticketsWait) void reads.tickets()
     ticketsWait = false
     const answered = await Promise.all([
       readSome(tasks, reads.newestTasks, reads.task),
       readSome(sandboxes, reads.newestSandboxes, reads.sandbox),
     ])
-    reading = false
+    if (reading !== mine) return
+    reading = null
     failures = answered.includes(false) ? failures + 1 : 0
     if (isSomethingLeft()) schedule(Math.min(ROUND_MS * 2 ** failures, LONGEST_ROUND_MS))
   }
@@ -67,9 +70,11 @@ export function createRefresher(reads: Reads): Refresher {
       ticketsWait = true
       schedule(GATHER_MS)
     },
-    pause() {
+    reset() {
       clearTimeout(timer)
       timer = undefined
+      reading = null
+      failures = 0
       ticketsWait = false
       tasks.clear()
       sandboxes.clear()

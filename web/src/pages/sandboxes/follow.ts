@@ -43,7 +43,11 @@ export function useFollowedListing() {
     else if (frame.entity_type === 'sandbox') refresher.sandbox(frame.entity_id)
     else if (frame.entity_type === 'ticket') refresher.tickets()
   }
-  const live = useLive({ event_types: TURNS }, hear, () => void rereadLists(client))
+  const live = useLive({ event_types: TURNS }, hear, () => {
+    // Everything is read again, and what failed or hangs of before says nothing of the plane that is there now.
+    refresher.reset()
+    void rereadLists(client)
+  })
   usePolledNewest(live.connection === 'live')
 
   const cards = useMemo(() => {
