@@ -48,13 +48,11 @@ fn words(time: Duration) -> String {
 }
 
 /// For whoever started this.
-#[expect(clippy::print_stdout, reason = "this is a command")]
 pub fn say(text: &str) {
-    print!("{text}");
+    terminal::print(text);
 }
 
 /// For whoever has to mend it.
-#[expect(clippy::print_stderr, reason = "this is a command")]
 pub fn complain(text: &str) {
-    eprintln!("emulate: {text}");
+    terminal::print_error(&format!("emulate: {text}"));
 }
