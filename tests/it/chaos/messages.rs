@@ -1,6 +1,6 @@
 //! Whatever breaks, each message reaches the agent and is confirmed once, and all but interrupts come in order.
 
-use super::{SEED, kill_and_restart, read_log, register, text};
+use super::{kill_and_restart, read_log, register, seed, text};
 use crate::command::recipe;
 use crate::support::OPERATOR;
 use client::{Inbox, MessageIn, Messenger, Pull, ReceiptIn};
@@ -31,23 +31,24 @@ type Given = Arc<Mutex<Vec<String>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_message_arrives_in_order_and_is_confirmed_once() {
-    let data = TempDir::new().unwrap();
+    let (seed, data) = (seed(), TempDir::new().unwrap());
     let mut recipe = recipe(&data);
     let plane = Process::start(&recipe).await;
     let address: SocketAddr = plane.url.trim_start_matches("http://").parse().unwrap();
     recipe.port = address.port();
-    let (direct, network) = (plane.url.clone(), Chaos::start(address, SEED + 10).await);
+    let (direct, network) = (plane.url.clone(), Chaos::start(address, seed.value.wrapping_add(10)).await);
     let (progress, watched) = watch::channel(0u64);
     let mut tokens = Vec::new();
     for n in 0..SANDBOXES {
         tokens.push(register(&direct, &id(n)).await);
     }
-    let killer = tokio::spawn(kill_and_restart(plane, recipe, watched, (KILLS, SANDBOXES * EACH)));
+    let killer =
+        tokio::spawn(kill_and_restart(plane, recipe, watched, (KILLS, SANDBOXES * EACH), seed.value));
     let runs = tokens.into_iter().zip(0..).map(|(token, n)| {
         let (given, sandbox) = (Given::default(), SandboxId::parse(id(n)).unwrap());
         let worker =
             Worker { url: network.url.clone(), token, sandbox: sandbox.clone(), given: given.clone() };
-        let pulling = tokio::spawn(worker.run_until_done(direct.clone(), SEED + 100 + n));
+        let pulling = tokio::spawn(worker.run_until_done(direct.clone(), seed.value.wrapping_add(100 + n)));
         let sending = send(&network.url, sandbox, &progress);
         async move {
             let (sent, pulled) = tokio::join!(sending, pulling);
