@@ -2,6 +2,7 @@
 
 use crate::config::{AwsConfig, Config, KeyPlaces};
 use app::clock::SystemClock;
+use app::ids::RandomIds;
 use app::orchestration::Providers;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
@@ -52,7 +53,7 @@ pub(crate) async fn plane(
         providers,
     };
     let store = clients.store(&config.table);
-    Ok(Arc::new(Plane::new(store, reach, authenticator, clock, settings)))
+    Ok(Arc::new(Plane::new(store, reach, authenticator, clock, Arc::new(RandomIds), settings)))
 }
 
 /// Makes clients that share connections and credentials.

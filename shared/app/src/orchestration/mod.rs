@@ -4,7 +4,7 @@
 pub mod settings;
 pub mod variables;
 
-use crate::Clock;
+use crate::{Clock, IdSource};
 use domain::idle::Thresholds;
 use domain::resources::Wanted;
 use domain::score::Weights;
@@ -117,6 +117,8 @@ pub struct Deps<'a> {
     pub work: &'a Jobs,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Names what has no name yet.
+    pub ids: &'a dyn IdSource,
     /// What can be set.
     pub orchestration: &'a Orchestration,
 }
