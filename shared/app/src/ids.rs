@@ -81,7 +81,7 @@ struct State {
 }
 
 impl SeededIds {
-    /// From its beginning.
+    /// Starts the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(State { generated: 0, random: seed }))
     }

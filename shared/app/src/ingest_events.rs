@@ -26,7 +26,7 @@ pub struct Deps<'a> {
     pub lanes: &'a Lanes,
     /// The time.
     pub clock: &'a dyn Clock,
-    /// Names what has no name yet.
+    /// Source of new ids.
     pub ids: &'a dyn IdSource,
     /// How many events a sandbox may send in a minute.
     pub events_per_minute: u64,

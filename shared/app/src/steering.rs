@@ -15,6 +15,6 @@ pub struct Deps<'a> {
     pub lanes: &'a Lanes,
     /// The time.
     pub clock: &'a dyn Clock,
-    /// Names what has no name yet.
+    /// Source of new ids.
     pub ids: &'a dyn IdSource,
 }

@@ -17,7 +17,7 @@ pub struct Deps<'a> {
     pub store: &'a Store,
     /// The time.
     pub clock: &'a dyn Clock,
-    /// Names what has no name yet.
+    /// Source of new ids.
     pub ids: &'a dyn IdSource,
 }
 

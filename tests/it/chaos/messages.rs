@@ -60,7 +60,7 @@ async fn every_message_arrives_in_order_and_is_confirmed_once() {
     let runs = timeout(Duration::from_secs(800), join_all(runs)).await.expect("all is done in time");
     let plane = timeout(Duration::from_secs(60), killer).await.expect("the killer is done").unwrap();
 
-    let mut twice = 0;
+    let (mut twice, http) = (0, reqwest::Client::new());
     for (n, sent, given) in runs {
         let mut first_times: Vec<String> = Vec::new();
         for id in &given {
@@ -76,7 +76,8 @@ async fn every_message_arrives_in_order_and_is_confirmed_once() {
         let delivered = told(&log, "delivered");
         assert_eq!(in_order(&delivered), in_order(&sent), "each is confirmed once, in order");
         assert_eq!(interrupts(&delivered), interrupts(&sent), "so is each interrupt");
-        assert_eq!(read(&plane.url, &id(n)).await.unwrap()["queue_size"], 0, "none waits any more");
+        let shown = read(&http, &plane.url, &id(n)).await.unwrap();
+        assert_eq!(shown["queue_size"], 0, "none waits any more");
     }
     assert!(twice > 0, "a worker that dies between taking and confirming is given a message again");
 }
@@ -135,7 +136,9 @@ struct Worker {
 impl Worker {
     async fn run_until_done(self, direct: String, seed: u64) {
         let mut random = StdRng::seed_from_u64(seed);
-        while delivered(&direct, &self.sandbox).await < EACH {
+        // One for all requests: to make one takes milliseconds.
+        let http = reqwest::Client::new();
+        while delivered(&http, &direct, &self.sandbox).await < EACH {
             let running = tokio::spawn(self.clone().run());
             tokio::time::sleep(Duration::from_millis(random.random_range(300..3_000))).await;
             running.abort();
@@ -166,12 +169,12 @@ impl Worker {
 }
 
 /// How many messages of a sandbox are confirmed; none, as long as the plane does not answer.
-async fn delivered(url: &str, sandbox: &SandboxId) -> u64 {
-    let sandbox = read(url, sandbox.as_str()).await.unwrap_or_default();
+async fn delivered(http: &reqwest::Client, url: &str, sandbox: &SandboxId) -> u64 {
+    let sandbox = read(http, url, sandbox.as_str()).await.unwrap_or_default();
     sandbox["event_counts"]["message.delivered"].as_u64().unwrap_or(0)
 }
 
-async fn read(url: &str, sandbox: &str) -> Result<Value, reqwest::Error> {
-    let request = reqwest::Client::new().get(format!("{url}/api/v1/sandboxes/{sandbox}"));
+async fn read(http: &reqwest::Client, url: &str, sandbox: &str) -> Result<Value, reqwest::Error> {
+    let request = http.get(format!("{url}/api/v1/sandboxes/{sandbox}"));
     request.bearer_auth(OPERATOR).send().await?.json().await
 }

@@ -87,8 +87,8 @@ async fn a_plane_that_stops_does_not_wait_for_those_who_wait() {
     let waiting = tokio::spawn(plane.raw(Method::GET, &path).bearer_auth(&worker).send());
     until_called(&plane, &["CreateQueue", "GetItem"]).await;
     plane.running.stop().await;
-    // Each of its waits at the mailbox, one after the other, has come to its end before the plane came to its own. The
-    // plane gives the rest of its work less time than two of these waits take.
+    // All waits of the pull had ended when the plane stopped. If they had to time out, the plane would have given up on
+    // the request before the second of them.
     let waits = meter.take().iter().filter(|call| call.operation == "ReceiveMessage").count();
     assert_eq!(waits as u64, wait / LONGEST_SILENCE.as_secs());
     assert_eq!(waiting.await.unwrap().unwrap().status(), 200, "it is told that there is nothing");
@@ -131,7 +131,7 @@ async fn a_message_needs_no_bell() {
     faults.inject("SendMessage", Fault::Unreachable);
     tokio::join!(take("unrung", LONGEST_SILENCE + moment), soon("unrung"));
     assert_eq!(faults.waiting(), 0);
-    // Nobody can wait at it, until it is sent.
+    // Waiting at it fails until the message is sent.
     faults.inject("ReceiveMessage", Fault::ServerError);
     faults.inject("ReceiveMessage", Fault::ServerError);
     tokio::join!(take("unheard", LATER + second + moment), soon("unheard"));

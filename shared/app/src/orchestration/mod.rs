@@ -117,7 +117,7 @@ pub struct Deps<'a> {
     pub work: &'a Jobs,
     /// The time.
     pub clock: &'a dyn Clock,
-    /// Names what has no name yet.
+    /// Source of new ids.
     pub ids: &'a dyn IdSource,
     /// What can be set.
     pub orchestration: &'a Orchestration,
