@@ -11,7 +11,7 @@ use domain::score::Weights;
 use domain::ticket::ApprovalSettings;
 use domain::{Invalid, OrgId};
 use providers::SandboxProvider;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::commit::Limits;
 use store::{Jobs, Mailboxes, Store};
@@ -86,7 +86,7 @@ impl Orchestration {
 
 /// Those who make sandboxes, by name.
 #[derive(Debug, Clone, Default)]
-pub struct Providers(HashMap<&'static str, Arc<dyn SandboxProvider>>);
+pub struct Providers(BTreeMap<&'static str, Arc<dyn SandboxProvider>>);
 
 impl Providers {
     /// These.
