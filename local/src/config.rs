@@ -313,7 +313,7 @@ fn kept_secret(path: &Path) -> anyhow::Result<String> {
         Ok(secret) if secret.trim().len() >= 16 => Ok(secret.trim().to_owned()),
         Ok(_) => bail!("{} is damaged; remove it to have a new one made", path.display()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let secret = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+            let secret = app::ids::secret();
             // Whole or not at all: half a secret would stop the next start.
             let unfinished = path.with_extension("new");
             let mut file = owned_file(&unfinished)?;

@@ -11,6 +11,7 @@ use crate::hosts::{self, connections, queue, schedule, stream};
 use crate::sandboxes::{self, Crew};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
+use app::ids::RandomIds;
 use edge::auth::{Authenticator, Keys};
 use edge::plane::Settings;
 use edge::{Plane, Reach};
@@ -61,7 +62,8 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let Crew { providers, orchestration, about } = sandboxes::crew(dev, plan, address)?;
     let settings = Settings { orchestration, ..dev.settings() };
     let reach = Reach { providers: Some(providers), ..aws.reach() };
-    let plane = Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock, settings));
+    let plane =
+        Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock, Arc::new(RandomIds), settings));
     // Before anything runs: a port that is taken is found out by then.
     let also = match dev.serve_aws {
         Some(port) => {
@@ -91,7 +93,7 @@ fn serve_aws(
     keys: &Keys,
     listener: TcpListener,
 ) -> anyhow::Result<JoinHandle<()>> {
-    let access_key = app::ids::request();
+    let access_key = app::ids::secret();
     aws.keep_secret(WORKER_SECRET, &keys.worker_secret);
     for (name, secret) in [(OPERATOR_TOKEN, &keys.operator_token), (JWT_SECRET, &keys.user_secret)] {
         if let Some(secret) = secret {

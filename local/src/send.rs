@@ -2,6 +2,8 @@
 
 use crate::config::Send;
 use anyhow::{Context, bail};
+use app::IdSource;
+use app::ids::RandomIds;
 use client::{Follow, Follower, MessageIn, Messenger, Refused, SILENCE};
 use domain::message::{Draft, MessageType};
 use domain::{MessageId, SandboxId};
@@ -87,7 +89,7 @@ fn message(options: &Send) -> anyhow::Result<MessageIn> {
     let Draft { message_type, content } = Draft::new(message_type, &content)?;
     let message_id = match &options.id {
         Some(id) => MessageId::parse(id)?,
-        None => app::ids::message(),
+        None => RandomIds.message(),
     };
     Ok(MessageIn { message_id, message_type, content })
 }

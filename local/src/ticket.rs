@@ -5,6 +5,8 @@ mod words;
 use crate::config::commands::{Address, Ticket};
 use crate::tasks::{answered, plane, text};
 use anyhow::{Context, bail};
+use app::IdSource;
+use app::ids::RandomIds;
 use client::{Follow, Followed, Follower, Plane, Refused, SILENCE};
 use domain::SandboxId;
 use serde_json::{Value, json};
@@ -66,7 +68,7 @@ fn body(options: &Ticket) -> anyhow::Result<Value> {
     }
     // A name of our own: sent again under the same one, it is the same ticket.
     let mut body = json!({
-        "ticket_id": app::ids::ticket(), "title": title, "description": description,
+        "ticket_id": RandomIds.ticket(), "title": title, "description": description,
         "priority": options.priority.to_uppercase(), "workflow_mode": "quick", "check_duplicates": false,
     });
     let given = [

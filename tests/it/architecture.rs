@@ -196,6 +196,21 @@ fn only_keys_rs_spells_a_key() {
     }
 }
 
+/// A worker is a process of its own, and names what it reports itself.
+#[test]
+fn only_the_id_source_generates_ids_and_secrets() {
+    for (file, code) in sources() {
+        let allowed = file == "shared/app/src/ids.rs" || file.starts_with("worker/");
+        for generated in ["now_v7", "new_v4", "rand::random"] {
+            let found = !allowed && code.contains(generated);
+            assert!(
+                !found,
+                "{file} calls {generated}: take ids from app::IdSource, secrets from app::ids::secret"
+            );
+        }
+    }
+}
+
 #[test]
 fn only_config_reads_the_environment_and_only_the_clock_the_time() {
     for (file, code) in sources() {

@@ -8,6 +8,7 @@ mod made_up;
 use crate::stage::keys;
 use crate::support::{OPERATOR, user};
 use app::clock::SystemClock;
+use app::ids::RandomIds;
 use contract::query::Query;
 use cost::counts::FILE;
 use cost::{Count, Counts, report};
@@ -269,7 +270,14 @@ impl Stage {
         let clock = Arc::new(SystemClock);
         let authenticator = Authenticator::new(&keys(), clock.clone());
         let reach = self.aws.reach();
-        Arc::new(Plane::new(self.aws.store.clone(), reach, authenticator, clock, Settings::default()))
+        Arc::new(Plane::new(
+            self.aws.store.clone(),
+            reach,
+            authenticator,
+            clock,
+            Arc::new(RandomIds),
+            Settings::default(),
+        ))
     }
 
     async fn post(&self, process: &Arc<Plane>, path: &str, token: &str, body: &Value) -> (Count, Value) {

@@ -2,6 +2,7 @@
 
 use crate::support::{Answer, OPERATOR, TestPlane, batch};
 use app::clock::SystemClock;
+use app::ids::RandomIds;
 use domain::SandboxId;
 use edge::auth::{Authenticator, Keys};
 use edge::{Plane, Settings};
@@ -267,7 +268,14 @@ async fn processes_that_race_for_one_sandbox_leave_no_gap_and_double_nothing() {
         };
         let authenticator = Authenticator::new(&keys, Arc::new(SystemClock));
         let clock = Arc::new(SystemClock);
-        Arc::new(Plane::new(aws.store.clone(), aws.reach(), authenticator, clock, Settings::default()))
+        Arc::new(Plane::new(
+            aws.store.clone(),
+            aws.reach(),
+            authenticator,
+            clock,
+            Arc::new(RandomIds),
+            Settings::default(),
+        ))
     };
     let mut racing = tokio::task::JoinSet::new();
     for racer in 0..3 {

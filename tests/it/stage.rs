@@ -3,6 +3,7 @@
 use crate::payloads;
 use crate::support::{JWT_SECRET, OPERATOR, user_with};
 use app::clock::ManualClock;
+use app::ids::SeededIds;
 use domain::{ConnectionId, Timestamp};
 use edge::auth::{Authenticator, Keys};
 use edge::guard::Guard;
@@ -21,11 +22,13 @@ use tempfile::TempDir;
 use tokio::task::unconstrained;
 
 /// A table, a stream, sockets, a queue and a bus. The clock stands at noon on the fifth of January 2026, as in the
-/// payloads, so that answers are the same every time.
+/// payloads, and ids come from a seed, so that answers are the same every time.
 pub struct Stage {
     pub aws: Aws,
     pub feeds: Feeds,
     pub clock: Arc<ManualClock>,
+    /// One source for all processes, because ids must be unique among them.
+    pub ids: Arc<SeededIds>,
     _data: TempDir,
 }
 
@@ -34,7 +37,7 @@ impl Stage {
         let data = TempDir::new().unwrap();
         let (aws, feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
         let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_767_614_400)));
-        Self { aws, feeds, clock, _data: data }
+        Self { aws, feeds, clock, ids: Arc::new(SeededIds::new(0)), _data: data }
     }
 
     /// Somebody reads the stream from now on, for whom it does not matter what it says. Without a reader whoever writes
@@ -61,7 +64,8 @@ impl Stage {
         };
         change(&mut settings);
         let (store, reach) = (self.aws.store.clone(), self.aws.reach());
-        Arc::new(Plane::new(store, reach, authenticator, self.clock.clone(), settings))
+        let (clock, ids) = (self.clock.clone(), self.ids.clone());
+        Arc::new(Plane::new(store, reach, authenticator, clock, ids, settings))
     }
 
     /// Registers a sandbox of the org acme and returns its worker's token.

@@ -2,6 +2,8 @@
 //! wants to look.
 
 use super::connector::{Reply, refused};
+use app::IdSource;
+use app::ids::RandomIds;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -26,7 +28,7 @@ impl EventBridge {
         kept.extend(entries.iter().cloned());
         let surplus = kept.len().saturating_sub(MAX_KEPT);
         kept.drain(..surplus);
-        let taken: Vec<Value> = entries.iter().map(|_| json!({"EventId": app::ids::request()})).collect();
+        let taken: Vec<Value> = entries.iter().map(|_| json!({"EventId": RandomIds.request()})).collect();
         Reply::json(200, &json!({"FailedEntryCount": 0, "Entries": taken}))
     }
 }

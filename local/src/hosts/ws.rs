@@ -53,7 +53,7 @@ pub struct Sockets {
 
 /// Opens a socket, or answers why not.
 pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> Response {
-    let connection = app::ids::connection();
+    let connection = sockets.plane.ids.connection();
     // Before anybody can know of it: whoever is told of it must be able to reach it.
     let inbox = sockets.hub.register(&connection);
     let opening = Opening {

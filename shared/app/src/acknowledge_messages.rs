@@ -1,9 +1,9 @@
 //! Notes what a worker says of its messages.
 
 use crate::error::Error;
-use crate::sight;
 use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
+use crate::{IdSource, sight};
 use contract::messages::{Acknowledged, ReceiptIn, ReceiptOut};
 use domain::access::Principal;
 use domain::message::Receipt;
@@ -38,7 +38,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         sight::check(&principal, &head)?;
         let messages = deps.store.messages(&sandbox, &ids).await?;
         let now = deps.clock.now();
-        let noted = Noted::of(messages, &receipts, now)?;
+        let noted = Noted::of(deps.ids, messages, &receipts, now)?;
         let tale = noted.tale;
         let settled = tale.settled();
         let after = tale.head_after(&head);
@@ -77,15 +77,20 @@ fn ids_of(receipts: &[ReceiptIn]) -> Vec<MessageId> {
 }
 
 /// What the receipts come to.
-struct Noted {
+struct Noted<'a> {
     receipts: Vec<ReceiptOut>,
-    tale: Tale,
+    tale: Tale<'a>,
 }
 
-impl Noted {
-    fn of(before: Vec<Message>, receipts: &[ReceiptIn], now: Timestamp) -> Result<Self, Error> {
+impl<'a> Noted<'a> {
+    fn of(
+        ids: &'a dyn IdSource,
+        before: Vec<Message>,
+        receipts: &[ReceiptIn],
+        now: Timestamp,
+    ) -> Result<Self, Error> {
         let mut messages = before.clone();
-        let (mut told, mut tale) = (Vec::new(), Tale::default());
+        let (mut told, mut tale) = (Vec::new(), Tale::new(ids));
         for (index, receipt) in receipts.iter().enumerate() {
             let Some(message) = messages.iter_mut().find(|message| message.id == receipt.message_id) else {
                 let field = format!("receipts[{index}].message_id");

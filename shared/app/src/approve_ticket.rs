@@ -36,9 +36,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let mut after =
             ticket.approve(by.as_deref(), now).map_err(|refused| tickets::refusal(&ticket, &refused, now))?;
         let mut commit = Commit::new(now);
-        commit.tasks.push(tickets::begin(&mut after, &deps.orchestration.weights, now));
+        commit.tasks.push(tickets::begin(deps.ids, &mut after, &deps.orchestration.weights, now));
         let data = json!({"ticket_id": id, "approved_by": by, "task_id": after.first_task});
-        let events = vec![telling::event_of(Told::of_ticket("approved", &data))];
+        let events = vec![telling::event_of(deps.ids, Told::of_ticket("approved", &data))];
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {
             Committed::Done(mut done) => {

@@ -43,7 +43,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         }
         let (now, detail) = (deps.clock.now(), "taken back");
         message.advance(Receipt { state: State::Cancelled, at: now, detail: Some(detail.into()) });
-        let mut tale = Tale { events: Vec::new(), changes: vec![Change::Settled(message.clone())] };
+        let mut tale = Tale::new(deps.ids);
+        tale.changes.push(Change::Settled(message.clone()));
         let data = json!({"message_id": id, "detail": detail, "by": Sender::of(&principal)});
         tale.message(State::Cancelled, Source::User, &data);
         let after = tale.head_after(&head);

@@ -200,7 +200,7 @@ async fn write(
     let Some(moved) = task.depending_on(plan.depends_on.clone(), unmet, weights, now) else {
         return Ok(None);
     };
-    commit.tasks.insert(0, telling::task_change(task, moved));
+    commit.tasks.insert(0, telling::task_change(deps.ids, task, moved));
     commit.graph = (!plan.added.is_empty()).then(|| (task.org.clone(), graph));
     let Committed::Done(mut done) = deps.store.commit(commit).await? else { return Ok(None) };
     let after = done.tasks.remove(0);

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::sight::visible_head;
-use crate::{ids, orchestration, race, telling, tend_sandbox, unblock, work};
+use crate::{IdSource, orchestration, race, telling, tend_sandbox, unblock, work};
 use contract::jobs::Job;
 use contract::tasks::{Complete, Completed, Report};
 use domain::access::Principal;
@@ -91,7 +91,7 @@ async fn record(
     complete: &Complete,
 ) -> Result<Option<Head>, Error> {
     let now = deps.clock.now();
-    let word = word_of(complete)?;
+    let word = word_of(deps.ids, complete)?;
     let Some((mut after, turns)) = last_word(head, &word, now) else {
         return Err(Error::conflict(
             "sandbox_not_running",
@@ -102,7 +102,7 @@ async fn record(
     if task.dependents > 0 {
         after.activity.waiters = deps.store.dependants(&task.id, MAX_NAMED).await?;
     }
-    let events = std::iter::once(word).chain(turns.into_iter().map(telling::event_of)).collect();
+    let events = std::iter::once(word).chain(telling::events_of(deps.ids, turns)).collect();
     let mut commit = Commit::new(now);
     commit.sandboxes.push(Change { before: Some(head), after, events });
     match deps.store.commit(commit).await? {
@@ -112,13 +112,13 @@ async fn record(
 }
 
 /// What the log says of it: what a worker that reports by its log would have said.
-fn word_of(complete: &Complete) -> Result<NewEvent, Error> {
+fn word_of(ids: &dyn IdSource, complete: &Complete) -> Result<NewEvent, Error> {
     let name = match complete.report {
         Report::Done(_) => "agent.completed",
         Report::Failed(_) => "agent.failed",
     };
     let (event_type, data) = (EventType::parse(name)?, complete.said.clone());
-    Ok(NewEvent { id: ids::event(), event_type, source: Source::Agent, data, emitted_at: None })
+    Ok(NewEvent { id: ids.event(), event_type, source: Source::Agent, data, emitted_at: None })
 }
 
 fn says_the_same(outcome: &TryOutcome, report: &Report) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::orchestration::{self, dispatch_job};
-use crate::{ids, race, requeue, telling, work};
+use crate::{IdSource, race, requeue, telling, work};
 use contract::tasks::Create;
 use domain::access::Principal;
 use domain::task::Status;
@@ -54,7 +54,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let awaited = dependencies(deps, &create.depends_on, &org).await?;
         let project = project(deps, &create, &org).await?;
         let now = deps.clock.now();
-        let task = new_task(&create, org.clone(), project, &awaited, digest.clone(), now);
+        let task = new_task(deps.ids, &create, org.clone(), project, &awaited, digest.clone(), now);
         if let Some(task) = write(deps, task, &awaited, now).await? {
             break Outcome::Created(Box::new(task));
         }
@@ -136,6 +136,7 @@ async fn project(
 }
 
 fn new_task(
+    ids: &dyn IdSource,
     create: &Create,
     org: OrgId,
     project: Option<ProjectId>,
@@ -145,7 +146,7 @@ fn new_task(
 ) -> Task {
     let unmet = awaited.iter().filter(|task| task.status != Status::Completed).count();
     Task {
-        id: create.id.clone().unwrap_or_else(ids::task),
+        id: create.id.clone().unwrap_or_else(|| ids.task()),
         org,
         ticket: create.ticket.clone(),
         project,
@@ -194,7 +195,7 @@ async fn write(
 ) -> Result<Option<Task>, Error> {
     let moved = task.created(&deps.orchestration.weights, now);
     let mut commit = Commit::new(now);
-    let events = moved.told.into_iter().map(telling::event_of).collect();
+    let events = telling::events_of(deps.ids, moved.told);
     let id = moved.task.id.clone();
     commit.tasks.push(Change { before: None, after: moved.task, events });
     // What is completed stays so: nobody has to look whether it still is.

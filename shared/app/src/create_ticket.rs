@@ -6,7 +6,7 @@
 
 use crate::error::Error;
 use crate::orchestration::{self, dispatch_job};
-use crate::{ids, race, telling, tickets, work};
+use crate::{race, telling, tickets, work};
 use contract::tickets::{Candidate, CreateTicket, Wish};
 use domain::access::Principal;
 use domain::similar::{Wanted, likeness};
@@ -71,7 +71,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             return Ok(Outcome::Similar(similar));
         }
     }
-    let id = id.unwrap_or_else(ids::ticket);
+    let id = id.unwrap_or_else(|| deps.orchestration.ids.ticket());
     let mut race = race::Race::new(deps.orchestration.clock);
     loop {
         let now = deps.orchestration.clock.now();
@@ -190,7 +190,7 @@ async fn write(
     let mut commit = Commit::new(now);
     let begins = ticket.approval.status == ApprovalStatus::Approved;
     if begins {
-        commit.tasks.push(tickets::begin(&mut ticket, &deps.orchestration.weights, now));
+        commit.tasks.push(tickets::begin(deps.ids, &mut ticket, &deps.orchestration.weights, now));
     }
     let data = json!({
         "ticket_id": ticket.id, "title": ticket.title, "status": ticket.status, "phase_id": ticket.phase,
@@ -198,7 +198,7 @@ async fn write(
         "approval_status": ticket.approval.status, "approval_deadline_at": ticket.approval.deadline_at,
         "task_id": ticket.first_task, "created_by": ticket.created_by,
     });
-    let events = vec![telling::event_of(Told::of_ticket("created", &data))];
+    let events = vec![telling::event_of(deps.ids, Told::of_ticket("created", &data))];
     commit.tickets.push(Change { before: None, after: ticket, events });
     let Committed::Done(mut done) = deps.store.commit(commit).await? else { return Ok(None) };
     let Some(created) = done.tickets.pop() else { return Ok(None) };

@@ -4,7 +4,7 @@ mod look;
 
 use crate::error::Error;
 use crate::orchestration::Deps;
-use crate::{ids, race, telling, work};
+use crate::{race, telling, work};
 use contract::jobs::Job;
 use domain::attempt::{Assignment, Stage};
 use domain::task::moves::Told;
@@ -67,7 +67,7 @@ async fn claim(deps: Deps<'_>, org: &OrgId, seen: Seen, choice: usize) -> Result
     let Some(task) = deps.store.task(&candidate.id).await? else { return Ok(Claim::Lost) };
     let now = deps.clock.now();
     let provider = task.execution.provider.as_ref().unwrap_or(&deps.orchestration.default_provider).clone();
-    let sandbox = ids::sandbox_for(&task);
+    let sandbox = deps.ids.sandbox_for(&task);
     let Some(moved) = task.claim(sandbox.clone(), now) else { return Ok(Claim::Lost) };
     let (ticket, attempt) = (task.ticket.clone(), moved.task.attempt);
     let assignment = Assignment { task: task.id.clone(), ticket, attempt, provider };
@@ -76,14 +76,14 @@ async fn claim(deps: Deps<'_>, org: &OrgId, seen: Seen, choice: usize) -> Result
         "provider": assignment.provider,
     });
     let told = Told { event_type: Stage::Recorded.event(), data: domain::JsonObject::of(&data) };
-    let events = vec![telling::event_of(told)];
+    let events = vec![telling::event_of(deps.ids, told)];
     let name: String = task.title.chars().take(MAX_NAME_CHARS).collect();
     let head = Head::assigned(sandbox.clone(), org.clone(), name, assignment, now);
     let mut head = head.telling(&events);
     head.version = 1;
     let mut commit = Commit::new(now);
     (commit.limits, commit.turn) = (deps.orchestration.limits, seen.turn);
-    commit.tasks.push(telling::task_change(&task, moved));
+    commit.tasks.push(telling::task_change(deps.ids, &task, moved));
     commit.sandboxes.push(Change { before: None, after: head, events });
     match deps.store.commit(commit).await? {
         Committed::Done(_) => {

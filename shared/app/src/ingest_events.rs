@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::lanes::Lanes;
 use crate::turn::Turn;
-use crate::{Clock, sight, telling, work};
+use crate::{Clock, IdSource, sight, telling, work};
 use contract::BadInput;
 use contract::ingest::{BatchReceived, EventReceived, Ingest, digest_of_single};
 use contract::jobs::Job;
@@ -26,6 +26,8 @@ pub struct Deps<'a> {
     pub lanes: &'a Lanes,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Source of new ids.
+    pub ids: &'a dyn IdSource,
     /// How many events a sandbox may send in a minute.
     pub events_per_minute: u64,
     /// The org that takes in sandboxes nobody registered: only where there is no authentication at all.
@@ -95,7 +97,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         // A worker that says goodbye is waited for no longer.
         let left = |head: &Head| head.activity.spawn.as_ref().and_then(|spawn| spawn.left_at);
         let turned = !turns.is_empty() || left(&head) != left(&next);
-        let batch = with_turns(&batch, turns);
+        let batch = with_turns(deps.ids, &batch, turns);
         let append = Append {
             before: &head,
             after: &next,
@@ -143,12 +145,12 @@ async fn current_head(deps: Deps<'_>, turn: &mut Turn<'_>, sandbox: &SandboxId) 
 }
 
 /// The batch, and behind it the turns that the sandbox takes with it.
-fn with_turns(batch: &Batch, turns: Vec<Told>) -> Cow<'_, Batch> {
+fn with_turns<'a>(ids: &dyn IdSource, batch: &'a Batch, turns: Vec<Told>) -> Cow<'a, Batch> {
     if turns.is_empty() {
         return Cow::Borrowed(batch);
     }
     let mut batch = batch.clone();
-    batch.events.extend(turns.into_iter().map(telling::event_of));
+    batch.events.extend(telling::events_of(ids, turns));
     Cow::Owned(batch)
 }
 

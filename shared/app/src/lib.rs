@@ -72,5 +72,6 @@ mod work;
 
 pub use clock::Clock;
 pub use error::Error;
+pub use ids::IdSource;
 pub use lanes::Lanes;
 pub use subscriptions::Subscriptions;

@@ -1,9 +1,9 @@
 //! Hands a sandbox's messages to its worker, and waits for them if there are none.
 
 use crate::error::{Error, chain};
-use crate::sight;
 use crate::telling::{Tale, Written};
 use crate::turn::Turn;
+use crate::{IdSource, sight};
 use domain::access::Principal;
 use domain::mailbox::{MAX_WAITING, ROOM_FOR_URGENT, due, next_return};
 use domain::message::{Receipt, State};
@@ -166,7 +166,7 @@ async fn look(deps: Deps<'_>, command: &Command) -> Result<Look, Error> {
             return Ok(Look::Nothing { returns, queue_size });
         }
         let messages = deps.store.messages(sandbox, &ids).await?;
-        let handover = Handover::of(messages, command.confirmation, now);
+        let handover = Handover::of(deps.ids, messages, command.confirmation, now);
         let after = handover.tale.head_after(&head);
         match handover.tale.write(deps.store, &head, &after, now).await? {
             Written::Stored(head) => {
@@ -200,19 +200,24 @@ async fn next_up(
 }
 
 /// Messages on their way to the worker, and what is told of it.
-struct Handover {
+struct Handover<'a> {
     messages: Vec<Message>,
     returns_at: Timestamp,
-    tale: Tale,
+    tale: Tale<'a>,
 }
 
-impl Handover {
-    fn of(mut messages: Vec<Message>, confirmation: Confirmation, now: Timestamp) -> Self {
+impl<'a> Handover<'a> {
+    fn of(
+        ids: &'a dyn IdSource,
+        mut messages: Vec<Message>,
+        confirmation: Confirmation,
+        now: Timestamp,
+    ) -> Self {
         let returns_at = match confirmation {
             Confirmation::Receipts { hidden_secs } => now.plus_secs(hidden_secs),
             Confirmation::Handover => now,
         };
-        let mut tale = Tale::default();
+        let mut tale = Tale::new(ids);
         for message in &mut messages {
             message.hand_out(now);
             let data = json!({"message_id": message.id, "delivery": message.deliveries});

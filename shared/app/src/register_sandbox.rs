@@ -1,7 +1,7 @@
 //! Makes a sandbox known that somebody else runs.
 
 use crate::error::Error;
-use crate::{Clock, ids};
+use crate::{Clock, IdSource};
 use contract::sandboxes::Register;
 use domain::access::Principal;
 use domain::{Head, Invalid, OrgId, SessionId};
@@ -15,6 +15,8 @@ pub struct Deps<'a> {
     pub store: &'a Store,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Source of new ids.
+    pub ids: &'a dyn IdSource,
     /// The org of sandboxes that an operator registers without naming one.
     pub default_org: &'a OrgId,
 }
@@ -44,7 +46,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     if let Some(session) = &resumes {
         check_session(deps.store, session, &org).await?;
     }
-    let mut head = Head::new(id.unwrap_or_else(ids::sandbox), org, name, deps.clock.now());
+    let mut head = Head::new(id.unwrap_or_else(|| deps.ids.sandbox()), org, name, deps.clock.now());
     head.resumes = resumes;
     if deps.store.create_head(&head).await? {
         return Ok(head);

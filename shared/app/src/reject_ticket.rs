@@ -1,7 +1,7 @@
 //! Somebody has looked at a ticket and does not want it done. It is kept, and nobody works on it.
 
 use crate::error::Error;
-use crate::{Clock, race, telling, tickets};
+use crate::{Clock, IdSource, race, telling, tickets};
 use domain::access::Principal;
 use domain::task::moves::Told;
 use domain::{Ticket, TicketId};
@@ -16,6 +16,8 @@ pub struct Deps<'a> {
     pub store: &'a Store,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Source of new ids.
+    pub ids: &'a dyn IdSource,
 }
 
 /// What is asked.
@@ -44,7 +46,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             .reject(by.as_deref(), &reason, now)
             .map_err(|refused| tickets::refusal(&ticket, &refused, now))?;
         let data = json!({"ticket_id": id, "rejected_by": by, "rejection_reason": reason});
-        let events = vec![telling::event_of(Told::of_ticket("rejected", &data))];
+        let events = vec![telling::event_of(deps.ids, Told::of_ticket("rejected", &data))];
         let mut commit = Commit::new(now);
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {

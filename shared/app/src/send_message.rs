@@ -1,9 +1,9 @@
 //! Sends a message to a working agent.
 
 use crate::error::Error;
+use crate::sight;
 use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
-use crate::{ids, sight};
 use contract::messages::{MessageQueued, Send};
 use domain::access::Principal;
 use domain::mailbox::{MAX_WAITING, ROOM_FOR_URGENT};
@@ -32,7 +32,7 @@ pub type Outcome = MessageQueued;
 /// A repeat with the same id sends nothing and gets the first answer.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, sandbox, send } = command;
-    let id = send.id.unwrap_or_else(ids::message);
+    let id = send.id.unwrap_or_else(|| deps.ids.message());
     let message = store(deps, &principal, &sandbox, id, send.draft).await?;
     if message.is_waiting() {
         ring(deps.mailboxes, &sandbox, Bell::Message(&message.id)).await;
@@ -60,7 +60,8 @@ async fn store(
         let now = deps.clock.now();
         let place = Place { number: head.seq + 1, queue_size: head.activity.waiting + 1 };
         let message = Message::new(id.clone(), draft.clone(), Sender::of(principal), place, now);
-        let mut tale = Tale { events: Vec::new(), changes: vec![Change::Sent(message.clone())] };
+        let mut tale = Tale::new(deps.ids);
+        tale.changes.push(Change::Sent(message.clone()));
         tale.message(State::Queued, source(principal, draft.message_type), &notice(&message));
         let after = tale.head_after(&head);
         match tale.write(deps.store, &head, &after, now).await? {

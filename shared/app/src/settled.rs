@@ -24,12 +24,12 @@ pub(crate) async fn write(deps: Deps<'_>, before: &Task, moved: Moved) -> Result
     let mut next = None;
     if let Some(ticket) = &ticket {
         if let Some(after) = ticket.follow(&moved.task.task_type, moved.task.status, now) {
-            let events = telling::followed(ticket, &after, &moved.task);
+            let events = telling::followed(deps.ids, ticket, &after, &moved.task);
             commit.tickets.push(Change { before: Some(ticket), after, events });
         }
         next = next_of(deps, ticket, &moved.task, now).await?;
     }
-    commit.tasks.push(telling::task_change(before, moved));
+    commit.tasks.push(telling::task_change(deps.ids, before, moved));
     let goes_on = next.is_some();
     commit.tasks.extend(next);
     let Committed::Done(done) = deps.store.commit(commit).await? else { return Ok(None) };
@@ -53,7 +53,7 @@ async fn next_of(
         return Ok(None);
     }
     let created = next.into_task(id, now).created(&deps.orchestration.weights, now);
-    let events = created.told.into_iter().map(telling::event_of).collect();
+    let events = telling::events_of(deps.ids, created.told);
     Ok(Some(Change { before: None, after: created.task, events }))
 }
 

@@ -1,7 +1,7 @@
 //! What the use cases around messages have in common.
 
-use crate::Clock;
 use crate::lanes::Lanes;
+use crate::{Clock, IdSource};
 use store::{Mailboxes, Store};
 
 /// What they touch.
@@ -15,4 +15,6 @@ pub struct Deps<'a> {
     pub lanes: &'a Lanes,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Source of new ids.
+    pub ids: &'a dyn IdSource,
 }

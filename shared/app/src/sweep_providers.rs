@@ -8,7 +8,7 @@ use domain::attempt::Stage;
 use domain::breaker::Allow;
 use domain::{Entity, Head, SandboxId};
 use providers::SandboxProvider;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::keys::Watched;
 
@@ -44,7 +44,7 @@ pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
         // What is made from here on is known to the table before it is at the provider, and so is never an orphan.
         match provider.list().await {
             Ok(listed) => {
-                let names: HashSet<SandboxId> = listed.into_iter().map(|listed| listed.name).collect();
+                let names: BTreeSet<SandboxId> = listed.into_iter().map(|listed| listed.name).collect();
                 let found = look_at_each(deps, provider, &names).await?;
                 outcome.orphans += found.orphans;
                 outcome.lost += found.lost;
@@ -60,7 +60,7 @@ pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
 async fn look_at_each(
     deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
-    names: &HashSet<SandboxId>,
+    names: &BTreeSet<SandboxId>,
 ) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
     for name in names {
@@ -89,7 +89,7 @@ async fn look_at_each(
 async fn notice_lost(
     deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
-    names: &HashSet<SandboxId>,
+    names: &BTreeSet<SandboxId>,
 ) -> Result<usize, Error> {
     let (mut after, mut lost) = (None, 0);
     loop {

@@ -1,7 +1,7 @@
 //! What the plane itself tells in a sandbox's log.
 
+use crate::IdSource;
 use crate::error::{Error, chain};
-use crate::ids;
 use domain::ingest::{Batch, NewEvent};
 use domain::message::State;
 use domain::task::moves::{Moved, Told};
@@ -14,19 +14,25 @@ use store::mailboxes::Bell;
 use store::{Mailboxes, Store};
 
 /// Events, and what they tell of messages: written together or not at all.
-#[derive(Debug, Default)]
-pub(crate) struct Tale {
+#[derive(Debug)]
+pub(crate) struct Tale<'a> {
+    ids: &'a dyn IdSource,
     /// What the log will say.
     pub(crate) events: Vec<NewEvent>,
     /// What the ledger will say.
     pub(crate) changes: Vec<ledger::Change>,
 }
 
-impl Tale {
+impl<'a> Tale<'a> {
+    pub(crate) fn new(ids: &'a dyn IdSource) -> Self {
+        Self { ids, events: Vec::new(), changes: Vec::new() }
+    }
+
     /// Adds an event.
     pub(crate) fn event(&mut self, event_type: EventType, source: Source, data: &Value) {
         let data = JsonObject::of(data);
-        self.events.push(NewEvent { id: ids::event(), event_type, source, data, emitted_at: None });
+        let id = self.ids.event();
+        self.events.push(NewEvent { id, event_type, source, data, emitted_at: None });
     }
 
     /// Adds that a message has reached a state.
@@ -81,20 +87,24 @@ pub(crate) enum Written {
 }
 
 /// What the plane tells, as an event on its way into a log.
-pub(crate) fn event_of(told: Told) -> NewEvent {
+pub(crate) fn event_of(ids: &dyn IdSource, told: Told) -> NewEvent {
     let Told { event_type, data } = told;
-    NewEvent { id: ids::event(), event_type, source: Source::System, data, emitted_at: None }
+    NewEvent { id: ids.event(), event_type, source: Source::System, data, emitted_at: None }
+}
+
+/// Several of them.
+pub(crate) fn events_of(ids: &dyn IdSource, told: Vec<Told>) -> Vec<NewEvent> {
+    told.into_iter().map(|told| event_of(ids, told)).collect()
 }
 
 /// A task's move, ready to be written.
-pub(crate) fn task_change(before: &Task, moved: Moved) -> Change<'_, Task> {
-    let events = moved.told.into_iter().map(event_of).collect();
-    Change { before: Some(before), after: moved.task, events }
+pub(crate) fn task_change<'a>(ids: &dyn IdSource, before: &'a Task, moved: Moved) -> Change<'a, Task> {
+    Change { before: Some(before), after: moved.task, events: events_of(ids, moved.told) }
 }
 
 /// What a ticket's log says when it has followed this task: it is somewhere else, or something is in its way or is not
 /// any more.
-pub(crate) fn followed(before: &Ticket, after: &Ticket, task: &Task) -> Vec<NewEvent> {
+pub(crate) fn followed(ids: &dyn IdSource, before: &Ticket, after: &Ticket, task: &Task) -> Vec<NewEvent> {
     let mut told = Vec::new();
     if before.status != after.status {
         let data = json!({
@@ -113,7 +123,7 @@ pub(crate) fn followed(before: &Ticket, after: &Ticket, task: &Task) -> Vec<NewE
         });
         told.push(Told::of_ticket(turn, &data));
     }
-    told.into_iter().map(event_of).collect()
+    events_of(ids, told)
 }
 
 /// Wakes whoever waits. What it is about is stored by then: a bell that fails costs a moment, and nobody is refused.

@@ -25,7 +25,7 @@ pub async fn run(deps: Deps<'_>, id: Command) -> Result<Outcome, Error> {
         }
         let Ok(after) = ticket.time_out(now) else { return Ok(Some(ticket)) };
         let data = json!({"ticket_id": id, "reason": after.approval.reason});
-        let events = vec![telling::event_of(Told::of_ticket("timed_out", &data))];
+        let events = vec![telling::event_of(deps.ids, Told::of_ticket("timed_out", &data))];
         let mut commit = Commit::new(now);
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::telling::{Tale, Written, ring};
 use crate::turn::Turn;
-use crate::{sight, steering, work};
+use crate::{IdSource, sight, steering, work};
 use contract::jobs::Job;
 use domain::access::Principal;
 use domain::attempt;
@@ -58,7 +58,7 @@ async fn end_and_cancel(deps: steering::Deps<'_>, command: Command) -> Result<He
         sight::check(&command.principal, &head)?;
         let now = deps.clock.now();
         let (after, tale) = match (head.status.is_final(), head.activity.waiting) {
-            (false, _) => end(&head, &command, now),
+            (false, _) => end(deps.ids, &head, &command, now),
             (true, 0) => {
                 turn.keep(head.clone());
                 drop(turn);
@@ -83,9 +83,9 @@ pub(crate) async fn wind_up(deps: steering::Deps<'_>, sandbox: &SandboxId) -> Re
     end_and_cancel(deps, Command { principal: Principal::Operator, sandbox: sandbox.clone(), reason }).await
 }
 
-fn end(head: &Head, command: &Command, now: Timestamp) -> (Head, Tale) {
+fn end<'a>(ids: &'a dyn IdSource, head: &Head, command: &Command, now: Timestamp) -> (Head, Tale<'a>) {
     let reason = command.reason.clone();
-    let mut tale = Tale::default();
+    let mut tale = Tale::new(ids);
     let data = json!({"reason": reason, "by": Sender::of(&command.principal)});
     tale.event(EventType::sandbox_terminated(), Source::System, &data);
     let mut after = tale.head_after(head);
@@ -103,10 +103,14 @@ fn end(head: &Head, command: &Command, now: Timestamp) -> (Head, Tale) {
 }
 
 /// Those that nobody has confirmed will not be worked on.
-async fn cancel(deps: steering::Deps<'_>, head: &Head, now: Timestamp) -> Result<(Head, Tale), Error> {
+async fn cancel<'a>(
+    deps: steering::Deps<'a>,
+    head: &Head,
+    now: Timestamp,
+) -> Result<(Head, Tale<'a>), Error> {
     let waiting = deps.store.waiting_messages(&head.id, AT_ONCE).await?;
     let ids: Vec<MessageId> = waiting.into_iter().map(|one| one.id).collect();
-    let mut tale = Tale::default();
+    let mut tale = Tale::new(deps.ids);
     for mut message in deps.store.messages(&head.id, &ids).await? {
         let detail = "the sandbox ended";
         message.advance(Receipt { state: State::Cancelled, at: now, detail: Some(detail.into()) });

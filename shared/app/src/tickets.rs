@@ -1,7 +1,7 @@
 //! What the use cases around tickets share.
 
 use crate::error::Error;
-use crate::{ids, telling};
+use crate::{IdSource, telling};
 use domain::access::{Principal, Sight, sees_org};
 use domain::score::Weights;
 use domain::ticket::{Refused, Status, first_task};
@@ -19,10 +19,15 @@ pub(crate) async fn visible(store: &Store, principal: &Principal, id: &TicketId)
 }
 
 /// Begins the work on a ticket: its first task, which the ticket knows from now on.
-pub(crate) fn begin(ticket: &mut Ticket, weights: &Weights, now: Timestamp) -> Change<'static, Task> {
-    let moved = first_task(ticket).into_task(ids::task(), now).created(weights, now);
+pub(crate) fn begin(
+    ids: &dyn IdSource,
+    ticket: &mut Ticket,
+    weights: &Weights,
+    now: Timestamp,
+) -> Change<'static, Task> {
+    let moved = first_task(ticket).into_task(ids.task(), now).created(weights, now);
     ticket.first_task = Some(moved.task.id.clone());
-    let events = moved.told.into_iter().map(telling::event_of).collect();
+    let events = telling::events_of(ids, moved.told);
     Change { before: None, after: moved.task, events }
 }
 

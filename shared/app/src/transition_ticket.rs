@@ -1,7 +1,7 @@
 //! Moves a ticket by hand.
 
 use crate::error::Error;
-use crate::{Clock, race, telling, tickets};
+use crate::{Clock, IdSource, race, telling, tickets};
 use contract::tickets::Transition;
 use domain::access::Principal;
 use domain::task::moves::Told;
@@ -17,6 +17,8 @@ pub struct Deps<'a> {
     pub store: &'a Store,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Source of new ids.
+    pub ids: &'a dyn IdSource,
 }
 
 /// What is asked.
@@ -47,7 +49,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             "ticket_id": id, "from_status": ticket.status, "to_status": after.status, "phase_id": after.phase,
             "reason": transition.reason, "forced": transition.force, "by": tickets::name_of(&principal),
         });
-        let events = vec![telling::event_of(Told::of_ticket("transitioned", &data))];
+        let events = vec![telling::event_of(deps.ids, Told::of_ticket("transitioned", &data))];
         let mut commit = Commit::new(now);
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {

@@ -92,7 +92,7 @@ async fn tell(
         let moved = task.and_then(|task| task.unblocked(&done.id, &deps.orchestration.weights, now));
         let is_ready = moved.as_ref().is_some_and(|moved| moved.task.place.is_some());
         if let (Some(task), Some(moved)) = (task, moved) {
-            commit.tasks.push(telling::task_change(task, moved));
+            commit.tasks.push(telling::task_change(deps.ids, task, moved));
         }
         if let Committed::Done(_) = deps.store.commit(commit).await? {
             told += 1;

@@ -3,7 +3,7 @@
 use crate::auth::Authenticator;
 use crate::guard::Guard;
 use app::orchestration::{self, Hands, MakeToken, Orchestration, Providers};
-use app::{Clock, Error, Lanes, Subscriptions, steering};
+use app::{Clock, Error, IdSource, Lanes, Subscriptions, steering};
 use domain::{OrgId, SandboxId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,8 @@ pub struct Plane {
     pub authenticator: Authenticator,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// Where ids come from.
+    pub ids: Arc<dyn IdSource>,
     /// What can be set.
     pub settings: Settings,
     /// What else this process is wired to.
@@ -87,10 +89,11 @@ impl Plane {
         reach: Reach,
         authenticator: Authenticator,
         clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdSource>,
         settings: Settings,
     ) -> Self {
         let (lanes, subscriptions) = (Lanes::default(), Subscriptions::default());
-        Self { store, reach, authenticator, clock, settings, lanes, subscriptions }
+        Self { store, reach, authenticator, clock, ids, settings, lanes, subscriptions }
     }
 
     /// The way to sockets.
@@ -107,7 +110,7 @@ impl Plane {
     pub fn steering(&self) -> Result<steering::Deps<'_>, Error> {
         let mailboxes = self.reach.mailboxes.as_ref().ok_or_else(|| not_wired("the mailboxes"))?;
         let (store, lanes, clock) = (&self.store, &self.lanes, self.clock.as_ref());
-        Ok(steering::Deps { store, mailboxes, lanes, clock })
+        Ok(steering::Deps { store, mailboxes, lanes, clock, ids: self.ids.as_ref() })
     }
 
     /// The queue of work.
@@ -117,8 +120,8 @@ impl Plane {
 
     /// What the use cases around tasks touch.
     pub fn orchestration(&self) -> Result<orchestration::Deps<'_>, Error> {
-        let (store, work, clock) = (&self.store, self.work()?, self.clock.as_ref());
-        Ok(orchestration::Deps { store, work, clock, orchestration: &self.settings.orchestration })
+        let (store, work, clock, ids) = (&self.store, self.work()?, self.clock.as_ref(), self.ids.as_ref());
+        Ok(orchestration::Deps { store, work, clock, ids, orchestration: &self.settings.orchestration })
     }
 
     /// What the use cases touch that make and remove sandboxes.

@@ -46,7 +46,7 @@ pub fn is_socket_path(path: &str) -> bool {
 /// Opens a socket, or answers why not. With a token in the query or a header it is subscribed when this
 /// returns; without one it must say who it is in its first frame.
 pub async fn connect(plane: &Plane, opening: Opening) -> Result<Connection, Response<Bytes>> {
-    let request_id = crate::http::request_id(&opening.headers);
+    let request_id = crate::http::request_id(&opening.headers, plane.ids.as_ref());
     if let Err(stranger) = plane.settings.guard.check(&opening.headers) {
         return Err(crate::http::strange(stranger).response(&request_id));
     }

@@ -2,6 +2,7 @@
 
 use crate::config::{AwsConfig, Config, KeyPlaces};
 use app::clock::SystemClock;
+use app::ids::RandomIds;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
@@ -49,7 +50,7 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
         providers,
     };
     let store = clients.store(&config.table);
-    Ok(Arc::new(Plane::new(store, reach, authenticator, clock, settings)))
+    Ok(Arc::new(Plane::new(store, reach, authenticator, clock, Arc::new(RandomIds), settings)))
 }
 
 /// Makes clients that share connections and credentials.

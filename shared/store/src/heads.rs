@@ -11,7 +11,7 @@ use domain::attempt::Assignment;
 use domain::head::Status;
 use domain::{Entity, Head, OrgId, SandboxId, SessionId, Timestamp, entity};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Whose sandboxes to list.
 #[derive(Debug, Clone)]
@@ -129,14 +129,15 @@ impl Store {
         Ok((ids.collect(), next))
     }
 
-    /// Heads by their ids, at most a hundred, as of now. Those that are not there are left out.
+    /// Heads by their ids, at most a hundred, as of now. In the order of their ids; those that are not
+    /// there are left out.
     pub async fn heads_by_id(&self, ids: &[SandboxId]) -> Result<Vec<Head>, Error> {
         Ok(self.heads(ids.iter().cloned()).await?.into_values().collect())
     }
 
-    async fn heads(&self, ids: impl Iterator<Item = SandboxId>) -> Result<HashMap<SandboxId, Head>, Error> {
+    async fn heads(&self, ids: impl Iterator<Item = SandboxId>) -> Result<BTreeMap<SandboxId, Head>, Error> {
         let wanted: Vec<Item> = ids.map(|id| keys::head(&id).attributes().into()).collect();
-        let mut heads = HashMap::new();
+        let mut heads = BTreeMap::new();
         for item in self.get_all(wanted).await? {
             let head = head_of(item)?;
             heads.insert(head.id.clone(), head);

@@ -1,6 +1,6 @@
 //! The log is what was sent, and a client that resumes has seen exactly that.
 
-use super::{SEED, kill_and_restart, read_log, register, text};
+use super::{kill_and_restart, read_log, register, seed, text};
 use crate::command::recipe;
 use client::{EventIn, Follow, Followed, Follower, Sender};
 use domain::SandboxId;
@@ -21,7 +21,7 @@ const KILLS: u64 = 22;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_doubled_whatever_breaks() {
-    let data = TempDir::new().unwrap();
+    let (seed, data) = (seed(), TempDir::new().unwrap());
     let mut recipe = recipe(&data);
     let plane = Process::start(&recipe).await;
     let address: SocketAddr = plane.url.trim_start_matches("http://").parse().unwrap();
@@ -30,10 +30,10 @@ async fn nothing_is_lost_or_doubled_whatever_breaks() {
     let token = register(&plane.url, "s-chaos").await;
     let sandbox = SandboxId::parse("s-chaos").unwrap();
 
-    let network = Chaos::start(address, SEED).await;
-    let wire = Cutter::start(address, 50..2_000, SEED + 1).await;
+    let network = Chaos::start(address, seed.value).await;
+    let wire = Cutter::start(address, 50..2_000, seed.value.wrapping_add(1)).await;
     let (progress, watched) = watch::channel(0u64);
-    let killer = tokio::spawn(kill_and_restart(plane, recipe.clone(), watched, (KILLS, EVENTS)));
+    let killer = tokio::spawn(kill_and_restart(plane, recipe.clone(), watched, (KILLS, EVENTS), seed.value));
     let follower = tokio::spawn(follow(Follow {
         plane: format!("http://{address}"),
         sockets: Some(format!("ws://{}/api/v1/ws/events", wire.address)),
@@ -43,7 +43,7 @@ async fn nothing_is_lost_or_doubled_whatever_breaks() {
         silence: client::SILENCE,
     }));
 
-    let sent = send(&network.url, &sandbox, &token, &progress).await;
+    let sent = send(&network.url, &sandbox, &token, &progress, seed.value).await;
     let plane = timeout(Duration::from_secs(60), killer).await.expect("the killer is done").unwrap();
     let seen = timeout(Duration::from_secs(120), follower).await.expect("the follower has seen all").unwrap();
 
@@ -68,9 +68,15 @@ async fn nothing_is_lost_or_doubled_whatever_breaks() {
     }
 }
 
-async fn send(url: &str, sandbox: &SandboxId, token: &str, progress: &watch::Sender<u64>) -> Vec<String> {
+async fn send(
+    url: &str,
+    sandbox: &SandboxId,
+    token: &str,
+    progress: &watch::Sender<u64>,
+    seed: u64,
+) -> Vec<String> {
     let mut sender = Sender::new(url, sandbox, Some(token.to_owned()), 1, Duration::from_millis(400));
-    let mut random = StdRng::seed_from_u64(SEED + 2);
+    let mut random = StdRng::seed_from_u64(seed.wrapping_add(2));
     let mut sent = Vec::new();
     while (sent.len() as u64) < EVENTS {
         let left = usize::try_from(EVENTS).unwrap() - sent.len();

@@ -1,6 +1,6 @@
 //! Whatever breaks, each message reaches the agent and is confirmed once, and all but interrupts come in order.
 
-use super::{SEED, kill_and_restart, read_log, register, text};
+use super::{kill_and_restart, read_log, register, seed, text};
 use crate::command::recipe;
 use crate::support::OPERATOR;
 use client::{Inbox, MessageIn, Messenger, Pull, ReceiptIn};
@@ -31,23 +31,24 @@ type Given = Arc<Mutex<Vec<String>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_message_arrives_in_order_and_is_confirmed_once() {
-    let data = TempDir::new().unwrap();
+    let (seed, data) = (seed(), TempDir::new().unwrap());
     let mut recipe = recipe(&data);
     let plane = Process::start(&recipe).await;
     let address: SocketAddr = plane.url.trim_start_matches("http://").parse().unwrap();
     recipe.port = address.port();
-    let (direct, network) = (plane.url.clone(), Chaos::start(address, SEED + 10).await);
+    let (direct, network) = (plane.url.clone(), Chaos::start(address, seed.value.wrapping_add(10)).await);
     let (progress, watched) = watch::channel(0u64);
     let mut tokens = Vec::new();
     for n in 0..SANDBOXES {
         tokens.push(register(&direct, &id(n)).await);
     }
-    let killer = tokio::spawn(kill_and_restart(plane, recipe, watched, (KILLS, SANDBOXES * EACH)));
+    let killer =
+        tokio::spawn(kill_and_restart(plane, recipe, watched, (KILLS, SANDBOXES * EACH), seed.value));
     let runs = tokens.into_iter().zip(0..).map(|(token, n)| {
         let (given, sandbox) = (Given::default(), SandboxId::parse(id(n)).unwrap());
         let worker =
             Worker { url: network.url.clone(), token, sandbox: sandbox.clone(), given: given.clone() };
-        let pulling = tokio::spawn(worker.run_until_done(direct.clone(), SEED + 100 + n));
+        let pulling = tokio::spawn(worker.run_until_done(direct.clone(), seed.value.wrapping_add(100 + n)));
         let sending = send(&network.url, sandbox, &progress);
         async move {
             let (sent, pulled) = tokio::join!(sending, pulling);
@@ -59,7 +60,7 @@ async fn every_message_arrives_in_order_and_is_confirmed_once() {
     let runs = timeout(Duration::from_secs(800), join_all(runs)).await.expect("all is done in time");
     let plane = timeout(Duration::from_secs(60), killer).await.expect("the killer is done").unwrap();
 
-    let mut twice = 0;
+    let (mut twice, http) = (0, reqwest::Client::new());
     for (n, sent, given) in runs {
         let mut first_times: Vec<String> = Vec::new();
         for id in &given {
@@ -75,7 +76,8 @@ async fn every_message_arrives_in_order_and_is_confirmed_once() {
         let delivered = told(&log, "delivered");
         assert_eq!(in_order(&delivered), in_order(&sent), "each is confirmed once, in order");
         assert_eq!(interrupts(&delivered), interrupts(&sent), "so is each interrupt");
-        assert_eq!(read(&plane.url, &id(n)).await.unwrap()["queue_size"], 0, "none waits any more");
+        let shown = read(&http, &plane.url, &id(n)).await.unwrap();
+        assert_eq!(shown["queue_size"], 0, "none waits any more");
     }
     assert!(twice > 0, "a worker that dies between taking and confirming is given a message again");
 }
@@ -134,7 +136,9 @@ struct Worker {
 impl Worker {
     async fn run_until_done(self, direct: String, seed: u64) {
         let mut random = StdRng::seed_from_u64(seed);
-        while delivered(&direct, &self.sandbox).await < EACH {
+        // One for all requests: to make one takes milliseconds.
+        let http = reqwest::Client::new();
+        while delivered(&http, &direct, &self.sandbox).await < EACH {
             let running = tokio::spawn(self.clone().run());
             tokio::time::sleep(Duration::from_millis(random.random_range(300..3_000))).await;
             running.abort();
@@ -165,12 +169,12 @@ impl Worker {
 }
 
 /// How many messages of a sandbox are confirmed; none, as long as the plane does not answer.
-async fn delivered(url: &str, sandbox: &SandboxId) -> u64 {
-    let sandbox = read(url, sandbox.as_str()).await.unwrap_or_default();
+async fn delivered(http: &reqwest::Client, url: &str, sandbox: &SandboxId) -> u64 {
+    let sandbox = read(http, url, sandbox.as_str()).await.unwrap_or_default();
     sandbox["event_counts"]["message.delivered"].as_u64().unwrap_or(0)
 }
 
-async fn read(url: &str, sandbox: &str) -> Result<Value, reqwest::Error> {
-    let request = reqwest::Client::new().get(format!("{url}/api/v1/sandboxes/{sandbox}"));
+async fn read(http: &reqwest::Client, url: &str, sandbox: &str) -> Result<Value, reqwest::Error> {
+    let request = http.get(format!("{url}/api/v1/sandboxes/{sandbox}"));
     request.bearer_auth(OPERATOR).send().await?.json().await
 }

@@ -6,13 +6,18 @@ pub mod worker;
 
 use crate::support::OPERATOR;
 use kit::process::{Process, Recipe};
+use kit::seed::Seed;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::watch;
 
-const SEED: u64 = 0x5_0a_ba;
+/// The seed of a test here, unless `SUNABA_SEED` has another. What the test decides by chance comes from it; when each
+/// process does what does not.
+fn seed() -> Seed {
+    Seed::or(0x5_0a_ba)
+}
 
 /// Kills the plane at a random moment after each of `kills` parts of the way, while requests are being answered.
 async fn kill_and_restart(
@@ -20,8 +25,9 @@ async fn kill_and_restart(
     recipe: Recipe,
     mut progress: watch::Receiver<u64>,
     (kills, whole): (u64, u64),
+    seed: u64,
 ) -> Process {
-    let mut random = StdRng::seed_from_u64(SEED + 3);
+    let mut random = StdRng::seed_from_u64(seed.wrapping_add(3));
     for kill in 1..=kills {
         let part = whole * kill / (kills + 1);
         progress.wait_for(|sent| *sent >= part).await.expect("the sender is at work");

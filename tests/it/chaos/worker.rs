@@ -1,7 +1,7 @@
 //! A worker and its plane are killed again and again while an agent works: the log holds what the agent did, once, in
 //! order, and the agent did not notice.
 
-use super::{SEED, kill_and_restart, read_log, register};
+use super::{kill_and_restart, read_log, register, seed};
 use crate::command::recipe;
 use kit::chaos::Chaos;
 use kit::process::Process;
@@ -24,20 +24,20 @@ const WORKER_KILLS: u32 = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_holds_what_the_agent_did_whatever_is_killed() {
-    let (data, place) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (seed, data, place) = (seed(), TempDir::new().unwrap(), TempDir::new().unwrap());
     let mut recipe = recipe(&data);
     let plane = Process::start(&recipe).await;
     let address: SocketAddr = plane.url.trim_start_matches("http://").parse().unwrap();
     recipe.port = address.port();
-    let (direct, network) = (plane.url.clone(), Chaos::start(address, SEED + 20).await);
+    let (direct, network) = (plane.url.clone(), Chaos::start(address, seed.value.wrapping_add(20)).await);
     let token = register(&direct, "box").await;
     let script = place.path().join("long.jsonl");
     std::fs::write(&script, long_script()).unwrap();
     let start = || worker(place.path(), "box", &script, &network.url, &token);
 
     let (progress, watched) = watch::channel(0u64);
-    let killer = tokio::spawn(kill_and_restart(plane, recipe, watched, (PLANE_KILLS, STEPS)));
-    let mut random = StdRng::seed_from_u64(SEED + 21);
+    let killer = tokio::spawn(kill_and_restart(plane, recipe, watched, (PLANE_KILLS, STEPS), seed.value));
+    let mut random = StdRng::seed_from_u64(seed.value.wrapping_add(21));
     let mut running = start();
     let mut kills = 0;
     let finished = async {

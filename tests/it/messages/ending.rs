@@ -1,10 +1,12 @@
 //! A sandbox that ends takes no messages, and nobody waits there any longer.
 
-use super::{MESSAGES, ack, end, pull, send, told};
+use super::paused::PausedPlane;
+use super::{Api, MESSAGES, ack, end, pull, send, told};
 use crate::support::{OPERATOR, TestPlane};
 use reqwest::Method;
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 #[tokio::test]
 async fn a_sandbox_that_ended_takes_no_messages_and_gives_up_those_it_had() {
@@ -37,16 +39,19 @@ async fn a_sandbox_that_ended_takes_no_messages_and_gives_up_those_it_had() {
     assert_eq!(ends.count(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pull_that_waits_for_a_sandbox_that_ends_is_told_so() {
-    let plane = TestPlane::start().await;
-    let worker = plane.register("s-1", "acme").await;
+    let plane = PausedPlane::open().await;
+    let worker = plane.register().await;
     let path = format!("{MESSAGES}?wait=20");
-    let (waiting, began) = tokio::join!(plane.get(&path, &worker), async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+    let pulling = async { (plane.get(&path, &worker).await, Instant::now()) };
+    let ending = async {
+        sleep(Duration::from_secs(2)).await;
+        let began = Instant::now();
         end(&plane, "done").await;
-        Instant::now()
-    });
+        began
+    };
+    let ((waiting, answered), began) = tokio::join!(pulling, ending);
     assert_eq!((waiting.status, &waiting.body["code"]), (409, &json!("sandbox_finished")));
-    assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
+    assert_eq!(answered - began, Duration::ZERO, "at once");
 }

@@ -2,6 +2,7 @@
 
 mod ending;
 mod faults;
+mod paused;
 mod racing;
 mod sending;
 mod sizes;
@@ -14,17 +15,44 @@ use serde_json::{Value, json};
 
 const MESSAGES: &str = "/api/v1/sandboxes/s-1/messages";
 
-async fn send(plane: &TestPlane, id: &str, content: &str) -> Answer {
+/// Something that answers requests.
+trait Api {
+    async fn call(&self, method: Method, path: &str, token: Option<&str>, body: Option<Value>) -> Answer;
+
+    async fn get(&self, path: &str, token: &str) -> Answer {
+        self.call(Method::GET, path, Some(token), None).await
+    }
+
+    async fn post(&self, path: &str, token: &str, body: Value) -> Answer {
+        self.call(Method::POST, path, Some(token), Some(body)).await
+    }
+
+    /// Registers the sandbox and returns its worker's token.
+    async fn register(&self) -> String {
+        let body = json!({"sandbox_id": "s-1", "org": "acme"});
+        let answer = self.post("/api/v1/sandboxes", OPERATOR, body).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        answer.body["worker_token"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Api for TestPlane {
+    async fn call(&self, method: Method, path: &str, token: Option<&str>, body: Option<Value>) -> Answer {
+        self.call(method, path, token, body).await
+    }
+}
+
+async fn send(plane: &impl Api, id: &str, content: &str) -> Answer {
     send_as(plane, id, content, "user_message").await
 }
 
-async fn send_as(plane: &TestPlane, id: &str, content: &str, message_type: &str) -> Answer {
+async fn send_as(plane: &impl Api, id: &str, content: &str, message_type: &str) -> Answer {
     let body = json!({"content": content, "message_type": message_type, "message_id": id});
     plane.post(MESSAGES, OPERATOR, body).await
 }
 
 /// What a pull that confirms by receipts is handed.
-async fn pull(plane: &TestPlane, worker: &str, query: &str) -> Vec<Value> {
+async fn pull(plane: &impl Api, worker: &str, query: &str) -> Vec<Value> {
     let page = plane.get(&format!("{MESSAGES}?ack=manual&{query}"), worker).await.ok();
     page["messages"].as_array().unwrap().clone()
 }
@@ -33,7 +61,7 @@ fn ids(messages: &[Value]) -> Vec<&str> {
     messages.iter().map(|message| message["id"].as_str().unwrap()).collect()
 }
 
-async fn ack(plane: &TestPlane, worker: &str, receipts: &[(&str, &str)]) -> Value {
+async fn ack(plane: &impl Api, worker: &str, receipts: &[(&str, &str)]) -> Value {
     let receipts: Vec<Value> =
         receipts.iter().map(|(id, state)| json!({"message_id": id, "state": state})).collect();
     plane.post(&format!("{MESSAGES}/ack"), worker, json!({"receipts": receipts})).await.ok()
@@ -50,7 +78,7 @@ async fn told(plane: &TestPlane) -> Vec<(String, String)> {
 }
 
 /// Ends the sandbox; what it is then.
-async fn end(plane: &TestPlane, reason: &str) -> Value {
+async fn end(plane: &impl Api, reason: &str) -> Value {
     let path = format!("/api/v1/sandboxes/s-1?reason={reason}");
     plane.call(Method::DELETE, &path, Some(OPERATOR), None).await.ok()
 }

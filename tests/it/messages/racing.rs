@@ -4,6 +4,7 @@ use super::{MESSAGES, ids};
 use crate::stage::keys;
 use crate::support::{OPERATOR, TestPlane};
 use app::clock::SystemClock;
+use app::ids::RandomIds;
 use edge::auth::{Authenticator, Keys};
 use edge::{Plane, Settings};
 use http::{Method, Request, StatusCode};
@@ -68,7 +69,14 @@ impl Process {
         let clock = Arc::new(SystemClock);
         let authenticator = Authenticator::new(&Keys { open: true, ..keys() }, clock.clone());
         let (store, reach) = (aws.store.clone(), aws.reach());
-        Self(Arc::new(Plane::new(store, reach, authenticator, clock, Settings::default())))
+        Self(Arc::new(Plane::new(
+            store,
+            reach,
+            authenticator,
+            clock,
+            Arc::new(RandomIds),
+            Settings::default(),
+        )))
     }
 
     /// Who lost too often in a row has stored nothing, and asks again.

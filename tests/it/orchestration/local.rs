@@ -6,7 +6,6 @@ use reqwest::Method;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -15,7 +14,6 @@ async fn a_ticket_becomes_a_completed_task_and_every_step_is_told() {
     let stage = Stage::start(&[]).await;
     let mut socket = stage.socket().await;
     let agent = stage.script(&quick());
-    let posted = Instant::now();
     let ticket = stage.ticket(json!({"agent": agent})).await;
     let spawned = timeout(SOON, async {
         loop {
@@ -30,9 +28,6 @@ async fn a_ticket_becomes_a_completed_task_and_every_step_is_told() {
     let sandbox = spawned["payload"]["sandbox_id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/sandboxes/{sandbox}/events?event_type=agent.started");
     stage.until(&path, "the agent", |page| page["events"].get(0).is_some()).await;
-    let first = posted.elapsed();
-    println!("from POST to the agent's first event: {first:?}");
-    assert!(first < Duration::from_secs(5), "an agent works after {first:?}");
 
     let task = stage.until_status(&ticket, "completed").await;
     assert_eq!(task["sandbox_id"], sandbox.as_str());

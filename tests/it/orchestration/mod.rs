@@ -10,6 +10,8 @@ mod trouble;
 
 use crate::command::recipe;
 use crate::support::{Answer, OPERATOR};
+use app::IdSource;
+use app::ids::RandomIds;
 use kit::process::{Process, Recipe};
 use kit::socket::Socket;
 use reqwest::Method;
@@ -60,7 +62,7 @@ impl Stage {
 
     /// Writes a script, and says how it is named to a worker.
     fn script(&self, steps: &[Value]) -> String {
-        let path = self.folder.path().join(format!("{}.jsonl", app::ids::request()));
+        let path = self.folder.path().join(format!("{}.jsonl", RandomIds.request()));
         let lines: Vec<String> = steps.iter().map(|step| format!("{step}\n")).collect();
         std::fs::write(&path, lines.concat()).unwrap();
         format!("scripted:{}", path.display())

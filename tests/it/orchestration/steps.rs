@@ -185,11 +185,12 @@ impl Bench {
         let mut reach = stage.aws.reach();
         reach.providers = Some(Providers::new([provider.clone() as Arc<dyn SandboxProvider>]));
         let authenticator = Authenticator::new(&keys(), stage.clock.clone());
-        let plane = Plane::new(stage.aws.store.clone(), reach, authenticator, stage.clock.clone(), settings);
+        let (clock, ids) = (stage.clock.clone(), stage.ids.clone());
+        let plane = Plane::new(stage.aws.store.clone(), reach, authenticator, clock, ids, settings);
         let (org, now) = (OrgId::parse("acme").unwrap(), app::Clock::now(stage.clock.as_ref()));
         let mut commit = Commit::new(now);
         let new = task("t-1", &org, now, json!({"max_retries": 0}));
-        commit.tasks.push(change(None, new.created(&Default::default(), now)));
+        commit.tasks.push(change(stage.ids.as_ref(), None, new.created(&Default::default(), now)));
         stage.aws.store.commit(commit).await.unwrap();
         assert_eq!(app::dispatch::run(plane.orchestration().unwrap(), org).await.unwrap(), 1);
         let sandbox = stage.aws.store.task(&TaskId::parse("t-1").unwrap()).await.unwrap().unwrap().sandbox;

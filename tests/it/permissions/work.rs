@@ -29,7 +29,7 @@ pub(super) async fn work(watch: &mut Watch) {
 
 /// A process that has those who make sandboxes.
 pub(super) fn process(watch: &Watch, shelf: &Arc<Shelf>) -> Arc<Plane> {
-    let (aws, clock) = (&watch.stage.aws, watch.stage.clock.clone());
+    let (aws, clock, ids) = (&watch.stage.aws, watch.stage.clock.clone(), watch.stage.ids.clone());
     let shelf: Arc<dyn SandboxProvider> = shelf.clone();
     let reach = Reach { providers: Some(Providers::new([shelf])), ..aws.reach() };
     let mut settings = Settings::default();
@@ -37,7 +37,7 @@ pub(super) fn process(watch: &Watch, shelf: &Arc<Shelf>) -> Arc<Plane> {
     // Room for whatever is ready.
     settings.orchestration.limits = Limits { org: 100, project: 100 };
     let authenticator = Authenticator::new(&keys(), clock.clone());
-    Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock, settings))
+    Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock, ids, settings))
 }
 
 /// A task that gets a sandbox, whose agent works, is told something, and is done.
@@ -100,9 +100,9 @@ async fn is_lost_or_forgotten(watch: &mut Watch, process: &Arc<Plane>, shelf: &S
 async fn nobody_approves(watch: &mut Watch, process: &Arc<Plane>) {
     let mut settings = process.settings.clone();
     settings.orchestration.approval = ApprovalSettings::new(true, 60).unwrap();
-    let (aws, clock) = (&watch.stage.aws, watch.stage.clock.clone());
+    let (aws, clock, ids) = (&watch.stage.aws, watch.stage.clock.clone(), watch.stage.ids.clone());
     let authenticator = Authenticator::new(&keys(), clock.clone());
-    let careful = Plane::new(aws.store.clone(), aws.reach(), authenticator, clock, settings);
+    let careful = Plane::new(aws.store.clone(), aws.reach(), authenticator, clock, ids, settings);
     ticket(watch, &Arc::new(careful), "w-4").await;
     watch.stage.clock.advance_secs(61);
     sweep(watch, process).await;

@@ -9,12 +9,16 @@ use domain::task::Status;
 use domain::{ProjectId, SandboxId, Task, TaskId};
 use edge::Plane;
 use futures_util::future::join_all;
+use kit::seed::{self, Seed};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
 use store::heads::Whose;
 
 /// Counts everything again from what the table has, for all tasks of acme.
@@ -102,26 +106,68 @@ const STEPS: usize = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_counted_stays_right_whatever_is_asked_at_once() {
-    let desk = Desk::open().await;
-    let known = Arc::new(Mutex::new(Vec::new()));
-    let actors = (0..ACTORS).map(|number| {
-        let (plane, known, random) = (desk.plane.clone(), known.clone(), StdRng::seed_from_u64(number));
-        tokio::spawn(async move {
-            let mut actor = Actor { number, plane, known, random };
-            for step in 0..STEPS {
-                actor.act(step).await;
-            }
-        })
-    });
-    for actor in join_all(actors).await {
+    let (seed, desk) = (Seed::or(0), Desk::open().await);
+    let (actors, known) = actors(&desk, seed.value);
+    for actor in join_all(actors.into_iter().map(|actor| tokio::spawn(actor.act_often()))).await {
         actor.unwrap();
     }
+    check(&desk, &known).await;
+}
+
+/// The same in one thread, one call to the table at a time, in an order that the seed decides.
+#[tokio::test(start_paused = true)]
+async fn what_is_counted_stays_right_in_every_order_and_one_seed_gives_the_same_tasks_every_time() {
+    let mut seen = Vec::new();
+    seed::each(0..2, async |seed| {
+        let (first, second) = (in_order_of(seed).await, in_order_of(seed).await);
+        assert_eq!(first, second);
+        assert!(!seen.contains(&first), "another seed gave the same");
+        seen.push(first);
+    })
+    .await;
+}
+
+/// All tasks afterwards, and their logs.
+async fn in_order_of(seed: u64) -> Vec<String> {
+    let (desk, mut random) = (Desk::open().await, StdRng::seed_from_u64(seed));
+    let (actors, known) = actors(&desk, seed);
+    let mut acting: Vec<_> = actors.into_iter().map(|actor| Box::pin(actor.act_often())).collect();
+    desk.stage.aws.faults.give_way(true);
+    while !acting.is_empty() {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let index = random.random_range(0..acting.len());
+        let one = &mut acting[index];
+        if poll_fn(|context| Poll::Ready(one.as_mut().poll(context))).await.is_ready() {
+            drop(acting.swap_remove(index));
+        }
+    }
+    desk.stage.aws.faults.give_way(false);
+    let mut written = Vec::new();
+    for (id, task) in check(&desk, &known).await {
+        written.push(format!("{task:?}"));
+        written.push(desk.get(&format!("/tasks/{id}/events?order=oldest&limit=500")).await.to_string());
+    }
+    written
+}
+
+/// They share what they know of each other's tasks.
+fn actors(desk: &Desk, seed: u64) -> (Vec<Actor>, Arc<Mutex<Vec<String>>>) {
+    let known: Arc<Mutex<Vec<String>>> = Arc::default();
+    let actor = |number| {
+        let random = StdRng::seed_from_u64(seed.wrapping_mul(ACTORS).wrapping_add(number));
+        Actor { number, plane: desk.plane.clone(), known: known.clone(), random }
+    };
+    ((0..ACTORS).map(actor).collect(), known)
+}
+
+/// Counts everything again, after all that was asked; the tasks.
+async fn check(desk: &Desk, known: &Mutex<Vec<String>>) -> BTreeMap<TaskId, Task> {
     // What follows from it was asked for; here it is done.
     let names = known.lock().unwrap().clone();
     for id in &names {
         desk.work(&Job::TendTask { task_id: task_id(id) }).await;
     }
-    let tasks = recount(&desk).await;
+    let tasks = recount(desk).await;
     assert_eq!(tasks.len(), names.len());
     let count = |status: Status| tasks.values().filter(|task| task.status == status).count();
     let happened = [Status::Completed, Status::Cancelled, Status::Failed].map(count);
@@ -129,6 +175,7 @@ async fn what_is_counted_stays_right_whatever_is_asked_at_once() {
     assert!(tasks.values().any(|task| task.unmet > 0), "nobody waits for anybody");
     check_order(&tasks);
     assert!(tasks.values().filter(|task| task.status == Status::Completed).all(|task| task.dependents == 0));
+    tasks
 }
 
 /// Whatever is not completed can be done one after the other: nobody waits for themselves.
@@ -151,6 +198,12 @@ struct Actor {
 }
 
 impl Actor {
+    async fn act_often(mut self) {
+        for step in 0..STEPS {
+            self.act(step).await;
+        }
+    }
+
     async fn act(&mut self, step: usize) {
         let id = self.any();
         let (verb, path) = (self.random.random_range(0..12), format!("/tasks/{id}"));

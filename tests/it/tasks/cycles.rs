@@ -72,7 +72,7 @@ async fn chain(desk: &Desk, length: usize) -> Vec<TaskId> {
                 commit.edges.push(Edge::Add { task: before.clone(), waits: ids[n].clone() });
             }
             let task = task(ids[n].as_str(), &acme(), now, fields);
-            commit.tasks.push(change(None, task.created(&Default::default(), now)));
+            commit.tasks.push(change(desk.stage.ids.as_ref(), None, task.created(&Default::default(), now)));
         }
         let written = desk.stage.aws.store.commit(commit).await.unwrap();
         assert!(matches!(written, Committed::Done(_)), "{written:?}");

@@ -63,7 +63,8 @@ impl Desk {
         settings.orchestration.limits = Limits { org: 1_000, project: 1_000 };
         change(&mut settings);
         let authenticator = Authenticator::new(&keys(), stage.clock.clone());
-        let plane = Plane::new(stage.aws.store.clone(), reach, authenticator, stage.clock.clone(), settings);
+        let (clock, ids) = (stage.clock.clone(), stage.ids.clone());
+        let plane = Plane::new(stage.aws.store.clone(), reach, authenticator, clock, ids, settings);
         Self { stage, plane: Arc::new(plane), member: user("acme", "member") }
     }
 

@@ -19,7 +19,7 @@ async fn followers(desk: &Desk, id: &str, count: usize) {
             let fields = json!({"depends_on": [id], "unmet": 1});
             let task = task(&format!("{id}-{n:05}"), &acme(), now, fields);
             commit.edges.push(Edge::Add { task: ahead.id.clone(), waits: task.id.clone() });
-            commit.tasks.push(change(None, task.created(&Default::default(), now)));
+            commit.tasks.push(change(desk.stage.ids.as_ref(), None, task.created(&Default::default(), now)));
         }
         assert!(matches!(store.commit(commit).await.unwrap(), Committed::Done(_)));
     }

@@ -75,9 +75,7 @@ fn an_acp_agent_is_driven_like_any_other() {
         stage.receipt(&interrupt, "completed").await;
         stage.until("agent.message", |data| data["content"] == "Something else, then.").await;
 
-        let (code, took) = worker.terminate().await;
-        assert_eq!(code, Some(0));
-        assert!(took.as_secs() < 10, "it took {took:?}");
+        assert_eq!(worker.terminate().await, Some(0));
         let log = stage.log().await;
         let types = types(&log);
         for once in ["agent.tool_use", "agent.tool_completed", "agent.file_edited", "agent.completed"] {

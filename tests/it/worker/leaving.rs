@@ -12,14 +12,12 @@ fn sleeper() -> Script {
 }
 
 #[test]
-fn a_worker_that_is_told_to_stop_is_gone_within_ten_seconds() {
+fn a_worker_that_is_told_to_stop_interrupts_its_agent_and_is_gone() {
     offline(async {
         let stage = Stage::new(sleeper()).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "wait")]);
         stage.until_any("agent.tool_use").await;
-        let (code, took) = worker.terminate().await;
-        assert_eq!(code, Some(0));
-        assert!(took.as_secs() < 10, "it took {took:?}");
+        assert_eq!(worker.terminate().await, Some(0));
         let interrupted = stage.until_any("agent.interrupted").await;
         assert_eq!(interrupted["event_data"]["reason"], "shutdown");
         let last = stage.log().await.pop().unwrap();

@@ -200,13 +200,12 @@ impl Worker {
         self.child.kill().await.unwrap();
     }
 
-    /// Asks it to stop, and waits until it is gone: its exit code, and how long it took.
-    async fn terminate(mut self) -> (Option<i32>, Duration) {
-        let begun = tokio::time::Instant::now();
+    /// Asks it to stop, and waits until it is gone: its exit code.
+    async fn terminate(mut self) -> Option<i32> {
         let sent = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().await.unwrap();
         assert!(sent.success());
         let ended = timeout(SOON, self.child.wait()).await.expect("a worker ends when it is told to");
-        (ended.unwrap().code(), begun.elapsed())
+        ended.unwrap().code()
     }
 
     /// Waits until it is gone by itself.

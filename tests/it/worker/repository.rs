@@ -59,8 +59,7 @@ async fn an_agent_pushes_its_work_and_the_token_is_nowhere() {
     assert_eq!(ready["event_data"]["created_branch"], true, "{ready}");
     let completed = stage.until_any("agent.completed").await;
     assert_eq!(completed["event_data"]["branch_name"], "feature/x", "{completed}");
-    let (code, _) = worker.terminate().await;
-    assert_eq!(code, Some(0));
+    assert_eq!(worker.terminate().await, Some(0));
 
     let pushed = git(&remote.path().join("repo.git"), &["log", "-1", "--format=%an|%s", "feature/x"]);
     assert_eq!(pushed, "Sunaba Agent|Add the feature");

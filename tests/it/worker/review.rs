@@ -29,8 +29,7 @@ fn a_task_that_was_cut_off_by_a_shutdown_goes_on_in_the_next_run() {
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         stage.until_any("agent.tool_use").await;
-        let (code, _) = worker.terminate().await;
-        assert_eq!(code, Some(0));
+        assert_eq!(worker.terminate().await, Some(0));
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         let completed = stage.until_any("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "Now it is done.", "{completed}");
@@ -154,13 +153,19 @@ fn a_stop_between_iterations_holds_the_next_one() {
             .when("go on then", Reply::text("TASK_COMPLETE"))
             .always("", Reply::error(400, None));
         let stage = Stage::new(script).await;
-        let _worker = stage.worker(&[("TASK_DESCRIPTION", "begin"), ("CONTINUOUS_MODE", "true")]);
+        let _worker = stage.worker(&[
+            ("TASK_DESCRIPTION", "begin"),
+            ("CONTINUOUS_MODE", "true"),
+            ("HEARTBEAT_INTERVAL", "1"),
+        ]);
         stage.until_any("iteration.failed").await;
         let stop = stage.say("stop", "Stop.").await;
         stage.receipt(&stop, "completed").await;
         stage.until("agent.waiting", |data| data["message"].to_string().contains("stopped")).await;
-        // Longer than the pause before the next iteration would have been.
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        // One each second, and so for longer than the pause before the next iteration would have been.
+        let heartbeats = |shown: &Value| shown["heartbeats"]["count"].as_u64().unwrap();
+        let before = heartbeats(&stage.shown().await);
+        stage.until_shown(|shown| heartbeats(shown) >= before + 5).await;
         assert_eq!(count(&stage.log().await, "iteration.started"), 1);
         stage.say("user_message", "go on then").await;
         let completed = stage.until_any("agent.completed").await;
@@ -221,9 +226,7 @@ fn a_worker_that_fetches_a_repository_goes_when_it_is_told_to() {
         let url = format!("http://{}/acme/app.git", silent.local_addr().unwrap());
         let worker = stage.worker(&[("TASK_DESCRIPTION", "anything"), ("REPOSITORY_URL", &url)]);
         let (_held, _) = silent.accept().await.unwrap();
-        let (code, took) = worker.terminate().await;
-        assert_eq!(code, Some(0));
-        assert!(took.as_secs() < 10, "it took {took:?}");
+        assert_eq!(worker.terminate().await, Some(0));
         stage.until("agent.shutdown", |data| data["reason"] == "signal").await;
     });
 }

@@ -31,8 +31,7 @@ fn secrets_are_in_no_event_no_log_and_no_process_list() {
         let worker_log = std::fs::read_to_string(stage.home.home().join("worker.log")).unwrap();
         let started = stage.until_any("agent.started").await;
         let session = started["event_data"]["session_id"].as_str().unwrap().to_owned();
-        let (code, _) = worker.terminate().await;
-        assert_eq!(code, Some(0));
+        assert_eq!(worker.terminate().await, Some(0));
         let path = format!("/api/v1/sandboxes/box/sessions/{session}/entries");
         let record = stage.plane.get(&path, super::OPERATOR).await.ok().to_string();
         assert!(record.contains("done looking"), "the record is there");

@@ -5,7 +5,6 @@ use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::json;
 use std::time::Duration;
-use tokio::time::Instant;
 
 fn bash(command: &str) -> Reply {
     Reply::tool("Bash", json!({"command": command, "description": "Work"}))
@@ -56,11 +55,9 @@ fn an_interrupt_stops_the_turn_and_its_text_is_what_comes_next() {
         let stage = Stage::new(script).await;
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "work hard")]);
         stage.until_any("agent.tool_use").await;
-        let begun = Instant::now();
         let message = stage.say("interrupt", "do this instead").await;
+        // The command would never have ended by itself.
         let interrupted = stage.until_any("agent.interrupted").await;
-        let took = begun.elapsed();
-        assert!(took.as_millis() < 1_000, "interrupted after {took:?}");
         assert_eq!(interrupted["event_data"]["message_id"], message.as_str());
         stage.receipt(&message, "completed").await;
         let completed = stage.until_any("agent.completed").await;

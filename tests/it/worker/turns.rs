@@ -57,9 +57,7 @@ fn a_task_is_worked_on_and_told_step_by_step() {
         );
         let edits = types.iter().filter(|found| **found == "agent.file_edited").count();
         assert_eq!(edits, 1, "a file that a tool told of is not told of again");
-        let (code, took) = worker.terminate().await;
-        assert_eq!(code, Some(0));
-        assert!(took.as_secs() < 10, "it took {took:?}");
+        assert_eq!(worker.terminate().await, Some(0));
         let shutdown = stage.until_any("agent.shutdown").await;
         assert_eq!(shutdown["event_data"]["reason"], "signal");
     });

@@ -10,5 +10,6 @@ pub mod git_server;
 pub mod model;
 pub mod offline;
 pub mod process;
+pub mod seed;
 pub mod socket;
 pub mod template;

@@ -6,10 +6,10 @@ use crate::fake_plane::FakePlane;
 use client::Backoff;
 use domain::MessageId;
 use domain::message::State;
+use kit::seed::{self, Seed};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
@@ -52,17 +52,17 @@ pub(super) fn files(dir: &Path, name: &str) -> Vec<PathBuf> {
 async fn whatever_breaks_every_event_is_stored_once_in_order() {
     // Mostly they wait: many can do so side by side.
     let mut runs = JoinSet::new();
-    for seed in 0..200 {
+    for seed in seed::chosen(0..200) {
         if runs.len() >= 12 {
             runs.join_next().await.unwrap().unwrap();
         }
-        runs.spawn(one_run(seed));
+        runs.spawn(one_run(Seed::of(seed)));
     }
     runs.join_all().await;
 }
 
-async fn one_run(seed: u64) {
-    let plane = FakePlane::start(seed).await;
+async fn one_run(seed: Seed) {
+    let plane = FakePlane::start(seed.value).await;
     plane.inner().chaos = 40;
     let dir = tempfile::tempdir().unwrap();
     let mut outbox = open(&plane, dir.path());
@@ -90,14 +90,14 @@ async fn one_run(seed: u64) {
             (1..=told).for_each(|n| outbox.tell(event(&format!("e-{n}"))));
         }
     }
-    assert!(outbox.flushed(LONG).await, "seed {seed}: {:?}", outbox.status());
+    assert!(outbox.flushed(LONG).await, "{:?}", outbox.status());
     let inner = plane.inner();
     let expected: Vec<String> = (1..=told).map(|n| format!("e-{n}")).collect();
-    assert_eq!(inner.ids(), expected, "seed {seed}");
-    assert_eq!(inner.head.activity.batch.epoch, u64::from(told > 0), "seed {seed}: one spool, one epoch");
+    assert_eq!(inner.ids(), expected);
+    assert_eq!(inner.head.activity.batch.epoch, u64::from(told > 0), "one spool, one epoch");
     let entries: Vec<u64> =
         inner.entries.get("t").into_iter().flatten().map(|entry| entry["n"].as_u64().unwrap()).collect();
-    assert_eq!(entries, (1..=told).collect::<Vec<u64>>(), "seed {seed}");
+    assert_eq!(entries, (1..=told).collect::<Vec<u64>>());
 }
 
 #[tokio::test]
@@ -106,12 +106,11 @@ async fn telling_never_waits_for_the_plane() {
     plane.inner().broken.push(("/", 0));
     let dir = tempfile::tempdir().unwrap();
     let outbox = open(&plane, dir.path());
-    let start = Instant::now();
+    // An answer would take for ever.
     for n in 0..10_000 {
         outbox.tell(event(&format!("e-{n}")));
     }
-    // Half a millisecond for each, on a machine that is busy with other tests. One answer would take for ever.
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert_eq!(plane.inner().log.len(), 0);
     let status = outbox.status();
     assert_eq!((status.waiting_events, status.dropped), (10_000, 0));
     assert!(status.oldest_age.is_some());

@@ -15,6 +15,8 @@ mod request;
 mod tests;
 
 use super::connector::Reply;
+use app::IdSource;
+use app::ids::RandomIds;
 use attributes::Attributes;
 use queue::{Letter, Queue, Received};
 use refusal::Refusal;
@@ -188,7 +190,7 @@ impl Sqs {
                 let _ended = jobs.send(message.message_body);
             });
         }
-        json!({"MessageId": app::ids::request()})
+        json!({"MessageId": RandomIds.request()})
     }
 
     async fn receive(&self, request: ReceiveMessage) -> Result<Value, Refusal> {

@@ -3,6 +3,8 @@
 use super::attributes::Attributes;
 use super::limits::MAX_VISIBILITY;
 use super::refusal::Refusal;
+use app::IdSource;
+use app::ids::RandomIds;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -66,7 +68,7 @@ const DEDUPLICATION: Duration = Duration::from_secs(5 * 60);
 impl Queue {
     pub(super) fn new(attributes: Attributes) -> Self {
         let (messages, recent) = (BTreeMap::new(), Recent::default());
-        Self { attributes, messages, last_sequence: 0, recent, mark: app::ids::request() }
+        Self { attributes, messages, last_sequence: 0, recent, mark: RandomIds.request() }
     }
 
     /// A repeat is answered like the first and not queued.
@@ -76,7 +78,7 @@ impl Queue {
             return sent.clone();
         }
         self.last_sequence += 1;
-        let sent = Sent { id: app::ids::request(), sequence: self.last_sequence };
+        let sent = Sent { id: RandomIds.request(), sequence: self.last_sequence };
         self.recent.remember(now, letter.deduplication_id, sent.clone());
         let message = Message {
             id: sent.id.clone(),

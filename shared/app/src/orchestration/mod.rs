@@ -4,14 +4,14 @@
 pub mod settings;
 pub mod variables;
 
-use crate::Clock;
+use crate::{Clock, IdSource};
 use domain::idle::Thresholds;
 use domain::resources::Wanted;
 use domain::score::Weights;
 use domain::ticket::ApprovalSettings;
 use domain::{Invalid, OrgId};
 use providers::SandboxProvider;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::commit::Limits;
 use store::{Jobs, Mailboxes, Store};
@@ -86,7 +86,7 @@ impl Orchestration {
 
 /// Those who make sandboxes, by name.
 #[derive(Debug, Clone, Default)]
-pub struct Providers(HashMap<&'static str, Arc<dyn SandboxProvider>>);
+pub struct Providers(BTreeMap<&'static str, Arc<dyn SandboxProvider>>);
 
 impl Providers {
     /// These.
@@ -117,6 +117,8 @@ pub struct Deps<'a> {
     pub work: &'a Jobs,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Source of new ids.
+    pub ids: &'a dyn IdSource,
     /// What can be set.
     pub orchestration: &'a Orchestration,
 }

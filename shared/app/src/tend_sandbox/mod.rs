@@ -218,8 +218,10 @@ async fn write(
     told: Option<(&str, Value)>,
     change: impl FnOnce(&mut Head),
 ) -> Result<Option<Head>, Error> {
-    let events: Vec<_> =
-        told.into_iter().map(|(turn, data)| telling::event_of(Told::of_sandbox(turn, &data))).collect();
+    let events: Vec<_> = told
+        .into_iter()
+        .map(|(turn, data)| telling::event_of(deps.ids, Told::of_sandbox(turn, &data)))
+        .collect();
     let mut after = before.telling(&events);
     change(&mut after);
     let mut commit = Commit::new(deps.clock.now());

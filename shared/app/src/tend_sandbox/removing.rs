@@ -28,6 +28,7 @@ pub(super) async fn run(deps: Deps<'_>, head: Head) -> Result<Flow, Error> {
         mailboxes: deps.mailboxes,
         lanes: deps.lanes,
         clock: deps.deps.clock,
+        ids: deps.deps.ids,
     };
     let wound_up = finished(deps, &head).await?;
     let Some(head) = wound_up else { return Ok(Flow::Lost) };

@@ -46,7 +46,7 @@ impl Keys {
     /// Keys that nobody has: no token is good. For what asks nobody who they are.
     pub fn unknown() -> Self {
         Self {
-            worker_secret: format!("{}{}", app::ids::request(), app::ids::request()),
+            worker_secret: app::ids::secret(),
             operator_token: None,
             user_secret: None,
             jwks_url: None,

@@ -5,7 +5,7 @@ use crate::metrics::{self, Metric};
 use app::ingest_events::Outcome;
 use app::read_events::Order;
 use app::read_trajectory::Direction;
-use app::{Error, ids, ingest_events, read_body, read_events, read_trajectory};
+use app::{Error, ingest_events, read_body, read_events, read_trajectory};
 use bytes::Bytes;
 use contract::ingest::decode;
 use contract::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_PAGE, MAX_TRAJECTORY_PAGE};
@@ -24,13 +24,14 @@ pub const TRAJECTORY: Handler = |call| Box::pin(trajectory(call));
 
 async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let ingest = decode(&call.body, ids::event)?;
+    let ingest = decode(&call.body, || call.plane.ids.event())?;
     let idempotency_key = idempotency_key(&call)?;
     let plane = &call.plane;
     let deps = ingest_events::Deps {
         store: &plane.store,
         lanes: &plane.lanes,
         clock: plane.clock.as_ref(),
+        ids: plane.ids.as_ref(),
         events_per_minute: plane.settings.events_per_minute,
         adopting_org: plane.settings.adopt_unknown_sandboxes.then_some(&plane.settings.default_org),
         work: plane.work()?,

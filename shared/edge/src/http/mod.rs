@@ -14,7 +14,7 @@ use crate::guard::Stranger;
 use crate::plane::Plane;
 use crate::problem::{self, Refusal};
 use crate::registry::{Function, Match, NoMatch, resolve};
-use app::Error;
+use app::{Error, IdSource};
 use bytes::Bytes;
 use contract::BadInput;
 use contract::limits::MAX_BODY_BYTES;
@@ -137,7 +137,7 @@ impl Context {
     fn of(plane: &Plane, head: &Parts) -> Self {
         let origin = plane.settings.guard.cors_origin(&head.headers);
         Self {
-            request_id: request_id(&head.headers),
+            request_id: request_id(&head.headers, plane.ids.as_ref()),
             method: head.method.clone(),
             path: head.uri.path().to_owned(),
             cors_origin: origin.and_then(|origin| HeaderValue::from_str(origin).ok()),
@@ -246,13 +246,13 @@ pub fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Bytes
 }
 
 /// The caller's request id if it is a sane one, else ours.
-pub fn request_id(headers: &HeaderMap) -> String {
+pub fn request_id(headers: &HeaderMap, ids: &dyn IdSource) -> String {
     let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
     match given {
         Some(id) if (1..=100).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
             id.to_owned()
         }
-        _ => app::ids::request(),
+        _ => ids.request(),
     }
 }
 

@@ -44,6 +44,7 @@ async fn register(call: Call) -> Result<Response<Bytes>, Error> {
     let deps = register_sandbox::Deps {
         store: &plane.store,
         clock: plane.clock.as_ref(),
+        ids: plane.ids.as_ref(),
         default_org: &plane.settings.default_org,
     };
     let command = register_sandbox::Command { principal: call.principal, register };

@@ -99,7 +99,9 @@ async fn events(call: Call) -> Result<Response<Bytes>, Error> {
 async fn transition(call: Call) -> Result<Response<Bytes>, Error> {
     let ticket = ticket(&call)?;
     let transition = Transition::decode(&call.body)?;
-    let deps = transition_ticket::Deps { store: &call.plane.store, clock: call.plane.clock.as_ref() };
+    let plane = &call.plane;
+    let deps =
+        transition_ticket::Deps { store: &plane.store, clock: plane.clock.as_ref(), ids: plane.ids.as_ref() };
     let command = transition_ticket::Command { principal: call.principal, ticket, transition };
     Ok(json(StatusCode::OK, &TicketOut::from(&transition_ticket::run(deps, command).await?)))
 }
@@ -114,7 +116,9 @@ async fn approve(call: Call) -> Result<Response<Bytes>, Error> {
 async fn reject(call: Call) -> Result<Response<Bytes>, Error> {
     let ticket = ticket(&call)?;
     let reason = decode_rejection(&call.body)?;
-    let deps = reject_ticket::Deps { store: &call.plane.store, clock: call.plane.clock.as_ref() };
+    let plane = &call.plane;
+    let deps =
+        reject_ticket::Deps { store: &plane.store, clock: plane.clock.as_ref(), ids: plane.ids.as_ref() };
     let command = reject_ticket::Command { principal: call.principal, ticket, reason };
     Ok(json(StatusCode::OK, &TicketOut::from(&reject_ticket::run(deps, command).await?)))
 }

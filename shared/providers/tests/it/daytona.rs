@@ -4,6 +4,7 @@ use crate::support::{
     self, id, marked, patiently, until, until_begun, until_gone, until_ready, variables, wish, worker,
 };
 use kit::daytona::{self, Mishap, Operation, Trouble};
+use kit::seed;
 use providers::daytona::{Daytona, Options, WorkerSource};
 use providers::{Asked, Failure, FailureClass, Gone, SandboxProvider, State, Wish};
 use std::os::unix::fs::PermissionsExt;
@@ -291,7 +292,7 @@ async fn a_session_whose_shell_is_gone_is_opened_again() {
 
 #[tokio::test]
 async fn whoever_goes_on_asking_gets_a_sandbox_and_is_rid_of_it_whatever_goes_wrong() {
-    for seed in 0..20 {
+    seed::each(0..20, async |seed| {
         let short = Duration::from_millis(20);
         let trouble = Trouble::none().by_dice(seed, 30);
         let options = daytona::Options {
@@ -310,10 +311,11 @@ async fn whoever_goes_on_asking_gets_a_sandbox_and_is_rid_of_it_whatever_goes_wr
         patiently("the worker", || provider.start(&found, &variables)).await;
         let gone = || async { (provider.destroy(&name).await == Ok(Gone::Yes)).then_some(()) };
         until("its end", gone).await;
-        assert_eq!(fake.sandboxes().len(), 1, "seed {seed}");
-        assert_eq!(fake.living().len(), 0, "seed {seed}");
-        assert_eq!(marked(&mark), [0; 0], "seed {seed}");
-    }
+        assert_eq!(fake.sandboxes().len(), 1);
+        assert_eq!(fake.living().len(), 0);
+        assert_eq!(marked(&mark), [0; 0]);
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -56,12 +56,17 @@ async fn a_worker_outlives_the_plane_and_the_next_one_finds_and_ends_it() {
 async fn a_worker_that_will_not_end_is_killed_after_its_grace() {
     let (folder, mark) = (tempfile::tempdir().unwrap(), "process-stubborn");
     let mut options = options(&folder, "trap '' TERM");
-    options.grace = Duration::from_secs(3);
-    let provider = Process::new(options).unwrap();
+    options.grace = Duration::from_secs(3600);
+    let provider = Process::new(options.clone()).unwrap();
     let name = begun(&provider, "box-3", mark).await;
-    assert_eq!(provider.destroy(&name).await.unwrap(), Gone::NotYet, "it has its grace");
+    let destroyed = || async { Some(provider.destroy(&name).await.unwrap()) };
+    let gone = until("an answer, although the worker does not end", destroyed).await;
+    assert_eq!(gone, Gone::NotYet, "it has its grace");
     assert_eq!(provider.find(&name).await.unwrap().unwrap().state, State::Going);
     assert_eq!(provider.list().await.unwrap().len(), 1, "it is not gone");
+    // The next plane has the same worker, and no patience.
+    options.grace = Duration::ZERO;
+    let provider = Process::new(options).unwrap();
     until_gone(&provider, &name).await;
     assert_eq!(marked(mark), [0; 0]);
 }

@@ -66,7 +66,7 @@ pub async fn consistent(world: &World) -> Everything {
 }
 
 /// What must be true when nothing is left to do.
-pub async fn settled(world: &World) {
+pub async fn settled(world: &World) -> Everything {
     let Everything { tasks, heads } = consistent(world).await;
     assert_eq!(world.fake.names(), [], "left at the provider");
     for head in &heads {
@@ -98,6 +98,24 @@ pub async fn settled(world: &World) {
             );
         }
     }
+    Everything { tasks, heads }
+}
+
+/// All of it and all logs, as lines.
+pub async fn written(world: &World, everything: &Everything) -> Vec<String> {
+    let tasks = everything
+        .tasks
+        .iter()
+        .map(|task| (serde_json::to_string(task).unwrap(), Entity::Task(task.id.clone()), task.seq));
+    let heads =
+        everything.heads.iter().map(|head| (format!("{head:?}"), Entity::Sandbox(head.id.clone()), head.seq));
+    let mut lines = Vec::new();
+    for (line, entity, last_seq) in tasks.chain(heads) {
+        lines.push(line);
+        let log = log(world, &entity, last_seq).await;
+        lines.extend(log.iter().map(|event| serde_json::to_string(event).unwrap()));
+    }
+    lines
 }
 
 async fn log(world: &World, entity: &Entity, last_seq: u64) -> Vec<EventOut> {

@@ -1,10 +1,13 @@
 //! A plane of several processes, its table, a provider, workers and users, all of which are moved by hand: one step of
-//! one of them at a time, in an order that a seed decides.
+//! one of them at a time, in an order that a seed decides. Time and ids are the world's own as well, so a seed always
+//! leads to the same logs.
 
 use super::provider::{Fake, NAME};
 use super::worker::{self, Script};
 use crate::stage::keys;
+use app::IdSource;
 use app::clock::ManualClock;
+use app::ids::SeededIds;
 use app::orchestration::{Orchestration, Providers};
 use contract::jobs::Job;
 use domain::access::Principal;
@@ -22,6 +25,7 @@ use serde_json::{Value, json};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 use store::commit::{Change, Commit, Edge, Limits};
 use tempfile::TempDir;
 
@@ -31,7 +35,8 @@ pub struct World {
     pub tasks: Vec<TaskId>,
     pub fake: Arc<Fake>,
     pub random: StdRng,
-    pub clock: Arc<ManualClock>,
+    clock: Arc<ManualClock>,
+    ids: Arc<SeededIds>,
     feeds: Feeds,
     entrance: Entrance,
     mail: Vec<String>,
@@ -73,7 +78,8 @@ impl World {
         let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_767_614_400)));
         let fake = Fake::new(seed, [5, 20, 50][random.random_range(0..3)]);
         let org = OrgId::parse("acme").unwrap();
-        let entrance = Entrance(Arc::new(Mutex::new(process(&aws, &clock, &fake))));
+        let ids = Arc::new(SeededIds::new(seed));
+        let entrance = Entrance(Arc::new(Mutex::new(process(&aws, &clock, &ids, &fake))));
         let mut world = Self {
             aws,
             org,
@@ -81,6 +87,7 @@ impl World {
             fake,
             random,
             clock,
+            ids,
             feeds,
             entrance,
             mail: Vec::new(),
@@ -116,7 +123,7 @@ impl World {
                 commit.edges.push(Edge::Add { task: before.clone(), waits: task.id.clone() });
             }
             let moved = task.created(&Default::default(), now);
-            commit.tasks.push(change(None, moved));
+            commit.tasks.push(change(self.ids.as_ref(), None, moved));
         }
         self.aws.store.commit(commit).await.unwrap();
     }
@@ -132,7 +139,7 @@ impl World {
             87..88 => self.user(),
             88..94 => {
                 let secs = *[0, 1, 1, 2, 5, 20, 70, 200].choose(&mut self.random).unwrap();
-                self.clock.advance_secs(secs);
+                self.pass(secs).await;
             }
             94..95 => self.break_something(),
             95..97 => drop(self.fake.deliver_late()),
@@ -183,7 +190,7 @@ impl World {
                 return;
             }
             // Longer than any backoff and any open breaker, when there is nothing else to wait for.
-            self.clock.advance_secs(if calm > 0 { 700 } else { 15 });
+            self.pass(if calm > 0 { 700 } else { 15 }).await;
             self.sweep_steadily();
         }
         self.aws.faults.give_way(false);
@@ -236,9 +243,16 @@ impl World {
         }
     }
 
+    /// Time passes: on the plane's clock, and for what waits.
+    async fn pass(&self, secs: u32) {
+        self.clock.advance_secs(secs.into());
+        tokio::time::advance(Duration::from_secs(secs.into())).await;
+    }
+
     /// Whether it is still there.
     async fn move_one(&mut self, index: usize) -> bool {
-        tokio::task::yield_now().await;
+        // So that pauses of milliseconds, after a lost race for instance, end after as many steps.
+        tokio::time::advance(Duration::from_millis(1)).await;
         let actor = &mut self.actors[index];
         let polled = std::future::poll_fn(|context| Poll::Ready(actor.future.as_mut().poll(context))).await;
         actor.steps_left -= 1;
@@ -279,7 +293,7 @@ impl World {
         let plane = if self.random.random_range(0..2) == 0 {
             plane
         } else {
-            process(&self.aws, &self.clock, &self.fake)
+            process(&self.aws, &self.clock, &self.ids, &self.fake)
         };
         let failed = self.failed.clone();
         let run = async move {
@@ -344,7 +358,7 @@ impl World {
             };
             let Some(moved) = moved else { return };
             let mut commit = Commit::new(now);
-            commit.tasks.push(change(Some(&task), moved));
+            commit.tasks.push(change(plane.ids.as_ref(), Some(&task), moved));
             let _may_fail = plane.store.commit(commit).await;
         };
         self.act(act, steps);
@@ -364,7 +378,7 @@ impl World {
 
     /// The process that takes requests dies, with all that is underway in it, and another takes its place.
     fn restart(&mut self) {
-        *self.entrance.0.lock().unwrap() = process(&self.aws, &self.clock, &self.fake);
+        *self.entrance.0.lock().unwrap() = process(&self.aws, &self.clock, &self.ids, &self.fake);
     }
 
     /// Workers end with their machine, most of them. What others have sent may still be on its way.
@@ -379,7 +393,7 @@ impl World {
 }
 
 /// A process that has just started.
-fn process(aws: &Aws, clock: &Arc<ManualClock>, fake: &Arc<Fake>) -> Arc<Plane> {
+fn process(aws: &Aws, clock: &Arc<ManualClock>, ids: &Arc<SeededIds>, fake: &Arc<Fake>) -> Arc<Plane> {
     let provider: Arc<dyn SandboxProvider> = fake.clone();
     let orchestration = Orchestration {
         default_provider: NAME.into(),
@@ -390,7 +404,7 @@ fn process(aws: &Aws, clock: &Arc<ManualClock>, fake: &Arc<Fake>) -> Arc<Plane> 
     let mut reach = aws.reach();
     reach.providers = Some(Providers::new([provider]));
     let authenticator = Authenticator::new(&keys(), clock.clone());
-    Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock.clone(), settings))
+    Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock.clone(), ids.clone(), settings))
 }
 
 /// A task with these fields, and usual ones.
@@ -405,9 +419,9 @@ pub fn task(id: &str, org: &OrgId, now: Timestamp, fields: Value) -> Task {
 }
 
 /// A task's move, ready to be written.
-pub fn change(before: Option<&Task>, moved: Moved) -> Change<'_, Task> {
+pub fn change<'a>(ids: &dyn IdSource, before: Option<&'a Task>, moved: Moved) -> Change<'a, Task> {
     let event = |told: domain::task::moves::Told| NewEvent {
-        id: app::ids::event(),
+        id: ids.event(),
         event_type: told.event_type,
         source: Source::System,
         data: told.data,
