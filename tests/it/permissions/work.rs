@@ -12,7 +12,7 @@ use edge::auth::Authenticator;
 use edge::{Plane, Reach, Settings};
 use futures_util::FutureExt;
 use futures_util::future::ready;
-use providers::{Answer, Found, Gone, Link, Listed, SandboxProvider, State, Wish};
+use providers::{Answer, Found, Gone, Link, Listed, SandboxProvider, State, Tail, Wish};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -215,8 +215,8 @@ impl SandboxProvider for Shelf {
         ready(Ok(listed.collect())).boxed()
     }
 
-    fn logs<'a>(&'a self, _: &'a SandboxId) -> Answer<'a, String> {
-        ready(Ok(String::new())).boxed()
+    fn logs<'a>(&'a self, _: &'a SandboxId) -> Answer<'a, Tail> {
+        ready(Ok(Tail::default())).boxed()
     }
 
     fn preview<'a>(&'a self, _: &'a SandboxId, _: u16) -> Answer<'a, Option<Link>> {
