@@ -57,6 +57,11 @@ async fn runs_to_its_end(watch: &mut Watch, process: &Arc<Plane>) {
     watch.request(process, "messages-send", &request("POST", &messages, OPERATOR, Some(&said)), 200).await;
     tell(watch, process, &sandbox, "agent.heartbeat", json!({"status": "working"})).await;
     tend(watch, process, &sandbox).await;
+    let logs = |id: &str| request("GET", &format!("/api/v1/sandboxes/{id}/logs"), OPERATOR, None);
+    watch.request(process, "sandboxes-logs", &logs(sandbox.as_str()), 200).await;
+    for missing in ["nobody", "s-1"] {
+        watch.request(process, "sandboxes-logs", &logs(missing), 404).await;
+    }
     tell(watch, process, &sandbox, "agent.completed", json!({"success": true})).await;
     watch.stage.clock.advance_secs(60);
     tend(watch, process, &sandbox).await;
