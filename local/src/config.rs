@@ -240,6 +240,7 @@ pub fn write_lambda_env(
     aws: SocketAddr,
     access_key: &str,
     keys: &Keys,
+    callback_url: &str,
 ) -> anyhow::Result<PathBuf> {
     let mut variables = vec![
         ("AWS_ENDPOINT_URL", format!("http://{aws}")),
@@ -248,6 +249,9 @@ pub fn write_lambda_env(
         ("AWS_SECRET_ACCESS_KEY", access_key.to_owned()),
         ("SUNABA_FUNCTION", "every-route".to_owned()),
         ("SUNABA_STAGE", "local".to_owned()),
+        // A route that asks providers for something needs these too, though no sandbox is created by one.
+        ("SUNABA_PLANE", "local".to_owned()),
+        ("SUNABA_CALLBACK_URL", callback_url.to_owned()),
         ("SUNABA_TABLE", TABLE.to_owned()),
         ("SUNABA_SOCKETS_URL", format!("http://{aws}")),
         ("SUNABA_MAILBOXES_URL", MAILBOXES_URL.to_owned()),

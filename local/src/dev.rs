@@ -68,7 +68,7 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let also = match dev.serve_aws {
         Some(port) => {
             let listener = listen(Ipv4Addr::LOCALHOST.into(), port, "--serve-aws").await?;
-            Some(serve_aws(dev, &aws, &keys, listener)?)
+            Some(serve_aws(dev, &aws, &plane.settings, &keys, listener)?)
         }
         None => None,
     };
@@ -90,6 +90,7 @@ async fn listen(host: IpAddr, port: u16, option: &str) -> anyhow::Result<TcpList
 fn serve_aws(
     dev: &Dev,
     aws: &Arc<Aws>,
+    settings: &Settings,
     keys: &Keys,
     listener: TcpListener,
 ) -> anyhow::Result<JoinHandle<()>> {
@@ -101,7 +102,8 @@ fn serve_aws(
         }
     }
     let address = listener.local_addr()?;
-    let variables = write_lambda_env(&dev.data, address, &access_key, keys)?;
+    let callback_url = &settings.orchestration.callback_url;
+    let variables = write_lambda_env(&dev.data, address, &access_key, keys, callback_url)?;
     tracing::info!("AWS is served on {address}; functions find it with {}", variables.display());
     let router = hosts::aws::router(Served { aws: aws.clone(), access_key });
     Ok(tokio::spawn(connections::serve(listener, router, HEADER_READ_TIMEOUT, std::future::pending())))

@@ -5,6 +5,7 @@ pub mod config;
 pub mod console;
 pub mod dev;
 pub mod hosts;
+pub mod logs;
 pub mod sandboxes;
 pub mod send;
 pub mod tasks;

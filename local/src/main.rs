@@ -2,9 +2,9 @@
 
 use clap::{Parser, Subcommand};
 use edge::logging::{self, Format};
-use local::config::commands::{Send, Task, Tasks, Ticket};
+use local::config::commands::{Logs, Send, Task, Tasks, Ticket};
 use local::config::{Dev, this_program};
-use local::{dev, send, tasks, ticket};
+use local::{dev, logs, send, tasks, ticket};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -30,6 +30,8 @@ enum Command {
     Retry(Task),
     /// Say something to a working agent
     Send(Send),
+    /// Show the log of a sandbox's worker
+    Logs(Logs),
     /// Run an agent here, and tell the plane what it does
     Worker(worker::cli::Worker),
 }
@@ -43,6 +45,7 @@ async fn main() -> ExitCode {
         Command::Cancel(options) => tasks::cancel(&options).await,
         Command::Retry(options) => tasks::retry(&options).await,
         Command::Send(options) => send::run(&options).await,
+        Command::Logs(options) => logs::run(&options).await,
         Command::Worker(worker) => Ok(worker.main(program()).await),
     };
     match done {

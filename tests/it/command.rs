@@ -3,6 +3,7 @@
 use crate::support::{OPERATOR, TestPlane, batch, dev, now_secs};
 use domain::filter::Filters;
 use domain::{ConnectionId, Timestamp};
+use edge::registry::{FUNCTIONS, Trigger};
 use kit::process::{Process, Recipe};
 use reqwest::Method;
 use serde_json::json;
@@ -262,6 +263,27 @@ async fn the_served_aws_is_for_whoever_may_read_the_data_folder() {
         let (status, body) = ask(authorization.clone(), origin).await;
         assert!(status == 403 && !body.contains(OPERATOR), "{authorization:?} {origin:?}: {status} {body}");
     }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn lambda_env_has_every_variable_that_functions_with_routes_require() {
+    let data = TempDir::new().unwrap();
+    let mut options = dev(&data);
+    options.serve_aws = Some(0);
+    let running = local::dev::start(&options).await.unwrap();
+    let text = std::fs::read_to_string(data.path().join("lambda.env")).unwrap();
+    let variable = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    for function in FUNCTIONS.iter().filter(|function| matches!(function.trigger, Trigger::Http(_))) {
+        let read = lambda_host::Config::read(|name| match name {
+            "SUNABA_FUNCTION" => Some(function.name.to_owned()),
+            name => variable(name).map(str::to_owned),
+        });
+        assert!(read.is_ok(), "{}: {read:?}", function.name);
+    }
+    let every = lambda_host::Config::read(|name| variable(name).map(str::to_owned)).unwrap();
+    assert!(matches!(every.serves, lambda_host::Serves::EveryRoute), "{every:?}");
+    assert_eq!(variable("SUNABA_CALLBACK_URL"), Some(format!("http://{}", running.address).as_str()));
     running.stop().await;
 }
 

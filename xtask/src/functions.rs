@@ -89,8 +89,7 @@ pub fn emulate(options: &[String]) -> Outcome {
     let binaries = target().join("debug");
     let mut command = Command::new(binaries.join("emulate"));
     command.arg(root()).arg(&binaries).arg(tools::folder()).arg(target().join("emulate")).args(options);
-    let name = if options.is_empty() { "emulate" } else { "emulate with options" };
-    step(name, command)
+    step(format!("emulate {}", options.join(" ")).trim_end(), command)
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {

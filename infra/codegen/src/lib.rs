@@ -2,7 +2,7 @@
 //! per-function parts of `infra/observability.yaml`, and `docs/routes.md`.
 //!
 //! Output is committed, so that it can be read and reviewed where it is used. In files that are otherwise written by
-//! hand it stands between markers ([`regions`]); everything outside of them is left alone.
+//! hand it stands between markers (`regions.rs`); everything outside of them is left alone.
 
 mod environment;
 mod observability;

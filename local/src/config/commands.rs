@@ -76,6 +76,22 @@ pub struct Send {
     pub address: Address,
 }
 
+/// Shows the log of a sandbox's worker.
+#[derive(Debug, Clone, Args)]
+pub struct Logs {
+    /// The sandbox
+    pub sandbox: String,
+    /// Stay until the sandbox has ended, and show new lines as they come
+    #[arg(long, short)]
+    pub follow: bool,
+    /// How many lines are shown at first
+    #[arg(long, short = 'n', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub lines: u32,
+    /// The plane.
+    #[command(flatten)]
+    pub address: Address,
+}
+
 /// Has something done.
 #[derive(Debug, Clone, Args)]
 pub struct Ticket {

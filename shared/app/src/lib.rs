@@ -69,6 +69,7 @@ mod turn;
 pub mod unblock;
 pub mod update_task;
 mod work;
+pub mod worker_log;
 
 pub use clock::Clock;
 pub use error::Error;

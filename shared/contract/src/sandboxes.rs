@@ -2,6 +2,7 @@
 
 use crate::bad_input::BadInput;
 use crate::events::HeartbeatSummary;
+use crate::query::Query;
 use domain::head::{Ended, Status};
 use domain::{Head, Invalid, OrgId, SandboxId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -152,6 +153,55 @@ pub struct SandboxList {
     pub next_cursor: Option<String>,
 }
 
+/// `GET /api/v1/sandboxes/{id}/logs`: which lines of the worker's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogQuery {
+    /// How many at most.
+    pub lines: usize,
+    /// Where.
+    pub position: LogPosition,
+}
+
+/// A place in a worker's log. Offsets are those that a page has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogPosition {
+    /// The last lines.
+    End,
+    /// The last lines before this offset.
+    Before(u64),
+    /// The first lines from this offset on.
+    After(u64),
+}
+
+impl LogQuery {
+    /// Reads `lines`, `before` and `after`.
+    pub fn decode(query: &Query) -> Result<Self, BadInput> {
+        let lines = query.number("lines", 1..=1000)?.unwrap_or(100);
+        let offset = |name| query.number(name, 0..=u64::MAX);
+        let position = match (offset("before")?, offset("after")?) {
+            (None, None) => LogPosition::End,
+            (Some(before), None) => LogPosition::Before(before),
+            (None, Some(after)) => LogPosition::After(after),
+            (Some(_), Some(_)) => return Err(BadInput::invalid("before", "must not be given with after")),
+        };
+        Ok(Self { lines: usize::try_from(lines).unwrap_or(usize::MAX), position })
+    }
+}
+
+/// Lines of a worker's log, without the secrets that the worker was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPage {
+    /// Whose worker's.
+    pub sandbox_id: SandboxId,
+    /// Oldest first.
+    pub lines: Vec<String>,
+    /// Give it back as `before` for older lines; absent when there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
+    /// Give it back as `after` for the lines that come next.
+    pub after: u64,
+}
+
 /// `GET /api/v1/sandboxes/health`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
@@ -183,6 +233,30 @@ mod tests {
             match Register::decode(body.as_bytes()) {
                 Err(BadInput::Invalid(wrong)) => assert_eq!(wrong.field, field, "{body}"),
                 other => panic!("{body}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn log_query_names_the_wrong_field() {
+        let read = |text: &str| LogQuery::decode(&Query::parse(text));
+        assert_eq!(read("").unwrap(), LogQuery { lines: 100, position: LogPosition::End });
+        assert_eq!(
+            read("lines=7&before=0").unwrap(),
+            LogQuery { lines: 7, position: LogPosition::Before(0) }
+        );
+        assert_eq!(read("after=9").unwrap(), LogQuery { lines: 100, position: LogPosition::After(9) });
+        for (text, field) in [
+            ("lines=0", "lines"),
+            ("lines=1001", "lines"),
+            ("lines=", "lines"),
+            ("before=-1", "before"),
+            ("after=end", "after"),
+            ("before=1&after=1", "before"),
+        ] {
+            match read(text) {
+                Err(BadInput::Invalid(wrong)) => assert_eq!(wrong.field, field, "{text}"),
+                other => panic!("{text}: {other:?}"),
             }
         }
     }

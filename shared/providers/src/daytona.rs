@@ -17,7 +17,7 @@ mod start;
 mod wire;
 
 use crate::{
-    Answer, Failure, FailureClass, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Wish,
+    Answer, Failure, FailureClass, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Tail, Wish,
 };
 use domain::SandboxId;
 use domain::resources::DEFAULT_IMAGE;
@@ -333,13 +333,13 @@ impl SandboxProvider for Daytona {
         Box::pin(self.listed())
     }
 
-    fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, String> {
+    fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Tail> {
         Box::pin(async move {
             match self.look(name.as_str()).await? {
                 Some(sandbox) if sandbox.state() == State::Ready => {
                     self.toolbox_of(&sandbox).worker_log(LOG_BYTES).await
                 }
-                _ => Ok(String::new()),
+                _ => Ok(Tail::default()),
             }
         })
     }

@@ -8,12 +8,14 @@
 
 pub mod daytona;
 pub mod process;
+mod tail;
 
 use domain::SandboxId;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+pub use tail::Tail;
 
 /// What a provider will have answered, within its own deadline.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Failure>>;
@@ -55,8 +57,9 @@ pub trait SandboxProvider: Send + Sync + fmt::Debug {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// The end of what the worker itself has printed, at most [`LOG_BYTES`]. Nothing printed is an empty text.
-    fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, String>;
+    /// The end of what the worker itself has printed, at most [`LOG_BYTES`]. Nothing printed is an empty text, and so is
+    /// the log of a sandbox that has been removed, unless the provider keeps it.
+    fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Tail>;
 
     /// Where a port of the sandbox can be reached from outside, if it can be.
     fn preview<'a>(&'a self, name: &'a SandboxId, port: u16) -> Answer<'a, Option<Link>>;

@@ -16,7 +16,7 @@ mod locks;
 mod place;
 mod table;
 
-use crate::{Answer, Failure, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Wish};
+use crate::{Answer, Failure, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Tail, Wish};
 use domain::SandboxId;
 use ends::{Ends, UNSEEN, in_words};
 pub use isolation::Isolation;
@@ -333,7 +333,7 @@ impl SandboxProvider for Process {
         Box::pin(self.worker_end(name))
     }
 
-    fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, String> {
+    fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Tail> {
         let place = self.place(name);
         Box::pin(blocking("reading the log", move || place.tail(LOG_BYTES)))
     }

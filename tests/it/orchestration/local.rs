@@ -1,7 +1,7 @@
 //! One ticket, and nothing to configure.
 
 use super::{SOON, Stage, only, quick};
-use crate::support::OPERATOR;
+use crate::support::{JWT_SECRET, OPERATOR, user};
 use reqwest::Method;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -154,4 +154,59 @@ async fn the_command_shows_how_a_ticket_goes_and_fails_with_it() {
     assert!(code == Some(1) && said.starts_with("sunaba: "), "{said}");
     let (code, said) = run(&["ticket", " "]).await;
     assert!(code == Some(1) && said.contains("say what is to be done"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_shows_the_log_of_a_worker_that_runs_and_of_one_that_has_ended() {
+    const BEGINS: &str = "An agent works for sandbox ";
+    let stage = Stage::start(&["--jwt-secret", JWT_SECRET]).await;
+    let command = |token: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sunaba"));
+        command.arg("logs").args(arguments).args(["--url", &stage.url, "--token", token]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command
+    };
+    let run = async |token: &str, arguments: &[&str]| {
+        let output =
+            timeout(SOON, command(token, arguments).output()).await.expect("the command ends").unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let agent =
+        stage.script(&[json!({"type": "text", "text": "Hello."}), json!({"play": "wait", "ms": 60_000})]);
+    let ticket = stage.ticket(json!({"agent": agent})).await;
+    let task = stage.until_status(&ticket, "running").await;
+    let sandbox = task["sandbox_id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/sandboxes/{sandbox}/logs");
+    let begins = |page: &serde_json::Value| page["lines"].to_string().contains(BEGINS);
+    stage.until(&path, "the worker's log", begins).await;
+    let (code, running) = run(OPERATOR, &[&sandbox]).await;
+    assert!(code == Some(0) && running.matches(BEGINS).count() == 1, "{code:?} {running}");
+
+    let following = command(OPERATOR, &[&sandbox, "--follow", "--lines", "1000"]).spawn().unwrap();
+    stage.call(Method::DELETE, &format!("/api/v1/sandboxes/{sandbox}"), None).await.ok();
+    let followed =
+        timeout(SOON, following.wait_with_output()).await.expect("it ends with the sandbox").unwrap();
+    let shown = String::from_utf8(followed.stdout).unwrap();
+    assert!(followed.status.success() && followed.stderr.is_empty(), "{:?} {shown}", followed.status);
+    stage.until_released(&sandbox).await;
+    let (code, ended) = run(&user("default", "viewer"), &[&sandbox, "--lines", "1000"]).await;
+    assert_eq!((code, ended.as_str()), (Some(0), shown.as_str()), "what was followed is the whole log");
+    assert!(ended.starts_with(&running) && ended.len() > running.len(), "{running}\nbecame\n{ended}");
+    let (code, last) = run(OPERATOR, &[&sandbox, "--lines", "1"]).await;
+    assert!(code == Some(0) && last.lines().count() == 1 && ended.ends_with(&last), "{last}");
+
+    let rival = user("rival", "admin");
+    let answer = stage.http.get(format!("{}{path}", stage.url)).bearer_auth(&rival).send().await.unwrap();
+    assert_eq!(answer.status(), 404);
+    let (code, said) = run(&rival, &[&sandbox]).await;
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(1), format!("sunaba: Sandbox {sandbox} was not found.\n").as_str())
+    );
+    stage.post("/api/v1/sandboxes", json!({"sandbox_id": "by-hand"})).await;
+    let (code, said) = run(OPERATOR, &["by-hand", "--follow"]).await;
+    assert!(code == Some(1) && said.contains("registered without a provider"), "{said}");
+    let answer = stage.call(Method::GET, &format!("{path}?before=1&after=1"), None).await;
+    assert_eq!((answer.status, &answer.body["field"]), (422, &json!("before")));
 }

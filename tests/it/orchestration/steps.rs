@@ -13,7 +13,9 @@ use domain::{Entity, Head, OrgId, SandboxId, Task, TaskId, Timestamp};
 use edge::auth::Authenticator;
 use edge::{Plane, Settings};
 use futures_util::FutureExt;
-use providers::{Answer, Failure, FailureClass, Found, Gone, Link, Listed, SandboxProvider, State, Wish};
+use providers::{
+    Answer, Failure, FailureClass, Found, Gone, Link, Listed, SandboxProvider, State, Tail, Wish,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{pending, ready};
@@ -153,8 +155,8 @@ impl SandboxProvider for Told {
         ready(Ok(self.inside().ended.clone())).boxed()
     }
 
-    fn logs<'a>(&'a self, _: &'a SandboxId) -> Answer<'a, String> {
-        ready(Ok("I had a-planted-key.\nI am out of memory.\n".to_owned())).boxed()
+    fn logs<'a>(&'a self, _: &'a SandboxId) -> Answer<'a, Tail> {
+        ready(Ok(Tail::new(0, b"I had a-planted-key.\nI am out of memory.\n"))).boxed()
     }
 
     fn preview<'a>(&'a self, _: &'a SandboxId, _: u16) -> Answer<'a, Option<Link>> {

@@ -12,7 +12,7 @@ use edge::auth::Authenticator;
 use edge::{Plane, Reach, Settings};
 use futures_util::FutureExt;
 use futures_util::future::ready;
-use providers::{Answer, Found, Gone, Link, Listed, SandboxProvider, State, Wish};
+use providers::{Answer, Found, Gone, Link, Listed, SandboxProvider, State, Tail, Wish};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -57,6 +57,11 @@ async fn runs_to_its_end(watch: &mut Watch, process: &Arc<Plane>) {
     watch.request(process, "messages-send", &request("POST", &messages, OPERATOR, Some(&said)), 200).await;
     tell(watch, process, &sandbox, "agent.heartbeat", json!({"status": "working"})).await;
     tend(watch, process, &sandbox).await;
+    let logs = |id: &str| request("GET", &format!("/api/v1/sandboxes/{id}/logs"), OPERATOR, None);
+    watch.request(process, "sandboxes-logs", &logs(sandbox.as_str()), 200).await;
+    for missing in ["nobody", "s-1"] {
+        watch.request(process, "sandboxes-logs", &logs(missing), 404).await;
+    }
     tell(watch, process, &sandbox, "agent.completed", json!({"success": true})).await;
     watch.stage.clock.advance_secs(60);
     tend(watch, process, &sandbox).await;
@@ -215,8 +220,8 @@ impl SandboxProvider for Shelf {
         ready(Ok(listed.collect())).boxed()
     }
 
-    fn logs<'a>(&'a self, _: &'a SandboxId) -> Answer<'a, String> {
-        ready(Ok(String::new())).boxed()
+    fn logs<'a>(&'a self, _: &'a SandboxId) -> Answer<'a, Tail> {
+        ready(Ok(Tail::default())).boxed()
     }
 
     fn preview<'a>(&'a self, _: &'a SandboxId, _: u16) -> Answer<'a, Option<Link>> {

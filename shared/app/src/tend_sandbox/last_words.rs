@@ -1,37 +1,19 @@
 //! What a worker printed before it was missed: it may say why, and nobody can ask it any more.
 
 use crate::orchestration::{Orchestration, Providers};
+use crate::worker_log;
 use domain::Head;
-use domain::redact::Secrets;
-use std::time::Duration;
 
 /// Most of it that is told: its end, where the reason is.
 const MAX_BYTES: usize = 2_048;
-/// Nobody waits for it for longer; the end is told in any case.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How a worker's token begins, as the plane makes them.
-const TOKEN: &str = "swt_";
 
-/// The last lines of a sandbox's worker, without the secrets that it was given.
+/// The last lines of a sandbox's worker, without the secrets that it was given. The end is told in any case, so a log
+/// that cannot be read is none.
 pub(super) async fn of(orchestration: &Orchestration, providers: &Providers, head: &Head) -> Option<String> {
     let provider = providers.get(&head.assignment.as_ref()?.provider)?;
-    let printed = tokio::time::timeout(PATIENCE, provider.logs(&head.id)).await.ok()?.ok()?;
-    let given = orchestration.worker_variables.clone().into_iter().collect();
-    let told = end_of(&redacted(&printed, &Secrets::new(given)));
+    let log = worker_log::read(orchestration, provider.as_ref(), &head.id).await.ok()?;
+    let told = end_of(&log.lines().collect::<Vec<_>>().join("\n"));
     (!told.is_empty()).then_some(told)
-}
-
-/// The whole text is looked through before anything is cut: half a secret is not found.
-fn redacted(printed: &str, secrets: &Secrets) -> String {
-    let text = secrets.redact(printed).unwrap_or_else(|| printed.to_owned());
-    let mut parts = text.split(TOKEN);
-    let mut told = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let is_token = |c: char| c.is_ascii_alphanumeric() || "._-~+/=".contains(c);
-        told.push_str("[redacted SANDBOX_TOKEN]");
-        told.push_str(part.trim_start_matches(is_token));
-    }
-    told
 }
 
 /// Whole lines, if there are any.
@@ -53,12 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_is_told_in_whole_lines_and_without_secrets() {
-        let secrets = Secrets::new(vec![("ANTHROPIC_API_KEY".into(), "sk-planted-0123456789".into())]);
-        let printed = "key sk-planted-0123456789, token swt_planted.0.1-2_3, the end";
-        let expected = "key [redacted ANTHROPIC_API_KEY], token [redacted SANDBOX_TOKEN], the end";
-        assert_eq!(redacted(printed, &secrets), expected);
-        assert_eq!(redacted("nothing", &secrets), "nothing");
+    fn the_end_is_told_in_whole_lines() {
         assert_eq!(end_of("one\ntwo\n\n"), "one\ntwo");
         let long = end_of(&format!("{}\nlast: é\n", "é".repeat(2_000)));
         assert_eq!(long, "last: é");

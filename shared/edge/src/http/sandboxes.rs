@@ -1,9 +1,11 @@
 //! Sandboxes: registering, listing, showing, ending.
 
 use super::{Call, Handler, json};
-use app::{Error, get_sandbox, list_sandboxes, register_sandbox, rotate_token, terminate_sandbox};
+use app::{
+    Error, get_sandbox, list_sandboxes, register_sandbox, rotate_token, terminate_sandbox, worker_log,
+};
 use bytes::Bytes;
-use contract::sandboxes::{Health, Register, Registered, SandboxList, SandboxOut};
+use contract::sandboxes::{Health, LogQuery, Register, Registered, SandboxList, SandboxOut};
 use domain::{Head, Invalid, OrgId};
 use http::{Response, StatusCode};
 
@@ -15,6 +17,8 @@ pub const LIST: Handler = |call| Box::pin(list(call));
 pub const REGISTER: Handler = |call| Box::pin(register(call));
 /// `GET /api/v1/sandboxes/{id}`.
 pub const GET: Handler = |call| Box::pin(get(call));
+/// `GET /api/v1/sandboxes/{id}/logs`.
+pub const LOGS: Handler = |call| Box::pin(logs(call));
 /// `POST /api/v1/sandboxes/{id}/token`.
 pub const ROTATE_TOKEN: Handler = |call| Box::pin(rotate(call));
 /// `DELETE …/sandboxes/{id}`.
@@ -57,6 +61,18 @@ async fn get(call: Call) -> Result<Response<Bytes>, Error> {
     let deps = get_sandbox::Deps { store: &call.plane.store };
     let head = get_sandbox::run(deps, get_sandbox::Command { principal: call.principal, sandbox }).await?;
     Ok(json(StatusCode::OK, &SandboxOut::from(&head)))
+}
+
+async fn logs(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let query = LogQuery::decode(&call.query)?;
+    let deps = worker_log::Deps {
+        store: &call.plane.store,
+        providers: call.plane.providers()?,
+        orchestration: &call.plane.settings.orchestration,
+    };
+    let command = worker_log::Command { principal: call.principal, sandbox, query };
+    Ok(json(StatusCode::OK, &worker_log::run(deps, command).await?))
 }
 
 async fn rotate(call: Call) -> Result<Response<Bytes>, Error> {

@@ -37,6 +37,15 @@ pub static FUNCTIONS: &[Function] = &[
         &[Keys, GetItem],
     ),
     function(
+        "sandboxes-logs",
+        "Read the log of a sandbox's worker",
+        http(Method::GET, "/api/v1/sandboxes/{id}/logs", Scope::ReadSandbox, sandboxes::LOGS),
+        // With the providers come the variables of workers: what has to be redacted.
+        &[Keys, GetItem, Providers],
+    )
+    // Reading a log may take its provider 10 s.
+    .timeout_secs(20),
+    function(
         "sandboxes-rotate-token",
         "Replace the worker token of a sandbox",
         http(Method::POST, "/api/v1/sandboxes/{id}/token", Scope::ManageSandboxes, sandboxes::ROTATE_TOKEN),

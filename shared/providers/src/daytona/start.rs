@@ -7,7 +7,9 @@
 use super::Daytona;
 use super::http::{Http, Whom, Wrong, with_query};
 use super::wire::{self, Executed, Sandbox, Session};
-use crate::Failure;
+use crate::{Failure, Tail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use domain::SandboxId;
 use reqwest::Method;
@@ -127,16 +129,17 @@ impl Toolbox<'_> {
             None | Some(0) => Ok(()),
             Some(code) => {
                 let said = self.worker_log(MOST_SAID).await.unwrap_or_default();
-                let said = said.trim();
+                let said = said.text.trim();
                 Err(Failure::unreachable(format!("the worker ended at once, with code {code}: {said}")))
             }
         }
     }
 
     /// The end of what the worker has printed.
-    pub(super) async fn worker_log(&self, most: usize) -> Result<String, Failure> {
-        let tail = format!(r#"tail -c {most} "$HOME/.sunaba/worker.log" 2>/dev/null || true"#);
-        self.run(&tail, "reading the worker's log").await
+    pub(super) async fn worker_log(&self, most: usize) -> Result<Tail, Failure> {
+        let printed = self.run(&tail_command(most), "reading the worker's log").await?;
+        let unreadable = || Failure::unreachable("the end of the worker's log could not be read");
+        read_tail(&printed).ok_or_else(unreadable)
     }
 
     async fn session(&self) -> Result<Option<Session>, Failure> {
@@ -198,6 +201,22 @@ fn is_plain(path: &str) -> bool {
     !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || "/._- ".contains(c))
 }
 
+/// Prints where the end of the log starts, and then that end. What the worker prints meanwhile is left out: it would push
+/// the start out of place. Base64, because answers are JSON, and the toolbox replaces what cannot stand in it.
+fn tail_command(most: usize) -> String {
+    format!(
+        r#"log="$HOME/.sunaba/worker.log"; if [ -r "$log" ]; then size=$(wc -c <"$log"); start=$((size-{most})); [ $start -gt 0 ] || start=0; echo $start; tail -c +$((start+1)) "$log" | head -c $((size-start)) | base64; fi"#
+    )
+}
+
+/// Reads what [`tail_command`] has printed: nothing, if there is no log.
+fn read_tail(printed: &str) -> Option<Tail> {
+    let mut parts = printed.split_ascii_whitespace();
+    let Some(start) = parts.next() else { return Some(Tail::default()) };
+    let bytes = STANDARD.decode(parts.collect::<String>()).ok()?;
+    Some(Tail::new(start.parse().ok()?, &bytes))
+}
+
 /// The variables as a shell reads them.
 fn variables_file(
     folder: &str,
@@ -249,5 +268,27 @@ mod tests {
             let variables = BTreeMap::from([(bad.to_owned(), String::new())]);
             assert!(variables_file("/f", &name, None, &variables).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn tail_of_a_log_has_its_offset_and_its_bytes() {
+        let home = tempfile::tempdir().unwrap();
+        let read = |most: usize| {
+            let command = tail_command(most);
+            assert!(!command.contains('\''), "it stands between single quotes: {command}");
+            let ran = Command::new("sh").args(["-c", &command]).env("HOME", home.path()).output().unwrap();
+            assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
+            read_tail(&String::from_utf8(ran.stdout).unwrap()).unwrap()
+        };
+        assert_eq!(read(10), Tail::default(), "there is no log");
+        std::fs::create_dir(home.path().join(".sunaba")).unwrap();
+        let log = home.path().join(".sunaba/worker.log");
+        std::fs::write(&log, "").unwrap();
+        assert_eq!(read(10), Tail::default(), "nothing was printed");
+        std::fs::write(&log, b"one\ntwo \xff\n\n").unwrap();
+        assert_eq!(read(100), Tail { start: 0, text: "one\ntwo ?\n\n".to_owned() });
+        assert_eq!(read(7), Tail { start: 4, text: "two ?\n\n".to_owned() });
+        assert_eq!(read_tail("nonsense"), None);
+        assert_eq!(read_tail("7\n%%%"), None);
     }
 }

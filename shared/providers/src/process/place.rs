@@ -1,7 +1,7 @@
 //! A sandbox's folder: what is in it, how it is made, and how it is taken away.
 
 use super::table::{Identity, boot};
-use crate::Wish;
+use crate::{Tail, Wish};
 use domain::SandboxId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -132,22 +132,22 @@ impl Place {
     }
 
     /// The end of what its worker has printed, also after it is gone.
-    pub(super) fn tail(&self, most: usize) -> io::Result<String> {
+    pub(super) fn tail(&self, most: usize) -> io::Result<Tail> {
         let gone = self.all.join(LOGS).join(format!("{}.log", self.name));
         let file = match fs::File::open(self.log()) {
             Err(error) if error.kind() == ErrorKind::NotFound => fs::File::open(gone),
             opened => opened,
         };
         let mut file = match file {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Tail::default()),
             opened => opened?,
         };
         let most = u64::try_from(most).unwrap_or(u64::MAX);
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+        let start = file.metadata()?.len().saturating_sub(most);
+        file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
         file.take(most).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(Tail::new(start, &bytes))
     }
 }
 
@@ -222,13 +222,12 @@ mod tests {
         for number in 0..KEPT_LOGS + 3 {
             let place = Place::new(folder.path(), &SandboxId::parse(format!("box-{number}")).unwrap());
             fs::create_dir_all(place.folder()).unwrap();
-            fs::write(place.log(), format!("line {number}")).unwrap();
+            let printed = format!("line {number:04}");
+            fs::write(place.log(), &printed).unwrap();
             place.remove().unwrap();
             assert!(!place.exists());
-            assert_eq!(
-                place.tail(4).unwrap(),
-                format!("line {number}")[format!("line {number}").len() - 4..]
-            );
+            assert_eq!(place.tail(4).unwrap(), Tail { start: 5, text: printed[5..].to_owned() });
+            assert_eq!(place.tail(100).unwrap(), Tail { start: 0, text: printed });
         }
         assert_eq!(fs::read_dir(folder.path().join(LOGS)).unwrap().count(), KEPT_LOGS);
     }

@@ -31,7 +31,7 @@ async fn a_process_keeps_the_promises_of_a_sandbox() {
     let folder = tempfile::tempdir().unwrap();
     let provider = Process::new(options(&folder, "")).unwrap();
     support::keeps_its_promises(&provider, "process-promises").await;
-    let log = provider.logs(&id("box-1")).await.unwrap();
+    let log = provider.logs(&id("box-1")).await.unwrap().text;
     assert!(log.contains("begun"), "its log is kept for a while");
     assert!(!folder.path().join("sandboxes/box-1").exists());
 }
@@ -46,7 +46,7 @@ async fn a_worker_outlives_the_plane_and_the_next_one_finds_and_ends_it() {
     let running = marked(mark);
     let found = until_ready(&second, &name).await;
     second.start(&found, &variables(mark)).await.unwrap();
-    assert_eq!(second.logs(&name).await.unwrap().matches("begun").count(), 1);
+    assert_eq!(second.logs(&name).await.unwrap().text.matches("begun").count(), 1);
     assert!(running.iter().all(|id| marked(mark).contains(id)));
     until_gone(&second, &name).await;
     assert_eq!(marked(mark), [0; 0]);
@@ -77,7 +77,7 @@ async fn a_worker_that_is_told_to_end_can_say_its_last_word() {
     let provider = Process::new(options(&folder, "trap 'echo farewell; exit 0' TERM")).unwrap();
     let name = begun(&provider, "box-4", mark).await;
     until_gone(&provider, &name).await;
-    assert!(provider.logs(&name).await.unwrap().contains("farewell"));
+    assert!(provider.logs(&name).await.unwrap().text.contains("farewell"));
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn a_child_that_left_everything_behind_but_its_parent_ends_too() {
     let provider = Process::new(options).unwrap();
     let name = begun(&provider, "box-5", mark).await;
     let log = until("its number", || async {
-        let log = provider.logs(&name).await.unwrap();
+        let log = provider.logs(&name).await.unwrap().text;
         log.contains("bare ").then_some(log)
     });
     let log = log.await;
@@ -109,7 +109,7 @@ async fn a_worker_that_has_ended_is_started_again() {
     let (provider, next_plane) = (Process::new(options.clone()).unwrap(), Process::new(options).unwrap());
     let name = id("box-6");
     let found = provider.create(&wish("box-6")).await.unwrap();
-    let log = || async { provider.logs(&name).await.unwrap().matches("begun").count() };
+    let log = || async { provider.logs(&name).await.unwrap().text.matches("begun").count() };
     provider.start(&found, &variables(mark)).await.unwrap();
     until("the first", || async { (log().await == 1 && marked(mark).is_empty()).then_some(()) }).await;
     let end = until("its end", || async { provider.ended(&name).await.unwrap() }).await;
@@ -130,7 +130,7 @@ async fn a_worker_has_limits_and_its_own_folders_and_nothing_of_the_planes_envir
     options.environment.insert("LANG".into(), "C.UTF-8".into());
     let provider = Process::new(options).unwrap();
     let name = begun(&provider, "box-7", mark).await;
-    let log = provider.logs(&name).await.unwrap();
+    let log = provider.logs(&name).await.unwrap().text;
     let own = folder.path().join("sandboxes/box-7");
     let line = |start: &str| log.lines().find(|line| line.starts_with(start)).unwrap_or_default();
     assert!(line("Max data size").contains(&(4_u64 << 30).to_string()), "{log}");

@@ -1,7 +1,7 @@
 //! What the tests of all providers need: a worker that leaves traces, and ways to wait.
 
 use domain::SandboxId;
-use providers::{Asked, Failure, Found, Gone, Resources, SandboxProvider, State, Wish};
+use providers::{Asked, Failure, Found, Gone, Resources, SandboxProvider, State, Tail, Wish};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -100,7 +100,7 @@ pub async fn until_ready(provider: &dyn SandboxProvider, name: &SandboxId) -> Fo
 /// Waits until the worker has said that it began, and all of its children run.
 pub async fn until_begun(provider: &dyn SandboxProvider, name: &SandboxId, mark: &str) -> String {
     let begun = || async {
-        let log = provider.logs(name).await.unwrap();
+        let log = provider.logs(name).await.unwrap().text;
         (log.contains("begun") && marked(mark).len() >= 4).then_some(log)
     };
     until("the worker's first word", begun).await
@@ -133,7 +133,7 @@ pub async fn keeps_its_promises(provider: &dyn SandboxProvider, mark: &str) {
     assert_eq!(provider.find(&name).await.unwrap(), None);
     assert_eq!(provider.destroy(&name).await.unwrap(), Gone::Yes, "one that never was is gone");
     assert_eq!(provider.list().await.unwrap(), []);
-    assert_eq!(provider.logs(&name).await.unwrap(), "");
+    assert_eq!(provider.logs(&name).await.unwrap(), Tail::default());
     assert_eq!(provider.preview(&name, 3000).await.unwrap(), None);
 
     let first = provider.create(&wish).await.unwrap();
@@ -153,7 +153,7 @@ pub async fn keeps_its_promises(provider: &dyn SandboxProvider, mark: &str) {
     let running = marked(mark);
     provider.start(&found, &variables(mark)).await.unwrap();
     assert!(log.contains(&format!("begun box-1 with a token of {} letters", SECRET.len())), "{log}");
-    assert_eq!(provider.logs(&name).await.unwrap().matches("begun").count(), 1, "one worker");
+    assert_eq!(provider.logs(&name).await.unwrap().text.matches("begun").count(), 1, "one worker");
     assert!(running.iter().all(|id| marked(mark).contains(id)), "it was left alone");
 
     let listed = provider.list().await.unwrap();

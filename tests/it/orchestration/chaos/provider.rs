@@ -3,7 +3,9 @@
 
 use domain::SandboxId;
 use futures_util::FutureExt;
-use providers::{Answer, Failure, FailureClass, Found, Gone, Link, Listed, SandboxProvider, State, Wish};
+use providers::{
+    Answer, Failure, FailureClass, Found, Gone, Link, Listed, SandboxProvider, State, Tail, Wish,
+};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -271,8 +273,8 @@ impl SandboxProvider for Fake {
         self.call(None, list).boxed()
     }
 
-    fn logs<'a>(&'a self, _: &'a SandboxId) -> Answer<'a, String> {
-        async { Ok(String::new()) }.boxed()
+    fn logs<'a>(&'a self, _: &'a SandboxId) -> Answer<'a, Tail> {
+        async { Ok(Tail::default()) }.boxed()
     }
 
     fn preview<'a>(&'a self, _: &'a SandboxId, _: u16) -> Answer<'a, Option<Link>> {
