@@ -1,7 +1,7 @@
 //! What becomes of a task when everything around it ends and begins again.
 
 use super::resuming::{child_of, kill};
-use super::{OPERATOR, Stage, types};
+use super::{GATED, OPERATOR, Stage, types};
 use kit::claude::Home;
 use kit::model::{Reply, Script};
 use kit::offline::offline;
@@ -21,10 +21,7 @@ fn count(log: &[Value], event_type: &str) -> usize {
 fn a_task_that_was_cut_off_by_a_shutdown_goes_on_in_the_next_run() {
     offline(async {
         let script = Script::new()
-            .when(
-                "begin",
-                Reply::text("I begin.").and_tool("Bash", json!({"command": "sleep 60; echo slept"})),
-            )
+            .when("begin", Reply::text("I begin.").and_tool("Bash", json!({"command": GATED})))
             .always("", Reply::text("Now it is done."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
@@ -42,10 +39,7 @@ fn a_task_that_was_cut_off_by_a_shutdown_goes_on_in_the_next_run() {
 fn a_task_that_somebody_stopped_stays_stopped_in_the_next_run() {
     offline(async {
         let script = Script::new()
-            .when(
-                "begin",
-                Reply::text("I begin.").and_tool("Bash", json!({"command": "sleep 60; echo slept"})),
-            )
+            .when("begin", Reply::text("I begin.").and_tool("Bash", json!({"command": GATED})))
             .when("go on then", Reply::text("Now it is done."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
