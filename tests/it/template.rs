@@ -138,7 +138,7 @@ fn whatever_nobody_waits_for_has_somewhere_to_go_when_it_fails() {
                 let failed = &resource["Properties"]["EventInvokeConfig"];
                 queue(&failed["DestinationConfig"]["OnFailure"]["Destination"]);
             }
-            // The caller waits, and hears of it.
+            // The caller waits for the answer.
             Trigger::Http(_) | Trigger::SocketConnect | Trigger::SocketFrame | Trigger::SocketDisconnect => {}
         }
     }

@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask --help`.
 //!
-//! Only the standard library and `terminal`, which has nothing else, so that the first `cargo xtask` on a new machine starts within seconds.
+//! Only the standard library and `terminal`, which has nothing else, so that the first `cargo xtask` on a new machine
+//! starts within seconds.
 
 mod functions;
 mod macos;

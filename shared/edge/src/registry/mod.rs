@@ -69,9 +69,9 @@ pub struct Route {
 /// Which records of the table's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Records {
-    /// What sockets are told of.
+    /// Events that are pushed to sockets.
     News,
-    /// Turns in a life.
+    /// Lifecycle events.
     Turns,
 }
 
@@ -128,7 +128,7 @@ pub enum Permission {
     DeleteItem,
     /// Push to sockets, or close them.
     Sockets,
-    /// Wake whoever waits at a mailbox.
+    /// Wake a pull that waits at a mailbox.
     RingMailboxes,
     /// Wait at mailboxes.
     WaitAtMailboxes,
