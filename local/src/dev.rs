@@ -14,7 +14,7 @@ use app::clock::SystemClock;
 use app::ids::RandomIds;
 use edge::auth::{Authenticator, Keys};
 use edge::plane::Settings;
-use edge::{Plane, Reach};
+use edge::{Bindings, Plane};
 use std::fs::{File, Permissions, TryLockError};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -61,9 +61,15 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let address = listener.local_addr()?;
     let Crew { providers, orchestration, about } = sandboxes::crew(dev, plan, address)?;
     let settings = Settings { orchestration, ..dev.settings() };
-    let reach = Reach { providers: Some(providers), ..aws.reach() };
-    let plane =
-        Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock, Arc::new(RandomIds), settings));
+    let bindings = Bindings { providers: Some(providers), ..aws.bindings() };
+    let plane = Arc::new(Plane::new(
+        aws.store.clone(),
+        bindings,
+        authenticator,
+        clock,
+        Arc::new(RandomIds),
+        settings,
+    ));
     // Before anything runs: a port that is taken is found out by then.
     let also = match dev.serve_aws {
         Some(port) => {

@@ -82,7 +82,7 @@ fn expected(scope: Scope) -> Expected {
             foreign_worker: 403,
         },
         // Nobody approves of their own work.
-        Scope::JudgeResult => Expected {
+        Scope::ReviewResult => Expected {
             nobody: 401,
             foreign_user: 404,
             viewer: 403,
@@ -359,7 +359,7 @@ async fn a_worker_hears_nothing_of_tasks_and_tickets_whatever_they_are_called() 
         (Entity::Task(TaskId::parse("x-1").unwrap()), "task.created", "TASK_CREATED"),
         (Entity::Ticket(TicketId::parse("x-1").unwrap()), "ticket.created", "TICKET_CREATED"),
     ] {
-        // News of one entity are told one after the other: who hears the second was told the first, and so were all
+        // ChangeRecord of one entity are told one after the other: who hears the second was told the first, and so were all
         // the others.
         for seq in 1..=2 {
             plane.put_history(&entity, "acme", seq - 1, &[event_type]).await;

@@ -1,7 +1,7 @@
 //! What the catalogue of event types says of the sources, and the sources of it.
 
 use crate::architecture::sources;
-use domain::event::catalogue::{TOLD_BY_THE_PLANE, TOLD_BY_THE_WORKER};
+use domain::event::catalogue::{EMITTED_BY_THE_PLANE, EMITTED_BY_THE_WORKER};
 use std::collections::BTreeSet;
 
 /// Texts in quotes, in the sources of a folder without their tests. What stands between two of them is among it, and
@@ -25,10 +25,10 @@ fn families(names: &[&'static str]) -> BTreeSet<&'static str> {
 
 #[test]
 fn the_worker_tells_what_is_in_the_catalogue_and_all_of_it() {
-    let (literals, families) = (literals("worker/src"), families(TOLD_BY_THE_WORKER));
+    let (literals, families) = (literals("worker/src"), families(EMITTED_BY_THE_WORKER));
     let told: BTreeSet<&str> =
         literals.iter().map(String::as_str).filter(|text| is_event_type(text, &families)).collect();
-    let listed: BTreeSet<&str> = TOLD_BY_THE_WORKER.iter().copied().collect();
+    let listed: BTreeSet<&str> = EMITTED_BY_THE_WORKER.iter().copied().collect();
     assert_eq!(told, listed, "domain::event::catalogue, on the right, is what the console knows how to show");
 }
 
@@ -38,12 +38,12 @@ fn the_plane_tells_everything_that_is_in_the_catalogue() {
     let words: BTreeSet<String> =
         literals("shared/domain/src").into_iter().chain(literals("shared/app/src")).collect();
     // The catalogue itself names them in full, so only the bare words count.
-    for name in TOLD_BY_THE_PLANE {
+    for name in EMITTED_BY_THE_PLANE {
         let (_, word) = name.split_once('.').unwrap();
         assert!(words.contains(word), "nobody tells {name}");
     }
-    let families = families(TOLD_BY_THE_PLANE);
+    let families = families(EMITTED_BY_THE_PLANE);
     for text in words.iter().filter(|text| is_event_type(text, &families)) {
-        assert!(TOLD_BY_THE_PLANE.contains(&text.as_str()), "{text} is not in the catalogue");
+        assert!(EMITTED_BY_THE_PLANE.contains(&text.as_str()), "{text} is not in the catalogue");
     }
 }

@@ -77,7 +77,7 @@ fn a_pull_that_finds_nothing_is_a_look_and_nothing_more() {
 fn the_model_waits_as_long_as_the_plane_does() {
     let wait = Duration::from_secs(contract::messages::DEFAULT_WAIT_SECS);
     assert_eq!(cost::model::assumed::DEFAULT_WAIT_SECS, wait.as_secs_f64());
-    let silence = app::pull_messages::LONGEST_SILENCE;
+    let silence = app::messages::pull::LONGEST_SILENCE;
     assert_eq!(cost::model::assumed::LONGEST_SILENCE_SECS, silence.as_secs_f64());
 }
 
@@ -269,7 +269,7 @@ impl Stage {
     fn process(&self) -> Arc<Plane> {
         let clock = Arc::new(SystemClock);
         let authenticator = Authenticator::new(&keys(), clock.clone());
-        let reach = self.aws.reach();
+        let reach = self.aws.bindings();
         Arc::new(Plane::new(
             self.aws.store.clone(),
             reach,

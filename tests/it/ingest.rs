@@ -270,7 +270,7 @@ async fn processes_that_race_for_one_sandbox_leave_no_gap_and_double_nothing() {
         let clock = Arc::new(SystemClock);
         Arc::new(Plane::new(
             aws.store.clone(),
-            aws.reach(),
+            aws.bindings(),
             authenticator,
             clock,
             Arc::new(RandomIds),
@@ -322,7 +322,7 @@ async fn processes_that_race_for_one_sandbox_leave_no_gap_and_double_nothing() {
 async fn a_status_that_only_a_newer_version_knows_is_left_alone() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    let key = store::keys::head(&SandboxId::parse("s-1").unwrap());
+    let key = store::keys::sandbox(&SandboxId::parse("s-1").unwrap());
     let key = json!({"PK": {"S": key.pk}, "SK": {"S": key.sk}});
     let table = async |operation: &str, mut request: Value| -> Value {
         request["TableName"] = json!(local::aws::TABLE);

@@ -10,7 +10,7 @@ pub mod work;
 use crate::payloads::{connect, disconnect, fixture, frame, job, request, request_with, together};
 use crate::stage::{Stage, body_of, function, invoke, viewer};
 use crate::support::{OPERATOR, batch};
-use app::broadcast::OPENING_SECS;
+use app::events::broadcast::OPENING_SECS;
 use domain::access::Scope;
 use edge::Plane;
 use edge::registry::{FUNCTIONS, Permission, Queue, Trigger};
@@ -71,7 +71,7 @@ fn action(permission: Permission) -> Option<&'static str> {
         Permission::UpdateItem => Some("dynamodb:UpdateItem"),
         Permission::DeleteItem => Some("dynamodb:DeleteItem"),
         Permission::Sockets => Some("execute-api:ManageConnections"),
-        Permission::RingMailboxes => Some("sqs:SendMessage on a mailbox"),
+        Permission::NotifyMailboxes => Some("sqs:SendMessage on a mailbox"),
         Permission::WaitAtMailboxes => Some("sqs:ReceiveMessage on a mailbox"),
         Permission::MakeMailboxes => Some("sqs:CreateQueue on a mailbox"),
         Permission::RemoveMailboxes => Some("sqs:DeleteQueue on a mailbox"),

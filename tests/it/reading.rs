@@ -1,7 +1,8 @@
 //! Pages, the trajectory and lists.
 
 use crate::support::{OPERATOR, TestPlane, batch};
-use app::read_history::{self, Order};
+use app::events;
+use app::events::history::Order;
 use domain::access::{Principal, Role};
 use domain::{Entity, OrgId, SandboxId, TaskId, TicketId};
 use serde_json::{Value, json};
@@ -181,8 +182,8 @@ fn person(org: &str) -> Principal {
 }
 
 /// A page of a history, or the words with which it was refused.
-async fn history(plane: &TestPlane, command: read_history::Command) -> Result<Value, String> {
-    let page = read_history::run(read_history::Deps { store: &plane.running.aws.store }, command).await;
+async fn history(plane: &TestPlane, command: events::history::Command) -> Result<Value, String> {
+    let page = events::history::run(events::history::Deps { store: &plane.running.aws.store }, command).await;
     match page {
         Ok(page) => Ok(serde_json::to_value(&page).unwrap()),
         Err(app::Error::NotFound(what)) => Err(what),
@@ -199,7 +200,7 @@ async fn the_history_of_a_task_is_paged_like_the_log_of_a_sandbox() {
         plane.put_history(&entity, "acme", stored, &vec!["task.updated"; count]).await;
         stored += count as u64;
     }
-    let ask = |after_seq, before_seq, order, limit| read_history::Command {
+    let ask = |after_seq, before_seq, order, limit| events::history::Command {
         principal: person("acme"),
         entity: entity.clone(),
         after_seq,
@@ -242,7 +243,7 @@ async fn a_history_is_its_orgs_and_to_others_it_is_not_there() {
     plane.put_history(&ticket, "acme", 0, &["ticket.created", "ticket.approved"]).await;
     let read = async |principal: &Principal, entity: &Entity| {
         let (principal, entity) = (principal.clone(), entity.clone());
-        let command = read_history::Command {
+        let command = events::history::Command {
             principal,
             entity,
             after_seq: 0,
@@ -261,7 +262,7 @@ async fn a_history_is_its_orgs_and_to_others_it_is_not_there() {
         assert_eq!(read(&principal, &missing).await, Err("Task x-2".to_owned()));
     }
     let worker = Principal::Worker { sandbox: SandboxId::parse("x-1").unwrap(), generation: 1 };
-    for principal in [person("rival"), worker, Principal::Nobody] {
+    for principal in [person("rival"), worker, Principal::Anonymous] {
         assert_eq!(read(&principal, &task).await, Err("Task x-1".to_owned()), "{principal:?}");
         assert_eq!(read(&principal, &ticket).await, Err("Ticket x-1".to_owned()), "{principal:?}");
     }

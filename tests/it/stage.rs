@@ -63,7 +63,7 @@ impl Stage {
             ..Settings::default()
         };
         change(&mut settings);
-        let (store, reach) = (self.aws.store.clone(), self.aws.reach());
+        let (store, reach) = (self.aws.store.clone(), self.aws.bindings());
         let (clock, ids) = (self.clock.clone(), self.ids.clone());
         Arc::new(Plane::new(store, reach, authenticator, clock, ids, settings))
     }

@@ -135,7 +135,7 @@ impl TestPlane {
         });
         let head =
             json!({"kind": {"S": entity.kind()}, "seq": number(last_seq), "segments": number(before + 1)});
-        let writes = [put(keys::segment(entity, first_seq), segment), put(keys::head_of(entity), head)];
+        let writes = [put(keys::segment(entity, first_seq), segment), put(keys::entity(entity), head)];
         let body = json!({"TransactItems": writes}).to_string();
         let target = "DynamoDB_20120810.TransactWriteItems";
         let reply = self.running.aws.call(Some(target), "POST", "/", body.as_bytes()).await.unwrap();

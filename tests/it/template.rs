@@ -175,7 +175,7 @@ fn a_function_that_sends_workers_has_room_for_all_of_them() {
 /// Until then a broadcast takes "gone" for "not there yet".
 #[test]
 fn a_socket_is_open_before_it_can_be_taken_for_gone() {
-    assert!(i64::from(row("realtime-connect").timeout_secs) <= app::broadcast::OPENING_SECS);
+    assert!(i64::from(row("realtime-connect").timeout_secs) <= app::events::broadcast::OPENING_SECS);
 }
 
 /// Else a worker that waits for messages would hear of a failure each time that there were none.

@@ -4,7 +4,7 @@ use crate::clock;
 use client::{Hang, Once};
 use contract::ingest::{Ingest, decode};
 use domain::ingest::{Decision, NewEvent, Refusal, decide};
-use domain::{EventId, Head, OrgId, SandboxId, SessionId};
+use domain::{EventId, OrgId, Sandbox, SandboxId, SessionId};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 /// What the plane knows, and how it behaves.
 pub struct Inner {
-    pub head: Head,
+    pub head: Sandbox,
     /// The log: id, type and data.
     pub log: Vec<(String, String, Value)>,
     /// What came in the single form.
@@ -56,7 +56,7 @@ pub fn sandbox() -> SandboxId {
 
 impl FakePlane {
     pub async fn start(seed: u64) -> Self {
-        let head = Head::new(sandbox(), OrgId::parse("acme").unwrap(), None, clock::now());
+        let head = Sandbox::new(sandbox(), OrgId::parse("acme").unwrap(), None, clock::now());
         let inner = Inner {
             head,
             log: Vec::new(),
@@ -178,7 +178,7 @@ impl Inner {
             return problem(422, "invalid");
         }
         let number = batch.number.unwrap();
-        let answer = |receipt: &domain::head::Receipt, repeated: bool| {
+        let answer = |receipt: &domain::sandbox::Receipt, repeated: bool| {
             json!({"status": "received", "sandbox_id": "s-1", "epoch": number.epoch, "batch": number.batch,
                 "repeated": repeated, "first_seq": receipt.first_seq, "events": receipt.events,
                 "heartbeats": 0, "timestamp": clock::now()})

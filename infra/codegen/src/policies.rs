@@ -41,7 +41,7 @@ fn grant(permission: Permission) -> Option<(&'static str, Resource)> {
         Permission::UpdateItem => ("dynamodb:UpdateItem", Resource::Table),
         Permission::DeleteItem => ("dynamodb:DeleteItem", Resource::Table),
         Permission::Sockets => ("execute-api:ManageConnections", Resource::Sockets),
-        Permission::RingMailboxes => ("sqs:SendMessage", Resource::Mailboxes),
+        Permission::NotifyMailboxes => ("sqs:SendMessage", Resource::Mailboxes),
         Permission::WaitAtMailboxes => ("sqs:ReceiveMessage", Resource::Mailboxes),
         Permission::MakeMailboxes => ("sqs:CreateQueue", Resource::Mailboxes),
         Permission::RemoveMailboxes => ("sqs:DeleteQueue", Resource::Mailboxes),
@@ -169,7 +169,7 @@ fn feed(trigger: &Trigger) -> Vec<String> {
 /// Where records of the stream end up that a function gives up.
 pub fn failed_queue(records: Records) -> &'static str {
     match records {
-        Records::News => "BroadcastFailedQueue",
-        Records::Turns => "PublishFailedQueue",
+        Records::Broadcast => "BroadcastFailedQueue",
+        Records::Lifecycle => "PublishFailedQueue",
     }
 }

@@ -32,8 +32,8 @@ pub fn page() -> String {
             Trigger::SocketConnect => "WebSocket API, `$connect`".to_owned(),
             Trigger::SocketFrame => "WebSocket API, `$default`".to_owned(),
             Trigger::SocketDisconnect => "WebSocket API, `$disconnect`".to_owned(),
-            Trigger::TableStream(Records::News) => "the table's stream: events".to_owned(),
-            Trigger::TableStream(Records::Turns) => "the table's stream: lifecycle events".to_owned(),
+            Trigger::TableStream(Records::Broadcast) => "the table's stream: events".to_owned(),
+            Trigger::TableStream(Records::Lifecycle) => "the table's stream: lifecycle events".to_owned(),
             Trigger::Jobs(Queue::Sockets) => "the queue of jobs about sockets".to_owned(),
             Trigger::Jobs(Queue::Work) => "the queue of jobs about tasks and sandboxes".to_owned(),
             Trigger::Schedule(schedule) => match schedule.every_minutes {
@@ -51,7 +51,7 @@ fn callers(scope: Scope) -> &'static str {
     match scope {
         Scope::Public => "anyone",
         Scope::ListSandboxes | Scope::ListTasks => "operator, user",
-        Scope::ManageSandboxes | Scope::ManageTasks | Scope::SendMessages | Scope::JudgeResult => {
+        Scope::ManageSandboxes | Scope::ManageTasks | Scope::SendMessages | Scope::ReviewResult => {
             "operator, user with role member or admin"
         }
         Scope::ReadSandbox | Scope::OpenSocket => "operator, user, its worker",

@@ -7,8 +7,8 @@ use store::keys;
 
 /// How many records of the stream a function gets at a time. A socket may be owed every event of a batch, one frame
 /// after the other.
-const NEWS_BATCH: u32 = 25;
-const TURNS_BATCH: u32 = 100;
+const BROADCAST_BATCH: u32 = 25;
+const LIFECYCLE_BATCH: u32 = 100;
 
 /// The `paths` of the API's OpenAPI document: every route and its aliases.
 pub fn routes() -> String {
@@ -161,8 +161,8 @@ fn socket_route(resource: &str, key: &str) -> String {
 
 fn stream_source(resource: &str, records: Records) -> String {
     let (mut pattern, batch) = match records {
-        Records::News => (keys::news_pattern(), NEWS_BATCH),
-        Records::Turns => (keys::lifecycle_pattern(), TURNS_BATCH),
+        Records::Broadcast => (keys::broadcast_pattern(), BROADCAST_BATCH),
+        Records::Lifecycle => (keys::lifecycle_pattern(), LIFECYCLE_BATCH),
     };
     // The order of keys would otherwise depend on the features that serde_json is built with.
     pattern.sort_all_objects();

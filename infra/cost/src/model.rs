@@ -43,7 +43,7 @@ pub mod assumed {
     pub const BELL_MS: f64 = 30.0;
     /// The wait of a pull that does not say (`contract::messages::DEFAULT_WAIT_SECS`; a test compares them).
     pub const DEFAULT_WAIT_SECS: f64 = 2.0;
-    /// How long a pull waits before it looks again (`app::pull_messages::LONGEST_SILENCE`; a test compares them).
+    /// How long a pull waits before it looks again (`app::messages::pull::LONGEST_SILENCE`; a test compares them).
     pub const LONGEST_SILENCE_SECS: f64 = 5.0;
     /// What an OmoiOS worker sleeps between two pulls (its `POLL_INTERVAL`).
     pub const OMOIOS_PAUSE_SECS: f64 = 0.5;

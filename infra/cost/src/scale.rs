@@ -31,7 +31,7 @@ pub mod behaviour {
     pub const SANDBOX_SECONDS: f64 = 3_600.0;
     /// How many batches of one shard Lambda hands out side by side. The default; up to 10 can be set.
     pub const BATCHES_OF_A_SHARD: f64 = 1.0;
-    /// How many sockets a broadcast tells side by side (`app::broadcast`).
+    /// How many sockets a broadcast tells side by side (`app::events::broadcast`).
     pub const PUSHES_SIDE_BY_SIDE: f64 = 128.0;
     /// What a push takes of a function's seventh of a core: 85 µs of a whole one were measured, without signing.
     pub const PUSH_CPU_MS: f64 = 1.0;

@@ -118,7 +118,7 @@ impl DynamoDb {
         // remember every call for ten minutes.
         request.client_request_token = None;
         let puts = request.transact_items.iter().filter_map(|item| item.put.as_ref());
-        let news: Vec<_> = puts.filter(|put| is_news(&put.item)).map(|put| image(&put.item)).collect();
+        let news: Vec<_> = puts.filter(|put| is_broadcast(&put.item)).map(|put| image(&put.item)).collect();
         if news.is_empty() {
             return self.now(|| reply(self.database.transact_write_items(request)));
         }
@@ -136,8 +136,8 @@ impl DynamoDb {
     }
 }
 
-fn is_news(item: &HashMap<String, EngineValue>) -> bool {
-    matches!(item.get(keys::SK), Some(EngineValue::S(sk)) if keys::is_news(sk))
+fn is_broadcast(item: &HashMap<String, EngineValue>) -> bool {
+    matches!(item.get(keys::SK), Some(EngineValue::S(sk)) if keys::is_broadcast(sk))
 }
 
 fn image(item: &HashMap<String, EngineValue>) -> HashMap<String, AttributeValue> {
@@ -186,7 +186,7 @@ fn reply<O: Serialize>(outcome: Result<O, DynoxideError>) -> Reply {
 mod tests {
     use super::super::Aws;
     use super::*;
-    use domain::{Entity, Head, OrgId, SandboxId, Timestamp};
+    use domain::{Entity, OrgId, Sandbox, SandboxId, Timestamp};
     use futures_util::FutureExt;
     use serde_json::json;
     use std::time::Duration;
@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(aws.dynamodb.call("TransactWriteItems", &news(1)).await.status, 200);
 
         let (id, org) = (SandboxId::parse("s-2").unwrap(), OrgId::parse("acme").unwrap());
-        let head = Head::new(id, org, None, Timestamp::from_secs(0));
-        let other = timeout(Duration::from_secs(10), aws.store.create_head(&head)).await;
+        let head = Sandbox::new(id, org, None, Timestamp::from_secs(0));
+        let other = timeout(Duration::from_secs(10), aws.store.create_sandbox(&head)).await;
         assert!(other.expect("a write without news does not wait").unwrap());
 
         let second = news(2);

@@ -212,9 +212,9 @@ fn actions(service: &str, operation: &str, request: &Value) -> Vec<String> {
 mod tests {
     use super::super::{Aws, Durability};
     use super::*;
-    use domain::{ConnectionId, Head, OrgId, SandboxId, Timestamp};
-    use store::heads::Whose;
+    use domain::{ConnectionId, OrgId, Sandbox, SandboxId, Timestamp};
     use store::push::Pushed;
+    use store::sandboxes::Whose;
     use tempfile::TempDir;
 
     async fn metered() -> (Aws, TempDir) {
@@ -287,7 +287,7 @@ mod tests {
     #[tokio::test]
     async fn a_refused_write_is_billed_as_well() {
         let (aws, _data) = metered().await;
-        let head = Head::new(
+        let head = Sandbox::new(
             SandboxId::parse("s-1").unwrap(),
             OrgId::parse("acme").unwrap(),
             None,
@@ -295,9 +295,9 @@ mod tests {
         );
         // A head and a listing in a transaction, and the listing's entry in each index, which a transaction does not
         // double.
-        assert!(aws.store.create_head(&head).await.unwrap());
+        assert!(aws.store.create_sandbox(&head).await.unwrap());
         assert_eq!(only(&aws).write_units, 2.0 * 2.0 + 2.0);
-        assert!(!aws.store.create_head(&head).await.unwrap());
+        assert!(!aws.store.create_sandbox(&head).await.unwrap());
         let refused = only(&aws);
         assert_eq!((refused.status, refused.write_units), (400, 4.0));
     }
@@ -313,7 +313,7 @@ mod tests {
         let needed = ["dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem"];
         assert_eq!((call.actions, call.resource), (needed.map(String::from).to_vec(), "table/sunaba".into()));
 
-        aws.store.heads_of(&Whose::All, None, 10).await.unwrap();
+        aws.store.sandboxes_of(&Whose::All, None, 10).await.unwrap();
         let listed = only(&aws);
         assert_eq!((&*listed.actions[0], &*listed.resource), ("dynamodb:Query", "table/sunaba/index/ByAge"));
 
@@ -331,10 +331,10 @@ mod tests {
     async fn a_meter_that_is_off_counts_nothing() {
         let (aws, _data) = metered().await;
         aws.meter.stop();
-        aws.store.stamps(&["acme"]).await.unwrap();
+        aws.store.subscription_versions(&["acme"]).await.unwrap();
         assert_eq!(aws.meter.waiting(), 0);
         aws.meter.start();
-        aws.store.stamps(&["acme"]).await.unwrap();
+        aws.store.subscription_versions(&["acme"]).await.unwrap();
         let call = only(&aws);
         assert_eq!((&*call.operation, call.read_units), ("BatchGetItem", 1.0));
         let answer = r#"{"Responses":{"sunaba":[]},"UnprocessedKeys":{}}"#;

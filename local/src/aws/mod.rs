@@ -21,7 +21,7 @@ use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use connector::{Connector, Services};
 use dynamodb::DynamoDb;
-use edge::Reach;
+use edge::Bindings;
 use eventbridge::EventBridge;
 use secrets::Secrets;
 use sqs::Sqs;
@@ -119,8 +119,8 @@ impl Aws {
     }
 
     /// All that a plane may be wired to.
-    pub fn reach(&self) -> Reach {
-        Reach {
+    pub fn bindings(&self) -> Bindings {
+        Bindings {
             push: Some(self.push.clone()),
             mailboxes: Some(self.mailboxes.clone()),
             jobs: Some(self.jobs.clone()),

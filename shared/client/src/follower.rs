@@ -223,7 +223,7 @@ impl Follower {
             if frame.entity_type != SANDBOX {
                 continue;
             }
-            // What is fleeting is not part of the log.
+            // What is ephemeral is not part of the log.
             let Some(seq) = frame.seq else { continue };
             self.ready.extend(self.resume.take(seq, Followed::from_frame(seq, frame)));
             self.look_at = Instant::now() + self.follow.silence;

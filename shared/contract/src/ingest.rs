@@ -4,8 +4,8 @@ use crate::bad_input::BadInput;
 use crate::limits::{
     MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_BODY_BYTES, MAX_HEARTBEAT_BYTES, MAX_PARTIAL_BYTES,
 };
-use domain::head::BatchNumber;
 use domain::ingest::{Batch, NewEvent};
+use domain::sandbox::BatchNumber;
 use domain::{EventId, EventType, Invalid, JsonObject, SandboxId, Source, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -281,7 +281,7 @@ mod tests {
         };
         assert_eq!(batch.number, Some(BatchNumber { epoch: 2, batch: 7 }));
         let ids: Vec<_> = batch.events.iter().map(|event| event.id.as_str()).collect();
-        assert_eq!((ids, batch.fleeting.len()), (vec!["a", "b"], 1));
+        assert_eq!((ids, batch.ephemeral.len()), (vec!["a", "b"], 1));
     }
 
     #[test]

@@ -18,17 +18,17 @@ pub enum Job {
         org: OrgId,
     },
     /// Do what is due for a sandbox.
-    TendSandbox {
+    ReconcileSandbox {
         /// Which.
         sandbox_id: SandboxId,
     },
     /// Do what is due for a task that has no sandbox at work.
-    TendTask {
+    ReconcileTask {
         /// Which.
         task_id: TaskId,
     },
     /// Do what is due for a ticket.
-    TendTicket {
+    ReconcileTicket {
         /// Which.
         ticket_id: TicketId,
     },

@@ -10,7 +10,7 @@ pub const MAX_BATCH_BYTES: usize = 1024 * 1024;
 /// Most events in a batch.
 pub const MAX_BATCH_EVENTS: usize = 100;
 
-/// Largest data of a heartbeat. What is fleeting is not kept, so there is nowhere to refer to.
+/// Largest data of a heartbeat. What is ephemeral is not kept, so there is nowhere to refer to.
 pub const MAX_HEARTBEAT_BYTES: usize = 2 * 1024;
 
 /// Largest data of a piece of unfinished text. It must fit a frame whole, for the same reason.

@@ -1,8 +1,8 @@
 //! How sandboxes are doing.
 
 use domain::attempt::Stage;
-use domain::head::Status;
-use domain::{Head, SandboxId, TaskId, TicketId, Timestamp};
+use domain::sandbox::Status;
+use domain::{Sandbox, SandboxId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// `GET /api/v1/monitoring/status`. The numbers are about the sandboxes on this page.
@@ -54,7 +54,7 @@ pub struct Phase {
 
 impl Phase {
     /// A sandbox on its way out.
-    pub fn new(head: &Head, now: Timestamp) -> Self {
+    pub fn new(head: &Sandbox, now: Timestamp) -> Self {
         Self {
             sandbox_id: head.id.clone(),
             phase_status: PhaseStatus::of(head),
@@ -81,7 +81,7 @@ pub struct ActivityOut {
 
 impl ActivityOut {
     /// What was heard of a sandbox until now.
-    pub fn new(head: &Head, now: Timestamp) -> Self {
+    pub fn new(head: &Sandbox, now: Timestamp) -> Self {
         let activity = &head.activity;
         let running_since = activity.spawn.as_ref().and_then(|spawn| spawn.running_since);
         #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
@@ -115,7 +115,7 @@ pub struct PhaseStatus {
 
 impl PhaseStatus {
     /// Of a sandbox that the plane makes.
-    pub fn of(head: &Head) -> Option<Self> {
+    pub fn of(head: &Sandbox) -> Option<Self> {
         let (spawn, assignment) = (head.activity.spawn.as_ref()?, head.assignment.as_ref()?);
         Some(Self {
             stage: spawn.stage,
@@ -130,7 +130,7 @@ impl PhaseStatus {
 
 impl Monitored {
     /// A sandbox on its way out.
-    pub fn new(head: &Head, stuck: bool, now: Timestamp) -> Self {
+    pub fn new(head: &Sandbox, stuck: bool, now: Timestamp) -> Self {
         Self {
             sandbox_id: head.id.clone(),
             status: head.status,

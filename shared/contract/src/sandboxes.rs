@@ -3,8 +3,8 @@
 use crate::bad_input::BadInput;
 use crate::events::HeartbeatSummary;
 use crate::query::Query;
-use domain::head::{Ended, Status};
-use domain::{Head, Invalid, OrgId, SandboxId, SessionId, Timestamp};
+use domain::sandbox::{Ended, Status};
+use domain::{Invalid, OrgId, Sandbox, SandboxId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -106,8 +106,8 @@ pub struct SandboxOut {
     pub ended: Option<Ended>,
 }
 
-impl From<&Head> for SandboxOut {
-    fn from(head: &Head) -> Self {
+impl From<&Sandbox> for SandboxOut {
+    fn from(head: &Sandbox) -> Self {
         let mut event_counts = BTreeMap::new();
         for (kind, count) in &head.activity.counts.kinds {
             let event_type = kind.split_once(' ').map_or(kind.as_str(), |(_, event_type)| event_type);
@@ -134,8 +134,8 @@ impl From<&Head> for SandboxOut {
     }
 }
 
-impl From<&Head> for HeartbeatSummary {
-    fn from(head: &Head) -> Self {
+impl From<&Sandbox> for HeartbeatSummary {
+    fn from(head: &Sandbox) -> Self {
         Self {
             count: head.activity.heartbeats.count,
             first_heartbeat: head.activity.heartbeats.first_at,

@@ -190,7 +190,7 @@ pub fn error(code: &str, error: &str) -> String {
 pub struct EventFrame {
     /// The event's id.
     pub id: EventId,
-    /// Its place in the entity's log; `null` for what is fleeting.
+    /// Its place in the entity's log; `null` for what is ephemeral.
     pub seq: Option<u64>,
     /// Name on the bus: `SANDBOX_AGENT_TOOL_USE`, `TASK_CREATED`.
     pub event_type: String,

@@ -34,12 +34,12 @@ pub struct CreateTicket {
     /// From which similarity on another ticket is taken for the same; `None` to create it whatever there is.
     pub duplicates_from: Option<f64>,
     /// What is wanted.
-    pub wish: Wish,
+    pub wish: TicketSpec,
 }
 
 /// What is wanted: what makes two tickets the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Wish {
+pub struct TicketSpec {
     /// In a few words.
     pub title: String,
     /// In full.
@@ -76,7 +76,7 @@ impl CreateTicket {
             ("spec_driven", WorkflowMode::Phased),
         ];
         let max_retries = fields.whole("max_retries", 0..=MAX_RETRIES)?;
-        let wish = Wish {
+        let wish = TicketSpec {
             title,
             description,
             priority: fields.word("priority", &priorities())?.unwrap_or_default(),
@@ -99,7 +99,7 @@ impl CreateTicket {
     }
 }
 
-impl Wish {
+impl TicketSpec {
     /// A fingerprint: the same for a repeat, in whatever order its fields came.
     pub fn digest(&self) -> String {
         let text = serde_json::to_vec(self).expect("a wish serialises");

@@ -10,8 +10,8 @@ use syn::{
 
 /// Names that say enough only where they stand.
 const CALLED: &[(&str, &str)] = &[
-    ("domain::head::Status", "SandboxStatus"),
-    ("domain::head::Ended", "SandboxEnded"),
+    ("domain::sandbox::Status", "SandboxStatus"),
+    ("domain::sandbox::Ended", "SandboxEnded"),
     ("domain::task::Status", "TaskStatus"),
     ("domain::ticket::Status", "TicketStatus"),
     ("domain::attempt::Stage", "SpawnStage"),

@@ -9,7 +9,7 @@ mod declarations;
 mod sources;
 
 use declarations::Declarations;
-use domain::event::catalogue::{TOLD_BY_THE_PLANE, TOLD_BY_THE_WORKER};
+use domain::event::catalogue::{EMITTED_BY_THE_PLANE, EMITTED_BY_THE_WORKER};
 use sources::Sources;
 use std::fmt::Write;
 
@@ -74,7 +74,7 @@ fn generated() -> String {
         "\n/** Every type of event that the plane and its worker tell. Others may tell what they like. */\n",
     );
     text.push_str("export const EVENT_TYPES = [\n");
-    for name in TOLD_BY_THE_PLANE.iter().chain(TOLD_BY_THE_WORKER) {
+    for name in EMITTED_BY_THE_PLANE.iter().chain(EMITTED_BY_THE_WORKER) {
         writeln!(text, "  {name:?},").expect("a string takes text");
     }
     text.push_str("] as const;\n\n/** A type of event that the plane or its worker tells. */\n");

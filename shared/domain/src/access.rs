@@ -3,7 +3,7 @@
 //! Two questions, asked in this order: may this kind of principal do this kind of thing at all
 //! ([`permit`]), and is this sandbox one of its own ([`sees`], [`realm`])?
 
-use crate::{Head, OrgId, SandboxId};
+use crate::{OrgId, Sandbox, SandboxId};
 use serde::{Deserialize, Serialize};
 
 /// Who is asking.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Principal {
     /// Somebody on a public route: no one was asked who they are.
-    Nobody,
+    Anonymous,
     /// The person who runs the plane. Sees every org.
     Operator,
     /// A person of one org.
@@ -67,7 +67,7 @@ pub enum Scope {
     ManageTasks,
     /// Judges the result of a task: what people do. A worker that may would approve of its own work, because the only
     /// sandbox that it speaks for is the one in which the result was made.
-    JudgeResult,
+    ReviewResult,
     /// Opens a socket. What it may see is decided per event by [`realm`] and [`sees`].
     OpenSocket,
 }
@@ -76,14 +76,14 @@ pub enum Scope {
 pub fn permit(principal: &Principal, scope: Scope) -> bool {
     match (principal, scope) {
         (_, Scope::Public) | (Principal::Operator, _) => true,
-        (Principal::Nobody, _) => false,
+        (Principal::Anonymous, _) => false,
         (
             Principal::User { .. },
             Scope::ReadSandbox | Scope::ListSandboxes | Scope::ListTasks | Scope::OpenSocket,
         ) => true,
         (
             Principal::User { role, .. },
-            Scope::ManageSandboxes | Scope::SendMessages | Scope::ManageTasks | Scope::JudgeResult,
+            Scope::ManageSandboxes | Scope::SendMessages | Scope::ManageTasks | Scope::ReviewResult,
         ) => *role >= Role::Member,
         (Principal::User { .. }, Scope::WriteEvents | Scope::TakeMessages) => false,
         (
@@ -97,14 +97,14 @@ pub fn permit(principal: &Principal, scope: Scope) -> bool {
             | Scope::SendMessages
             | Scope::ListTasks
             | Scope::ManageTasks
-            | Scope::JudgeResult,
+            | Scope::ReviewResult,
         ) => false,
     }
 }
 
 /// How a principal stands to one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum Visibility {
     /// It is one of theirs.
     Visible,
     /// It is somebody else's; that it exists is private.
@@ -114,25 +114,25 @@ pub enum Sight {
 }
 
 /// How `principal` stands to the sandbox with this head.
-pub fn sees(principal: &Principal, head: &Head) -> Sight {
+pub fn can_see(principal: &Principal, head: &Sandbox) -> Visibility {
     match principal {
-        Principal::Operator => Sight::Visible,
-        Principal::Nobody => Sight::Hidden,
-        Principal::User { org, .. } if *org == head.org => Sight::Visible,
-        Principal::User { .. } => Sight::Hidden,
-        Principal::Worker { sandbox, .. } if *sandbox != head.id => Sight::Hidden,
-        Principal::Worker { generation, .. } if *generation != head.generation => Sight::Revoked,
-        Principal::Worker { .. } => Sight::Visible,
+        Principal::Operator => Visibility::Visible,
+        Principal::Anonymous => Visibility::Hidden,
+        Principal::User { org, .. } if *org == head.org => Visibility::Visible,
+        Principal::User { .. } => Visibility::Hidden,
+        Principal::Worker { sandbox, .. } if *sandbox != head.id => Visibility::Hidden,
+        Principal::Worker { generation, .. } if *generation != head.generation => Visibility::Revoked,
+        Principal::Worker { .. } => Visibility::Visible,
     }
 }
 
 /// How `principal` stands to what belongs to an org and to no single sandbox: its tasks and tickets. A worker sees none
 /// of it, not even the task it works on.
-pub fn sees_org(principal: &Principal, owner: &OrgId) -> Sight {
+pub fn can_see_org(principal: &Principal, owner: &OrgId) -> Visibility {
     match principal {
-        Principal::Operator => Sight::Visible,
-        Principal::User { org, .. } if org == owner => Sight::Visible,
-        Principal::User { .. } | Principal::Worker { .. } | Principal::Nobody => Sight::Hidden,
+        Principal::Operator => Visibility::Visible,
+        Principal::User { org, .. } if org == owner => Visibility::Visible,
+        Principal::User { .. } | Principal::Worker { .. } | Principal::Anonymous => Visibility::Hidden,
     }
 }
 
@@ -144,7 +144,7 @@ pub fn realm(principal: &Principal) -> Option<&str> {
     match principal {
         Principal::Operator => Some(EVERY_ORG),
         Principal::User { org, .. } => Some(org.as_str()),
-        Principal::Worker { .. } | Principal::Nobody => None,
+        Principal::Worker { .. } | Principal::Anonymous => None,
     }
 }
 
@@ -153,8 +153,8 @@ mod tests {
     use super::*;
     use crate::Timestamp;
 
-    fn head(id: &str, org: &str, generation: u32) -> Head {
-        let mut head = Head::new(
+    fn head(id: &str, org: &str, generation: u32) -> Sandbox {
+        let mut head = Sandbox::new(
             SandboxId::parse(id).unwrap(),
             OrgId::parse(org).unwrap(),
             None,
@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn a_worker_sees_its_sandbox_until_its_token_is_replaced() {
         let worker = Principal::Worker { sandbox: SandboxId::parse("s-1").unwrap(), generation: 2 };
-        assert_eq!(sees(&worker, &head("s-1", "acme", 2)), Sight::Visible);
-        assert_eq!(sees(&worker, &head("s-1", "acme", 3)), Sight::Revoked);
-        assert_eq!(sees(&worker, &head("s-2", "acme", 2)), Sight::Hidden);
+        assert_eq!(can_see(&worker, &head("s-1", "acme", 2)), Visibility::Visible);
+        assert_eq!(can_see(&worker, &head("s-1", "acme", 3)), Visibility::Revoked);
+        assert_eq!(can_see(&worker, &head("s-2", "acme", 2)), Visibility::Hidden);
         assert!(permit(&worker, Scope::TakeMessages) && !permit(&worker, Scope::SendMessages));
     }
 
@@ -183,9 +183,9 @@ mod tests {
             (user(Role::Admin), true),
             (Principal::Operator, true),
             (worker, false),
-            (Principal::Nobody, false),
+            (Principal::Anonymous, false),
         ] {
-            assert_eq!(permit(&who, Scope::JudgeResult), may, "{who:?}");
+            assert_eq!(permit(&who, Scope::ReviewResult), may, "{who:?}");
         }
     }
 
@@ -198,19 +198,19 @@ mod tests {
             role: Role::Viewer,
         };
         let worker = Principal::Worker { sandbox: SandboxId::parse("acme").unwrap(), generation: 1 };
-        assert_eq!(sees_org(&user("acme"), &acme), Sight::Visible);
-        assert_eq!(sees_org(&Principal::Operator, &acme), Sight::Visible);
-        for other in [user("rival"), worker, Principal::Nobody] {
-            assert_eq!(sees_org(&other, &acme), Sight::Hidden, "{other:?}");
+        assert_eq!(can_see_org(&user("acme"), &acme), Visibility::Visible);
+        assert_eq!(can_see_org(&Principal::Operator, &acme), Visibility::Visible);
+        for other in [user("rival"), worker, Principal::Anonymous] {
+            assert_eq!(can_see_org(&other, &acme), Visibility::Hidden, "{other:?}");
         }
     }
 
     #[test]
     fn a_user_sees_their_org_only_and_an_operator_everything() {
         let user = |role| Principal::User { id: "u".into(), org: OrgId::parse("acme").unwrap(), role };
-        assert_eq!(sees(&user(Role::Admin), &head("s-1", "acme", 1)), Sight::Visible);
-        assert_eq!(sees(&user(Role::Admin), &head("s-1", "rival", 1)), Sight::Hidden);
-        assert_eq!(sees(&Principal::Operator, &head("s-1", "rival", 1)), Sight::Visible);
+        assert_eq!(can_see(&user(Role::Admin), &head("s-1", "acme", 1)), Visibility::Visible);
+        assert_eq!(can_see(&user(Role::Admin), &head("s-1", "rival", 1)), Visibility::Hidden);
+        assert_eq!(can_see(&Principal::Operator, &head("s-1", "rival", 1)), Visibility::Visible);
         assert!(permit(&user(Role::Viewer), Scope::ReadSandbox));
         assert!(!permit(&user(Role::Viewer), Scope::ManageSandboxes));
         assert!(permit(&user(Role::Member), Scope::ManageSandboxes));

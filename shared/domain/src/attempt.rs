@@ -45,7 +45,7 @@ pub struct Spawn {
     pub tries: u32,
     /// It is not tried again before this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_try_at: Option<Timestamp>,
+    pub retry_at: Option<Timestamp>,
     /// Somebody is at it until then; a process that dies lets go of it by that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
@@ -73,7 +73,7 @@ impl Spawn {
             stage: Stage::Recorded,
             since: now,
             tries: 0,
-            next_try_at: None,
+            retry_at: None,
             lease_until: None,
             held_until: None,
             provider_id: None,
@@ -86,7 +86,7 @@ impl Spawn {
     /// The same at the beginning of another stage.
     #[must_use]
     pub fn at(&self, stage: Stage, now: Timestamp) -> Self {
-        Self { stage, since: now, tries: 0, next_try_at: None, lease_until: None, ..self.clone() }
+        Self { stage, since: now, tries: 0, retry_at: None, lease_until: None, ..self.clone() }
     }
 }
 
@@ -293,10 +293,10 @@ mod tests {
             Outcome::CalledOff { reason: "enough".into(), at },
         ];
         for outcome in outcomes {
-            let activity = crate::head::Activity { outcome: Some(outcome), ..Default::default() };
+            let activity = crate::sandbox::Activity { outcome: Some(outcome), ..Default::default() };
             let written = serde_json::to_string(&activity).unwrap();
             assert_eq!(
-                serde_json::from_str::<crate::head::Activity>(&written).unwrap(),
+                serde_json::from_str::<crate::sandbox::Activity>(&written).unwrap(),
                 activity,
                 "{written}"
             );

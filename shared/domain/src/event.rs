@@ -10,10 +10,10 @@ pub mod catalogue;
 /// Longest event type.
 pub const MAX_TYPE_CHARS: usize = 100;
 
-/// One event of a sandbox's log, or something fleeting, which has no place in the log.
+/// One event of a sandbox's log, or something ephemeral, which has no place in the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Its place in the sandbox's log, gapless from 1. `None` for what is fleeting.
+    /// Its place in the sandbox's log, gapless from 1. `None` for what is ephemeral.
     pub seq: Option<u64>,
     /// The sender's id, or ours.
     pub id: EventId,
@@ -68,7 +68,7 @@ impl EventType {
     }
 
     /// Whether it is shown and not kept: pushed to sockets, never in the log.
-    pub fn is_fleeting(&self) -> bool {
+    pub fn is_ephemeral(&self) -> bool {
         self.is_heartbeat() || self.is_partial()
     }
 
@@ -124,7 +124,7 @@ impl EventType {
 
     fn of_the_plane(name: String) -> Self {
         debug_assert!(
-            catalogue::TOLD_BY_THE_PLANE.contains(&name.as_str()),
+            catalogue::EMITTED_BY_THE_PLANE.contains(&name.as_str()),
             "{name} is not in the catalogue"
         );
         Self(name)
@@ -317,14 +317,14 @@ mod tests {
     /// Everything that the plane tells of sandboxes, tasks and tickets, and whether it is a turn of life.
     fn told_by_the_plane() -> Vec<(&'static str, bool)> {
         let notes = ["sandbox.retrying", "task.updated", "task.dependencies_changed", "ticket.updated"];
-        let told = catalogue::TOLD_BY_THE_PLANE.iter().filter(|name| !name.starts_with(MESSAGE_PREFIX));
+        let told = catalogue::EMITTED_BY_THE_PLANE.iter().filter(|name| !name.starts_with(MESSAGE_PREFIX));
         // Nobody changes a ticket's words yet, and no worker may say that somebody did.
         told.chain(&["ticket.updated"]).map(|name| (*name, !notes.contains(name))).collect()
     }
 
     #[test]
     fn the_catalogue_has_every_state_of_a_message() {
-        let listed: Vec<&str> = catalogue::TOLD_BY_THE_PLANE
+        let listed: Vec<&str> = catalogue::EMITTED_BY_THE_PLANE
             .iter()
             .filter_map(|name| name.strip_prefix(MESSAGE_PREFIX))
             .collect();
@@ -383,9 +383,9 @@ mod tests {
 
     #[test]
     fn signs_of_life_and_unfinished_text_are_fleeting() {
-        let is_fleeting = |name: &str| EventType::parse(name).unwrap().is_fleeting();
-        assert!(["agent.heartbeat", "spec.heartbeat", "agent.partial"].into_iter().all(is_fleeting));
-        assert!(!["agent.message", "agent.partials", "partial"].into_iter().any(is_fleeting));
+        let is_ephemeral = |name: &str| EventType::parse(name).unwrap().is_ephemeral();
+        assert!(["agent.heartbeat", "spec.heartbeat", "agent.partial"].into_iter().all(is_ephemeral));
+        assert!(!["agent.message", "agent.partials", "partial"].into_iter().any(is_ephemeral));
         assert!(!EventType::parse("agent.partial").unwrap().is_heartbeat());
     }
 

@@ -1,8 +1,8 @@
 //! What happens to a sandbox's head when a batch comes in.
 
 use crate::attempt::{Outcome, Stage, reported};
-use crate::head::{BatchNumber, Head, RateWindow, Receipt, Status};
-use crate::task::moves::Told;
+use crate::sandbox::{BatchNumber, RateWindow, Receipt, Sandbox, Status};
+use crate::task::transitions::LifecycleEvent;
 use crate::{EventId, EventType, JsonObject, Source, Timestamp};
 use serde_json::json;
 
@@ -14,26 +14,26 @@ pub struct Batch {
     /// What goes into the log.
     pub events: Vec<NewEvent>,
     /// What is shown and not kept.
-    pub fleeting: Vec<NewEvent>,
+    pub ephemeral: Vec<NewEvent>,
     /// Fingerprint of the content.
     pub digest: String,
 }
 
 impl Batch {
-    /// Takes what is fleeting and what goes into the log apart; the order within each is kept.
+    /// Takes what is ephemeral and what goes into the log apart; the order within each is kept.
     pub fn new(number: Option<BatchNumber>, events: Vec<NewEvent>, digest: String) -> Self {
-        let (fleeting, events) = events.into_iter().partition(|event| event.event_type.is_fleeting());
-        Self { number, events, fleeting, digest }
+        let (ephemeral, events) = events.into_iter().partition(|event| event.event_type.is_ephemeral());
+        Self { number, events, ephemeral, digest }
     }
 
     /// What only shows that the sandbox lives.
     pub fn heartbeats(&self) -> impl DoubleEndedIterator<Item = &NewEvent> {
-        self.fleeting.iter().filter(|event| event.event_type.is_heartbeat())
+        self.ephemeral.iter().filter(|event| event.event_type.is_heartbeat())
     }
 
     /// How many events it held.
     pub fn len(&self) -> u64 {
-        (self.events.len() + self.fleeting.len()) as u64
+        (self.events.len() + self.ephemeral.len()) as u64
     }
 
     /// Whether it held none.
@@ -63,13 +63,13 @@ pub enum Decision {
     /// Write this head, and the log events with sequence numbers from `first_seq` on, in one transaction.
     Store {
         /// The head after the batch.
-        next: Box<Head>,
+        next: Box<Sandbox>,
         /// Sequence number of the first log event.
         first_seq: u64,
         /// What to tell the sender.
         receipt: Receipt,
         /// Turns that the sandbox takes with it: they are logged behind the batch, and the head counts them already.
-        turns: Vec<Told>,
+        turns: Vec<LifecycleEvent>,
     },
     /// It was stored before: tell the sender again.
     Repeat(Receipt),
@@ -107,7 +107,7 @@ pub enum Refusal {
 /// **Invariant:** whatever is split, repeated or delayed on the way, the batches that are stored are exactly
 /// 1, 2, 3, … of each epoch, and epochs never go back.
 pub fn decide(
-    head: &Head,
+    head: &Sandbox,
     batch: &Batch,
     events_per_minute: u64,
     now: Timestamp,
@@ -131,7 +131,7 @@ pub fn decide(
     let activity = &mut next.activity;
     activity.rate = rate;
     activity.last_event_at = Some(now);
-    if batch.events.iter().chain(&batch.fleeting).any(shows_work) {
+    if batch.events.iter().chain(&batch.ephemeral).any(shows_work) {
         activity.last_work_at = Some(now);
     }
     if let Some(latest) = batch.heartbeats().next_back() {
@@ -162,8 +162,8 @@ fn shows_work(event: &NewEvent) -> bool {
 
 /// What a batch does to the sandbox's status: the first sign of life makes it run, and the worker's last word about its
 /// task ends the try. The first last word counts.
-fn take_turns(next: &mut Head, batch: &Batch, now: Timestamp) -> Vec<Told> {
-    let mut turns: Vec<Told> = hear(next, now);
+fn take_turns(next: &mut Sandbox, batch: &Batch, now: Timestamp) -> Vec<LifecycleEvent> {
+    let mut turns: Vec<LifecycleEvent> = hear(next, now);
     if next.assignment.is_none() {
         return turns;
     }
@@ -181,19 +181,19 @@ fn take_turns(next: &mut Head, batch: &Batch, now: Timestamp) -> Vec<Told> {
 /// The head after its worker's last word about its task, when that comes alone and not with a batch; and the turns that
 /// the sandbox takes with it. They are logged behind the word, and the head counts both already. `None` if it cannot have
 /// one: it was made for no task, does not run, or its worker has said its last word.
-pub fn last_word(head: &Head, word: &NewEvent, now: Timestamp) -> Option<(Head, Vec<Told>)> {
+pub fn last_word(head: &Sandbox, word: &NewEvent, now: Timestamp) -> Option<(Sandbox, Vec<LifecycleEvent>)> {
     head.assignment.as_ref()?;
     let outcome = reported(&word.event_type, &word.data, now)?;
     let mut next = head.telling(std::slice::from_ref(word));
     next.activity.last_event_at = Some(now);
-    let mut turns: Vec<Told> = hear(&mut next, now);
+    let mut turns: Vec<LifecycleEvent> = hear(&mut next, now);
     turns.push(end(&mut next, outcome)?);
     count(&mut next, &turns);
     Some((next, turns))
 }
 
 /// Something came from it.
-fn hear(next: &mut Head, now: Timestamp) -> Vec<Told> {
+fn hear(next: &mut Sandbox, now: Timestamp) -> Vec<LifecycleEvent> {
     let mut turns = Vec::new();
     let heard = next.status_when_heard();
     if heard == next.status {
@@ -208,16 +208,16 @@ fn hear(next: &mut Head, now: Timestamp) -> Vec<Told> {
         // Whoever started it may not have come to say so.
         if spawn.stage < Stage::Started {
             *spawn = spawn.at(Stage::Started, now);
-            turns.push(Told::of_sandbox("spawned", &data));
+            turns.push(LifecycleEvent::of_sandbox("spawned", &data));
         }
         spawn.running_since.get_or_insert(now);
-        turns.push(Told::of_sandbox("running", &data));
+        turns.push(LifecycleEvent::of_sandbox("running", &data));
     }
     turns
 }
 
 /// Its worker said what came of it.
-fn end(next: &mut Head, outcome: Outcome) -> Option<Told> {
+fn end(next: &mut Sandbox, outcome: Outcome) -> Option<LifecycleEvent> {
     if next.status != Status::Running || next.activity.outcome.is_some() {
         return None;
     }
@@ -228,17 +228,17 @@ fn end(next: &mut Head, outcome: Outcome) -> Option<Told> {
     };
     next.status = status;
     next.activity.outcome = Some(outcome);
-    Some(Told::of_sandbox(turn, &data))
+    Some(LifecycleEvent::of_sandbox(turn, &data))
 }
 
-fn count(next: &mut Head, turns: &[Told]) {
+fn count(next: &mut Sandbox, turns: &[LifecycleEvent]) {
     next.seq += turns.len() as u64;
     for turn in turns {
         next.activity.counts.add(Source::System, turn.event_type.as_str());
     }
 }
 
-fn check_number(head: &Head, number: BatchNumber, digest: &str) -> Result<Option<Decision>, Refusal> {
+fn check_number(head: &Sandbox, number: BatchNumber, digest: &str) -> Result<Option<Decision>, Refusal> {
     let last = head.activity.batch;
     if number.epoch < last.epoch {
         return Err(Refusal::StaleEpoch { current: last.epoch });
@@ -279,14 +279,14 @@ fn admit(rate: RateWindow, events: u64, limit: u64, now: Timestamp) -> Result<Ra
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::head::Status;
+    use crate::sandbox::Status;
     use crate::{OrgId, SandboxId};
     use proptest::prelude::*;
 
     const MANY: u64 = 1_000_000;
 
-    fn head() -> Head {
-        Head::new(SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap(), None, at(0))
+    fn head() -> Sandbox {
+        Sandbox::new(SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap(), None, at(0))
     }
 
     fn at(secs: i64) -> Timestamp {
@@ -308,7 +308,7 @@ mod tests {
         Batch::new(Some(BatchNumber { epoch, batch }), events, format!("{epoch}/{batch}/{names:?}"))
     }
 
-    fn stored(head: &Head, batch: &Batch) -> Head {
+    fn stored(head: &Sandbox, batch: &Batch) -> Sandbox {
         match decide(head, batch, MANY, at(1)).unwrap() {
             Decision::Store { next, .. } => *next,
             Decision::Repeat(_) => panic!("{:?} was taken for a repeat", batch.number),
@@ -332,7 +332,7 @@ mod tests {
         for number in 1..=REMEMBERED_BATCHES as u64 {
             head = stored(&head, &batch(1, number, &["a", "b"]));
         }
-        let copy = |head: &Head, names: &[&str]| decide(head, &batch(1, 1, names), MANY, at(2));
+        let copy = |head: &Sandbox, names: &[&str]| decide(head, &batch(1, 1, names), MANY, at(2));
         let Decision::Repeat(receipt) = copy(&head, &["a", "b"]).unwrap() else { panic!("stored twice") };
         assert_eq!((receipt.first_seq, receipt.events), (Some(1), 2));
         assert_eq!(copy(&head, &["c"]).unwrap_err(), Refusal::BatchChanged, "a worker that counts afresh");
@@ -428,7 +428,7 @@ mod tests {
             }).collect();
             let mut head = head();
             let mut log: Vec<String> = Vec::new();
-            let mut deliver = |head: &mut Head, batch: &Batch| {
+            let mut deliver = |head: &mut Sandbox, batch: &Batch| {
                 if let Ok(Decision::Store { next, first_seq, .. }) = decide(head, batch, MANY, at(1)) {
                     assert_eq!(first_seq, log.len() as u64 + 1);
                     log.extend(batch.events.iter().map(|event| event.event_type.to_string()));

@@ -256,7 +256,7 @@ impl Sender {
             Principal::Operator => ("operator", None),
             Principal::User { id, .. } => ("user", Some(id.clone())),
             Principal::Worker { sandbox, .. } => ("worker", Some(sandbox.to_string())),
-            Principal::Nobody => ("nobody", None),
+            Principal::Anonymous => ("nobody", None),
         };
         Self { kind: kind.to_owned(), id }
     }

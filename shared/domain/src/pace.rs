@@ -15,7 +15,7 @@ pub const MAX_RETRY_AFTER_SECS: u64 = 300;
 pub const USUAL_RETRY_AFTER_SECS: u64 = 10;
 
 /// How soon to look again at what a provider has been making for so long: often at first, and then a quarter of that.
-pub fn look_again_ms(since: Timestamp, now: Timestamp) -> i64 {
+pub fn poll_interval_ms(since: Timestamp, now: Timestamp) -> i64 {
     ((now.as_micros() - since.as_micros()) / 4_000).clamp(1_000, 10_000)
 }
 
@@ -65,9 +65,9 @@ mod tests {
         let at = Timestamp::from_secs;
         let looks = [(0, 1_000), (4, 1_000), (8, 2_000), (20, 5_000), (40, 10_000), (3_000, 10_000)];
         for (secs, expected) in looks {
-            assert_eq!(look_again_ms(at(100), at(100 + secs)), expected, "{secs}");
+            assert_eq!(poll_interval_ms(at(100), at(100 + secs)), expected, "{secs}");
         }
-        assert_eq!(look_again_ms(at(100), at(0)), 1_000);
+        assert_eq!(poll_interval_ms(at(100), at(0)), 1_000);
         let waits: Vec<u64> = (0..9).map(removal_wait_secs).collect();
         assert_eq!(waits, [2, 2, 4, 8, 16, 32, 60, 60, 60]);
     }

@@ -64,7 +64,7 @@ impl Default for Weights {
 
 /// What of a task counts for its urgency.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ScoreInputs {
     /// How much it matters.
     pub priority: Priority,
     /// Since when it waits.
@@ -79,7 +79,7 @@ pub struct Standing {
     pub max_retries: u32,
 }
 
-impl From<&Task> for Standing {
+impl From<&Task> for ScoreInputs {
     fn from(task: &Task) -> Self {
         Self {
             priority: task.priority,
@@ -93,12 +93,12 @@ impl From<&Task> for Standing {
 }
 
 /// How urgent it is at `now`: larger is more urgent. Every part lies between 0 and 1 before it is weighed.
-pub fn score(standing: &Standing, now: Timestamp, weights: &Weights) -> f64 {
-    let age_secs = secs_between(standing.created_at, now);
-    let slack_secs = standing.deadline_at.map(|deadline_at| secs_between(now, deadline_at));
+pub fn score(inputs: &ScoreInputs, now: Timestamp, weights: &Weights) -> f64 {
+    let age_secs = secs_between(inputs.created_at, now);
+    let slack_secs = inputs.deadline_at.map(|deadline_at| secs_between(now, deadline_at));
     let age = (age_secs / weights.age_full_secs).clamp(0.0, 1.0);
     let deadline = slack_secs.map_or(0.0, |slack| (1.0 - slack / weights.deadline_near_secs).clamp(0.0, 1.0));
-    let mut score = static_part(standing, weights) + weights.age * age + weights.deadline * deadline;
+    let mut score = static_part(inputs, weights) + weights.age * age + weights.deadline * deadline;
     if slack_secs.is_some_and(|slack| (0.0..=weights.deadline_near_secs).contains(&slack)) {
         score *= weights.deadline_boost;
     }
@@ -112,26 +112,26 @@ pub fn score(standing: &Standing, now: Timestamp, weights: &Weights) -> f64 {
 /// at any moment.
 ///
 /// **Invariant:** a task is overtaken only by what was created within those 3 h 15 min after it. So nobody starves.
-pub fn rank(standing: &Standing, weights: &Weights) -> i64 {
+pub fn rank(inputs: &ScoreInputs, weights: &Weights) -> i64 {
     // Without a weight for age there would be no exchange rate between urgency and time.
     let secs_per_score = weights.age_full_secs / weights.age.max(SMALLEST_AGE_WEIGHT);
-    let head_start_micros = static_part(standing, weights) * secs_per_score * 1e6;
+    let head_start_micros = static_part(inputs, weights) * secs_per_score * 1e6;
     // A cast from a float saturates.
-    standing.created_at.as_micros().saturating_sub(head_start_micros.round() as i64)
+    inputs.created_at.as_micros().saturating_sub(head_start_micros.round() as i64)
 }
 
 const SMALLEST_AGE_WEIGHT: f64 = 1e-4;
 
 /// What does not change while it waits.
-fn static_part(standing: &Standing, weights: &Weights) -> f64 {
-    let priority = match standing.priority {
+fn static_part(inputs: &ScoreInputs, weights: &Weights) -> f64 {
+    let priority = match inputs.priority {
         Priority::Critical => 1.0,
         Priority::High => 0.75,
         Priority::Medium => 0.5,
         Priority::Low => 0.25,
     };
-    let dependents = (f64::from(standing.dependents) / weights.dependents_full).min(1.0);
-    let retries = (1.0 - f64::from(standing.retry_count) / f64::from(standing.max_retries.max(1))).max(0.0);
+    let dependents = (f64::from(inputs.dependents) / weights.dependents_full).min(1.0);
+    let retries = (1.0 - f64::from(inputs.retry_count) / f64::from(inputs.max_retries.max(1))).max(0.0);
     weights.priority * priority + weights.dependents * dependents + weights.retries * retries
 }
 
@@ -150,8 +150,8 @@ mod tests {
         Timestamp::from_secs(NOW_SECS)
     }
 
-    fn standing(priority: Priority, age_secs: i64) -> Standing {
-        Standing {
+    fn inputs(priority: Priority, age_secs: i64) -> ScoreInputs {
+        ScoreInputs {
             priority,
             created_at: now().plus_secs(-age_secs),
             deadline_at: None,
@@ -163,21 +163,21 @@ mod tests {
 
     #[test]
     fn the_score_is_the_documented_one() {
-        let fresh = standing(Priority::Medium, 0);
-        let due_in = |secs| Standing { deadline_at: Some(now().plus_secs(secs)), ..fresh.clone() };
-        let waited_for_by = |dependents| Standing { dependents, ..fresh.clone() };
-        let tried = |retry_count, max_retries| Standing { retry_count, max_retries, ..fresh.clone() };
+        let fresh = inputs(Priority::Medium, 0);
+        let due_in = |secs| ScoreInputs { deadline_at: Some(now().plus_secs(secs)), ..fresh.clone() };
+        let waited_for_by = |dependents| ScoreInputs { dependents, ..fresh.clone() };
+        let tried = |retry_count, max_retries| ScoreInputs { retry_count, max_retries, ..fresh.clone() };
         let cases = [
-            ("critical", standing(Priority::Critical, 0), 0.50),
-            ("high", standing(Priority::High, 0), 0.3875),
+            ("critical", inputs(Priority::Critical, 0), 0.50),
+            ("high", inputs(Priority::High, 0), 0.3875),
             ("medium", fresh.clone(), 0.275),
-            ("low", standing(Priority::Low, 0), 0.1625),
-            ("half an hour old", standing(Priority::Medium, 1_800), 0.375),
-            ("an hour old", standing(Priority::Medium, 3_600), 0.475),
-            ("almost two hours old", standing(Priority::Medium, 7_199), 0.475),
-            ("two hours old", standing(Priority::Medium, 7_200), 0.6),
-            ("two hours old and above the floor", standing(Priority::Critical, 7_200), 0.7),
-            ("created by a clock that is ahead", standing(Priority::Medium, -60), 0.275),
+            ("low", inputs(Priority::Low, 0), 0.1625),
+            ("half an hour old", inputs(Priority::Medium, 1_800), 0.375),
+            ("an hour old", inputs(Priority::Medium, 3_600), 0.475),
+            ("almost two hours old", inputs(Priority::Medium, 7_199), 0.475),
+            ("two hours old", inputs(Priority::Medium, 7_200), 0.6),
+            ("two hours old and above the floor", inputs(Priority::Critical, 7_200), 0.7),
+            ("created by a clock that is ahead", inputs(Priority::Medium, -60), 0.275),
             ("due tomorrow", due_in(86_400), 0.275),
             ("just not near", due_in(901), 0.275),
             ("near", due_in(900), 0.275 * 1.25),
@@ -192,8 +192,8 @@ mod tests {
             ("more tries than allowed", tried(4, 3), 0.225),
             ("never to be tried again", tried(0, 0), 0.275),
         ];
-        for (name, standing, expected) in cases {
-            let got = score(&standing, now(), &Weights::default());
+        for (name, inputs, expected) in cases {
+            let got = score(&inputs, now(), &Weights::default());
             assert!((got - expected).abs() < 1e-12, "{name}: {got}, not {expected}");
         }
     }
@@ -201,10 +201,10 @@ mod tests {
     #[test]
     fn a_priority_is_worth_a_known_head_start() {
         let weights = Weights::default();
-        let rank_of = |priority| rank(&standing(priority, 0), &weights);
+        let rank_of = |priority| rank(&inputs(priority, 0), &weights);
         assert_eq!(rank_of(Priority::Low) - rank_of(Priority::Critical), 6_075 * 1_000_000);
-        let last = Standing { retry_count: 3, ..standing(Priority::Low, 0) };
-        let first = Standing { dependents: 10, ..standing(Priority::Critical, 0) };
+        let last = ScoreInputs { retry_count: 3, ..inputs(Priority::Low, 0) };
+        let first = ScoreInputs { dependents: 10, ..inputs(Priority::Critical, 0) };
         assert_eq!(now().as_micros() - rank(&first, &weights), 11_700 * 1_000_000);
         assert_eq!(now().as_micros() - rank(&last, &weights), 2_025 * 1_000_000);
     }
@@ -212,14 +212,14 @@ mod tests {
     #[test]
     fn without_a_weight_for_age_the_rank_still_orders_by_the_rest() {
         let weights = Weights { age: 0.0, ..Weights::default() };
-        let old_and_low = rank(&standing(Priority::Low, 86_400), &weights);
-        assert!(rank(&standing(Priority::Critical, 0), &weights) < old_and_low && old_and_low > 0);
+        let old_and_low = rank(&inputs(Priority::Low, 86_400), &weights);
+        assert!(rank(&inputs(Priority::Critical, 0), &weights) < old_and_low && old_and_low > 0);
     }
 
-    fn any_standing(age_micros: std::ops::Range<i64>) -> impl Strategy<Value = Standing> {
+    fn any_standing(age_micros: std::ops::Range<i64>) -> impl Strategy<Value = ScoreInputs> {
         let priority = proptest::sample::select(Priority::ALL.to_vec());
         (priority, age_micros, 0u32..20, 0u32..6, 0u32..6).prop_map(
-            |(priority, age, dependents, retry_count, max_retries)| Standing {
+            |(priority, age, dependents, retry_count, max_retries)| ScoreInputs {
                 priority,
                 created_at: Timestamp::from_micros(now().as_micros() - age),
                 deadline_at: None,
@@ -268,7 +268,7 @@ mod tests {
                 prop_assert!(rank(&waiting, &weights) < rank(&newcomer, &weights));
             }
             // And whoever is like it in everything but age never overtakes it.
-            let younger = Standing { created_at: Timestamp::from_micros(waiting.created_at.as_micros() + 1), ..waiting.clone() };
+            let younger = ScoreInputs { created_at: Timestamp::from_micros(waiting.created_at.as_micros() + 1), ..waiting.clone() };
             prop_assert!(rank(&waiting, &weights) < rank(&younger, &weights));
         }
     }

@@ -4,7 +4,7 @@
 //! A session belongs to the org of the sandbox that began it, and is held by one sandbox at a time. One that was
 //! registered to resume it takes it over with the first entry that it adds.
 
-use crate::{Head, OrgId, SandboxId, SessionId, Timestamp};
+use crate::{OrgId, Sandbox, SandboxId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// What is known of a session besides its entries.
@@ -30,7 +30,7 @@ pub struct Session {
 
 /// How a sandbox stands to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum SessionAccess {
     /// It adds to it.
     Holder,
     /// It was registered to resume it, after the holder was registered: it may take it over.
@@ -43,7 +43,7 @@ pub enum Standing {
     Foreign,
 }
 
-impl Standing {
+impl SessionAccess {
     /// Whether the sandbox's own worker may read the session.
     pub fn may_read(self) -> bool {
         matches!(self, Self::Holder | Self::Heir | Self::Superseded)
@@ -52,19 +52,19 @@ impl Standing {
 
 impl Session {
     /// How this sandbox stands to it.
-    pub fn standing(&self, sandbox: &Head) -> Standing {
+    pub fn access(&self, sandbox: &Sandbox) -> SessionAccess {
         if sandbox.org != self.org {
-            return Standing::Foreign;
+            return SessionAccess::Foreign;
         }
         if sandbox.id == self.sandbox {
-            return Standing::Holder;
+            return SessionAccess::Holder;
         }
         if sandbox.resumes.as_ref() != Some(&self.id) {
-            return Standing::Stranger;
+            return SessionAccess::Stranger;
         }
         // The younger of two: otherwise two that resume the same session would take it from each other in turns.
         let younger = (sandbox.created_at, &sandbox.id) > (self.sandbox_created_at, &self.sandbox);
-        if younger { Standing::Heir } else { Standing::Superseded }
+        if younger { SessionAccess::Heir } else { SessionAccess::Superseded }
     }
 }
 
@@ -83,7 +83,7 @@ pub enum Refusal {
     /// There is no such session for this sandbox.
     NotFound,
     /// Another sandbox has it.
-    Moved,
+    Transition,
     /// Entries are missing before these.
     Gap {
         /// The number that must come next.
@@ -98,15 +98,15 @@ pub enum Refusal {
 pub fn plan(
     session: Option<&Session>,
     id: &SessionId,
-    sandbox: &Head,
+    sandbox: &Sandbox,
     first: u64,
     count: u64,
     now: Timestamp,
 ) -> Result<Plan, Refusal> {
-    match session.map(|session| session.standing(sandbox)) {
-        None | Some(Standing::Holder | Standing::Heir) => {}
-        Some(Standing::Superseded | Standing::Stranger) => return Err(Refusal::Moved),
-        Some(Standing::Foreign) => return Err(Refusal::NotFound),
+    match session.map(|session| session.access(sandbox)) {
+        None | Some(SessionAccess::Holder | SessionAccess::Heir) => {}
+        Some(SessionAccess::Superseded | SessionAccess::Stranger) => return Err(Refusal::Transition),
+        Some(SessionAccess::Foreign) => return Err(Refusal::NotFound),
     }
     let next = session.map_or(1, |session| session.next);
     if first > next {
@@ -138,16 +138,16 @@ mod tests {
         SessionId::parse("c0ffee").unwrap()
     }
 
-    fn sandbox(id: &str, org: &str, created_at: i64, resumes: bool) -> Head {
+    fn sandbox(id: &str, org: &str, created_at: i64, resumes: bool) -> Sandbox {
         let org = OrgId::parse(org).unwrap();
-        let mut head = Head::new(SandboxId::parse(id).unwrap(), org, None, at(created_at));
+        let mut head = Sandbox::new(SandboxId::parse(id).unwrap(), org, None, at(created_at));
         head.resumes = resumes.then(session_id);
         head
     }
 
     fn add(
         session: Option<&Session>,
-        sandbox: &Head,
+        sandbox: &Sandbox,
         first: u64,
         count: u64,
     ) -> Result<(u64, Session), Refusal> {
@@ -174,30 +174,30 @@ mod tests {
         let first = sandbox("s-1", "acme", 1, false);
         let (second, third) = (sandbox("s-2", "acme", 2, true), sandbox("s-3", "acme", 3, true));
         let (_, session) = add(None, &first, 1, 1).unwrap();
-        assert_eq!(session.standing(&second), Standing::Heir);
+        assert_eq!(session.access(&second), SessionAccess::Heir);
         let (_, session) = add(Some(&session), &second, 2, 1).unwrap();
         assert_eq!((session.sandbox.as_str(), session.created_at), ("s-2", at(9)));
-        assert_eq!(add(Some(&session), &first, 3, 1), Err(Refusal::Moved));
+        assert_eq!(add(Some(&session), &first, 3, 1), Err(Refusal::Transition));
         let (_, session) = add(Some(&session), &third, 3, 1).unwrap();
-        assert_eq!(session.standing(&second), Standing::Superseded);
-        assert_eq!(add(Some(&session), &second, 4, 1), Err(Refusal::Moved));
+        assert_eq!(session.access(&second), SessionAccess::Superseded);
+        assert_eq!(add(Some(&session), &second, 4, 1), Err(Refusal::Transition));
         assert!(add(Some(&session), &third, 4, 1).is_ok());
         // Registered in the same instant: one of the two is still the younger.
         let (left, right) = (sandbox("s-4", "acme", 4, true), sandbox("s-5", "acme", 4, true));
         let (_, held) = add(Some(&session), &right, 4, 1).unwrap();
-        assert_eq!(held.standing(&left), Standing::Superseded);
+        assert_eq!(held.access(&left), SessionAccess::Superseded);
     }
 
     #[test]
     fn strangers_do_not_read_it_and_other_orgs_do_not_know_of_it() {
         let (_, session) = add(None, &sandbox("s-1", "acme", 1, false), 1, 1).unwrap();
         let stranger = sandbox("s-2", "acme", 2, false);
-        assert_eq!(session.standing(&stranger), Standing::Stranger);
-        assert!(!Standing::Stranger.may_read() && Standing::Superseded.may_read());
-        assert_eq!(add(Some(&session), &stranger, 2, 1), Err(Refusal::Moved));
+        assert_eq!(session.access(&stranger), SessionAccess::Stranger);
+        assert!(!SessionAccess::Stranger.may_read() && SessionAccess::Superseded.may_read());
+        assert_eq!(add(Some(&session), &stranger, 2, 1), Err(Refusal::Transition));
         // Whatever it says that it resumes.
         let foreign = sandbox("s-3", "rival", 3, true);
-        assert_eq!(session.standing(&foreign), Standing::Foreign);
+        assert_eq!(session.access(&foreign), SessionAccess::Foreign);
         assert_eq!(add(Some(&session), &foreign, 2, 1), Err(Refusal::NotFound));
     }
 }

@@ -19,7 +19,7 @@ pub struct Guard {
 
 /// Why a request is turned away before anything is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stranger {
+pub enum GuardError {
     /// The `Host` is not one of ours.
     Host,
     /// The `Origin` is neither ours nor configured.
@@ -28,21 +28,21 @@ pub enum Stranger {
 
 impl Guard {
     /// Checks both headers.
-    pub fn check(&self, headers: &HeaderMap) -> Result<(), Stranger> {
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), GuardError> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         if let (Some(names), Some(host)) = (&self.hosts, host)
             && !is_own_host(host, names)
         {
-            return Err(Stranger::Host);
+            return Err(GuardError::Host);
         }
         if self.hosts.is_some() && host.is_none() {
-            return Err(Stranger::Host);
+            return Err(GuardError::Host);
         }
         match headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or_default()) {
             None => Ok(()),
             Some(origin) if self.origins.iter().any(|allowed| allowed == origin) => Ok(()),
             Some(origin) if host.is_some_and(|host| same_place(origin, host)) => Ok(()),
-            Some(_) => Err(Stranger::Origin),
+            Some(_) => Err(GuardError::Origin),
         }
     }
 
@@ -71,7 +71,7 @@ fn same_place(origin: &str, host: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(host: &str, origin: Option<&str>) -> Result<(), Stranger> {
+    fn check(host: &str, origin: Option<&str>) -> Result<(), GuardError> {
         let guard = Guard {
             hosts: Some(vec!["sunaba.example".into()]),
             origins: vec!["https://console.example".into()],
@@ -90,7 +90,7 @@ mod tests {
             assert_eq!(check(own, None), Ok(()), "{own}");
         }
         for strange in ["evil.example:18000", "127.0.0.1.evil.example", "localhost.evil.example", ""] {
-            assert_eq!(check(strange, None), Err(Stranger::Host), "{strange}");
+            assert_eq!(check(strange, None), Err(GuardError::Host), "{strange}");
         }
     }
 
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(check("localhost:18000", Some("http://localhost:18000")), Ok(()));
         assert_eq!(check("localhost:18000", Some("https://console.example")), Ok(()));
         for strange in ["http://evil.example", "null", "http://localhost:3000", "localhost:18000"] {
-            assert_eq!(check("localhost:18000", Some(strange)), Err(Stranger::Origin), "{strange}");
+            assert_eq!(check("localhost:18000", Some(strange)), Err(GuardError::Origin), "{strange}");
         }
     }
 }

@@ -23,4 +23,4 @@ pub mod schedule;
 pub mod stream;
 pub mod ws;
 
-pub use plane::{Plane, Reach, Settings};
+pub use plane::{Bindings, Plane, Settings};

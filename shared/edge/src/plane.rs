@@ -1,9 +1,9 @@
-//! Everything an entry point may reach, wired once by a host.
+//! Everything an entry point may bindings, wired once by a host.
 
 use crate::auth::Authenticator;
 use crate::guard::Guard;
-use app::orchestration::{self, Hands, MakeToken, Orchestration, Providers};
-use app::{Clock, Error, IdSource, Lanes, Subscriptions, steering};
+use app::orchestration::{self, MakeToken, Orchestration, Providers, ReconcileDeps};
+use app::{Clock, Error, IdSource, KeyedLocks, Subscriptions, messages};
 use domain::{OrgId, SandboxId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +23,16 @@ pub struct Plane {
     /// What can be set.
     pub settings: Settings,
     /// What else this process is wired to.
-    pub reach: Reach,
+    pub bindings: Bindings,
     /// What this process remembers of heads.
-    pub lanes: Lanes,
+    pub lanes: KeyedLocks,
     /// What this process remembers of subscriptions.
     pub subscriptions: Subscriptions,
 }
 
 /// What not every function is wired to. Which needs which is in the registry.
 #[derive(Debug, Clone, Default)]
-pub struct Reach {
+pub struct Bindings {
     /// The way to sockets.
     pub push: Option<Push>,
     /// The queue of jobs.
@@ -86,36 +86,36 @@ impl Plane {
     /// A plane on this table and these sockets.
     pub fn new(
         store: Store,
-        reach: Reach,
+        bindings: Bindings,
         authenticator: Authenticator,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn IdSource>,
         settings: Settings,
     ) -> Self {
-        let (lanes, subscriptions) = (Lanes::default(), Subscriptions::default());
-        Self { store, reach, authenticator, clock, ids, settings, lanes, subscriptions }
+        let (lanes, subscriptions) = (KeyedLocks::default(), Subscriptions::default());
+        Self { store, bindings, authenticator, clock, ids, settings, lanes, subscriptions }
     }
 
     /// The way to sockets.
     pub fn push(&self) -> Result<&Push, Error> {
-        self.reach.push.as_ref().ok_or_else(|| not_wired("sockets"))
+        self.bindings.push.as_ref().ok_or_else(|| not_wired("sockets"))
     }
 
     /// The queue of jobs.
     pub fn jobs(&self) -> Result<&Jobs, Error> {
-        self.reach.jobs.as_ref().ok_or_else(|| not_wired("the queue of jobs"))
+        self.bindings.jobs.as_ref().ok_or_else(|| not_wired("the queue of jobs"))
     }
 
     /// What the use cases around messages touch.
-    pub fn steering(&self) -> Result<steering::Deps<'_>, Error> {
-        let mailboxes = self.reach.mailboxes.as_ref().ok_or_else(|| not_wired("the mailboxes"))?;
+    pub fn steering(&self) -> Result<messages::Deps<'_>, Error> {
+        let mailboxes = self.bindings.mailboxes.as_ref().ok_or_else(|| not_wired("the mailboxes"))?;
         let (store, lanes, clock) = (&self.store, &self.lanes, self.clock.as_ref());
-        Ok(steering::Deps { store, mailboxes, lanes, clock, ids: self.ids.as_ref() })
+        Ok(messages::Deps { store, mailboxes, lanes, clock, ids: self.ids.as_ref() })
     }
 
     /// The queue of work.
     pub fn work(&self) -> Result<&Jobs, Error> {
-        self.reach.work.as_ref().ok_or_else(|| not_wired("the queue of work"))
+        self.bindings.work.as_ref().ok_or_else(|| not_wired("the queue of work"))
     }
 
     /// What the use cases around tasks touch.
@@ -125,15 +125,15 @@ impl Plane {
     }
 
     /// What the use cases touch that make and remove sandboxes.
-    pub fn hands<'a>(&'a self, make_token: MakeToken<'a>) -> Result<Hands<'a>, Error> {
+    pub fn hands<'a>(&'a self, make_token: MakeToken<'a>) -> Result<ReconcileDeps<'a>, Error> {
         let providers = self.providers()?;
-        let steering::Deps { mailboxes, lanes, .. } = self.steering()?;
-        Ok(Hands { deps: self.orchestration()?, providers, mailboxes, lanes, make_token })
+        let messages::Deps { mailboxes, lanes, .. } = self.steering()?;
+        Ok(ReconcileDeps { deps: self.orchestration()?, providers, mailboxes, lanes, make_token })
     }
 
     /// Those who make sandboxes.
     pub fn providers(&self) -> Result<&Providers, Error> {
-        self.reach.providers.as_ref().ok_or_else(|| not_wired("providers of sandboxes"))
+        self.bindings.providers.as_ref().ok_or_else(|| not_wired("providers of sandboxes"))
     }
 
     /// The token of a sandbox's worker, good for longer than any run.
@@ -144,7 +144,7 @@ impl Plane {
 
     /// The account's event bus.
     pub fn bus(&self) -> Result<&Bus, Error> {
-        self.reach.bus.as_ref().ok_or_else(|| not_wired("the event bus"))
+        self.bindings.bus.as_ref().ok_or_else(|| not_wired("the event bus"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::metrics::{self, Metric};
 use crate::plane::Plane;
-use app::{Error, check_plane, sweep, sweep_providers, take_over};
+use app::{Error, health, reconcile};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -20,26 +20,29 @@ pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(compare(plane));
 
 /// What another process was at when it died is let go of. Only for a host of which there is never more than one.
 pub async fn take_over(plane: &Plane) -> Result<(), Error> {
-    take_over::run(plane.orchestration()?).await?;
+    reconcile::take_over::run(plane.orchestration()?).await?;
     Ok(())
 }
 
 async fn sweep(plane: Arc<Plane>) -> Result<(), Error> {
-    let asked = sweep::run(plane.orchestration()?).await?;
+    let asked = reconcile::sweep::run(plane.orchestration()?).await?;
     metrics::emit("sandboxes-sweep", plane.clock.now(), &[Metric::count("Swept", asked)]);
     Ok(())
 }
 
 async fn compare(plane: Arc<Plane>) -> Result<(), Error> {
-    let deps = sweep_providers::Deps { orchestration: plane.orchestration()?, providers: plane.providers()? };
-    let found = sweep_providers::run(deps).await?;
+    let deps = reconcile::sweep_providers::Deps {
+        orchestration: plane.orchestration()?,
+        providers: plane.providers()?,
+    };
+    let found = reconcile::sweep_providers::run(deps).await?;
     let counts = [Metric::count("Orphans", found.orphans), Metric::count("Lost", found.lost)];
     metrics::emit("sandboxes-compare", plane.clock.now(), &counts);
     Ok(())
 }
 
 async fn check(plane: Arc<Plane>) -> Result<(), Error> {
-    check_plane::run(check_plane::Deps { store: &plane.store }).await?;
+    health::run(health::Deps { store: &plane.store }).await?;
     metrics::emit("platform-check", plane.clock.now(), &[Metric::count("Checks", 1)]);
     Ok(())
 }

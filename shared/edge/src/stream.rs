@@ -2,27 +2,27 @@
 
 use crate::metrics::{self, Metric};
 use crate::plane::Plane;
-use app::{Error, broadcast, publish_turns};
+use app::{Error, events};
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
-use store::record::News;
+use store::record::ChangeRecord;
 
 /// The new image of an item.
 pub type Image = HashMap<String, AttributeValue>;
 
 /// Tells sockets of what was written, in the order of the records. Records that are no news are passed over.
-pub async fn broadcast(plane: &Plane, images: &[Image]) -> Result<broadcast::Outcome, Error> {
+pub async fn broadcast(plane: &Plane, images: &[Image]) -> Result<events::broadcast::Outcome, Error> {
     let news = news_in(images);
     if news.is_empty() {
-        return Ok(broadcast::Outcome::default());
+        return Ok(events::broadcast::Outcome::default());
     }
-    let deps = broadcast::Deps {
+    let deps = events::broadcast::Deps {
         store: &plane.store,
         push: plane.push()?,
         subscriptions: &plane.subscriptions,
         clock: plane.clock.as_ref(),
     };
-    let outcome = broadcast::run(deps, news).await?;
+    let outcome = events::broadcast::run(deps, news).await?;
     let told = [
         Metric::count("EventsDelivered", outcome.delivered),
         Metric::count("SocketsDropped", outcome.dropped),
@@ -33,16 +33,16 @@ pub async fn broadcast(plane: &Plane, images: &[Image]) -> Result<broadcast::Out
 
 /// Tells the account's event bus of the turns among what was written; how many.
 pub async fn publish(plane: &Plane, images: &[Image]) -> Result<usize, Error> {
-    let deps = publish_turns::Deps { bus: plane.bus()? };
-    let published = publish_turns::run(deps, news_in(images)).await?;
+    let deps = events::publish::Deps { bus: plane.bus()? };
+    let published = events::publish::run(deps, news_in(images)).await?;
     metrics::emit("events-publish", plane.clock.now(), &[Metric::count("TurnsPublished", published)]);
     Ok(published)
 }
 
-fn news_in(images: &[Image]) -> Vec<News> {
+fn news_in(images: &[Image]) -> Vec<ChangeRecord> {
     let mut news = Vec::with_capacity(images.len());
     for image in images {
-        match News::of(image) {
+        match ChangeRecord::of(image) {
             Ok(found) => news.extend(found),
             // It will be no better the next time, and those behind it must not wait. Readers see the gap and ask.
             Err(error) => {

@@ -5,7 +5,7 @@ use crate::auth::{AuthError, Identity, bearer};
 use crate::plane::Plane;
 use crate::problem;
 use crate::registry::canonical;
-use app::{Error, change_subscription, close_socket, open_socket};
+use app::{Error, sockets};
 use bytes::Bytes;
 use contract::query::{Query, unescape};
 use contract::socket::{self, ClientFrame, Subscribe};
@@ -69,7 +69,7 @@ async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
         Err(AuthError::Missing) => None,
         Err(error) => return Err(error.into_app()),
     };
-    let command = open_socket::Command {
+    let command = sockets::open::Command {
         connection: opening.connection,
         principal: principal.map(|identity| (identity.principal, identity.until)),
         sandbox: sandbox_in(&opening.path).map(|id| SandboxId::parse(unescape(&id))).transpose()?,
@@ -82,13 +82,13 @@ async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
             batch: query.word("batch", &["true", "false"])?.map(|word| word == "true"),
         },
     };
-    let deps = open_socket::Deps {
+    let deps = sockets::open::Deps {
         store: &plane.store,
         jobs: plane.jobs()?,
         clock: plane.clock.as_ref(),
         known_within: plane.settings.known_within,
     };
-    open_socket::run(deps, command).await
+    sockets::open::run(deps, command).await
 }
 
 /// A frame from a client. Whatever is wrong with it is told to the client; only a wrong token closes.
@@ -142,14 +142,14 @@ async fn change(
     principal: Option<(domain::access::Principal, Option<domain::Timestamp>)>,
     change: Subscribe,
 ) -> Result<Connection, Error> {
-    let command = change_subscription::Command { connection: connection.clone(), principal, change };
-    change_subscription::run(change_subscription::Deps { store: &plane.store }, command).await
+    let command = sockets::subscribe::Command { connection: connection.clone(), principal, change };
+    sockets::subscribe::run(sockets::subscribe::Deps { store: &plane.store }, command).await
 }
 
 /// A socket is gone. A repeat does nothing.
 pub async fn disconnect(plane: &Plane, connection: &ConnectionId) -> Result<(), Error> {
-    let command = close_socket::Command { connection: connection.clone() };
-    close_socket::run(close_socket::Deps { store: &plane.store }, command).await
+    let command = sockets::close::Command { connection: connection.clone() };
+    sockets::close::run(sockets::close::Deps { store: &plane.store }, command).await
 }
 
 fn admitted(identity: Identity) -> Result<Identity, Error> {

@@ -129,7 +129,7 @@ pub fn variables(permission: Permission) -> &'static [&'static str] {
             "SUNABA_JWT_AUDIENCE",
         ],
         Permission::Sockets => &["SUNABA_SOCKETS_URL"],
-        Permission::RingMailboxes
+        Permission::NotifyMailboxes
         | Permission::WaitAtMailboxes
         | Permission::MakeMailboxes
         | Permission::RemoveMailboxes => &["SUNABA_MAILBOXES_URL"],
@@ -164,7 +164,7 @@ impl Config {
         let mut read = Reader { variable, wrong: Vec::new() };
         let serves = Serves::parse(&read.optional("SUNABA_FUNCTION").ok_or("SUNABA_FUNCTION is not set")?)?;
         let at_mailboxes = [
-            Permission::RingMailboxes,
+            Permission::NotifyMailboxes,
             Permission::WaitAtMailboxes,
             Permission::MakeMailboxes,
             Permission::RemoveMailboxes,

@@ -74,7 +74,7 @@ async fn take(plane: &Plane, wanted: Records, event: StreamEvent) -> Result<Batc
 
 async fn attempt(plane: &Plane, wanted: Records, images: &[Image]) -> Result<(), app::Error> {
     match wanted {
-        Records::News => broadcast(plane, images).await.map(drop),
-        Records::Turns => publish(plane, images).await.map(drop),
+        Records::Broadcast => broadcast(plane, images).await.map(drop),
+        Records::Lifecycle => publish(plane, images).await.map(drop),
     }
 }

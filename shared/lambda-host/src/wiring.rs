@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::config::{Region, SharedHttpClient};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use edge::auth::{Authenticator, Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
-use edge::{Plane, Reach};
+use edge::{Bindings, Plane};
 use futures_util::future::try_join_all;
 use lambda_runtime::Error;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
     };
     let clock = Arc::new(SystemClock);
     let authenticator = Authenticator::new(&keys, clock.clone());
-    let reach = Reach {
+    let reach = Bindings {
         push: config.sockets_url.as_deref().map(|url| clients.push(url)),
         mailboxes: config.mailboxes_url.as_deref().map(|url| clients.mailboxes(url)),
         jobs: config.jobs_url.as_deref().map(|url| clients.jobs(url)),

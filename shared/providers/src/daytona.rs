@@ -17,7 +17,8 @@ mod start;
 mod wire;
 
 use crate::{
-    Answer, Failure, FailureClass, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Tail, Wish,
+    Answer, Failure, FailureClass, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, SandboxSpec, State,
+    Tail,
 };
 use domain::SandboxId;
 use domain::resources::DEFAULT_IMAGE;
@@ -111,7 +112,7 @@ impl Daytona {
         }
     }
 
-    async fn make(&self, wish: &Wish) -> Result<Found, Failure> {
+    async fn make(&self, wish: &SandboxSpec) -> Result<Found, Failure> {
         let resources = &wish.resources;
         let made = match resources.snapshot.is_empty() {
             false => self.post(self.body(wish, Start::Snapshot(&resources.snapshot))).await,
@@ -147,7 +148,7 @@ impl Daytona {
 
     /// The sandbox with what was asked for just for it. A snapshot has a size of its own, and one that has started can get
     /// more memory and processors, but neither less nor another disk.
-    async fn enlarged(&self, wish: &Wish, sandbox: Sandbox) -> Result<Found, Failure> {
+    async fn enlarged(&self, wish: &SandboxSpec, sandbox: Sandbox) -> Result<Found, Failure> {
         let lacks = sandbox.lacks(wish.asked).filter(|_| sandbox.state() == State::Ready);
         let Some(lacks) = lacks else { return Ok(sandbox.found(&wish.name)) };
         let url = self.url(&format!("sandbox/{}/resize", wish.name));
@@ -175,7 +176,7 @@ impl Daytona {
         wire::read(made, "a sandbox").map_err(Wrong::from)
     }
 
-    fn body(&self, wish: &Wish, start: Start<'_>) -> Value {
+    fn body(&self, wish: &SandboxSpec, start: Start<'_>) -> Value {
         let mut labels = wish.labels.clone();
         labels.extend(self.labels(&wish.plane));
         labels.insert("sandbox".to_owned(), wish.name.to_string());
@@ -289,7 +290,7 @@ impl SandboxProvider for Daytona {
             .to_owned()
     }
 
-    fn create<'a>(&'a self, wish: &'a Wish) -> Answer<'a, Found> {
+    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found> {
         Box::pin(self.make(wish))
     }
 

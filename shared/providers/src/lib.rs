@@ -31,7 +31,7 @@ pub trait SandboxProvider: Send + Sync + fmt::Debug {
     /// Has a sandbox made. One that is already there under this name is what is answered, in whatever state it is;
     /// what takes longer is answered as [`State::Coming`], and [`SandboxProvider::find`] tells how far it is. When it is
     /// ready, this is called once more: what can only be done then, such as another size, is done by that call.
-    fn create<'a>(&'a self, wish: &'a Wish) -> Answer<'a, Found>;
+    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found>;
 
     /// The sandbox of this name, or `None` if the provider has none, or only remembers that it had one.
     fn find<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Option<Found>>;
@@ -70,7 +70,7 @@ pub const LOG_BYTES: usize = 64 * 1024;
 
 /// What a sandbox is to be like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct SandboxSpec {
     /// Our own name for it. There is at most one of each.
     pub name: SandboxId,
     /// Which plane's it is: several may share an account, and each sweeps only its own.

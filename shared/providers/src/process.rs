@@ -16,7 +16,9 @@ mod locks;
 mod place;
 mod table;
 
-use crate::{Answer, Failure, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, State, Tail, Wish};
+use crate::{
+    Answer, Failure, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, SandboxSpec, State, Tail,
+};
 use domain::SandboxId;
 use ends::{Ends, UNSEEN, in_words};
 pub use isolation::Isolation;
@@ -139,7 +141,7 @@ impl Process {
         Found { name: name.clone(), provider_id, state: self.state(name), made_of: None }
     }
 
-    async fn make(&self, wish: &Wish) -> Result<Found, Failure> {
+    async fn make(&self, wish: &SandboxSpec) -> Result<Found, Failure> {
         let _turn = self.turn(&wish.name).await?;
         let (place, copy) = (self.place(&wish.name), wish.clone());
         let made = move || if place.note().is_some() { Ok(()) } else { place.make(&copy) };
@@ -293,7 +295,7 @@ impl SandboxProvider for Process {
         )
     }
 
-    fn create<'a>(&'a self, wish: &'a Wish) -> Answer<'a, Found> {
+    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found> {
         Box::pin(self.make(wish))
     }
 

@@ -6,19 +6,19 @@
 
 use crate::Store;
 use crate::error::Error;
-use crate::heads::HeadItem;
 use crate::items::{Item, attributes, number, start, text};
 use crate::keys::{self, Watched};
 use crate::limits::MAX_TRANSACTION_BYTES;
 use crate::log::{Fresh, size};
-use crate::queue::{Candidate, Turn};
+use crate::queue::{Candidate, Cursor};
+use crate::sandboxes::SandboxItem;
 use crate::segments::{LogOf, written};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{ConditionCheck, Put, TransactWriteItem, Update};
 use domain::ingest::NewEvent;
 use domain::task::Place;
-use domain::{Entity, Head, OrgId, Task, TaskId, Ticket, Timestamp};
+use domain::{Entity, OrgId, Sandbox, Task, TaskId, Ticket, Timestamp};
 
 /// What is to be written.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ pub struct Commit<'a> {
     pub tasks: Vec<Change<'a, Task>>,
     /// Tickets that are new or have changed.
     pub tickets: Vec<Change<'a, Ticket>>,
-    /// Sandboxes that are new or have changed. Their heads count the events already ([`Head::telling`]).
-    pub sandboxes: Vec<Change<'a, Head>>,
+    /// Sandboxes that are new or have changed. Their heads count the events already ([`Sandbox::telling`]).
+    pub sandboxes: Vec<Change<'a, Sandbox>>,
     /// Dependencies that come and go.
     pub edges: Vec<Edge>,
     /// Tasks that must be as they were read, though nothing of them changes.
@@ -40,7 +40,7 @@ pub struct Commit<'a> {
     /// How many tasks may be worked on, when one begins to be.
     pub limits: Limits,
     /// Where the next look at the queue begins, when a task leaves it to be worked on: at its start, if nowhere else.
-    pub turn: Option<Turn>,
+    pub turn: Option<Cursor>,
 }
 
 /// How many tasks may be worked on at a time.
@@ -99,7 +99,7 @@ pub struct After {
     /// As above.
     pub tickets: Vec<Ticket>,
     /// As above.
-    pub sandboxes: Vec<Head>,
+    pub sandboxes: Vec<Sandbox>,
 }
 
 impl<'a> Commit<'a> {
@@ -176,7 +176,7 @@ impl Store {
         *seq += events.len() as u64;
         *count += segments.segments;
         items.extend(segments.items);
-        let mut item = start(keys::head_of(&entity), entity.kind());
+        let mut item = start(keys::entity(&entity), entity.kind());
         item.extend(attributes(&after)?);
         let put = Put::builder().table_name(&self.table).set_item(Some(item));
         let put = match before {
@@ -202,11 +202,11 @@ impl Store {
 
     fn sandbox_writes(
         &self,
-        change: Change<'_, Head>,
+        change: Change<'_, Sandbox>,
         now: Timestamp,
         writes: &mut Vec<TransactWriteItem>,
         items: &mut Vec<Item>,
-    ) -> Result<Head, Error> {
+    ) -> Result<Sandbox, Error> {
         let Change { before, mut after, events } = change;
         let entity = Entity::Sandbox(after.id.clone());
         let log = LogOf { entity: &entity, org: &after.org, generation: after.generation };
@@ -215,11 +215,11 @@ impl Store {
             .ok_or_else(|| Error::missing("room in a log: what is told is too large"))?;
         after.segments += segments.segments;
         items.extend(segments.items);
-        let watched = (before.is_some_and(Head::needs_care), after.needs_care());
+        let watched = (before.is_some_and(Sandbox::needs_reconcile), after.needs_reconcile());
         match before {
             None => {
-                let mut item = start(keys::head(&after.id), "sandbox");
-                item.extend(attributes(&HeadItem::of(&after)?)?);
+                let mut item = start(keys::sandbox(&after.id), "sandbox");
+                item.extend(attributes(&SandboxItem::of(&after)?)?);
                 writes.push(self.put(item, Fresh::Required)?);
                 let mut listing = start(keys::listing(&after.id), "listing");
                 listing.extend(keys::index_attributes(&entity, &after.org, after.created_at));
@@ -324,7 +324,7 @@ impl Store {
     fn unchanged(&self, task: &Task) -> Result<TransactWriteItem, Error> {
         let check = ConditionCheck::builder()
             .table_name(&self.table)
-            .set_key(Some(keys::head_of(&Entity::Task(task.id.clone())).attributes().into()))
+            .set_key(Some(keys::entity(&Entity::Task(task.id.clone())).attributes().into()))
             .condition_expression("#version = :version")
             .expression_attribute_names("#version", "version")
             .expression_attribute_values(":version", number(task.version));
@@ -368,7 +368,7 @@ impl Store {
 #[derive(Clone, Copy)]
 enum Slot<'a> {
     /// One is taken, and the next look at the queue begins there.
-    Take(Limits, Option<&'a Turn>),
+    Take(Limits, Option<&'a Cursor>),
     /// One is free again.
     Give,
 }
@@ -407,7 +407,7 @@ impl Stored for Task {
         (&mut self.seq, &mut self.segments)
     }
     fn is_watched(&self) -> bool {
-        self.needs_care()
+        self.needs_reconcile()
     }
 }
 
@@ -428,7 +428,7 @@ impl Stored for Ticket {
         (&mut self.seq, &mut self.segments)
     }
     fn is_watched(&self) -> bool {
-        self.needs_care()
+        self.needs_reconcile()
     }
 }
 

@@ -72,7 +72,7 @@ pub enum Changed {
     /// It is stored.
     Yes,
     /// The socket was changed by somebody else, or is gone: read it again.
-    Moved,
+    Transition,
 }
 
 impl Store {
@@ -83,7 +83,7 @@ impl Store {
         found.map_err(Error::from_table)?.item.map(value).transpose()
     }
 
-    /// Replaces what a socket is subscribed to. Once this returns, every later event that matches finds it.
+    /// Replaces what a socket is subscribed to. IdempotencyRecord this returns, every later event that matches finds it.
     ///
     /// The stamp moves after the subscriptions and not with them: it is one item for a whole realm, and
     /// transactions that share an item fail each other. Whoever reads the stamp before it moves may miss the new
@@ -116,7 +116,9 @@ impl Store {
         }
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => {}
-            Err(SdkError::ServiceError(refused)) if is_moved(refused.err()) => return Ok(Changed::Moved),
+            Err(SdkError::ServiceError(refused)) if is_moved(refused.err()) => {
+                return Ok(Changed::Transition);
+            }
             Err(error) => return Err(Error::from_table(error)),
         }
         for realm in [&before.realm, &after.realm].into_iter().flatten().collect::<BTreeSet<_>>() {
@@ -194,10 +196,11 @@ impl Store {
     }
 
     /// The stamps of some realms, as of now; 0 where nobody ever subscribed.
-    pub async fn stamps(&self, realms: &[&str]) -> Result<HashMap<String, u64>, Error> {
+    pub async fn subscription_versions(&self, realms: &[&str]) -> Result<HashMap<String, u64>, Error> {
         let mut stamps: HashMap<String, u64> = realms.iter().map(|realm| ((*realm).to_owned(), 0)).collect();
         for some in realms.chunks(MAX_BATCH_GET) {
-            let wanted = some.iter().map(|realm| keys::stamp(realm).attributes().into()).collect();
+            let wanted =
+                some.iter().map(|realm| keys::subscription_version(realm).attributes().into()).collect();
             for item in self.get_all(wanted).await? {
                 stamps.insert(get_text(&item, "realm")?.to_owned(), get_number(&item, "stamp")?);
             }
@@ -210,7 +213,7 @@ impl Store {
             .client
             .update_item()
             .table_name(&self.table)
-            .set_key(Some(keys::stamp(realm).attributes().into()))
+            .set_key(Some(keys::subscription_version(realm).attributes().into()))
             .update_expression("ADD #stamp :one SET #realm = :realm, #kind = :kind, #v = :one")
             .expression_attribute_names("#stamp", "stamp")
             .expression_attribute_names("#realm", "realm")

@@ -59,18 +59,18 @@ const LOG: &str = "LOG#";
 const PULSE: &str = "PULSE";
 
 /// A sandbox's head.
-pub fn head(id: &SandboxId) -> Key {
-    Key::new(sandbox(id), HEAD)
+pub fn sandbox(id: &SandboxId) -> Key {
+    Key::new(sandbox_partition(id), HEAD)
 }
 
 /// The head of whatever has a log: its state, and where its log ends.
-pub fn head_of(entity: &Entity) -> Key {
+pub fn entity(entity: &Entity) -> Key {
     Key::new(partition(entity), HEAD)
 }
 
 /// What puts a sandbox into the lists. An item of its own, so that no write to the head touches an index.
 pub fn listing(id: &SandboxId) -> Key {
-    Key::new(sandbox(id), LISTING)
+    Key::new(sandbox_partition(id), LISTING)
 }
 
 /// The segment of a log that starts at a sequence number. Twelve digits: at 30,000 events a second they last for a
@@ -82,19 +82,19 @@ pub fn segment(entity: &Entity, first_seq: u64) -> Key {
 /// What was last shown of a sandbox and not kept. There is hardly ever more than the first piece.
 pub fn pulse(id: &SandboxId, piece: usize) -> Key {
     match piece {
-        0 => Key::new(sandbox(id), PULSE),
-        more => Key::new(sandbox(id), format!("{PULSE}#{more:04}")),
+        0 => Key::new(sandbox_partition(id), PULSE),
+        more => Key::new(sandbox_partition(id), format!("{PULSE}#{more:04}")),
     }
 }
 
 /// Whether an item with this sort key is something to tell sockets of.
-pub fn is_news(sk: &str) -> bool {
+pub fn is_broadcast(sk: &str) -> bool {
     sk.starts_with(LOG) || sk.starts_with(PULSE)
 }
 
 /// Which records of the table's stream are news, as an event source's filter says it. Segments are put once; pulses
 /// are overwritten.
-pub fn news_pattern() -> serde_json::Value {
+pub fn broadcast_pattern() -> serde_json::Value {
     json!({
         "eventName": ["INSERT", "MODIFY"],
         "dynamodb": {"Keys": {SK: {"S": [{"prefix": LOG}, {"prefix": PULSE}]}}},
@@ -109,7 +109,7 @@ pub fn lifecycle_pattern() -> serde_json::Value {
 
 /// One piece of a large body.
 pub fn body(id: &SandboxId, seq: u64, piece: usize) -> Key {
-    Key::new(sandbox(id), format!("{}{piece:04}", body_prefix(seq)))
+    Key::new(sandbox_partition(id), format!("{}{piece:04}", body_prefix(seq)))
 }
 
 /// What the sort keys of one event's body pieces start with.
@@ -118,18 +118,18 @@ pub fn body_prefix(seq: u64) -> String {
 }
 
 /// The memory of an `Idempotency-Key`.
-pub fn once(id: &SandboxId, key: &str) -> Key {
-    Key::new(sandbox(id), format!("ONCE#{key}"))
+pub fn idempotency(id: &SandboxId, key: &str) -> Key {
+    Key::new(sandbox_partition(id), format!("ONCE#{key}"))
 }
 
 /// A message to a sandbox's agent.
 pub fn message(id: &SandboxId, message: &MessageId) -> Key {
-    Key::new(sandbox(id), format!("MESSAGE#{message}"))
+    Key::new(sandbox_partition(id), format!("MESSAGE#{message}"))
 }
 
 /// A message's place in the history.
 pub fn mail(id: &SandboxId, number: u64) -> Key {
-    Key::new(sandbox(id), format!("MAIL#{:012}", number.min(MAX_NUMBER)))
+    Key::new(sandbox_partition(id), format!("MAIL#{:012}", number.min(MAX_NUMBER)))
 }
 
 /// What the sort keys of messages start with that wait for a worker.
@@ -138,7 +138,7 @@ pub const WAITING: &str = "WAITING#";
 /// A message's place among those that wait: urgent ones first, each kind by number.
 pub fn waiting(id: &SandboxId, urgent: bool, number: u64) -> Key {
     let rank = if urgent { 0 } else { 1 };
-    Key::new(sandbox(id), format!("{WAITING}{rank}#{number:012}"))
+    Key::new(sandbox_partition(id), format!("{WAITING}{rank}#{number:012}"))
 }
 
 /// The largest number that fits into a sort key.
@@ -284,7 +284,7 @@ pub fn watched_of(sk: &str) -> Option<Watched> {
 }
 
 /// Since when the plane has been listening.
-pub fn listening() -> Key {
+pub fn uptime() -> Key {
     Key::new("PLANE".to_owned(), "LISTENING")
 }
 
@@ -309,7 +309,7 @@ pub fn topic_partition(realm: &str, topic: &str) -> String {
 }
 
 /// The stamp of a realm: moves whenever a subscription in it does.
-pub fn stamp(realm: &str) -> Key {
+pub fn subscription_version(realm: &str) -> Key {
     Key::new(format!("REALM#{realm}"), "STAMP")
 }
 
@@ -377,7 +377,7 @@ pub fn id_in_index(sk: &str) -> Option<&str> {
     Some(sk.split_once('#')?.1)
 }
 
-fn sandbox(id: &SandboxId) -> String {
+fn sandbox_partition(id: &SandboxId) -> String {
     format!("{SANDBOX}#{id}")
 }
 
@@ -396,10 +396,10 @@ mod tests {
         let mut keys: Vec<_> = [100, 9, 20_000, 1].map(|seq| segment(&entity, seq).sk).into();
         keys.sort();
         assert_eq!(keys, [1, 9, 100, 20_000].map(|seq| segment(&entity, seq).sk));
-        assert!(keys.iter().all(|sk| is_news(sk)));
-        assert!(!is_news(&head(&id).sk) && !is_news(&body(&id, 1, 0).sk));
-        assert!(is_news(&pulse(&id, 0).sk) && is_news(&pulse(&id, 1).sk));
-        assert_eq!((head_of(&entity), segment(&entity, 7).pk), (head(&id), head(&id).pk));
+        assert!(keys.iter().all(|sk| is_broadcast(sk)));
+        assert!(!is_broadcast(&sandbox(&id).sk) && !is_broadcast(&body(&id, 1, 0).sk));
+        assert!(is_broadcast(&pulse(&id, 0).sk) && is_broadcast(&pulse(&id, 1).sk));
+        assert_eq!((self::entity(&entity), segment(&entity, 7).pk), (sandbox(&id), sandbox(&id).pk));
     }
 
     #[test]
@@ -425,7 +425,7 @@ mod tests {
         keys.reverse();
         keys.sort();
         assert_eq!(keys, places.map(|(first, piece)| entries(&id, first, piece).sk));
-        assert!(keys.iter().all(|sk| !is_news(sk)));
+        assert!(keys.iter().all(|sk| !is_broadcast(sk)));
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Store {
             .key_condition_expression("#pk = :pk AND begins_with(#sk, :waiting)")
             .expression_attribute_names("#pk", keys::PK)
             .expression_attribute_names("#sk", keys::SK)
-            .expression_attribute_values(":pk", text(keys::head(id).pk))
+            .expression_attribute_values(":pk", text(keys::sandbox(id).pk))
             .expression_attribute_values(":waiting", text(keys::WAITING))
             .consistent_read(true)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
@@ -76,7 +76,7 @@ impl Store {
             .key_condition_expression("#pk = :pk AND #sk BETWEEN :first AND :last")
             .expression_attribute_names("#pk", keys::PK)
             .expression_attribute_names("#sk", keys::SK)
-            .expression_attribute_values(":pk", text(keys::head(id).pk))
+            .expression_attribute_values(":pk", text(keys::sandbox(id).pk))
             .expression_attribute_values(":first", text(keys::mail(id, 0).sk))
             .expression_attribute_values(":last", text(keys::mail(id, before.saturating_sub(1)).sk))
             .consistent_read(true)

@@ -14,7 +14,7 @@ pub const MAX_INLINE_BYTES: usize = 256 * 1024;
 pub const MAX_BATCH_GET: usize = 100;
 
 /// How long an `Idempotency-Key` is remembered.
-pub const ONCE_SECS: i64 = 7 * 24 * 3600;
+pub const IDEMPOTENCY_SECS: i64 = 7 * 24 * 3600;
 
 /// API Gateway ends a socket after two hours; what is stored about one goes an hour later.
 pub const CONNECTION_SECS: i64 = 3 * 3600;

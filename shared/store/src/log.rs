@@ -2,11 +2,11 @@
 //! [`crate::segments`].
 
 use crate::error::Error;
-use crate::heads::{activity_text, head_of};
 use crate::items::{Item, attributes, get_text, number, start, text, value};
 use crate::ledger::{self, Change};
-use crate::limits::{MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES, ONCE_SECS};
+use crate::limits::{IDEMPOTENCY_SECS, MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES};
 use crate::pack::{Packed, unpack};
+use crate::sandboxes::{activity_text, sandbox_of};
 use crate::segments::{Entry, LogOf, PIECE, Written, entry, json, news_item, written};
 use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;
@@ -15,16 +15,16 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use domain::ingest::{Batch, NewEvent};
-use domain::{Entity, EventId, Head, JsonObject, Message, SandboxId, Timestamp};
+use domain::{Entity, EventId, JsonObject, Message, Sandbox, SandboxId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// A batch on its way into the log.
 #[derive(Debug)]
 pub struct Append<'a> {
     /// The head that was read.
-    pub before: &'a Head,
+    pub before: &'a Sandbox,
     /// The head that the rules made of it.
-    pub after: &'a Head,
+    pub after: &'a Sandbox,
     /// Sequence number of the first log event.
     pub first_seq: u64,
     /// The events.
@@ -32,14 +32,14 @@ pub struct Append<'a> {
     /// When it came in.
     pub now: Timestamp,
     /// An `Idempotency-Key` that must not have been used.
-    pub once: Option<&'a Once>,
+    pub once: Option<&'a IdempotencyRecord>,
     /// What the events tell of messages.
     pub changes: &'a [Change],
 }
 
 /// The memory of an `Idempotency-Key`: enough to give the first answer again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Once {
+pub struct IdempotencyRecord {
     /// The key.
     pub key: String,
     /// Fingerprint of what came with it.
@@ -56,11 +56,11 @@ pub struct Once {
 #[derive(Debug)]
 pub enum Appended {
     /// It is stored, all of it; this is the head now.
-    Stored(Box<Head>),
+    Stored(Box<Sandbox>),
     /// Somebody else wrote first: this is the head now (`None`: read it again). Nothing was stored.
-    HeadMoved(Option<Box<Head>>),
+    Conflict(Option<Box<Sandbox>>),
     /// The key was used before. Nothing was stored.
-    OnceUsed(Once),
+    KeyUsed(IdempotencyRecord),
     /// The message was sent before. Nothing was stored.
     MessageKnown(Box<Message>),
     /// Even compressed it is more than one transaction can carry. Nothing was stored.
@@ -79,15 +79,15 @@ impl Store {
         let Some(Written { mut items, segments }) = events else { return Ok(Appended::TooLarge) };
         let mut after = append.after.clone();
         after.segments += segments;
-        items.extend(pulse_items(id, log, append.now, &append.batch.fleeting)?);
+        items.extend(pulse_items(id, log, append.now, &append.batch.ephemeral)?);
         if items.iter().map(size).sum::<usize>() > MAX_TRANSACTION_BYTES {
             return Ok(Appended::TooLarge);
         }
         let mut writes = vec![self.head_update(append.before, &after)?];
         if let Some(once) = append.once {
-            let mut item = start(keys::once(id, &once.key), "once");
+            let mut item = start(keys::idempotency(id, &once.key), "once");
             item.extend(attributes(once)?);
-            item.insert(keys::TTL.into(), number(append.now.as_secs() + ONCE_SECS));
+            item.insert(keys::TTL.into(), number(append.now.as_secs() + IDEMPOTENCY_SECS));
             writes.push(self.put(item, Fresh::Required)?);
         }
         for change in append.changes {
@@ -104,10 +104,10 @@ impl Store {
 
     /// Sets what an ingest changes, if the head is still the one that was read. Attributes that this code does not
     /// know, written by a newer deploy, stay as they are.
-    pub(crate) fn head_update(&self, before: &Head, after: &Head) -> Result<TransactWriteItem, Error> {
+    pub(crate) fn head_update(&self, before: &Sandbox, after: &Sandbox) -> Result<TransactWriteItem, Error> {
         let mut update = Update::builder()
             .table_name(&self.table)
-            .set_key(Some(keys::head(&before.id).attributes().into()))
+            .set_key(Some(keys::sandbox(&before.id).attributes().into()))
             .condition_expression("#version = :before")
             .expression_attribute_names("#version", "version")
             .expression_attribute_names("#seq", "seq")
@@ -164,7 +164,7 @@ impl Store {
                 .key_condition_expression("#pk = :pk AND begins_with(#sk, :prefix)")
                 .expression_attribute_names("#pk", keys::PK)
                 .expression_attribute_names("#sk", keys::SK)
-                .expression_attribute_values(":pk", text(keys::head(id).pk))
+                .expression_attribute_values(":pk", text(keys::sandbox(id).pk))
                 .expression_attribute_values(":prefix", text(keys::body_prefix(seq)))
                 .consistent_read(true)
                 .set_exclusive_start_key(from);
@@ -200,10 +200,10 @@ fn pulse_items(
     id: &SandboxId,
     log: LogOf<'_>,
     now: Timestamp,
-    fleeting: &[NewEvent],
+    ephemeral: &[NewEvent],
 ) -> Result<Vec<Item>, Error> {
     let entries: Vec<Entry> =
-        fleeting.iter().map(|event| entry(event).map(|(entry, _)| entry)).collect::<Result<_, _>>()?;
+        ephemeral.iter().map(|event| entry(event).map(|(entry, _)| entry)).collect::<Result<_, _>>()?;
     let (mut left, mut items) = (entries.as_slice(), Vec::new());
     while !left.is_empty() {
         let mut count = left.len();
@@ -232,16 +232,16 @@ fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> 
     if let Some(Some(item)) = failed(1).map(|reason| reason.item.clone()) {
         return match get_text(&item, "kind")? {
             ledger::MESSAGE => Ok(Appended::MessageKnown(Box::new(value(item)?))),
-            _ => Ok(Appended::OnceUsed(value(item)?)),
+            _ => Ok(Appended::KeyUsed(value(item)?)),
         };
     }
     if let Some(reason) = failed(0) {
-        let head = reason.item.clone().filter(|item| !item.is_empty()).map(head_of).transpose()?;
-        return Ok(Appended::HeadMoved(head.map(Box::new)));
+        let head = reason.item.clone().filter(|item| !item.is_empty()).map(sandbox_of).transpose()?;
+        return Ok(Appended::Conflict(head.map(Box::new)));
     }
     // Another transaction touches the same item right now.
     if reasons.iter().any(|reason| reason.code() == Some("TransactionConflict")) {
-        return Ok(Appended::HeadMoved(None));
+        return Ok(Appended::Conflict(None));
     }
     if reasons.iter().any(|reason| reason.code() == Some("ValidationError")) {
         return Err(Error::broken("appending to the log", error));

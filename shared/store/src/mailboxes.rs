@@ -22,7 +22,7 @@ pub struct Mailboxes {
 
 /// Why somebody rings. The same bell rings once in five minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bell<'a> {
+pub enum WakeUp<'a> {
     /// There is a message.
     Message(&'a MessageId),
     /// What was held back may go, as of this version of the head.
@@ -56,7 +56,7 @@ impl Mailboxes {
     }
 
     /// Wakes whoever waits for this sandbox. Without a mailbox nobody does.
-    pub async fn ring(&self, sandbox: &SandboxId, bell: Bell<'_>) -> Result<(), Error> {
+    pub async fn ring(&self, sandbox: &SandboxId, bell: WakeUp<'_>) -> Result<(), Error> {
         let bell = bell.name();
         let sent = self
             .client
@@ -137,7 +137,7 @@ impl Mailboxes {
     }
 }
 
-impl Bell<'_> {
+impl WakeUp<'_> {
     /// Each kind has names of its own: senders choose the ids of messages.
     fn name(self) -> String {
         match self {
@@ -167,12 +167,12 @@ mod tests {
     #[test]
     fn no_id_of_a_message_silences_another_bell() {
         let ids = ["settled-7", "ended", "message-ended"].map(|id| MessageId::parse(id).unwrap());
-        let mut names: Vec<String> = ids.iter().map(|id| Bell::Message(id).name()).collect();
-        names.extend([Bell::Settled(7).name(), Bell::Ended.name()]);
+        let mut names: Vec<String> = ids.iter().map(|id| WakeUp::Message(id).name()).collect();
+        names.extend([WakeUp::Settled(7).name(), WakeUp::Ended.name()]);
         let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");
         let longest = MessageId::parse("x".repeat(100)).unwrap();
-        assert!(Bell::Message(&longest).name().len() <= 128, "SQS takes no longer ones");
+        assert!(WakeUp::Message(&longest).name().len() <= 128, "SQS takes no longer ones");
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use crate::Store;
 use crate::error::Error;
-use crate::heads::Whose;
 use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
 use crate::keys::{self, Watched};
+use crate::sandboxes::Whose;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::score::Standing;
+use domain::score::ScoreInputs;
 use domain::task::Priority;
 use domain::{Entity, OrgId, ProjectId, SandboxId, Task, TaskId, Timestamp, entity};
 use serde::{Deserialize, Serialize};
@@ -51,8 +51,8 @@ impl Candidate {
     }
 
     /// What its score is made of.
-    pub fn standing(&self) -> Standing {
-        Standing {
+    pub fn score_inputs(&self) -> ScoreInputs {
+        ScoreInputs {
             priority: self.priority,
             created_at: self.created_at,
             deadline_at: self.deadline_at,
@@ -69,14 +69,14 @@ pub struct Candidates {
     /// In the order of their places.
     pub candidates: Vec<Candidate>,
     /// Where those begin that are behind them, if there are any.
-    pub next: Option<Turn>,
+    pub next: Option<Cursor>,
 }
 
 /// A place in an org's queue: who looks from there on sees what is behind it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn(String);
+pub struct Cursor(String);
 
-impl Turn {
+impl Cursor {
     /// Behind a project, or behind those that are of none.
     fn behind(project: Option<&ProjectId>) -> Self {
         // `~` sorts behind everything that a rank or an id may hold.
@@ -99,7 +99,7 @@ pub struct Slots {
     /// How many tasks were ever claimed.
     pub claims: u64,
     /// Where the last claim ended its look at the queue, if it did not see all of it.
-    pub turn: Option<Turn>,
+    pub turn: Option<Cursor>,
 }
 
 impl Store {
@@ -119,7 +119,7 @@ impl Store {
             let project = ProjectId::parse(name.strip_prefix(keys::PROJECT_SLOTS)?).ok()?;
             Some((project, count(name)))
         });
-        let turn = item.get(keys::TURN).and_then(|turn| turn.as_s().ok()).cloned().map(Turn);
+        let turn = item.get(keys::TURN).and_then(|turn| turn.as_s().ok()).cloned().map(Cursor);
         let claims = item.get(keys::CLAIMS).map_or(Ok(0), |_| get_number(&item, keys::CLAIMS))?;
         Ok(Slots { running: count("running"), projects: projects.collect(), claims, turn })
     }
@@ -154,10 +154,10 @@ impl Store {
     pub async fn candidates(
         &self,
         org: &OrgId,
-        turn: Option<&Turn>,
+        turn: Option<&Cursor>,
         limit: usize,
     ) -> Result<Candidates, Error> {
-        let from = turn.map_or(keys::READY, Turn::as_str).to_owned();
+        let from = turn.map_or(keys::READY, Cursor::as_str).to_owned();
         let mut page = self.places(org, from, format!("{}~", keys::READY), limit).await?;
         if page.next.is_none() {
             return Ok(page);
@@ -170,7 +170,7 @@ impl Store {
                 page.candidates.truncate(others);
             }
         }
-        page.next = page.candidates.last().map(|last| Turn::behind(last.project.as_ref()));
+        page.next = page.candidates.last().map(|last| Cursor::behind(last.project.as_ref()));
         Ok(page)
     }
 
@@ -178,11 +178,11 @@ impl Store {
     pub async fn due_candidates(
         &self,
         org: &OrgId,
-        turn: Option<&Turn>,
+        turn: Option<&Cursor>,
         until: Timestamp,
         limit: usize,
     ) -> Result<Candidates, Error> {
-        let from = turn.map_or(keys::DUE, Turn::as_str).to_owned();
+        let from = turn.map_or(keys::DUE, Cursor::as_str).to_owned();
         self.places(org, from, keys::due_until(until), limit).await
     }
 
@@ -202,7 +202,7 @@ impl Store {
         let page = query.send().await.map_err(Error::from_table)?;
         let last = page.last_evaluated_key.as_ref().map(|last| get_text(last, keys::SK)).transpose()?;
         // Nothing stands between a key and itself with one more character.
-        let next = last.map(|last| Turn(format!("{last} ")));
+        let next = last.map(|last| Cursor(format!("{last} ")));
         let candidates = page.items.unwrap_or_default().into_iter().map(value).collect::<Result<_, _>>()?;
         Ok(Candidates { candidates, next })
     }

@@ -7,9 +7,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{Entity, Event, OrgId};
 use std::collections::HashMap;
 
-/// News of one sandbox, task or ticket, in the order of its log.
+/// ChangeRecord of one sandbox, task or ticket, in the order of its log.
 #[derive(Debug, Clone)]
-pub struct News {
+pub struct ChangeRecord {
     /// Whose.
     pub entity: Entity,
     /// Its org.
@@ -21,11 +21,11 @@ pub struct News {
     pub events: Vec<Event>,
 }
 
-impl News {
+impl ChangeRecord {
     /// Reads the new image of a stream record; `None` if it is not something to tell sockets of.
     pub fn of(image: &HashMap<String, AttributeValue>) -> Result<Option<Self>, Error> {
         let sk = get_text(image, keys::SK)?;
-        if !keys::is_news(sk) {
+        if !keys::is_broadcast(sk) {
             return Ok(None);
         }
         let entity = keys::entity_of(get_text(image, keys::PK)?)

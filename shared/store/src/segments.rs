@@ -13,13 +13,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use domain::event::BodyReference;
 use domain::ingest::NewEvent;
 use domain::{
-    Entity, Event, EventId, EventType, Head, JsonObject, OrgId, SandboxId, Source, Timestamp, abridge,
+    Entity, Event, EventId, EventType, JsonObject, OrgId, Sandbox, SandboxId, Source, Timestamp, abridge,
 };
 use serde::{Deserialize, Serialize};
 
 /// Where a log ends: what a reader must know of its head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogHead {
+pub struct LogEnd {
     /// Whose log.
     pub entity: Entity,
     /// Its last sequence number.
@@ -28,8 +28,8 @@ pub struct LogHead {
     pub segments: u64,
 }
 
-impl From<&Head> for LogHead {
-    fn from(head: &Head) -> Self {
+impl From<&Sandbox> for LogEnd {
+    fn from(head: &Sandbox) -> Self {
         Self { entity: Entity::Sandbox(head.id.clone()), seq: head.seq, segments: head.segments }
     }
 }
@@ -52,13 +52,13 @@ impl Segment {
 
 impl Store {
     /// Where the log of something ends, and whose org's it is, as of now.
-    pub async fn log_head(&self, entity: &Entity) -> Result<Option<(OrgId, LogHead)>, Error> {
+    pub async fn log_end(&self, entity: &Entity) -> Result<Option<(OrgId, LogEnd)>, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
-        let found = get.set_key(Some(keys::head_of(entity).attributes().into())).send().await;
+        let found = get.set_key(Some(keys::entity(entity).attributes().into())).send().await;
         let Some(item) = found.map_err(Error::from_table)?.item else { return Ok(None) };
         let org = OrgId::parse(get_text(&item, "org")?).map_err(|e| Error::broken("a head's org", e))?;
         let (seq, segments) = (get_number(&item, "seq")?, get_number(&item, "segments")?);
-        Ok(Some((org, LogHead { entity: entity.clone(), seq, segments })))
+        Ok(Some((org, LogEnd { entity: entity.clone(), seq, segments })))
     }
 
     /// Up to `limit` segments that start at `from` or later, oldest first.

@@ -4,17 +4,17 @@
 //! several pieces, all of which carry the number of its first entry.
 
 use crate::error::Error;
-use crate::heads::head_of;
 use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
 use crate::limits::{MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES};
 use crate::log::{Fresh, size};
 use crate::pack::{Packed, unpack};
+use crate::sandboxes::sandbox_of;
 use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
-use domain::{Head, JsonObject, SandboxId, Session, SessionId};
+use domain::{JsonObject, Sandbox, SandboxId, Session, SessionId};
 
 /// Entries on their way into a session.
 #[derive(Debug)]
@@ -79,17 +79,17 @@ impl Chunk {
 
 impl Store {
     /// A sandbox and a session, as of now: one call for both.
-    pub async fn head_and_session(
+    pub async fn sandbox_and_session(
         &self,
         sandbox: &SandboxId,
         session: &SessionId,
-    ) -> Result<(Option<Head>, Option<Session>), Error> {
-        let wanted = [keys::head(sandbox), keys::session(session)].map(|key| key.attributes().into());
+    ) -> Result<(Option<Sandbox>, Option<Session>), Error> {
+        let wanted = [keys::sandbox(sandbox), keys::session(session)].map(|key| key.attributes().into());
         let (mut head, mut found) = (None, None);
         for item in self.get_all(wanted.into()).await? {
             match get_text(&item, "kind")? {
                 SESSION => found = Some(value(item)?),
-                _ => head = Some(head_of(item)?),
+                _ => head = Some(sandbox_of(item)?),
             }
         }
         Ok((head, found))

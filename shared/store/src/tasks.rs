@@ -2,9 +2,9 @@
 
 use crate::Store;
 use crate::error::Error;
-use crate::heads::Whose;
 use crate::items::{get_text, text, value};
 use crate::keys;
+use crate::sandboxes::Whose;
 use domain::{Entity, Task, TaskId, Ticket, TicketId, entity};
 use serde::de::DeserializeOwned;
 
@@ -30,7 +30,7 @@ impl Store {
 
     /// Tasks by their ids, at most a hundred, as of now, in the order of the ids. Those that are not there are left out.
     pub async fn tasks(&self, wanted: &[TaskId]) -> Result<Vec<Task>, Error> {
-        let keys = wanted.iter().map(|id| keys::head_of(&Entity::Task(id.clone())).attributes().into());
+        let keys = wanted.iter().map(|id| keys::entity(&Entity::Task(id.clone())).attributes().into());
         let found: Result<Vec<Task>, Error> =
             self.get_all(keys.collect()).await?.into_iter().map(value).collect();
         let mut found = found?;
@@ -40,7 +40,7 @@ impl Store {
 
     /// Tickets by their ids, as above.
     pub async fn tickets(&self, wanted: &[TicketId]) -> Result<Vec<Ticket>, Error> {
-        let keys = wanted.iter().map(|id| keys::head_of(&Entity::Ticket(id.clone())).attributes().into());
+        let keys = wanted.iter().map(|id| keys::entity(&Entity::Ticket(id.clone())).attributes().into());
         let found: Result<Vec<Ticket>, Error> =
             self.get_all(keys.collect()).await?.into_iter().map(value).collect();
         let mut found = found?;
@@ -134,7 +134,7 @@ impl Store {
 
     async fn entity<T: DeserializeOwned>(&self, entity: &Entity) -> Result<Option<T>, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
-        let found = get.set_key(Some(keys::head_of(entity).attributes().into())).send().await;
+        let found = get.set_key(Some(keys::entity(entity).attributes().into())).send().await;
         found.map_err(Error::from_table)?.item.map(value).transpose()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::payloads::{connect, fixture, together};
 use crate::stage::{Stage, heard, invoke, viewer};
-use app::broadcast::OPENING_SECS;
+use app::events::broadcast::OPENING_SECS;
 use domain::ConnectionId;
 use edge::Plane;
 use std::sync::Arc;

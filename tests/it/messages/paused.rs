@@ -40,7 +40,7 @@ impl PausedPlane {
         let clock = Arc::new(TokioClock(Instant::now()));
         let authenticator = Authenticator::new(&keys, clock.clone());
         let ids = Arc::new(SeededIds::new(0));
-        let plane = Plane::new(aws.store.clone(), aws.reach(), authenticator, clock, ids, settings);
+        let plane = Plane::new(aws.store.clone(), aws.bindings(), authenticator, clock, ids, settings);
         let plane = Arc::new(plane);
         Self { aws, plane, _feeds: feeds, _data: data }
     }

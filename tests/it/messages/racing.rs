@@ -68,7 +68,7 @@ impl Process {
     fn start(aws: &Aws) -> Self {
         let clock = Arc::new(SystemClock);
         let authenticator = Authenticator::new(&Keys { open: true, ..keys() }, clock.clone());
-        let (store, reach) = (aws.store.clone(), aws.reach());
+        let (store, reach) = (aws.store.clone(), aws.bindings());
         Self(Arc::new(Plane::new(
             store,
             reach,

@@ -3,7 +3,7 @@
 use super::paused::PausedPlane;
 use super::{Api, MESSAGES, ack, ids, pull, send};
 use crate::support::TestPlane;
-use app::pull_messages::LONGEST_SILENCE;
+use app::messages::pull::LONGEST_SILENCE;
 use domain::SandboxId;
 use local::aws::Fault;
 use reqwest::Method;

@@ -7,7 +7,7 @@ use contract::jobs::Job;
 use domain::attempt::Attempt;
 use domain::breaker::Breaker;
 use domain::task::Status;
-use domain::task::moves::Moved;
+use domain::task::transitions::Transition;
 use domain::{JsonObject, OrgId, Task, TaskId, Timestamp};
 use edge::Plane;
 use futures_util::future::join_all;
@@ -74,7 +74,8 @@ async fn eight_dispatchers_never_claim_a_task_twice() {
         tokio::spawn(async move {
             let mut claimed = 0;
             loop {
-                match app::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap() {
+                match app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap()
+                {
                     0 => return claimed,
                     more => claimed += more,
                 }
@@ -100,7 +101,8 @@ async fn eight_dispatchers_never_claim_a_task_twice() {
         }
     }
     assert_eq!(sandboxes.len(), tasks);
-    let heads = stage.aws.store.watched_sandboxes(&store::heads::Whose::All, None, 10_000).await.unwrap().0;
+    let heads =
+        stage.aws.store.watched_sandboxes(&store::sandboxes::Whose::All, None, 10_000).await.unwrap().0;
     assert_eq!(heads.len(), tasks, "a claim is a sandbox, and there are no others");
     assert_eq!(stage.aws.store.slots(&org).await.unwrap().running as usize, tasks);
 }
@@ -116,7 +118,9 @@ async fn dispatchers_in_parallel_keep_to_the_limits() {
             settings.orchestration.limits = Limits { org: 30, project: 20 };
         });
         let org = org.clone();
-        tokio::spawn(async move { app::dispatch::run(process.orchestration().unwrap(), org).await.unwrap() })
+        tokio::spawn(async move {
+            app::tasks::dispatch::run(process.orchestration().unwrap(), org).await.unwrap()
+        })
     });
     let claimed: usize = join_all(dispatchers).await.into_iter().map(Result::unwrap).sum();
     let slots = stage.aws.store.slots(&org).await.unwrap();
@@ -146,7 +150,7 @@ async fn no_project_stands_in_the_way_of_another() {
     .await;
     let mut claimed = 0;
     loop {
-        match app::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap() {
+        match app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap() {
             0 => break,
             more => claimed += more,
         }
@@ -171,7 +175,7 @@ async fn every_project_gets_its_turn() {
     // A tenth of them.
     let mut claimed = 0;
     while claimed < PROJECTS {
-        claimed += app::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap();
+        claimed += app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap();
     }
     let slots = stage.aws.store.slots(&org).await.unwrap();
     let late = slots.projects.keys().filter(|project| project.as_str() >= "p-15").count();
@@ -199,7 +203,7 @@ async fn the_most_urgent_goes_first() {
     let nodes = kinds.into_iter().enumerate();
     write_with(&stage, &org, nodes.map(|(index, kind)| (Node { index, waits_for: vec![] }, kind)).collect())
         .await;
-    app::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap();
+    app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap();
     let ids: Vec<TaskId> = (0..6).map(|index| id(&org, index)).collect();
     let tasks = stage.aws.store.tasks(&ids).await.unwrap();
     let claimed: Vec<bool> = tasks.iter().map(|task| task.status == Status::Claiming).collect();
@@ -222,7 +226,7 @@ async fn a_provider_that_is_down_hides_nobody_who_wants_another() {
         (Node { index, waits_for: vec![] }, fields)
     });
     write_with(&stage, &org, nodes.collect()).await;
-    assert_eq!(app::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap(), 1);
+    assert_eq!(app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap(), 1);
     let task = stage.aws.store.task(&id(&org, 200)).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Claiming);
 }
@@ -237,7 +241,7 @@ async fn projects_without_work_are_not_counted_for_ever() {
         let nodes = (round * 40..(round + 1) * 40)
             .map(|index| (Node { index, waits_for: vec![] }, json!({"project": format!("p-{index}")})));
         write_with(&stage, &org, nodes.collect()).await;
-        while app::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap() > 0 {}
+        while app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap() > 0 {}
         for index in round * 40..(round + 1) * 40 {
             let (store, now) = (&stage.aws.store, app::Clock::now(stage.clock.as_ref()));
             let task = store.task(&id(&org, index)).await.unwrap().unwrap();
@@ -265,7 +269,7 @@ async fn a_sweep_finds_every_queue_with_somebody_in_it_and_no_other() {
         write(&stage, org, (0..tasks).map(|index| Node { index, waits_for: vec![] }).collect()).await;
     }
     let swept = async |stage: &mut Stage| {
-        app::sweep::run(process.orchestration().unwrap()).await.unwrap();
+        app::reconcile::sweep::run(process.orchestration().unwrap()).await.unwrap();
         let mut jobs = Vec::new();
         while let Ok(job) = stage.feeds.jobs.try_recv() {
             jobs.push(Job::decode(&job).unwrap());
@@ -276,7 +280,7 @@ async fn a_sweep_finds_every_queue_with_somebody_in_it_and_no_other() {
     let dispatches =
         |orgs: &[OrgId]| orgs.iter().map(|org| Job::Dispatch { org: org.clone() }).collect::<Vec<_>>();
     assert_eq!(swept(&mut stage).await, dispatches(&orgs));
-    app::dispatch::run(process.orchestration().unwrap(), orgs[2].clone()).await.unwrap();
+    app::tasks::dispatch::run(process.orchestration().unwrap(), orgs[2].clone()).await.unwrap();
     while stage.feeds.jobs.try_recv().is_ok() {}
     let jobs = swept(&mut stage).await;
     assert_eq!(jobs, dispatches(&[orgs[0].clone(), orgs[1].clone(), orgs[3].clone()]));
@@ -357,7 +361,7 @@ struct Claims {
 /// One dispatch. Its calls to the table, by operation.
 async fn claims(stage: &Stage, process: &Plane, org: &OrgId) -> Claims {
     stage.aws.meter.start();
-    let claimed = app::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap();
+    let claimed = app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap();
     stage.aws.meter.stop();
     let (mut calls, mut units) = (BTreeMap::new(), 0.0);
     for call in stage.aws.meter.take().into_iter().filter(|call| call.resource.starts_with("table/")) {
@@ -368,7 +372,7 @@ async fn claims(stage: &Stage, process: &Plane, org: &OrgId) -> Claims {
 }
 
 /// A step of a try.
-type Step = fn(&Task, &Attempt, Timestamp) -> Option<Moved>;
+type Step = fn(&Task, &Attempt, Timestamp) -> Option<Transition>;
 
 /// Completes a task that was claimed, and has those told that wait for it; how many calls to the table that took.
 async fn complete(stage: &Stage, process: &Plane, org: &OrgId, index: usize) -> usize {
@@ -390,7 +394,7 @@ async fn complete(stage: &Stage, process: &Plane, org: &OrgId, index: usize) -> 
     stage.aws.meter.start();
     let mut left = true;
     while left {
-        edge::jobs::run(process, &Job::TendTask { task_id: task.id.clone() }.encode()).await.unwrap();
+        edge::jobs::run(process, &Job::ReconcileTask { task_id: task.id.clone() }.encode()).await.unwrap();
         // What is too much for one job is another's.
         left = store.task(&task.id).await.unwrap().unwrap().dependents > 0;
     }

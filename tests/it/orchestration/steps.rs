@@ -7,14 +7,14 @@ use app::orchestration::Providers;
 use domain::access::Principal;
 use domain::attempt::Stage as Making;
 use domain::breaker::{Breaker, Opened};
-use domain::head::Status;
+use domain::sandbox::Status;
 use domain::task::Status as TaskStatus;
-use domain::{Entity, Head, OrgId, SandboxId, Task, TaskId, Timestamp};
+use domain::{Entity, OrgId, Sandbox, SandboxId, Task, TaskId, Timestamp};
 use edge::auth::Authenticator;
 use edge::{Plane, Settings};
 use futures_util::FutureExt;
 use providers::{
-    Answer, Failure, FailureClass, Found, Gone, Link, Listed, SandboxProvider, State, Tail, Wish,
+    Answer, Failure, FailureClass, Found, Gone, Link, Listed, SandboxProvider, SandboxSpec, State, Tail,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ const NAME: &str = "told";
 
 /// Does as it is told.
 #[derive(Debug, Default)]
-struct Told(Mutex<Inside>);
+struct LifecycleEvent(Mutex<Inside>);
 
 #[derive(Debug, Default)]
 struct Inside {
@@ -46,7 +46,7 @@ struct Inside {
     clock: Option<(Arc<app::clock::ManualClock>, i64)>,
 }
 
-impl Told {
+impl LifecycleEvent {
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.0.lock().unwrap()
     }
@@ -61,7 +61,7 @@ impl Told {
         there.map(|(name, state)| Found { provider_id: name.to_string(), name, state, made_of: None })
     }
 
-    fn make(&self, wish: &Wish) -> Result<Found, Failure> {
+    fn make(&self, wish: &SandboxSpec) -> Result<Found, Failure> {
         {
             let mut inside = self.inside();
             inside.asked.push("create");
@@ -105,7 +105,7 @@ impl Drop for TimeFlies {
     }
 }
 
-impl SandboxProvider for Told {
+impl SandboxProvider for LifecycleEvent {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -114,7 +114,7 @@ impl SandboxProvider for Told {
         "There is nothing to isolate.".into()
     }
 
-    fn create<'a>(&'a self, wish: &'a Wish) -> Answer<'a, Found> {
+    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found> {
         ready(self.make(wish)).boxed()
     }
 
@@ -167,7 +167,7 @@ impl SandboxProvider for Told {
 /// A task that was claimed, and its sandbox, of which nothing is made yet.
 struct Bench {
     stage: Stage,
-    provider: Arc<Told>,
+    provider: Arc<LifecycleEvent>,
     plane: Arc<Plane>,
     sandbox: SandboxId,
 }
@@ -180,11 +180,11 @@ impl Bench {
     /// The task is for the provider of this name.
     async fn of(provider_name: &str) -> Self {
         let stage = Stage::open().await;
-        let provider = Arc::new(Told::default());
+        let provider = Arc::new(LifecycleEvent::default());
         let mut settings = Settings::default();
         settings.orchestration.default_provider = provider_name.into();
         settings.orchestration.worker_variables = [("KEY".to_owned(), "a-planted-key".to_owned())].into();
-        let mut reach = stage.aws.reach();
+        let mut reach = stage.aws.bindings();
         reach.providers = Some(Providers::new([provider.clone() as Arc<dyn SandboxProvider>]));
         let authenticator = Authenticator::new(&keys(), stage.clock.clone());
         let (clock, ids) = (stage.clock.clone(), stage.ids.clone());
@@ -194,7 +194,7 @@ impl Bench {
         let new = task("t-1", &org, now, json!({"max_retries": 0}));
         commit.tasks.push(change(stage.ids.as_ref(), None, new.created(&Default::default(), now)));
         stage.aws.store.commit(commit).await.unwrap();
-        assert_eq!(app::dispatch::run(plane.orchestration().unwrap(), org).await.unwrap(), 1);
+        assert_eq!(app::tasks::dispatch::run(plane.orchestration().unwrap(), org).await.unwrap(), 1);
         let sandbox = stage.aws.store.task(&TaskId::parse("t-1").unwrap()).await.unwrap().unwrap().sandbox;
         Self { stage, provider, plane: Arc::new(plane), sandbox: sandbox.unwrap() }
     }
@@ -203,7 +203,8 @@ impl Bench {
     async fn tend(&self) -> (Option<i64>, usize) {
         self.stage.aws.meter.start();
         let token = |_: &SandboxId, _| "a token".to_owned();
-        let until = app::tend_sandbox::run(self.plane.hands(&token).unwrap(), self.sandbox.clone()).await;
+        let until =
+            app::reconcile::sandbox::run(self.plane.hands(&token).unwrap(), self.sandbox.clone()).await;
         self.stage.aws.meter.stop();
         let sent = self.stage.aws.meter.take().into_iter().filter(|call| call.operation == "SendMessage");
         let secs = |until: Timestamp| (until.as_micros() - self.now().as_micros() + 999_999) / 1_000_000;
@@ -212,15 +213,20 @@ impl Bench {
 
     /// Looks at everything, and does what is asked for.
     async fn sweep(&self) {
-        if app::sweep::run(self.plane.orchestration().unwrap()).await.unwrap() > 0 {
+        if app::reconcile::sweep::run(self.plane.orchestration().unwrap()).await.unwrap() > 0 {
             self.tend().await;
         }
     }
 
-    async fn compare(&self) -> app::sweep_providers::Outcome {
+    async fn compare(&self) -> app::reconcile::sweep_providers::Outcome {
         let (orchestration, providers) =
             (self.plane.orchestration().unwrap(), self.plane.providers().unwrap());
-        app::sweep_providers::run(app::sweep_providers::Deps { orchestration, providers }).await.unwrap()
+        app::reconcile::sweep_providers::run(app::reconcile::sweep_providers::Deps {
+            orchestration,
+            providers,
+        })
+        .await
+        .unwrap()
     }
 
     fn now(&self) -> Timestamp {
@@ -231,8 +237,8 @@ impl Bench {
         self.stage.clock.advance_secs(secs);
     }
 
-    async fn head(&self) -> Head {
-        self.stage.aws.store.head(&self.sandbox).await.unwrap().unwrap()
+    async fn head(&self) -> Sandbox {
+        self.stage.aws.store.sandbox(&self.sandbox).await.unwrap().unwrap()
     }
 
     async fn stage_of(&self) -> Making {
@@ -269,11 +275,13 @@ impl Bench {
 
     async fn delete(&self) {
         let plane = &self.plane;
-        let deps =
-            app::terminate_sandbox::Deps { steering: plane.steering().unwrap(), work: plane.work().unwrap() };
+        let deps = app::sandboxes::terminate::Deps {
+            steering: plane.steering().unwrap(),
+            work: plane.work().unwrap(),
+        };
         let (principal, sandbox) = (Principal::Operator, self.sandbox.clone());
-        let command = app::terminate_sandbox::Command { principal, sandbox, reason: "enough".into() };
-        app::terminate_sandbox::run(deps, command).await.unwrap();
+        let command = app::sandboxes::terminate::Command { principal, sandbox, reason: "enough".into() };
+        app::sandboxes::terminate::run(deps, command).await.unwrap();
     }
 }
 
@@ -296,7 +304,7 @@ async fn a_silence_while_nobody_listened_is_nobodys_fault() {
     bench.sweep().await;
     let head = bench.head().await;
     assert_eq!(
-        (head.status, head.needs_care()),
+        (head.status, head.needs_reconcile()),
         (Status::Failed, false),
         "it was not heard for three minutes"
     );
@@ -309,7 +317,7 @@ async fn a_sandbox_of_a_provider_that_does_not_exist_fails_and_is_gone() {
     let bench = Bench::of("docker").await;
     assert_eq!(bench.tend().await.0, None);
     let (head, task) = (bench.head().await, bench.task().await);
-    assert_eq!((head.status, head.needs_care()), (Status::Failed, false));
+    assert_eq!((head.status, head.needs_reconcile()), (Status::Failed, false));
     assert_eq!(
         (task.status, task.error.as_deref()),
         (TaskStatus::Failed, Some("there is no provider called docker"))
@@ -432,7 +440,7 @@ async fn a_sandbox_that_will_not_go_is_looked_at_less_and_less_often_and_by_one(
         bench.advance(expected);
     }
     bench.tend().await;
-    assert!(!bench.head().await.needs_care());
+    assert!(!bench.head().await.needs_reconcile());
     assert_eq!(bench.provider.asked("destroy"), 6);
 }
 
@@ -443,7 +451,7 @@ async fn whoever_calls_a_sandbox_off_does_not_wait_for_what_it_waited_for() {
     assert_eq!(bench.tend().await.0, Some(200));
     bench.delete().await;
     bench.tend().await;
-    assert!(!bench.head().await.needs_care());
+    assert!(!bench.head().await.needs_reconcile());
 }
 
 #[tokio::test]
@@ -455,7 +463,7 @@ async fn a_worker_that_ended_without_a_word_is_missed_at_once_and_its_last_lines
     assert_eq!(bench.compare().await.lost, 1);
     bench.tend().await;
     let (head, task) = (bench.head().await, bench.task().await);
-    assert_eq!((head.status, head.needs_care()), (Status::Failed, false));
+    assert_eq!((head.status, head.needs_reconcile()), (Status::Failed, false));
     assert_eq!(task.error.as_deref(), Some("The worker ended with code 3."));
     let told = bench.told("sandbox.failed").await;
     assert_eq!(
@@ -463,5 +471,5 @@ async fn a_worker_that_ended_without_a_word_is_missed_at_once_and_its_last_lines
         (&json!("lost"), &json!("The worker ended with code 3."))
     );
     assert_eq!(told["worker_log"], "I had [redacted KEY].\nI am out of memory.");
-    assert_eq!(bench.compare().await, app::sweep_providers::Outcome::default());
+    assert_eq!(bench.compare().await, app::reconcile::sweep_providers::Outcome::default());
 }

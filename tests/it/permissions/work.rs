@@ -9,10 +9,10 @@ use contract::jobs::Job;
 use domain::ticket::ApprovalSettings;
 use domain::{OrgId, SandboxId, TaskId, TicketId};
 use edge::auth::Authenticator;
-use edge::{Plane, Reach, Settings};
+use edge::{Bindings, Plane, Settings};
 use futures_util::FutureExt;
 use futures_util::future::ready;
-use providers::{Answer, Found, Gone, Link, Listed, SandboxProvider, State, Tail, Wish};
+use providers::{Answer, Found, Gone, Link, Listed, SandboxProvider, SandboxSpec, State, Tail};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ pub(super) async fn work(watch: &mut Watch) {
 pub(super) fn process(watch: &Watch, shelf: &Arc<Shelf>) -> Arc<Plane> {
     let (aws, clock, ids) = (&watch.stage.aws, watch.stage.clock.clone(), watch.stage.ids.clone());
     let shelf: Arc<dyn SandboxProvider> = shelf.clone();
-    let reach = Reach { providers: Some(Providers::new([shelf])), ..aws.reach() };
+    let reach = Bindings { providers: Some(Providers::new([shelf])), ..aws.bindings() };
     let mut settings = Settings::default();
     settings.orchestration.default_provider = "shelf".to_owned();
     // Room for whatever is ready.
@@ -66,10 +66,10 @@ async fn runs_to_its_end(watch: &mut Watch, process: &Arc<Plane>) {
     watch.stage.clock.advance_secs(60);
     tend(watch, process, &sandbox).await;
     sweep(watch, process).await;
-    let head = watch.stage.aws.store.head(&sandbox).await.unwrap().unwrap();
-    assert!(!head.needs_care(), "{head:?}");
+    let head = watch.stage.aws.store.sandbox(&sandbox).await.unwrap().unwrap();
+    assert!(!head.needs_reconcile(), "{head:?}");
     let task = task_of(watch, "w-1").await;
-    do_job(watch, process, &Job::TendTask { task_id: task }).await;
+    do_job(watch, process, &Job::ReconcileTask { task_id: task }).await;
 }
 
 /// A sandbox that somebody ends while it works.
@@ -92,13 +92,13 @@ async fn is_lost_or_forgotten(watch: &mut Watch, process: &Arc<Plane>, shelf: &S
     }
     watch.run(process, "sandboxes-compare", &fixture("schedule-tick")).await;
     assert!(!shelf.there.lock().unwrap().contains(&unknown), "it is still there");
-    let head = watch.stage.aws.store.head(&sandbox).await.unwrap().unwrap();
+    let head = watch.stage.aws.store.sandbox(&sandbox).await.unwrap().unwrap();
     assert!(head.activity.outcome.is_some(), "nobody noticed: {head:?}");
     tend(watch, process, &sandbox).await;
     // It is tried again, later.
     watch.stage.clock.advance_secs(3600);
     sweep(watch, process).await;
-    do_job(watch, process, &Job::TendTask { task_id: task_of(watch, "w-3").await }).await;
+    do_job(watch, process, &Job::ReconcileTask { task_id: task_of(watch, "w-3").await }).await;
 }
 
 /// A ticket that waits for somebody's approval until it is too late.
@@ -107,11 +107,11 @@ async fn nobody_approves(watch: &mut Watch, process: &Arc<Plane>) {
     settings.orchestration.approval = ApprovalSettings::new(true, 60).unwrap();
     let (aws, clock, ids) = (&watch.stage.aws, watch.stage.clock.clone(), watch.stage.ids.clone());
     let authenticator = Authenticator::new(&keys(), clock.clone());
-    let careful = Plane::new(aws.store.clone(), aws.reach(), authenticator, clock, ids, settings);
+    let careful = Plane::new(aws.store.clone(), aws.bindings(), authenticator, clock, ids, settings);
     ticket(watch, &Arc::new(careful), "w-4").await;
     watch.stage.clock.advance_secs(61);
     sweep(watch, process).await;
-    do_job(watch, process, &Job::TendTicket { ticket_id: TicketId::parse("w-4").unwrap() }).await;
+    do_job(watch, process, &Job::ReconcileTicket { ticket_id: TicketId::parse("w-4").unwrap() }).await;
 }
 
 /// The sandbox of a new ticket, made and started.
@@ -153,7 +153,7 @@ pub(super) async fn tell(
 }
 
 pub(super) async fn tend(watch: &mut Watch, process: &Arc<Plane>, sandbox: &SandboxId) {
-    do_job(watch, process, &Job::TendSandbox { sandbox_id: sandbox.clone() }).await;
+    do_job(watch, process, &Job::ReconcileSandbox { sandbox_id: sandbox.clone() }).await;
 }
 
 pub(super) async fn do_job(watch: &mut Watch, process: &Arc<Plane>, what: &Job) {
@@ -188,7 +188,7 @@ impl SandboxProvider for Shelf {
         "Nothing runs, and so nothing is kept from anything.".to_owned()
     }
 
-    fn create<'a>(&'a self, wish: &'a Wish) -> Answer<'a, Found> {
+    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found> {
         self.there.lock().unwrap().insert(wish.name.clone());
         ready(Ok(self.found(&wish.name).unwrap())).boxed()
     }

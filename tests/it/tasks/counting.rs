@@ -19,7 +19,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
-use store::heads::Whose;
+use store::sandboxes::Whose;
 
 /// Counts everything again from what the table has, for all tasks of acme.
 pub async fn recount(desk: &Desk) -> BTreeMap<TaskId, Task> {
@@ -165,7 +165,7 @@ async fn check(desk: &Desk, known: &Mutex<Vec<String>>) -> BTreeMap<TaskId, Task
     // What follows from it was asked for; here it is done.
     let names = known.lock().unwrap().clone();
     for id in &names {
-        desk.work(&Job::TendTask { task_id: task_id(id) }).await;
+        desk.work(&Job::ReconcileTask { task_id: task_id(id) }).await;
     }
     let tasks = recount(desk).await;
     assert_eq!(tasks.len(), names.len());
@@ -252,7 +252,7 @@ impl Actor {
 
     /// Claims what is ready; one of those that are at work says what came of it.
     async fn report(&mut self) {
-        app::dispatch::run(self.plane.orchestration().unwrap(), acme()).await.unwrap();
+        app::tasks::dispatch::run(self.plane.orchestration().unwrap(), acme()).await.unwrap();
         let (_, page) =
             self.ask("GET", "/tasks?org=acme&status=claiming,assigned,running", Value::Null).await;
         let Some(task) = page["tasks"].as_array().unwrap().choose(&mut self.random).cloned() else { return };
@@ -260,7 +260,7 @@ impl Actor {
         let body =
             json!({"task_id": task["id"], "success": self.random.random_bool(0.7), "error_message": error});
         let sandbox = task["sandbox_id"].as_str().unwrap();
-        let made = Job::TendSandbox { sandbox_id: SandboxId::parse(sandbox).unwrap() };
+        let made = Job::ReconcileSandbox { sandbox_id: SandboxId::parse(sandbox).unwrap() };
         edge::jobs::run(&self.plane, &made.encode()).await.unwrap();
         self.ask("POST", &format!("/sandboxes/{sandbox}/task-complete"), body).await;
     }

@@ -157,7 +157,7 @@ async fn a_ticket_that_nobody_approved_of_gets_no_tasks() {
     {
         if ticket == "k-late" {
             desk.stage.clock.advance_secs(61);
-            desk.work(&contract::jobs::Job::TendTicket {
+            desk.work(&contract::jobs::Job::ReconcileTicket {
                 ticket_id: domain::TicketId::parse(ticket).unwrap(),
             })
             .await;

@@ -119,8 +119,8 @@ async fn what_failed_or_was_cancelled_holds_its_dependants_until_it_is_retried_o
             desk.create(&ahead, json!({})).await;
             desk.create(&waits, json!({"depends_on": [&ahead]})).await;
             assert_eq!(desk.post(&format!("/tasks/{ahead}/{verb}"), json!({})).await.0, 200);
-            desk.work(&Job::TendTask { task_id: task_id(&ahead) }).await;
-            desk.work(&Job::TendTask { task_id: task_id(&waits) }).await;
+            desk.work(&Job::ReconcileTask { task_id: task_id(&ahead) }).await;
+            desk.work(&Job::ReconcileTask { task_id: task_id(&waits) }).await;
             assert_eq!(desk.stored(&waits).await.unmet, 1, "{ahead}");
             assert!(!desk.queue().await.contains(&waits), "{waits} is held");
             if way == "retry" {

@@ -2,7 +2,8 @@
 
 use super::{Desk, ids};
 use crate::support::{OPERATOR, user};
-use app::list_tasks::{self, Wanted};
+use app::tasks;
+use app::tasks::list::Wanted;
 use contract::tasks::TaskOut;
 use domain::access::Principal;
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ async fn each_filter_gives_what_it_says() {
     desk.tell(&older, "agent.failed", json!({"error": "the model is away (503)"})).await;
     desk.tend(&older).await;
     desk.stage.clock.advance_secs(120);
-    desk.work(&contract::jobs::Job::TendTask { task_id: super::task_id(&first) }).await;
+    desk.work(&contract::jobs::Job::ReconcileTask { task_id: super::task_id(&first) }).await;
     let newer = desk.start(&first).await;
     assert_ne!(older, newer);
     let first = first.as_str();
@@ -127,14 +128,15 @@ async fn a_page_of_long_tasks_ends_before_it_is_too_large() {
     let mut seen = Vec::new();
     let mut cursor = None;
     loop {
-        let command = list_tasks::Command {
+        let command = tasks::list::Command {
             principal: Principal::Operator,
             org: None,
             wanted: Wanted::default(),
             cursor,
             limit: 100,
         };
-        let page = list_tasks::run(list_tasks::Deps { store: &desk.stage.aws.store }, command).await.unwrap();
+        let page =
+            tasks::list::run(tasks::list::Deps { store: &desk.stage.aws.store }, command).await.unwrap();
         let now = app::Clock::now(desk.stage.clock.as_ref());
         let written: Vec<TaskOut> =
             page.tasks.iter().map(|task| TaskOut::new(task, &Default::default(), now)).collect();

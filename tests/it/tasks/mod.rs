@@ -20,13 +20,13 @@ use crate::support::{OPERATOR, user};
 use app::orchestration::Providers;
 use contract::jobs::Job;
 use contract::problem::Problem;
-use domain::listening::Listening;
 use domain::task::Status;
 use domain::ticket::ApprovalSettings;
+use domain::uptime::Uptime;
 use domain::{OrgId, SandboxId, Task, TaskId};
 use edge::auth::Authenticator;
 use edge::registry::resolve;
-use edge::{Plane, Reach, Settings};
+use edge::{Bindings, Plane, Settings};
 use providers::SandboxProvider;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -54,10 +54,10 @@ impl Desk {
     async fn open_with(change: impl FnOnce(&mut Settings)) -> Self {
         let stage = Stage::open().await;
         // A plane that nobody has ever seen listening gives nobody up.
-        let listening = Listening::from_now(app::Clock::now(stage.clock.as_ref()));
-        stage.aws.store.keep_listening(&listening).await.unwrap();
+        let listening = Uptime::from_now(app::Clock::now(stage.clock.as_ref()));
+        stage.aws.store.put_uptime(&listening).await.unwrap();
         let shelf: Arc<dyn SandboxProvider> = Arc::new(Shelf::default());
-        let reach = Reach { providers: Some(Providers::new([shelf])), ..stage.aws.reach() };
+        let reach = Bindings { providers: Some(Providers::new([shelf])), ..stage.aws.bindings() };
         let mut settings = Settings::default();
         settings.orchestration.default_provider = "shelf".to_owned();
         settings.orchestration.limits = Limits { org: 1_000, project: 1_000 };
@@ -151,12 +151,12 @@ impl Desk {
 
     /// Gives whatever is ready a sandbox on paper; this task's.
     pub async fn claim(&self, id: &str) -> SandboxId {
-        while app::dispatch::run(self.plane.orchestration().unwrap(), acme()).await.unwrap() > 0 {}
+        while app::tasks::dispatch::run(self.plane.orchestration().unwrap(), acme()).await.unwrap() > 0 {}
         self.stored(id).await.sandbox.unwrap_or_else(|| panic!("{id} was not claimed"))
     }
 
     pub async fn tend(&self, sandbox: &SandboxId) {
-        self.work(&Job::TendSandbox { sandbox_id: sandbox.clone() }).await;
+        self.work(&Job::ReconcileSandbox { sandbox_id: sandbox.clone() }).await;
     }
 
     /// Has the sandbox of a task made.
@@ -196,7 +196,7 @@ impl Desk {
 
     /// The token of a sandbox's worker.
     pub async fn worker(&self, sandbox: &SandboxId) -> String {
-        let head = self.stage.aws.store.head(sandbox).await.unwrap().unwrap();
+        let head = self.stage.aws.store.sandbox(sandbox).await.unwrap().unwrap();
         self.plane.worker_token(sandbox, head.generation)
     }
 

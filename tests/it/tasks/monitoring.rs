@@ -111,7 +111,7 @@ async fn a_page_goes_on_behind_its_last_and_tells_nothing_of_others() {
     assert_eq!(desk.ask(OPERATOR, "POST", "/tasks", Some(theirs)).await.0, 201);
     desk.claim("t").await;
     let rival = domain::OrgId::parse("rival").unwrap();
-    app::dispatch::run(desk.plane.orchestration().unwrap(), rival).await.unwrap();
+    app::tasks::dispatch::run(desk.plane.orchestration().unwrap(), rival).await.unwrap();
     let page = async |token: &str, query: &str| {
         let (status, page) = desk.ask(token, "GET", &format!("/monitoring/status?{query}"), None).await;
         assert_eq!(status, 200, "{page}");

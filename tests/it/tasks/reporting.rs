@@ -19,7 +19,7 @@ impl Desk {
         self.tend(&older).await;
         self.stage.clock.advance_secs(120);
         if state != "pending" {
-            self.work(&Job::TendTask { task_id: task_id(id) }).await;
+            self.work(&Job::ReconcileTask { task_id: task_id(id) }).await;
             match state {
                 "claiming" => self.claim(id).await,
                 "assigned" => self.assign(id).await,

@@ -113,7 +113,7 @@ async fn a_dependency_that_is_completed_and_not_told_yet_can_be_removed() {
     assert_eq!(desk.depend("POST", "late", &["a"]).await.1["blocked"], false);
     recount(&desk).await;
     for _ in 0..2 {
-        desk.work(&Job::TendTask { task_id: task_id("a") }).await;
+        desk.work(&Job::ReconcileTask { task_id: task_id("a") }).await;
     }
     for (id, unmet) in [("removes", 0), ("replaces", 1), ("adds", 1), ("stays", 0), ("late", 0)] {
         assert_eq!(desk.stored(id).await.unmet, unmet, "{id}");
@@ -145,7 +145,7 @@ async fn a_dependency_that_completes_meanwhile_is_counted_right() {
             assert_eq!(status, 200, "{answer}");
         }
         // Whoever completed it tells all, also those who came while it was told.
-        desk.work(&Job::TendTask { task_id: task_id(ahead) }).await;
+        desk.work(&Job::ReconcileTask { task_id: task_id(ahead) }).await;
         let queue = desk.queue().await;
         assert!(queue.contains(adds) && queue.contains(removes), "{round}: {queue:?}");
     }

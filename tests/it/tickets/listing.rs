@@ -2,7 +2,7 @@
 
 use super::{Desk, ids};
 use crate::support::{OPERATOR, user};
-use app::list_tickets;
+use app::tickets;
 use contract::tickets::{Filter, TicketOut};
 use domain::access::Principal;
 use serde_json::{Value, json};
@@ -79,8 +79,8 @@ async fn a_page_of_long_tickets_ends_before_it_is_too_large() {
     desk.copies("k", 29).await;
     let list = async |cursor: Option<String>| {
         let (principal, org, filter) = (Principal::Operator, None, Filter::default());
-        let command = list_tickets::Command { principal, org, filter, cursor, limit: 100 };
-        list_tickets::run(list_tickets::Deps { store: &desk.stage.aws.store }, command).await.unwrap()
+        let command = tickets::list::Command { principal, org, filter, cursor, limit: 100 };
+        tickets::list::run(tickets::list::Deps { store: &desk.stage.aws.store }, command).await.unwrap()
     };
     let first = list(None).await;
     let written: Vec<TicketOut> = first.tickets.iter().map(TicketOut::from).collect();

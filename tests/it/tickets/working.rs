@@ -7,7 +7,7 @@ use crate::stage::{body_of, invoke};
 use crate::support::OPERATOR;
 use app::Clock;
 use domain::attempt::{Assignment, Spawn, Stage};
-use domain::{Head, SandboxId, Task, TaskId};
+use domain::{Sandbox, SandboxId, Task, TaskId};
 use serde_json::{Value, json};
 use store::commit::{Change, Commit, Committed};
 
@@ -195,8 +195,8 @@ async fn at_work(desk: &Desk, task: &TaskId) -> SandboxId {
         attempt: claimed.attempt,
         provider: "process".into(),
     };
-    let mut head = Head::assigned(sandbox.clone(), task.org.clone(), "a try".into(), assignment, now);
-    head.status = domain::head::Status::Creating;
+    let mut head = Sandbox::assigned(sandbox.clone(), task.org.clone(), "a try".into(), assignment, now);
+    head.status = domain::sandbox::Status::Creating;
     head.activity.spawn = Some(Spawn::recorded(now).at(Stage::Starting, now));
     let mut commit = Commit::new(now);
     commit.tasks.push(Change { before: Some(&task), after: claimed, events: Vec::new() });

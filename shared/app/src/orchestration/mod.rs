@@ -125,7 +125,7 @@ pub struct Deps<'a> {
 
 /// What a use case touches that makes and removes sandboxes.
 #[derive(Clone, Copy)]
-pub struct Hands<'a> {
+pub struct ReconcileDeps<'a> {
     /// As above.
     pub deps: Deps<'a>,
     /// Those who make sandboxes.
@@ -133,14 +133,14 @@ pub struct Hands<'a> {
     /// Gives up what waits in a sandbox's mailbox, and removes that.
     pub mailboxes: &'a Mailboxes,
     /// The process's lanes.
-    pub lanes: &'a crate::Lanes,
+    pub lanes: &'a crate::KeyedLocks,
     /// Makes the token of a worker.
     pub make_token: MakeToken<'a>,
 }
 
-impl std::fmt::Debug for Hands<'_> {
+impl std::fmt::Debug for ReconcileDeps<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hands").field("deps", &self.deps).finish_non_exhaustive()
+        f.debug_struct("ReconcileDeps").field("deps", &self.deps).finish_non_exhaustive()
     }
 }
 

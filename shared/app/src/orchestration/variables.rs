@@ -1,13 +1,13 @@
 //! What a worker is told when it is started.
 
 use super::Orchestration;
-use domain::{Head, Task, Ticket};
+use domain::{Sandbox, Task, Ticket};
 use std::collections::BTreeMap;
 
 /// The variables of a worker. Its token is among them, so they are never logged.
 pub fn of(
     orchestration: &Orchestration,
-    head: &Head,
+    head: &Sandbox,
     task: &Task,
     ticket: Option<&Ticket>,
     token: String,

@@ -7,9 +7,9 @@ mod asked;
 mod reported;
 
 pub use asked::{Create, DependsOn, Reason, SetTimeout, Update};
-pub use reported::{Complete, Judge, Report};
+pub use reported::{Complete, Report, Review};
 
-use domain::score::{Standing, Weights, score};
+use domain::score::{ScoreInputs, Weights, score};
 use domain::task::{Priority, Status};
 use domain::{JsonObject, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -107,7 +107,7 @@ impl TaskOut {
             updated_at: task.updated_at,
             started_at: task.started_at,
             completed_at: task.completed_at,
-            score: score(&Standing::from(task), now, weights),
+            score: score(&ScoreInputs::from(task), now, weights),
             attempt: task.attempt,
             retry_count: task.retry_count,
             max_retries: task.max_retries,
@@ -214,7 +214,7 @@ pub struct Completed {
 
 /// What came of `…/validation-result`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct Reviewed {
     /// `accepted`.
     pub status: String,
     /// Which task.

@@ -62,7 +62,7 @@ fn result(body: &Fields) -> Result<Option<JsonObject>, BadInput> {
 
 /// `POST /api/v1/sandboxes/{id}/validation-result`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judge {
+pub struct Review {
     /// The task whose result was looked at.
     pub task: TaskId,
     /// Whether it is good enough.
@@ -73,7 +73,7 @@ pub struct Judge {
     pub evidence: Option<JsonObject>,
 }
 
-impl Judge {
+impl Review {
     /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
         let body = Fields::decode(body)?;
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_judgement_tells_the_next_try_what_is_recommended() {
-        let read = |body: serde_json::Value| Judge::decode(body.to_string().as_bytes());
+        let read = |body: serde_json::Value| Review::decode(body.to_string().as_bytes());
         let judge = read(json!({
             "task_id": "t", "passed": false, "feedback": "no tests", "recommendations": ["write some", " "],
         }));

@@ -4,7 +4,7 @@
 //! show for each, and is not built while one is missing (`web/src/api/contract.ts` has this list).
 
 /// What the plane tells in the log of a sandbox, of a task, of a ticket, and of messages.
-pub const TOLD_BY_THE_PLANE: &[&str] = &[
+pub const EMITTED_BY_THE_PLANE: &[&str] = &[
     "sandbox.pending",
     "sandbox.preparing",
     "sandbox.creating",
@@ -48,7 +48,7 @@ pub const TOLD_BY_THE_PLANE: &[&str] = &[
 ];
 
 /// What a worker tells in the log of its sandbox. `docs/worker.md` says when.
-pub const TOLD_BY_THE_WORKER: &[&str] = &[
+pub const EMITTED_BY_THE_WORKER: &[&str] = &[
     "workspace.cloning",
     "workspace.ready",
     "workspace.failed",

@@ -1,7 +1,7 @@
 //! What a worker's word does to a sandbox, in every state of it.
 
 use super::*;
-use crate::access::{Principal, Sight, sees};
+use crate::access::{Principal, Visibility, can_see};
 use crate::attempt::{Assignment, Spawn};
 use crate::{OrgId, SandboxId, TaskId};
 
@@ -39,7 +39,7 @@ fn a_word_that_comes_late_again_or_from_another_sandbox_changes_nothing() {
     }
 }
 
-fn check_event(before: &Head, event_type: &str, expected: &str, name: &str) {
+fn check_event(before: &Sandbox, event_type: &str, expected: &str, name: &str) {
     let batch = batch(2, 1, event_type);
     let Decision::Store { next, turns, .. } = decide(before, &batch, 1_000, at(9)).unwrap() else {
         panic!("{name} was taken for a repeat")
@@ -62,11 +62,11 @@ fn check_event(before: &Head, event_type: &str, expected: &str, name: &str) {
     // From another sandbox, or from this one after it was removed.
     for (sandbox, generation) in [("s-9", 1), ("s-1", 0)] {
         let foreign = Principal::Worker { sandbox: SandboxId::parse(sandbox).unwrap(), generation };
-        assert_ne!(sees(&foreign, before), Sight::Visible, "{name}, by the worker of {sandbox}");
+        assert_ne!(can_see(&foreign, before), Visibility::Visible, "{name}, by the worker of {sandbox}");
     }
 }
 
-fn check_report(before: &Head, success: bool, expected: &str, name: &str) {
+fn check_report(before: &Sandbox, success: bool, expected: &str, name: &str) {
     let word = event(if success { "agent.completed" } else { "agent.failed" });
     let Some((next, turns)) = last_word(before, &word, at(9)) else {
         assert_eq!(expected, ".", "{name}");
@@ -78,7 +78,14 @@ fn check_report(before: &Head, success: bool, expected: &str, name: &str) {
     }
 }
 
-fn check(before: &Head, next: &Head, turns: &[Told], events: usize, expected: &str, name: &str) {
+fn check(
+    before: &Sandbox,
+    next: &Sandbox,
+    turns: &[LifecycleEvent],
+    events: usize,
+    expected: &str,
+    name: &str,
+) {
     let told: Vec<&str> =
         turns.iter().map(|turn| turn.event_type.as_str().trim_start_matches("sandbox.")).collect();
     let seen = match (next.status == before.status, told.is_empty()) {
@@ -104,7 +111,7 @@ fn check(before: &Head, next: &Head, turns: &[Told], events: usize, expected: &s
 fn a_sandbox_that_the_plane_did_not_make_runs_and_ends_no_try() {
     for status in [Status::Registered, Status::Running, Status::Terminated] {
         let mut before =
-            Head::new(SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap(), None, at(0));
+            Sandbox::new(SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap(), None, at(0));
         before.status = status;
         for event_type in ["agent.heartbeat", "agent.completed", "agent.failed", "agent.shutdown"] {
             let decided = decide(&before, &batch(1, 1, event_type), 1_000, at(9)).unwrap();
@@ -156,7 +163,7 @@ fn batch(epoch: u64, number: u64, event_type: &str) -> Batch {
 }
 
 /// A sandbox of a task in this state.
-fn in_state(state: &str) -> Head {
+fn in_state(state: &str) -> Sandbox {
     let assignment = Assignment {
         task: TaskId::parse("t-1").unwrap(),
         ticket: None,
@@ -164,7 +171,7 @@ fn in_state(state: &str) -> Head {
         provider: "process".into(),
     };
     let (id, org) = (SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap());
-    let mut head = Head::assigned(id, org, "a try".into(), assignment, at(0));
+    let mut head = Sandbox::assigned(id, org, "a try".into(), assignment, at(0));
     let (status, stage, outcome) = match state {
         "pending" => (Status::Pending, Stage::Recorded, None),
         "creating" => (Status::Creating, Stage::Uploading, None),

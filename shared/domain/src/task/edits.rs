@@ -1,6 +1,6 @@
 //! What people change of a task beside its status: its words, its urgency, and what it waits for.
 
-use super::moves::{Moved, Told};
+use super::transitions::{LifecycleEvent, Transition};
 use super::{Priority, Status, Task};
 use crate::score::Weights;
 use crate::{TaskId, Timestamp};
@@ -25,7 +25,7 @@ pub struct Edit {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edited {
     /// It is different now.
-    Changed(Box<Moved>),
+    Changed(Box<Transition>),
     /// It is as it was.
     Same,
     /// It is over, and stays as it is.
@@ -56,7 +56,10 @@ impl Task {
         after = after.placed_anew(weights);
         after.version += 1;
         after.updated_at = now;
-        Edited::Changed(Box::new(Moved { task: after, told: vec![Told::of_task("updated", &data)] }))
+        Edited::Changed(Box::new(Transition {
+            task: after,
+            events: vec![LifecycleEvent::of_task("updated", &data)],
+        }))
     }
 
     /// It waits for these from now on, `unmet` of which are not completed. Only one that nobody has begun can wait.
@@ -66,7 +69,7 @@ impl Task {
         unmet: u32,
         weights: &Weights,
         now: Timestamp,
-    ) -> Option<Moved> {
+    ) -> Option<Transition> {
         if self.status != Status::Pending {
             return None;
         }
@@ -80,12 +83,12 @@ impl Task {
         }
         after.version += 1;
         after.updated_at = now;
-        let told = vec![Told::of_task("dependencies_changed", &data)];
-        let changed = Moved { task: after, told };
+        let events = vec![LifecycleEvent::of_task("dependencies_changed", &data)];
+        let changed = Transition { task: after, events };
         Some(match changed.task.ready(weights, now) {
             Some(mut ready) => {
                 ready.task.version = changed.task.version;
-                ready.told.splice(0..0, changed.told);
+                ready.events.splice(0..0, changed.events);
                 ready
             }
             None => changed,

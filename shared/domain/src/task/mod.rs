@@ -1,11 +1,11 @@
 //! A task: one piece of work for an agent, from the wish to the result.
 //!
-//! What may happen to a task is in [`moves`]: a table of states and what moves them. Whoever changes a task calls one
+//! What may happen to a task is in [`transitions`]: a table of states and what transitions them. Whoever changes a task calls one
 //! of the functions there and writes what it gives back under the condition that the task is still the one that was
 //! read; so nothing that comes late, twice or from somebody else's sandbox changes anything.
 
 pub mod edits;
-pub mod moves;
+pub mod transitions;
 
 use crate::{JsonObject, OrgId, ProjectId, SandboxId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -119,7 +119,7 @@ pub struct Task {
 impl Task {
     /// Whether somebody has to look after it though no sandbox is at work for it: it waits until it may be tried again,
     /// or for somebody's judgement, or others wait to be told that it is completed.
-    pub fn needs_care(&self) -> bool {
+    pub fn needs_reconcile(&self) -> bool {
         match self.status {
             Status::Pending => self.not_before.is_some() && self.place.is_none(),
             Status::Validating | Status::NeedsRevision => true,

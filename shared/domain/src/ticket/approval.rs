@@ -111,13 +111,13 @@ impl fmt::Display for ApprovalStatus {
 
 impl Ticket {
     /// Whether somebody has to look after it: it waits for an approval.
-    pub fn needs_care(&self) -> bool {
+    pub fn needs_reconcile(&self) -> bool {
         self.approval.status == ApprovalStatus::PendingReview
     }
 
     /// Whether nobody decided in time.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
-        self.needs_care() && self.approval.deadline_at.is_some_and(|deadline| deadline <= now)
+        self.needs_reconcile() && self.approval.deadline_at.is_some_and(|deadline| deadline <= now)
     }
 
     /// After somebody approved it. Also past the deadline, as long as nobody has acted on that.

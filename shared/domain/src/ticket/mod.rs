@@ -1,15 +1,15 @@
 //! A ticket: what a person wants done. Tasks do it.
 //!
-//! What may happen to a ticket is in [`moves`]; whether it may be worked on at all is its [`Approval`]. Both are tables
+//! What may happen to a ticket is in [`transitions`]; whether it may be worked on at all is its [`Approval`]. Both are tables
 //! of states. Whoever changes a ticket calls one of the functions there and writes what it gives back under the condition
 //! that the ticket is still the one that was read.
 
 pub mod approval;
-pub mod moves;
+pub mod transitions;
 pub mod work;
 
 pub use approval::{Approval, ApprovalSettings, ApprovalStatus};
-pub use moves::Refused;
+pub use transitions::Refused;
 pub use work::{NewTask, first_task, next_task};
 
 use crate::task::{Execution, Priority};
@@ -161,7 +161,7 @@ impl fmt::Display for Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {
     /// What: `dependency`, `waiting_on_clarification`, `failing_checks`, `environment`; or that the work on it is over
-    /// without a result, [`TASK_FAILED`](moves::TASK_FAILED) or [`TASK_CANCELLED`](moves::TASK_CANCELLED).
+    /// without a result, [`TASK_FAILED`](transitions::TASK_FAILED) or [`TASK_CANCELLED`](transitions::TASK_CANCELLED).
     pub reason: String,
     /// Since when.
     pub at: Timestamp,

@@ -185,7 +185,7 @@ mod tests {
         let strict = first_task(&Ticket { terms, ..ticket(Status::Backlog) }).into_task(id, now);
         assert_eq!((strict.max_retries, strict.timeout_secs, strict.validation), (0, Some(60), true));
         let created = strict.created(&crate::score::Weights::default(), now);
-        let told: Vec<&str> = created.told.iter().map(|told| told.event_type.as_str()).collect();
+        let told: Vec<&str> = created.events.iter().map(|told| told.event_type.as_str()).collect();
         assert_eq!(told, ["task.created", "task.ready"]);
         assert!(created.task.place.is_some() && created.task.version == 1);
     }

@@ -2,10 +2,10 @@
 
 use super::{Call, Handler, json};
 use crate::metrics::{self, Metric};
-use app::ingest_events::Outcome;
-use app::read_events::Order;
-use app::read_trajectory::Direction;
-use app::{Error, ingest_events, read_body, read_events, read_trajectory};
+use app::events::ingest::Outcome;
+use app::events::read::Order;
+use app::events::trajectory::Direction;
+use app::{Error, events};
 use bytes::Bytes;
 use contract::ingest::decode;
 use contract::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_PAGE, MAX_TRAJECTORY_PAGE};
@@ -27,7 +27,7 @@ async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
     let ingest = decode(&call.body, || call.plane.ids.event())?;
     let idempotency_key = idempotency_key(&call)?;
     let plane = &call.plane;
-    let deps = ingest_events::Deps {
+    let deps = events::ingest::Deps {
         store: &plane.store,
         lanes: &plane.lanes,
         clock: plane.clock.as_ref(),
@@ -37,8 +37,8 @@ async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
         work: plane.work()?,
     };
     let principal = call.principal;
-    let command = ingest_events::Command { principal, sandbox, ingest, idempotency_key };
-    let (stored, response) = match ingest_events::run(deps, command).await? {
+    let command = events::ingest::Command { principal, sandbox, ingest, idempotency_key };
+    let (stored, response) = match events::ingest::run(deps, command).await? {
         Outcome::Event(event) if event.event_type.is_partial() => (0, json(StatusCode::OK, &event)),
         Outcome::Event(event) => (1, json(StatusCode::OK, &event)),
         Outcome::Batch(batch) if batch.repeated => (0, json(StatusCode::OK, &batch)),
@@ -78,7 +78,7 @@ async fn list(call: Call) -> Result<Response<Bytes>, Error> {
         None if after_seq.is_some() && before_seq.is_none() => Order::Oldest,
         None => Order::Newest,
     };
-    let command = read_events::Command {
+    let command = events::read::Command {
         sandbox,
         after_seq: after_seq.unwrap_or(0),
         before_seq,
@@ -88,16 +88,17 @@ async fn list(call: Call) -> Result<Response<Bytes>, Error> {
         source: query.get("source").map(Source::parse).transpose()?,
         principal: call.principal,
     };
-    let deps = read_events::Deps { store: &call.plane.store };
-    Ok(json(StatusCode::OK, &read_events::run(deps, command).await?))
+    let deps = events::read::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &events::read::run(deps, command).await?))
 }
 
 async fn body(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let seq = call.parameters.get(1).and_then(|seq| seq.parse().ok());
     let seq = seq.ok_or_else(|| Invalid::new("seq", "must be a whole number"))?;
-    let deps = read_body::Deps { store: &call.plane.store };
-    let data = read_body::run(deps, read_body::Command { principal: call.principal, sandbox, seq }).await?;
+    let deps = events::body::Deps { store: &call.plane.store };
+    let data =
+        events::body::run(deps, events::body::Command { principal: call.principal, sandbox, seq }).await?;
     // As it was sent, byte for byte.
     let mut response = Response::new(Bytes::from(data.text().to_owned()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -105,7 +106,7 @@ async fn body(call: Call) -> Result<Response<Bytes>, Error> {
 }
 
 async fn trajectory(call: Call) -> Result<Response<Bytes>, Error> {
-    let command = read_trajectory::Command {
+    let command = events::trajectory::Command {
         sandbox: call.sandbox()?,
         cursor: call.query.number("cursor", 0..=u64::MAX)?,
         direction: match call.query.word("direction", &["older", "newer"])? {
@@ -115,8 +116,8 @@ async fn trajectory(call: Call) -> Result<Response<Bytes>, Error> {
         limit: limit(&call, MAX_TRAJECTORY_PAGE)?,
         principal: call.principal,
     };
-    let deps = read_trajectory::Deps { store: &call.plane.store };
-    Ok(json(StatusCode::OK, &read_trajectory::run(deps, command).await?))
+    let deps = events::trajectory::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &events::trajectory::run(deps, command).await?))
 }
 
 fn limit(call: &Call, most: usize) -> Result<usize, Error> {

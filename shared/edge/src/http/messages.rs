@@ -2,8 +2,8 @@
 
 use super::{Call, Handler, json};
 use crate::metrics::{self, Metric};
-use app::pull_messages::Confirmation;
-use app::{Error, acknowledge_messages, cancel_message, pull_messages, read_messages, send_message};
+use app::messages::pull::Confirmation;
+use app::{Error, messages};
 use bytes::Bytes;
 use contract::messages::{
     DEFAULT_HIDDEN_SECS, DEFAULT_WAIT_SECS, MAX_HIDDEN_SECS, MAX_HISTORY, MAX_PULL, MAX_WAIT_SECS,
@@ -29,8 +29,8 @@ async fn send(call: Call) -> Result<Response<Bytes>, Error> {
     let send = Send::decode(&call.body)?;
     let plane = &call.plane;
     let deps = plane.steering()?;
-    let command = send_message::Command { principal: call.principal, sandbox, send };
-    let queued = send_message::run(deps, command).await?;
+    let command = messages::send::Command { principal: call.principal, sandbox, send };
+    let queued = messages::send::run(deps, command).await?;
     metrics::emit("messages-send", plane.clock.now(), &[Metric::count("MessagesSent", 1)]);
     Ok(json(StatusCode::OK, &queued))
 }
@@ -49,8 +49,8 @@ async fn pull(call: Call) -> Result<Response<Bytes>, Error> {
     let plane = &call.plane;
     let deps = plane.steering()?;
     let principal = call.principal;
-    let command = pull_messages::Command { principal, sandbox: sandbox.clone(), wait, most, confirmation };
-    let found = pull_messages::run(deps, command).await?;
+    let command = messages::pull::Command { principal, sandbox: sandbox.clone(), wait, most, confirmation };
+    let found = messages::pull::run(deps, command).await?;
     // Most pulls find nothing, and a line for each would cost more than it tells.
     if !found.messages.is_empty() {
         let handed_out = Metric::count("MessagesHandedOut", found.messages.len());
@@ -68,26 +68,26 @@ async fn ack(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let receipts = ReceiptIn::decode(&call.body)?;
     let deps = call.plane.steering()?;
-    let command = acknowledge_messages::Command { principal: call.principal, sandbox, receipts };
-    Ok(json(StatusCode::OK, &acknowledge_messages::run(deps, command).await?))
+    let command = messages::acknowledge::Command { principal: call.principal, sandbox, receipts };
+    Ok(json(StatusCode::OK, &messages::acknowledge::run(deps, command).await?))
 }
 
 async fn cancel(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let message = MessageId::parse(call.parameters.get(1).cloned().unwrap_or_default())?;
     let deps = call.plane.steering()?;
-    let command = cancel_message::Command { principal: call.principal, sandbox, message };
-    Ok(json(StatusCode::OK, &cancel_message::run(deps, command).await?))
+    let command = messages::cancel::Command { principal: call.principal, sandbox, message };
+    Ok(json(StatusCode::OK, &messages::cancel::run(deps, command).await?))
 }
 
 async fn history(call: Call) -> Result<Response<Bytes>, Error> {
     let limit = call.query.number("limit", 1..=MAX_HISTORY as u64)?.unwrap_or(MAX_HISTORY as u64);
-    let command = read_messages::Command {
+    let command = messages::history::Command {
         sandbox: call.sandbox()?,
         before: call.query.number("before", 1..=u64::MAX)?,
         limit: usize::try_from(limit).unwrap_or(MAX_HISTORY),
         principal: call.principal,
     };
-    let deps = read_messages::Deps { store: &call.plane.store };
-    Ok(json(StatusCode::OK, &read_messages::run(deps, command).await?))
+    let deps = messages::history::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &messages::history::run(deps, command).await?))
 }

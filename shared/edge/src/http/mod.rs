@@ -10,7 +10,7 @@ pub mod tasks;
 pub mod tickets;
 
 use crate::auth::{AuthError, bearer};
-use crate::guard::Stranger;
+use crate::guard::GuardError;
 use crate::plane::Plane;
 use crate::problem::{self, Refusal};
 use crate::registry::{Function, Match, NoMatch, resolve};
@@ -191,7 +191,7 @@ async fn route(
 async fn authorised(plane: &Arc<Plane>, found: Match, head: &Parts) -> Result<(Handler, Call), Error> {
     let scope = found.route.scope;
     let principal = match scope {
-        Scope::Public => Principal::Nobody,
+        Scope::Public => Principal::Anonymous,
         _ => {
             plane
                 .authenticator
@@ -257,16 +257,16 @@ pub fn request_id(headers: &HeaderMap, ids: &dyn IdSource) -> String {
 }
 
 /// What a request that comes from a strange place is told.
-pub fn strange(stranger: Stranger) -> Refusal {
+pub fn strange(stranger: GuardError) -> Refusal {
     match stranger {
-        Stranger::Host => Refusal {
+        GuardError::Host => Refusal {
             status: StatusCode::MISDIRECTED_REQUEST,
-            code: "strange_host",
+            code: "host_not_allowed",
             detail: "This server is not known by that name. Set SUNABA_HOSTS if it should be.",
         },
-        Stranger::Origin => Refusal {
+        GuardError::Origin => Refusal {
             status: StatusCode::FORBIDDEN,
-            code: "strange_origin",
+            code: "origin_not_allowed",
             detail: "Pages of that origin may not call this server. Set SUNABA_ORIGINS if they should.",
         },
     }

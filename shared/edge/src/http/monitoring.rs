@@ -1,7 +1,7 @@
 //! How sandboxes are doing.
 
 use super::{Call, Handler, json};
-use app::{Error, get_sandbox, monitor_sandboxes};
+use app::{Error, sandboxes};
 use bytes::Bytes;
 use contract::monitoring::Phase;
 use domain::{Invalid, OrgId, SandboxId};
@@ -14,23 +14,24 @@ pub const PHASE: Handler = |call| Box::pin(phase(call));
 
 async fn status(call: Call) -> Result<Response<Bytes>, Error> {
     let cursor = call.query.get("cursor").map(SandboxId::parse).transpose();
-    let command = monitor_sandboxes::Command {
+    let command = sandboxes::monitor::Command {
         org: call.query.get("org").map(OrgId::parse).transpose()?,
         cursor: cursor.map_err(|_| Invalid::new("cursor", "must be the next_cursor of an earlier answer"))?,
         principal: call.principal,
     };
     let plane = &call.plane;
-    let deps = monitor_sandboxes::Deps {
+    let deps = sandboxes::monitor::Deps {
         store: &plane.store,
         clock: plane.clock.as_ref(),
         thresholds: &plane.settings.orchestration.thresholds,
     };
-    Ok(json(StatusCode::OK, &monitor_sandboxes::run(deps, command).await?))
+    Ok(json(StatusCode::OK, &sandboxes::monitor::run(deps, command).await?))
 }
 
 async fn phase(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let deps = get_sandbox::Deps { store: &call.plane.store };
-    let head = get_sandbox::run(deps, get_sandbox::Command { principal: call.principal, sandbox }).await?;
+    let deps = sandboxes::get::Deps { store: &call.plane.store };
+    let head =
+        sandboxes::get::run(deps, sandboxes::get::Command { principal: call.principal, sandbox }).await?;
     Ok(json(StatusCode::OK, &Phase::new(&head, call.plane.clock.now())))
 }

@@ -1,12 +1,10 @@
 //! Sandboxes: registering, listing, showing, ending.
 
 use super::{Call, Handler, json};
-use app::{
-    Error, get_sandbox, list_sandboxes, register_sandbox, rotate_token, terminate_sandbox, worker_log,
-};
+use app::{Error, sandboxes};
 use bytes::Bytes;
 use contract::sandboxes::{Health, LogQuery, Register, Registered, SandboxList, SandboxOut};
-use domain::{Head, Invalid, OrgId};
+use domain::{Invalid, OrgId, Sandbox};
 use http::{Response, StatusCode};
 
 /// `GET /api/v1/sandboxes/health`.
@@ -31,13 +29,13 @@ async fn health(call: Call) -> Result<Response<Bytes>, Error> {
 
 async fn list(call: Call) -> Result<Response<Bytes>, Error> {
     let limit = call.query.number("limit", 1..=100)?.unwrap_or(50);
-    let command = list_sandboxes::Command {
+    let command = sandboxes::list::Command {
         org: call.query.get("org").map(OrgId::parse).transpose()?,
         cursor: call.query.get("cursor").map(str::to_owned),
         limit: usize::try_from(limit).unwrap_or(50),
         principal: call.principal,
     };
-    let page = list_sandboxes::run(list_sandboxes::Deps { store: &call.plane.store }, command).await?;
+    let page = sandboxes::list::run(sandboxes::list::Deps { store: &call.plane.store }, command).await?;
     let sandboxes = page.heads.iter().map(SandboxOut::from).collect();
     Ok(json(StatusCode::OK, &SandboxList { sandboxes, next_cursor: page.next_cursor }))
 }
@@ -45,44 +43,49 @@ async fn list(call: Call) -> Result<Response<Bytes>, Error> {
 async fn register(call: Call) -> Result<Response<Bytes>, Error> {
     let register = Register::decode(&call.body)?;
     let plane = &call.plane;
-    let deps = register_sandbox::Deps {
+    let deps = sandboxes::register::Deps {
         store: &plane.store,
         clock: plane.clock.as_ref(),
         ids: plane.ids.as_ref(),
         default_org: &plane.settings.default_org,
     };
-    let command = register_sandbox::Command { principal: call.principal, register };
-    let head = register_sandbox::run(deps, command).await?;
+    let command = sandboxes::register::Command { principal: call.principal, register };
+    let head = sandboxes::register::run(deps, command).await?;
     Ok(json(StatusCode::CREATED, &with_token(plane, &head)))
 }
 
 async fn get(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let deps = get_sandbox::Deps { store: &call.plane.store };
-    let head = get_sandbox::run(deps, get_sandbox::Command { principal: call.principal, sandbox }).await?;
+    let deps = sandboxes::get::Deps { store: &call.plane.store };
+    let head =
+        sandboxes::get::run(deps, sandboxes::get::Command { principal: call.principal, sandbox }).await?;
     Ok(json(StatusCode::OK, &SandboxOut::from(&head)))
 }
 
 async fn logs(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let query = LogQuery::decode(&call.query)?;
-    let deps = worker_log::Deps {
+    let deps = sandboxes::worker_log::Deps {
         store: &call.plane.store,
         providers: call.plane.providers()?,
         orchestration: &call.plane.settings.orchestration,
     };
-    let command = worker_log::Command { principal: call.principal, sandbox, query };
-    Ok(json(StatusCode::OK, &worker_log::run(deps, command).await?))
+    let command = sandboxes::worker_log::Command { principal: call.principal, sandbox, query };
+    Ok(json(StatusCode::OK, &sandboxes::worker_log::run(deps, command).await?))
 }
 
 async fn rotate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let deps = rotate_token::Deps { store: &call.plane.store };
-    let head = rotate_token::run(deps, rotate_token::Command { principal: call.principal, sandbox }).await?;
+    let deps = sandboxes::rotate_token::Deps { store: &call.plane.store };
+    let head = sandboxes::rotate_token::run(
+        deps,
+        sandboxes::rotate_token::Command { principal: call.principal, sandbox },
+    )
+    .await?;
     Ok(json(StatusCode::OK, &with_token(&call.plane, &head)))
 }
 
-fn with_token(plane: &crate::Plane, head: &Head) -> Registered {
+fn with_token(plane: &crate::Plane, head: &Sandbox) -> Registered {
     let expires_at = plane.clock.now().plus_secs(plane.settings.worker_token_secs);
     let worker_token = plane.authenticator.worker_token(&head.id, head.generation, expires_at);
     Registered { sandbox: SandboxOut::from(head), worker_token, expires_at }
@@ -91,9 +94,9 @@ fn with_token(plane: &crate::Plane, head: &Head) -> Registered {
 async fn terminate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let reason = reason(call.query.get("reason").unwrap_or_default())?;
-    let deps = terminate_sandbox::Deps { steering: call.plane.steering()?, work: call.plane.work()? };
-    let command = terminate_sandbox::Command { principal: call.principal, sandbox, reason };
-    Ok(json(StatusCode::OK, &SandboxOut::from(&terminate_sandbox::run(deps, command).await?)))
+    let deps = sandboxes::terminate::Deps { steering: call.plane.steering()?, work: call.plane.work()? };
+    let command = sandboxes::terminate::Command { principal: call.principal, sandbox, reason };
+    Ok(json(StatusCode::OK, &SandboxOut::from(&sandboxes::terminate::run(deps, command).await?)))
 }
 
 fn reason(given: &str) -> Result<String, Error> {

@@ -1,7 +1,7 @@
 //! Agents' own records of their sessions.
 
 use super::{Call, Handler, json};
-use app::{Error, append_entries, read_entries};
+use app::{Error, sessions};
 use bytes::Bytes;
 use contract::limits::MAX_PAGE;
 use contract::sessions::Entries;
@@ -16,22 +16,22 @@ pub const READ: Handler = |call| Box::pin(read(call));
 async fn append(call: Call) -> Result<Response<Bytes>, Error> {
     let (sandbox, session) = (call.sandbox()?, session(&call)?);
     let entries = Entries::decode(&call.body)?;
-    let deps = append_entries::Deps { store: &call.plane.store, clock: call.plane.clock.as_ref() };
-    let command = append_entries::Command { principal: call.principal, sandbox, session, entries };
-    Ok(json(StatusCode::OK, &append_entries::run(deps, command).await?))
+    let deps = sessions::append::Deps { store: &call.plane.store, clock: call.plane.clock.as_ref() };
+    let command = sessions::append::Command { principal: call.principal, sandbox, session, entries };
+    Ok(json(StatusCode::OK, &sessions::append::run(deps, command).await?))
 }
 
 async fn read(call: Call) -> Result<Response<Bytes>, Error> {
     let limit = call.query.number("limit", 1..=MAX_PAGE as u64)?.unwrap_or(MAX_PAGE as u64);
-    let command = read_entries::Command {
+    let command = sessions::read::Command {
         sandbox: call.sandbox()?,
         session: session(&call)?,
         after: call.query.number("after", 0..=u64::MAX)?.unwrap_or(0),
         limit: usize::try_from(limit).unwrap_or(MAX_PAGE),
         principal: call.principal,
     };
-    let deps = read_entries::Deps { store: &call.plane.store };
-    Ok(json(StatusCode::OK, &read_entries::run(deps, command).await?))
+    let deps = sessions::read::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &sessions::read::run(deps, command).await?))
 }
 
 fn session(call: &Call) -> Result<SessionId, Error> {

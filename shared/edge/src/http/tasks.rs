@@ -4,17 +4,14 @@
 //! go on from.
 
 use super::{Call, Handler, json};
-use app::list_tasks::Wanted;
-use app::move_task::Step;
-use app::read_history::Order;
-use app::{
-    Error, change_dependencies, complete_task, create_task, get_task, judge_task, list_tasks, move_task,
-    read_dependencies, read_history, task_of_sandbox, update_task,
-};
+use app::events::history::Order;
+use app::tasks::list::Wanted;
+use app::tasks::transition::Step;
+use app::{Error, events, tasks};
 use bytes::Bytes;
 use contract::limits::MAX_PAGE;
 use contract::tasks::{
-    Complete, Create, DependsOn, Ended, Judge, Reason, SANDBOX_TYPE, SetTimeout, TaskList, TaskOut, Update,
+    Complete, Create, DependsOn, Ended, Reason, Review, SANDBOX_TYPE, SetTimeout, TaskList, TaskOut, Update,
 };
 use domain::task::Status;
 use domain::task::edits::Edit;
@@ -57,25 +54,25 @@ pub const VALIDATE: Handler = |call| Box::pin(validate(call));
 async fn create(call: Call) -> Result<Response<Bytes>, Error> {
     let create = Create::decode(&call.body)?;
     let plane = &call.plane;
-    let deps = create_task::Deps { deps: plane.orchestration()?, default_org: &plane.settings.default_org };
-    let command = create_task::Command { principal: call.principal.clone(), create };
-    let (status, task) = match create_task::run(deps, command).await? {
-        create_task::Outcome::Created(task) => (StatusCode::CREATED, task),
-        create_task::Outcome::Repeated(task) => (StatusCode::OK, task),
+    let deps = tasks::create::Deps { deps: plane.orchestration()?, default_org: &plane.settings.default_org };
+    let command = tasks::create::Command { principal: call.principal.clone(), create };
+    let (status, task) = match tasks::create::run(deps, command).await? {
+        tasks::create::Outcome::Created(task) => (StatusCode::CREATED, task),
+        tasks::create::Outcome::Repeated(task) => (StatusCode::OK, task),
     };
     Ok(json(status, &shown(&call, &task)))
 }
 
 async fn list(call: Call) -> Result<Response<Bytes>, Error> {
     let limit = call.query.number("limit", 1..=100)?.unwrap_or(50);
-    let command = list_tasks::Command {
+    let command = tasks::list::Command {
         org: call.query.get("org").map(OrgId::parse).transpose()?,
         wanted: wanted(&call)?,
         cursor: call.query.get("cursor").map(str::to_owned),
         limit: usize::try_from(limit).unwrap_or(50),
         principal: call.principal.clone(),
     };
-    let page = list_tasks::run(list_tasks::Deps { store: &call.plane.store }, command).await?;
+    let page = tasks::list::run(tasks::list::Deps { store: &call.plane.store }, command).await?;
     let tasks = page.tasks.iter().map(|task| shown(&call, task)).collect();
     let has_more = page.next_cursor.is_some();
     Ok(json(StatusCode::OK, &TaskList { tasks, next_cursor: page.next_cursor, has_more }))
@@ -106,8 +103,8 @@ fn status(word: &str) -> Result<Status, Error> {
 }
 
 async fn get(call: Call) -> Result<Response<Bytes>, Error> {
-    let command = get_task::Command { task: task(&call)?, principal: call.principal.clone() };
-    let task = get_task::run(get_task::Deps { store: &call.plane.store }, command).await?;
+    let command = tasks::get::Command { task: task(&call)?, principal: call.principal.clone() };
+    let task = tasks::get::run(tasks::get::Deps { store: &call.plane.store }, command).await?;
     Ok(json(StatusCode::OK, &shown(&call, &task)))
 }
 
@@ -124,8 +121,8 @@ async fn set_timeout(call: Call) -> Result<Response<Bytes>, Error> {
 }
 
 async fn edited(call: Call, task: TaskId, edit: Edit) -> Result<Response<Bytes>, Error> {
-    let command = update_task::Command { principal: call.principal.clone(), task, edit };
-    let task = update_task::run(call.plane.orchestration()?, command).await?;
+    let command = tasks::update::Command { principal: call.principal.clone(), task, edit };
+    let task = tasks::update::run(call.plane.orchestration()?, command).await?;
     Ok(json(StatusCode::OK, &shown(&call, &task)))
 }
 
@@ -141,7 +138,7 @@ async fn events(call: Call) -> Result<Response<Bytes>, Error> {
         None => Order::Newest,
     };
     let limit = query.number("limit", 1..=MAX_PAGE as u64)?.unwrap_or(100);
-    let command = read_history::Command {
+    let command = events::history::Command {
         entity: Entity::Task(task),
         after_seq: after_seq.unwrap_or(0),
         before_seq,
@@ -149,42 +146,42 @@ async fn events(call: Call) -> Result<Response<Bytes>, Error> {
         limit: usize::try_from(limit).unwrap_or(MAX_PAGE),
         principal: call.principal,
     };
-    let deps = read_history::Deps { store: &call.plane.store };
-    Ok(json(StatusCode::OK, &read_history::run(deps, command).await?))
+    let deps = events::history::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &events::history::run(deps, command).await?))
 }
 
 async fn dependencies(call: Call) -> Result<Response<Bytes>, Error> {
-    let command = read_dependencies::Command { task: task(&call)?, principal: call.principal };
-    let deps = read_dependencies::Deps { store: &call.plane.store };
-    Ok(json(StatusCode::OK, &read_dependencies::run(deps, command).await?))
+    let command = tasks::dependencies::Command { task: task(&call)?, principal: call.principal };
+    let deps = tasks::dependencies::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &tasks::dependencies::run(deps, command).await?))
 }
 
 async fn add_dependencies(call: Call) -> Result<Response<Bytes>, Error> {
     let task = task(&call)?;
     let DependsOn(more) = DependsOn::decode(&call.body)?;
-    depending(call, task, change_dependencies::Wish::Add(more)).await
+    depending(call, task, tasks::change_dependencies::DependencyChange::Add(more)).await
 }
 
 async fn replace_dependencies(call: Call) -> Result<Response<Bytes>, Error> {
     let task = task(&call)?;
     let DependsOn(others) = DependsOn::decode(&call.body)?;
-    depending(call, task, change_dependencies::Wish::Replace(others)).await
+    depending(call, task, tasks::change_dependencies::DependencyChange::Replace(others)).await
 }
 
 async fn remove_dependency(call: Call) -> Result<Response<Bytes>, Error> {
     let task = task(&call)?;
     let one = TaskId::parse(call.parameters.get(1).cloned().unwrap_or_default())
         .map_err(|wrong| Invalid::new("dependency_id", wrong.reason))?;
-    depending(call, task, change_dependencies::Wish::Remove(one)).await
+    depending(call, task, tasks::change_dependencies::DependencyChange::Remove(one)).await
 }
 
 async fn depending(
     call: Call,
     task: TaskId,
-    change: change_dependencies::Wish,
+    change: tasks::change_dependencies::DependencyChange,
 ) -> Result<Response<Bytes>, Error> {
-    let command = change_dependencies::Command { principal: call.principal.clone(), task, change };
-    let task = change_dependencies::run(call.plane.orchestration()?, command).await?;
+    let command = tasks::change_dependencies::Command { principal: call.principal.clone(), task, change };
+    let task = tasks::change_dependencies::run(call.plane.orchestration()?, command).await?;
     Ok(json(StatusCode::OK, &shown(&call, &task)))
 }
 
@@ -203,8 +200,9 @@ async fn cancel(call: Call) -> Result<Response<Bytes>, Error> {
 }
 
 async fn ended(call: Call, task: TaskId, step: Step, reason: String) -> Result<Response<Bytes>, Error> {
-    let command = move_task::Command { principal: call.principal, task, step };
-    let move_task::Outcome { before, task } = move_task::run(call.plane.orchestration()?, command).await?;
+    let command = tasks::transition::Command { principal: call.principal, task, step };
+    let tasks::transition::Outcome { before, task } =
+        tasks::transition::run(call.plane.orchestration()?, command).await?;
     let ended = Ended {
         cancelled: task.status == Status::Cancelled,
         status: task.status,
@@ -217,29 +215,29 @@ async fn ended(call: Call, task: TaskId, step: Step, reason: String) -> Result<R
 
 async fn retry(call: Call) -> Result<Response<Bytes>, Error> {
     let task = task(&call)?;
-    let command = move_task::Command { principal: call.principal.clone(), task, step: Step::Retry };
-    let outcome = move_task::run(call.plane.orchestration()?, command).await?;
+    let command = tasks::transition::Command { principal: call.principal.clone(), task, step: Step::Retry };
+    let outcome = tasks::transition::run(call.plane.orchestration()?, command).await?;
     Ok(json(StatusCode::OK, &shown(&call, &outcome.task)))
 }
 
 async fn of_sandbox(call: Call) -> Result<Response<Bytes>, Error> {
-    let command = task_of_sandbox::Command { sandbox: call.sandbox()?, principal: call.principal.clone() };
-    let task = task_of_sandbox::run(task_of_sandbox::Deps { store: &call.plane.store }, command).await?;
+    let command = tasks::of_sandbox::Command { sandbox: call.sandbox()?, principal: call.principal.clone() };
+    let task = tasks::of_sandbox::run(tasks::of_sandbox::Deps { store: &call.plane.store }, command).await?;
     Ok(json(StatusCode::OK, &shown(&call, &task)))
 }
 
 async fn complete(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let complete = Complete::decode(&call.body)?;
-    let command = complete_task::Command { principal: call.principal, sandbox, complete };
-    Ok(json(StatusCode::OK, &complete_task::run(call.plane.orchestration()?, command).await?))
+    let command = tasks::complete::Command { principal: call.principal, sandbox, complete };
+    Ok(json(StatusCode::OK, &tasks::complete::run(call.plane.orchestration()?, command).await?))
 }
 
 async fn validate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let judge = Judge::decode(&call.body)?;
-    let command = judge_task::Command { principal: call.principal, sandbox, judge };
-    Ok(json(StatusCode::OK, &judge_task::run(call.plane.orchestration()?, command).await?))
+    let judge = Review::decode(&call.body)?;
+    let command = tasks::review::Command { principal: call.principal, sandbox, judge };
+    Ok(json(StatusCode::OK, &tasks::review::run(call.plane.orchestration()?, command).await?))
 }
 
 /// The task in the path.

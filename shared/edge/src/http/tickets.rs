@@ -1,11 +1,8 @@
 //! Tickets: what people want done.
 
 use super::{Call, Handler, json};
-use app::read_history::Order;
-use app::{
-    Error, approve_ticket, create_ticket, get_ticket, list_tickets, read_history, reject_ticket,
-    transition_ticket,
-};
+use app::events::history::Order;
+use app::{Error, events, tickets};
 use bytes::Bytes;
 use contract::limits::MAX_PAGE;
 use contract::tickets::{
@@ -33,28 +30,28 @@ pub const REJECT: Handler = |call| Box::pin(reject(call));
 async fn create(call: Call) -> Result<Response<Bytes>, Error> {
     let create = CreateTicket::decode(&call.body)?;
     let plane = &call.plane;
-    let deps = create_ticket::Deps {
+    let deps = tickets::create::Deps {
         orchestration: plane.orchestration()?,
         default_org: &plane.settings.default_org,
     };
-    let command = create_ticket::Command { principal: call.principal, create };
-    Ok(match create_ticket::run(deps, command).await? {
-        create_ticket::Outcome::Created(ticket) => json(StatusCode::CREATED, &TicketOut::from(&*ticket)),
-        create_ticket::Outcome::Repeated(ticket) => json(StatusCode::OK, &TicketOut::from(&*ticket)),
-        create_ticket::Outcome::Similar(candidates) => json(StatusCode::OK, &Duplicates::new(candidates)),
+    let command = tickets::create::Command { principal: call.principal, create };
+    Ok(match tickets::create::run(deps, command).await? {
+        tickets::create::Outcome::Created(ticket) => json(StatusCode::CREATED, &TicketOut::from(&*ticket)),
+        tickets::create::Outcome::Repeated(ticket) => json(StatusCode::OK, &TicketOut::from(&*ticket)),
+        tickets::create::Outcome::Similar(candidates) => json(StatusCode::OK, &Duplicates::new(candidates)),
     })
 }
 
 async fn list(call: Call) -> Result<Response<Bytes>, Error> {
     let limit = call.query.number("limit", 1..=100)?.unwrap_or(50);
-    let command = list_tickets::Command {
+    let command = tickets::list::Command {
         org: call.query.get("org").map(OrgId::parse).transpose()?,
         filter: Filter::decode(&call.query)?,
         cursor: call.query.get("cursor").map(str::to_owned),
         limit: usize::try_from(limit).unwrap_or(50),
         principal: call.principal,
     };
-    let page = list_tickets::run(list_tickets::Deps { store: &call.plane.store }, command).await?;
+    let page = tickets::list::run(tickets::list::Deps { store: &call.plane.store }, command).await?;
     let tickets = page.tickets.iter().map(TicketOut::from).collect();
     let (next_cursor, has_more) = (page.next_cursor.clone(), page.next_cursor.is_some());
     Ok(json(StatusCode::OK, &TicketList { tickets, next_cursor, has_more }))
@@ -62,8 +59,8 @@ async fn list(call: Call) -> Result<Response<Bytes>, Error> {
 
 async fn get(call: Call) -> Result<Response<Bytes>, Error> {
     let ticket = ticket(&call)?;
-    let deps = get_ticket::Deps { store: &call.plane.store };
-    let found = get_ticket::run(deps, get_ticket::Command { principal: call.principal, ticket }).await?;
+    let deps = tickets::get::Deps { store: &call.plane.store };
+    let found = tickets::get::run(deps, tickets::get::Command { principal: call.principal, ticket }).await?;
     let shown = TicketShown {
         ticket: TicketOut::from(&found.ticket),
         tasks: found.tasks.iter().map(TaskOfTicket::from).collect(),
@@ -84,7 +81,7 @@ async fn events(call: Call) -> Result<Response<Bytes>, Error> {
         None => Order::Newest,
     };
     let limit = call.query.number("limit", 1..=MAX_PAGE as u64)?.unwrap_or(100);
-    let command = read_history::Command {
+    let command = events::history::Command {
         entity,
         after_seq: after_seq.unwrap_or(0),
         before_seq,
@@ -92,24 +89,27 @@ async fn events(call: Call) -> Result<Response<Bytes>, Error> {
         limit: usize::try_from(limit).unwrap_or(MAX_PAGE),
         principal: call.principal,
     };
-    let deps = read_history::Deps { store: &call.plane.store };
-    Ok(json(StatusCode::OK, &read_history::run(deps, command).await?))
+    let deps = events::history::Deps { store: &call.plane.store };
+    Ok(json(StatusCode::OK, &events::history::run(deps, command).await?))
 }
 
 async fn transition(call: Call) -> Result<Response<Bytes>, Error> {
     let ticket = ticket(&call)?;
     let transition = Transition::decode(&call.body)?;
     let plane = &call.plane;
-    let deps =
-        transition_ticket::Deps { store: &plane.store, clock: plane.clock.as_ref(), ids: plane.ids.as_ref() };
-    let command = transition_ticket::Command { principal: call.principal, ticket, transition };
-    Ok(json(StatusCode::OK, &TicketOut::from(&transition_ticket::run(deps, command).await?)))
+    let deps = tickets::transition::Deps {
+        store: &plane.store,
+        clock: plane.clock.as_ref(),
+        ids: plane.ids.as_ref(),
+    };
+    let command = tickets::transition::Command { principal: call.principal, ticket, transition };
+    Ok(json(StatusCode::OK, &TicketOut::from(&tickets::transition::run(deps, command).await?)))
 }
 
 async fn approve(call: Call) -> Result<Response<Bytes>, Error> {
     let ticket = ticket(&call)?;
-    let command = approve_ticket::Command { principal: call.principal, ticket };
-    let approved = approve_ticket::run(call.plane.orchestration()?, command).await?;
+    let command = tickets::approve::Command { principal: call.principal, ticket };
+    let approved = tickets::approve::run(call.plane.orchestration()?, command).await?;
     Ok(json(StatusCode::OK, &TicketOut::from(&approved)))
 }
 
@@ -118,9 +118,9 @@ async fn reject(call: Call) -> Result<Response<Bytes>, Error> {
     let reason = decode_rejection(&call.body)?;
     let plane = &call.plane;
     let deps =
-        reject_ticket::Deps { store: &plane.store, clock: plane.clock.as_ref(), ids: plane.ids.as_ref() };
-    let command = reject_ticket::Command { principal: call.principal, ticket, reason };
-    Ok(json(StatusCode::OK, &TicketOut::from(&reject_ticket::run(deps, command).await?)))
+        tickets::reject::Deps { store: &plane.store, clock: plane.clock.as_ref(), ids: plane.ids.as_ref() };
+    let command = tickets::reject::Command { principal: call.principal, ticket, reason };
+    Ok(json(StatusCode::OK, &TicketOut::from(&tickets::reject::run(deps, command).await?)))
 }
 
 /// The ticket in the path.

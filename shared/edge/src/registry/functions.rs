@@ -1,8 +1,8 @@
 //! The list of functions: one row for each Lambda function. `cargo xtask gen` writes what follows from it.
 
 use super::Permission::{
-    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, Providers, PutItem, Query,
-    QueryIndexes, RemoveMailboxes, RingMailboxes, Sockets, Thresholds, UpdateItem, WaitAtMailboxes, Work,
+    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, NotifyMailboxes, Providers, PutItem,
+    Query, QueryIndexes, RemoveMailboxes, Sockets, Thresholds, UpdateItem, WaitAtMailboxes, Work,
 };
 use super::{Function, Queue, Records, Schedule, Trigger, function, http};
 use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};
@@ -63,7 +63,7 @@ pub static FUNCTIONS: &[Function] = &[
             PutItem,
             UpdateItem,
             DeleteItem,
-            RingMailboxes,
+            NotifyMailboxes,
             RemoveMailboxes,
             Work,
         ],
@@ -80,7 +80,7 @@ pub static FUNCTIONS: &[Function] = &[
             PutItem,
             UpdateItem,
             DeleteItem,
-            RingMailboxes,
+            NotifyMailboxes,
             RemoveMailboxes,
             Work,
             Providers,
@@ -138,7 +138,7 @@ pub static FUNCTIONS: &[Function] = &[
     function(
         "events-broadcast",
         "Push stored events to sockets",
-        Trigger::TableStream(Records::News),
+        Trigger::TableStream(Records::Broadcast),
         &[BatchGetItem, Query, DeleteItem, UpdateItem, Sockets],
     )
     // Up to 25 records, each of which may be pushed to thousands of sockets.
@@ -146,7 +146,7 @@ pub static FUNCTIONS: &[Function] = &[
     function(
         "events-publish",
         "Publish lifecycle events of sandboxes, tasks and tickets to EventBridge",
-        Trigger::TableStream(Records::Turns),
+        Trigger::TableStream(Records::Lifecycle),
         &[Bus],
     )
     .timeout_secs(30),
@@ -154,7 +154,7 @@ pub static FUNCTIONS: &[Function] = &[
         "messages-send",
         "Send a message to a running agent",
         http(Method::POST, "/api/v1/sandboxes/{id}/messages", Scope::SendMessages, messages::SEND),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, RingMailboxes],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, NotifyMailboxes],
     ),
     function(
         "messages-pull",
@@ -181,7 +181,7 @@ pub static FUNCTIONS: &[Function] = &[
         "messages-ack",
         "Record a worker's receipts for messages",
         http(Method::POST, "/api/v1/sandboxes/{id}/messages/ack", Scope::TakeMessages, messages::ACK),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, RingMailboxes],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, NotifyMailboxes],
     ),
     function(
         "messages-cancel",
@@ -192,7 +192,7 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::SendMessages,
             messages::CANCEL,
         ),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, RingMailboxes],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, NotifyMailboxes],
     ),
     function(
         "messages-history",
@@ -362,7 +362,7 @@ pub static FUNCTIONS: &[Function] = &[
     function(
         "tasks-validate",
         "Review a task's result",
-        http(Method::POST, "/api/v1/sandboxes/{id}/validation-result", Scope::JudgeResult, tasks::VALIDATE),
+        http(Method::POST, "/api/v1/sandboxes/{id}/validation-result", Scope::ReviewResult, tasks::VALIDATE),
         &[Keys, GetItem, BatchGetItem, Query, PutItem, DeleteItem, Work],
     ),
     function(

@@ -70,9 +70,9 @@ pub struct Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Records {
     /// Events that are pushed to sockets.
-    News,
+    Broadcast,
     /// Lifecycle events.
-    Turns,
+    Lifecycle,
 }
 
 /// Which queue of jobs.
@@ -129,7 +129,7 @@ pub enum Permission {
     /// Push to sockets, or close them.
     Sockets,
     /// Wake a pull that waits at a mailbox.
-    RingMailboxes,
+    NotifyMailboxes,
     /// Wait at mailboxes.
     WaitAtMailboxes,
     /// Create mailboxes.

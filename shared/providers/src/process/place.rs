@@ -1,7 +1,7 @@
 //! A sandbox's folder: what is in it, how it is made, and how it is taken away.
 
 use super::table::{Identity, boot};
-use crate::{Tail, Wish};
+use crate::{SandboxSpec, Tail};
 use domain::SandboxId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,12 +71,12 @@ impl Place {
     }
 
     /// Makes it, as far as it is not there. The note comes last: without it the rest does not count.
-    pub(super) fn make(&self, wish: &Wish) -> io::Result<()> {
+    pub(super) fn make(&self, wish: &SandboxSpec) -> io::Result<()> {
         for name in ["workspace", "state", "home", "tmp"] {
             fs::create_dir_all(self.inside(name))?;
         }
         fs::set_permissions(self.folder(), fs::Permissions::from_mode(0o700))?;
-        let Wish { plane, labels, resources, .. } = wish;
+        let SandboxSpec { plane, labels, resources, .. } = wish;
         let (plane, labels) = (plane.clone(), labels.clone());
         let note = Note { plane, labels, memory_gb: resources.memory_gb, cpu: resources.cpu };
         self.write("note.json", &note)

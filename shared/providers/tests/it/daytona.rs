@@ -6,7 +6,7 @@ use crate::support::{
 use kit::daytona::{self, Mishap, Operation, Trouble};
 use kit::seed;
 use providers::daytona::{Daytona, Options, WorkerSource};
-use providers::{Asked, Failure, FailureClass, Gone, SandboxProvider, State, Wish};
+use providers::{Asked, Failure, FailureClass, Gone, SandboxProvider, SandboxSpec, State};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -96,7 +96,7 @@ async fn a_sandbox_from_a_snapshot_is_given_what_was_asked_for_just_for_it() {
             mishap.into_iter().fold(Trouble::none(), |trouble, it| trouble.once(Operation::Resize, it));
         fake.set_trouble(trouble);
         let asked = Asked { memory_gb: Some(6), cpu: Some(1) };
-        let wish = Wish { asked, ..wish("box") };
+        let wish = SandboxSpec { asked, ..wish("box") };
         let found = patiently("a sandbox", || provider.create(&wish)).await;
         let made_of = found.made_of.unwrap();
         assert_eq!((made_of.memory_gb, made_of.cpu, made_of.disk_gb), (Some(memory_gb), Some(1), Some(5)));

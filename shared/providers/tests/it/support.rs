@@ -1,7 +1,7 @@
 //! What the tests of all providers need: a worker that leaves traces, and ways to wait.
 
 use domain::SandboxId;
-use providers::{Asked, Failure, Found, Gone, Resources, SandboxProvider, State, Tail, Wish};
+use providers::{Asked, Failure, Found, Gone, Resources, SandboxProvider, SandboxSpec, State, Tail};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,8 +22,8 @@ pub fn id(name: &str) -> SandboxId {
     SandboxId::parse(name).unwrap()
 }
 
-pub fn wish(name: &str) -> Wish {
-    Wish {
+pub fn wish(name: &str) -> SandboxSpec {
+    SandboxSpec {
         name: id(name),
         plane: "here".to_owned(),
         resources: Resources {

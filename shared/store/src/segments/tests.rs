@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::News;
+use crate::record::ChangeRecord;
 use domain::{TaskId, TicketId};
 
 fn event(name: &str, data: &str) -> NewEvent {
@@ -38,7 +38,7 @@ fn what_is_written_to_any_log_is_news_of_its_owner() {
         let events = [event("task.created", "a"), event("task.ready", "b")];
         let written = written(log, 7, Timestamp::from_secs(0), &events).unwrap().unwrap();
         assert_eq!((written.items.len(), written.segments), (1, 1));
-        let news = News::of(&written.items[0]).unwrap().unwrap();
+        let news = ChangeRecord::of(&written.items[0]).unwrap().unwrap();
         assert_eq!((&news.entity, &news.org, news.generation), (&entity, &org, 1));
         let told: Vec<_> = news.events.iter().map(|event| (event.seq, event.event_type.as_str())).collect();
         assert_eq!(told, [(Some(7), "task.created"), (Some(8), "task.ready")]);
@@ -58,7 +58,7 @@ fn events_that_do_not_fit_one_item_make_several_segments() {
         let seqs: Vec<u64> = written
             .items
             .iter()
-            .flat_map(|item| News::of(item).unwrap().unwrap().events)
+            .flat_map(|item| ChangeRecord::of(item).unwrap().unwrap().events)
             .filter_map(|event| event.seq)
             .collect();
         assert!(written.segments > 1);

@@ -4,7 +4,7 @@
 use domain::SandboxId;
 use futures_util::FutureExt;
 use providers::{
-    Answer, Failure, FailureClass, Found, Gone, Link, Listed, SandboxProvider, State, Tail, Wish,
+    Answer, Failure, FailureClass, Found, Gone, Link, Listed, SandboxProvider, SandboxSpec, State, Tail,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -234,7 +234,7 @@ impl SandboxProvider for Fake {
         "There is nothing to isolate.".into()
     }
 
-    fn create<'a>(&'a self, wish: &'a Wish) -> Answer<'a, Found> {
+    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found> {
         let late = Late::Create(wish.name.clone());
         self.call(Some(late), |inside| Ok(inside.create(&wish.name))).boxed()
     }

@@ -1,21 +1,21 @@
 //! What must be true of the table at any moment, and what the logs must tell in the end.
 
 use super::world::World;
-use app::read_history::{Command, Deps, Order, run};
+use app::events::history::{Command, Deps, Order, run};
 use contract::events::EventOut;
 use domain::access::Principal;
 use domain::attempt::Outcome;
-use domain::head::Status as SandboxStatus;
+use domain::sandbox::Status as SandboxStatus;
 use domain::task::Status;
-use domain::{Entity, Head, SandboxId, Task, Timestamp};
+use domain::{Entity, Sandbox, SandboxId, Task, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use store::heads::Whose;
 use store::keys::Watched;
+use store::sandboxes::Whose;
 
 /// Everything there is.
 pub struct Everything {
     pub tasks: Vec<Task>,
-    pub heads: Vec<Head>,
+    pub heads: Vec<Sandbox>,
 }
 
 /// Reads it. Everything in the table belongs together at any moment, whatever is half-way.
@@ -23,7 +23,7 @@ pub async fn consistent(world: &World) -> Everything {
     let store = &world.aws.store;
     let tasks = store.tasks(&world.tasks).await.unwrap();
     assert_eq!(tasks.len(), world.tasks.len());
-    let heads = store.heads_of(&Whose::All, None, 100).await.unwrap();
+    let heads = store.sandboxes_of(&Whose::All, None, 100).await.unwrap();
     assert!(heads.next.is_none(), "a task was tried very often");
     let heads = heads.heads;
 
@@ -50,12 +50,12 @@ pub async fn consistent(world: &World) -> Everything {
         .map(|watched| format!("{watched:?}"))
         .collect();
     let ready = |task: &Task| Watched::Ready(task.org.clone(), task.id.clone());
-    let need: BTreeSet<_> = (tasks.iter().filter(|task| task.needs_care()))
+    let need: BTreeSet<_> = (tasks.iter().filter(|task| task.needs_reconcile()))
         .map(|task| Watched::Entity(Entity::Task(task.id.clone())))
         .chain(
             heads
                 .iter()
-                .filter(|head| head.needs_care())
+                .filter(|head| head.needs_reconcile())
                 .map(|head| Watched::Entity(Entity::Sandbox(head.id.clone()))),
         )
         .chain(tasks.iter().filter(|task| task.place.is_some()).map(ready))
@@ -71,7 +71,7 @@ pub async fn settled(world: &World) -> Everything {
     assert_eq!(world.fake.names(), [], "left at the provider");
     for head in &heads {
         assert!(head.status.is_final(), "{} is {:?}", head.id, head.status);
-        assert!(!head.needs_care(), "{} is not released", head.id);
+        assert!(!head.needs_reconcile(), "{} is not released", head.id);
         let log = log(world, &Entity::Sandbox(head.id.clone()), head.seq).await;
         assert_eq!(told_of_sandbox(&log), head.status, "{}: {:#?}", head.id, names(&log));
     }

@@ -12,7 +12,7 @@ use app::orchestration::{Orchestration, Providers};
 use contract::jobs::Job;
 use domain::access::Principal;
 use domain::ingest::NewEvent;
-use domain::task::moves::Moved;
+use domain::task::transitions::Transition;
 use domain::{OrgId, SandboxId, Source, Task, TaskId, Timestamp};
 use edge::auth::Authenticator;
 use edge::{Plane, Settings};
@@ -194,8 +194,9 @@ impl World {
             self.sweep_steadily();
         }
         self.aws.faults.give_way(false);
-        let heads = self.aws.store.heads_of(&store::heads::Whose::All, None, 100).await.unwrap().heads;
-        let open = heads.iter().filter(|head| head.needs_care());
+        let heads =
+            self.aws.store.sandboxes_of(&store::sandboxes::Whose::All, None, 100).await.unwrap().heads;
+        let open = heads.iter().filter(|head| head.needs_reconcile());
         let open: Vec<_> = open.map(|head| (&head.id, head.status, &head.activity.spawn)).collect();
         let tasks = self.aws.store.tasks(&self.tasks).await.unwrap();
         let tasks: Vec<_> =
@@ -211,8 +212,8 @@ impl World {
     fn sweep_steadily(&mut self) {
         let plane = self.entrance.plane();
         let look = async move {
-            app::sweep::run(plane.orchestration().unwrap()).await.unwrap();
-            app::sweep_providers::run(compare(&plane)).await.unwrap();
+            app::reconcile::sweep::run(plane.orchestration().unwrap()).await.unwrap();
+            app::reconcile::sweep_providers::run(compare(&plane)).await.unwrap();
         };
         self.act(look, u32::MAX);
     }
@@ -307,7 +308,7 @@ impl World {
     fn sweep(&mut self) {
         let (plane, steps) = (self.entrance.plane(), self.fate());
         let sweep = async move {
-            let _may_fail = app::sweep::run(plane.orchestration().unwrap()).await;
+            let _may_fail = app::reconcile::sweep::run(plane.orchestration().unwrap()).await;
         };
         self.act(sweep, steps);
     }
@@ -315,7 +316,7 @@ impl World {
     fn compare(&mut self) {
         let (plane, steps) = (self.entrance.plane(), self.fate());
         let compare = async move {
-            let _may_fail = app::sweep_providers::run(compare(&plane)).await;
+            let _may_fail = app::reconcile::sweep_providers::run(compare(&plane)).await;
         };
         self.act(compare, steps);
     }
@@ -323,8 +324,8 @@ impl World {
     /// A job comes that nobody asks for now: one that was late, or came before.
     fn ask_again(&mut self) {
         let job = match self.fake.names().choose(&mut self.random) {
-            Some(name) => Job::TendSandbox { sandbox_id: name.clone() },
-            None => Job::TendTask { task_id: self.tasks.choose(&mut self.random).unwrap().clone() },
+            Some(name) => Job::ReconcileSandbox { sandbox_id: name.clone() },
+            None => Job::ReconcileTask { task_id: self.tasks.choose(&mut self.random).unwrap().clone() },
         };
         self.mail.push(job.encode());
     }
@@ -343,16 +344,16 @@ impl World {
                 2 | 3 => task.retry(&Default::default(), now),
                 _ => {
                     let Some(sandbox) = task.sandbox else { return };
-                    let deps = app::terminate_sandbox::Deps {
+                    let deps = app::sandboxes::terminate::Deps {
                         steering: plane.steering().unwrap(),
                         work: plane.work().unwrap(),
                     };
-                    let command = app::terminate_sandbox::Command {
+                    let command = app::sandboxes::terminate::Command {
                         principal: Principal::Operator,
                         sandbox,
                         reason: "in the way".into(),
                     };
-                    let _may_fail = app::terminate_sandbox::run(deps, command).await;
+                    let _may_fail = app::sandboxes::terminate::run(deps, command).await;
                     return;
                 }
             };
@@ -401,7 +402,7 @@ fn process(aws: &Aws, clock: &Arc<ManualClock>, ids: &Arc<SeededIds>, fake: &Arc
         ..Orchestration::default()
     };
     let settings = Settings { orchestration, ..Settings::default() };
-    let mut reach = aws.reach();
+    let mut reach = aws.bindings();
     reach.providers = Some(Providers::new([provider]));
     let authenticator = Authenticator::new(&keys(), clock.clone());
     Arc::new(Plane::new(aws.store.clone(), reach, authenticator, clock.clone(), ids.clone(), settings))
@@ -419,18 +420,18 @@ pub fn task(id: &str, org: &OrgId, now: Timestamp, fields: Value) -> Task {
 }
 
 /// A task's move, ready to be written.
-pub fn change<'a>(ids: &dyn IdSource, before: Option<&'a Task>, moved: Moved) -> Change<'a, Task> {
-    let event = |told: domain::task::moves::Told| NewEvent {
+pub fn change<'a>(ids: &dyn IdSource, before: Option<&'a Task>, moved: Transition) -> Change<'a, Task> {
+    let event = |told: domain::task::transitions::LifecycleEvent| NewEvent {
         id: ids.event(),
         event_type: told.event_type,
         source: Source::System,
         data: told.data,
         emitted_at: None,
     };
-    Change { before, after: moved.task, events: moved.told.into_iter().map(event).collect() }
+    Change { before, after: moved.task, events: moved.events.into_iter().map(event).collect() }
 }
 
-fn compare(plane: &Plane) -> app::sweep_providers::Deps<'_> {
+fn compare(plane: &Plane) -> app::reconcile::sweep_providers::Deps<'_> {
     let (orchestration, providers) = (plane.orchestration().unwrap(), plane.providers().unwrap());
-    app::sweep_providers::Deps { orchestration, providers }
+    app::reconcile::sweep_providers::Deps { orchestration, providers }
 }

@@ -1,7 +1,7 @@
 //! What people change of a task, in every state.
 
 use super::*;
-use crate::task::moves::tests::{at, id, in_state, state_of};
+use crate::task::transitions::tests::{at, id, in_state, state_of};
 
 /// A row per state: what an edit makes of it, then what it is after it waits for one more, and for none.
 const EDITS: [(&str, &str, &str, &str); 10] = [
@@ -30,7 +30,7 @@ fn what_is_over_is_not_edited_and_what_has_begun_waits_for_nothing_more() {
                 assert_eq!((state_of(after), after.version), (state, before.version + 1));
                 assert_eq!((after.priority, after.updated_at), (Priority::Critical, now), "{state}");
                 assert_eq!(after.place != before.place, state == "queued", "it takes another place: {state}");
-                assert_eq!(moved.told[0].event_type.as_str(), "task.updated");
+                assert_eq!(moved.events[0].event_type.as_str(), "task.updated");
                 assert_eq!(after.edited(&edit, weights, now), Edited::Same, "again: {state}");
             }
             other => assert_eq!((edited, other), ("over", Edited::Over), "{state}"),
@@ -45,7 +45,7 @@ fn what_is_over_is_not_edited_and_what_has_begun_waits_for_nothing_more() {
             let Some(moved) = moved else { continue };
             assert_eq!((&moved.task.depends_on, moved.task.unmet), (&depends_on, unmet), "{state}");
             assert_eq!(moved.task.version, before.version + 1, "{state}");
-            assert_eq!(moved.told[0].event_type.as_str(), "task.dependencies_changed", "{state}");
+            assert_eq!(moved.events[0].event_type.as_str(), "task.dependencies_changed", "{state}");
         }
     }
 }
@@ -58,8 +58,8 @@ fn others_come_to_wait_for_a_task_and_it_stays_where_it_is() {
         assert_eq!((more.dependents, state_of(&more), &more.place), (2, state, &before.place));
         assert_eq!(more.awaited_by_more(-3).dependents, 0, "never fewer than none");
         assert_eq!(
-            more.needs_care(),
-            before.needs_care() || state == "completed",
+            more.needs_reconcile(),
+            before.needs_reconcile() || state == "completed",
             "they have to be told: {state}"
         );
     }

@@ -1,0 +1,11 @@
+//! Sandboxes: register, read, list, monitor and terminate them, and serialise the writes to one of them.
+
+pub mod get;
+pub mod keyed_locks;
+pub mod list;
+pub mod monitor;
+pub mod register;
+pub mod rotate_token;
+pub mod terminate;
+pub mod worker_log;
+pub(crate) mod write_guard;

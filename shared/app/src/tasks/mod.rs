@@ -1,0 +1,16 @@
+//! Tasks: create, read, change, dispatch, complete and review them.
+
+pub mod change_dependencies;
+pub(crate) mod commit;
+pub mod complete;
+pub mod create;
+pub mod dependencies;
+pub mod dispatch;
+pub mod get;
+pub mod list;
+pub mod of_sandbox;
+pub(crate) mod requeue;
+pub mod review;
+pub mod transition;
+pub mod unblock;
+pub mod update;
