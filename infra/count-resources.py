@@ -1,6 +1,6 @@
-"""Counts the resources of a SAM template as CloudFormation gets them, after SAM's transform.
+"""Counts the CloudFormation resources of a SAM template after SAM's transform.
 
-A stack may have 500. Fails above LIMIT, so that there is time to split the stack.
+CloudFormation allows 500 per stack. Fails above LIMIT, which leaves time to split the stack.
 """
 
 import sys
@@ -10,14 +10,13 @@ from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 
-MAXIMUM = 500
 LIMIT = 450
 
 path = sys.argv[1]
 with open(path, encoding="utf-8") as file:
     template = yaml_parse(file.read())
 functions = [r for r in template["Resources"].values() if r["Type"] == "AWS::Serverless::Function"]
-# SAM does not package code here; a place in a bucket is what it expects.
+# The transform expects packaged code in a bucket.
 template["Globals"]["Function"]["CodeUri"] = "s3://bucket/key"
 
 session = boto3.Session(region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
@@ -25,10 +24,10 @@ translator = Translator({}, Parser(), boto_session=session)
 translated = translator.translate(template, parameter_values={}, feature_toggle=None)
 count = len(translated["Resources"])
 
-# A function of an HTTP route is itself, its role and its log group.
+# An HTTP function has three resources: function, role and log group.
 print(
-    f"{path}: {len(functions)} functions, {count} of {MAXIMUM} resources after SAM's transform; "
-    f"room for {(MAXIMUM - count) // 3} more HTTP functions"
+    f"{path}: {len(functions)} functions, {count} of {LIMIT} resources after SAM's transform; "
+    f"room for {(LIMIT - count) // 3} more HTTP functions"
 )
 if count > LIMIT:
-    sys.exit(f"{count} resources are more than {LIMIT}: split the stack while there is room to do so")
+    sys.exit(f"{count} resources exceed the limit of {LIMIT}: split the stack")

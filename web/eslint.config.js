@@ -6,10 +6,14 @@ export default defineConfig([
   globalIgnores(['dist', 'node_modules', 'src/api/contract.ts', 'test-results', 'playwright-report']),
   {
     files: ['**/*.{ts,tsx}'],
-    extends: [typescript.configs.strictTypeChecked, typescript.configs.stylisticTypeChecked, hooks.configs.flat.recommended],
+    extends: [
+      typescript.configs.strictTypeChecked,
+      typescript.configs.stylisticTypeChecked,
+      hooks.configs.flat.recommended,
+    ],
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
-      // It warns of what the React compiler could not do. We do not use the compiler.
+      // Concerns the React compiler, which this project does not use.
       'react-hooks/incompatible-library': 'off',
       '@typescript-eslint/no-explicit-any': 'error',
       '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],

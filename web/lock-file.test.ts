@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 
-/** The platforms that the console is built on. Others may be in the lock file, but nothing depends on them. */
+/** The platforms that the console is built on. Other platforms in the lock file are not checked. */
 const PLATFORMS = ['darwin-arm64', 'darwin-x64', 'linux-arm64', 'linux-x64']
 
 const ADVICE = `
-\`npm ci\` fails if web/package-lock.json lacks a native binding, and npm leaves out bindings that its registry does not
-have. In web/package.json ("overrides" for indirect dependencies) choose a version whose bindings are all there, which
+\`npm ci\` fails if web/package-lock.json lacks a native binding, and npm omits bindings that its registry does not have.
+In web/package.json ("overrides" for indirect dependencies) choose a version whose bindings are all available, which
 \`npm view <binding>@<version>\` shows. Then, in web:
     rm -rf node_modules && npm install --package-lock-only --omit-lockfile-registry-resolved`
 
@@ -18,9 +18,11 @@ interface Package {
 type Packages = Record<string, Package>
 
 // The format: https://docs.npmjs.com/cli/configuring-npm/package-lock-json
-const { packages } = JSON.parse(readFileSync(new URL('package-lock.json', import.meta.url), 'utf8')) as { packages: Packages }
+const { packages } = JSON.parse(readFileSync(new URL('package-lock.json', import.meta.url), 'utf8')) as {
+  packages: Packages
+}
 
-/** Resolves a dependency as Node does: from the package's own folder upward. */
+/** Resolves a dependency like Node: from the package's own folder upward. */
 function resolve(all: Packages, from: string, name: string): Package | undefined {
   for (let place = from; ; place = place.slice(0, Math.max(0, place.lastIndexOf('node_modules/') - 1))) {
     const here = all[place === '' ? `node_modules/${name}` : `${place}/node_modules/${name}`]
@@ -37,12 +39,12 @@ function natives(all: Packages): [string, Record<string, string>][] {
   )
 }
 
-/** The bindings that are not in the lock file. */
+/** Bindings that are missing in the lock file. */
 function missing(all: Packages): string[] {
   return natives(all).flatMap(([place, options]) =>
     PLATFORMS.flatMap((platform) => {
       const names = Object.keys(options).filter((name) => name.includes(platform))
-      if (names.length === 0) return [`${place} has nothing for ${platform}`]
+      if (names.length === 0) return [`${place} has no binding for ${platform}`]
       return names
         .filter((name) => resolve(all, place, name)?.version !== options[name])
         .map((name) => `${place} needs ${name}@${options[name]}`)
@@ -58,15 +60,18 @@ describe('the lock file', () => {
     expect(missing(packages), ADVICE).toEqual([])
   })
 
-  it('is refused when any of them is removed', () => {
+  it('fails the check when any binding is removed', () => {
     for (const [name] of Object.entries(packages).filter(([place]) => /(darwin|linux)-(arm64|x64)/.test(place))) {
       const fewer = Object.fromEntries(Object.entries(packages).filter(([place]) => place !== name))
       expect(missing(fewer), name).toHaveLength(1)
     }
   })
 
-  it('names no registry', () => {
+  it('contains no registry URLs', () => {
     const named = Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined)
-    expect(named.map(([place]) => place), ADVICE).toEqual([])
+    expect(
+      named.map(([place]) => place),
+      ADVICE,
+    ).toEqual([])
   })
 })

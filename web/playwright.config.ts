@@ -1,8 +1,8 @@
 import { defineConfig, devices } from '@playwright/test'
 
 /**
- * The console against the real plane: `npm run build`, then `npm run e2e`. Every worker process starts a plane of its
- * own (see e2e/support/plane.ts), out of `SUNABA_BIN` or the debug build next door.
+ * Tests the console with a real control plane: `npm run build`, then `npm run e2e`. Every Playwright worker starts its
+ * own (see e2e/support/plane.ts) from `SUNABA_BIN` or the debug build.
  */
 export default defineConfig({
   testDir: 'e2e',
@@ -11,14 +11,14 @@ export default defineConfig({
   workers: 2,
   retries: 0,
   forbidOnly: true,
-  // A test has a minute, and each thing that it waits for fifteen seconds: a busy machine is slow, not wrong.
+  // Generous timeouts, so that a busy machine does not fail tests.
   timeout: 60_000,
   expect: { timeout: 15_000 },
   reporter: [['list']],
   use: {
     ...devices['Desktop Chrome'],
     viewport: { width: 1280, height: 800 },
-    // `npx playwright test --trace on` shows what happened; always recording it would double the time of all tests.
+    // `npx playwright test --trace on` records a trace; recording always would double the duration of the tests.
     screenshot: 'only-on-failure',
     launchOptions: {
       executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',

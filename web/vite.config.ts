@@ -2,7 +2,7 @@ import tailwindcss from '@tailwindcss/vite'
 import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vitest/config'
 
-// `npm run dev` shows changes at once and passes requests on to a plane: `cargo xtask dev` starts one.
+// `npm run dev` reloads changes and proxies requests to a control plane, which `cargo xtask dev` starts.
 const plane = process.env['SUNABA_PLANE'] ?? 'http://127.0.0.1:18000'
 
 export default defineConfig({

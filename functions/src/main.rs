@@ -1,4 +1,4 @@
-//! The program of every Lambda function. Which row of `edge::registry::FUNCTIONS` it is, `SUNABA_FUNCTION` says.
+//! The executable of every Lambda function. `SUNABA_FUNCTION` selects the row of `edge::registry::FUNCTIONS`.
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_host::Error> {

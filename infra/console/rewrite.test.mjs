@@ -1,10 +1,9 @@
-// What CloudFront does to a request: which origin it goes to, and how its function changes it.
+// Tests of CloudFront's routing: the origin of a request, and how the origin's function changes it.
 // Run with: node --test infra/console/
 //
-// The functions are read out of ../console.yaml, because CloudFormation takes them only inline. They run in an
-// empty context, which has the language and nothing else: no URL, no require, as at CloudFront. What this cannot
-// show is that CloudFront's engine takes the same syntax. The nearest that can be had is njs (Debian's package of
-// that name), a small engine with the same gaps: NJS=/usr/bin/njs node --test infra/console/
+// The functions are read from ../console.yaml, because CloudFormation accepts them only inline. They run in an empty
+// context without URL and require, as at CloudFront. This does not test the syntax that CloudFront's engine accepts. The
+// closest available engine is njs (Debian package njs): NJS=/usr/bin/njs node --test infra/console/
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -16,7 +15,7 @@ const lines = readFileSync(new URL('../console.yaml', import.meta.url), 'utf8').
 
 // Sockets
 
-test('a socket for everything goes to the root of the stage', () => {
+test('socket for all events goes to the root of the stage', () => {
   check('/api/v1/ws/events', { origin: 'socket', uri: '/live', query: {} });
   check('/api/v1/ws/events/', { origin: 'socket', uri: '/live', query: {} });
   check('/api/v1/ws/events?token=t&event_types=agent.message&entity_ids=a,b&batch=true', {
@@ -26,7 +25,7 @@ test('a socket for everything goes to the root of the stage', () => {
   });
 });
 
-test("a sandbox's socket names its sandbox", () => {
+test('sandbox socket passes its sandbox id in the query', () => {
   const query = { sandbox_id: 'demo-1.2_x' };
   for (const path of ['/api/v1/sandbox/demo-1.2_x/ws', '/api/v1/sandboxes/demo-1.2_x/ws']) {
     check(path, { origin: 'socket', uri: '/live', query });
@@ -34,7 +33,7 @@ test("a sandbox's socket names its sandbox", () => {
   check('/api/v1/sandbox/%64emo-1.2_x/ws', { origin: 'socket', uri: '/live', query });
 });
 
-test('the id in the path replaces one in the query, and nothing else', () => {
+test('id in the path replaces the id in the query', () => {
   const query = { token: 'a%2Bb', event_types: ['x', 'y'], sandbox_id: 'demo' };
   for (const other of ['sandbox_id=other', 'sandbox_id=other&sandbox_id=another', 'sandbox%5Fid=other']) {
     check(`/api/v1/sandbox/demo/ws?${other}&token=a%2Bb&event_types=x&event_types=y`, {
@@ -45,7 +44,7 @@ test('the id in the path replaces one in the query, and nothing else', () => {
   }
 });
 
-test('a broken percent sign in the query is passed on', () => {
+test('malformed percent-encoding in the query is kept', () => {
   check('/api/v1/sandbox/demo/ws?%zz=1', {
     origin: 'socket',
     uri: '/live',
@@ -53,7 +52,7 @@ test('a broken percent sign in the query is passed on', () => {
   });
 });
 
-test('whatever is not a socket is refused at the edge, as the plane would', () => {
+test('unknown socket path is not found', () => {
   for (const path of [
     '/api/v1/ws/other',
     '/api/v1/ws/',
@@ -69,13 +68,13 @@ test('whatever is not a socket is refused at the edge, as the plane would', () =
     assert.equal(result.statusCode, 404, path);
     assert.equal(result.headers['content-type'].value, 'application/problem+json', path);
     const problem = JSON.parse(result.body.data);
-    assert.deepEqual([problem.status, problem.code, problem.request_id], [404, 'no_route', 'request-1'], path);
+    assert.deepEqual([problem.status, problem.code, problem.request_id], [404, 'route_not_found', 'request-1'], path);
   }
 });
 
 // The API
 
-test('the API gets its paths and queries untouched', () => {
+test('API paths and queries are unchanged', () => {
   for (const path of [
     '/api/v1/sandboxes',
     '/api/v1/sandboxes/demo/events?after_seq=3&order=oldest&entity_ids=kept',
@@ -89,25 +88,25 @@ test('the API gets its paths and queries untouched', () => {
   }
 });
 
-test("the console's own Origin is taken off, anybody else's is left to the plane", () => {
+test('same-origin Origin header is removed, others are kept', () => {
   for (const path of ['/api/v1/sandboxes', '/api/v1/ws/events', '/api/v1/sandbox/demo/ws']) {
     const origin = (value) => send(path, { origin: value }).result.headers.origin;
     assert.equal(origin({ value: 'https://console.example' }), undefined, path);
-    for (const stranger of [
+    for (const foreign of [
       'https://evil.example',
       'http://console.example',
       'https://console.example:8443',
       'https://console.example.evil.example',
       'null',
     ]) {
-      assert.deepEqual(origin({ value: stranger }), { value: stranger }, `${path} from ${stranger}`);
+      assert.deepEqual(origin({ value: foreign }), { value: foreign }, `${path} from ${foreign}`);
     }
     const two = { value: 'https://console.example', multiValue: [{ value: 'https://console.example' }, { value: 'x' }] };
     assert.deepEqual(origin(two), two, path);
   }
 });
 
-test('a token in a header goes on', () => {
+test('Authorization header is kept', () => {
   for (const path of ['/api/v1/sandboxes', '/api/v1/ws/events', '/api/v1/sandbox/demo/ws']) {
     const { result } = send(path, { authorization: { value: 'Bearer t' } });
     assert.equal(result.headers.authorization.value, 'Bearer t', path);
@@ -116,7 +115,7 @@ test('a token in a header goes on', () => {
 
 // The console
 
-test('pages are index.html, files are files', () => {
+test('pages are served as index.html', () => {
   for (const page of [
     '/',
     '/command',
@@ -138,11 +137,11 @@ test('pages are index.html, files are files', () => {
 
 // The template
 
-test('no error response rewrites what the API says', () => {
+test('distribution has no custom error responses', () => {
   assert.ok(!lines.some((line) => /^\s*CustomErrorResponses:/.test(line)), 'see the top of console.yaml');
 });
 
-test('no function is larger than CloudFront takes', () => {
+test('functions are within the size limit of CloudFront', () => {
   for (const [name, code] of Object.entries(functions())) {
     assert.ok(Buffer.byteLength(code) <= 10 * 1024, `${name} is over 10 KB`);
   }
@@ -150,14 +149,14 @@ test('no function is larger than CloudFront takes', () => {
 
 function check(path, expected) {
   const { origin, result } = send(path);
-  assert.equal(result.statusCode, undefined, `${path} was refused: ${JSON.stringify(result.body)}`);
+  assert.equal(result.statusCode, undefined, `${path} was rejected: ${JSON.stringify(result.body)}`);
   assert.deepEqual({ origin, uri: result.uri, query: plain(result.querystring) }, expected, path);
 }
 
-/** Sends a request the way CloudFront does: the first behaviour that fits, then its function. */
+/** Sends a request as CloudFront does: the first matching behavior, then its function. */
 function send(path, headers = {}) {
   const [uri, query] = path.split('?');
-  const { origin, functionName } = behaviours().find(({ pattern }) => fits(pattern, uri));
+  const { origin, functionName } = behaviors().find(({ pattern }) => matches(pattern, uri));
   const event = {
     version: '1.0',
     context: { eventType: 'viewer-request', requestId: 'request-1' },
@@ -173,7 +172,7 @@ function send(path, headers = {}) {
   return { origin, result: JSON.parse(run(functions()[functionName], event)) };
 }
 
-/** In and out as JSON: objects of another context are never deeply equal to ours. */
+/** Passes JSON, because objects of another context are never deeply equal to ours. */
 function run(code, event) {
   const call = `JSON.stringify(handler(${JSON.stringify(event)}))`;
   return process.env.NJS
@@ -181,13 +180,13 @@ function run(code, event) {
     : vm.runInNewContext(`${code}\n${call}`, {}, { timeout: 1000 });
 }
 
-/** CloudFront's patterns: * is any number of characters, slashes too; ? is one. */
-function fits(pattern, uri) {
+/** CloudFront's patterns: * matches any characters including slashes, ? matches one. */
+function matches(pattern, uri) {
   const escaped = pattern.replace(/[.+^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*').replaceAll('?', '.');
   return new RegExp(`^${escaped}$`).test(uri);
 }
 
-/** A query string as CloudFront shows it to a function: nothing decoded, repeats in multiValue. */
+/** A query string as CloudFront passes it to a function: not decoded, repeated names in multiValue. */
 function parse(text) {
   const query = {};
   for (const pair of (text ?? '').split('&').filter(Boolean)) {
@@ -203,11 +202,11 @@ function parse(text) {
 }
 
 function plain(query) {
-  const value = ({ value, multiValue }) => (multiValue ? multiValue.map((one) => one.value) : value);
+  const value = ({ value, multiValue }) => (multiValue ? multiValue.map((entry) => entry.value) : value);
   return Object.fromEntries(Object.entries(query).map(([name, entry]) => [name, value(entry)]));
 }
 
-/** Every FunctionCode of the template, by the name of its resource. */
+/** The FunctionCode of each function of the template, by resource name. */
 function functions() {
   const found = {};
   lines.forEach((line, at) => {
@@ -217,12 +216,12 @@ function functions() {
     const end = rest.findIndex((below) => below.trim() !== '' && !below.startsWith(' '.repeat(8)));
     found[resource] = rest.slice(0, end).map((below) => below.slice(8)).join('\n');
   });
-  assert.equal(Object.keys(found).length, 3, 'console.yaml should hold three functions, as "FunctionCode: |"');
+  assert.equal(Object.keys(found).length, 3, 'console.yaml must contain three functions with "FunctionCode: |"');
   return found;
 }
 
-/** The cache behaviours of the template in their order, the default one last. */
-function behaviours() {
+/** The cache behaviors of the template in order, the default last. */
+function behaviors() {
   const found = [];
   for (const line of lines) {
     const pattern = /^ {10}- PathPattern: (\S+)$/.exec(line);
@@ -233,6 +232,6 @@ function behaviours() {
     if (found.length > 0 && origin) found.at(-1).origin = origin[1];
     if (found.length > 0 && name) found.at(-1).functionName = name[1];
   }
-  assert.equal(found.length, 5, 'console.yaml should hold four behaviours and the default one');
+  assert.equal(found.length, 5, 'console.yaml must contain four cache behaviors and the default');
   return found;
 }

@@ -1,19 +1,19 @@
-//! What `sunaba` is told: flags over environment over a file of settings over defaults. The only file here that reads the
-//! environment.
+//! Configuration: flags, then environment variables, then the configuration file, then defaults. The only file of this crate
+//! that reads the environment.
 
 pub mod commands;
 mod file;
 pub mod sandboxes;
 
 use crate::aws::{MAILBOXES_URL, TABLE};
-use crate::hosts::ws::Patience;
+use crate::hosts::ws::SocketTimeouts;
 use anyhow::{Context, bail};
 use clap::Args;
 pub use commands::Send;
 use edge::auth::{Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
 use edge::guard::Guard;
 use edge::plane::Settings;
-use sandboxes::{Plan, Sandboxes};
+use sandboxes::{SandboxConfig, Sandboxes};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -23,125 +23,123 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Starts the whole plane in this process.
+/// Start the control plane in this process.
 #[derive(Debug, Clone, Args)]
 pub struct Dev {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     pub host: IpAddr,
-    /// Port to listen on; 0 takes any free one
+    /// Port to listen on; 0 for any free port
     #[arg(long, default_value_t = 18000)]
     pub port: u16,
-    /// Folder for everything that must survive
+    /// Data directory
     #[arg(long, default_value = ".sunaba")]
     pub data: PathBuf,
-    /// Ask nobody who they are, and take in sandboxes that nobody registered; on a loopback address only
+    /// Disable authentication and accept events of unregistered sandboxes; only on a loopback address
     #[arg(long)]
     pub no_auth: bool,
-    /// Have every write reach the disk before it is answered: survives a power cut, at some 400 writes a second
+    /// Flush every write to disk: survives a power failure, but limits throughput to about 400 writes per second
     #[arg(long)]
     pub fsync: bool,
-    /// How many events a sandbox may send in a minute
+    /// Rate limit: events per minute and sandbox
     #[arg(long, env = "SUNABA_EVENTS_PER_MINUTE", default_value_t = Settings::default().events_per_minute)]
     pub events_per_minute: u64,
-    /// The operator's token; made up at the first start and kept in the data folder when absent
+    /// Operator token [default: generated at the first start and stored in the data directory]
     #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
     /// Secret of users' HS256 tokens
     #[arg(long, env = "SUNABA_JWT_SECRET", hide_env_values = true)]
     pub jwt_secret: Option<String>,
-    /// Where the keys of users' RS256 and ES256 tokens are (a JWKS URL)
+    /// JWKS URL with the public keys of users' RS256 and ES256 tokens
     #[arg(long, env = "SUNABA_JWKS_URL")]
     pub jwks_url: Option<String>,
-    /// The issuer that users' tokens must name
+    /// Required issuer of users' tokens
     #[arg(long, env = "SUNABA_JWT_ISSUER")]
     pub jwt_issuer: Option<String>,
-    /// The audience that users' tokens must name
+    /// Required audience of users' tokens
     #[arg(long, env = "SUNABA_JWT_AUDIENCE")]
     pub jwt_audience: Option<String>,
-    /// Further names under which this server is reached, with commas
+    /// Additional host names of this server, separated by commas
     #[arg(long, env = "SUNABA_HOSTS", value_delimiter = ',')]
     pub hosts: Vec<String>,
-    /// Pages elsewhere that may call this server, with commas: `https://console.example`
+    /// Origins of other sites that may call this server, separated by commas: `https://console.example`
     #[arg(long, env = "SUNABA_ORIGINS", value_delimiter = ',')]
     pub origins: Vec<String>,
-    /// Show the console from this folder instead of the one inside this program: `web/dist`
-    #[arg(long, env = "SUNABA_WEB", value_name = "FOLDER")]
+    /// Serve the console from this directory instead of the embedded one: `web/dist`
+    #[arg(long, env = "SUNABA_WEB", value_name = "DIRECTORY")]
     pub web: Option<PathBuf>,
-    /// Also serve the AWS of this process on a port of 127.0.0.1, for `cargo lambda watch`; 0 takes any free one. The
-    /// variables that functions need are written to lambda.env in the data folder
+    /// Serve the in-process AWS on a port of 127.0.0.1, for `cargo lambda watch`: 18001 if none is given, 0 for any free
+    /// port. Writes the variables for functions to lambda.env in the data directory
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "18001")]
     pub serve_aws: Option<u16>,
-    /// How long the owner of a socket has to say who they are; the tests are less patient
-    #[arg(skip = Settings::default().known_within.as_secs())]
-    pub known_within_secs: u64,
-    /// How long sockets may stay; the tests are less patient
+    /// Authentication timeout of sockets; only tests change it
+    #[arg(skip = Settings::default().auth_timeout.as_secs())]
+    pub auth_timeout_secs: u64,
+    /// Only tests change these
     #[arg(skip)]
-    pub patience: Patience,
-    /// What to log: info, debug, edge=debug,info
+    pub socket_timeouts: SocketTimeouts,
+    /// Log filter: info, debug, edge=debug,info
     #[arg(long, env = "SUNABA_LOG", default_value = "info")]
     pub log: String,
-    /// A file of settings: `agent: claude`, one to a line, named as the variables below in small letters and without
-    /// SUNABA_ [default: sunaba.yaml in the data folder, if there is one]
+    /// Configuration file in YAML: `agent: claude`. Names are those of the variables below in lower case, without SUNABA_
+    /// [default: sunaba.yaml in the data directory, if it exists]
     #[arg(long, env = "SUNABA_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Tasks and their sandboxes.
     #[command(flatten)]
     pub sandboxes: Sandboxes,
-    /// The program that is a worker, for a plane that is not in a `sunaba`: in the tests
+    /// Worker executable; only tests set it
     #[arg(skip)]
     pub worker: Option<PathBuf>,
 }
 
 impl Dev {
-    /// Complains about everything that does not go together, at once. What is planned for sandboxes, if nothing does.
-    pub fn check(&self) -> anyhow::Result<Plan> {
+    /// Validates all options and returns the configuration of sandboxes. Reports all errors at once.
+    pub fn check(&self) -> anyhow::Result<SandboxConfig> {
         let values = file::read(self.config.as_deref(), &self.data)?;
-        let (plan, mut wrong) = match self.sandboxes.plan(&values) {
-            Ok(plan) => (Some(plan), Vec::new()),
-            Err(wrong) => (None, wrong),
+        let (config, mut errors) = match self.sandboxes.config(&values) {
+            Ok(config) => (Some(config), Vec::new()),
+            Err(errors) => (None, errors),
         };
         if self.no_auth && !self.host.is_loopback() {
-            wrong.push(format!("--no-auth needs a loopback address, and --host is {}", self.host));
+            errors.push(format!("--no-auth needs a loopback address, but --host is {}", self.host));
         }
-        if self.token.as_deref().is_some_and(|token| !is_good_token(token)) {
+        if self.token.as_deref().is_some_and(|token| !is_valid_token(token)) {
             let rule = "at least 16 letters, digits, '.', '_' or '-', and must not start with swt_";
-            wrong.push(format!("SUNABA_TOKEN must have {rule}"));
+            errors.push(format!("SUNABA_TOKEN must have {rule}"));
         }
         if self.jwt_secret.as_ref().is_some_and(|secret| secret.len() < MIN_SECRET_CHARS) {
-            wrong.push(format!("SUNABA_JWT_SECRET must have at least {MIN_SECRET_CHARS} characters"));
+            errors.push(format!("SUNABA_JWT_SECRET must have at least {MIN_SECRET_CHARS} characters"));
         }
         for origin in self.origins.iter().filter(|origin| !origin.contains("://") || origin.ends_with('/')) {
-            wrong.push(format!("SUNABA_ORIGINS: {origin:?} must look like https://console.example"));
+            errors.push(format!("SUNABA_ORIGINS: {origin:?} must look like https://console.example"));
         }
-        if let Some(folder) = self.web.as_ref().filter(|folder| !folder.is_dir()) {
-            wrong.push(format!("--web: {} is not a folder", folder.display()));
+        if let Some(directory) = self.web.as_ref().filter(|directory| !directory.is_dir()) {
+            errors.push(format!("--web: {} is not a directory", directory.display()));
         }
-        match plan {
-            Some(plan) if wrong.is_empty() => Ok(plan),
-            _ => bail!("{}", wrong.join("; ")),
+        match config {
+            Some(config) if errors.is_empty() => Ok(config),
+            _ => bail!("{}", errors.join("; ")),
         }
     }
 
-    /// What can be set in the plane.
     pub fn settings(&self) -> Settings {
         Settings {
             events_per_minute: self.events_per_minute,
             adopt_unknown_sandboxes: self.no_auth,
-            known_within: Duration::from_secs(self.known_within_secs),
+            auth_timeout: Duration::from_secs(self.auth_timeout_secs),
             guard: Guard { hosts: Some(self.hosts.clone()), origins: self.origins.clone() },
             ..Settings::default()
         }
     }
 
-    /// The keys, some of which live in the data folder.
+    /// Generates missing keys and stores them in the data directory.
     pub fn keys(&self) -> anyhow::Result<Keys> {
         let operator_token = match &self.token {
             Some(token) => token.clone(),
-            None => kept_secret(&self.data.join(OPERATOR_TOKEN))?,
+            None => load_or_create_secret(&self.data.join(OPERATOR_TOKEN))?,
         };
         Ok(Keys {
-            worker_secret: kept_secret(&self.data.join(WORKER_SECRET))?,
+            worker_secret: load_or_create_secret(&self.data.join(WORKER_SECRET))?,
             operator_token: Some(operator_token),
             user_secret: self.jwt_secret.clone(),
             jwks_url: self.jwks_url.clone(),
@@ -152,32 +150,32 @@ impl Dev {
     }
 }
 
-/// What is around this process, as far as sandboxes on this machine are concerned.
+/// What local sandboxes inherit from this process.
 #[derive(Clone)]
-pub struct Surroundings {
-    /// The program that is a worker, and its arguments: this one.
+pub struct HostEnvironment {
+    /// Command line of the worker: this executable.
     pub worker: Vec<OsString>,
-    /// What programs need to work at all: `PATH` and the like.
+    /// Basic variables: `PATH` and the like.
     pub environment: BTreeMap<String, String>,
-    /// Keys of models and of code hosts, for workers.
+    /// API keys of model providers and code hosts.
     pub keys: BTreeMap<String, String>,
-    /// Whether there is a `claude`.
+    /// Whether `claude` is installed.
     pub has_claude: bool,
 }
 
-impl std::fmt::Debug for Surroundings {
-    /// Without what the keys are: what is shown ends up in logs.
+impl std::fmt::Debug for HostEnvironment {
+    /// Omits the values of the keys: debug output ends up in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let keys: Vec<_> = self.keys.keys().collect();
-        f.debug_struct("Surroundings")
+        f.debug_struct("HostEnvironment")
             .field("worker", &self.worker)
             .field("keys", &keys)
             .finish_non_exhaustive()
     }
 }
 
-/// What a program of a sandbox has in its environment because this one has it.
-const PASSED_ON: [&str; 14] = [
+/// Variables that local sandboxes inherit.
+pub const INHERITED: [&str; 14] = [
     "PATH",
     "LANG",
     "LC_ALL",
@@ -193,15 +191,14 @@ const PASSED_ON: [&str; 14] = [
     "https_proxy",
     "no_proxy",
 ];
-/// What a worker is told because this program was told.
-const KEYS: [&str; 4] = ["CLAUDE_CODE_OAUTH_TOKEN", "GITHUB_TOKEN", "CLAUDE_PATH", "GH_TOKEN"];
+/// Variables that workers of all providers receive.
+pub const WORKER_KEYS: [&str; 4] = ["CLAUDE_CODE_OAUTH_TOKEN", "GITHUB_TOKEN", "CLAUDE_PATH", "GH_TOKEN"];
 
 impl Dev {
-    /// What is around this process.
-    pub fn surroundings(&self) -> anyhow::Result<Surroundings> {
+    pub fn host_environment(&self) -> anyhow::Result<HostEnvironment> {
         let mut worker = match &self.worker {
             Some(program) => vec![program.clone().into_os_string()],
-            None => vec![this_program()?.into_os_string()],
+            None => vec![this_executable()?.into_os_string()],
         };
         worker.push("worker".into());
         let variables = std::env::vars_os().filter_map(|(name, value)| {
@@ -210,31 +207,31 @@ impl Dev {
         });
         let (mut environment, mut keys) = (BTreeMap::new(), BTreeMap::new());
         for (name, value) in variables {
-            if PASSED_ON.contains(&name.as_str()) {
+            if INHERITED.contains(&name.as_str()) {
                 environment.insert(name, value);
-            } else if KEYS.contains(&name.as_str()) || name.starts_with("ANTHROPIC_") {
+            } else if WORKER_KEYS.contains(&name.as_str()) || name.starts_with("ANTHROPIC_") {
                 keys.insert(name, value);
             }
         }
-        let folders = environment.get("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>());
-        let on_path = folders.unwrap_or_default().iter().any(|folder| folder.join("claude").is_file());
+        let directories = environment.get("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>());
+        let on_path =
+            directories.unwrap_or_default().iter().any(|directory| directory.join("claude").is_file());
         let has_claude = on_path || keys.contains_key("CLAUDE_PATH");
-        Ok(Surroundings { worker, environment, keys, has_claude })
+        Ok(HostEnvironment { worker, environment, keys, has_claude })
     }
 
-    /// A name for this plane that it keeps.
+    /// A persistent random name of this plane.
     pub fn plane_name(&self) -> anyhow::Result<String> {
-        kept_secret(&self.data.join(PLANE_NAME))
+        load_or_create_secret(&self.data.join(PLANE_NAME))
     }
 }
 
-/// The program that runs.
-pub fn this_program() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("cannot find out where this program is")
+pub fn this_executable() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot determine the path of this executable")
 }
 
-/// The variables with which a function finds the AWS of this process, as a file for `cargo lambda watch --env-file`. It
-/// holds the key to everything, so only its owner can read it.
+/// Writes the variables with which functions use the in-process AWS, as a file for `cargo lambda watch --env-file`. It
+/// contains the access key, so only its owner can read it.
 pub fn write_lambda_env(
     data: &Path,
     aws: SocketAddr,
@@ -249,7 +246,7 @@ pub fn write_lambda_env(
         ("AWS_SECRET_ACCESS_KEY", access_key.to_owned()),
         ("SUNABA_FUNCTION", "every-route".to_owned()),
         ("SUNABA_STAGE", "local".to_owned()),
-        // A route that asks providers for something needs these too, though no sandbox is created by one.
+        // Routes that use providers need these too, although none creates a sandbox.
         ("SUNABA_PLANE", "local".to_owned()),
         ("SUNABA_CALLBACK_URL", callback_url.to_owned()),
         ("SUNABA_TABLE", TABLE.to_owned()),
@@ -269,7 +266,7 @@ pub fn write_lambda_env(
     ];
     variables.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
     let path = data.join(LAMBDA_ENV);
-    let mut file = owned_file(&path)?;
+    let mut file = private_file(&path)?;
     file.set_len(0)?;
     for (name, value) in variables {
         writeln!(file, "{name}={value}")?;
@@ -277,26 +274,22 @@ pub fn write_lambda_env(
     Ok(path)
 }
 
-/// Names of the plane's secrets: of their files here, and in the Secrets Manager of this process.
+/// Names of the plane's secrets: of their files, and in the in-process Secrets Manager.
 pub const WORKER_SECRET: &str = "worker-secret";
-/// As above.
 pub const OPERATOR_TOKEN: &str = "operator-token";
-/// As above.
 pub const JWT_SECRET: &str = "jwt-secret";
-/// The file with the plane's own name.
 const PLANE_NAME: &str = "plane-name";
-/// The file with the variables of functions.
 const LAMBDA_ENV: &str = "lambda.env";
-/// Files of the data folder that only its owner may read. `sunaba.yaml` may hold the key of a provider.
+/// Files in the data directory that only its owner may read. `sunaba.yaml` may contain the API key of a provider.
 pub const SECRET_FILES: [&str; 5] = [OPERATOR_TOKEN, WORKER_SECRET, PLANE_NAME, LAMBDA_ENV, file::NAME];
 
-/// A file that only its owner can read.
-pub fn owned_file(path: &Path) -> anyhow::Result<fs::File> {
+/// Opens a file that only its owner can read.
+pub fn private_file(path: &Path) -> anyhow::Result<fs::File> {
     let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
     file.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether an address is on this machine.
+/// Whether a URL is on this machine.
 fn is_local(url: &str) -> bool {
     let host = url.parse::<http::Uri>().ok().and_then(|url| url.host().map(str::to_owned));
     host.is_some_and(|host| {
@@ -305,22 +298,22 @@ fn is_local(url: &str) -> bool {
     })
 }
 
-/// It stands in a link, and must not look like a worker's.
-fn is_good_token(token: &str) -> bool {
+/// It is part of a URL, and must not look like a worker token.
+fn is_valid_token(token: &str) -> bool {
     let plain = token.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
     plain && token.len() >= MIN_TOKEN_CHARS && !token.starts_with("swt_")
 }
 
-/// A secret in a file that only its owner can read; made at the first start.
-fn kept_secret(path: &Path) -> anyhow::Result<String> {
+/// Reads a secret from a private file, and generates it at the first start.
+fn load_or_create_secret(path: &Path) -> anyhow::Result<String> {
     match fs::read_to_string(path) {
         Ok(secret) if secret.trim().len() >= 16 => Ok(secret.trim().to_owned()),
-        Ok(_) => bail!("{} is damaged; remove it to have a new one made", path.display()),
+        Ok(_) => bail!("{} is damaged; delete it to generate a new one", path.display()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let secret = app::ids::secret();
-            // Whole or not at all: half a secret would stop the next start.
+            // Atomic, because a truncated secret would fail the next start.
             let unfinished = path.with_extension("new");
-            let mut file = owned_file(&unfinished)?;
+            let mut file = private_file(&unfinished)?;
             file.write_all(secret.as_bytes())?;
             file.sync_all()?;
             fs::rename(&unfinished, path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -335,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_local() {
+    fn only_loopback_urls_are_local() {
         for url in ["http://127.0.0.1:18000", "http://localhost", "https://[::1]:1/x"] {
             assert!(is_local(url), "{url}");
         }

@@ -1,46 +1,42 @@
-//! The console's files: inside of this program, or in a folder.
+//! The console's files: embedded in this executable, or in a directory.
 
 use bytes::Bytes;
 use std::path::{Path, PathBuf};
 
-/// Every file that was in `web/dist` when this program was built: its name in a URL, and itself after gzip.
+/// Every file of `web/dist` at build time: its URL path and its gzipped contents.
 static EMBEDDED: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/console.rs"));
 
-/// Where the files are.
 #[derive(Debug)]
 pub struct Console {
     folder: Option<PathBuf>,
 }
 
-/// One file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct File {
-    /// What is in it.
     pub bytes: Bytes,
-    /// Whether that is after gzip.
     pub is_gzip: bool,
 }
 
 impl Console {
-    /// From a folder, or else from this program. A folder is read anew for every request: what is built while the plane
-    /// runs is shown.
+    /// From a directory, or else from this executable. A directory is read for every request, so that a rebuild takes effect
+    /// immediately.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self { folder }
     }
 
-    /// The file of this name in a URL (`/assets/index-B2xZ.js`), if there is one.
+    /// The file with this URL path (`/assets/index-B2xZ.js`).
     pub fn file(&self, name: &str) -> Option<File> {
         match &self.folder {
             Some(folder) => read(folder, name).map(|bytes| File { bytes, is_gzip: false }),
             None => {
-                let (_, packed) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
-                Some(File { bytes: Bytes::from_static(packed), is_gzip: true })
+                let (_, compressed) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
+                Some(File { bytes: Bytes::from_static(compressed), is_gzip: true })
             }
         }
     }
 }
 
-/// A file inside of a folder, wherever its name or a link points.
+/// Reads a file only if it is inside the directory after resolving `..` and links.
 fn read(folder: &Path, name: &str) -> Option<Bytes> {
     let folder = folder.canonicalize().ok()?;
     let path = folder.join(name.trim_start_matches('/')).canonicalize().ok()?;
@@ -56,7 +52,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn only_what_is_inside_of_the_folder_is_read() {
+    fn only_files_inside_the_directory_are_read() {
         let around = tempfile::tempdir().unwrap();
         let folder = around.path().join("dist");
         fs::create_dir_all(folder.join("assets")).unwrap();

@@ -1,4 +1,4 @@
-//! `sunaba dev`: wires the plane and serves it until it is told to stop.
+//! `sunaba dev`: wires the plane and serves it until a stop is requested.
 
 use crate::aws::{Aws, Durability, Feeds};
 use crate::config::{Dev, JWT_SECRET, OPERATOR_TOKEN, SECRET_FILES, WORKER_SECRET, write_lambda_env};
@@ -6,9 +6,9 @@ use crate::console::Console;
 use crate::hosts::aws::Served;
 use crate::hosts::connections::HEADER_READ_TIMEOUT;
 use crate::hosts::http::{Web, router};
-use crate::hosts::ws::{Patience, Sockets};
+use crate::hosts::ws::{SocketTimeouts, Sockets};
 use crate::hosts::{self, connections, queue, schedule, stream};
-use crate::sandboxes::{self, Crew};
+use crate::sandboxes::{self, SandboxSetup};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
 use app::ids::RandomIds;
@@ -25,30 +25,28 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// A plane that runs.
+/// A running plane.
 #[derive(Debug)]
 pub struct Running {
-    /// Where it listens.
     pub address: SocketAddr,
-    /// The operator's token; `None` where nobody is asked for one.
+    /// `None` without authentication.
     pub operator_token: Option<String>,
-    /// Its AWS.
     pub aws: Arc<Aws>,
-    /// What whoever starts it should know of its sandboxes, in sentences.
-    pub about_sandboxes: Vec<String>,
+    /// Information about its sandboxes for the operator, in sentences.
+    pub notices: Vec<String>,
     tasks: Tasks,
-    /// Gives the data folder back when this plane is gone.
+    /// Unlocks the data directory when dropped.
     _lock: File,
 }
 
-/// How long requests that are being answered get when the plane is told to stop.
-const GRACE: Duration = Duration::from_secs(5);
+/// Shutdown grace period for requests and jobs in progress.
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Starts a plane; it accepts requests when this returns.
+/// Starts a plane. It accepts requests when this returns.
 pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
-    let plan = dev.check()?;
-    make_data_folder(&dev.data)?;
-    let lock = lock_data_folder(&dev.data)?;
+    let sandbox_config = dev.check()?;
+    create_data_directory(&dev.data)?;
+    let lock = lock_data_directory(&dev.data)?;
     let keys = dev.keys()?;
     let durability = if dev.fsync { Durability::Disk } else { Durability::Process };
     let (aws, feeds) = Aws::open(&dev.data, durability)
@@ -59,7 +57,7 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let authenticator = Authenticator::new(&keys, clock.clone());
     let listener = listen(dev.host, dev.port, "--port").await?;
     let address = listener.local_addr()?;
-    let Crew { providers, orchestration, about } = sandboxes::crew(dev, plan, address)?;
+    let SandboxSetup { providers, orchestration, notices } = sandboxes::setup(dev, sandbox_config, address)?;
     let settings = Settings { orchestration, ..dev.settings() };
     let bindings = Bindings { providers: Some(providers), ..aws.bindings() };
     let plane = Arc::new(Plane::new(
@@ -70,29 +68,29 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
         Arc::new(RandomIds),
         settings,
     ));
-    // Before anything runs: a port that is taken is found out by then.
-    let also = match dev.serve_aws {
+    // Before anything runs, so that a port in use fails the start.
+    let aws_server = match dev.serve_aws {
         Some(port) => {
             let listener = listen(Ipv4Addr::LOCALHOST.into(), port, "--serve-aws").await?;
             Some(serve_aws(dev, &aws, &plane.settings, &keys, listener)?)
         }
         None => None,
     };
-    // The lock on the folder says that whoever was here before is gone.
-    edge::schedule::take_over(&plane).await.context("cannot look after the sandboxes that there are")?;
+    // The lock on the directory proves that the previous process has exited.
+    edge::schedule::take_over(&plane).await.context("cannot take over the existing sandboxes")?;
     let console = Arc::new(Console::new(dev.web.clone()));
-    let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, (console, dev.patience));
-    tasks.also = also;
+    let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, (console, dev.socket_timeouts));
+    tasks.aws_server = aws_server;
     let operator_token = keys.operator_token.filter(|_| !keys.open);
-    Ok(Running { address, operator_token, aws, about_sandboxes: about, tasks, _lock: lock })
+    Ok(Running { address, operator_token, aws, notices, tasks, _lock: lock })
 }
 
 async fn listen(host: IpAddr, port: u16, option: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind((host, port)).await;
-    listener.with_context(|| format!("cannot listen on {host}:{port}; {option} 0 takes any free port"))
+    listener.with_context(|| format!("cannot listen on {host}:{port}; use {option} 0 for any free port"))
 }
 
-/// Lets functions of other processes use the AWS of this one, with the keys that this one has.
+/// Serves the in-process AWS to functions in other processes, with the keys of this one.
 fn serve_aws(
     dev: &Dev,
     aws: &Arc<Aws>,
@@ -101,27 +99,27 @@ fn serve_aws(
     listener: TcpListener,
 ) -> anyhow::Result<JoinHandle<()>> {
     let access_key = app::ids::secret();
-    aws.keep_secret(WORKER_SECRET, &keys.worker_secret);
+    aws.put_secret(WORKER_SECRET, &keys.worker_secret);
     for (name, secret) in [(OPERATOR_TOKEN, &keys.operator_token), (JWT_SECRET, &keys.user_secret)] {
         if let Some(secret) = secret {
-            aws.keep_secret(name, secret);
+            aws.put_secret(name, secret);
         }
     }
     let address = listener.local_addr()?;
     let callback_url = &settings.orchestration.callback_url;
     let variables = write_lambda_env(&dev.data, address, &access_key, keys, callback_url)?;
-    tracing::info!("AWS is served on {address}; functions find it with {}", variables.display());
+    tracing::info!("Serving AWS on {address}; the variables for functions are in {}", variables.display());
     let router = hosts::aws::router(Served { aws: aws.clone(), access_key });
     Ok(tokio::spawn(connections::serve(listener, router, HEADER_READ_TIMEOUT, std::future::pending())))
 }
 
-/// Creates the data folder, or makes an existing one private: it holds the logs of every org and the keys to them.
-fn make_data_folder(folder: &Path) -> anyhow::Result<()> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| format!("cannot make the data folder {}", folder.display()))?;
-    make_private(folder, 0o700)?;
+/// Creates the data directory, or makes an existing one private: it holds the events of every org and all keys.
+fn create_data_directory(directory: &Path) -> anyhow::Result<()> {
+    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    created.with_context(|| format!("cannot create the data directory {}", directory.display()))?;
+    make_private(directory, 0o700)?;
     for name in SECRET_FILES {
-        let file = folder.join(name);
+        let file = directory.join(name);
         if file.exists() {
             make_private(&file, 0o600)?;
         }
@@ -129,8 +127,7 @@ fn make_data_folder(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes the rights of group and others away, where they have any. A plane does not start on data that it cannot keep
-/// private.
+/// Removes the permissions of group and others. The plane does not start if it cannot.
 fn make_private(path: &Path, mode: u32) -> anyhow::Result<()> {
     let shown = path.display();
     let before = std::fs::metadata(path).with_context(|| format!("cannot read the mode of {shown}"))?;
@@ -141,28 +138,28 @@ fn make_private(path: &Path, mode: u32) -> anyhow::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).with_context(|| {
         format!(
             "{shown} has mode {before:04o}, so other users can read it, and the mode cannot be changed; run \
-             `chmod {mode:o} {shown}` as its owner, or choose another folder with --data"
+             `chmod {mode:o} {shown}` as its owner, or choose another directory with --data"
         )
     })?;
     tracing::warn!("{shown} had mode {before:04o} and was readable by other users; it is {mode:04o} now");
     Ok(())
 }
 
-/// Two planes on one folder would not hear each other's events. The system lets go of the lock when a process
-/// dies, however it dies.
-fn lock_data_folder(folder: &Path) -> anyhow::Result<File> {
-    let path = folder.join("lock");
+/// Two planes on one directory would not receive each other's events. The operating system releases the lock when the
+/// process exits.
+fn lock_data_directory(directory: &Path) -> anyhow::Result<File> {
+    let path = directory.join("lock");
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => bail!("another plane runs on the data in {}", folder.display()),
+        Err(TryLockError::WouldBlock) => bail!("another plane runs on the data in {}", directory.display()),
         Err(TryLockError::Error(error)) => {
             Err(error).with_context(|| format!("cannot lock {}", path.display()))
         }
     }
 }
 
-/// Everything that runs beside each other in a plane.
+/// The background tasks of a plane.
 #[derive(Debug)]
 struct Tasks {
     stop: watch::Sender<bool>,
@@ -170,8 +167,8 @@ struct Tasks {
     streaming: JoinHandle<()>,
     working: JoinHandle<()>,
     ticking: JoinHandle<()>,
-    /// The AWS on a port, if it is wanted.
-    also: Option<JoinHandle<()>>,
+    /// Present with `--serve-aws`.
+    aws_server: Option<JoinHandle<()>>,
     sockets_served: watch::Receiver<usize>,
 }
 
@@ -181,46 +178,47 @@ impl Tasks {
         aws: &Aws,
         feeds: Feeds,
         listener: TcpListener,
-        (console, patience): (Arc<Console>, Patience),
+        (console, socket_timeouts): (Arc<Console>, SocketTimeouts),
     ) -> Self {
         let (stop, mut stopped) = watch::channel(false);
         let (served, sockets_served) = watch::channel(0);
-        let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served, patience };
+        let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served, socket_timeouts };
         let web = Web { plane: plane.clone(), sockets, console };
         let serving = tokio::spawn(async move {
             let stopping = async move {
-                // An error means that the sender is gone, which is also the end.
-                let _gone = stopped.wait_for(|stop| *stop).await;
+                // An error means that the sender was dropped, which also means stop.
+                let _dropped = stopped.wait_for(|stop| *stop).await;
             };
             connections::serve(listener, router(web), HEADER_READ_TIMEOUT, stopping).await;
         });
         let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), feeds.records));
         let working = tokio::spawn(queue::run(plane.clone(), feeds.jobs, stop.subscribe()));
         let ticking = tokio::spawn(schedule::run(plane.clone(), aws.sweeper()));
-        Self { stop, serving, streaming, working, ticking, also: None, sockets_served }
+        Self { stop, serving, streaming, working, ticking, aws_server: None, sockets_served }
     }
 
     async fn stop(mut self, aws: &Aws) {
         self.stop.send_replace(true);
-        aws.stop_waiting();
+        aws.end_long_polls();
         aws.hub.close_all();
-        // Each says goodbye to its client and is forgotten.
-        let _in_time = tokio::time::timeout(GRACE, self.sockets_served.wait_for(|count| *count == 0)).await;
-        if tokio::time::timeout(GRACE, &mut self.serving).await.is_err() {
+        // Each sends a close frame and deletes its record.
+        let _in_time =
+            tokio::time::timeout(GRACE_PERIOD, self.sockets_served.wait_for(|count| *count == 0)).await;
+        if tokio::time::timeout(GRACE_PERIOD, &mut self.serving).await.is_err() {
             self.serving.abort();
         }
-        // Jobs that are being done get as long: one that is cut off at a provider keeps others from it for a while.
-        if tokio::time::timeout(GRACE, &mut self.working).await.is_err() {
+        // Jobs get the same grace period: one that is interrupted keeps its lease until the lease expires.
+        if tokio::time::timeout(GRACE_PERIOD, &mut self.working).await.is_err() {
             self.working.abort();
         }
-        for task in [Some(self.streaming), Some(self.ticking), self.also].into_iter().flatten() {
+        for task in [Some(self.streaming), Some(self.ticking), self.aws_server].into_iter().flatten() {
             task.abort();
         }
     }
 }
 
 impl Running {
-    /// The link for a browser.
+    /// URL for a browser, with the token.
     pub fn link(&self) -> String {
         match &self.operator_token {
             Some(token) => format!("http://{}/?token={token}", self.address),
@@ -228,7 +226,7 @@ impl Running {
         }
     }
 
-    /// Lets requests finish, closes sockets, and ends.
+    /// Closes sockets and waits for requests and jobs in progress.
     pub async fn stop(self) {
         self.tasks.stop(&self.aws).await;
     }

@@ -1,6 +1,7 @@
-//! The one-process host: the same entry points as on Lambda, on an AWS that lives in this process.
+//! The single-process host: the same entry points as on Lambda, on an in-process AWS.
 
 pub mod aws;
+pub mod cli;
 pub mod config;
 pub mod console;
 pub mod dev;

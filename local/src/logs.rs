@@ -1,32 +1,31 @@
-//! `sunaba logs`: shows the log of a sandbox's worker.
+//! `sunaba logs`: prints the log of a sandbox's worker.
 
 use crate::config::commands::Logs;
-use crate::tasks::{answered, plane};
+use crate::tasks::{plane, response_body};
 use anyhow::Context;
 use client::{Plane, Refused};
 use contract::sandboxes::LogPage;
 use domain::SandboxId;
 use serde_json::Value;
-use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How often `--follow` asks for new lines.
+/// How often `--follow` polls for new lines.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Most lines that `--follow` asks for at a time: the most that there can be.
-const LINES: usize = 1000;
-/// As a shell says it.
+/// Page size of `--follow`: the maximum that the API allows.
+const PAGE_LINES: usize = 1000;
+/// 128 + SIGINT, as shells report it.
 const INTERRUPTED: u8 = 130;
 
-/// Shows the last lines; with `--follow` also those that come, until the sandbox has ended.
+/// Prints the last lines; with `--follow` also new ones, until the sandbox has ended.
 pub async fn run(options: &Logs) -> anyhow::Result<ExitCode> {
     let sandbox = SandboxId::parse(&options.sandbox)?;
     let plane = plane(&options.address)?;
     let path = format!("/api/v1/sandboxes/{sandbox}/logs?lines={}", options.lines);
-    let page = page(answered(&options.address, plane.get(&path).await)?)?;
-    let shown = show(&page.lines)?;
-    if !options.follow || shown == Shown::PipeClosed {
+    let page = page(response_body(&options.address, plane.get(&path).await)?)?;
+    print(&page.lines);
+    if !options.follow {
         return Ok(ExitCode::SUCCESS);
     }
     tokio::select! {
@@ -38,16 +37,16 @@ pub async fn run(options: &Logs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Shows what comes after an offset, until the sandbox has ended and nothing more comes.
+/// Prints the log after an offset, until the sandbox has ended and the log is complete.
 async fn follow(plane: &Plane, sandbox: &SandboxId, mut after: u64) -> anyhow::Result<()> {
     loop {
-        // Until its provider has removed it, a sandbox that has ended may still print something.
+        // A sandbox that has ended may still print something until its provider has deleted it.
         let released = format!("/api/v1/sandboxes/{sandbox}/events?event_type=sandbox.released&limit=1");
         let released = read(plane, &released).await?["events"].get(0).is_some();
-        let path = format!("/api/v1/sandboxes/{sandbox}/logs?lines={LINES}&after={after}");
+        let path = format!("/api/v1/sandboxes/{sandbox}/logs?lines={PAGE_LINES}&after={after}");
         let page = page(read(plane, &path).await?)?;
-        let shown = show(&page.lines)?;
-        if shown == Shown::PipeClosed || (released && page.lines.is_empty()) {
+        print(&page.lines);
+        if released && page.lines.is_empty() {
             return Ok(());
         }
         after = page.after;
@@ -55,30 +54,18 @@ async fn follow(plane: &Plane, sandbox: &SandboxId, mut after: u64) -> anyhow::R
     }
 }
 
-/// Reads something. A plane that is away is waited for.
+/// Retries while the plane is unreachable.
 async fn read(plane: &Plane, path: &str) -> anyhow::Result<Value> {
-    let answer = plane.get_in_time(path).await;
-    answer.map_err(|Refused::ByPlane(problem)| anyhow::anyhow!("{}", problem.detail))
+    let response = plane.get_with_retries(path).await;
+    response.map_err(|Refused::ByPlane(problem)| anyhow::anyhow!("{}", problem.detail))
 }
 
-fn page(answer: Value) -> anyhow::Result<LogPage> {
-    serde_json::from_value(answer).context("the plane gave no useful answer")
+fn page(response: Value) -> anyhow::Result<LogPage> {
+    serde_json::from_value(response).context("the plane sent an invalid response")
 }
 
-/// What became of lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
-    All,
-    /// The other end of the pipe is closed, as `head` does.
-    PipeClosed,
-}
-
-fn show(lines: &[String]) -> anyhow::Result<Shown> {
-    let mut output = io::stdout().lock();
-    let written = lines.iter().try_for_each(|line| writeln!(output, "{line}"));
-    match written.and_then(|()| output.flush()) {
-        Ok(()) => Ok(Shown::All),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Shown::PipeClosed),
-        Err(error) => Err(error).context("cannot write to standard output"),
-    }
+/// A single write, because a log may have a thousand lines.
+fn print(lines: &[String]) {
+    let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+    terminal::print(&text);
 }

@@ -1,7 +1,7 @@
-//! Who makes the sandboxes of this plane, and what whoever starts it should know of that.
+//! Sets up the sandbox providers and the notices about them for the operator.
 
-use crate::config::sandboxes::{Account, Plan};
-use crate::config::{Dev, Surroundings};
+use crate::config::sandboxes::{DaytonaAccount, SandboxConfig};
+use crate::config::{Dev, HostEnvironment};
 use anyhow::Context;
 use app::orchestration::{Orchestration, Providers};
 use providers::SandboxProvider;
@@ -11,72 +11,71 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where sandboxes on this machine are, in the data folder.
-const FOLDER: &str = "sandboxes";
-/// The agent that needs nobody.
-const STAND_IN: &str = "scripted:hello";
-/// How long Daytona may take for one answer.
+/// Directory of local sandboxes in the data directory.
+const DIRECTORY: &str = "sandboxes";
+/// The default agent where `claude` is not installed. Needs no model.
+const FALLBACK_AGENT: &str = "scripted:hello";
+/// Timeout of a request to Daytona.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Those who make sandboxes, and how.
 #[derive(Debug)]
-pub struct Crew {
-    /// Those who make sandboxes.
+pub struct SandboxSetup {
     pub providers: Providers,
-    /// How tasks become sandboxes.
     pub orchestration: Orchestration,
-    /// What whoever starts the plane should know, in sentences.
-    pub about: Vec<String>,
+    /// For the operator, in sentences.
+    pub notices: Vec<String>,
 }
 
-/// Makes them. `address` is where the plane really listens.
-pub fn crew(dev: &Dev, plan: Plan, address: SocketAddr) -> anyhow::Result<Crew> {
-    let (surroundings, plane) = (dev.surroundings()?, dev.plane_name()?);
-    let local: Arc<dyn SandboxProvider> = Arc::new(on_this_machine(dev, &plan, &surroundings, &plane)?);
-    let away =
-        plan.daytona.clone().map(|account| Arc::new(at_daytona(account, &plane)) as Arc<dyn SandboxProvider>);
-    let chosen = away.as_ref().filter(|_| plan.provider == "daytona").unwrap_or(&local).clone();
-    let agent = plan
+/// `address` is the address that the plane is bound to.
+pub fn setup(dev: &Dev, config: SandboxConfig, address: SocketAddr) -> anyhow::Result<SandboxSetup> {
+    let (host, plane) = (dev.host_environment()?, dev.plane_name()?);
+    let local: Arc<dyn SandboxProvider> = Arc::new(process_provider(dev, &config, &host, &plane)?);
+    let daytona = config
+        .daytona
+        .clone()
+        .map(|account| Arc::new(daytona_provider(account, &plane)) as Arc<dyn SandboxProvider>);
+    let selected = daytona.as_ref().filter(|_| config.provider == "daytona").unwrap_or(&local).clone();
+    let agent = config
         .agent
         .clone()
-        .unwrap_or_else(|| if surroundings.has_claude { "claude".to_owned() } else { STAND_IN.to_owned() });
+        .unwrap_or_else(|| if host.has_claude { "claude".to_owned() } else { FALLBACK_AGENT.to_owned() });
     let callback_url =
-        plan.callback_url.clone().unwrap_or_else(|| format!("http://{}", as_seen_from_here(address)));
-    let mut about = vec![
-        format!("Sandboxes are made by {}. {}", chosen.name(), chosen.isolation()),
-        about_agent(&plan, &surroundings, &agent),
+        config.callback_url.clone().unwrap_or_else(|| format!("http://{}", reachable_address(address)));
+    let mut notices = vec![
+        format!("Sandbox provider: {}. {}", selected.name(), selected.isolation()),
+        agent_notice(&config, &host, &agent),
     ];
-    if chosen.name() == "daytona" && plan.callback_url.is_none() {
-        about.push(format!(
-            "Sandboxes at Daytona will look for this plane at {callback_url}: say with --callback-url where they can reach it."
+    if selected.name() == "daytona" && config.callback_url.is_none() {
+        notices.push(format!(
+            "Sandboxes at Daytona will connect to this plane at {callback_url}; set --callback-url to an address that they can reach."
         ));
     }
-    about.push("Sandboxes go on when this plane is stopped, and the next start finds them.".to_owned());
-    let providers = Providers::new(away.into_iter().chain([local]));
+    notices.push("Sandboxes keep running when this plane stops, and the next start finds them.".to_owned());
+    let providers = Providers::new(daytona.into_iter().chain([local]));
     let orchestration = Orchestration {
         plane,
         known_providers: Some(providers.all().map(|provider| provider.name().to_owned()).collect()),
         default_agent: agent,
         callback_url,
-        worker_variables: surroundings.keys,
-        ..plan.orchestration
+        worker_variables: host.keys,
+        ..config.orchestration
     };
-    Ok(Crew { providers, orchestration, about })
+    Ok(SandboxSetup { providers, orchestration, notices })
 }
 
-fn on_this_machine(
+fn process_provider(
     dev: &Dev,
-    plan: &Plan,
-    surroundings: &Surroundings,
+    config: &SandboxConfig,
+    host: &HostEnvironment,
     plane: &str,
 ) -> anyhow::Result<Process> {
-    let mut options = process::Options::new(dev.data.join(FOLDER), plane, surroundings.worker.clone());
-    options.environment = surroundings.environment.clone();
-    options.isolation = plan.isolation;
-    Process::new(options).context("sandboxes on this machine cannot be made")
+    let mut options = process::Options::new(dev.data.join(DIRECTORY), plane, host.worker.clone());
+    options.environment = host.environment.clone();
+    options.isolation = config.isolation;
+    Process::new(options).context("cannot create sandboxes on this machine")
 }
 
-fn at_daytona(account: Account, plane: &str) -> Daytona {
+fn daytona_provider(account: DaytonaAccount, plane: &str) -> Daytona {
     Daytona::new(daytona::Options {
         api_url: account.api_url,
         api_key: account.api_key,
@@ -88,25 +87,25 @@ fn at_daytona(account: Account, plane: &str) -> Daytona {
     })
 }
 
-fn about_agent(plan: &Plan, surroundings: &Surroundings, agent: &str) -> String {
-    let is_stand_in = plan.agent.is_none() && agent == STAND_IN;
+fn agent_notice(config: &SandboxConfig, host: &HostEnvironment, agent: &str) -> String {
+    let is_fallback = config.agent.is_none() && agent == FALLBACK_AGENT;
     let keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
-    if is_stand_in {
+    if is_fallback {
         return format!(
-            "The agent is {STAND_IN}, which plays a script and needs no model: there is no `claude` on the PATH, and \
-             neither CLAUDE_PATH nor --agent names one."
+            "Default agent: {FALLBACK_AGENT}, which plays a script and needs no model, because `claude` is not on the PATH. Set \
+             CLAUDE_PATH or --agent to use another."
         );
     }
-    if agent == "claude" && !keys.iter().any(|key| surroundings.keys.contains_key(*key)) {
-        return "The agent is claude, and it has no key: set ANTHROPIC_API_KEY, or CLAUDE_CODE_OAUTH_TOKEN (`claude \
-                setup-token` makes one), or take another with --agent."
+    if agent == "claude" && !keys.iter().any(|key| host.keys.contains_key(*key)) {
+        return "Default agent: claude, but no API key is set. Set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (run `claude \
+                setup-token` to create one), or choose another agent with --agent."
             .to_owned();
     }
-    format!("The agent is {agent}, unless a ticket names another.")
+    format!("Default agent: {agent}.")
 }
 
-/// Whoever listens everywhere is also found here.
-fn as_seen_from_here(address: SocketAddr) -> SocketAddr {
+/// Replaces an unspecified address (`0.0.0.0`) by loopback.
+fn reachable_address(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
         IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
@@ -119,14 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_find_a_plane_that_listens_everywhere() {
-        for (listens, found) in [
+    fn unspecified_address_is_reachable_on_loopback() {
+        for (bound, reachable) in [
             ("0.0.0.0:18000", "127.0.0.1:18000"),
             ("[::]:1", "[::1]:1"),
             ("127.0.0.1:5", "127.0.0.1:5"),
             ("192.0.2.7:9", "192.0.2.7:9"),
         ] {
-            assert_eq!(as_seen_from_here(listens.parse().unwrap()), found.parse().unwrap());
+            assert_eq!(reachable_address(bound.parse().unwrap()), reachable.parse().unwrap());
         }
     }
 }

@@ -1,10 +1,10 @@
-//! `sunaba send`: says something to a working agent, and shows how far it has come.
+//! `sunaba send`: sends a message to a running agent and prints its receipts.
 
 use crate::config::Send;
 use anyhow::{Context, bail};
 use app::IdSource;
 use app::ids::RandomIds;
-use client::{Follow, Follower, MessageIn, Messenger, Refused, SILENCE};
+use client::{Follow, Follower, IDLE_TIMEOUT, MessageIn, Messenger, Refused};
 use domain::message::{Draft, MessageType};
 use domain::{MessageId, SandboxId};
 use std::io::Read;
@@ -13,26 +13,23 @@ use std::time::Duration;
 use terminal::print_line;
 use tokio::time::timeout;
 
-/// How long the plane has to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long one request may take before it is repeated.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// Timeout with all retries.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of one attempt.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends the message; with `--watch` stays until the agent is done with it.
+/// With `--watch`, waits until the agent has completed the message.
 pub async fn run(options: &Send) -> anyhow::Result<ExitCode> {
     let sandbox = SandboxId::parse(&options.sandbox)?;
     let message = message(options)?;
     let (url, token) = (options.address.plane(), options.address.token()?);
-    let messenger = Messenger::new(url, &sandbox, token.clone(), DEADLINE);
-    let Ok(answer) = timeout(PATIENCE, messenger.send(&message)).await else {
-        let repeat = format!("to send the same message again, add --id {}", message.message_id);
-        bail!("the plane at {url} did not answer within {} s; {repeat}", PATIENCE.as_secs());
+    let messenger = Messenger::new(url, &sandbox, token.clone(), ATTEMPT_TIMEOUT);
+    let Ok(response) = timeout(TIMEOUT, messenger.send(&message)).await else {
+        let hint = format!("to retry safely, add --id {}", message.message_id);
+        bail!("the plane at {url} did not answer within {} s; {hint}", TIMEOUT.as_secs());
     };
-    let queued = answer.map_err(|Refused::ByPlane(problem)| anyhow::anyhow!("{}", problem.detail))?;
-    print_line(&format!(
-        "queued     {} (number {} of those that wait)",
-        queued.message_id, queued.queue_size
-    ));
+    let queued = response.map_err(|Refused::ByPlane(problem)| anyhow::anyhow!("{}", problem.detail))?;
+    print_line(&format!("queued     {} (position {} in the queue)", queued.message_id, queued.queue_size));
     if !options.watch {
         return Ok(ExitCode::SUCCESS);
     }
@@ -42,17 +39,17 @@ pub async fn run(options: &Send) -> anyhow::Result<ExitCode> {
         sandbox,
         token,
         after_seq: queued.seq,
-        silence: SILENCE,
+        idle_timeout: IDLE_TIMEOUT,
     };
     Ok(watch(Follower::new(follow), queued.message_id.as_str()).await)
 }
 
-/// Tells each receipt as it comes.
+/// Prints each receipt.
 async fn watch(mut follower: Follower, id: &str) -> ExitCode {
     loop {
         let event = follower.next().await;
         if event.event_type == "sandbox.terminated" {
-            print_line(&format!("ended      {} the sandbox is gone", event.created_at));
+            print_line(&format!("ended      {} sandbox terminated", event.created_at));
             return ExitCode::FAILURE;
         }
         let Some(state) = event.event_type.strip_prefix("message.") else { continue };
@@ -63,7 +60,7 @@ async fn watch(mut follower: Follower, id: &str) -> ExitCode {
         print_line(format!("{state:<10} {} {detail}", event.created_at).trim_end());
         match state {
             "completed" => return ExitCode::SUCCESS,
-            // A worker that sends no receipts: nobody will say more of it.
+            // A worker without receipts: this is the final state.
             "delivered" if event.data["last"] == true => return ExitCode::SUCCESS,
             "cancelled" => return ExitCode::FAILURE,
             _ => {}

@@ -1,4 +1,4 @@
-//! `sunaba tasks`, `sunaba cancel` and `sunaba retry`: what there is to do, and changing one's mind about it.
+//! `sunaba tasks`, `sunaba cancel` and `sunaba retry`.
 
 use crate::config::commands::{Address, Task, Tasks};
 use anyhow::bail;
@@ -9,18 +9,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 use terminal::print_line;
 
-/// How long the plane has to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Lists tasks.
 pub async fn list(options: &Tasks) -> anyhow::Result<ExitCode> {
     let plane = plane(&options.address)?;
-    let status = options.status.as_ref().map(|status| format!("&status={}", in_query(status)));
+    let status = options.status.as_ref().map(|status| format!("&status={}", percent_encode(status)));
     let path = format!("/api/v1/tasks?limit={}{}", options.limit, status.unwrap_or_default());
-    let answer = answered(&options.address, plane.get(&path).await)?;
-    let tasks = answer["tasks"].as_array().map_or(&[][..], Vec::as_slice);
+    let response = response_body(&options.address, plane.get(&path).await)?;
+    let tasks = response["tasks"].as_array().map_or(&[][..], Vec::as_slice);
     if tasks.is_empty() {
-        print_line("There are no such tasks.");
+        print_line("No tasks found.");
     }
     for task in tasks {
         let sandbox = task["sandbox_id"].as_str().unwrap_or("-");
@@ -36,54 +35,53 @@ pub async fn list(options: &Tasks) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Calls a task off.
 pub async fn cancel(options: &Task) -> anyhow::Result<ExitCode> {
-    ask(options, "cancel", "is called off; its sandbox, if it has one, is taken down").await
+    change(options, "cancel", "cancelled; its sandbox, if any, is being deleted").await
 }
 
-/// Asks for a task again.
 pub async fn retry(options: &Task) -> anyhow::Result<ExitCode> {
-    ask(options, "retry", "will be tried again").await
+    change(options, "retry", "queued for another attempt").await
 }
 
-async fn ask(options: &Task, verb: &str, said: &str) -> anyhow::Result<ExitCode> {
+async fn change(options: &Task, action: &str, result: &str) -> anyhow::Result<ExitCode> {
     let task = TaskId::parse(&options.task)?;
     let plane = plane(&options.address)?;
-    answered(&options.address, plane.post(&format!("/api/v1/tasks/{task}/{verb}"), &json!({})).await)?;
-    print_line(&format!("Task {task} {said}."));
+    response_body(&options.address, plane.post(&format!("/api/v1/tasks/{task}/{action}"), &json!({})).await)?;
+    print_line(&format!("Task {task} {result}."));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plane that a command is about.
 pub(crate) fn plane(address: &Address) -> anyhow::Result<Plane> {
-    Ok(Plane::new(address.plane(), address.token()?, PATIENCE))
+    Ok(Plane::new(address.plane(), address.token()?, TIMEOUT))
 }
 
-/// The answer, or a sentence that says why there is none.
-pub(crate) fn answered(address: &Address, attempt: Attempt<Value>) -> anyhow::Result<Value> {
+/// The response, or an error message for the user.
+pub(crate) fn response_body(address: &Address, attempt: Attempt<Value>) -> anyhow::Result<Value> {
     match attempt {
-        Attempt::Answered(answer) => Ok(answer),
+        Attempt::Answered(response) => Ok(response),
         Attempt::Refused(problem) => bail!("{}", problem.detail),
         Attempt::Failed(failed) => bail!(
             "{}",
             match failed.kind {
-                "unreachable" => format!("there is no plane at {}; `sunaba dev` starts one", address.plane()),
+                "unreachable" => format!(
+                    "cannot connect to {}; start a local plane with `sunaba dev`, or set --url",
+                    address.plane()
+                ),
                 "timeout" =>
-                    format!("the plane at {} did not answer within {} s", address.plane(), PATIENCE.as_secs()),
-                "rate_limited" | "unavailable" => "the plane is busy; try again in a moment".to_owned(),
-                other => format!("the plane at {} gave no useful answer ({other})", address.plane()),
+                    format!("the plane at {} did not answer within {} s", address.plane(), TIMEOUT.as_secs()),
+                "rate_limited" | "unavailable" => "the plane is busy; try again later".to_owned(),
+                other => format!("the plane at {} sent an invalid response ({other})", address.plane()),
             }
         ),
     }
 }
 
-/// A field for people.
+/// A string field; empty if it is missing.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// Part of a query, whatever somebody typed.
-fn in_query(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_~".contains(&byte);
     let part = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(part).collect()

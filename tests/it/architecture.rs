@@ -1,4 +1,4 @@
-//! The lines of ARCHITECTURE.md: what may depend on what, and who may spell what.
+//! The rules of ARCHITECTURE.md: which crates may depend on which, and which file owns what.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -11,7 +11,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The packages of this workspace, as cargo sees them.
 fn packages() -> &'static [Value] {
     static PACKAGES: OnceLock<Vec<Value>> = OnceLock::new();
     PACKAGES.get_or_init(|| {
@@ -29,12 +28,12 @@ fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap()
 }
 
-/// Each package of this workspace, and its version.
+/// Name and version of each package of this workspace.
 pub fn workspace_versions() -> Vec<(&'static str, &'static str)> {
     packages().iter().map(|package| (name(package), package["version"].as_str().unwrap())).collect()
 }
 
-/// Names of the dependencies that a package is built with. What only its tests use does not count.
+/// Names of a package's dependencies, without dev-dependencies.
 fn dependencies_of(package: &Value) -> BTreeSet<String> {
     let dependencies = package["dependencies"].as_array().unwrap().iter();
     dependencies
@@ -48,7 +47,7 @@ fn dependencies(package: &str) -> BTreeSet<String> {
     dependencies_of(found.unwrap_or_else(|| panic!("no package {package}")))
 }
 
-/// Each may use those before it. The hosts use all of them, and not each other.
+/// Each layer may use those before it. The hosts use all of them, but not each other.
 const LAYERS: [&str; 6] = ["domain", "contract", "providers", "store", "app", "edge"];
 const HOSTS: [&str; 2] = ["lambda-host", "local"];
 
@@ -60,15 +59,18 @@ fn dependencies_run_one_way() {
             assert!(!used.contains(*later), "{package} must not depend on {later}");
         }
     }
-    // Beside the table and the wire: all of them know the rules, and none of the three another.
+    // These three are siblings: all use `domain`, none uses another.
     let [contract, providers, store] = ["contract", "providers", "store"];
-    for (one, others) in [(contract, [providers, store]), (providers, [contract, store])] {
-        for other in others {
-            assert!(!dependencies(one).contains(other), "{one} must not depend on {other}");
+    for (package, siblings) in [(contract, [providers, store]), (providers, [contract, store])] {
+        for sibling in siblings {
+            assert!(!dependencies(package).contains(sibling), "{package} must not depend on {sibling}");
         }
     }
     assert!(!dependencies(store).contains(providers), "{store} must not depend on {providers}");
-    assert!(!dependencies("edge").contains(providers), "what is done with providers is for use cases");
+    assert!(
+        !dependencies("edge").contains(providers),
+        "edge must not depend on providers: only use cases call them"
+    );
     let [lambda, local] = HOSTS;
     for (host, other) in [(lambda, local), (local, lambda)] {
         assert!(!dependencies(host).contains(other), "{host} must not depend on {other}: both are hosts");
@@ -82,11 +84,11 @@ fn dependencies_run_one_way() {
 }
 
 #[test]
-fn each_layer_names_only_its_own_platform() {
+fn platform_crates_stay_in_their_layer() {
     for package in packages() {
         let (package, used) = (name(package), dependencies_of(package));
         for used in used {
-            // Cryptography is no service. The stream's images are attribute values.
+            // aws-lc-rs is cryptography, not a service. Stream records carry DynamoDB attribute values.
             let aws = used.starts_with("aws-") && used != "aws-lc-rs";
             let allowed = package == "store" || HOSTS.contains(&package);
             let image = package == "edge" && used == "aws-sdk-dynamodb";
@@ -99,7 +101,7 @@ fn each_layer_names_only_its_own_platform() {
                 !lambda || package == "lambda-host",
                 "{package} must not depend on {used}: that is for lambda-host"
             );
-            // Keys of tokens are fetched from elsewhere, and planes are talked to from outside.
+            // `edge` fetches JWKS; `client` and the rest call planes from outside.
             let callers = ["providers", "edge", "client", "local", "kit", "emulator"];
             assert!(
                 used != "reqwest" || callers.contains(&package),
@@ -119,13 +121,13 @@ fn each_layer_names_only_its_own_platform() {
     }
 }
 
-/// The functions' program is one line, and everything else is in the host.
+/// The binary is one line; everything else is in the host.
 #[test]
-fn functions_depend_on_their_host_and_nothing_else() {
+fn functions_depend_only_on_their_host() {
     assert_eq!(dependencies("functions"), ["lambda-host", "tokio"].map(String::from).into());
 }
 
-/// Every Rust file of the libraries, hosts and functions, tests left out.
+/// Path and text of every Rust file of the libraries, hosts and functions, without tests.
 pub fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders =
@@ -134,7 +136,7 @@ pub fn sources() -> Vec<(String, String)> {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let stem = path.file_stem().unwrap().to_str().unwrap();
-            if is_of_tests(stem) {
+            if is_test_only(stem) {
                 continue;
             }
             if path.is_dir() {
@@ -145,23 +147,24 @@ pub fn sources() -> Vec<(String, String)> {
             }
         }
     }
-    assert!(found.len() > 30, "the sources are not where this test looks");
+    assert!(found.len() > 30, "found too few sources: update the list of folders");
     found
 }
 
-/// Files and folders that are built for tests only, by their names.
-fn is_of_tests(stem: &str) -> bool {
+/// Whether a file or folder of this name is built for tests only.
+fn is_test_only(stem: &str) -> bool {
     stem.ends_with("tests") || ["golden", "fake_plane"].contains(&stem)
 }
 
-/// A file up to the tests at its end. A module of tests that is only named leaves the rest of the file in.
+/// The text up to an inline test module. A declaration such as `mod tests;` does not end it.
 fn without_tests(text: &str) -> String {
     let mut code = String::new();
     let mut parts = text.split("#[cfg(test)]\n");
     code.push_str(parts.next().unwrap_or_default());
     for part in parts {
-        let named = part.lines().find(|line| !line.starts_with("#[")).is_some_and(|line| line.ends_with(';'));
-        if !named {
+        let declaration_only =
+            part.lines().find(|line| !line.starts_with("#[")).is_some_and(|line| line.ends_with(';'));
+        if !declaration_only {
             break;
         }
         code.push_str(part);
@@ -170,13 +173,13 @@ fn without_tests(text: &str) -> String {
 }
 
 #[test]
-fn only_keys_rs_spells_a_key() {
+fn only_keys_rs_builds_table_keys() {
     for (file, code) in sources() {
-        for spelled in [
+        for prefix in [
             "\"SANDBOX#",
             "\"LOG#",
             "\"BODY#",
-            "\"ONCE#",
+            "\"IDEMPOTENCY#",
             "\"CONNECTION#",
             "\"TOPIC#",
             "\"REALM#",
@@ -190,33 +193,42 @@ fn only_keys_rs_spells_a_key() {
             "\"BLOCKS#",
             "\"PROVIDER#",
         ] {
-            let allowed = file == "shared/store/src/keys.rs" || !code.contains(spelled);
-            assert!(allowed, "{file} spells {spelled}: keys are built in keys.rs");
+            let allowed = file == "shared/store/src/keys.rs" || !code.contains(prefix);
+            assert!(allowed, "{file} contains {prefix}: build keys in keys.rs");
         }
     }
 }
 
-/// A worker is a process of its own, and names what it reports itself.
+/// Except for workers: they generate the ids of their own events.
 #[test]
 fn only_the_id_source_generates_ids_and_secrets() {
     for (file, code) in sources() {
         let allowed = file == "shared/app/src/ids.rs" || file.starts_with("worker/");
-        for generated in ["now_v7", "new_v4", "rand::random"] {
-            let found = !allowed && code.contains(generated);
+        for generator in ["now_v7", "new_v4", "rand::random"] {
+            let found = !allowed && code.contains(generator);
             assert!(
                 !found,
-                "{file} calls {generated}: take ids from app::IdSource, secrets from app::ids::secret"
+                "{file} calls {generator}: take ids from app::IdSource, secrets from app::ids::secret"
             );
         }
     }
 }
 
 #[test]
-fn only_config_reads_the_environment_and_only_the_clock_the_time() {
+fn only_config_reads_the_environment() {
     for (file, code) in sources() {
-        let config = file.ends_with("config.rs");
-        assert!(config || !code.contains("env::var"), "{file} reads the environment: that is for config.rs");
-        let clock = file.ends_with("clock.rs");
-        assert!(clock || !code.contains("SystemTime::now"), "{file} reads the time: that is for the clock");
+        let is_config = file.ends_with("config.rs");
+        assert!(
+            is_config || !code.contains("env::var"),
+            "{file} reads the environment: do that in config.rs"
+        );
+    }
+}
+
+#[test]
+fn only_the_clock_reads_the_time() {
+    for (file, code) in sources() {
+        let is_clock = file.ends_with("clock.rs");
+        assert!(is_clock || !code.contains("SystemTime::now"), "{file} reads the time: use app::Clock");
     }
 }

@@ -1,17 +1,17 @@
-//! What the catalogue of event types says of the sources, and the sources of it.
+//! The catalogue of event types agrees with the sources.
 
 use crate::architecture::sources;
 use domain::event::catalogue::{EMITTED_BY_THE_PLANE, EMITTED_BY_THE_WORKER};
 use std::collections::BTreeSet;
 
-/// Texts in quotes, in the sources of a folder without their tests. What stands between two of them is among it, and
-/// never looks like one.
+/// String literals in the sources of a folder, without tests. Splitting at quotes also returns the code between two
+/// literals, which never looks like an event type.
 fn literals(folder: &str) -> BTreeSet<String> {
     let files = sources().into_iter().filter(|(file, _)| file.starts_with(folder));
     files.flat_map(|(_, code)| code.split('"').map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// `agent.message`, and nothing else that has a dot.
+/// Matches `agent.message`, but not other text with a dot.
 fn is_event_type(text: &str, families: &BTreeSet<&str>) -> bool {
     text.split_once('.').is_some_and(|(family, name)| {
         let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
@@ -24,26 +24,29 @@ fn families(names: &[&'static str]) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn the_worker_tells_what_is_in_the_catalogue_and_all_of_it() {
+fn worker_event_types_match_the_catalogue() {
     let (literals, families) = (literals("worker/src"), families(EMITTED_BY_THE_WORKER));
-    let told: BTreeSet<&str> =
+    let emitted: BTreeSet<&str> =
         literals.iter().map(String::as_str).filter(|text| is_event_type(text, &families)).collect();
     let listed: BTreeSet<&str> = EMITTED_BY_THE_WORKER.iter().copied().collect();
-    assert_eq!(told, listed, "domain::event::catalogue, on the right, is what the console knows how to show");
+    assert_eq!(
+        emitted, listed,
+        "update domain::event::catalogue (on the right): the console renders what it lists"
+    );
 }
 
-/// That nothing else is told is asserted where it is made up: `EventType::of_task` and its like.
+/// The constructors, such as `EventType::of_task`, assert that the plane emits nothing else.
 #[test]
-fn the_plane_tells_everything_that_is_in_the_catalogue() {
-    let words: BTreeSet<String> =
+fn plane_event_types_match_the_catalogue() {
+    let literals: BTreeSet<String> =
         literals("shared/domain/src").into_iter().chain(literals("shared/app/src")).collect();
-    // The catalogue itself names them in full, so only the bare words count.
+    // The catalogue itself contains the full names, so look for the name without its family.
     for name in EMITTED_BY_THE_PLANE {
-        let (_, word) = name.split_once('.').unwrap();
-        assert!(words.contains(word), "nobody tells {name}");
+        let (_, bare_name) = name.split_once('.').unwrap();
+        assert!(literals.contains(bare_name), "the sources never emit {name}");
     }
     let families = families(EMITTED_BY_THE_PLANE);
-    for text in words.iter().filter(|text| is_event_type(text, &families)) {
+    for text in literals.iter().filter(|text| is_event_type(text, &families)) {
         assert!(EMITTED_BY_THE_PLANE.contains(&text.as_str()), "{text} is not in the catalogue");
     }
 }

@@ -1,4 +1,4 @@
-//! Commands whose reader goes away: `sunaba tasks | head -1`.
+//! Commands whose standard output is closed: `sunaba tasks | head -1`.
 
 use crate::support::{OPERATOR, TestPlane};
 use serde_json::json;
@@ -6,10 +6,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// As shells report SIGPIPE.
+/// The exit code with which shells report SIGPIPE.
 const CLOSED_PIPE: i32 = 141;
 
-fn started(arguments: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Child {
+fn start(arguments: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Child {
     Command::new(env!("CARGO_BIN_EXE_sunaba"))
         .args(arguments)
         .envs(variables.iter().copied())
@@ -20,15 +20,15 @@ fn started(arguments: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Chi
         .unwrap()
 }
 
-/// Runs a command whose standard output is closed, and returns how it ended and its standard error.
-fn unread(arguments: &[&str], variables: &[(&str, &str)]) -> (ExitStatus, String) {
+/// Runs a command whose standard output is closed, and returns its exit status and standard error.
+fn run_with_closed_stdout(arguments: &[&str], variables: &[(&str, &str)]) -> (ExitStatus, String) {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let output = started(arguments, variables, writer.into()).wait_with_output().unwrap();
+    let output = start(arguments, variables, writer.into()).wait_with_output().unwrap();
     (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-fn assert_quiet(arguments: &[&str], status: ExitStatus, stderr: &str) {
+fn assert_silent_exit(arguments: &[&str], status: ExitStatus, stderr: &str) {
     assert_eq!((status.code(), status.signal()), (Some(CLOSED_PIPE), None), "{arguments:?}: {stderr}");
     assert_eq!(stderr, "", "{arguments:?}");
 }
@@ -39,21 +39,21 @@ async fn commands_end_silently_when_standard_output_is_closed() {
     plane.register("s-1", "acme").await;
     let address = [("SUNABA_URL", plane.url.as_str()), ("SUNABA_TOKEN", OPERATOR)];
     for arguments in [&["tasks"][..], &["ticket", "Say hello"], &["send", "s-1", "hello"]] {
-        let (status, stderr) = unread(arguments, &address);
-        assert_quiet(arguments, status, &stderr);
+        let (status, stderr) = run_with_closed_stdout(arguments, &address);
+        assert_silent_exit(arguments, status, &stderr);
     }
-    let (status, stderr) = unread(&["worker", "check"], &[]);
-    assert_quiet(&["worker", "check"], status, &stderr);
+    let (status, stderr) = run_with_closed_stdout(&["worker", "check"], &[]);
+    assert_silent_exit(&["worker", "check"], status, &stderr);
 }
 
-/// The reader takes the first line, as `head -1` does; the next receipt meets a closed pipe.
+/// The reader exits after the first line, as `head -1` does, so the next receipt is written to a closed pipe.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn watching_ends_silently_when_its_reader_has_read_enough() {
+async fn watch_ends_silently_when_its_reader_closes_the_pipe() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let arguments = ["send", "s-1", "hello", "--id", "m-1", "--watch"];
     let address = [("SUNABA_URL", plane.url.as_str()), ("SUNABA_TOKEN", OPERATOR)];
-    let mut child = started(&arguments, &address, Stdio::piped());
+    let mut child = start(&arguments, &address, Stdio::piped());
     let stdout = child.stdout.take().unwrap();
     let first = tokio::task::spawn_blocking(move || {
         let mut line = String::new();
@@ -70,23 +70,23 @@ async fn watching_ends_silently_when_its_reader_has_read_enough() {
         (child.wait().unwrap(), stderr)
     });
     let (status, stderr) = ended.await.unwrap();
-    assert_quiet(&arguments, status, &stderr);
+    assert_silent_exit(&arguments, status, &stderr);
 }
 
-/// The address is printed in one piece, so a program that reads only the first line does not end the plane.
+/// The startup message is one write, so a reader that exits after the first line does not stop the plane.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plane_survives_a_reader_of_the_first_line() {
     let data = tempfile::TempDir::new().unwrap();
     let folder = data.path().display().to_string();
     let arguments = ["dev", "--port", "0", "--data", &folder];
-    let mut child = started(&arguments, &[("SUNABA_TOKEN", OPERATOR)], Stdio::piped());
+    let mut child = start(&arguments, &[("SUNABA_TOKEN", OPERATOR)], Stdio::piped());
     let stdout = child.stdout.take().unwrap();
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line).unwrap();
     let url = line.split_whitespace().last().and_then(|link| link.split("/?").next()).unwrap();
     let health = reqwest::get(format!("{url}/api/v1/sandboxes/health")).await.unwrap();
     assert_eq!(health.status(), 200);
-    assert!(child.try_wait().unwrap().is_none(), "it still runs");
+    assert!(child.try_wait().unwrap().is_none(), "the plane is still running");
     child.kill().unwrap();
     child.wait().unwrap();
 }

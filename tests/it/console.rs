@@ -1,4 +1,4 @@
-//! The console's pages, as a browser gets them.
+//! The console's pages over HTTP.
 
 use crate::support::{OPERATOR, TestPlane};
 use local::hosts::pages::POLICY;
@@ -13,21 +13,21 @@ use tokio::net::TcpStream;
 const INDEX: &str = "<!doctype html><title>A tiny console</title>";
 const SCRIPT: &str = "console.log('hello')";
 
-/// A site, beside something that is not of it.
+/// A console build in `dist`, next to a file that must not be served.
 fn site() -> TempDir {
-    let around = TempDir::new().unwrap();
-    let dist = around.path().join("dist");
+    let parent = TempDir::new().unwrap();
+    let dist = parent.path().join("dist");
     fs::create_dir_all(dist.join("assets")).unwrap();
     fs::create_dir_all(dist.join(".vite")).unwrap();
     fs::write(dist.join("index.html"), INDEX).unwrap();
     fs::write(dist.join("favicon.svg"), "<svg/>").unwrap();
     fs::write(dist.join("assets/index-B2xZ.js"), SCRIPT).unwrap();
     fs::write(dist.join(".vite/manifest.json"), "{}").unwrap();
-    fs::write(around.path().join("secret.txt"), "planted").unwrap();
-    around
+    fs::write(parent.path().join("secret.txt"), "planted").unwrap();
+    parent
 }
 
-async fn serving(folder: &Path) -> TestPlane {
+async fn plane_serving(folder: &Path) -> TestPlane {
     TestPlane::start_with(|dev| dev.web = Some(folder.to_owned())).await
 }
 
@@ -35,20 +35,20 @@ async fn get(plane: &TestPlane, path: &str) -> reqwest::Response {
     plane.raw(Method::GET, path).send().await.unwrap()
 }
 
-/// A request line as it is: clients tidy paths up.
+/// Sends the path as it is, because HTTP clients normalize paths.
 async fn raw(plane: &TestPlane, path: &str) -> String {
-    let mut wire = TcpStream::connect(plane.running.address).await.unwrap();
+    let mut connection = TcpStream::connect(plane.running.address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    wire.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    wire.read_to_string(&mut answer).await.unwrap();
-    answer
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    connection.read_to_string(&mut response).await.unwrap();
+    response
 }
 
 #[tokio::test]
-async fn every_page_is_index_html_and_nobody_keeps_it_unasked() {
+async fn every_page_is_index_html_and_is_revalidated() {
     let site = site();
-    let plane = serving(&site.path().join("dist")).await;
+    let plane = plane_serving(&site.path().join("dist")).await;
     for path in [
         "/",
         "/?token=t",
@@ -76,9 +76,9 @@ async fn every_page_is_index_html_and_nobody_keeps_it_unasked() {
 }
 
 #[tokio::test]
-async fn files_are_files_and_a_missing_asset_is_no_page() {
+async fn missing_asset_is_not_found_instead_of_index_html() {
     let site = site();
-    let plane = serving(&site.path().join("dist")).await;
+    let plane = plane_serving(&site.path().join("dist")).await;
     let script = get(&plane, "/assets/index-B2xZ.js").await;
     assert_eq!(script.headers()[CONTENT_TYPE], "text/javascript; charset=utf-8");
     assert_eq!(script.headers()[CACHE_CONTROL], "public, max-age=31536000, immutable");
@@ -89,28 +89,28 @@ async fn files_are_files_and_a_missing_asset_is_no_page() {
         (&"image/svg+xml".parse().unwrap(), &"no-cache".parse().unwrap())
     );
     for missing in ["/assets/index-Old1.js", "/assets/", "/assets/../index.js"] {
-        let answer = raw(&plane, missing).await;
-        assert!(answer.starts_with("HTTP/1.1 404"), "{missing}: {answer}");
+        let response = raw(&plane, missing).await;
+        assert!(response.starts_with("HTTP/1.1 404"), "{missing}: {response}");
         assert!(
-            answer.contains("application/problem+json") && answer.contains("no_route"),
-            "{missing}: {answer}"
+            response.contains("application/problem+json") && response.contains("route_not_found"),
+            "{missing}: {response}"
         );
     }
     let nothing = plane.get("/api/v1/nothing", OPERATOR).await;
-    assert_eq!((nothing.status, nothing.body["code"].as_str()), (404, Some("no_route")));
+    assert_eq!((nothing.status, nothing.body["code"].as_str()), (404, Some("route_not_found")));
 }
 
 #[tokio::test]
-async fn head_tells_what_get_would_and_nothing_else_is_a_page() {
+async fn only_get_and_head_serve_pages() {
     let site = site();
-    let plane = serving(&site.path().join("dist")).await;
+    let plane = plane_serving(&site.path().join("dist")).await;
     for (path, length) in [("/command", INDEX.len()), ("/assets/index-B2xZ.js", SCRIPT.len())] {
-        let head = plane.raw(Method::HEAD, path).send().await.unwrap();
+        let head_response = plane.raw(Method::HEAD, path).send().await.unwrap();
         assert_eq!(
-            (head.status().as_u16(), head.headers()["content-length"].to_str().unwrap()),
+            (head_response.status().as_u16(), head_response.headers()["content-length"].to_str().unwrap()),
             (200, length.to_string().as_str())
         );
-        assert!(head.bytes().await.unwrap().is_empty());
+        assert!(head_response.bytes().await.unwrap().is_empty());
     }
     for method in [Method::POST, Method::PUT, Method::DELETE] {
         let refused = plane.raw(method.clone(), "/command").send().await.unwrap();
@@ -120,9 +120,9 @@ async fn head_tells_what_get_would_and_nothing_else_is_a_page() {
 }
 
 #[tokio::test]
-async fn no_path_leads_out_of_the_site() {
+async fn path_traversal_is_rejected() {
     let site = site();
-    let plane = serving(&site.path().join("dist")).await;
+    let plane = plane_serving(&site.path().join("dist")).await;
     for path in [
         "/../secret.txt",
         "/assets/../../secret.txt",
@@ -135,16 +135,16 @@ async fn no_path_leads_out_of_the_site() {
         "/%00",
         "/%zz",
     ] {
-        let answer = raw(&plane, path).await;
-        assert!(answer.starts_with("HTTP/1.1 404") && !answer.contains("planted"), "{path}: {answer}");
+        let response = raw(&plane, path).await;
+        assert!(response.starts_with("HTTP/1.1 404") && !response.contains("planted"), "{path}: {response}");
     }
 }
 
-/// Whatever is in this program: a folder is instead of it.
+/// A configured folder replaces the embedded console, even if it is empty.
 #[tokio::test]
-async fn a_console_that_is_not_built_says_how_to_build_it() {
+async fn missing_console_build_explains_how_to_build_it() {
     let empty = TempDir::new().unwrap();
-    let plane = serving(empty.path()).await;
+    let plane = plane_serving(empty.path()).await;
     for path in ["/", "/sandbox/s-1"] {
         let page = get(&plane, path).await;
         assert_eq!(
@@ -156,18 +156,19 @@ async fn a_console_that_is_not_built_says_how_to_build_it() {
     assert_eq!(get(&plane, "/api/v1/sandboxes/health").await.status(), 200);
 }
 
-/// The program's own, if it was built with one; either way there is a page.
+/// Without an embedded console, a page explains how to build it.
 #[tokio::test]
-async fn the_program_has_a_page_of_its_own_before_and_after_gzip() {
+async fn embedded_console_is_served_with_and_without_gzip() {
     let plane = TestPlane::start().await;
     let page = async |encoding: &str| {
-        let asked =
+        let response =
             plane.raw(Method::GET, "/sandboxes").header(ACCEPT_ENCODING, encoding).send().await.unwrap();
-        let packed = asked.headers().get("content-encoding").map(|value| value.to_str().unwrap().to_owned());
-        (asked.status().as_u16(), packed, asked.bytes().await.unwrap())
+        let content_encoding =
+            response.headers().get("content-encoding").map(|value| value.to_str().unwrap().to_owned());
+        (response.status().as_u16(), content_encoding, response.bytes().await.unwrap())
     };
-    let (status, packed, plain) = page("identity").await;
-    assert_eq!(packed, None);
+    let (status, content_encoding, plain) = page("identity").await;
+    assert_eq!(content_encoding, None);
     let text = String::from_utf8(plain.to_vec()).unwrap();
     assert!(text.to_lowercase().starts_with("<!doctype html>"), "{text}");
     match status {

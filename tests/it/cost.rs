@@ -1,11 +1,11 @@
-//! What things cost, in calls to AWS and billed units: counted, and compared with what was counted before.
+//! Cost regression tests: AWS calls and billed units of each operation, compared with the committed counts.
 //!
-//! Each function runs as on Lambda: a request, a record or a socket comes in, and everything that it asks of AWS until
-//! it returns is its own.
+//! Each function runs as on Lambda: all AWS calls between a request, record or socket event and its return are counted
+//! for it.
 
-mod made_up;
+mod sample_events;
 
-use crate::stage::keys;
+use crate::harness::keys;
 use crate::support::{OPERATOR, user};
 use app::clock::SystemClock;
 use app::ids::RandomIds;
@@ -17,7 +17,7 @@ use edge::auth::Authenticator;
 use edge::ws::Opening;
 use edge::{Plane, Settings};
 use local::aws::{Aws, Call, Durability, Inbox, Records};
-use made_up::{KINDS, event, noise, prose, work};
+use sample_events::{EVENT_TYPES, event, noise, prose, work};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,26 +25,26 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const HEARTBEATS_AN_HOUR: u32 = 120;
+const HEARTBEATS_PER_HOUR: u32 = 120;
 
 #[tokio::test]
-async fn nothing_costs_more_than_it_did() {
-    let counted = count_everything().await;
+async fn costs_match_the_committed_counts() {
+    let counted = count_all().await;
     let differences = Counts::committed().differences(&counted);
     let now = Path::new(env!("CARGO_TARGET_TMPDIR")).join("counts.json");
     fs::write(&now, counted.to_json()).unwrap();
     assert!(
         differences.is_empty(),
-        "What the plane does on AWS has changed:\n  {}\nIf that is meant: cp {} {FILE} && cargo run -p cost -- --write, \
-         and say in the commit what it buys.",
+        "The AWS calls of the plane have changed:\n  {}\nIf this is intended: cp {} {FILE} && cargo run -p cost -- --write, \
+         and justify the change in the commit message.",
         differences.join("\n  "),
         now.display(),
     );
 }
 
-/// **Invariant:** an ingest is one call to the table, whatever the size of the batch.
+/// **Invariant:** an ingest is one table call, whatever the size of the batch.
 #[test]
-fn an_ingest_is_one_call_to_the_table() {
+fn ingest_is_one_table_call() {
     let counts = Counts::committed();
     for count in [
         &counts.ingest_one_event,
@@ -52,21 +52,21 @@ fn an_ingest_is_one_call_to_the_table() {
         &counts.ingest_batch_of_2,
         &counts.ingest_batch_of_25,
         &counts.ingest_large_data,
-        &counts.ingest_with_a_key,
+        &counts.ingest_with_idempotency_key,
     ] {
         assert_eq!(count.calls, [("TransactWriteItems".to_owned(), 1)].into());
     }
-    // A process that does not know the head, or knows that it is behind, reads it first.
-    for count in [&counts.batch_first_of_a_process, &counts.batch_after_another_process] {
+    // A process that has not cached the sandbox, or knows that its copy is stale, reads it first.
+    for count in [&counts.first_batch_of_a_process, &counts.batch_after_another_process] {
         let calls = [("GetItem".to_owned(), 1), ("TransactWriteItems".to_owned(), 1)];
         assert_eq!(count.calls, calls.into());
     }
 }
 
-/// **Invariant:** a pull that finds nothing and does not wait is one read; one that waits, a look before, the wait, and a
-/// look after it, since a bell may be lost.
+/// **Invariant:** an empty pull without a wait is one read. With a wait it is a read before, the wait, and a read after,
+/// because a wake-up can be lost.
 #[test]
-fn a_pull_that_finds_nothing_is_a_look_and_nothing_more() {
+fn empty_pull_only_reads() {
     let counts = Counts::committed();
     assert_eq!(counts.empty_pull.calls, [("GetItem".to_owned(), 1)].into());
     let calls = [("GetItem".to_owned(), 2), ("ReceiveMessage".to_owned(), 1)];
@@ -74,52 +74,52 @@ fn a_pull_that_finds_nothing_is_a_look_and_nothing_more() {
 }
 
 #[test]
-fn the_model_waits_as_long_as_the_plane_does() {
+fn cost_model_uses_the_planes_wait_times() {
     let wait = Duration::from_secs(contract::messages::DEFAULT_WAIT_SECS);
     assert_eq!(cost::model::assumed::DEFAULT_WAIT_SECS, wait.as_secs_f64());
-    let silence = app::messages::pull::LONGEST_SILENCE;
-    assert_eq!(cost::model::assumed::LONGEST_SILENCE_SECS, silence.as_secs_f64());
+    let interval = app::messages::pull::MAX_POLL_INTERVAL;
+    assert_eq!(cost::model::assumed::RECHECK_INTERVAL_SECS, interval.as_secs_f64());
 }
 
-/// A write that is refused is billed like one that is not; a read costs a twentieth.
+/// A rejected write is billed like a successful one; a read costs a twentieth of it.
 #[tokio::test]
-async fn processes_that_take_turns_read_before_they_write() {
-    let stage = Stage::open().await;
-    let (one, other) = (stage.process(), stage.process());
+async fn alternating_processes_read_before_they_write() {
+    let metered = MeteredPlane::open().await;
+    let (first, second) = (metered.process(), metered.process());
     let register = json!({"sandbox_id": "s-1", "org": "acme"});
-    let worker = stage.post(&one, "/api/v1/sandboxes", OPERATOR, &register).await.1;
+    let worker = metered.post(&first, "/api/v1/sandboxes", OPERATOR, &register).await.1;
     let worker = worker["worker_token"].as_str().unwrap().to_owned();
     let events = "/api/v1/sandboxes/s-1/events";
     for n in 0..4 {
-        let process = if n % 2 == 0 { &one } else { &other };
-        stage.post(process, events, &worker, &event(n)).await;
+        let process = if n % 2 == 0 { &first } else { &second };
+        metered.post(process, events, &worker, &event(n)).await;
     }
     let read_and_write = [("GetItem".to_owned(), 1), ("TransactWriteItems".to_owned(), 1)];
     for n in 4..8 {
-        let process = if n % 2 == 0 { &one } else { &other };
-        let (count, _) = stage.post(process, events, &worker, &event(n)).await;
+        let process = if n % 2 == 0 { &first } else { &second };
+        let (count, _) = metered.post(process, events, &worker, &event(n)).await;
         assert_eq!(count.calls, read_and_write.clone().into(), "event {n}");
     }
-    // Whoever finds the sandbox as they left it has it to themselves again.
-    let (looking, _) = stage.post(&other, events, &worker, &event(8)).await;
-    assert_eq!(looking.calls, read_and_write.into());
-    let (alone, _) = stage.post(&other, events, &worker, &event(9)).await;
-    assert_eq!(alone.calls, [("TransactWriteItems".to_owned(), 1)].into());
+    // A process that finds its own last write writes without a read from then on.
+    let (checking, _) = metered.post(&second, events, &worker, &event(8)).await;
+    assert_eq!(checking.calls, read_and_write.into());
+    let (exclusive, _) = metered.post(&second, events, &worker, &event(9)).await;
+    assert_eq!(exclusive.calls, [("TransactWriteItems".to_owned(), 1)].into());
 }
 
 #[test]
-fn the_documents_say_what_was_counted() {
+fn cost_documents_are_up_to_date() {
     for (file, sections) in report::documents(&Counts::committed()) {
         let path = root().join(file);
         let text = fs::read_to_string(&path).unwrap();
-        let current = report::replace(&text, &sections).unwrap_or_else(|why| panic!("{file}: {why}"));
+        let current = report::replace(&text, &sections).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(text == current, "{file} is out of date: cargo run -p cost -- --write");
     }
 }
 
-/// Whoever reads of a limit also reads what is done about it.
+/// `docs/scale.md` explains what to do about each limit.
 #[test]
-fn every_limit_has_a_paragraph() {
+fn every_limit_is_documented() {
     let text = fs::read_to_string(root().join("docs/scale.md")).unwrap();
     for name in cost::scale::limits(&Counts::committed()).iter().map(|limit| limit.name) {
         assert!(text.contains(&format!("\n### {name}\n")), "docs/scale.md has no heading for {name:?}");
@@ -130,134 +130,135 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-async fn count_everything() -> Counts {
-    let mut stage = Stage::open().await;
+async fn count_all() -> Counts {
+    let mut metered = MeteredPlane::open().await;
     let mut counts = Counts::default();
-    let process = stage.process();
+    let process = metered.process();
 
     let register = json!({"sandbox_id": "s-1", "org": "acme"});
-    let (registered, answer) = stage.post(&process, "/api/v1/sandboxes", OPERATOR, &register).await;
+    let (registered, answer) = metered.post(&process, "/api/v1/sandboxes", OPERATOR, &register).await;
     counts.sandbox_registered = registered;
     let worker = answer["worker_token"].as_str().unwrap().to_owned();
     let events = "/api/v1/sandboxes/s-1/events";
 
-    // A head that has seen some life: kinds of events, and all the receipts that it remembers.
+    // A sandbox with a typical history: event types and the maximum number of receipts.
     for number in 1..=10 {
-        stage.post(&process, events, &worker, &work(number, 25)).await;
+        metered.post(&process, events, &worker, &work(number, 25)).await;
     }
-    stage.forget_records();
+    metered.discard_records();
 
-    counts.ingest_batch_of_1 = stage.post(&process, events, &worker, &work(11, 1)).await.0;
-    counts.ingest_batch_of_2 = stage.post(&process, events, &worker, &work(12, 2)).await.0;
-    counts.ingest_batch_of_25 = stage.post(&process, events, &worker, &work(13, 25)).await.0;
-    counts.repeat_of_a_batch = stage.post(&process, events, &worker, &work(13, 25)).await.0;
-    let other = stage.process();
-    counts.batch_first_of_a_process = stage.post(&other, events, &worker, &work(14, 2)).await.0;
-    counts.batch_after_another_process = stage.post(&process, events, &worker, &work(15, 2)).await.0;
+    counts.ingest_batch_of_1 = metered.post(&process, events, &worker, &work(11, 1)).await.0;
+    counts.ingest_batch_of_2 = metered.post(&process, events, &worker, &work(12, 2)).await.0;
+    counts.ingest_batch_of_25 = metered.post(&process, events, &worker, &work(13, 25)).await.0;
+    counts.retried_batch = metered.post(&process, events, &worker, &work(13, 25)).await.0;
+    let other = metered.process();
+    counts.first_batch_of_a_process = metered.post(&other, events, &worker, &work(14, 2)).await.0;
+    counts.batch_after_another_process = metered.post(&process, events, &worker, &work(15, 2)).await.0;
 
-    stage.forget_records();
-    for _ in 0..HEARTBEATS_AN_HOUR {
-        let beat =
+    metered.discard_records();
+    for _ in 0..HEARTBEATS_PER_HOUR {
+        let heartbeat =
             json!({"event_type": "agent.heartbeat", "source": "worker", "event_data": {"status": "idle"}});
-        counts.idle_hour.add(&stage.post(&process, events, &worker, &beat).await.0);
-        counts.idle_hour.add(&stage.broadcast(&process).await);
+        counts.idle_hour.add(&metered.post(&process, events, &worker, &heartbeat).await.0);
+        counts.idle_hour.add(&metered.broadcast(&process).await);
     }
 
-    // Workers of OmoiOS send one event a request and no numbers, so their heads have no receipts.
+    // OmoiOS workers send one event per request without batch numbers, so their sandboxes have no receipts.
     let register = json!({"sandbox_id": "s-2", "org": "acme"});
-    let single = stage.post(&process, "/api/v1/sandboxes", OPERATOR, &register).await.1;
+    let single = metered.post(&process, "/api/v1/sandboxes", OPERATOR, &register).await.1;
     let single = single["worker_token"].as_str().unwrap().to_owned();
     let singles = "/api/v1/sandboxes/s-2/events";
-    // Somebody of the org and an operator were here once, as in every plane that is used: both realms have stamps.
+    // A viewer and an operator have been connected before, so both realms have a subscription version.
     for (id, token) in [("c-1", user("acme", "viewer")), ("c-2", OPERATOR.to_owned())] {
-        let (_, inbox) = stage.connect(&process, id, &token).await;
-        stage.disconnect(&process, id).await;
+        let (_, inbox) = metered.connect(&process, id, &token).await;
+        metered.disconnect(&process, id).await;
         drop(inbox);
     }
     for n in 1..=25 {
-        stage.post(&process, singles, &single, &event(n)).await;
-        stage.broadcast(&process).await;
+        metered.post(&process, singles, &single, &event(n)).await;
+        metered.broadcast(&process).await;
     }
-    counts.ingest_one_event = stage.post(&process, singles, &single, &event(26)).await.0;
-    counts.broadcast_to_nobody = stage.broadcast(&process).await;
-    // The first time it is refused; from then on it knows that it is not alone.
+    counts.ingest_one_event = metered.post(&process, singles, &single, &event(26)).await.0;
+    counts.broadcast_without_subscribers = metered.broadcast(&process).await;
+    // The first write conflicts; from then on the process knows that another one writes too.
     for n in [27, 33] {
-        stage.post(&other, singles, &single, &event(n)).await;
+        metered.post(&other, singles, &single, &event(n)).await;
         counts.one_event_after_another_process =
-            stage.post(&process, singles, &single, &event(n + 1)).await.0;
+            metered.post(&process, singles, &single, &event(n + 1)).await.0;
     }
-    // And here it sees that it is again.
-    stage.post(&process, singles, &single, &event(28)).await;
-    counts.ingest_with_a_key = stage.post_with_key(&process, singles, &single, &event(29)).await;
+    // Here it learns that it is the only writer again.
+    metered.post(&process, singles, &single, &event(28)).await;
+    counts.ingest_with_idempotency_key = metered.post_with_key(&process, singles, &single, &event(29)).await;
     let large =
         json!({"event_id": "e-30", "event_type": "agent.diff", "event_data": {"patch": noise(300 * 1024)}});
-    counts.ingest_large_data = stage.post(&process, singles, &single, &large).await.0;
+    counts.ingest_large_data = metered.post(&process, singles, &single, &large).await.0;
 
-    stage.forget_records();
-    let (opened, _inbox) = stage.connect(&process, "c-3", &user("acme", "viewer")).await;
+    metered.discard_records();
+    let (opened, _inbox) = metered.connect(&process, "c-3", &user("acme", "viewer")).await;
     counts.socket_opens = opened;
-    stage.post(&process, singles, &single, &event(31)).await;
-    counts.push_after_a_stamp_moved = stage.broadcast(&process).await;
-    // Of the same kind as the one before: what is known of one kind's listeners says nothing of another's.
-    stage.post(&process, singles, &single, &event(31 + KINDS.len())).await;
-    counts.push_to_one = stage.broadcast(&process).await;
-    counts.socket_ping = stage.ping(&process, "c-3").await;
-    counts.socket_closes = stage.disconnect(&process, "c-3").await;
-    count_messages(&mut stage, &worker, &mut counts).await;
+    metered.post(&process, singles, &single, &event(31)).await;
+    counts.broadcast_after_subscription_change = metered.broadcast(&process).await;
+    // The same event type as before, because subscribers are cached per event type.
+    metered.post(&process, singles, &single, &event(31 + EVENT_TYPES.len())).await;
+    counts.broadcast_to_one_socket = metered.broadcast(&process).await;
+    counts.socket_ping = metered.ping(&process, "c-3").await;
+    counts.socket_closes = metered.disconnect(&process, "c-3").await;
+    count_messages(&mut metered, &worker, &mut counts).await;
     counts
 }
 
-/// Messages to the sandbox `s-1`, whose head has seen some life.
-async fn count_messages(stage: &mut Stage, worker: &str, counts: &mut Counts) {
-    // On Lambda each of these is a function of its own.
-    let [sends, pulls, acknowledges, broadcasts] = std::array::from_fn(|_| stage.process());
+/// Messages to the sandbox `s-1`, which has a typical history.
+async fn count_messages(metered: &mut MeteredPlane, worker: &str, counts: &mut Counts) {
+    // On Lambda each of these is a separate function.
+    let [sends, pulls, acknowledges, broadcasts] = std::array::from_fn(|_| metered.process());
     let pull = |wait: u64| format!("{MESSAGES}?ack=manual&wait={wait}");
     let receipt = |id: &str, state: &str| json!({"receipts": [{"message_id": id, "state": state}]});
     let ack = format!("{MESSAGES}/ack");
 
-    // The first pull that waits makes the mailbox.
-    stage.aws.mailboxes.make(&SandboxId::parse("s-1").unwrap()).await.unwrap();
-    stage.aws.meter.take();
+    // The first pull that waits creates the mailbox.
+    metered.aws.mailboxes.create(&SandboxId::parse("s-1").unwrap()).await.unwrap();
+    metered.aws.meter.take();
 
-    // And the first broadcast of each kind asks who listens, so that only the second trip counts.
+    // The first broadcast of each event type looks up the subscribers, so only the second round trip counts.
     for round_trip in ["m-1", "m-2"] {
-        let mut count = stage.sent_while_a_pull_waits(&sends, &pulls, worker, &message(round_trip)).await;
+        let mut count =
+            metered.send_during_a_waiting_pull(&sends, &pulls, worker, &message(round_trip)).await;
         for _ in ["queued", "fetched"] {
-            count.add(&stage.broadcast_next(&broadcasts).await);
+            count.add(&metered.broadcast_next(&broadcasts).await);
         }
         for state in ["delivered", "started", "completed"] {
-            count.add(&stage.post(&acknowledges, &ack, worker, &receipt(round_trip, state)).await.0);
-            count.add(&stage.broadcast(&broadcasts).await);
+            count.add(&metered.post(&acknowledges, &ack, worker, &receipt(round_trip, state)).await.0);
+            count.add(&metered.broadcast(&broadcasts).await);
         }
         counts.message_round_trip = count;
     }
 
-    // Nobody has rung since that was not heard, so this one waits in silence.
-    counts.waiting_pull = stage.get(&pulls, &pull(1), worker).await.0;
-    counts.empty_pull = stage.get(&pulls, &pull(0), worker).await.0;
-    counts.message_sent = stage.post(&sends, MESSAGES, OPERATOR, &message("m-3")).await.0;
-    counts.message_pulled = stage.get(&pulls, &pull(0), worker).await.0;
+    // No wake-up is pending, so this one waits until its timeout.
+    counts.waiting_pull = metered.get(&pulls, &pull(1), worker).await.0;
+    counts.empty_pull = metered.get(&pulls, &pull(0), worker).await.0;
+    counts.message_sent = metered.post(&sends, MESSAGES, OPERATOR, &message("m-3")).await.0;
+    counts.message_pulled = metered.get(&pulls, &pull(0), worker).await.0;
     counts.messages_acknowledged =
-        stage.post(&acknowledges, &ack, worker, &receipt("m-3", "delivered")).await.0;
-    stage.post(&sends, MESSAGES, OPERATOR, &message("m-4")).await;
-    counts.message_handed_over = stage.get(&pulls, &format!("{MESSAGES}?wait=0"), worker).await.0;
+        metered.post(&acknowledges, &ack, worker, &receipt("m-3", "delivered")).await.0;
+    metered.post(&sends, MESSAGES, OPERATOR, &message("m-4")).await;
+    counts.message_pulled_auto_ack = metered.get(&pulls, &format!("{MESSAGES}?wait=0"), worker).await.0;
 }
 
 const MESSAGES: &str = "/api/v1/sandboxes/s-1/messages";
 
-/// Of some three sentences.
+/// About three sentences long.
 fn message(id: &str) -> Value {
     json!({"message_id": id, "message_type": "user_message", "content": prose(id.len(), 300)})
 }
 
-/// A table, a stream and sockets, and functions that run on them one at a time.
-struct Stage {
+/// An in-process AWS with a meter, and functions that run on it one at a time.
+struct MeteredPlane {
     aws: Aws,
     records: Records,
     _data: TempDir,
 }
 
-impl Stage {
+impl MeteredPlane {
     async fn open() -> Self {
         let data = TempDir::new().unwrap();
         let (aws, feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
@@ -265,14 +266,14 @@ impl Stage {
         Self { aws, records: feeds.records, _data: data }
     }
 
-    /// A process that has just started and remembers nothing.
+    /// A newly started process with empty caches.
     fn process(&self) -> Arc<Plane> {
         let clock = Arc::new(SystemClock);
         let authenticator = Authenticator::new(&keys(), clock.clone());
-        let reach = self.aws.bindings();
+        let bindings = self.aws.bindings();
         Arc::new(Plane::new(
             self.aws.store.clone(),
-            reach,
+            bindings,
             authenticator,
             clock,
             Arc::new(RandomIds),
@@ -292,8 +293,8 @@ impl Stage {
         self.request(process, http::Request::get(path), token, &Value::Null).await
     }
 
-    /// A pull, and a message as soon as it has seen that there is none. The two are one count.
-    async fn sent_while_a_pull_waits(
+    /// Starts a pull, and sends a message once the pull waits. Counts both together.
+    async fn send_during_a_waiting_pull(
         &self,
         sends: &Arc<Plane>,
         pulls: &Arc<Plane>,
@@ -302,7 +303,7 @@ impl Stage {
     ) -> Count {
         let pull = http::Request::get(format!("{MESSAGES}?ack=manual&wait=20"));
         let send = async {
-            while self.aws.meter.waiting() == 0 {
+            while self.aws.meter.recorded() == 0 {
                 tokio::task::yield_now().await;
             }
             exchange(sends, http::Request::post(MESSAGES), OPERATOR, message).await
@@ -327,21 +328,21 @@ impl Stage {
         (count, answer)
     }
 
-    /// Tells of the one transaction that waits in the stream.
+    /// Broadcasts the only pending stream record.
     async fn broadcast(&mut self, process: &Arc<Plane>) -> Count {
         let count = self.broadcast_next(process).await;
-        assert!(self.records.is_empty(), "one transaction put more than one piece of news");
+        assert!(self.records.is_empty(), "one transaction produced more than one stream record");
         count
     }
 
-    /// Tells of the next transaction, of several.
+    /// Broadcasts the next of several pending stream records.
     async fn broadcast_next(&mut self, process: &Arc<Plane>) -> Count {
         let image = self.records.recv().await.unwrap().image;
-        edge::stream::broadcast(process, &[image]).await.unwrap();
+        edge::stream::broadcast(process, "1", &[image]).await.unwrap();
         sum(self.aws.meter.take())
     }
 
-    fn forget_records(&mut self) {
+    fn discard_records(&mut self) {
         while self.records.try_recv().is_ok() {}
     }
 
@@ -370,7 +371,7 @@ impl Stage {
     }
 }
 
-/// A request and its answer. What was asked of AWS meanwhile is still in the meter.
+/// Sends a request. Its AWS calls stay in the meter.
 async fn exchange(
     process: &Arc<Plane>,
     request: http::request::Builder,

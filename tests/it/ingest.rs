@@ -1,6 +1,6 @@
-//! Stored exactly once, and answered only when stored.
+//! Events are stored exactly once, and acknowledged only after they are stored.
 
-use crate::support::{Answer, OPERATOR, TestPlane, batch};
+use crate::support::{ApiResponse, OPERATOR, TestPlane, batch};
 use app::clock::SystemClock;
 use app::ids::RandomIds;
 use domain::SandboxId;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[tokio::test]
-async fn an_omoios_event_gets_omoios_answer_and_a_sequence_number() {
+async fn single_event_gets_the_omoios_response_and_a_sequence_number() {
     let plane = TestPlane::start().await;
     let worker = plane.register("S", "acme").await;
     let event =
@@ -26,7 +26,7 @@ async fn an_omoios_event_gets_omoios_answer_and_a_sequence_number() {
 }
 
 #[tokio::test]
-async fn a_repeated_batch_is_stored_once_and_gets_the_first_answer() {
+async fn retried_batch_is_stored_once_and_gets_its_original_receipt() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let first = plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
@@ -37,41 +37,41 @@ async fn a_repeated_batch_is_stored_once_and_gets_the_first_answer() {
     plane.post_events("s-1", &worker, batch(1, 2, 4, 2)).await.ok();
     let mut late = plane.post_events("s-1", &worker, batch(1, 1, 1, 3)).await.ok();
     late["repeated"] = json!(false);
-    assert_eq!(late, first, "a late copy gets its own answer too");
-    // A worker that has lost its place and counts afresh must not be told that its events are stored.
-    let afresh = plane.post_events("s-1", &worker, batch(1, 1, 100, 3)).await;
-    assert_eq!((afresh.status, &afresh.body["code"]), (409, &json!("batch_changed")));
+    assert_eq!(late, first, "a late retry gets its own receipt");
+    // A worker that lost its state reuses batch numbers. It must not get a receipt for events that are not stored.
+    let restarted = plane.post_events("s-1", &worker, batch(1, 1, 100, 3)).await;
+    assert_eq!((restarted.status, &restarted.body["code"]), (409, &json!("batch_changed")));
     let seqs: Vec<_> = plane.log("s-1").await.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, [1, 2, 3, 4, 5]);
 }
 
 #[tokio::test]
-async fn an_old_epoch_a_gap_and_a_changed_batch_are_conflicts_that_store_nothing() {
+async fn stale_epoch_gap_and_changed_batch_are_conflicts() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     plane.post_events("s-1", &worker, batch(2, 1, 1, 1)).await.ok();
-    for (body, code, fact) in [
+    for (body, code, field) in [
         (batch(1, 2, 9, 1), "stale_epoch", Some(("current_epoch", 2))),
         (batch(2, 3, 9, 1), "batch_gap", Some(("expected_batch", 2))),
         (batch(2, 1, 9, 1), "batch_changed", None),
     ] {
-        let answer = plane.post_events("s-1", &worker, body).await;
-        assert_eq!((answer.status, &answer.body["code"]), (409, &json!(code)));
-        if let Some((name, value)) = fact {
-            assert_eq!(answer.body[name], value);
+        let response = plane.post_events("s-1", &worker, body).await;
+        assert_eq!((response.status, &response.body["code"]), (409, &json!(code)));
+        if let Some((name, value)) = field {
+            assert_eq!(response.body[name], value);
         }
     }
     assert_eq!(plane.log("s-1").await.len(), 1);
 }
 
 #[tokio::test]
-async fn an_idempotency_key_gives_a_single_event_the_promise_of_a_number() {
+async fn idempotency_key_deduplicates_a_single_event() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let post = async |key: &str, data: Value| {
         let request = plane.raw(Method::POST, "/api/v1/sandboxes/s-1/events").bearer_auth(&worker);
         let body = json!({"event_type": "agent.completed", "event_data": data}).to_string();
-        Answer::of(request.header("Idempotency-Key", key).body(body).send().await.unwrap()).await
+        ApiResponse::of(request.header("Idempotency-Key", key).body(body).send().await.unwrap()).await
     };
     let first = post("k-1", json!({"cost": 1})).await.ok();
     assert_eq!(first, post("k-1", json!({"cost": 1})).await.ok());
@@ -83,38 +83,39 @@ async fn an_idempotency_key_gives_a_single_event_the_promise_of_a_number() {
 }
 
 #[tokio::test]
-async fn heartbeats_are_counted_and_take_no_place_in_the_log() {
+async fn heartbeats_are_counted_but_not_logged() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    let beat =
+    let heartbeat =
         json!({"event_type": "agent.heartbeat", "event_data": {"status": "working"}, "source": "worker"});
-    let answer = plane.post_events("s-1", &worker, beat.clone()).await.ok();
-    assert!(answer["seq"].is_null() && answer["event_id"].is_string());
+    let response = plane.post_events("s-1", &worker, heartbeat.clone()).await.ok();
+    assert!(response["seq"].is_null() && response["event_id"].is_string());
     plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
     plane.post_events("s-1", &worker, json!({"event_type": "spec.heartbeat"})).await.ok();
-    plane.post_events("s-1", &worker, beat).await.ok();
+    plane.post_events("s-1", &worker, heartbeat).await.ok();
     let sandbox = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
     assert_eq!((&sandbox["heartbeats"]["count"], &sandbox["last_seq"]), (&json!(3), &json!(1)));
     assert_eq!((&sandbox["heartbeat_status"], &sandbox["status"]), (&json!("working"), &json!("running")));
 }
 
 #[tokio::test]
-async fn many_senders_at_once_leave_a_log_without_gaps() {
+async fn concurrent_senders_leave_no_gap_in_the_log() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let posts = (0..200).map(|n| {
         plane.post_events("s-1", &worker, json!({"event_type": "agent.message", "event_data": {"n": n}}))
     });
-    let answers = futures_util::future::join_all(posts).await;
-    let mut seqs: Vec<_> = answers.into_iter().map(|answer| answer.ok()["seq"].as_u64().unwrap()).collect();
+    let responses = futures_util::future::join_all(posts).await;
+    let mut seqs: Vec<_> =
+        responses.into_iter().map(|response| response.ok()["seq"].as_u64().unwrap()).collect();
     seqs.sort_unstable();
     assert_eq!(seqs, (1..=200).collect::<Vec<_>>());
     assert_eq!(plane.log("s-1").await.len(), 200);
 }
 
-/// A store that fails is a 503, never a 200, and the repeat is safe.
+/// A failed write is a 503, never a 200, and a retry is safe.
 #[tokio::test]
-async fn a_failing_table_is_a_503_and_the_repeat_stores_once() {
+async fn failed_write_is_a_503_and_the_retry_stores_once() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     for (number, fault) in [Fault::Throttled, Fault::ServerError, Fault::Unreachable].into_iter().enumerate()
@@ -126,29 +127,29 @@ async fn a_failing_table_is_a_503_and_the_repeat_stores_once() {
         assert!(failed.headers.contains_key("retry-after"));
         plane.post_events("s-1", &worker, batch(1, number, number, 1)).await.ok();
     }
-    assert_eq!(plane.running.aws.faults.waiting(), 0);
+    assert_eq!(plane.running.aws.faults.pending(), 0);
     assert_eq!(plane.log("s-1").await.len(), 3);
 }
 
 #[tokio::test]
-async fn a_transaction_conflict_is_tried_again_and_not_told() {
+async fn transaction_conflict_is_retried_internally() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     plane.running.aws.faults.inject("TransactWriteItems", Fault::TransactionConflict);
     plane.running.aws.faults.inject("TransactWriteItems", Fault::TransactionConflict);
     plane.post_events("s-1", &worker, batch(1, 1, 1, 2)).await.ok();
-    assert_eq!(plane.running.aws.faults.waiting(), 0);
+    assert_eq!(plane.running.aws.faults.pending(), 0);
     assert_eq!(plane.log("s-1").await.len(), 2);
 }
 
 #[tokio::test]
-async fn a_failing_read_is_a_503_and_not_an_empty_list() {
+async fn failed_read_is_a_503_instead_of_an_empty_list() {
     let plane = TestPlane::start().await;
     plane.register("s-1", "acme").await;
-    // Heard, the broadcast is over: it also reads, and must not take the faults that are meant for us.
+    // Wait for the broadcast: it reads too, and would consume the injected faults.
     let mut socket = plane.subscribed(OPERATOR, "").await;
     plane.post_events("s-1", OPERATOR, batch(1, 1, 1, 1)).await.ok();
-    socket.hear().await;
+    socket.receive().await;
     for (path, operation) in [
         ("/api/v1/sandboxes/s-1/events", "GetItem"),
         ("/api/v1/sandboxes/s-1/events", "Query"),
@@ -164,28 +165,28 @@ async fn a_failing_read_is_a_503_and_not_an_empty_list() {
 }
 
 #[tokio::test]
-async fn too_many_events_in_a_minute_are_a_429_that_says_when_to_come_back() {
+async fn rate_limited_batch_is_a_429_with_retry_after() {
     let plane = TestPlane::start_with(|dev| dev.events_per_minute = 10).await;
     let worker = plane.register("s-1", "acme").await;
-    // The minute may turn between two posts; the third then falls into a new one and is let in.
+    // If a new minute starts between two posts, the third one is still accepted.
     for number in 1.. {
-        let answer = plane.post_events("s-1", &worker, batch(1, number, number * 8, 8)).await;
-        if answer.status == 429 {
-            let secs: u64 = answer.headers["retry-after"].to_str().unwrap().parse().unwrap();
+        let response = plane.post_events("s-1", &worker, batch(1, number, number * 8, 8)).await;
+        if response.status == 429 {
+            let secs: u64 = response.headers["retry-after"].to_str().unwrap().parse().unwrap();
             assert!((1..=60).contains(&secs));
             let stored = plane.log("s-1").await.len() as u64;
-            assert_eq!(stored, (number - 1) * 8, "nothing of the refused batch is stored");
+            assert_eq!(stored, (number - 1) * 8, "no event of the rejected batch is stored");
             return;
         }
-        assert!(number < 5, "the window never closed");
+        assert!(number < 5, "the rate limit never applied");
     }
 }
 
 #[tokio::test]
-async fn a_large_body_stands_apart_and_comes_back_whole() {
+async fn large_event_body_is_stored_separately_and_readable_in_full() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    // Text that does not compress well, as a transcript in base64 does not.
+    // Compresses badly, as a transcript in base64 does.
     let mut state = 7u64;
     let noise: String = (0..2_000_000)
         .map(|_| {
@@ -206,9 +207,9 @@ async fn a_large_body_stands_apart_and_comes_back_whole() {
     assert_eq!(plane.get(href, OPERATOR).await.ok(), data);
 }
 
-/// A batch of the largest size, of events that each stay inline and do not compress.
+/// A batch of the maximum size, of events that each stay inline and do not compress.
 #[tokio::test]
-async fn a_batch_that_does_not_fit_one_item_is_still_one_batch() {
+async fn batch_larger_than_one_item_is_stored_atomically() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut state = 1u64;
@@ -239,7 +240,7 @@ async fn a_batch_that_does_not_fit_one_item_is_still_one_batch() {
 }
 
 #[tokio::test]
-async fn data_comes_back_as_it_was_sent() {
+async fn event_data_is_returned_byte_for_byte() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let data = r#"{"z":1.10,"big":123456789012345678901234567890,"a":"\u00e9 é 砂場"}"#;
@@ -250,13 +251,13 @@ async fn data_comes_back_as_it_was_sent() {
     assert_eq!(body.send().await.unwrap().text().await.unwrap(), data);
 }
 
-/// On Lambda every request may be in a process of its own, each with its own idea of the head.
+/// On Lambda each request may run in another process, with its own cached version of the sandbox.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_that_race_for_one_sandbox_leave_no_gap_and_double_nothing() {
+async fn concurrent_processes_leave_no_gap_and_no_duplicate() {
     let plane = TestPlane::start().await;
     plane.register("s-1", "acme").await;
     let aws = &plane.running.aws;
-    let rival = || {
+    let new_process = || {
         let keys = Keys {
             worker_secret: "unused".into(),
             operator_token: None,
@@ -277,32 +278,32 @@ async fn processes_that_race_for_one_sandbox_leave_no_gap_and_double_nothing() {
             Settings::default(),
         ))
     };
-    let mut racing = tokio::task::JoinSet::new();
-    for racer in 0..3 {
-        let rival = rival();
-        racing.spawn(async move {
+    let mut senders = tokio::task::JoinSet::new();
+    for sender in 0..3 {
+        let process = new_process();
+        senders.spawn(async move {
             for n in 0..30 {
-                // The same numbered batch comes to all three, and an event of its own from each.
-                let own = json!({"event_type": "agent.message", "event_data": {"racer": racer, "n": n}});
+                // All three send the same numbered batch, and each sends an event of its own.
+                let own = json!({"event_type": "agent.message", "event_data": {"sender": sender, "n": n}});
                 for body in [batch(1, n + 1, n, 1), own] {
                     let path = "/api/v1/sandboxes/s-1/events";
-                    let mut answer;
+                    let mut response;
                     loop {
                         let request = http::Request::post(path).body(body.to_string().into()).unwrap();
-                        answer = edge::http::dispatch(&rival, request).await;
-                        // Who lost too often in a row has stored nothing, and tries again.
-                        if answer.status() != 503 {
+                        response = edge::http::dispatch(&process, request).await;
+                        // After too many conflicts nothing is stored, and the client retries.
+                        if response.status() != 503 {
                             break;
                         }
                     }
-                    // Who is too far behind or ahead of the others is told so.
-                    assert!([200, 409].contains(&answer.status().as_u16()), "{answer:?}");
+                    // 409: this sender is too far behind or ahead of the others.
+                    assert!([200, 409].contains(&response.status().as_u16()), "{response:?}");
                 }
             }
         });
     }
-    while let Some(raced) = racing.join_next().await {
-        raced.unwrap();
+    while let Some(finished) = senders.join_next().await {
+        finished.unwrap();
     }
     let log = plane.log("s-1").await;
     let seqs: Vec<_> = log.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
@@ -313,13 +314,13 @@ async fn processes_that_race_for_one_sandbox_leave_no_gap_and_double_nothing() {
             event["event_data"]["n"].as_u64().filter(|_| event["id"].as_str().unwrap().starts_with("e-"))
         })
         .collect();
-    assert_eq!(numbered, (0..30).collect::<Vec<_>>(), "each numbered batch once, in order");
-    assert_eq!(log.len(), 30 + 3 * 30, "every event of its own once");
+    assert_eq!(numbered, (0..30).collect::<Vec<_>>(), "each numbered batch is stored once, in order");
+    assert_eq!(log.len(), 30 + 3 * 30, "every unnumbered event is stored once");
 }
 
-/// Two deploys run side by side for a while, and one may be rolled back.
+/// During a deployment two versions run side by side, and a rollback may follow.
 #[tokio::test]
-async fn a_status_that_only_a_newer_version_knows_is_left_alone() {
+async fn unknown_status_of_a_newer_version_is_preserved() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let key = store::keys::sandbox(&SandboxId::parse("s-1").unwrap());

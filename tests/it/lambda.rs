@@ -1,27 +1,27 @@
-//! The Lambda host: payloads as AWS sends them go in, and what comes out is what AWS is answered and what was done.
+//! The Lambda host: each test invokes a function with a payload of AWS and checks the response and the side effects.
 //!
-//! The payloads are files, so that they can be compared with AWS's documentation and with what is recorded on a real
-//! account one day.
+//! The payloads are files, so that they can be compared with AWS's documentation and, later, with recordings of a real
+//! account.
 
+mod handshake;
 mod http;
 mod jobs;
-mod opening;
 mod records;
 mod sockets;
 
+use crate::harness::body_of;
 use crate::payloads::expected;
-use crate::stage::body_of;
 use serde_json::Value;
 
-/// Compares an answer with the file beside its payload, in which the body is not a text but JSON.
-fn check(name: &str, answer: &Value) {
-    let mut readable = answer.clone();
-    if answer["isBase64Encoded"] != true && answer["body"].is_string() {
-        readable["body"] = body_of(answer);
+/// Compares a response with the file next to its payload. The file has the body as JSON instead of a string.
+fn check(name: &str, response: &Value) {
+    let mut readable = response.clone();
+    if response["isBase64Encoded"] != true && response["body"].is_string() {
+        readable["body"] = body_of(response);
     }
     let expected = expected(name);
     assert!(
         readable == expected,
-        "{name}.response.json says {expected:#}\nand the answer is {readable:#}\nIf that is meant, change the file."
+        "{name}.response.json contains {expected:#}\nbut the response is {readable:#}\nIf this change is intended, edit the file."
     );
 }

@@ -1,7 +1,7 @@
-//! The promises of the plane, each tested where it is made: over HTTP and sockets, on the real binary or the same
-//! code in this process.
+//! Integration tests: what the plane promises its users, tested over HTTP and sockets against the real binary or the
+//! same code in this process.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test at the right line")]
 
 mod access;
 mod architecture;
@@ -11,20 +11,21 @@ mod closed_pipe;
 mod command;
 mod console;
 mod cost;
-mod following;
+mod documents;
+mod follower;
+mod harness;
 mod ingest;
 mod lambda;
 mod messages;
 mod orchestration;
+mod pagination;
 mod payloads;
 mod permissions;
-mod reading;
 mod real_cli;
-mod refusals;
+mod rejections;
 mod sessions;
 mod settings;
 mod sockets;
-mod stage;
 mod support;
 mod tasks;
 mod template;

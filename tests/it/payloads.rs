@@ -1,6 +1,6 @@
-//! What AWS sends to functions: the files of `tests/fixtures/lambda`, and others made out of them.
+//! Payloads that AWS sends to functions: the files in `tests/fixtures/lambda`, and payloads derived from them.
 
-use crate::stage::viewer;
+use crate::harness::viewer;
 use crate::support::OPERATOR;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_types::base64;
@@ -13,20 +13,20 @@ fn path(file: &str) -> PathBuf {
 }
 
 fn read(file: &str) -> String {
-    std::fs::read_to_string(path(file)).unwrap_or_else(|why| panic!("{file}: {why}"))
+    std::fs::read_to_string(path(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// A payload, with tokens of the operator and of a viewer.
+/// A payload file, with the placeholders of the operator and user tokens filled in.
 pub fn fixture(name: &str) -> String {
     read(&format!("{name}.json")).replace("$OPERATOR", OPERATOR).replace("$USER", &viewer())
 }
 
-/// The same, sent by a worker.
-pub fn fixture_by(name: &str, worker: &str) -> String {
+/// The same, with the placeholder of the worker token filled in.
+pub fn fixture_with_worker(name: &str, worker: &str) -> String {
     fixture(name).replace("$WORKER", worker)
 }
 
-/// What a function should answer.
+/// The expected response to a payload.
 pub fn expected(name: &str) -> Value {
     serde_json::from_str(&read(&format!("{name}.response.json"))).unwrap()
 }
@@ -40,7 +40,7 @@ pub fn request(method: &str, path_and_query: &str, token: &str, body: Option<&Va
     request_with(method, path_and_query, token, body, &[])
 }
 
-/// A request with some headers more.
+/// A request with additional headers.
 pub fn request_with(
     method: &str,
     path_and_query: &str,
@@ -48,7 +48,7 @@ pub fn request_with(
     body: Option<&Value>,
     headers: &[(&str, &str)],
 ) -> String {
-    let mut request = parsed("http-another-functions");
+    let mut request = parsed("http-get-sandbox");
     let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
     request["rawPath"] = json!(path);
     request["rawQueryString"] = json!(query);
@@ -64,19 +64,19 @@ pub fn request_with(
     request.to_string()
 }
 
-/// A socket that wants to open.
+/// A `$connect` event.
 pub fn connect(connection: &str, query: &[(&str, &str)]) -> String {
-    let mut opening = parsed("socket-connect-without-token");
-    opening["requestContext"]["connectionId"] = json!(connection);
+    let mut event = parsed("socket-connect-without-token");
+    event["requestContext"]["connectionId"] = json!(connection);
     if !query.is_empty() {
         let list = |value: &str| json!([value]);
         let pairs = query.iter().map(|(name, value)| ((*name).to_owned(), list(value)));
-        opening["multiValueQueryStringParameters"] = Value::Object(pairs.collect());
+        event["multiValueQueryStringParameters"] = Value::Object(pairs.collect());
     }
-    opening.to_string()
+    event.to_string()
 }
 
-/// A frame from a client.
+/// A `$default` event with a frame from a client.
 pub fn frame(connection: &str, frame: &Value) -> String {
     let mut message = parsed("socket-message-ping");
     message["requestContext"]["connectionId"] = json!(connection);
@@ -84,25 +84,25 @@ pub fn frame(connection: &str, frame: &Value) -> String {
     message.to_string()
 }
 
-/// A socket is gone.
+/// A `$disconnect` event.
 pub fn disconnect(connection: &str) -> String {
-    let mut gone = parsed("socket-disconnect");
-    gone["requestContext"]["connectionId"] = json!(connection);
-    gone.to_string()
+    let mut event = parsed("socket-disconnect");
+    event["requestContext"]["connectionId"] = json!(connection);
+    event.to_string()
 }
 
-/// Records of several payloads in one.
-pub fn together(names: &[&str]) -> String {
+/// One stream payload with the records of several payloads.
+pub fn combined(names: &[&str]) -> String {
     let records: Vec<Value> = names.iter().map(|name| parsed(name)["Records"][0].clone()).collect();
     json!({"Records": records}).to_string()
 }
 
-/// How a record of a payload is named when it has to come again.
+/// The sequence number of the record in a stream payload, which identifies it in a partial batch failure.
 pub fn sequence_number(name: &str) -> Value {
     parsed(name)["Records"][0]["dynamodb"]["SequenceNumber"].clone()
 }
 
-/// Records of the table's stream, numbered from 1.
+/// A payload of the table stream, with sequence numbers from 1.
 pub fn stream(images: &[Image]) -> String {
     let records = images.iter().zip(1..).map(|(image, number)| {
         let mut record = parsed("stream-segment")["Records"][0].clone();
@@ -115,20 +115,20 @@ pub fn stream(images: &[Image]) -> String {
     json!({"Records": records.collect::<Vec<_>>()}).to_string()
 }
 
-/// As the stream spells an attribute. Not by the library that reads it: both could be wrong the same way.
+/// JSON of an attribute in a stream record. It does not use the library that parses it, which could have the same bug.
 fn attribute(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) => json!({"S": text}),
         AttributeValue::N(number) => json!({"N": number}),
         AttributeValue::B(bytes) => json!({"B": base64::encode(bytes)}),
-        odd => panic!("no news of ours holds {odd:?}"),
+        other => panic!("unexpected attribute type in a stream record: {other:?}"),
     }
 }
 
-/// A message on the queue of jobs.
+/// An event of the job queue, with one message.
 pub fn job(body: &str) -> String {
-    let mut queue = parsed("queue-two-messages");
-    let mut message = queue["Records"][0].take();
+    let mut event = parsed("queue-two-messages");
+    let mut message = event["Records"][0].take();
     message["body"] = json!(body);
     json!({"Records": [message]}).to_string()
 }

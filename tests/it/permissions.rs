@@ -1,16 +1,16 @@
-//! What each function may do on AWS is what it really does, no more and no less.
+//! Each function has exactly the AWS permissions that it uses.
 //!
-//! Every function does here all that it ever does, on an AWS that counts calls. What comes out is compared with the
-//! registry, which `template.yaml` is compared with: so nothing is missing in a policy, and nothing is too much.
+//! The scenarios here exercise every function completely, on an AWS that records calls. The recorded actions are compared
+//! with the registry, from which `template.yaml` is generated: no policy lacks a permission or grants an unused one.
 
+pub mod provisioning;
 mod tasks;
 mod tickets;
-pub mod work;
 
-use crate::payloads::{connect, disconnect, fixture, frame, job, request, request_with, together};
-use crate::stage::{Stage, body_of, function, invoke, viewer};
+use crate::harness::{Harness, body_of, function, invoke, viewer};
+use crate::payloads::{combined, connect, disconnect, fixture, frame, job, request, request_with};
 use crate::support::{OPERATOR, batch};
-use app::events::broadcast::OPENING_SECS;
+use app::events::broadcast::HANDSHAKE_GRACE_SECS;
 use domain::access::Scope;
 use edge::Plane;
 use edge::registry::{FUNCTIONS, Permission, Queue, Trigger};
@@ -22,32 +22,32 @@ use std::sync::Arc;
 const EVENTS: &str = "/api/v1/sandboxes/s-1/events";
 
 #[tokio::test]
-async fn a_function_may_do_what_it_does_and_nothing_else() {
-    let mut watch = Watch { stage: Stage::open().await, done: BTreeMap::new() };
-    let worker = sandboxes(&mut watch).await;
-    writing(&mut watch, &worker).await;
-    reading(&mut watch, &worker).await;
-    sockets(&mut watch, &worker).await;
-    telling(&mut watch, &worker).await;
-    steering(&mut watch).await;
-    remembering(&mut watch, &worker).await;
-    expiring(&mut watch).await;
-    tickets::tickets(&mut watch).await;
-    work::work(&mut watch).await;
-    tasks::tasks(&mut watch).await;
-    watch.run(&watch.stage.process(), "platform-check", &fixture("schedule-tick")).await;
-    let wrong = watch.differences();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+async fn each_function_has_exactly_the_permissions_it_uses() {
+    let mut recorder = CallRecorder { harness: Harness::open().await, actions: BTreeMap::new() };
+    let worker = sandboxes(&mut recorder).await;
+    ingest(&mut recorder, &worker).await;
+    reads(&mut recorder, &worker).await;
+    sockets(&mut recorder, &worker).await;
+    broadcast(&mut recorder, &worker).await;
+    messages(&mut recorder).await;
+    sessions(&mut recorder, &worker).await;
+    socket_expiry(&mut recorder).await;
+    tickets::tickets(&mut recorder).await;
+    provisioning::provisioning(&mut recorder).await;
+    tasks::tasks(&mut recorder).await;
+    recorder.run(&recorder.harness.process(), "platform-check", &fixture("schedule-tick")).await;
+    let differences = recorder.differences();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// The keys of tokens are read once, when a process starts, and so no call shows who needs them.
+/// Token keys are read once at process start, so no recorded call shows which function needs them.
 #[test]
-fn whoever_asks_who_is_asking_has_the_keys_and_nobody_else() {
+fn only_functions_that_authenticate_can_read_the_token_keys() {
     for function in FUNCTIONS {
-        let asks = match &function.trigger {
+        let authenticates = match &function.trigger {
             Trigger::Http(route) => route.scope != Scope::Public,
             Trigger::SocketConnect | Trigger::SocketFrame => true,
-            // It gives the workers of new sandboxes their tokens.
+            // It issues the tokens of new workers.
             Trigger::Jobs(Queue::Work) => true,
             Trigger::SocketDisconnect
             | Trigger::TableStream(_)
@@ -55,11 +55,26 @@ fn whoever_asks_who_is_asking_has_the_keys_and_nobody_else() {
             | Trigger::Schedule(_) => false,
         };
         let name = function.name;
-        assert_eq!(function.may(Permission::Keys), asks, "{name}: the keys of tokens in its row are wrong");
+        assert_eq!(
+            function.may(Permission::Keys),
+            authenticates,
+            "{name}: fix Permission::Keys in its registry row"
+        );
     }
 }
 
-/// What a policy must allow for a permission.
+/// Provider secrets are read at process start too.
+#[test]
+fn only_functions_that_call_a_provider_have_its_secrets() {
+    let with_secrets: Vec<&str> = FUNCTIONS
+        .iter()
+        .filter(|function| function.may(Permission::Providers))
+        .map(|function| function.name)
+        .collect();
+    assert_eq!(with_secrets, ["sandboxes-logs", "sandboxes-dispatch", "sandboxes-compare"]);
+}
+
+/// The action that a policy allows for a permission.
 fn action(permission: Permission) -> Option<&'static str> {
     match permission {
         Permission::Keys => None,
@@ -78,7 +93,7 @@ fn action(permission: Permission) -> Option<&'static str> {
         Permission::Jobs => Some("sqs:SendMessage"),
         Permission::Bus => Some("events:PutEvents"),
         Permission::Work => Some("sqs:SendMessage on the queue of work"),
-        // Secrets, read when a process starts.
+        // Secrets, read at process start.
         Permission::Providers => None,
         Permission::Thresholds => None,
     }
@@ -94,23 +109,23 @@ fn actions(call: Call) -> impl Iterator<Item = String> {
     call.actions.into_iter().map(move |action| format!("{action}{on}"))
 }
 
-/// Sees what functions do on AWS.
-struct Watch {
-    stage: Stage,
-    done: BTreeMap<&'static str, BTreeSet<String>>,
+/// Records the AWS actions of each function.
+struct CallRecorder {
+    harness: Harness,
+    actions: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
-impl Watch {
+impl CallRecorder {
     async fn run(&mut self, process: &Arc<Plane>, name: &str, payload: &str) -> Value {
-        self.stage.aws.meter.start();
-        let answer = invoke(process, name, payload).await.unwrap_or_else(|why| panic!("{name}: {why}"));
-        self.stage.aws.meter.stop();
-        let calls = self.stage.aws.meter.take();
-        self.done.entry(function(name).name).or_default().extend(calls.into_iter().flat_map(actions));
+        self.harness.aws.meter.start();
+        let answer = invoke(process, name, payload).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        self.harness.aws.meter.stop();
+        let calls = self.harness.aws.meter.take();
+        self.actions.entry(function(name).name).or_default().extend(calls.into_iter().flat_map(actions));
         answer
     }
 
-    /// A request that must be answered like this.
+    /// Sends a request and asserts the status of the response.
     async fn request(&mut self, process: &Arc<Plane>, name: &str, payload: &str, status: u16) -> Value {
         let answer = self.run(process, name, payload).await;
         assert_eq!(answer["statusCode"], status, "{name}: {answer}");
@@ -118,56 +133,56 @@ impl Watch {
     }
 
     fn differences(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
+        let mut differences = Vec::new();
         for function in FUNCTIONS {
             let name = function.name;
-            let Some(done) = self.done.get(name) else {
-                wrong.push(format!("{name} does nothing in this test: add what it does"));
+            let Some(used) = self.actions.get(name) else {
+                differences.push(format!("{name} is not invoked in this test: add a scenario"));
                 continue;
             };
-            let named: BTreeSet<String> = function
+            let granted: BTreeSet<String> = function
                 .permissions
                 .iter()
                 .filter_map(|permission| action(*permission))
                 .map(String::from)
                 .collect();
-            for action in done.difference(&named) {
-                wrong.push(format!("{name} needs {action}, which its row in the registry does not name"));
+            for action in used.difference(&granted) {
+                differences.push(format!("{name} uses {action}, which its registry row does not grant"));
             }
-            for action in named.difference(done) {
-                wrong.push(format!(
-                    "{name} does nothing here that needs {action}: take it out of its row in the registry, or add \
-                     here what needs it"
+            for action in granted.difference(used) {
+                differences.push(format!(
+                    "{name} never uses {action} here: remove it from its registry row, or add a scenario that \
+                     uses it"
                 ));
             }
         }
-        wrong
+        differences
     }
 }
 
-/// The token of the worker of s-1.
-async fn sandboxes(watch: &mut Watch) -> String {
-    let process = watch.stage.process();
+/// Returns the worker token of s-1.
+async fn sandboxes(recorder: &mut CallRecorder) -> String {
+    let process = recorder.harness.process();
     let register = |id: &str| {
         let body = json!({"sandbox_id": id, "org": "acme"});
         request("POST", "/api/v1/sandboxes", OPERATOR, Some(&body))
     };
-    watch.request(&process, "sandboxes-health", &get("/api/v1/sandboxes/health"), 200).await;
+    recorder.request(&process, "sandboxes-health", &get("/api/v1/sandboxes/health"), 200).await;
     for id in ["s-1", "s-2"] {
-        watch.request(&process, "sandboxes-register", &register(id), 201).await;
+        recorder.request(&process, "sandboxes-register", &register(id), 201).await;
     }
-    watch.request(&process, "sandboxes-register", &register("s-1"), 409).await;
-    watch.request(&process, "sandboxes-get", &get("/api/v1/sandboxes/s-1"), 200).await;
-    watch.request(&process, "sandboxes-get", &get("/api/v1/sandboxes/nobody"), 404).await;
-    watch.request(&process, "sandboxes-list", &get("/api/v1/sandboxes?limit=1"), 200).await;
+    recorder.request(&process, "sandboxes-register", &register("s-1"), 409).await;
+    recorder.request(&process, "sandboxes-get", &get("/api/v1/sandboxes/s-1"), 200).await;
+    recorder.request(&process, "sandboxes-get", &get("/api/v1/sandboxes/missing"), 404).await;
+    recorder.request(&process, "sandboxes-list", &get("/api/v1/sandboxes?limit=1"), 200).await;
     let page = request("GET", "/api/v1/sandboxes?limit=1", OPERATOR, None);
-    let page = body_of(&watch.request(&process, "sandboxes-list", &page, 200).await);
+    let page = body_of(&recorder.request(&process, "sandboxes-list", &page, 200).await);
     let cursor = page["next_cursor"].as_str().unwrap().replace('#', "%23");
     let next = request("GET", &format!("/api/v1/sandboxes?cursor={cursor}"), OPERATOR, None);
-    watch.request(&process, "sandboxes-list", &next, 200).await;
+    recorder.request(&process, "sandboxes-list", &next, 200).await;
     let rotate = |id: &str| request("POST", &format!("/api/v1/sandboxes/{id}/token"), OPERATOR, None);
-    watch.request(&process, "sandboxes-rotate-token", &rotate("nobody"), 404).await;
-    let rotated = watch.request(&process, "sandboxes-rotate-token", &rotate("s-1"), 200).await;
+    recorder.request(&process, "sandboxes-rotate-token", &rotate("missing"), 404).await;
+    let rotated = recorder.request(&process, "sandboxes-rotate-token", &rotate("s-1"), 200).await;
     body_of(&rotated)["worker_token"].as_str().unwrap().to_owned()
 }
 
@@ -175,158 +190,158 @@ fn get(path: &str) -> String {
     request("GET", path, &viewer(), None)
 }
 
-async fn writing(watch: &mut Watch, worker: &str) {
-    let (process, other) = (watch.stage.process(), watch.stage.process());
+async fn ingest(recorder: &mut CallRecorder, worker: &str) {
+    let (process, other) = (recorder.harness.process(), recorder.harness.process());
     let post = |body: &Value| request("POST", EVENTS, worker, Some(body));
-    // The first of a process, another one of it, one after another process, and repeats.
-    watch.request(&process, "events-ingest", &post(&batch(1, 1, 0, 3)), 200).await;
-    watch.request(&process, "events-ingest", &post(&batch(1, 2, 3, 3)), 200).await;
-    watch.request(&other, "events-ingest", &post(&batch(1, 3, 6, 3)), 200).await;
-    watch.request(&process, "events-ingest", &post(&batch(1, 4, 9, 3)), 200).await;
-    watch.request(&process, "events-ingest", &post(&batch(1, 4, 9, 3)), 200).await;
-    watch.request(&process, "events-ingest", &post(&batch(1, 9, 9, 3)), 409).await;
-    let said = |text: &str| json!({"event_type": "agent.message", "event_data": {"text": text}});
+    // The first batch of a process, the next one, one after another process, and retries.
+    recorder.request(&process, "events-ingest", &post(&batch(1, 1, 0, 3)), 200).await;
+    recorder.request(&process, "events-ingest", &post(&batch(1, 2, 3, 3)), 200).await;
+    recorder.request(&other, "events-ingest", &post(&batch(1, 3, 6, 3)), 200).await;
+    recorder.request(&process, "events-ingest", &post(&batch(1, 4, 9, 3)), 200).await;
+    recorder.request(&process, "events-ingest", &post(&batch(1, 4, 9, 3)), 200).await;
+    recorder.request(&process, "events-ingest", &post(&batch(1, 9, 9, 3)), 409).await;
+    let message = |text: &str| json!({"event_type": "agent.message", "event_data": {"text": text}});
     for (text, status) in [("once", 200), ("once", 200), ("twice", 422)] {
         let key = [("idempotency-key", "k-1")];
-        let post = request_with("POST", EVENTS, worker, Some(&said(text)), &key);
-        watch.request(&process, "events-ingest", &post, status).await;
+        let post = request_with("POST", EVENTS, worker, Some(&message(text)), &key);
+        recorder.request(&process, "events-ingest", &post, status).await;
     }
-    let beat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "idle"}});
-    watch.request(&process, "events-ingest", &post(&beat), 200).await;
-    // Too large for a segment: it stands apart, as event 14.
-    watch.request(&process, "events-ingest", &post(&said(&"x".repeat(300 * 1024))), 200).await;
-    let unknown = request("POST", "/api/v1/sandboxes/nobody/events", OPERATOR, Some(&said("hello")));
-    watch.request(&process, "events-ingest", &unknown, 404).await;
+    let heartbeat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "idle"}});
+    recorder.request(&process, "events-ingest", &post(&heartbeat), 200).await;
+    // Too large for a segment: event 14 gets its own item.
+    recorder.request(&process, "events-ingest", &post(&message(&"x".repeat(300 * 1024))), 200).await;
+    let unknown = request("POST", "/api/v1/sandboxes/missing/events", OPERATOR, Some(&message("hello")));
+    recorder.request(&process, "events-ingest", &unknown, 404).await;
 }
 
-async fn reading(watch: &mut Watch, worker: &str) {
-    let process = watch.stage.process();
+async fn reads(recorder: &mut CallRecorder, worker: &str) {
+    let process = recorder.harness.process();
     for query in ["", "?after_seq=1&limit=2", "?before_seq=5", "?event_type=agent.error"] {
-        watch.request(&process, "events-list", &get(&format!("{EVENTS}{query}")), 200).await;
+        recorder.request(&process, "events-list", &get(&format!("{EVENTS}{query}")), 200).await;
     }
-    watch.request(&process, "events-list", &request("GET", EVENTS, worker, None), 200).await;
+    recorder.request(&process, "events-list", &request("GET", EVENTS, worker, None), 200).await;
     for (seq, status) in [(1, 200), (14, 200), (99, 404)] {
-        watch.request(&process, "events-body", &get(&format!("{EVENTS}/{seq}/body")), status).await;
+        recorder.request(&process, "events-body", &get(&format!("{EVENTS}/{seq}/body")), status).await;
     }
     for query in ["", "?cursor=3&direction=newer", "?cursor=3&direction=older"] {
         let path = format!("/api/v1/sandboxes/s-1/trajectory{query}");
-        watch.request(&process, "events-trajectory", &get(&path), 200).await;
+        recorder.request(&process, "events-trajectory", &get(&path), 200).await;
     }
 }
 
-async fn sockets(watch: &mut Watch, worker: &str) {
-    let process = watch.stage.process();
+async fn sockets(recorder: &mut CallRecorder, worker: &str) {
+    let process = recorder.harness.process();
     let user = viewer();
     for (id, query, status) in [
-        ("nobody-yet", vec![], 200),
+        ("unauthenticated", vec![], 200),
         ("worker-later", vec![], 200),
         ("user", vec![("token", user.as_str()), ("event_types", "agent.message,agent.error")], 200),
         ("worker", vec![("token", worker)], 200),
         ("operator", vec![("token", OPERATOR)], 200),
         ("one-sandbox", vec![("token", user.as_str()), ("sandbox_id", "s-1")], 200),
-        ("unknown-sandbox", vec![("token", user.as_str()), ("sandbox_id", "nobody")], 404),
+        ("unknown-sandbox", vec![("token", user.as_str()), ("sandbox_id", "missing")], 404),
         ("wrong", vec![("token", "not-a-token")], 401),
-        // The name is taken.
+        // The connection id is taken.
         ("user", vec![("token", user.as_str())], 503),
     ] {
-        watch.request(&process, "realtime-connect", &connect(id, &query), status).await;
+        recorder.request(&process, "realtime-connect", &connect(id, &query), status).await;
     }
-    for (id, said) in [
-        ("nobody-yet", json!({"type": "subscribe"})),
-        ("nobody-yet", json!({"type": "auth", "token": user})),
+    for (id, message) in [
+        ("unauthenticated", json!({"type": "subscribe"})),
+        ("unauthenticated", json!({"type": "auth", "token": user})),
         ("worker-later", json!({"type": "auth", "token": worker})),
-        // It leaves topics, and comes to others.
+        // Leaves topics and joins others.
         ("user", json!({"type": "subscribe", "event_types": ["agent.diff"]})),
         ("user", json!({"type": "ping"})),
-        ("user", json!({"type": "shout"})),
-        ("gone", json!({"type": "subscribe"})),
+        ("user", json!({"type": "unknown"})),
+        ("closed", json!({"type": "subscribe"})),
         ("operator", json!({"type": "auth", "token": "not-a-token"})),
     ] {
-        watch.request(&process, "realtime-frame", &frame(id, &said), 200).await;
+        recorder.request(&process, "realtime-frame", &frame(id, &message), 200).await;
     }
-    for id in ["nobody-yet", "worker-later", "user", "worker", "operator", "one-sandbox", "gone"] {
-        watch.request(&process, "realtime-disconnect", &disconnect(id), 200).await;
+    for id in ["unauthenticated", "worker-later", "user", "worker", "operator", "one-sandbox", "closed"] {
+        recorder.request(&process, "realtime-disconnect", &disconnect(id), 200).await;
     }
 }
 
-async fn telling(watch: &mut Watch, worker: &str) {
-    let process = watch.stage.process();
-    let _inbox = watch.stage.socket("there");
+async fn broadcast(recorder: &mut CallRecorder, worker: &str) {
+    let process = recorder.harness.process();
+    let _inbox = recorder.harness.socket("there");
     let user = viewer();
     for (id, token) in [("there", user.as_str()), ("not-there", user.as_str()), ("worker", worker)] {
-        watch.request(&process, "realtime-connect", &connect(id, &[("token", token)]), 200).await;
+        recorder.request(&process, "realtime-connect", &connect(id, &[("token", token)]), 200).await;
     }
-    let _worker = watch.stage.socket("worker");
+    let _worker = recorder.harness.socket("worker");
     let nothing_failed = json!({"batchItemFailures": []});
-    // One may be opening; then it is gone, and forgotten.
+    // A missing connection may still be in its handshake; after the grace period it is deleted.
     for _ in 0..2 {
-        let told = watch.run(&process, "events-broadcast", &fixture("stream-segment")).await;
-        assert_eq!(told, nothing_failed);
-        watch.stage.clock.advance_secs(OPENING_SECS);
+        let answer = recorder.run(&process, "events-broadcast", &fixture("stream-segment")).await;
+        assert_eq!(answer, nothing_failed);
+        recorder.harness.clock.advance_secs(HANDSHAKE_GRACE_SECS);
     }
-    // A worker's token is replaced, and the next event is told by the new one.
+    // After a token rotation, the next broadcast closes the worker's socket.
     let rotate = request("POST", "/api/v1/sandboxes/s-1/token", OPERATOR, None);
-    watch.request(&process, "sandboxes-rotate-token", &rotate, 200).await;
-    let said = json!({"event_type": "agent.message", "event_data": {"text": "x".repeat(2000)}});
-    watch.request(&process, "events-ingest", &request("POST", EVENTS, OPERATOR, Some(&said)), 200).await;
-    let news = watch.stage.news();
-    assert_eq!(watch.run(&process, "events-broadcast", &news).await, nothing_failed);
-    assert_eq!(watch.stage.aws.hub.len(), 1, "the worker's socket is closed");
-    let records = together(&["stream-segment", "stream-lifecycle"]);
-    assert_eq!(watch.run(&process, "events-publish", &records).await, nothing_failed);
+    recorder.request(&process, "sandboxes-rotate-token", &rotate, 200).await;
+    let event = json!({"event_type": "agent.message", "event_data": {"text": "x".repeat(2000)}});
+    recorder.request(&process, "events-ingest", &request("POST", EVENTS, OPERATOR, Some(&event)), 200).await;
+    let records = recorder.harness.stream_payload();
+    assert_eq!(recorder.run(&process, "events-broadcast", &records).await, nothing_failed);
+    assert_eq!(recorder.harness.aws.hub.len(), 1, "the worker's socket is closed");
+    let records = combined(&["stream-segment", "stream-lifecycle"]);
+    assert_eq!(recorder.run(&process, "events-publish", &records).await, nothing_failed);
 }
 
-async fn steering(watch: &mut Watch) {
-    let (process, messages) = (watch.stage.process(), "/api/v1/sandboxes/s-3/messages");
+async fn messages(recorder: &mut CallRecorder) {
+    let (process, messages) = (recorder.harness.process(), "/api/v1/sandboxes/s-3/messages");
     let register = json!({"sandbox_id": "s-3", "org": "acme"});
     let register = request("POST", "/api/v1/sandboxes", OPERATOR, Some(&register));
-    let registered = body_of(&watch.request(&process, "sandboxes-register", &register, 201).await);
+    let registered = body_of(&recorder.request(&process, "sandboxes-register", &register, 201).await);
     let worker = registered["worker_token"].as_str().unwrap();
     let send = |id: &str| {
         let body = json!({"content": "go on", "message_id": id});
         request("POST", messages, OPERATOR, Some(&body))
     };
-    let take = |query: &str| request("GET", &format!("{messages}?{query}"), worker, None);
+    let pull = |query: &str| request("GET", &format!("{messages}?{query}"), worker, None);
     let ack = |id: &str| {
         let body = json!({"receipts": [{"message_id": id, "state": "delivered"}]});
         request("POST", &format!("{messages}/ack"), worker, Some(&body))
     };
-    // Nothing there, nobody rings: this makes the mailbox.
-    watch.request(&process, "messages-pull", &take("wait=1"), 200).await;
+    // No message and no wake-up: this creates the mailbox.
+    recorder.request(&process, "messages-pull", &pull("wait=1"), 200).await;
     for id in ["m-1", "m-2", "m-1"] {
-        watch.request(&process, "messages-send", &send(id), 200).await;
+        recorder.request(&process, "messages-send", &send(id), 200).await;
     }
-    watch.request(&process, "messages-pull", &take("wait=0&ack=manual&max=1"), 200).await;
-    watch.request(&process, "messages-ack", &ack("m-1"), 200).await;
-    watch.request(&process, "messages-ack", &ack("m-1"), 200).await;
-    watch.request(&process, "messages-pull", &take("wait=0"), 200).await;
+    recorder.request(&process, "messages-pull", &pull("wait=0&ack=manual&max=1"), 200).await;
+    recorder.request(&process, "messages-ack", &ack("m-1"), 200).await;
+    recorder.request(&process, "messages-ack", &ack("m-1"), 200).await;
+    recorder.request(&process, "messages-pull", &pull("wait=0"), 200).await;
     for id in ["m-3", "m-5"] {
-        watch.request(&process, "messages-send", &send(id), 200).await;
+        recorder.request(&process, "messages-send", &send(id), 200).await;
     }
     for (id, status) in [("m-5", 200), ("m-5", 200), ("m-2", 409), ("m-9", 404)] {
         let cancel = request("POST", &format!("{messages}/{id}/cancel"), OPERATOR, None);
-        watch.request(&process, "messages-cancel", &cancel, status).await;
+        recorder.request(&process, "messages-cancel", &cancel, status).await;
     }
     let history = format!("{messages}/history?limit=2");
-    watch.request(&process, "messages-history", &request("GET", &history, &viewer(), None), 200).await;
+    recorder.request(&process, "messages-history", &request("GET", &history, &viewer(), None), 200).await;
     for _ in 0..2 {
         let end = request("DELETE", "/api/v1/sandboxes/s-3", OPERATOR, None);
-        watch.request(&process, "sandboxes-terminate", &end, 200).await;
+        recorder.request(&process, "sandboxes-terminate", &end, 200).await;
     }
-    watch.request(&process, "messages-send", &send("m-4"), 409).await;
-    watch.request(&process, "messages-send", &send("m-3"), 200).await;
+    recorder.request(&process, "messages-send", &send("m-4"), 409).await;
+    recorder.request(&process, "messages-send", &send("m-3"), 200).await;
 }
 
-async fn remembering(watch: &mut Watch, replaced: &str) {
-    let (process, path) = (watch.stage.process(), "/api/v1/sandboxes/s-1/sessions/c0ffee/entries");
+async fn sessions(recorder: &mut CallRecorder, replaced: &str) {
+    let (process, path) = (recorder.harness.process(), "/api/v1/sandboxes/s-1/sessions/c0ffee/entries");
     let rotate = request("POST", "/api/v1/sandboxes/s-1/token", OPERATOR, None);
-    let rotated = watch.request(&process, "sandboxes-rotate-token", &rotate, 200).await;
+    let rotated = recorder.request(&process, "sandboxes-rotate-token", &rotate, 200).await;
     let worker = body_of(&rotated)["worker_token"].as_str().unwrap().to_owned();
     let add = |token: &str, first: u64, texts: &[&str]| {
         let entries: Vec<Value> = texts.iter().map(|text| json!({"text": text})).collect();
         request("POST", path, token, Some(&json!({"first": first, "entries": entries})))
     };
-    // The first of a session, more of it, a repeat in another cut, another text, a gap.
+    // The first entries, more entries, an overlapping retry, a conflict, a gap.
     for (first, texts, status) in [
         (1, vec!["a", "b"], 200),
         (3, vec!["c"], 200),
@@ -334,28 +349,28 @@ async fn remembering(watch: &mut Watch, replaced: &str) {
         (2, vec!["x"], 409),
         (9, vec!["x"], 409),
     ] {
-        watch.request(&process, "sessions-append", &add(&worker, first, &texts), status).await;
+        recorder.request(&process, "sessions-append", &add(&worker, first, &texts), status).await;
     }
-    watch.request(&process, "sessions-append", &add(replaced, 5, &["e"]), 401).await;
+    recorder.request(&process, "sessions-append", &add(replaced, 5, &["e"]), 401).await;
     for (query, status) in [("", 200), ("?after=1&limit=1", 200), ("?limit=0", 422)] {
-        watch.request(&process, "sessions-read", &get(&format!("{path}{query}")), status).await;
+        recorder.request(&process, "sessions-read", &get(&format!("{path}{query}")), status).await;
     }
-    let unknown = get("/api/v1/sandboxes/s-1/sessions/nobody/entries");
-    watch.request(&process, "sessions-read", &unknown, 404).await;
-    for (session, status) in [("c0ffee", 201), ("nobody", 422)] {
+    let unknown = get("/api/v1/sandboxes/s-1/sessions/missing/entries");
+    recorder.request(&process, "sessions-read", &unknown, 404).await;
+    for (session, status) in [("c0ffee", 201), ("missing", 422)] {
         let body = json!({"org": "acme", "resumes": session});
         let register = request("POST", "/api/v1/sandboxes", OPERATOR, Some(&body));
-        watch.request(&process, "sandboxes-register", &register, status).await;
+        recorder.request(&process, "sandboxes-register", &register, status).await;
     }
 }
 
-async fn expiring(watch: &mut Watch) {
-    let process = watch.stage.process();
-    watch.request(&process, "realtime-connect", &connect("silent", &[]), 200).await;
-    watch.request(&process, "realtime-connect", &connect("known", &[("token", &viewer())]), 200).await;
-    for id in ["silent", "known", "gone"] {
+async fn socket_expiry(recorder: &mut CallRecorder) {
+    let process = recorder.harness.process();
+    recorder.request(&process, "realtime-connect", &connect("silent", &[]), 200).await;
+    recorder.request(&process, "realtime-connect", &connect("known", &[("token", &viewer())]), 200).await;
+    for id in ["silent", "known", "closed"] {
         let expire = json!({"job": "expire_socket", "connection_id": id}).to_string();
-        let answer = watch.run(&process, "realtime-expire", &job(&expire)).await;
+        let answer = recorder.run(&process, "realtime-expire", &job(&expire)).await;
         assert_eq!(answer, json!({"batchItemFailures": []}), "{id}");
     }
 }

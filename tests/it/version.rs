@@ -10,7 +10,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[test]
 fn workspace_has_one_version() {
     for (package, version) in workspace_versions() {
-        assert_eq!(version, VERSION, "{package} must say `version.workspace = true`");
+        assert_eq!(version, VERSION, "{package} must have `version.workspace = true`");
     }
     assert_ne!(VERSION, "0.0.0");
 }

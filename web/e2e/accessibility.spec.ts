@@ -8,44 +8,53 @@ for (const theme of ['light', 'dark'] as const) {
   test.describe(`in the ${theme} theme`, () => {
     test.use({ colorScheme: theme })
 
-    test('the pages of a sandbox have no serious barrier', async ({ page, api }) => {
+    test('the sandbox tabs have no serious violations', async ({ page, api }) => {
       const id = await showcase(api)
       for (const tab of tabs) {
         await new RunPage(page).open(id, `?tab=${tab}`)
         await expect(new RunPage(page).tab(new RegExp(tab, 'i'))).toHaveAttribute('aria-selected', 'true')
         await page.waitForLoadState('networkidle')
-        await expectNoBarrier(page, theme, `the tab ${tab}`)
+        await expectNoViolations(page, theme, `tab ${tab}`)
       }
     })
 
-    test('the other pages have no serious barrier', async ({ page, api }) => {
+    test('the other pages have no serious violations', async ({ page, api }) => {
       const id = await showcase(api)
-      const waits = await api.ticket({ title: 'A ticket to look at', agent: script('patient') })
-      for (const path of ['/command', '/sandboxes', '/sandboxes?q=nothing-has-this', '/compare', `/compare?left=${id}&right=${id}`, '/nowhere']) {
+      const waiting = await api.ticket({ title: 'A waiting ticket', agent: script('waiting') })
+      for (const path of [
+        '/command',
+        '/sandboxes',
+        '/sandboxes?q=no-match',
+        '/compare',
+        `/compare?left=${id}&right=${id}`,
+        '/nowhere',
+      ]) {
         await page.goto(path)
         await expect(page.getByRole('main')).not.toBeEmpty()
         await page.waitForLoadState('networkidle')
-        await expectNoBarrier(page, theme, path)
+        await expectNoViolations(page, theme, path)
       }
-      await api.cancel(waits)
+      await api.cancel(waiting)
     })
   })
 }
 
-async function expectNoBarrier(page: Page, theme: 'light' | 'dark', where: string) {
-  // Colours that fade in are measured when they have.
+async function expectNoViolations(page: Page, theme: 'light' | 'dark', where: string) {
+  // Wait for animations to end, so that final colours are measured.
   await page.evaluate(async () => {
-    const ends = document.getAnimations().filter(({ effect }) => Number.isFinite(effect?.getComputedTiming().endTime))
-    await Promise.allSettled(ends.map(({ finished }) => finished))
+    const animations = document
+      .getAnimations()
+      .filter(({ effect }) => Number.isFinite(effect?.getComputedTiming().endTime))
+    await Promise.allSettled(animations.map(({ finished }) => finished))
   })
-  // Every element that passes would be described too, which takes longer than to look at it.
+  // Reporting passing elements takes longer than checking them.
   const axe = new AxeBuilder({ page }).options({ resultTypes: ['violations'] })
-  // A theme changes colours and nothing else: the other rules are looked at once.
+  // Themes only change colours, so the other rules are checked once.
   if (theme === 'light') axe.withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'])
   else axe.withRules('color-contrast')
   const { passes, violations } = await axe.analyze()
-  expect(passes, `rules that were looked at in ${where}`).not.toHaveLength(0)
+  expect(passes, `rules checked in ${where}`).not.toHaveLength(0)
   const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
   const found = serious.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.map(({ html }) => html).join('\n  ')}`)
-  expect(found, `barriers in ${where}`).toEqual([])
+  expect(found, `violations in ${where}`).toEqual([])
 }

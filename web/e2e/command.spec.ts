@@ -3,27 +3,29 @@ import { RunPage } from './support/run-page'
 import { address, expect, script, test } from './support/test'
 import { CommandPage } from './support/command-page'
 
-test('a ticket leads to its own sandbox, also while those of others spawn at the same moment', async ({ page, api }) => {
+test('a ticket opens its own sandbox while others start', async ({ page, api }) => {
   const mine = `Mine ${randomUUID()}`
   const command = new CommandPage(page)
   await command.open()
-  await command.chooseAgent(script('patient'))
+  await command.chooseAgent(script('waiting'))
   await command.prompt.fill(`${mine}\nwith a second line`)
   const others = Promise.all(
-    Array.from({ length: 4 }, (_, index) => api.ticket({ title: `Theirs ${index} ${randomUUID()}`, agent: script('patient') })),
+    Array.from({ length: 4 }, (_, index) =>
+      api.ticket({ title: `Other ${index} ${randomUUID()}`, agent: script('waiting') }),
+    ),
   )
   await command.prompt.press('Enter')
   await page.waitForURL(/\/sandbox\//)
   const ticket = await api.ticketWith(mine)
   expect(address(page)).toBe(`/sandbox/${await api.sandboxOf(ticket.id)}`)
-  await expect(new RunPage(page).feed.getByText('I wait until somebody says something.')).toBeVisible()
+  await expect(new RunPage(page).feed.getByText('Ready for instructions.')).toBeVisible()
   expect(ticket.description).toBe(`${mine}\nwith a second line`)
   for (const each of [ticket, ...(await others)]) await api.cancel(each)
 })
 
-test('what a ticket waits for is said, outlives a reload, and goes on when its turn comes', async ({ page, api }) => {
+test('a queued ticket shows its status across a reload and starts when a slot is free', async ({ page, api }) => {
   const project = `busy-${randomUUID().slice(0, 8)}`
-  const first = await api.ticket({ title: `Holds the slot ${project}`, project_id: project, agent: script('patient') })
+  const first = await api.ticket({ title: `Holds the slot ${project}`, project_id: project, agent: script('waiting') })
   await api.sandboxOf(first.id)
   const command = new CommandPage(page)
   await command.open()
@@ -41,41 +43,41 @@ test('what a ticket waits for is said, outlives a reload, and goes on when its t
   expect(address(page)).toBe(`/sandbox/${await api.sandboxOf((await api.ticketWith(mine)).id)}`)
 })
 
-test('a ticket that waits can be called off', async ({ page, api }) => {
+test('a waiting ticket can be cancelled', async ({ page, api }) => {
   const project = `busy-${randomUUID().slice(0, 8)}`
-  const first = await api.ticket({ title: `Holds the slot ${project}`, project_id: project, agent: script('patient') })
+  const first = await api.ticket({ title: `Holds the slot ${project}`, project_id: project, agent: script('waiting') })
   await api.sandboxOf(first.id)
-  const waits = await api.ticket({ title: `Called off ${project}`, project_id: project, agent: script('brief') })
-  await page.goto(`/command?ticket=${waits.id}`)
+  const waiting = await api.ticket({ title: `Waits in ${project}`, project_id: project, agent: script('brief') })
+  await page.goto(`/command?ticket=${waiting.id}`)
   await page.getByRole('button', { name: 'Cancel' }).click()
   await expect(page.getByText(/cancelled/i).first()).toBeVisible()
-  await expect.poll(async () => (await api.task(waits.task_id ?? '')).status).toBe('cancelled')
+  await expect.poll(async () => (await api.task(waiting.task_id ?? '')).status).toBe('cancelled')
   await api.cancel(first)
 })
 
-test('a wish that somebody has already is shown, and can be asked for all the same', async ({ page, api }) => {
-  const wish = `Count the words of ${randomUUID()}`
-  const first = await api.ticket({ title: wish, description: wish, agent: script('patient') })
+test('a duplicate ticket is reported and can be created anyway', async ({ page, api }) => {
+  const text = `Count the words of ${randomUUID()}`
+  const first = await api.ticket({ title: text, description: text, agent: script('waiting') })
   const command = new CommandPage(page)
   await command.open()
   await command.chooseAgent(script('brief'))
-  await command.prompt.fill(wish)
+  await command.prompt.fill(text)
   await command.prompt.press('Enter')
-  const anyway = page.getByRole('button', { name: 'Create it anyway' })
+  const anyway = page.getByRole('button', { name: 'Create anyway' })
   await expect(anyway).toBeVisible()
-  await expect(command.prompt).toHaveValue(wish)
+  await expect(command.prompt).toHaveValue(text)
   await anyway.click()
   await page.waitForURL(/\/sandbox\//)
   expect(address(page)).not.toBe(`/sandbox/${await api.sandboxOf(first.id)}`)
   await api.cancel(first)
 })
 
-test('a prompt that could not be sent stays, and sending it again makes one ticket', async ({ page, api }) => {
+test('a prompt is kept when the response is lost, and a retry creates one ticket', async ({ page, api }) => {
   const mine = `Once ${randomUUID()}`
   const command = new CommandPage(page)
   await command.open()
   await command.chooseAgent(script('brief'))
-  // The plane takes it, and the answer is lost.
+  // The control plane stores the ticket, and the response is lost.
   let lost = false
   await page.route('**/api/v1/tickets', async (route) => {
     if (route.request().method() !== 'POST' || lost) return route.continue()
@@ -85,25 +87,25 @@ test('a prompt that could not be sent stays, and sending it again makes one tick
   })
   await command.prompt.fill(mine)
   await command.prompt.press('Enter')
-  await expect(page.getByText(/cannot be reached/i)).toBeVisible()
+  await expect(page.getByText(/cannot reach/i)).toBeVisible()
   await expect(command.prompt).toHaveValue(mine)
   await command.prompt.press('Enter')
   await page.waitForURL(/\/sandbox\//)
   expect(await api.ticketsWith(mine)).toHaveLength(1)
 })
 
-test('everything from the prompt to a message can be done with the keyboard', async ({ page, api }) => {
+test('prompt, tabs and messages work with the keyboard', async ({ page, api }) => {
   const mine = `By keyboard ${randomUUID()}`
   const command = new CommandPage(page)
   await command.open()
-  await command.chooseAgent(script('patient'))
+  await command.chooseAgent(script('waiting'))
   await page.reload()
   await expect(command.prompt).toBeFocused()
   await page.keyboard.type(mine)
   await page.keyboard.press('Enter')
   await page.waitForURL(/\/sandbox\//)
   const run = new RunPage(page)
-  await expect(run.feed.getByText('I wait until somebody says something.')).toBeVisible()
+  await expect(run.feed.getByText('Ready for instructions.')).toBeVisible()
 
   await reach(page, 'tab', /Events/)
   await page.keyboard.press('ArrowRight')
@@ -121,12 +123,12 @@ test('everything from the prompt to a message can be done with the keyboard', as
   await api.cancel(await api.ticketWith(mine))
 })
 
-/** Goes on with Tab until something has the focus. */
+/** Presses Tab until the element is focused. */
 async function reach(page: import('@playwright/test').Page, role: 'tab' | 'textbox', name: RegExp) {
   const wanted = page.getByRole(role, { name })
   for (let presses = 0; presses < 60; presses += 1) {
     if (await wanted.evaluate((element) => element === document.activeElement)) return
     await page.keyboard.press('Tab')
   }
-  throw new Error(`Sixty presses of Tab do not reach the ${role} ${String(name)}.`)
+  throw new Error(`Pressing Tab sixty times did not reach the ${role} ${String(name)}.`)
 }

@@ -5,11 +5,7 @@ import { started, text } from './support/events'
 import { RunPage } from './support/run-page'
 import { expect, script, test } from './support/test'
 
-test('a plane that is killed and started again while events stream in costs no row and doubles none', async ({
-  page,
-  api,
-  plane,
-}) => {
+test('killing and restarting the plane loses and duplicates no rows', async ({ page, api, plane }) => {
   const ticket = await api.ticket({ title: 'Stream', agent: script('stream') })
   if (ticket.task_id === null) throw new Error('A quick ticket has a task at once.')
   const id = await api.sandboxOf(ticket.id)
@@ -22,10 +18,10 @@ test('a plane that is killed and started again while events stream in costs no r
   await expect(run.connection).toContainText('Reconnecting')
   await plane.restart()
   await expect(run.connection).toContainText('Live')
-  // The plane has them first; then the page shows them, whichever of them are in sight by then.
+  // First wait until the control plane has the events, then until the page shows the newest ones.
   await api.untilSeq(id, 70)
   await expect.poll(() => newestLine(run)).toBeGreaterThanOrEqual(58)
-  // So soon after the first time it waits longer before it tries again, unless the reader asks for it.
+  // A second outage shortly after the first has a longer backoff, so press Retry.
   await plane.kill()
   await expect(run.connection).toContainText(/Reconnecting|Disconnected/)
   await plane.restart()
@@ -39,16 +35,18 @@ test('a plane that is killed and started again while events stream in costs no r
     .poll(async () => (await run.everyRow()).map(({ seq }) => seq))
     .toEqual(fold(log.map(fromPage)).rows.map(({ seq }) => seq))
   const lines = (await run.everyRow()).filter((row) => /Line \d+ of the stream/.test(row.text))
-  expect(lines.map((row) => /Line (\d+) /.exec(row.text)?.[1])).toEqual(Array.from({ length: 120 }, (_, n) => String(n)))
+  expect(lines.map((row) => /Line (\d+) /.exec(row.text)?.[1])).toEqual(
+    Array.from({ length: 120 }, (_, n) => String(n)),
+  )
 })
 
-/** The number of the newest line in the document, which follows the end: -1 while there is none. */
+/** Number of the newest rendered line, or -1. */
 async function newestLine(run: RunPage): Promise<number> {
   const texts = await run.rows.allInnerTexts()
-  return Math.max(-1, ...texts.map((words) => Number(/Line (\d+) of the stream/.exec(words)?.[1] ?? -1)))
+  return Math.max(-1, ...texts.map((line) => Number(/Line (\d+) of the stream/.exec(line)?.[1] ?? -1)))
 }
 
-test('what was told while the socket was cut is there when it is back', async ({ page, api }) => {
+test('events during a disconnect are shown and not duplicated', async ({ page, api }) => {
   const sockets: WebSocketRoute[] = []
   let open = true
   await page.routeWebSocket(/\/ws\/events/, (socket) => {
@@ -56,8 +54,8 @@ test('what was told while the socket was cut is there when it is back', async ({
     sockets.push(socket)
     socket.connectToServer()
   })
-  const worker = await api.register('A cut socket')
-  await worker.tell(started(), text('Before the cut.'))
+  const worker = await api.register('A closed socket')
+  await worker.emit(started(), text('Before the disconnect.'))
   const run = new RunPage(page)
   await run.open(worker.id)
   await run.untilLive()
@@ -66,24 +64,24 @@ test('what was told while the socket was cut is there when it is back', async ({
   open = false
   for (const socket of sockets) await socket.close()
   await expect(run.connection).toContainText('Reconnecting')
-  await worker.tell(text('While it was cut.'))
-  // Without a socket it asks, so that nobody waits for a network that lets only requests through.
-  await expect(run.feed.getByText('While it was cut.')).toBeVisible()
+  await worker.emit(text('During the disconnect.'))
+  // Without a socket the page polls, for networks that block sockets.
+  await expect(run.feed.getByText('During the disconnect.')).toBeVisible()
   open = true
   await run.untilLive()
-  await worker.tell(text('After the cut.'))
-  await expect(run.feed.getByText('After the cut.')).toBeVisible()
-  const said = (await run.everyRow()).map((row) => row.text).join('\n')
-  for (const words of ['Before the cut.', 'While it was cut.', 'After the cut.']) {
-    expect(said.split(words)).toHaveLength(2)
+  await worker.emit(text('After the disconnect.'))
+  await expect(run.feed.getByText('After the disconnect.')).toBeVisible()
+  const content = (await run.everyRow()).map((row) => row.text).join('\n')
+  for (const line of ['Before the disconnect.', 'During the disconnect.', 'After the disconnect.']) {
+    expect(content.split(line)).toHaveLength(2)
   }
 })
 
-test('one socket serves a page', async ({ page, api }) => {
+test('a page uses one socket', async ({ page, api }) => {
   const opened: WebSocket[] = []
   page.on('websocket', (socket) => opened.push(socket))
   const worker = await api.register('One socket')
-  await worker.tell(started(), text('Hello.'))
+  await worker.emit(started(), text('Hello.'))
   const run = new RunPage(page)
   await run.open(worker.id)
   await run.untilLive()
@@ -93,9 +91,9 @@ test('one socket serves a page', async ({ page, api }) => {
   await expect.poll(() => opened.map((socket) => socket.isClosed())).toEqual([true, false])
 })
 
-test('a plane that cannot be reached is said in words, and a retry finds it', async ({ page, api, plane }) => {
-  const worker = await api.register('Gone for a while')
-  await worker.tell(started(), text('Still here to read.'))
+test('an unreachable plane is reported, and a retry reconnects', async ({ page, api, plane }) => {
+  const worker = await api.register('Unreachable for a while')
+  await worker.emit(started(), text('Still here to read.'))
   const run = new RunPage(page)
   await run.open(worker.id)
   await run.untilLive()

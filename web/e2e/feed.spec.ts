@@ -6,7 +6,7 @@ import { wheel } from './support/movement'
 import { RunPage } from './support/run-page'
 import { expect, script, test } from './support/test'
 
-/** A run of the scripted agent, once it is over. */
+/** A completed run of the scripted agent. */
 async function finished(api: Api, name: string) {
   const ticket = await api.ticket({ title: `Play ${name}`, agent: script(name) })
   if (ticket.task_id === null) throw new Error('A quick ticket has a task at once.')
@@ -16,7 +16,7 @@ async function finished(api: Api, name: string) {
   return task.sandbox_id
 }
 
-test('the feed shows a whole run, in order, as the log has it', async ({ page, api }) => {
+test('the feed shows a complete run in log order', async ({ page, api }) => {
   const id = await finished(api, 'brief')
   const log = await api.log(id)
   const run = new RunPage(page)
@@ -26,19 +26,20 @@ test('the feed shows a whole run, in order, as the log has it', async ({ page, a
   const rows = await run.everyRow()
   expect(rows.map(({ seq }) => seq)).toEqual(fold(log.map(fromPage)).rows.map(({ seq }) => seq))
 
-  // The same once more, without the console's own folding: what the agent wrote and did is there, once, in order.
+  // Independent of the console's own folding: texts and commands are there once and in order.
   const all = rows.map((row) => row.text).join('\n')
-  const words = [
+  const texts = [
     'A greeting is enough to show every card once.',
-    "I'll write a greeting, and look at it.",
-    'cat farewell.txt',
+    "I'll write a greeting and check it.",
+    'cat missing.txt',
     'Find the greeting',
     'cat greeting.txt',
-    'It greets in the evening now.',
+    'The greeting now says evening.',
   ]
-  expect(words.map((word) => all.indexOf(word))).not.toContain(-1)
-  expect(words.map((word) => all.indexOf(word))).toEqual(words.map((word) => all.indexOf(word)).sort((a, b) => a - b))
-  expect(rows.filter((row) => row.text.includes('It greets in the evening now.'))).toHaveLength(1)
+  const positions = texts.map((each) => all.indexOf(each))
+  expect(positions).not.toContain(-1)
+  expect(positions).toEqual(positions.toSorted((a, b) => a - b))
+  expect(rows.filter((row) => row.text.includes('The greeting now says evening.'))).toHaveLength(1)
 })
 
 test('a reload shows the same rows', async ({ page, api }) => {
@@ -52,35 +53,35 @@ test('a reload shows the same rows', async ({ page, api }) => {
   expect(await run.everyRow()).toEqual(before)
 })
 
-test('a run appears while it happens, and its badge says by itself that it is completed', async ({ page, api }) => {
+test('a run is shown live, and its status badge updates', async ({ page, api }) => {
   const ticket = await api.ticket({ title: 'Watch it', agent: script('brief') })
   const id = await api.sandboxOf(ticket.id)
   const run = new RunPage(page)
   await run.open(id)
-  await expect(run.feed.getByText('It greets in the evening now.')).toBeVisible()
+  await expect(run.feed.getByText('The greeting now says evening.')).toBeVisible()
   await expect(run.status('Completed')).toBeVisible()
 })
 
-test('older pages load upward without a jump', async ({ page, api }) => {
+test('older pages load without moving visible rows', async ({ page, api }) => {
   const worker = await api.register('A long run')
-  // Lists are taller than anybody would guess from their length: what is above is measured when it comes into sight.
+  // Lists are taller than estimated from their length, so rows above are corrected when they are measured.
   const step = (index: number) => text(`Step ${index + 1}.${'\n\n- more'.repeat(index % 5)}`)
-  await worker.tell(started(), ...Array.from({ length: 1_500 }, (_, index) => step(index)))
+  await worker.emit(started(), ...Array.from({ length: 1_500 }, (_, index) => step(index)))
   const run = new RunPage(page)
   await run.open(worker.id)
   await expect(run.feed.getByText('Step 1500.')).toBeVisible()
 
   await run.feed.hover()
   await wheel(run, -250)
-  // To where the next page is asked for, and over it, as a person reads.
+  // Scroll to where the next page is requested, and past it.
   await run.feed.evaluate((feed) => feed.scrollTo({ top: 4_000 }))
   const pages: string[] = []
   page.on('response', (response) => {
     if (response.url().includes('before_seq=')) pages.push(response.url())
   })
-  for (let turned = 0; turned < 30; turned += 1) {
+  for (let step = 0; step < 30; step += 1) {
     const { total, back } = await wheel(run, -250)
-    expect(Math.abs(total - 250), `the wheel was turned by 250, and rows moved by ${total}`).toBeLessThanOrEqual(2)
+    expect(Math.abs(total - 250), `scrolled by 250, but rows moved by ${total}`).toBeLessThanOrEqual(2)
     expect(back).toBeLessThanOrEqual(2)
   }
   expect(pages).not.toHaveLength(0)
@@ -90,45 +91,42 @@ test('older pages load upward without a jump', async ({ page, api }) => {
   await expect(run.rows.first()).toHaveAttribute('aria-setsize', '1501')
 })
 
-test('who reads further up is not moved, is told how many are new, and gets there with one click', async ({
-  page,
-  api,
-}) => {
+test('a reader further up is not moved and can jump to new rows', async ({ page, api }) => {
   const worker = await api.register('A run with a reader')
-  await worker.tell(started(), ...Array.from({ length: 80 }, (_, index) => text(`Earlier ${index + 1}.`)))
+  await worker.emit(started(), ...Array.from({ length: 80 }, (_, index) => text(`Earlier ${index + 1}.`)))
   const run = new RunPage(page)
   await run.open(worker.id)
   await run.untilLive()
   await expect(run.feed.getByText('Earlier 80.')).toBeVisible()
-  await worker.tell(text('It follows.'))
+  await worker.emit(text('It follows.'))
   await expect(run.feed.getByText('It follows.')).toBeInViewport()
 
   await run.feed.hover()
   await page.mouse.wheel(0, -1_500)
   await expect.poll(() => run.atBottom()).toBe(false)
-  const place = await run.feed.evaluate((feed) => feed.scrollTop)
-  await worker.tell(text('First news.'), text('Second news.'), ...command('true', ''))
-  const news = page.getByRole('button', { name: '3 new' })
-  await expect(news).toBeVisible()
-  expect(await run.feed.evaluate((feed) => feed.scrollTop)).toBe(place)
+  const position = await run.feed.evaluate((feed) => feed.scrollTop)
+  await worker.emit(text('First new row.'), text('Second new row.'), ...command('true', ''))
+  const newRows = page.getByRole('button', { name: '3 new' })
+  await expect(newRows).toBeVisible()
+  expect(await run.feed.evaluate((feed) => feed.scrollTop)).toBe(position)
 
-  await news.click()
-  await expect(run.feed.getByText('Second news.')).toBeInViewport()
-  await expect(news).toBeHidden()
-  await worker.tell(text('It follows again.'))
+  await newRows.click()
+  await expect(run.feed.getByText('Second new row.')).toBeInViewport()
+  await expect(newRows).toBeHidden()
+  await worker.emit(text('It follows again.'))
   await expect(run.feed.getByText('It follows again.')).toBeInViewport()
 })
 
-test('a tool is one card from its call to its end, and a sign of life is none', async ({ page, api }) => {
+test('a tool is one card, and a heartbeat has none', async ({ page, api }) => {
   const worker = await api.register('One card for a tool')
   const [call, end] = command('sleep 5', 'awake')
-  if (call === undefined || end === undefined) throw new Error('A command has a call and an end.')
-  await worker.tell(started(), call)
+  if (call === undefined || end === undefined) throw new Error('A command has a call and a completion.')
+  await worker.emit(started(), call)
   const run = new RunPage(page)
   await run.open(worker.id)
   await expect(run.feed.getByText('sleep 5')).toBeVisible()
   const before = await run.rows.count()
-  await worker.tell({ event_type: 'agent.heartbeat', event_data: { status: 'working' }, source: 'worker' }, end)
+  await worker.emit({ event_type: 'agent.heartbeat', event_data: { status: 'working' }, source: 'worker' }, end)
   await expect(run.feed.getByText('awake')).toBeVisible()
   expect(await run.rows.count()).toBe(before)
 })

@@ -3,19 +3,19 @@ import { command, failed, started, text, turnCompleted, written } from './suppor
 import { RunPage } from './support/run-page'
 import { address, expect, test } from './support/test'
 
-/** A run with one error and two files. Its events are 1 to 12. */
+/** A run with one error, two files and events 1 to 12. */
 async function aRun(api: Api) {
   const worker = await api.register('To be replayed')
-  await worker.tell(started(), text('In the beginning.')) // 1, 2
-  await worker.tell(...written('first.txt', ['one'])) // 3 to 5
-  await worker.tell(failed('The disk is full.')) // 6
-  await worker.tell(turnCompleted(1, 0.25)) // 7
-  await worker.tell(...written('second.txt', ['two', 'three'])) // 8 to 10
-  await worker.tell(text('In the end.'), turnCompleted(2, 0.5)) // 11, 12
+  await worker.emit(started(), text('In the beginning.')) // 1, 2
+  await worker.emit(...written('first.txt', ['one'])) // 3 to 5
+  await worker.emit(failed('The disk is full.')) // 6
+  await worker.emit(turnCompleted(1, 0.25)) // 7
+  await worker.emit(...written('second.txt', ['two', 'three'])) // 8 to 10
+  await worker.emit(text('In the end.'), turnCompleted(2, 0.5)) // 11, 12
   return worker.id
 }
 
-test('a link to a moment shows the run as it was then: rows, files and cost', async ({ page, api }) => {
+test('a link to an event shows rows, files and cost at that point', async ({ page, api }) => {
   const run = new RunPage(page)
   await run.open(await aRun(api), '?tab=replay&at=7')
   const replay = page.getByRole('tabpanel')
@@ -27,7 +27,7 @@ test('a link to a moment shows the run as it was then: rows, files and cost', as
   await expect(replay.getByText('$0.25').first()).toBeVisible()
 })
 
-test('jumps go to the next error and the next edit, and the address follows', async ({ page, api }) => {
+test('jumps go to errors and edits and update the URL', async ({ page, api }) => {
   const run = new RunPage(page)
   await run.open(await aRun(api), '?tab=replay&at=1')
   const slider = page.getByRole('slider')
@@ -43,7 +43,7 @@ test('jumps go to the next error and the next edit, and the address follows', as
   await expect(slider).toHaveAttribute('aria-valuetext', /event 5 of 12/i)
 })
 
-test('play goes to the end and stops there', async ({ page, api }) => {
+test('playback stops at the end', async ({ page, api }) => {
   const run = new RunPage(page)
   await run.open(await aRun(api), '?tab=replay&at=1')
   await expect(page.getByRole('slider')).toHaveAttribute('aria-valuetext', /event 1 of 12/i)
@@ -52,22 +52,22 @@ test('play goes to the end and stops there', async ({ page, api }) => {
   await expect(page.getByRole('button', { name: 'Play' })).toBeVisible()
 })
 
-test('a row of the feed leads to its moment', async ({ page, api }) => {
+test('a feed row links to its event in the replay', async ({ page, api }) => {
   const id = await aRun(api)
   const run = new RunPage(page)
   await run.open(id)
   const row = run.rowWith('The disk is full.')
   await row.hover()
-  await row.getByRole('link', { name: /moment/i }).click()
+  await row.getByRole('link', { name: /link to this event/i }).click()
   await expect(page).toHaveURL(`/sandbox/${id}?tab=replay&at=6`)
   await expect(page.getByRole('slider')).toHaveAttribute('aria-valuetext', /event 6 of 12/i)
 })
 
-test('two runs are compared side by side, and can be swapped', async ({ page, api }) => {
+test('two runs are compared side by side and can be swapped', async ({ page, api }) => {
   const left = await aRun(api)
   const worker = await api.register('The other run')
-  await worker.tell(started(), text('Another way.'), ...written('first.txt', ['another']), ...command('true', ''))
-  await worker.tell(turnCompleted(1, 1.5))
+  await worker.emit(started(), text('Another way.'), ...written('first.txt', ['another']), ...command('true', ''))
+  await worker.emit(turnCompleted(1, 1.5))
   await page.goto(`/compare?left=${left}&right=${worker.id}`)
   await expect(page.getByText('$0.75').first()).toBeVisible()
   await expect(page.getByText('$1.50').first()).toBeVisible()

@@ -3,13 +3,13 @@ import { started, text } from './support/events'
 import { ListPage } from './support/list-page'
 import { address, expect, script, test } from './support/test'
 
-test('filters with counts, the search and the address say the same', async ({ page, api }) => {
+test('filters, counts, search and URL agree', async ({ page, api }) => {
   const mark = `mark-${randomUUID().slice(0, 8)}`
-  const running = await api.ticket({ title: `Running ${mark}`, agent: script('patient') })
+  const running = await api.ticket({ title: `Running ${mark}`, agent: script('waiting') })
   const completed = await api.ticket({ title: `Completed ${mark}`, agent: script('brief') })
-  const failed = await api.ticket({ title: `Failed ${mark}`, agent: script('patient') })
+  const failed = await api.ticket({ title: `Failed ${mark}`, agent: script('waiting') })
   await api.untilTask(failed.task_id ?? '', 'running')
-  await api.post(`/tasks/${failed.task_id ?? ''}/fail`, { reason: 'a test wants it so' })
+  await api.post(`/tasks/${failed.task_id ?? ''}/fail`, { reason: 'failed by a test' })
   await api.untilTask(completed.task_id ?? '', 'completed')
   await api.untilTask(running.task_id ?? '', 'running')
 
@@ -24,14 +24,14 @@ test('filters with counts, the search and the address say the same', async ({ pa
 
   await list.filter('Failed').click()
   await expect(list.cards).toHaveCount(1)
-  await expect(list.card(`Failed ${mark}`)).toContainText('a test wants it so')
+  await expect(list.card(`Failed ${mark}`)).toContainText('failed by a test')
   const link = address(page)
   expect(link).toContain('status=failed')
 
   await page.goto(link)
   await expect(list.cards).toHaveCount(1)
   await expect(list.search).toHaveValue(mark.toUpperCase())
-  await list.search.fill(`nothing has ${randomUUID()}`)
+  await list.search.fill(`no match ${randomUUID()}`)
   await expect(list.cards).toHaveCount(0)
   await page.getByRole('button', { name: 'Clear filters' }).click()
   await expect(list.search).toHaveValue('')
@@ -44,9 +44,9 @@ test('filters with counts, the search and the address say the same', async ({ pa
   await api.cancel(running)
 })
 
-test('marking as failed asks once, says that it is done, and can be taken back with a retry', async ({ page, api }) => {
+test('marking as failed asks for confirmation and offers a retry', async ({ page, api }) => {
   const mark = `mark-${randomUUID().slice(0, 8)}`
-  const ticket = await api.ticket({ title: `Give it up ${mark}`, agent: script('patient') })
+  const ticket = await api.ticket({ title: `Unwanted ${mark}`, agent: script('waiting') })
   const task = ticket.task_id ?? ''
   await api.untilTask(task, 'running')
   const list = new ListPage(page)
@@ -55,63 +55,72 @@ test('marking as failed asks once, says that it is done, and can be taken back w
   await expect(card).toContainText('Running')
   await card.click({ button: 'right' })
   await page.getByRole('menuitem', { name: 'Mark as failed' }).click()
-  await page.getByRole('alertdialog').getByRole('button', { name: /mark as failed/i }).click()
+  await page
+    .getByRole('alertdialog')
+    .getByRole('button', { name: /mark as failed/i })
+    .click()
   await expect(card).toContainText('Failed')
   expect((await api.task(task)).status).toBe('failed')
   await page.getByRole('button', { name: 'Retry', exact: true }).click()
   await api.untilTask(task, 'running')
-  // The former try has a sandbox of its own, and stays in the list.
+  // The earlier attempt has its own sandbox and stays in the list.
   await expect(card).toHaveCount(2)
   await expect(card.first()).toContainText('Running')
-  await expect(card.last()).toContainText('Former try')
+  await expect(card.last()).toContainText('Earlier attempt')
   await api.cancel(ticket)
   await expect(card.first()).toContainText('Cancelled')
 })
 
-test('a sandbox is stopped out of the menu that a button opens', async ({ page, api }) => {
+test('a task can be stopped from the menu of its card', async ({ page, api }) => {
   const mark = `mark-${randomUUID().slice(0, 8)}`
-  const ticket = await api.ticket({ title: `Stop it ${mark}`, agent: script('patient') })
+  const ticket = await api.ticket({ title: `Stop it ${mark}`, agent: script('waiting') })
   await api.untilTask(ticket.task_id ?? '', 'running')
   const list = new ListPage(page)
   await list.open(`?q=${mark}`)
-  await list.card(mark).getByRole('button', { name: 'What to do with' }).click()
+  await list.card(mark).getByRole('button', { name: 'Actions for' }).click()
   await page.getByRole('menuitem', { name: 'Stop' }).click()
   await page.getByRole('alertdialog').getByRole('button', { name: /stop/i }).click()
   await expect(list.card(mark)).toContainText('Cancelled')
   await expect.poll(async () => (await api.task(ticket.task_id ?? '')).status).toBe('cancelled')
 })
 
-test('the list is live: new work appears on top, and its state changes, without a reload', async ({ page, api }) => {
+test('the list updates live', async ({ page, api }) => {
   const mark = `mark-${randomUUID().slice(0, 8)}`
   const list = new ListPage(page)
   await list.open()
   await list.untilLoaded()
-  const ticket = await api.ticket({ title: `Appears ${mark}`, agent: script('patient') })
+  const ticket = await api.ticket({ title: `Appears ${mark}`, agent: script('waiting') })
   await expect(list.cards.first()).toContainText(mark)
   await expect(list.card(mark)).toContainText('Running')
   await api.cancel(ticket)
   await expect(list.card(mark)).toContainText('Cancelled')
   const worker = await api.register(`By hand ${mark}`)
-  await worker.tell(started(), text('Hello.'))
+  await worker.emit(started(), text('Hello.'))
   await expect(list.card(`By hand ${mark}`)).toContainText('Running')
 })
 
-test('a list that cannot be loaded says why, and a retry loads it', async ({ page }) => {
+test('a list that failed to load shows an error and a retry', async ({ page }) => {
   await page.route('**/api/v1/tasks*', (route) =>
     route.fulfill({ status: 500, contentType: 'application/problem+json', body: problem('internal') }),
   )
   const list = new ListPage(page)
   await list.open()
-  const again = page.getByRole('button', { name: 'Try again' })
-  await expect(again).toBeVisible()
+  const retry = page.getByRole('button', { name: 'Try again' })
+  await expect(retry).toBeVisible()
   await page.unroute('**/api/v1/tasks*')
-  // It also looks again by itself, and may be faster.
+  // It also polls, which may succeed first.
   await expect(async () => {
-    if (await again.isVisible()) await again.click({ timeout: 500 })
-    await expect(again).toBeHidden({ timeout: 1_000 })
+    if (await retry.isVisible()) await retry.click({ timeout: 500 })
+    await expect(retry).toBeHidden({ timeout: 1_000 })
   }).toPass()
   await list.untilLoaded()
 })
 
 const problem = (code: string) =>
-  JSON.stringify({ type: `urn:sunaba:problem:${code}`, title: 'No', status: 500, code, detail: 'A mistake of ours.' })
+  JSON.stringify({
+    type: `urn:sunaba:problem:${code}`,
+    title: 'Internal Server Error',
+    status: 500,
+    code,
+    detail: 'Internal error.',
+  })

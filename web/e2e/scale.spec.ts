@@ -8,10 +8,10 @@ import { expect, test } from './support/test'
 const EVENTS = 50_000
 const SANDBOXES = 2_000
 const SCROLLING_MS = 4_000
-/** Fifty frames a second leave so much for each. */
+/** Time per frame at fifty frames per second. */
 const SMOOTH_MS = 20
 
-test('fifty thousand events in one feed scroll smoothly, with few rows in the document', async ({ page, api }) => {
+test('fifty thousand events scroll smoothly with few rendered rows', async ({ page, api }) => {
   test.setTimeout(150_000)
   const worker = await api.register('Fifty thousand events')
   const events = [started()]
@@ -19,12 +19,21 @@ test('fifty thousand events in one feed scroll smoothly, with few rows in the do
     events.push(
       thinking(`Thought ${turn}: what comes next depends on what the last command said.`, turn),
       text(`Step ${turn}.\n\n- one thing\n- another thing, which is a little longer than the first`, turn),
-      ...command(`make step-${turn}`, Array.from({ length: turn % 9 }, (_, line) => `line ${line}`).join('\n'), turn % 7 === 0 ? 1 : 0, turn),
-      ...written(`src/step-${turn % 200}.ts`, Array.from({ length: turn % 14 }, (_, line) => `const a${line} = ${turn}`), turn),
+      ...command(
+        `make step-${turn}`,
+        Array.from({ length: turn % 9 }, (_, line) => `line ${line}`).join('\n'),
+        turn % 7 === 0 ? 1 : 0,
+        turn,
+      ),
+      ...written(
+        `src/step-${turn % 200}.ts`,
+        Array.from({ length: turn % 14 }, (_, line) => `const a${line} = ${turn}`),
+        turn,
+      ),
       turnCompleted(turn, 0.01),
     )
   }
-  await worker.tell(...events.slice(0, EVENTS))
+  await worker.emit(...events.slice(0, EVENTS))
 
   const run = new RunPage(page)
   await run.open(worker.id)
@@ -33,7 +42,7 @@ test('fifty thousand events in one feed scroll smoothly, with few rows in the do
   await run.feed.press('Home')
   await expect(run.feed.getByText('Step 1.', { exact: true })).toBeInViewport()
 
-  // Down like a reader who looks for something, then up again from the end.
+  // Scroll down from the beginning, then up from the end.
   await run.feed.hover()
   const down = await scrolled(page, run.feed, run.rows, 350)
   await run.feed.press('End')
@@ -47,7 +56,7 @@ test('fifty thousand events in one feed scroll smoothly, with few rows in the do
   }
 })
 
-test('two thousand sandboxes in one list scroll smoothly, and a search finds one of them', async ({ page, api }) => {
+test('two thousand sandboxes scroll smoothly and can be searched', async ({ page, api }) => {
   test.setTimeout(120_000)
   const names = Array.from({ length: SANDBOXES }, (_, index) => `One of many ${index + 1}`)
   const register = async () => {
@@ -68,16 +77,16 @@ test('two thousand sandboxes in one list scroll smoothly, and a search finds one
   await expect(list.cards).toHaveCount(1)
 })
 
-/** Turns the wheel for some seconds, and says what was drawn meanwhile and how many elements there were at most. */
+/** Scrolls for some seconds. Returns frame statistics and the maximum number of rendered elements. */
 async function scrolled(page: Page, box: Locator, each: Locator, by: number) {
   const top = () => box.evaluate((element) => element.scrollTop)
   const from = await top()
   let elements = 0
   const frames = await framesWhile(page, async () => {
     const end = Date.now() + SCROLLING_MS
-    for (let turn = 0; Date.now() < end; turn += 1) {
+    for (let step = 0; Date.now() < end; step += 1) {
       await page.mouse.wheel(0, by)
-      if (turn % 20 === 0) elements = Math.max(elements, await each.count())
+      if (step % 20 === 0) elements = Math.max(elements, await each.count())
     }
   })
   return { frames, elements, pixels: Math.abs((await top()) - from) }

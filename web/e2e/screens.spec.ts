@@ -2,12 +2,12 @@ import { expect, script, test } from './support/test'
 import { showcase, tabs } from './support/showcase'
 
 /**
- * `SCREENS=1` also takes pictures for people to look at, in test-results/screens, in both themes. Themes change colours
- * and nothing else, so that without pictures one of them is enough.
+ * `SCREENS=1` also takes screenshots of both themes in test-results/screens. Themes only change colours, so one of them
+ * is enough without screenshots.
  */
-const takesPictures = process.env['SCREENS'] === '1'
+const takesScreenshots = process.env['SCREENS'] === '1'
 const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } } as const
-const themes = takesPictures ? (['light', 'dark'] as const) : (['light'] as const)
+const themes = takesScreenshots ? (['light', 'dark'] as const) : (['light'] as const)
 
 for (const [size, viewport] of Object.entries(sizes)) {
   for (const theme of themes) {
@@ -16,27 +16,27 @@ for (const [size, viewport] of Object.entries(sizes)) {
 
       test('every page fits its window', async ({ page, api }) => {
         const id = await showcase(api)
-        const brief = await api.ticket({ title: 'Write a greeting, and look at it', agent: script('brief') })
+        const brief = await api.ticket({ title: 'Write a greeting and check it', agent: script('brief') })
         await api.untilTask(brief.task_id ?? '', 'completed')
-        const places: [string, string][] = [
+        const pages: [string, string][] = [
           ['command', '/command'],
           ['sandboxes', '/sandboxes'],
-          ['sandboxes-empty', '/sandboxes?q=nothing-has-this'],
+          ['sandboxes-empty', '/sandboxes?q=no-match'],
           ...tabs.map((tab): [string, string] => [tab, `/sandbox/${id}?tab=${tab}`]),
           ['scripted', `/sandbox/${await api.sandboxOf(brief.id)}`],
           ['compare-empty', '/compare'],
           ['compare', `/compare?left=${id}&right=${await api.sandboxOf(brief.id)}`],
         ]
-        for (const [name, path] of places) {
+        for (const [name, path] of pages) {
           await page.goto(path)
           await expect(page.getByRole('main')).not.toBeEmpty()
           await page.waitForLoadState('networkidle')
-          if (takesPictures) await page.screenshot({ path: `test-results/screens/${name}-${size}-${theme}.png` })
+          if (takesScreenshots) await page.screenshot({ path: `test-results/screens/${name}-${size}-${theme}.png` })
           for (const tab of await page.getByRole('tab', { selected: true }).all()) {
             await expect(tab).toBeInViewport({ ratio: 0.9 })
           }
-          const beyond = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
-          expect(beyond, `how much wider than the window ${path} is`).toBeLessThanOrEqual(0)
+          const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
+          expect(overflow, `horizontal overflow of ${path}`).toBeLessThanOrEqual(0)
         }
       })
     })

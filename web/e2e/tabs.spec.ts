@@ -4,43 +4,43 @@ import { command, preview, started, text, turnCompleted, written } from './suppo
 import { RunPage } from './support/run-page'
 import { expect, test } from './support/test'
 
-test('the preview appears when there is one, and comes to the front by itself when it is ready', async ({ page, api }) => {
+test('the preview tab appears and is selected when the preview is ready', async ({ page, api }) => {
   const site = createServer((_, response) => response.end('<h1>The shop is open</h1>'))
   await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve))
   const { port } = site.address() as AddressInfo
   const worker = await api.register('A shop')
-  await worker.tell(started(), text('I start the server.'))
+  await worker.emit(started(), text('I start the server.'))
   const run = new RunPage(page)
   await run.open(worker.id)
   await run.untilLive()
   await expect(run.tab('Preview')).toHaveCount(0)
 
-  await worker.tell(preview('starting', null, port))
+  await worker.emit(preview('starting', null, port))
   await expect(run.tab('Preview')).toBeVisible()
   await expect(run.tab(/Events/)).toHaveAttribute('aria-selected', 'true')
-  await worker.tell(preview('ready', `http://127.0.0.1:${port}`, port))
+  await worker.emit(preview('ready', `http://127.0.0.1:${port}`, port))
   await expect(run.tab('Preview')).toHaveAttribute('aria-selected', 'true')
   await expect(page.frameLocator('iframe').getByText('The shop is open')).toBeVisible()
   site.close()
 })
 
-test('a preview does not take somebody away from the tab that they chose', async ({ page, api }) => {
+test('a preview does not replace a tab that the user chose', async ({ page, api }) => {
   const worker = await api.register('A reader of files')
-  await worker.tell(started(), ...written('a.txt', ['one']))
+  await worker.emit(started(), ...written('a.txt', ['one']))
   const run = new RunPage(page)
   await run.open(worker.id)
   await run.untilLive()
   await run.tab(/Files/).click()
-  await worker.tell(preview('ready', 'http://127.0.0.1:9/'))
+  await worker.emit(preview('ready', 'http://127.0.0.1:9/'))
   await expect(run.tab('Preview')).toBeVisible()
   await expect(run.tab(/Files/)).toHaveAttribute('aria-selected', 'true')
 })
 
-test('all changed files are listed with their diffs, and a long one is fetched on demand', async ({ page, api }) => {
+test('changed files are listed with diffs, and long diffs load on demand', async ({ page, api }) => {
   const worker = await api.register('Files')
   const long = Array.from({ length: 4_700 }, (_, line) => `export const value${line} = '${'x'.repeat(30)}'`)
-  await worker.tell(started(), ...written('src/short.ts', ['export const one = 1', 'export const two = 2']))
-  await worker.tell(...written('src/long.ts', long))
+  await worker.emit(started(), ...written('src/short.ts', ['export const one = 1', 'export const two = 2']))
+  await worker.emit(...written('src/long.ts', long))
   const run = new RunPage(page)
   await run.open(worker.id, '?tab=files')
   const files = page.getByRole('listbox', { name: 'Changed files' })
@@ -54,17 +54,17 @@ test('all changed files are listed with their diffs, and a long one is fetched o
   await files.press('ArrowUp')
   const other = page.getByRole('article', { name: 'src/long.ts' })
   await expect(other).toBeVisible()
-  const asked = page.waitForResponse(/\/events\/\d+\/body/)
-  await other.getByRole('button', { name: 'Load the full diff' }).click()
-  expect((await asked).status()).toBe(200)
-  await expect(other.getByRole('button', { name: 'Load the full diff' })).toBeHidden()
+  const response = page.waitForResponse(/\/events\/\d+\/body/)
+  await other.getByRole('button', { name: 'Load full diff' }).click()
+  expect((await response).status()).toBe(200)
+  await expect(other.getByRole('button', { name: 'Load full diff' })).toBeHidden()
   await other.getByRole('button', { name: /Show all/ }).click()
   await expect(other.getByText('value4699')).toBeAttached()
 })
 
-test('the terminal has every command with its output and how it ended', async ({ page, api }) => {
+test('the terminal shows every command with output and outcome', async ({ page, api }) => {
   const worker = await api.register('Terminal')
-  await worker.tell(
+  await worker.emit(
     started(),
     ...command('npm test', '\u001b[32m12 passed\u001b[0m'),
     ...command('npm run lint', 'src/a.ts: unused import', 2),
@@ -80,9 +80,9 @@ test('the terminal has every command with its output and how it ended', async ({
   await expect(terminal.getByText('npm run lint')).toBeVisible()
 })
 
-test('details add up cost, tokens and counts', async ({ page, api }) => {
+test('details show total cost, tokens and counts', async ({ page, api }) => {
   const worker = await api.register('Details')
-  await worker.tell(
+  await worker.emit(
     started(),
     ...command('true', ''),
     ...written('a.txt', ['one']),

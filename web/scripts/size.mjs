@@ -1,5 +1,5 @@
-// What a browser loads before it shows a page, after gzip: index.html, its scripts and styles, and those of the page.
-// Fails when a page needs more than 350 KB. Viewers that load when they are needed do not count.
+// The gzipped size of what a browser loads before it shows a page: index.html, its scripts and styles, and those of the
+// page. Fails if a page needs more than 350 KB. Lazily loaded viewers do not count.
 import { readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 
@@ -13,7 +13,7 @@ const size = (file) => {
   return sizes.get(file)
 }
 
-/** A chunk and everything that it imports at once. */
+/** A chunk and its static imports. */
 const files = (name, found = new Set()) => {
   const chunk = manifest[name]
   if (found.has(chunk.file)) return found
@@ -30,5 +30,5 @@ for (const page of manifest['index.html'].dynamicImports.filter((name) => name.s
   largest = Math.max(largest, total)
   console.log(`${String(total).padStart(8)}  ${page}, ${first.size} files`)
 }
-console.log(`${String(largest).padStart(8)}  at most, after gzip; the budget is ${budget}`)
+console.log(`${String(largest).padStart(8)}  largest page after gzip; the budget is ${budget}`)
 if (largest === 0 || largest > budget) process.exit(1)

@@ -3,16 +3,16 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { BrowserRouter } from 'react-router'
 import { retry, retryDelay } from './api/errors'
-import { onToken } from './api/session'
+import { onToken } from './api/auth'
 import { App } from './app'
 import './styles.css'
 
 const queries = new QueryClient({
-  // Sockets say when something changed; what they miss, a look at the page again finds.
+  // Sockets announce changes. Refetching on focus covers what they miss.
   defaultOptions: { queries: { retry, retryDelay, staleTime: 15_000, refetchOnWindowFocus: true } },
 })
 
-// What one person may see is not shown to the next.
+// Another user may not be allowed to see the cached data.
 onToken(() => queries.clear())
 
 const root = document.getElementById('root')

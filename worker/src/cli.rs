@@ -1,7 +1,7 @@
-//! The command: `sunaba-worker`, and `sunaba worker`.
+//! The `sunaba-worker` and `sunaba worker` commands.
 
 use crate::agents::scripted::{self, PlayArguments};
-use crate::config::{Config, Problem, environment};
+use crate::config::{Config, Problem, environment, variables};
 use crate::isolation;
 use crate::platform;
 use crate::run::run;
@@ -18,9 +18,9 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Runs an agent in this sandbox, and tells the plane what it does
+/// Run a coding agent in this sandbox and report its events to the control plane
 #[derive(Debug, Args)]
-#[command(after_help = VARIABLES)]
+#[command(after_help = variables::help())]
 pub struct Worker {
     #[command(subcommand)]
     command: Option<Command>,
@@ -30,16 +30,16 @@ pub struct Worker {
 enum Command {
     /// Run the worker (the default)
     Run,
-    /// Print what the worker would use, and every problem at once
+    /// Print the resolved configuration and all configuration problems
     Check,
     /// Play a script as if it were Claude Code (started by the worker)
     #[command(hide = true, disable_help_flag = true)]
     Play {
-        /// The script, and the CLI's own arguments
+        /// Script, followed by the arguments of the Claude Code CLI
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Give git its credentials (started by git)
+    /// Git credential helper (started by git)
     #[command(hide = true)]
     Credential {
         /// `get`, `store` or `erase`
@@ -47,68 +47,48 @@ enum Command {
     },
 }
 
-const VARIABLES: &str = "\
-Environment (`check` shows what is made of it):
-  SANDBOX_ID, SANDBOX_TOKEN, CALLBACK_URL    who this is, and where the plane is
-  SOCKET_URL                                 where its sockets are, if elsewhere (on AWS)
-  AGENT                                      claude (default) | acp:<command> | openhands | scripted:<file or name>
-  TASK_DESCRIPTION, INITIAL_PROMPT, TICKET_TITLE, TICKET_DESCRIPTION, TASK_DATA_BASE64
-                                             what is to be done; without any of them the agent waits to be told
-  CWD                                        where to work (default: here)
-  GITHUB_REPO or REPOSITORY_URL, BRANCH_NAME, GITHUB_TOKEN
-                                             the code to work on
-  MODEL, ANTHROPIC_*, MAX_TURNS, MAX_BUDGET_USD, SYSTEM_PROMPT, SYSTEM_PROMPT_APPEND, SETTING_SOURCES
-  PERMISSION_MODE, ALLOWED_TOOLS, DISALLOWED_TOOLS
-  RESUME_SESSION_ID, FORK_SESSION            go on with a session, or with a copy of it
-  CONTINUOUS_MODE, MAX_ITERATIONS, MAX_TOTAL_COST_USD, MAX_DURATION_SECONDS, MAX_CONSECUTIVE_ERRORS,
-  COMPLETION_SIGNAL, COMPLETION_THRESHOLD    go on until it is done, within limits
-  REQUIRE_CLEAN_GIT, REQUIRE_CODE_PUSHED, REQUIRE_PR_CREATED, TEST_COMMAND
-                                             what must hold then
-  HEARTBEAT_INTERVAL, PREVIEW_ENABLED, PARTIAL_MESSAGES, SPOOL_MAX_MB, STATE_DIR, EXIT_WHEN_DONE, LOG
-  ISOLATION, ISOLATION_READABLE              files | files,network: stay inside of its own folders, and what it may read";
-
 impl Worker {
-    /// Does it. `program` is how this program is called, for the parts of it that it starts again.
+    /// Runs the subcommand. `program` is the command line of this program, used to start it again as a child.
     pub async fn main(self, program: Vec<String>) -> ExitCode {
         match self.command.unwrap_or(Command::Run) {
-            Command::Run => work(program).await,
+            Command::Run => run_worker(program).await,
             Command::Check => check(),
             Command::Play { arguments } => play(arguments).await,
-            Command::Credential { operation } => give_credential(&operation),
+            Command::Credential { operation } => forward_credential_request(&operation),
         }
     }
 }
 
-async fn work(program: Vec<String>) -> ExitCode {
+async fn run_worker(program: Vec<String>) -> ExitCode {
     let (config, problems) = Config::read(&environment());
     let Some(config) = config else {
-        complain(&problems);
+        print_problems(&problems);
         return ExitCode::from(2);
     };
-    if let Some(walls) = &config.walls {
-        let why = isolation::enter(walls, &program);
-        return fail(&format!("ISOLATION was asked for, and is not possible: {why:#}"));
+    if let Some(policy) = &config.isolation {
+        let error = isolation::reexec(policy, &program);
+        return fail(&format!("ISOLATION is set but cannot be enforced: {error:#}"));
     }
-    log(&config.log);
+    init_logging(&config.log);
     if let Some(limitations) = platform::limitations() {
         tracing::warn!("{limitations}");
     }
     for problem in problems {
         tracing::warn!("{problem}");
     }
-    let (tell, stop) = watch::channel(false);
+    let (stop_sender, stop) = watch::channel(false);
     let signals =
         signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
     let Ok((mut terminate, mut interrupt)) = signals else {
-        return fail("this system does not let the worker wait for signals");
+        return fail("cannot install signal handlers");
     };
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        let _ = tell.send(true);
-        // A second one means at once.
+        let _ = stop_sender.send(true);
+        // A second signal exits immediately.
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -117,7 +97,7 @@ async fn work(program: Vec<String>) -> ExitCode {
     });
     match run(config, program, stop).await {
         Ok(code) => code,
-        Err(why) => fail(&format!("{why:#}")),
+        Err(error) => fail(&format!("{error:#}")),
     }
 }
 
@@ -129,7 +109,7 @@ fn check() -> ExitCode {
         }
     }
     if let Some(limitations) = platform::limitations() {
-        print_line(&format!("\nnote:  {limitations}"));
+        print_line(&format!("\nnote: {limitations}"));
     }
     let missing = config.as_ref().and_then(missing_program);
     let problems: Vec<Problem> = problems.into_iter().chain(missing).collect();
@@ -137,30 +117,30 @@ fn check() -> ExitCode {
         print_line("");
     }
     for problem in &problems {
-        print_line(&format!("{} {problem}", if problem.harmless { "note: " } else { "wrong:" }));
+        print_line(&format!("{} {problem}", if problem.is_warning { "warning:" } else { "error:" }));
     }
-    if problems.iter().any(|problem| !problem.harmless) { ExitCode::from(2) } else { ExitCode::SUCCESS }
+    if problems.iter().any(|problem| !problem.is_warning) { ExitCode::from(2) } else { ExitCode::SUCCESS }
 }
 
-/// Whether the agent's program can be found.
+/// Checks that the agent's program exists.
 fn missing_program(config: &Config) -> Option<Problem> {
     use crate::config::Agent;
     let (program, variable) = match &config.agent {
-        Agent::Claude => (config.claude.clone(), "CLAUDE_PATH"),
+        Agent::Claude => (config.claude_path.clone(), "CLAUDE_PATH"),
         Agent::Acp(command) => (command.first()?.clone(), "AGENT"),
         Agent::Scripted(script) => {
-            let what = scripted::load(script).err()?;
-            return Some(Problem { variable: "AGENT".into(), what, harmless: false });
+            let message = scripted::load(script).err()?;
+            return Some(Problem { variable: "AGENT".into(), message, is_warning: false });
         }
     };
     let found = if program.contains('/') {
         PathBuf::from(&program).is_file()
     } else {
         let path = environment().get("PATH").cloned().unwrap_or_default();
-        path.split(':').any(|folder| PathBuf::from(folder).join(&program).is_file())
+        path.split(':').any(|directory| PathBuf::from(directory).join(&program).is_file())
     };
-    let what = format!("there is no program {program:?}");
-    (!found).then(|| Problem { variable: variable.into(), what, harmless: false })
+    let message = format!("program {program:?} not found");
+    (!found).then(|| Problem { variable: variable.into(), message, is_warning: false })
 }
 
 async fn play(arguments: Vec<String>) -> ExitCode {
@@ -173,23 +153,23 @@ async fn play(arguments: Vec<String>) -> ExitCode {
     };
     let stdin = BufReader::new(tokio::io::stdin());
     let code = scripted::play(arguments, stdin, tokio::io::stdout()).await;
-    // A read of the real standard input cannot be called off.
+    // A pending read of standard input cannot be cancelled.
     std::process::exit(code)
 }
 
-/// Passes git's question on to the worker that serves it.
-fn give_credential(operation: &str) -> ExitCode {
+/// Forwards a credential request from git to the running worker.
+fn forward_credential_request(operation: &str) -> ExitCode {
     let environment = environment();
     let Some(socket) = environment.get(credential::SOCKET_VARIABLE) else {
-        return fail("git asked for credentials, and no worker is there to give them");
+        return fail("no worker is running to provide git credentials");
     };
-    match credential::ask(Path::new(socket), operation, std::io::stdin(), std::io::stdout()) {
+    match credential::request(Path::new(socket), operation, std::io::stdin(), std::io::stdout()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => fail(&format!("the worker gives no credentials: {why}")),
+        Err(why) => fail(&format!("the worker did not provide credentials: {why}")),
     }
 }
 
-fn log(filter: &str) {
+fn init_logging(filter: &str) {
     let filter =
         filter.parse::<Targets>().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
     let layer = tracing_subscriber::fmt::layer()
@@ -199,7 +179,7 @@ fn log(filter: &str) {
     let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
 }
 
-fn complain(problems: &[Problem]) {
+fn print_problems(problems: &[Problem]) {
     for problem in problems {
         print_error(&format!("sunaba-worker: {problem}"));
     }

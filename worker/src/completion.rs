@@ -1,87 +1,75 @@
-//! When a task is done. Pure: how a turn or a check went in, what to do next out.
+//! Decides when a task is done. Pure functions: the result of a turn or validation in, the next step out.
 
 use crate::agents::{Tokens, TurnEnd};
 use crate::config::Continuous;
 use crate::event::{Event, first_chars};
-use crate::workspace::validation::{GitState, Verdict};
+use crate::workspace::validation::{GitState, Validation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Longest wait after an iteration that failed.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Maximum delay after a failed iteration.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// How far a task has come. It survives the worker.
+/// Progress of a task. Persisted across worker restarts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
-    /// The iteration that runs, from 1. A single run is one.
+    /// Current iteration, from 1. A single run is one iteration.
     pub iteration: u64,
-    /// Iterations that went well.
+    /// Number of successful iterations.
     pub successful: u64,
-    /// Failures in a row.
+    /// Number of consecutive failed iterations.
     pub errors: u64,
-    /// What everything cost.
     pub cost_usd: f64,
-    /// What of that the iteration that runs has cost.
+    /// Cost of the current iteration; included in `cost_usd`.
     pub iteration_cost_usd: f64,
-    /// Tokens of everything.
     pub input_tokens: u64,
-    /// See above.
     pub output_tokens: u64,
-    /// See above.
     pub cache_read_tokens: u64,
-    /// See above.
     pub cache_write_tokens: u64,
-    /// How often in a row the agent said that it is done.
+    /// Number of consecutive iterations with the completion signal.
     pub signals: u64,
-    /// How long it has been worked on, in seconds, in all lives of the worker.
+    /// Working time across all worker restarts.
     pub elapsed_seconds: u64,
-    /// The last thing the agent said.
+    /// Result text of the last turn.
     pub last_output: String,
-    /// The last check of the repository.
+    /// Repository state at the last inspection.
     pub git: Option<GitState>,
-    /// Whether everything that is required holds.
+    /// Whether all requirements were met at the last validation.
     pub validation_passed: bool,
-    /// Whether the tests passed, if there are any.
+    /// `None` if there is no test command.
     pub tests_passed: Option<bool>,
 }
 
-/// How a task is to be done.
+/// How a task is run to completion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Until it is done, within limits; otherwise once.
+    /// Iterate within these limits. `None` runs the task once.
     pub continuous: Option<Continuous>,
-    /// Whether anything must hold at the end.
+    /// Whether any requirement must be validated at the end.
     pub validates: bool,
 }
 
-/// What to do next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// Go on, with this prompt, after a pause.
     Iterate {
-        /// What the agent reads.
         prompt: String,
-        /// How long to wait before.
-        pause: Duration,
+        delay: Duration,
     },
-    /// Look whether everything holds.
+    /// Check the requirements.
     Validate,
-    /// It is over.
     Done(Outcome),
-    /// Somebody stopped the turn: they say what happens next.
+    /// The turn was interrupted. The next message decides how to continue.
     Wait,
 }
 
-/// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Whether it is done.
     pub success: bool,
-    /// Why it ended: `completed`, `validation_passed`, `max_cost_reached`, …
+    /// `completed`, `validation_passed`, `max_cost_reached`, …
     pub stop_reason: String,
-    /// What went wrong, for people.
+    /// Human-readable error.
     pub error: Option<String>,
 }
 
@@ -90,28 +78,28 @@ impl Outcome {
         Self { success: true, stop_reason: stop_reason.to_owned(), error: None }
     }
 
-    /// It failed, for this reason, told in words.
+    /// A failure with a `stop_reason` code and a human-readable error.
     pub fn failure(stop_reason: &str, error: impl Into<String>) -> Self {
         Self { success: false, stop_reason: stop_reason.to_owned(), error: Some(error.into()) }
     }
 }
 
 impl Plan {
-    /// What the agent reads first.
+    /// The first prompt for the agent.
     pub fn first_prompt(&self, task: &str) -> String {
         match &self.continuous {
             None => task.to_owned(),
             Some(limits) => format!(
-                "{task}\n\n# When you are done\n\nWork until the task is really done: the code works, its tests pass, \
-                 everything is committed and pushed, and there is a pull request, as far as this repository asks for \
-                 it. Then, and only then, end your last message with the line {}",
+                "{task}\n\n# When you are done\n\nWork until the task is complete: the code works, its tests pass, all changes \
+                 are committed and pushed, and a pull request is open, as far as this repository requires it. Then, \
+                 and only then, end your last message with the line {}",
                 limits.completion_signal
             ),
         }
     }
 
-    /// A turn is over. What it tells is added to `told`.
-    pub fn turn_ended(&self, progress: &mut Progress, end: &TurnEnd, told: &mut Vec<Event>) -> Next {
+    /// Handles the end of a turn. Resulting events are appended to `events`.
+    pub fn turn_ended(&self, progress: &mut Progress, end: &TurnEnd, events: &mut Vec<Event>) -> Next {
         progress.add(end);
         if end.interrupted {
             return Next::Wait;
@@ -120,47 +108,47 @@ impl Plan {
         if !end.success {
             progress.errors += 1;
             progress.signals = 0;
-            let error = end.error.clone().unwrap_or_else(|| "it ended without a result".into());
-            told.push(
+            let error = end.error.clone().unwrap_or_else(|| "the turn ended without a result".into());
+            events.push(
                 Event::worker("iteration.failed")
                     .with("iteration_num", progress.iteration)
                     .with("error", error.as_str())
                     .with_some("error_type", end.limit.clone())
                     .with("error_count", progress.errors),
             );
-            let prompt = format!("The last attempt ended with an error: {error}\n\nGo on with the task.");
-            return progress.go_on(limits, prompt);
+            let prompt = format!("The last attempt ended with an error: {error}\n\nContinue with the task.");
+            return progress.next_iteration(limits, prompt);
         }
         progress.errors = 0;
         if !end.result.contains(&limits.completion_signal) {
             progress.signals = 0;
-            progress.completed(told);
+            progress.complete_iteration(events);
             let signal = &limits.completion_signal;
             let prompt = format!(
-                "You have not said that the task is done. Go on with it. If it is done, check it, and end your message \
+                "You have not said that the task is done. Continue with it. If it is done, verify it and end your message \
                  with the line {signal}"
             );
-            return progress.go_on(limits, prompt);
+            return progress.next_iteration(limits, prompt);
         }
         progress.signals += 1;
-        told.push(
+        events.push(
             Event::worker("iteration.completion_signal")
                 .with("iteration_num", progress.iteration)
                 .with("signal_count", progress.signals)
                 .with("threshold", limits.completion_threshold),
         );
         if progress.signals < limits.completion_threshold {
-            progress.completed(told);
+            progress.complete_iteration(events);
             let prompt =
-                "You say that the task is done. Look at all of it once more with fresh eyes, mend what you \
-                          find, and say it again if it holds."
+                "You say that the task is done. Review all of it once more, fix what you find, and repeat the \
+                 completion signal if it is done."
                     .to_owned();
-            return progress.go_on(limits, prompt);
+            return progress.next_iteration(limits, prompt);
         }
         if self.validates {
             return Next::Validate;
         }
-        progress.completed(told);
+        progress.complete_iteration(events);
         Next::Done(Outcome::success("completion_signal"))
     }
 
@@ -170,18 +158,23 @@ impl Plan {
             (true, _) => Next::Done(Outcome::success("completed")),
             (false, Some(limit)) => {
                 let reason = if limit == "budget" { "max_cost_reached" } else { "max_turns_reached" };
-                Next::Done(Outcome::failure(reason, format!("the limit on {limit} was reached")))
+                Next::Done(Outcome::failure(reason, format!("the {limit} limit was reached")))
             }
             (false, None) => {
-                let error = end.error.clone().unwrap_or_else(|| "it ended without a result".into());
+                let error = end.error.clone().unwrap_or_else(|| "the turn ended without a result".into());
                 Next::Done(Outcome::failure("error", error))
             }
         }
     }
 
-    /// What is required was looked at.
-    pub fn validated(&self, progress: &mut Progress, verdict: &Verdict, told: &mut Vec<Event>) -> Next {
-        progress.validation_passed = verdict.passed;
+    /// Handles the result of a validation. Resulting events are appended to `events`.
+    pub fn validated(
+        &self,
+        progress: &mut Progress,
+        validation: &Validation,
+        events: &mut Vec<Event>,
+    ) -> Next {
+        progress.validation_passed = validation.passed;
         let git = progress.git.as_ref();
         let status = serde_json::json!({
             "is_clean": git.map(|git| git.is_clean),
@@ -189,34 +182,36 @@ impl Plan {
             "has_pr": git.and_then(|git| git.has_pr),
             "branch_name": git.and_then(|git| git.branch.clone()),
         });
-        told.push(
+        events.push(
             Event::worker("iteration.validation")
                 .with("iteration_num", progress.iteration)
-                .with("passed", verdict.passed)
-                .with("feedback", verdict.feedback.as_str())
+                .with("passed", validation.passed)
+                .with("feedback", validation.feedback.as_str())
                 .with("git_status", status)
-                .with("errors", verdict.errors.clone()),
+                .with("errors", validation.errors.clone()),
         );
         let Some(limits) = &self.continuous else {
-            return Next::Done(if verdict.passed {
+            return Next::Done(if validation.passed {
                 Outcome::success("validation_passed")
             } else {
-                Outcome::failure("validation_failed", verdict.feedback.clone())
+                Outcome::failure("validation_failed", validation.feedback.clone())
             });
         };
-        progress.completed(told);
-        if verdict.passed {
+        progress.complete_iteration(events);
+        if validation.passed {
             return Next::Done(Outcome::success("validation_passed"));
         }
         progress.signals = 0;
-        let feedback = &verdict.feedback;
-        progress
-            .go_on(limits, format!("The task is not done yet.\n\n{feedback}\n\nMend this and say so again."))
+        let feedback = &validation.feedback;
+        progress.next_iteration(
+            limits,
+            format!("The task is not done yet.\n\n{feedback}\n\nFix this and repeat the completion signal."),
+        )
     }
 }
 
 impl Progress {
-    /// Adds what a turn cost.
+    /// Adds the cost, tokens and result of a turn.
     pub fn add(&mut self, end: &TurnEnd) {
         let Tokens { input, output, cache_read, cache_write } = end.tokens;
         self.cost_usd += end.cost_usd;
@@ -228,47 +223,50 @@ impl Progress {
         self.last_output.clone_from(&end.result);
     }
 
-    fn completed(&mut self, told: &mut Vec<Event>) {
+    fn complete_iteration(&mut self, events: &mut Vec<Event>) {
         self.successful += 1;
         let event = Event::worker("iteration.completed")
             .with("cost_usd", self.iteration_cost_usd)
             .with("output_preview", first_chars(&self.last_output, 1_000));
-        told.push(self.onto(event));
+        events.push(self.add_to(event));
     }
 
-    /// The next iteration, unless a limit is reached.
-    fn go_on(&mut self, limits: &Continuous, prompt: String) -> Next {
-        let over = |reason: &str, what: String| Next::Done(Outcome::failure(reason, what));
+    /// Continues with another iteration unless a limit is reached.
+    fn next_iteration(&mut self, limits: &Continuous, prompt: String) -> Next {
+        let stop = |reason: &str, error: String| Next::Done(Outcome::failure(reason, error));
         if self.errors >= limits.max_consecutive_errors {
-            return over("consecutive_errors", format!("{} iterations failed in a row", self.errors));
+            return stop("consecutive_errors", format!("{} consecutive iterations failed", self.errors));
         }
         if self.successful >= limits.max_iterations {
-            return over("max_iterations_reached", format!("{} iterations were not enough", self.successful));
+            return stop("max_iterations_reached", format!("not done after {} iterations", self.successful));
         }
         if self.cost_usd >= limits.max_cost_usd {
-            return over("max_cost_reached", format!("it has cost ${:.2}", self.cost_usd));
+            return stop("max_cost_reached", format!("cost limit reached at ${:.2}", self.cost_usd));
         }
         if self.elapsed_seconds >= limits.max_duration.as_secs() {
-            return over("max_duration_reached", format!("it has taken {} s", self.elapsed_seconds));
+            return stop(
+                "max_duration_reached",
+                format!("time limit reached after {} s", self.elapsed_seconds),
+            );
         }
-        let pause = match u32::try_from(self.errors) {
+        let delay = match u32::try_from(self.errors) {
             Ok(0) => Duration::ZERO,
-            Ok(errors) => Duration::from_secs(1 << errors.min(6)).min(LONGEST_PAUSE),
-            Err(_) => LONGEST_PAUSE,
+            Ok(errors) => Duration::from_secs(1 << errors.min(6)).min(MAX_BACKOFF),
+            Err(_) => MAX_BACKOFF,
         };
-        Next::Iterate { prompt, pause }
+        Next::Iterate { prompt, delay }
     }
 
-    /// Begins an iteration.
-    pub fn begin(&mut self, prompt: &str) -> Event {
+    /// Starts the next iteration and returns its event.
+    pub fn begin_iteration(&mut self, prompt: &str) -> Event {
         self.iteration += 1;
         self.iteration_cost_usd = 0.0;
         let event = Event::worker("iteration.started").with("prompt_preview", first_chars(prompt, 500));
-        self.onto(event)
+        self.add_to(event)
     }
 
-    /// How far it is, as fields of an event.
-    pub fn onto(&self, mut event: Event) -> Event {
+    /// Adds the progress fields to an event.
+    pub fn add_to(&self, mut event: Event) -> Event {
         event.data.extend(self.fields());
         event
     }
@@ -318,7 +316,7 @@ mod tests {
         Plan { continuous: Some(limits()), validates }
     }
 
-    fn said(text: &str) -> TurnEnd {
+    fn completed(text: &str) -> TurnEnd {
         TurnEnd { success: true, result: text.into(), cost_usd: 1.0, ..TurnEnd::default() }
     }
 
@@ -329,24 +327,24 @@ mod tests {
     fn reason(next: &Next) -> &str {
         match next {
             Next::Done(outcome) => &outcome.stop_reason,
-            Next::Iterate { .. } => "goes on",
-            Next::Validate => "validates",
-            Next::Wait => "waits",
+            Next::Iterate { .. } => "iterate",
+            Next::Validate => "validate",
+            Next::Wait => "wait",
         }
     }
 
     #[test]
-    fn a_single_run_ends_with_its_turn() {
+    fn single_run_ends_with_its_turn() {
         let once = Plan { continuous: None, validates: false };
         let checked = Plan { continuous: None, validates: true };
         let over_budget = TurnEnd { limit: Some("budget".into()), ..failed("error_max_budget_usd") };
-        let stopped = TurnEnd { interrupted: true, ..TurnEnd::default() };
+        let interrupted = TurnEnd { interrupted: true, ..TurnEnd::default() };
         let cases = [
-            (&once, said("done"), "completed"),
-            (&checked, said("done"), "validates"),
+            (&once, completed("done"), "completed"),
+            (&checked, completed("done"), "validate"),
             (&once, failed("boom"), "error"),
             (&once, over_budget, "max_cost_reached"),
-            (&once, stopped, "waits"),
+            (&once, interrupted, "wait"),
         ];
         for (plan, end, expected) in cases {
             let next = plan.turn_ended(&mut Progress::default(), &end, &mut Vec::new());
@@ -355,21 +353,21 @@ mod tests {
     }
 
     #[test]
-    fn continuous_mode_goes_on_until_the_signal_and_the_checks() {
-        let (mut progress, mut told) = (Progress::default(), Vec::new());
+    fn continuous_mode_iterates_until_signal_and_validation() {
+        let (mut progress, mut events) = (Progress::default(), Vec::new());
         let plan = plan(true);
-        let next = plan.turn_ended(&mut progress, &said("half of it"), &mut told);
-        assert_eq!(reason(&next), "goes on");
-        let next = plan.turn_ended(&mut progress, &said("all of it. TASK_COMPLETE"), &mut told);
+        let next = plan.turn_ended(&mut progress, &completed("half of it"), &mut events);
+        assert_eq!(reason(&next), "iterate");
+        let next = plan.turn_ended(&mut progress, &completed("all of it. TASK_COMPLETE"), &mut events);
         assert_eq!(next, Next::Validate);
-        let verdict =
-            Verdict { passed: false, feedback: "Push it.".into(), errors: vec!["not pushed".into()] };
-        let Next::Iterate { prompt, .. } = plan.validated(&mut progress, &verdict, &mut told) else {
-            panic!("a failed check goes on");
+        let validation =
+            Validation { passed: false, feedback: "Push it.".into(), errors: vec!["not pushed".into()] };
+        let Next::Iterate { prompt, .. } = plan.validated(&mut progress, &validation, &mut events) else {
+            panic!("failed validation must iterate");
         };
         assert!(prompt.contains("Push it."));
-        assert_eq!(progress.signals, 0, "it must say so again");
-        let types: Vec<&str> = told.iter().map(|event| event.event_type.as_str()).collect();
+        assert_eq!(progress.signals, 0, "the signal must be repeated");
+        let types: Vec<&str> = events.iter().map(|event| event.event_type.as_str()).collect();
         let expected = [
             "iteration.completed",
             "iteration.completion_signal",
@@ -377,22 +375,26 @@ mod tests {
             "iteration.completed",
         ];
         assert_eq!(types, expected);
-        plan.turn_ended(&mut progress, &said("TASK_COMPLETE"), &mut told);
-        let verdict = Verdict { passed: true, feedback: String::new(), errors: vec![] };
-        assert_eq!(reason(&plan.validated(&mut progress, &verdict, &mut told)), "validation_passed");
-        let last = told.last().unwrap();
-        assert_eq!(last.event_type, "iteration.completed", "also for the one that succeeds");
-        assert_eq!(last.data["cost_usd"], 3.0, "what was checked has cost what it cost before the check");
+        plan.turn_ended(&mut progress, &completed("TASK_COMPLETE"), &mut events);
+        let validation = Validation { passed: true, feedback: String::new(), errors: vec![] };
+        assert_eq!(reason(&plan.validated(&mut progress, &validation, &mut events)), "validation_passed");
+        let last = events.last().unwrap();
+        assert_eq!(last.event_type, "iteration.completed", "the successful iteration is completed too");
+        assert_eq!(last.data["cost_usd"], 3.0, "validation does not change the cost");
     }
 
     #[test]
-    fn every_limit_ends_it_with_its_own_reason() {
+    fn each_limit_has_its_own_stop_reason() {
         let cases: [(Progress, TurnEnd, &str); 5] = [
-            (Progress { successful: 2, ..Progress::default() }, said("more"), "max_iterations_reached"),
-            (Progress { cost_usd: 4.5, ..Progress::default() }, said("more"), "max_cost_reached"),
-            (Progress { elapsed_seconds: 100, ..Progress::default() }, said("more"), "max_duration_reached"),
+            (Progress { successful: 2, ..Progress::default() }, completed("more"), "max_iterations_reached"),
+            (Progress { cost_usd: 4.5, ..Progress::default() }, completed("more"), "max_cost_reached"),
+            (
+                Progress { elapsed_seconds: 100, ..Progress::default() },
+                completed("more"),
+                "max_duration_reached",
+            ),
             (Progress { errors: 1, ..Progress::default() }, failed("boom"), "consecutive_errors"),
-            (Progress { errors: 1, ..Progress::default() }, said("more"), "goes on"),
+            (Progress { errors: 1, ..Progress::default() }, completed("more"), "iterate"),
         ];
         for (mut progress, end, expected) in cases {
             let next = plan(false).turn_ended(&mut progress, &end, &mut Vec::new());

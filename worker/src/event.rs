@@ -1,4 +1,4 @@
-//! What the worker tells the plane: one event.
+//! An event that the worker emits to the plane.
 
 use crate::clock;
 use domain::{Source, Timestamp};
@@ -6,35 +6,31 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// Largest text in one field of an event. A batch may have 1 MB, and whatever is longer would have to be sent alone.
+/// Maximum size of a text field in an event. A batch is limited to 1 MB, so a larger event would need its own batch.
 pub const MAX_FIELD_BYTES: usize = 400 * 1024;
 
-/// How much of a long text, or of a diff, is shown at once.
+/// Length of the preview of a long text or diff.
 pub const PREVIEW_CHARS: usize = 5_000;
 
-/// One event on its way to the plane.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its name. Whatever an agent's own record also holds is named after its entry there, so that it is told once even
-    /// if it is read twice.
+    /// Deduplication key. Events that the agent's own transcript also contains take the id of the transcript entry, so
+    /// reading the transcript again does not emit them twice.
     pub id: String,
-    /// `agent.tool_use`.
+    /// For example `agent.tool_use`.
     pub event_type: String,
-    /// Who speaks.
     pub source: Source,
-    /// What it says.
     pub data: Map<String, Value>,
-    /// When it happened.
     pub at: Timestamp,
 }
 
 impl Event {
-    /// What the agent did.
+    /// An event caused by the agent.
     pub fn agent(event_type: &str) -> Self {
         Self::new(event_type, Source::Agent)
     }
 
-    /// What the worker did, or noticed.
+    /// An event caused or detected by the worker.
     pub fn worker(event_type: &str) -> Self {
         Self::new(event_type, Source::Worker)
     }
@@ -44,27 +40,26 @@ impl Event {
         Self { id, event_type: event_type.to_owned(), source, data: Map::new(), at: clock::now() }
     }
 
-    /// Under this name instead of a made-up one.
+    /// Replaces the generated id.
     #[must_use]
-    pub fn named(mut self, id: impl Into<String>) -> Self {
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// With one more field.
     #[must_use]
     pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.data.insert(field.to_owned(), value.into());
         self
     }
 
-    /// With a text: its beginning, and all of it in another field if that is more. The plane leaves the long one out of
-    /// pages and frames, and says where it is.
+    /// Adds a preview of `text` in `field`, and the full text in `full_field` if the preview is shorter. The plane
+    /// leaves `full_field` out of pages and frames and links to it instead.
     #[must_use]
     pub fn with_long(self, field: &str, full_field: &str, text: &str) -> Self {
-        let beginning = first_chars(text, PREVIEW_CHARS);
-        let event = self.with(field, beginning);
-        if beginning.len() == text.len() {
+        let preview = first_chars(text, PREVIEW_CHARS);
+        let event = self.with(field, preview);
+        if preview.len() == text.len() {
             return event;
         }
         event
@@ -73,7 +68,7 @@ impl Event {
             .with(full_field, first_bytes(text, MAX_FIELD_BYTES))
     }
 
-    /// With one more field, if there is something to put there.
+    /// Adds the field if there is a value.
     #[must_use]
     pub fn with_some(self, field: &str, value: Option<impl Into<Value>>) -> Self {
         match value {
@@ -83,16 +78,16 @@ impl Event {
     }
 }
 
-/// The first part of a text of at most so many bytes, cut between characters.
-pub fn first_bytes(text: &str, most: usize) -> &str {
-    if text.len() <= most {
+/// The longest prefix of at most `max` bytes that ends at a character boundary.
+pub fn first_bytes(text: &str, max: usize) -> &str {
+    if text.len() <= max {
         return text;
     }
-    let end = (0..=most).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    let end = (0..=max).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     &text[..end]
 }
 
-/// The first part of a text of at most so many characters.
-pub fn first_chars(text: &str, most: usize) -> &str {
-    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
+/// The first `max` characters.
+pub fn first_chars(text: &str, max: usize) -> &str {
+    text.char_indices().nth(max).map_or(text, |(end, _)| &text[..end])
 }

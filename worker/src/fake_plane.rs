@@ -1,7 +1,7 @@
-//! A plane for tests: a small HTTP server with the real rules for batches, and a network that misbehaves on demand.
+//! A fake plane for tests: a small HTTP server with the real ingest rules and injectable network faults.
 
 use crate::clock;
-use client::{Hang, Once};
+use client::{SandboxApi, WakeUpOptions};
 use contract::ingest::{Ingest, decode};
 use domain::ingest::{Decision, NewEvent, Refusal, decide};
 use domain::{EventId, OrgId, Sandbox, SandboxId, SessionId};
@@ -16,49 +16,50 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Message;
 
-/// What the plane knows, and how it behaves.
+/// State of the plane, and the faults to inject.
 pub struct Inner {
-    pub head: Sandbox,
-    /// The log: id, type and data.
+    pub sandbox: Sandbox,
+    /// Stored events: id, type and data.
     pub log: Vec<(String, String, Value)>,
-    /// What came in the single form.
+    /// Events that were sent individually: type and data.
     pub singles: Vec<(String, Value)>,
     pub receipts: Vec<Value>,
     pub entries: BTreeMap<String, Vec<Value>>,
-    /// Sessions that are refused, and why.
+    /// Sessions to refuse, with status and problem code.
     pub closed: BTreeMap<String, (u16, &'static str)>,
-    /// Messages to hand out.
     pub messages: VecDeque<Value>,
     pub finished: bool,
     pub pulls: u64,
-    /// Everything that came, as text.
+    /// All request bodies, concatenated.
     pub bodies: String,
-    /// Answers for paths that hold this text, instead of the right one; 0 for none at all.
+    /// Status codes for paths that contain this text; 0 never responds.
     pub broken: Vec<(&'static str, u16)>,
-    /// How many of a hundred requests go wrong.
-    pub chaos: u64,
+    /// Number of requests that matched `broken`.
+    pub refused: u64,
+    /// Percentage of requests with a random fault.
+    pub fault_percent: u64,
     random: u64,
 }
 
 pub struct FakePlane {
     inner: Arc<Mutex<Inner>>,
     changed: watch::Sender<()>,
-    ring: Arc<Notify>,
+    wake_up: Arc<Notify>,
     pub url: String,
     pub sockets: String,
-    once: Once,
+    api: SandboxApi,
     _tasks: JoinSet<()>,
 }
 
-pub fn sandbox() -> SandboxId {
+pub fn sandbox_id() -> SandboxId {
     SandboxId::parse("s-1").unwrap()
 }
 
 impl FakePlane {
     pub async fn start(seed: u64) -> Self {
-        let head = Sandbox::new(sandbox(), OrgId::parse("acme").unwrap(), None, clock::now());
+        let sandbox = Sandbox::new(sandbox_id(), OrgId::parse("acme").unwrap(), None, clock::now());
         let inner = Inner {
-            head,
+            sandbox,
             log: Vec::new(),
             singles: Vec::new(),
             receipts: Vec::new(),
@@ -69,48 +70,55 @@ impl FakePlane {
             pulls: 0,
             bodies: String::new(),
             broken: Vec::new(),
-            chaos: 0,
+            refused: 0,
+            fault_percent: 0,
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
         };
         let inner = Arc::new(Mutex::new(inner));
-        let (changed, ring) = (watch::Sender::new(()), Arc::new(Notify::new()));
+        let (changed, wake_up) = (watch::Sender::new(()), Arc::new(Notify::new()));
         let mut tasks = JoinSet::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tasks.spawn(serve(listener, inner.clone(), changed.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let sockets = format!("ws://{}/live", listener.local_addr().unwrap());
-        tasks.spawn(serve_sockets(listener, ring.clone()));
-        let once = Once::new(&url, &sandbox(), Some("planted-token".into()), Duration::from_millis(150));
-        Self { inner, changed, ring, url, sockets, once, _tasks: tasks }
+        tasks.spawn(serve_sockets(listener, wake_up.clone()));
+        let api =
+            SandboxApi::new(&url, &sandbox_id(), Some("planted-token".into()), Duration::from_millis(150));
+        Self { inner, changed, wake_up, url, sockets, api, _tasks: tasks }
     }
 
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap()
     }
 
-    pub fn once(&self) -> Once {
-        self.once.clone()
+    pub fn api(&self) -> SandboxApi {
+        self.api.clone()
     }
 
-    pub fn hang(&self, sockets: &str) -> Hang {
+    pub fn wake_up_options(&self, sockets: &str) -> WakeUpOptions {
         let sockets = Some(sockets.to_owned());
-        Hang { plane: self.url.clone(), sockets, sandbox: sandbox(), token: Some("planted-token".into()) }
+        WakeUpOptions {
+            plane: self.url.clone(),
+            sockets,
+            sandbox: sandbox_id(),
+            token: Some("planted-token".into()),
+        }
     }
 
-    /// Puts a message into the mailbox, and rings if somebody is to hear it.
-    pub fn send(&self, id: &str, delivery: u32, ring: bool) {
+    /// Queues a message, and optionally wakes up the worker.
+    pub fn send(&self, id: &str, delivery: u32, wake_up: bool) {
         let message = json!({"id": id, "message_type": "user_message", "sender": {"kind": "operator"},
             "content": "hello", "timestamp": clock::now(),
             "receipt": {"state": "fetched", "delivery": delivery, "returns_at": clock::now()}});
         self.inner().messages.push_back(message);
         self.changed.send_replace(());
-        if ring {
-            self.ring.notify_one();
+        if wake_up {
+            self.wake_up.notify_one();
         }
     }
 
-    /// Waits until the plane knows something.
+    /// Waits until the condition holds.
     pub async fn until(&self, what: &str, mut test: impl FnMut(&Inner) -> bool) {
         let mut changed = self.changed.subscribe();
         let wait = async {
@@ -118,17 +126,19 @@ impl FakePlane {
                 changed.changed().await.unwrap();
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+        tokio::time::timeout(Duration::from_secs(60), wait)
+            .await
+            .unwrap_or_else(|_| panic!("timed out waiting for {what}"));
     }
 }
 
 impl Inner {
-    /// Some number below `below`.
-    pub fn random(&mut self, below: u64) -> u64 {
+    /// A pseudorandom number less than `limit`.
+    pub fn random(&mut self, limit: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        (self.random >> 11) % below
+        (self.random >> 11) % limit
     }
 
     pub fn ids(&self) -> Vec<&str> {
@@ -139,18 +149,18 @@ impl Inner {
         self.log.iter().filter(|(_, kind, _)| kind == event_type).map(|(_, _, data)| data).collect()
     }
 
-    fn answer(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
+    fn respond(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
         self.bodies.push_str(body);
         let route = path.split('?').next().unwrap_or_default();
         let route = route.strip_prefix("/api/v1/sandboxes/s-1").unwrap_or("?");
         match (method, route) {
-            ("GET", "") => (200, json!(contract::sandboxes::SandboxOut::from(&self.head))),
+            ("GET", "") => (200, json!(contract::sandboxes::SandboxOut::from(&self.sandbox))),
             ("POST", "/events") => self.ingest(body),
             ("POST", "/messages/ack") => self.acknowledge(body),
             ("GET", "/messages") if self.finished => {
-                let mut answer = problem(409, "sandbox_finished");
-                answer.1["reason"] = json!("too slow");
-                answer
+                let mut response = problem(409, "sandbox_finished");
+                response.1["reason"] = json!("too slow");
+                response
             }
             ("GET", "/messages") => {
                 self.pulls += 1;
@@ -159,7 +169,7 @@ impl Inner {
                 (200, json!({"sandbox_id": "s-1", "messages": messages, "queue_size": size}))
             }
             ("POST", _) if route.ends_with("/entries") => self.append(route, body),
-            _ => problem(404, "no_route"),
+            _ => problem(404, "route_not_found"),
         }
     }
 
@@ -168,39 +178,39 @@ impl Inner {
             Ok(Ingest::Batch(batch)) => batch,
             Ok(Ingest::Single(event)) => {
                 self.singles.push((event.event_type.to_string(), data(&event)));
-                let answer = json!({"status": "received", "sandbox_id": "s-1", "event_type": event.event_type,
+                let response = json!({"status": "received", "sandbox_id": "s-1", "event_type": event.event_type,
                     "event_id": event.id, "seq": null, "timestamp": clock::now()});
-                return (200, answer);
+                return (200, response);
             }
-            Err(wrong) => return (422, problem(422, &format!("{wrong:?}")).1),
+            Err(invalid) => return (422, problem(422, &format!("{invalid:?}")).1),
         };
         if batch.events.iter().any(|event| event.event_type.as_str() == "bad") {
             return problem(422, "invalid");
         }
         let number = batch.number.unwrap();
-        let answer = |receipt: &domain::sandbox::Receipt, repeated: bool| {
+        let response = |receipt: &domain::sandbox::Receipt, repeated: bool| {
             json!({"status": "received", "sandbox_id": "s-1", "epoch": number.epoch, "batch": number.batch,
                 "repeated": repeated, "first_seq": receipt.first_seq, "events": receipt.events,
                 "heartbeats": 0, "timestamp": clock::now()})
         };
-        match decide(&self.head, &batch, u64::MAX, clock::now()) {
+        match decide(&self.sandbox, &batch, u64::MAX, clock::now()) {
             Ok(Decision::Store { next, receipt, .. }) => {
-                self.head = *next;
+                self.sandbox = *next;
                 for event in &batch.events {
                     let (id, kind) = (event.id.to_string(), event.event_type.to_string());
                     self.log.push((id, kind, data(event)));
                 }
-                (200, answer(&receipt, false))
+                (200, response(&receipt, false))
             }
-            Ok(Decision::Repeat(receipt)) => (200, answer(&receipt, true)),
+            Ok(Decision::Repeat(receipt)) => (200, response(&receipt, true)),
             Err(Refusal::StaleEpoch { current }) => {
-                let mut answer = problem(409, "stale_epoch");
-                answer.1["current_epoch"] = json!(current);
-                answer
+                let mut response = problem(409, "stale_epoch");
+                response.1["current_epoch"] = json!(current);
+                response
             }
             Err(Refusal::BatchGap { .. }) => problem(409, "batch_gap"),
             Err(Refusal::BatchChanged) => problem(409, "batch_changed"),
-            Err(Refusal::BatchForgotten { .. }) => problem(409, "batch_forgotten"),
+            Err(Refusal::BatchExpired { .. }) => problem(409, "batch_expired"),
             Err(Refusal::RateLimited { .. }) => problem(429, "rate_limited"),
         }
     }
@@ -213,10 +223,13 @@ impl Inner {
             return problem(422, "invalid");
         }
         let out = |r: &Value| json!({"message_id": r["message_id"], "state": r["state"], "changed": true});
-        let answer: Vec<Value> = receipts.iter().map(out).collect();
+        let acknowledged: Vec<Value> = receipts.iter().map(out).collect();
         self.receipts.extend(receipts);
         let size = self.messages.len();
-        (200, json!({"status": "acknowledged", "sandbox_id": "s-1", "receipts": answer, "queue_size": size}))
+        (
+            200,
+            json!({"status": "acknowledged", "sandbox_id": "s-1", "receipts": acknowledged, "queue_size": size}),
+        )
     }
 
     fn append(&mut self, route: &str, body: &str) -> (u16, Value) {
@@ -232,15 +245,15 @@ impl Inner {
             return problem(*status, code);
         }
         if first > stored.len() {
-            let mut answer = problem(409, "entries_gap");
-            answer.1["expected_first"] = json!(stored.len() + 1);
-            return answer;
+            let mut response = problem(409, "entries_gap");
+            response.1["expected_first"] = json!(stored.len() + 1);
+            return response;
         }
         if stored[first..].iter().zip(entries).any(|(stored, sent)| stored != sent) {
             return problem(409, "entries_changed");
         }
         stored.extend(entries.iter().skip(stored.len() - first).cloned());
-        let answer = contract::sessions::EntriesStored {
+        let response = contract::sessions::EntriesStored {
             status: "stored".into(),
             session_id: SessionId::parse(session).unwrap(),
             first: first as u64 + 1,
@@ -248,7 +261,7 @@ impl Inner {
             next: (first + entries.len()) as u64 + 1,
             repeated: false,
         };
-        (200, json!(answer))
+        (200, json!(response))
     }
 }
 
@@ -257,7 +270,7 @@ fn data(event: &NewEvent) -> Value {
 }
 
 pub fn problem(status: u16, code: &str) -> (u16, Value) {
-    let problem = json!({"type": "x", "title": "x", "status": status, "code": code, "detail": "It is so.",
+    let problem = json!({"type": "x", "title": "x", "status": status, "code": code, "detail": "Injected by the test.",
         "field": "events[0]", "request_id": "r"});
     (status, problem)
 }
@@ -267,11 +280,16 @@ async fn serve(listener: TcpListener, inner: Arc<Mutex<Inner>>, changed: watch::
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let (inner, changed) = (inner.clone(), changed.clone());
-        connections.spawn(async move { converse(stream, &inner, &changed).await.unwrap_or_default() });
+        connections
+            .spawn(async move { serve_connection(stream, &inner, &changed).await.unwrap_or_default() });
     }
 }
 
-async fn converse(stream: TcpStream, inner: &Mutex<Inner>, changed: &watch::Sender<()>) -> Option<()> {
+async fn serve_connection(
+    stream: TcpStream,
+    inner: &Mutex<Inner>,
+    changed: &watch::Sender<()>,
+) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut request = String::new();
@@ -292,60 +310,64 @@ async fn converse(stream: TcpStream, inner: &Mutex<Inner>, changed: &watch::Send
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await.ok()?;
         let body = String::from_utf8(body).ok()?;
-        let mut words = request.split(' ');
-        let (method, path) = (words.next()?, words.next()?);
-        let (broken, dice, kind) = {
+        let mut parts = request.split(' ');
+        let (method, path) = (parts.next()?, parts.next()?);
+        let (broken, is_faulty, fault) = {
             let mut inner = inner.lock().unwrap();
             let broken = inner.broken.iter().find(|(part, _)| path.contains(part)).map(|(_, status)| *status);
-            let dice = inner.random(100) < inner.chaos;
-            (broken, dice, inner.random(5))
+            inner.refused += u64::from(broken.is_some());
+            let is_faulty = inner.random(100) < inner.fault_percent;
+            (broken, is_faulty, inner.random(5))
         };
+        if broken.is_some() {
+            changed.send_replace(());
+        }
         match broken {
             Some(0) => std::future::pending().await,
             Some(status) => {
-                let (status, answer) = problem(status, "broken");
-                write(&mut stream, status, &answer.to_string()).await?;
+                let (status, response) = problem(status, "broken");
+                write(&mut stream, status, &response.to_string()).await?;
                 continue;
             }
             None => {}
         }
-        match kind {
-            // Nothing arrives.
-            0 if dice => return None,
-            1 if dice => {
+        match fault {
+            // The request is lost.
+            0 if is_faulty => return None,
+            1 if is_faulty => {
                 write(&mut stream, 502, "<html>Bad Gateway</html>").await?;
                 continue;
             }
-            2 if dice => tokio::time::sleep(Duration::from_millis(2)).await,
+            2 if is_faulty => tokio::time::sleep(Duration::from_millis(2)).await,
             _ => {}
         }
         if path.contains("/messages?") && !path.contains("wait=0") {
             wait_for_messages(inner, changed).await;
         }
-        let (status, answer) = inner.lock().unwrap().answer(method, path, &body);
+        let (status, response) = inner.lock().unwrap().respond(method, path, &body);
         changed.send_replace(());
-        match kind {
-            // It arrives, and nobody learns of it.
-            3 if dice => return None,
-            4 if dice => tokio::time::sleep(Duration::from_millis(2)).await,
+        match fault {
+            // The request is processed, but the response is lost.
+            3 if is_faulty => return None,
+            4 if is_faulty => tokio::time::sleep(Duration::from_millis(2)).await,
             _ => {}
         }
-        write(&mut stream, status, &answer.to_string()).await?;
+        write(&mut stream, status, &response.to_string()).await?;
     }
 }
 
 async fn wait_for_messages(inner: &Mutex<Inner>, changed: &watch::Sender<()>) {
     let mut changed = changed.subscribe();
     let wait = async {
-        let nothing = || {
+        let is_empty = || {
             let inner = inner.lock().unwrap();
             inner.messages.is_empty() && !inner.finished
         };
-        while nothing() {
+        while is_empty() {
             changed.changed().await.unwrap();
         }
     };
-    // Empty-handed after a while, as a plane is.
+    // Like the real plane, respond without messages after the long-poll timeout.
     tokio::time::timeout(Duration::from_millis(500), wait).await.unwrap_or_default();
 }
 
@@ -354,8 +376,8 @@ async fn write(stream: &mut BufReader<TcpStream>, status: u16, body: &str) -> Op
     stream.write_all(format!("{head}{body}").as_bytes()).await.ok()
 }
 
-/// Rings at the one socket that is open. A socket that is told `bye` closes.
-async fn serve_sockets(listener: TcpListener, ring: Arc<Notify>) {
+/// Sends wake-ups to the open socket.
+async fn serve_sockets(listener: TcpListener, wake_up: Arc<Notify>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { continue };
@@ -368,7 +390,7 @@ async fn serve_sockets(listener: TcpListener, ring: Arc<Notify>) {
                     Some(Ok(_)) => {}
                     _ => break,
                 },
-                () = ring.notified() => {
+                () = wake_up.notified() => {
                     let frame = r#"{"id":"e","seq":1,"event_type":"SANDBOX_MESSAGE_QUEUED"}"#;
                     socket.send(Message::text(frame)).await.unwrap_or_default();
                 }

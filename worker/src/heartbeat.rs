@@ -1,10 +1,10 @@
-//! Signs of life: from the first second on, also while the agent works, and at once when its state changes.
+//! Heartbeats: sent from startup, while the agent works, and immediately when its status changes.
 //!
-//! A heartbeat that is late says nothing, so none is kept: one that fails is tried once more and then forgotten.
+//! A late heartbeat is worthless, so none is stored: a failed one is retried once and then dropped.
 
 use crate::clock;
 use crate::outbox::Outbox;
-use client::{Attempt, EventIn, Once};
+use client::{Attempt, EventIn, SandboxApi};
 use contract::limits::MAX_HEARTBEAT_BYTES;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -12,42 +12,34 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// How often a worker says that it lives, unless it is told otherwise.
-pub const INTERVAL: Duration = Duration::from_secs(30);
-const DEADLINE: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What a heartbeat says of the agent.
+/// State of the agent as reported by heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Vitals {
-    /// What it does.
+pub struct AgentState {
     pub status: Status,
-    /// How many times it asked its model.
+    /// Number of model requests.
     pub turns: u64,
-    /// What it cost so far.
     pub cost_usd: f64,
-    /// How often something that takes long has said that it goes on.
+    /// Counts progress reports of long-running tools.
     pub progress: u64,
-    /// The memory of the agent and its children.
+    /// Memory of the agent and its child processes.
     pub agent_memory_bytes: Option<u64>,
 }
 
-/// What an agent does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Status {
-    /// It is not there yet: the workspace is prepared, the agent comes up.
+    /// The workspace is being prepared, or the agent is starting.
     #[default]
     Starting,
-    /// It works.
     Working,
-    /// It waits to be told something.
+    /// Idle, waiting for a message.
     Waiting,
-    /// It ends.
     Stopping,
 }
 
 impl Status {
-    /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -58,47 +50,52 @@ impl Status {
     }
 }
 
-/// Beats until nobody feels the pulse any more: until the sender of `vitals` is gone.
-pub async fn run(once: Once, outbox: Outbox, mut vitals: watch::Receiver<Vitals>, interval: Duration) {
-    let (started, mut told_progress) = (Instant::now(), 0);
+/// Sends heartbeats until the sender of `state` is dropped.
+pub async fn run(
+    api: SandboxApi,
+    outbox: Outbox,
+    mut state: watch::Receiver<AgentState>,
+    interval: Duration,
+) {
+    let (started, mut reported_progress) = (Instant::now(), 0);
     loop {
-        let now = *vitals.borrow_and_update();
-        let beat = beat(&outbox, now, now.progress > told_progress, started.elapsed());
+        let current = *state.borrow_and_update();
+        let event = heartbeat(&outbox, current, current.progress > reported_progress, started.elapsed());
         let next = Instant::now() + interval;
-        let mut heard = matches!(once.event(&beat, DEADLINE).await, Attempt::Answered(_));
-        if !heard {
-            sleep(PAUSE).await;
-            heard = matches!(once.event(&beat, DEADLINE).await, Attempt::Answered(_));
+        let mut delivered = matches!(api.event(&event, REQUEST_TIMEOUT).await, Attempt::Answered(_));
+        if !delivered {
+            sleep(RETRY_DELAY).await;
+            delivered = matches!(api.event(&event, REQUEST_TIMEOUT).await, Attempt::Answered(_));
         }
-        match heard {
-            true => told_progress = now.progress,
-            false => tracing::debug!("A heartbeat was not heard"),
+        match delivered {
+            true => reported_progress = current.progress,
+            false => tracing::debug!("Heartbeat was not delivered"),
         }
-        // Numbers change all the time; only another status is worth an early beat.
-        let changed = vitals.wait_for(|vitals| vitals.status != now.status);
+        // Counters change constantly; only a status change is worth an early heartbeat.
+        let changed = state.wait_for(|state| state.status != current.status);
         if let Ok(Err(_)) = tokio::time::timeout_at(next, changed).await {
             return;
         }
     }
 }
 
-fn beat(outbox: &Outbox, vitals: Vitals, progressed: bool, uptime: Duration) -> EventIn {
+fn heartbeat(outbox: &Outbox, state: AgentState, progressed: bool, uptime: Duration) -> EventIn {
     let outbox = outbox.status();
     let mut data = json!({
-        "status": vitals.status.as_str(),
-        "event_count": outbox.told,
+        "status": state.status.as_str(),
+        "event_count": outbox.emitted,
         "waiting_events": outbox.waiting_events,
         "spool_bytes": outbox.bytes,
-        "turns": vitals.turns,
-        "cost_usd": vitals.cost_usd,
+        "turns": state.turns,
+        "cost_usd": state.cost_usd,
         "memory_bytes": own_memory_bytes(),
         "uptime_seconds": uptime.as_secs(),
         "worker_version": env!("CARGO_PKG_VERSION"),
     });
     let optional = [
-        // The plane counts it as work: a tool that is silent for long has no other sign of it.
+        // The plane counts this as activity. A long-running tool without output shows no other.
         ("progressed", progressed.then_some(Value::Bool(true))),
-        ("agent_memory_bytes", vitals.agent_memory_bytes.map(Value::from)),
+        ("agent_memory_bytes", state.agent_memory_bytes.map(Value::from)),
         ("oldest_waiting_seconds", outbox.oldest_age.map(|age| age.as_secs().into())),
         ("dropped_events", (outbox.dropped > 0).then(|| outbox.dropped.into())),
         ("last_error", outbox.last_error.map(Value::from)),
@@ -118,7 +115,7 @@ fn beat(outbox: &Outbox, vitals: Vitals, progressed: bool, uptime: Duration) -> 
     }
 }
 
-/// The worker's own memory, where the system tells.
+/// Resident memory of the worker. `None` where `/proc` is not available.
 fn own_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

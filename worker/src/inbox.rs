@@ -1,10 +1,10 @@
-//! What people say to the agent, on its way down: taken from the first second on, also while the agent works.
+//! Receives messages for the agent, from startup and while the agent works.
 //!
-//! A socket rings when a message is sent, and the message is then fetched; without a socket the plane is asked to wait.
-//! `docs/protocol.md` has both recipes ("A worker that loses nothing", "Waiting cheaply"). Deliberately absent:
-//! receipts. Whoever gives a message to the agent knows when the agent has it, and says so through the outbox.
+//! A WebSocket wakes the inbox up when a message is queued, and the message is then pulled. Without a socket the inbox
+//! uses long polling. `docs/protocol.md` describes both. Deliberately absent: receipts. The supervisor hands messages
+//! to the agent and sends their receipts through the outbox.
 
-use client::{Attempt, Backoff, Bell, Hang, Once, Pull};
+use client::{Attempt, Backoff, Pull, SandboxApi, WakeUpOptions, WakeUpSocket};
 use contract::messages::{MAX_PULL, MAX_WAIT_SECS, MessageOut, Pulled};
 use domain::MessageId;
 use serde_json::Value;
@@ -16,79 +16,70 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-/// From where messages come.
 #[derive(Debug)]
 pub struct Settings {
-    /// The way to the plane.
-    pub once: Once,
-    /// Where its sockets are.
-    pub hang: Hang,
-    /// Rings when receipts were taken and messages still wait: `Outbox::more_messages`.
-    pub again: Arc<Notify>,
-    /// How patient it is.
-    pub pace: Pace,
+    pub api: SandboxApi,
+    pub wake_up: WakeUpOptions,
+    /// Notified when the plane accepted receipts and more messages are queued: `Outbox::more_messages`.
+    pub more_messages: Arc<Notify>,
+    pub timing: Timing,
 }
 
-/// How patient the inbox is.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    /// After how many seconds a message comes back that was not confirmed.
-    pub hidden_secs: u64,
-    /// After so long without a ring it looks all the same.
-    pub look: Duration,
-    /// For how long the plane waits for a message, in seconds, while there is no socket.
+pub struct Timing {
+    /// Seconds after which an unconfirmed message is delivered again.
+    pub visibility_secs: u64,
+    /// Pull interval while the socket is open and silent.
+    pub poll_interval: Duration,
+    /// Long-poll duration in seconds while there is no socket.
     pub wait_secs: u64,
-    /// Between tries.
+    /// Delay after a failed pull.
     pub retry: Backoff,
-    /// Between tries to open the socket.
-    pub reopen: Backoff,
-    /// Between tries when the plane refuses.
-    pub slow: Duration,
+    /// Delay between attempts to open the socket.
+    pub reconnect: Backoff,
+    /// Delay after the plane refused a pull.
+    pub refused_delay: Duration,
 }
 
-impl Default for Pace {
+impl Default for Timing {
     fn default() -> Self {
         Self {
-            hidden_secs: 60,
-            look: Duration::from_secs(30),
+            visibility_secs: 60,
+            poll_interval: Duration::from_secs(30),
             wait_secs: MAX_WAIT_SECS,
             retry: Backoff::default(),
-            reopen: Backoff { first: Duration::from_secs(1), most: Duration::from_secs(60) },
-            slow: Duration::from_secs(15),
+            reconnect: Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(60) },
+            refused_delay: Duration::from_secs(15),
         }
     }
 }
 
-/// What comes down.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Arrival {
-    /// Somebody says this. Each message comes once.
+pub enum InboxEvent {
+    /// A new message. Each is reported once.
     Message(Box<MessageOut>),
-    /// This one came again: the plane has not heard that the agent has it. Say so again if it has, and do nothing if it
-    /// is still held back.
-    Again(MessageId),
-    /// The sandbox has ended: nobody can write to this agent any more. Nothing comes after this.
-    Finished {
-        /// Why.
-        reason: String,
-    },
+    /// A message that was reported before: the plane has no receipt for it. Send the receipt again if the agent has the
+    /// message; otherwise ignore it.
+    Redelivered(MessageId),
+    /// The sandbox has ended and accepts no more messages. This is the last event.
+    SandboxFinished { reason: String },
 }
 
-/// The way down. When it is dropped, it ends.
+/// Pulls messages until it is dropped.
 #[derive(Debug)]
 pub struct Inbox {
-    /// What comes, in order: interrupts first, then as it was sent.
-    pub arrivals: mpsc::Receiver<Arrival>,
+    /// Interrupts first, then in the order of sending.
+    pub events: mpsc::Receiver<InboxEvent>,
     task: JoinHandle<()>,
 }
 
 impl Inbox {
-    /// Begins to take messages. Those in `given` were given to the agent in an earlier life: they come as
-    /// [`Arrival::Again`].
-    pub fn open(settings: Settings, given: impl IntoIterator<Item = MessageId>) -> Self {
-        let (arrived, arrivals) = mpsc::channel(64);
-        let taker = Taker { settings, arrived, seen: given.into_iter().collect(), tries: 0 };
-        Self { arrivals, task: tokio::spawn(taker.run()) }
+    /// Starts pulling messages. Those in `seen` were handed to the agent before a restart and are reported as
+    /// [`InboxEvent::Redelivered`].
+    pub fn open(settings: Settings, seen: impl IntoIterator<Item = MessageId>) -> Self {
+        let (sender, events) = mpsc::channel(64);
+        let puller = Puller { settings, events: sender, seen: seen.into_iter().collect(), failures: 0 };
+        Self { events, task: tokio::spawn(puller.run()) }
     }
 }
 
@@ -98,158 +89,159 @@ impl Drop for Inbox {
     }
 }
 
-struct Taker {
+struct Puller {
     settings: Settings,
-    arrived: mpsc::Sender<Arrival>,
+    events: mpsc::Sender<InboxEvent>,
     seen: HashSet<MessageId>,
-    tries: u32,
+    /// Consecutive failed pulls.
+    failures: u32,
 }
 
-/// Nobody takes messages any more, or there are none.
-struct Over;
+/// The receiver was dropped, or the sandbox has ended.
+struct Closed;
 
-type Opening = Pin<Box<dyn Future<Output = Result<Bell, &'static str>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<WakeUpSocket, &'static str>> + Send>>;
 
-/// A socket that lived for so long was a good one.
-const GOOD_LIFE: Duration = Duration::from_secs(60);
+/// A socket that stayed open this long resets the reconnect backoff.
+const STABLE_CONNECTION: Duration = Duration::from_secs(60);
 
-impl Taker {
+impl Puller {
     async fn run(mut self) {
-        let Err(Over) = self.take().await else { return };
+        let Err(Closed) = self.pull_forever().await else { return };
     }
 
-    /// With a socket if there is one, and without it meanwhile.
-    async fn take(&mut self) -> Result<(), Over> {
+    /// Long-polls until a socket is open, then pulls on wake-ups until the socket closes.
+    async fn pull_forever(&mut self) -> Result<(), Closed> {
         let mut attempt = 0;
-        let mut reopen_at = Instant::now();
+        let mut reconnect_at = Instant::now();
         loop {
-            let bell = self.poll_until_open(reopen_at).await?;
+            let socket = self.long_poll_until_connected(reconnect_at).await?;
             let opened_at = Instant::now();
-            let why = self.listen(bell).await?;
-            if opened_at.elapsed() > GOOD_LIFE {
+            let why = self.pull_on_wake_up(socket).await?;
+            if opened_at.elapsed() > STABLE_CONNECTION {
                 attempt = 0;
             }
-            tracing::debug!("The socket for messages is gone ({why}); asking without it");
-            reopen_at = Instant::now() + self.settings.pace.reopen.wait(attempt);
+            tracing::debug!("Message socket closed ({why}); falling back to long polling");
+            reconnect_at = Instant::now() + self.settings.timing.reconnect.wait(attempt);
             attempt += 1;
         }
     }
 
-    /// Asks again and again, each time waiting at the plane, until a socket is open.
-    async fn poll_until_open(&mut self, mut open_at: Instant) -> Result<Bell, Over> {
+    /// Long-polls in a loop while a socket is being opened.
+    async fn long_poll_until_connected(&mut self, mut open_at: Instant) -> Result<WakeUpSocket, Closed> {
         let mut attempt = 0;
         let mut opening: Option<Opening> = None;
-        let mut bell = None;
+        let mut socket = None;
         loop {
             let started = Instant::now();
-            let once = self.settings.once.clone();
-            let pull = once.pull(self.pull(self.settings.pace.wait_secs));
+            let api = self.settings.api.clone();
+            let pull = api.pull(self.pull(self.settings.timing.wait_secs));
             tokio::pin!(pull);
-            // A pull is never dropped for a socket: what it was given would be hidden for a while.
-            let answer = loop {
-                if opening.is_none() && bell.is_none() && Instant::now() >= open_at {
-                    let hang = self.settings.hang.clone();
-                    opening = Some(Box::pin(async move { Bell::hang(&hang).await }));
+            // Never cancel a pull because the socket opened: its messages would stay invisible until their timeout.
+            let response = loop {
+                if opening.is_none() && socket.is_none() && Instant::now() >= open_at {
+                    let wake_up = self.settings.wake_up.clone();
+                    opening = Some(Box::pin(async move { WakeUpSocket::open(&wake_up).await }));
                 }
                 tokio::select! {
-                    answer = &mut pull => break answer,
-                    opened = open(&mut opening) => {
+                    response = &mut pull => break response,
+                    result = opened(&mut opening) => {
                         opening = None;
-                        match opened {
-                            Ok(opened) => bell = Some(opened),
+                        match result {
+                            Ok(opened) => socket = Some(opened),
                             Err(why) => {
-                                tracing::debug!("No socket for messages ({why})");
-                                open_at = Instant::now() + self.settings.pace.reopen.wait(attempt);
+                                tracing::debug!("Cannot open message socket ({why})");
+                                open_at = Instant::now() + self.settings.timing.reconnect.wait(attempt);
                                 attempt += 1;
                             }
                         }
                     }
-                    () = tokio::time::sleep_until(open_at), if opening.is_none() && bell.is_none() => {}
+                    () = tokio::time::sleep_until(open_at), if opening.is_none() && socket.is_none() => {}
                 }
             };
-            let came = self.arrive(answer).await?;
-            if let Some(bell) = bell.take() {
-                return Ok(bell);
+            let count = self.deliver(response).await?;
+            if let Some(socket) = socket.take() {
+                return Ok(socket);
             }
-            let at_once = started.elapsed() < Duration::from_secs(self.settings.pace.wait_secs) / 4;
-            if came == Some(0) && at_once {
-                // A plane that does not wait must not be asked without a pause.
+            let returned_early = started.elapsed() < Duration::from_secs(self.settings.timing.wait_secs) / 4;
+            if count == Some(0) && returned_early {
+                // Do not spin if the plane does not support long polling.
                 sleep(Duration::from_secs(1)).await;
             }
         }
     }
 
-    /// Fetches when it rings, and now and then when it does not, until the socket is gone.
-    async fn listen(&mut self, mut bell: Bell) -> Result<&'static str, Over> {
+    /// Pulls on each wake-up, and periodically without one, until the socket closes.
+    async fn pull_on_wake_up(&mut self, mut socket: WakeUpSocket) -> Result<&'static str, Closed> {
         loop {
             loop {
-                let answer = self.settings.once.pull(self.pull(0)).await;
-                if self.arrive(answer).await? == Some(0) {
+                let response = self.settings.api.pull(self.pull(0)).await;
+                if self.deliver(response).await? == Some(0) {
                     break;
                 }
             }
-            let look_at = Instant::now() + self.settings.pace.look;
-            let again = self.settings.again.clone();
+            let poll_at = Instant::now() + self.settings.timing.poll_interval;
+            let more_messages = self.settings.more_messages.clone();
             tokio::select! {
-                rung = bell.rings_before(look_at) => match rung {
+                notified = socket.notified_before(poll_at) => match notified {
                     Ok(true) => {}
                     Ok(false) => {
-                        if let Err(why) = bell.ping().await {
+                        if let Err(why) = socket.ping().await {
                             return Ok(why);
                         }
                     }
                     Err(why) => return Ok(why),
                 },
-                () = again.notified() => {}
-                () = self.arrived.closed() => return Err(Over),
+                () = more_messages.notified() => {}
+                () = self.events.closed() => return Err(Closed),
             }
         }
     }
 
     fn pull(&self, wait_secs: u64) -> Pull {
-        Pull { wait_secs, most: MAX_PULL, hidden_secs: self.settings.pace.hidden_secs }
+        Pull { wait_secs, max_messages: MAX_PULL, visibility_secs: self.settings.timing.visibility_secs }
     }
 
-    /// Passes on what came, and says how many; waits a while if nothing came because something is wrong.
-    async fn arrive(&mut self, answer: Attempt<Pulled>) -> Result<Option<usize>, Over> {
-        let pause = match answer {
+    /// Reports pulled messages and returns their number. After a failure, waits and returns `None`.
+    async fn deliver(&mut self, response: Attempt<Pulled>) -> Result<Option<usize>, Closed> {
+        let delay = match response {
             Attempt::Answered(pulled) => {
-                self.tries = 0;
+                self.failures = 0;
                 let count = pulled.messages.len();
                 for message in pulled.messages {
-                    let arrival = match self.seen.insert(message.id.clone()) {
-                        true => Arrival::Message(Box::new(message)),
-                        false => Arrival::Again(message.id),
+                    let event = match self.seen.insert(message.id.clone()) {
+                        true => InboxEvent::Message(Box::new(message)),
+                        false => InboxEvent::Redelivered(message.id),
                     };
-                    self.arrived.send(arrival).await.map_err(|_| Over)?;
+                    self.events.send(event).await.map_err(|_| Closed)?;
                 }
                 return Ok(Some(count));
             }
             Attempt::Refused(problem) if problem.code == "sandbox_finished" => {
                 let reason = problem.facts.get("reason").and_then(Value::as_str);
                 let reason = reason.unwrap_or(&problem.detail).to_owned();
-                // If nobody listens any more, nobody needs to know.
-                let _ = self.arrived.send(Arrival::Finished { reason }).await;
-                return Err(Over);
+                // Ignore the error: the receiver may be gone already.
+                let _ = self.events.send(InboxEvent::SandboxFinished { reason }).await;
+                return Err(Closed);
             }
             Attempt::Refused(problem) => {
-                tracing::warn!("The plane gives no messages: {}", problem.code);
-                self.settings.pace.slow
+                tracing::warn!("The plane refused to deliver messages: {}", problem.code);
+                self.settings.timing.refused_delay
             }
             Attempt::Failed(failed) => {
-                failed.retry_after.unwrap_or_else(|| self.settings.pace.retry.wait(self.tries))
+                failed.retry_after.unwrap_or_else(|| self.settings.timing.retry.wait(self.failures))
             }
         };
-        self.tries += 1;
+        self.failures += 1;
         tokio::select! {
-            () = sleep(pause) => Ok(None),
-            () = self.arrived.closed() => Err(Over),
+            () = sleep(delay) => Ok(None),
+            () = self.events.closed() => Err(Closed),
         }
     }
 }
 
-/// Waits for a socket that is being opened, or for ever.
-async fn open(opening: &mut Option<Opening>) -> Result<Bell, &'static str> {
+/// Resolves when the socket is open; never if none is being opened.
+async fn opened(opening: &mut Option<Opening>) -> Result<WakeUpSocket, &'static str> {
     match opening {
         Some(opening) => opening.await,
         None => std::future::pending().await,

@@ -1,14 +1,13 @@
-//! Staying inside: the worker takes from itself, and so from its agent and everything that it starts, whatever it has no
-//! use for. The kernel keeps it to that (Landlock), and nobody can undo it.
+//! Restricts the worker, its agent and all their child processes with Landlock. The restriction cannot be undone.
 //!
-//! Only the thread that asks is kept inside, and a program has several. So the worker starts itself again in place of
-//! itself: what that becomes is inside from its first step, under the same process id.
+//! Landlock applies to the calling thread only, and a program has several. So the worker applies the policy and then
+//! executes itself again: the new process image is restricted from the start and keeps its process id.
 //!
-//! **Invariant:** isolation that was asked for and is not possible ends the worker. It never runs with less.
+//! **Invariant:** if the requested isolation cannot be enforced, the worker exits. It never runs with less.
 //!
-//! Not kept back: looking whether a file is there, UDP (so names can be looked up, and more could be said), listening at
-//! ports, and, on kernels before 6.12, signals to other processes of the same user. Where connections are held back, so
-//! are those to a dev server of the agent's own: it runs, and its preview is not noticed.
+//! Not restricted: checking whether a file exists, UDP (needed for DNS, but usable for more), listening on ports, and,
+//! on kernels before 6.12, signals to other processes of the same user. If TCP connections are restricted, connections
+//! to the agent's own dev servers are too: they run, but their previews are not detected.
 
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -17,44 +16,43 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a worker may use.
+/// What the worker and its child processes may access.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Walls {
-    /// Folders in which it may do everything.
-    pub own: Vec<PathBuf>,
-    /// Folders, beside the system's, in which it may read and run.
+pub struct SandboxPolicy {
+    /// Directories with full access.
+    pub writable: Vec<PathBuf>,
+    /// Directories, besides the system's, with read and execute access.
     pub readable: Vec<PathBuf>,
-    /// Ports that it may connect to; `None` for all.
+    /// TCP ports that may be connected to; `None` for all.
     pub ports: Option<Vec<u16>>,
 }
 
-impl Walls {
-    /// What they are, in words.
+impl SandboxPolicy {
+    /// Human-readable summary.
     pub fn describe(&self) -> String {
         match &self.ports {
             None => "files".to_owned(),
-            Some(ports) => format!("files, and connections to the ports {ports:?} only"),
+            Some(ports) => format!("files; TCP connections only to ports {ports:?}"),
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Walls {
-    /// Nothing enforces them here.
-    fn enter(&self, _program: &Path) -> anyhow::Result<()> {
-        anyhow::bail!("it is enforced by Landlock, which is part of Linux; this is {}", std::env::consts::OS)
+impl SandboxPolicy {
+    fn apply(&self, _program: &Path) -> anyhow::Result<()> {
+        anyhow::bail!("isolation requires Landlock, which is part of Linux; this is {}", std::env::consts::OS)
     }
 }
 
-/// Starts this program again, inside. Comes back only with the reason why that is not possible.
-pub fn enter(walls: &Walls, program: &[String]) -> anyhow::Error {
+/// Applies the policy and executes this program again. Returns only on failure.
+pub fn reexec(policy: &SandboxPolicy, program: &[String]) -> anyhow::Error {
     let Some((file, arguments)) = program.split_first() else {
-        return anyhow::anyhow!("the worker does not know what it is called");
+        return anyhow::anyhow!("the path of the worker program is unknown");
     };
-    if let Err(why) = walls.enter(Path::new(file)) {
+    if let Err(why) = policy.apply(Path::new(file)) {
         return why;
     }
-    // Asked for once: what runs now is inside, and is not told again.
+    // Without the variable, the restricted process does not apply the policy again.
     let why = Command::new(file).args(arguments).env_remove("ISOLATION").exec();
-    anyhow::Error::new(why).context("the worker cannot start itself again")
+    anyhow::Error::new(why).context("cannot execute the worker again")
 }

@@ -1,9 +1,9 @@
-//! What runs inside a sandbox: it drives an agent, tells the plane everything that the agent does, and brings it what
-//! people say to it.
+//! The process that runs inside a sandbox. It drives a coding agent, reports everything the agent does to the control
+//! plane, and delivers messages to the agent.
 //!
-//! Four things run side by side from the first second, and none waits for another: the agent (`agents`), the way up
-//! (`outbox`, a spool on disk that is sent in numbered batches), the way down (`inbox`), and the heartbeat. `session`
-//! holds them together. Deliberately absent: AWS. A worker has the plane's address and a token, nothing more.
+//! Four tasks run concurrently from startup, and none blocks another: the agent (`agents`), uploads (`outbox`, a spool
+//! on disk that is sent in numbered batches), messages (`inbox`) and the heartbeat. `supervisor` coordinates them.
+//! Deliberately absent: AWS. A worker knows only the plane's URL and a token.
 
 pub mod agents;
 pub mod cli;
@@ -21,8 +21,8 @@ pub mod platform;
 pub mod preview;
 pub mod run;
 pub mod secret;
-mod session;
 pub mod state;
+mod supervisor;
 pub mod task;
 pub mod transcript;
 pub mod workspace;

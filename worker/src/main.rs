@@ -3,7 +3,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Runs an agent in this sandbox, and tells the plane what it does
+/// Run a coding agent in this sandbox and report its events to the control plane
 #[derive(Debug, Parser)]
 #[command(name = "sunaba-worker", version, about)]
 struct Cli {
@@ -11,7 +11,7 @@ struct Cli {
     worker: worker::cli::Worker,
 }
 
-// One thread: a worker waits most of the time, and a sandbox's memory belongs to its agent.
+// One thread: the worker is mostly idle, and the sandbox's memory belongs to the agent.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let program =

@@ -1,15 +1,16 @@
-//! Dev servers that an agent starts: a port on which one of its processes listens is noticed, tried, and told.
+//! Detects dev servers of the agent: finds ports on which its processes listen, probes them over HTTP, and emits
+//! events.
 //!
-//! No port is fixed. `Watch` finds sockets that listen and belong to the agent's processes, by what `/proc` says; `run`
-//! asks each for its first page and tells when it has one. A socket that is seen only once is not told: debuggers and
-//! tests open many and close them at once. Deliberately absent: starting a server, and making a port reachable from
-//! outside. The first is the agent's work, the second the sandbox's.
+//! No port is configured. `PortWatcher` finds listening sockets of the agent's processes in `/proc`; `run` requests the
+//! first page of each. A socket is reported only when two consecutive scans find it, because debuggers and tests open
+//! many short-lived ones. Deliberately absent: starting a server, which is up to the agent, and making a port reachable
+//! from outside, which is up to the sandbox.
 
-mod listening;
+mod listening_ports;
 mod probe;
 
-pub use listening::{Change, MARK, Watch};
-pub use probe::{Page, Unready, probe};
+pub use listening_ports::{AGENT_MARKER, PortChange, PortWatcher};
+pub use probe::{Page, ProbeError, probe};
 
 use crate::event::{Event, first_chars};
 use std::collections::HashMap;
@@ -17,52 +18,51 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// How often sockets are looked at.
-const EVERY: Duration = Duration::from_secs(2);
-/// How long a server may take to its first page.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// Longest error that is told.
-const ERROR_CHARS: usize = 500;
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
+/// How long a server may take to serve its first page.
+const READY_TIMEOUT: Duration = Duration::from_secs(180);
+/// Maximum length of a reported error.
+const MAX_ERROR_CHARS: usize = 500;
 
-/// Watches the agent's ports and tells of them, until nobody listens any more.
-pub async fn run(agent: u32, tell: mpsc::Sender<Event>) {
-    run_with(agent, tell, EVERY, PATIENCE).await;
+/// Watches the agent's ports until the receiver of `sender` is dropped.
+pub async fn run(agent: u32, sender: mpsc::Sender<Event>) {
+    run_with(agent, sender, SCAN_INTERVAL, READY_TIMEOUT).await;
 }
 
-async fn run_with(agent: u32, tell: mpsc::Sender<Event>, every: Duration, patience: Duration) {
-    let mut watch = Watch::new(agent);
+async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, ready_timeout: Duration) {
+    let mut watcher = PortWatcher::new(agent);
     let mut probes = JoinSet::new();
     let mut running: HashMap<u16, AbortHandle> = HashMap::new();
-    let mut ticks = tokio::time::interval(every);
+    let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let mut events = Vec::new();
         tokio::select! {
-            () = tell.closed() => return,
+            () = sender.closed() => return,
             Some(probed) = probes.join_next() => match probed {
-                // Whoever is closed already is not ready any more, even if it just was.
-                Ok((port, probed)) if running.remove(&port).is_some() => events.push(outcome(port, probed)),
-                // It was given up because its port is closed.
+                // Ignore the result if the port was closed meanwhile.
+                Ok((port, probed)) if running.remove(&port).is_some() => events.push(probe_event(port, probed)),
+                // The probe was aborted because its port was closed.
                 _ => continue,
             },
             _ = ticks.tick() => {
                 let polled = tokio::task::spawn_blocking(move || {
-                    let changes = watch.poll();
-                    (watch, changes)
+                    let changes = watcher.poll();
+                    (watcher, changes)
                 });
-                let Ok((watched, changes)) = polled.await else { return };
-                watch = watched;
+                let Ok((polled_watcher, changes)) = polled.await else { return };
+                watcher = polled_watcher;
                 for change in changes {
                     match change {
-                        Change::Opened { port, command, addresses, .. } => {
+                        PortChange::Opened { port, command, addresses, .. } => {
                             let starting = Event::worker("preview.starting").with("port", port);
                             events.push(starting.with("process", command.as_str()));
                             let handle = probes.spawn(async move {
-                                (port, probe(port, &addresses, &command, patience).await)
+                                (port, probe(port, &addresses, &command, ready_timeout).await)
                             });
                             running.insert(port, handle);
                         }
-                        Change::Closed { port } => {
+                        PortChange::Closed { port } => {
                             if let Some(handle) = running.remove(&port) {
                                 handle.abort();
                             }
@@ -73,23 +73,25 @@ async fn run_with(agent: u32, tell: mpsc::Sender<Event>, every: Duration, patien
             }
         }
         for event in events {
-            if tell.send(event).await.is_err() {
+            if sender.send(event).await.is_err() {
                 return;
             }
         }
     }
 }
 
-fn outcome(port: u16, probed: Result<Page, Unready>) -> Event {
+fn probe_event(port: u16, probed: Result<Page, ProbeError>) -> Event {
     match probed {
         Ok(page) => Event::worker("preview.ready")
             .with("port", port)
             .with("url", format!("http://localhost:{port}"))
             .with("framework", page.framework)
             .with_some("title", page.title),
-        Err(unready) => {
-            let error = unready.to_string();
-            Event::worker("preview.failed").with("port", port).with("error", first_chars(&error, ERROR_CHARS))
+        Err(error) => {
+            let error = error.to_string();
+            Event::worker("preview.failed")
+                .with("port", port)
+                .with("error", first_chars(&error, MAX_ERROR_CHARS))
         }
     }
 }
@@ -103,18 +105,16 @@ mod tests {
 
     const SERVER: &str = "import http.server, sys; \
         http.server.ThreadingHTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler).serve_forever()";
-    const SILENT: &str = "import socket, time; s = socket.create_server(('127.0.0.1', 0)); time.sleep(300)";
+    const UNRESPONSIVE: &str =
+        "import socket, time; s = socket.create_server(('127.0.0.1', 0)); time.sleep(300)";
 
-    /// An agent that runs this as its grandchild. Both end with it.
+    /// An agent with the script as its grandchild. Both are killed on drop.
     struct Agent(Child);
 
     impl Agent {
-        fn start(script: &str, folder: &std::path::Path) -> Self {
+        fn start(script: &str, dir: &std::path::Path) -> Self {
             let mut command = Command::new("sh");
-            command
-                .args(["-c", "python3 -c \"$1\" & wait", "sh", script])
-                .current_dir(folder)
-                .process_group(0);
+            command.args(["-c", "python3 -c \"$1\" & wait", "sh", script]).current_dir(dir).process_group(0);
             Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
         }
 
@@ -131,16 +131,19 @@ mod tests {
     }
 
     async fn next(events: &mut mpsc::Receiver<Event>) -> Event {
-        timeout(Duration::from_secs(60), events.recv()).await.expect("in time").expect("still watching")
+        timeout(Duration::from_secs(60), events.recv())
+            .await
+            .expect("timed out")
+            .expect("the watcher has stopped")
     }
 
     #[tokio::test]
-    async fn a_server_is_noticed_whatever_its_port_and_its_end_too() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("index.html"), "<html><TITLE> My\n shop </TITLE></html>").unwrap();
-        let agent = Agent::start(SERVER, folder.path());
-        let (tell, mut events) = mpsc::channel(16);
-        let watching = tokio::spawn(run_with(agent.pid(), tell, Duration::from_millis(100), PATIENCE));
+    async fn server_start_and_stop_are_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("index.html"), "<html><TITLE> My\n shop </TITLE></html>").unwrap();
+        let agent = Agent::start(SERVER, dir.path());
+        let (sender, mut events) = mpsc::channel(16);
+        let watching = tokio::spawn(run_with(agent.pid(), sender, Duration::from_millis(100), READY_TIMEOUT));
 
         let starting = next(&mut events).await;
         assert_eq!(starting.event_type, "preview.starting");
@@ -160,41 +163,49 @@ mod tests {
             ("preview.stopped", &starting.data["port"])
         );
         drop(events);
-        timeout(Duration::from_secs(10), watching).await.expect("it ends when nobody listens").unwrap();
+        timeout(Duration::from_secs(60), watching)
+            .await
+            .expect("the watcher stops when the receiver is dropped")
+            .unwrap();
     }
 
-    /// What `npm run dev &` leaves behind: the command has ended long before anybody looks.
+    /// Like `npm run dev &`: the command that started the server has exited before the first scan.
     #[tokio::test]
-    async fn a_server_whose_parent_is_gone_is_known_by_its_mark() {
-        let folder = tempfile::tempdir().unwrap();
+    async fn orphaned_server_is_recognized_by_its_marker() {
+        let dir = tempfile::tempdir().unwrap();
         let orphan =
             format!("import os, signal\nif os.fork(): os._exit(0)\nos.setsid()\nsignal.alarm(60)\n{SERVER}");
         let spawn = |script: &str, arguments: &[&str]| {
             let mut command = Command::new("sh");
-            command.args(["-c", script]).args(arguments).current_dir(folder.path()).process_group(0);
-            command.env(MARK, "of this test").stdout(Stdio::null()).stderr(Stdio::null());
+            command.args(["-c", script]).args(arguments).current_dir(dir.path()).process_group(0);
+            // A unique marker, because the orphan of an earlier run may still exist.
+            command.env(AGENT_MARKER, dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
             command.spawn().unwrap()
         };
         let agent = Agent(spawn("sleep 300; :", &[]));
         spawn("python3 -c \"$0\"", &[&orphan]).wait().await.unwrap();
-        let (tell, mut events) = mpsc::channel(16);
-        let watching = tokio::spawn(run_with(agent.pid(), tell, Duration::from_millis(100), PATIENCE));
+        let (sender, mut events) = mpsc::channel(16);
+        let watching = tokio::spawn(run_with(agent.pid(), sender, Duration::from_millis(100), READY_TIMEOUT));
         assert_eq!(next(&mut events).await.event_type, "preview.starting");
         assert_eq!(next(&mut events).await.event_type, "preview.ready");
         watching.abort();
     }
 
     #[tokio::test]
-    async fn a_port_that_never_answers_is_told_as_failed_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let agent = Agent::start(SILENT, folder.path());
-        let (tell, mut events) = mpsc::channel(16);
-        let watching =
-            tokio::spawn(run_with(agent.pid(), tell, Duration::from_millis(100), Duration::from_millis(300)));
+    async fn unresponsive_port_is_reported_as_failed_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = Agent::start(UNRESPONSIVE, dir.path());
+        let (sender, mut events) = mpsc::channel(16);
+        let watching = tokio::spawn(run_with(
+            agent.pid(),
+            sender,
+            Duration::from_millis(100),
+            Duration::from_millis(300),
+        ));
         assert_eq!(next(&mut events).await.event_type, "preview.starting");
         let failed = next(&mut events).await;
         assert_eq!(failed.event_type, "preview.failed");
-        assert!(failed.data["error"].as_str().unwrap().contains("did not answer"), "{failed:?}");
+        assert!(failed.data["error"].as_str().unwrap().contains("did not respond"), "{failed:?}");
         drop(agent);
         assert_eq!(next(&mut events).await.event_type, "preview.stopped");
         watching.abort();

@@ -1,18 +1,18 @@
-//! Putting a worker together, and running it.
+//! Assembles the parts of a worker and runs it.
 
 use crate::completion::{Outcome, Plan};
 use crate::config::{Agent, Config};
 use crate::event::Event;
-use crate::heartbeat::{self, Vitals};
+use crate::heartbeat::{self, AgentState};
 use crate::inbox::{self, Inbox};
 use crate::outbox::{self, Outbox, Secrets};
 use crate::preview;
-use crate::session::{Crew, OUTCOME, Outside, Parts, Session};
-use crate::state::{Kept, State};
-use crate::transcript::{self, Rebuild};
+use crate::state::{State, StateFile};
+use crate::supervisor::{Inputs, Launcher, OUTCOME_EVENT, Parts, Supervisor};
+use crate::transcript::{self, TranscriptWriter};
 use crate::workspace::{self, snapshot::Snapshots};
 use anyhow::Context;
-use client::{Hang, Once, Transcripts};
+use client::{SandboxApi, Transcripts, WakeUpOptions};
 use domain::SessionId;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,53 +20,59 @@ use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// How long the plane may take to answer a request before it is repeated.
-const DEADLINE: Duration = Duration::from_secs(15);
+/// Timeout of one request to the plane. Failed requests are retried.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long it may take to send the last words.
-const FAREWELL: Duration = Duration::from_secs(9);
+/// How long to flush the outbox before exiting.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// Runs a worker until `stop` says so. `program` is how this program is called, for the parts of it that others start.
+/// Runs a worker until `stop` becomes true. `program` is the command line of this program, used for child processes.
 pub async fn run(
     mut config: Config,
     program: Vec<String>,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<ExitCode> {
-    std::fs::create_dir_all(&config.cwd).with_context(|| format!("cannot make {}", config.cwd.display()))?;
-    // The agent's own record is filed under the real path.
+    std::fs::create_dir_all(&config.cwd)
+        .with_context(|| format!("cannot create {}", config.cwd.display()))?;
+    // The agent stores its transcripts under the canonical path.
     config.cwd = config.cwd.canonicalize().with_context(|| format!("cannot use {}", config.cwd.display()))?;
-    // One way to the plane for all: they share its connections.
-    let once = Once::new(&config.plane, &config.sandbox, config.token_in_clear(), DEADLINE);
-    let outbox = open_outbox(&config, &once)?;
-    let kept = Kept::in_folder(&config.state_dir);
-    let mut state = kept.load().context("what an earlier run has kept cannot be read")?;
-    // From the first second: whoever watches sees that it lives, and what is said meanwhile is not lost.
-    let (vitals, seen) = watch::channel(Vitals::default());
-    let beating = tokio::spawn(heartbeat::run(once.clone(), outbox.clone(), seen, config.heartbeat));
-    let given = state.pending.iter().map(|pending| pending.message_id.clone());
-    let inbox = Inbox::open(inbox_settings(&config, once, &outbox), given);
+    // One client, so that all tasks share its connections.
+    let api = SandboxApi::new(&config.plane, &config.sandbox, config.plaintext_token(), REQUEST_TIMEOUT);
+    let outbox = open_outbox(&config, &api)?;
+    let state_file = StateFile::in_dir(&config.state_dir);
+    let mut state = state_file.load().context("cannot read the state of an earlier run")?;
+    // Start heartbeats and messages before the workspace is prepared, which may take minutes.
+    let (agent_state, agent_state_receiver) = watch::channel(AgentState::default());
+    let heartbeats = tokio::spawn(heartbeat::run(
+        api.clone(),
+        outbox.clone(),
+        agent_state_receiver,
+        config.heartbeat_interval,
+    ));
+    let seen = state.pending.iter().map(|pending| pending.message_id.clone());
+    let inbox = Inbox::open(inbox_settings(&config, api, &outbox), seen);
 
     let settings = workspace::Settings::new(&config.cwd, &config.state_dir, program.clone());
-    let mut stopped = stop.clone();
+    let mut stop_requested = stop.clone();
     let prepared = tokio::select! {
         prepared = prepare(&config, &settings, &mut state, &outbox) => prepared,
-        // A large repository, or a plane that is away, takes longer than whoever stops it waits.
-        Ok(_) = stopped.wait_for(|stop| *stop) => return Ok(leave(&outbox, "signal", ExitCode::SUCCESS).await),
+        // Cloning a large repository, or an unreachable plane, can take longer than the shutdown grace period.
+        Ok(_) = stop_requested.wait_for(|stop| *stop) => return Ok(exit_before_start(&outbox, "signal", ExitCode::SUCCESS).await),
     };
     let (ready, (inherited, fork_of)) = match prepared {
         Ok(prepared) => prepared,
         Err((phase, error)) => {
-            give_up(&config, &outbox, &mut state, (phase, &error));
-            if let Err(why) = kept.save(&state) {
-                tracing::error!("The worker's state cannot be kept: {why}");
+            report_startup_failure(&config, &outbox, &mut state, (phase, &error));
+            if let Err(why) = state_file.save(&state) {
+                tracing::error!("Cannot save the worker state: {why}");
             }
-            return Ok(leave(&outbox, phase, ExitCode::FAILURE).await);
+            return Ok(exit_before_start(&outbox, phase, ExitCode::FAILURE).await);
         }
     };
-    let mark = (preview::MARK.to_owned(), Uuid::new_v4().to_string());
-    let crew = Crew {
+    let marker = (preview::AGENT_MARKER.to_owned(), Uuid::new_v4().to_string());
+    let launcher = Launcher {
         program,
-        env: ready.variables.iter().cloned().chain([mark]).collect(),
+        env: ready.variables.iter().cloned().chain([marker]).collect(),
         inherited,
         fork_of,
         sandbox: config.sandbox.to_string(),
@@ -77,72 +83,80 @@ pub async fn run(
         || requirements.pull_request
         || requirements.tests.is_some();
     let plan = Plan { continuous: config.continuous.clone(), validates };
-    let snapshots = Snapshots::begin(&config.cwd, &config.state_dir);
-    let fate = outbox.fate();
-    let session = Session::new(Parts { config, crew, outbox, kept, state, plan, vitals, snapshots });
-    let code = session.run(Outside { inbox, fate, stop }).await;
-    beating.abort();
-    // git may ask for its credentials until the agent is gone.
+    let snapshots = Snapshots::start(&config.cwd, &config.state_dir);
+    let link_state = outbox.link_state();
+    let supervisor =
+        Supervisor::new(Parts { config, launcher, outbox, state_file, state, plan, agent_state, snapshots });
+    let code = supervisor.run(Inputs { inbox, link_state, stop }).await;
+    heartbeats.abort();
+    // Keep serving git credentials until the agent has exited.
     drop(ready);
     Ok(code)
 }
 
-/// Everything that must be there before an agent can begin; or what is missing, and why.
+/// Prepares the workspace and the resumed session. On failure, returns the phase and the error.
 async fn prepare(
     config: &Config,
     settings: &workspace::Settings,
     state: &mut State,
     outbox: &Outbox,
 ) -> Result<(workspace::Ready, (u64, Option<Uuid>)), (&'static str, String)> {
-    let mut tell = |event| outbox.tell(event);
-    let ready = workspace::prepare(config.repository.as_ref(), settings, &mut tell).await;
+    let mut emit = |event| outbox.emit(event);
+    let ready = workspace::prepare(config.repository.as_ref(), settings, &mut emit).await;
     let ready = ready.map_err(|why| ("workspace", why.to_string()))?;
-    let inherited = inherit(config, state, outbox).await.map_err(|why| ("resume", format!("{why:#}")))?;
-    Ok((ready, inherited))
+    let restored =
+        restore_session(config, state, outbox).await.map_err(|why| ("resume", format!("{why:#}")))?;
+    Ok((ready, restored))
 }
 
-fn inbox_settings(config: &Config, once: Once, outbox: &Outbox) -> inbox::Settings {
-    let hang = Hang {
+fn inbox_settings(config: &Config, api: SandboxApi, outbox: &Outbox) -> inbox::Settings {
+    let wake_up = WakeUpOptions {
         plane: config.plane.clone(),
         sockets: config.sockets.clone(),
         sandbox: config.sandbox.clone(),
-        token: config.token_in_clear(),
+        token: config.plaintext_token(),
     };
-    inbox::Settings { once, hang, again: outbox.more_messages(), pace: inbox::Pace::default() }
+    inbox::Settings { api, wake_up, more_messages: outbox.more_messages(), timing: inbox::Timing::default() }
 }
 
-fn open_outbox(config: &Config, once: &Once) -> anyhow::Result<Outbox> {
-    let mut context = config.task.context();
-    context.insert("sandbox_id".into(), config.sandbox.as_str().into());
+fn open_outbox(config: &Config, api: &SandboxApi) -> anyhow::Result<Outbox> {
+    let mut event_fields = config.task.event_fields();
+    event_fields.insert("sandbox_id".into(), config.sandbox.as_str().into());
     let secrets = config.secrets.iter().map(|(name, secret)| (name.clone(), secret.reveal().to_owned()));
     let outbox = Outbox::open(outbox::Settings {
         dir: config.state_dir.join("outbox"),
         max_bytes: config.spool_max_bytes,
-        once: once.clone(),
+        api: api.clone(),
         secrets: Secrets::new(secrets.collect()),
-        context,
-        pace: outbox::Pace::default(),
+        event_fields,
+        timing: outbox::Timing::default(),
     });
-    outbox.with_context(|| format!("cannot keep events in {}", config.state_dir.display()))
+    outbox.with_context(|| format!("cannot store events in {}", config.state_dir.display()))
 }
 
-/// Fetches the record of a session that goes on here. How many of its lines are not ours, and what to copy.
-async fn inherit(config: &Config, state: &mut State, outbox: &Outbox) -> anyhow::Result<(u64, Option<Uuid>)> {
+/// Downloads the transcript of a session to resume. Returns the number of its lines that were written elsewhere, and
+/// the session to fork from.
+async fn restore_session(
+    config: &Config,
+    state: &mut State,
+    outbox: &Outbox,
+) -> anyhow::Result<(u64, Option<Uuid>)> {
     let Some(resume) = &config.resume else { return Ok((0, None)) };
     let session = resume.session.clone();
     if let Agent::Acp(_) = config.agent {
-        // Its record is its own; whether it still has it, it says itself.
+        // ACP agents store their own sessions and report whether they can resume one.
         state.session.get_or_insert(session);
         return Ok((0, None));
     }
-    let path = transcript::path(&config.record_dir(), &config.cwd, &session);
+    let path = transcript::path(&config.transcript_dir(), &config.cwd, &session);
     if state.session.is_none() {
-        let transcripts = Transcripts::new(&config.plane, &config.sandbox, config.token_in_clear(), DEADLINE);
+        let transcripts =
+            Transcripts::new(&config.plane, &config.sandbox, config.plaintext_token(), REQUEST_TIMEOUT);
         let id = SessionId::parse(session.as_str())?;
-        state.inherited = fetch(&transcripts, &id, &path).await?;
-        anyhow::ensure!(state.inherited > 0, "the plane has no record of session {session}");
+        state.inherited = download_transcript(&transcripts, &id, &path).await?;
+        anyhow::ensure!(state.inherited > 0, "the plane has no transcript of session {session}");
         if !resume.fork {
-            outbox.transcript_begins(&session, state.inherited + 1);
+            outbox.resume_transcript_at(&session, state.inherited + 1);
             state.session = Some(session);
         }
     }
@@ -150,37 +164,41 @@ async fn inherit(config: &Config, state: &mut State, outbox: &Outbox) -> anyhow:
     Ok((if resume.fork { 0 } else { state.inherited }, fork_of))
 }
 
-/// Writes a session's record down again, page by page: a long one must not stand in memory as a whole. How many lines.
-async fn fetch(transcripts: &Transcripts, session: &SessionId, path: &Path) -> anyhow::Result<u64> {
-    let written = "the session's record cannot be written";
-    let mut rebuild = Rebuild::begin(path).context(written)?;
+/// Writes a session's transcript to disk page by page, because it may not fit in memory. Returns the number of lines.
+async fn download_transcript(
+    transcripts: &Transcripts,
+    session: &SessionId,
+    path: &Path,
+) -> anyhow::Result<u64> {
+    let cannot_write = "cannot write the transcript";
+    let mut writer = TranscriptWriter::create(path).context(cannot_write)?;
     let mut after = 0;
     loop {
-        let page = transcripts.page(session, after).await.context("the session's record cannot be had")?;
-        rebuild.add(&page.entries).context(written)?;
+        let page = transcripts.page(session, after).await.context("cannot download the transcript")?;
+        writer.append(&page.entries).context(cannot_write)?;
         after = page.next_after;
         if !page.has_more {
-            return rebuild.end().context(written);
+            return writer.finish().context(cannot_write);
         }
     }
 }
 
-/// The worker cannot do what it is for, and says so. That is the end of the task, unless it has had one.
-fn give_up(config: &Config, outbox: &Outbox, state: &mut State, (phase, error): (&str, &str)) {
-    tracing::error!("Cannot go on ({phase}): {error}");
+/// Reports that the agent cannot be started. The task fails, unless it has an outcome already.
+fn report_startup_failure(config: &Config, outbox: &Outbox, state: &mut State, (phase, error): (&str, &str)) {
+    tracing::error!("Startup failed ({phase}): {error}");
     if state.outcome.is_some() {
-        outbox.tell(Event::worker("agent.error").with("error", error).with("phase", phase));
+        outbox.emit(Event::worker("agent.error").with("error", error).with("phase", phase));
         return;
     }
     let failed = Event::worker("agent.failed").with("success", false).with("stop_reason", "not_started");
-    let name = format!("{OUTCOME}-{}", config.sandbox);
-    outbox.tell(failed.with("phase", phase).with("error", error).named(name));
+    let id = format!("{OUTCOME_EVENT}-{}", config.sandbox);
+    outbox.emit(failed.with("phase", phase).with("error", error).with_id(id));
     state.outcome = Some(Outcome::failure("not_started", error));
 }
 
-/// The last word of a worker whose agent has not begun.
-async fn leave(outbox: &Outbox, reason: &str, code: ExitCode) -> ExitCode {
-    outbox.tell(Event::worker("agent.shutdown").with("reason", reason).with("total_turns", 0));
-    outbox.flushed(FAREWELL).await;
+/// Reports the shutdown of a worker whose agent never started.
+async fn exit_before_start(outbox: &Outbox, reason: &str, code: ExitCode) -> ExitCode {
+    outbox.emit(Event::worker("agent.shutdown").with("reason", reason).with("total_turns", 0));
+    outbox.flushed(FLUSH_TIMEOUT).await;
     code
 }

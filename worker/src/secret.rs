@@ -1,23 +1,21 @@
-//! A value that does not show itself.
+//! A string that never appears in debug output.
 
 use std::fmt;
 
-/// A secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a value.
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 
-    /// The value, for those who send it to where it belongs.
+    /// Returns the plaintext. Only for sending it to its service.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// A text without the secret.
+    /// Replaces the secret in `text` with a placeholder.
     pub fn redact(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[redacted]") }
     }

@@ -1,4 +1,4 @@
-//! What a worker must know again after it was killed: a small file beside the outbox, replaced as a whole.
+//! State that a worker restores after it was killed: a small file next to the outbox, replaced atomically.
 
 use crate::agents::TurnEnd;
 use crate::completion::{Outcome, Progress};
@@ -11,91 +11,84 @@ use std::{fs, io};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// How long a process that was killed may take to be gone.
-const DYING: Duration = Duration::from_secs(1);
+/// How long to wait for a killed process to exit.
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// The agent's session.
     pub session: Option<String>,
-    /// How far the task is.
     pub progress: Progress,
-    /// The prompt of the iteration that runs.
+    /// Prompt of the current iteration.
     pub prompt: Option<String>,
-    /// How far that iteration is.
     pub step: Step,
-    /// The agent works on that prompt although it was said to it elsewhere, under another name.
+    /// The resumed session already contains the prompt under another message id, so it is not sent again.
     pub adopted: bool,
-    /// Turns that ended and were not judged yet.
-    pub ends: Vec<TurnEnd>,
-    /// How often an agent that stood still was told to go on.
+    /// Ended turns that are not evaluated yet.
+    pub ended_turns: Vec<TurnEnd>,
+    /// How often an idle agent was asked to continue.
     pub nudges: u64,
-    /// How the task ended, if it has.
     pub outcome: Option<Outcome>,
-    /// Messages that were given to the agent, and that it is not done with.
+    /// Messages handed to the agent that have no final receipt.
     pub pending: Vec<Pending>,
-    /// How many messages were given to it.
+    /// Number of messages handed to the agent.
     pub injected: u64,
-    /// How many lines of the session's record came from another sandbox.
+    /// Number of transcript lines that were written in another sandbox.
     pub inherited: u64,
-    /// How often the agent died.
+    /// Consecutive crashes of the agent.
     pub crashes: u64,
-    /// The agent's process. One that is left over from an earlier life must not work on beside the next.
-    pub process: Option<ProcessMark>,
+    /// The agent's process, so that a restarted worker can kill it before it starts another.
+    pub process: Option<ProcessIdentity>,
 }
 
-/// How far an iteration is. It is kept, so that a worker that was killed does not take a turn that somebody stopped for
-/// one that ended well, or judges one twice.
+/// Step of the current iteration. Persisted, so that a restarted worker neither takes an interrupted turn for a
+/// completed one nor evaluates a turn twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// The agent works, or is about to.
+    /// The agent works on the prompt, or is about to.
     #[default]
     Working,
-    /// The turn ended well; whether what is required holds is being looked at.
+    /// The turn succeeded and the requirements are being checked.
     Validating,
-    /// It is over; the repository is looked at a last time.
+    /// The task has ended. The repository is inspected for the final event.
     Finishing(Outcome),
-    /// The next iteration begins soon, with this prompt.
+    /// Delay before the next iteration, which has this prompt.
     Pausing(String),
-    /// Somebody stopped it. It goes on when they say so.
+    /// Interrupted. The next message continues it.
     Stopped,
 }
 
-/// A message that the agent has, or should have.
+/// A message that was handed to the agent, or is about to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
-    /// As its sender calls it.
+    /// The sender's id.
     pub message_id: MessageId,
-    /// What it is meant to do.
     pub message_type: MessageType,
-    /// As the agent calls it.
+    /// Id in the agent's transcript.
     pub uuid: Uuid,
-    /// What the agent reads.
     pub text: String,
-    /// Whether the agent has said that it has it.
+    /// Whether the agent confirmed it.
     pub delivered: bool,
 }
 
-/// A process, so that it can be known again: numbers are given out anew, but not with the same time of birth.
+/// Identifies a process across pid reuse: a reused pid has another start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessMark {
-    /// Its number, which is also that of its group.
+pub struct ProcessIdentity {
+    /// Process id, which is also its process group id.
     pub id: u32,
-    /// When it was started, in ticks since the machine was.
+    /// Start time in clock ticks since boot.
     pub started: u64,
 }
 
-impl ProcessMark {
-    /// Of a process that runs.
+impl ProcessIdentity {
+    /// `None` if there is no such process.
     pub fn of(id: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         Some(Self { id, started: start_ticks(&stat)? })
     }
 
-    /// Kills the process and its group, if it is still the same one, and waits a moment until it writes no more.
+    /// Kills the process group if it still is the same process, and waits until it has stopped. Returns whether it did.
     pub async fn kill_if_alive(self) -> bool {
         if Self::of(self.id) != Some(self) {
             return false;
@@ -105,43 +98,42 @@ impl ProcessMark {
         if group.is_none_or(|group| rustix::process::kill_process_group(group, signal).is_err()) {
             return false;
         }
-        let deadline = Instant::now() + DYING;
-        while self.runs() && Instant::now() < deadline {
-            sleep(DYING / 100).await;
+        let deadline = Instant::now() + KILL_TIMEOUT;
+        while self.is_running() && Instant::now() < deadline {
+            sleep(KILL_TIMEOUT / 100).await;
         }
         true
     }
 
-    /// Whether it can still do something. One that nobody has asked about since it died keeps its number.
-    fn runs(self) -> bool {
+    /// A zombie keeps its pid but does not run.
+    fn is_running(self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id)).unwrap_or_default();
         let state = stat.rfind(')').and_then(|end| stat[end + 1..].split_whitespace().next());
         state.is_some_and(|state| state != "Z") && start_ticks(&stat) == Some(self.started)
     }
 }
 
-/// The 22nd field. The second is the name in brackets, which may hold anything.
+/// Field 22 of `/proc/<pid>/stat`. Field 2 is the name in parentheses, which may contain any character.
 fn start_ticks(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     after_name.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Where the state is kept.
+/// The file that holds [`State`].
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct StateFile {
     path: PathBuf,
 }
 
-impl Kept {
-    /// In this folder.
-    pub fn in_folder(folder: &Path) -> Self {
-        Self { path: folder.join("state.json") }
+impl StateFile {
+    pub fn in_dir(dir: &Path) -> Self {
+        Self { path: dir.join("state.json") }
     }
 
-    /// What was kept; the beginning of everything if nothing was.
+    /// Loads the state, or the default if there is no file.
     ///
     /// # Errors
-    /// When it is there and cannot be read: to begin afresh would do everything twice.
+    /// If the file exists and cannot be read. Starting from scratch would repeat all work.
     pub fn load(&self) -> io::Result<State> {
         match fs::read(&self.path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
@@ -150,14 +142,12 @@ impl Kept {
         }
     }
 
-    /// Keeps it.
-    ///
     /// # Errors
-    /// When the disk does not take it.
+    /// If the file cannot be written.
     pub fn save(&self, state: &State) -> io::Result<()> {
-        let beside = self.path.with_extension("new");
-        fs::write(&beside, serde_json::to_vec(state).map_err(io::Error::other)?)?;
-        fs::rename(&beside, &self.path)
+        let temporary = self.path.with_extension("new");
+        fs::write(&temporary, serde_json::to_vec(state).map_err(io::Error::other)?)?;
+        fs::rename(&temporary, &self.path)
     }
 }
 
@@ -166,23 +156,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_comes_back_and_nothing_is_the_beginning() {
-        let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::in_folder(folder.path());
-        assert_eq!(kept.load().unwrap(), State::default());
+    fn saved_state_is_loaded_and_corrupt_state_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::in_dir(dir.path());
+        assert_eq!(file.load().unwrap(), State::default());
         let state = State { session: Some("s".into()), injected: 3, ..State::default() };
-        kept.save(&state).unwrap();
-        assert_eq!(kept.load().unwrap(), state);
-        fs::write(folder.path().join("state.json"), "{").unwrap();
-        assert!(kept.load().is_err(), "to begin afresh would do everything twice");
+        file.save(&state).unwrap();
+        assert_eq!(file.load().unwrap(), state);
+        fs::write(dir.path().join("state.json"), "{").unwrap();
+        assert!(file.load().is_err(), "starting from scratch would repeat all work");
     }
 
     #[tokio::test]
-    async fn a_process_is_known_by_its_number_and_its_birth() {
-        let mark = ProcessMark::of(std::process::id()).unwrap();
-        assert_eq!(ProcessMark::of(std::process::id()), Some(mark));
-        let other = ProcessMark { started: mark.started + 1, ..mark };
-        assert!(!other.kill_if_alive().await, "another process that has the number now is left alone");
+    async fn reused_pid_is_another_process() {
+        let process = ProcessIdentity::of(std::process::id()).unwrap();
+        assert_eq!(ProcessIdentity::of(std::process::id()), Some(process));
+        let other = ProcessIdentity { started: process.started + 1, ..process };
+        assert!(!other.kill_if_alive().await, "a process that reuses the pid is not killed");
         assert_eq!(start_ticks("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20"), Some(777));
     }
 }

@@ -1,47 +1,38 @@
-//! What the agent is asked to do, put together from what the worker was told.
+//! The agent's task, and the prompt made from it.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
-/// A task, as far as the worker knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Which task.
     pub task_id: Option<String>,
-    /// Which agent, as the plane calls it.
     pub agent_id: Option<String>,
-    /// Which specification it belongs to.
     pub spec_id: Option<String>,
-    /// Which ticket it belongs to.
     pub ticket_id: Option<String>,
-    /// The ticket's title.
     pub ticket_title: Option<String>,
-    /// The ticket's text.
     pub ticket_description: Option<String>,
-    /// What is to be done.
     pub description: Option<String>,
-    /// What is to be done, if nothing else says so.
+    /// Used if there is no `description`.
     pub initial_prompt: Option<String>,
-    /// What was said before.
+    /// Previous conversation.
     pub conversation: Option<String>,
-    /// What somebody found wrong with the last attempt.
+    /// Review feedback on the last attempt.
     pub feedback: Option<String>,
-    /// More that belongs to it, in words.
+    /// Additional context as Markdown.
     pub context: Option<String>,
     /// `implementer`, `validator`, …
     pub agent_type: Option<String>,
 }
 
 impl Task {
-    /// From `TASK_DATA_BASE64`.
+    /// Parses `TASK_DATA_BASE64`.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
+    /// A human-readable message.
     pub fn decode(text: &str) -> Result<Self, String> {
-        let bytes = BASE64_STANDARD.decode(text).map_err(|why| format!("is not base64: {why}"))?;
-        let data: Value =
-            serde_json::from_slice(&bytes).map_err(|why| format!("does not hold JSON: {why}"))?;
+        let bytes = BASE64_STANDARD.decode(text).map_err(|why| format!("invalid base64: {why}"))?;
+        let data: Value = serde_json::from_slice(&bytes).map_err(|why| format!("invalid JSON: {why}"))?;
         let read = |pointer: &str| {
             let text = data.pointer(pointer).and_then(Value::as_str).map(str::trim);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
@@ -65,10 +56,9 @@ impl Task {
         })
     }
 
-    /// What the agent reads first. `None` if there is nothing to do yet: then it waits to be told.
+    /// The first prompt for the agent. `None` if there is no task yet; the agent then waits for messages.
     ///
-    /// The whole of what people wrote is in it, not only its title: an agent that reads "Implement: fix login" cannot
-    /// know what they meant.
+    /// It contains the full texts, not only the title: "Implement: fix login" alone does not say what is broken.
     pub fn prompt(&self) -> Option<String> {
         let main = self.description.as_ref().or(self.initial_prompt.as_ref());
         let title = self.ticket_title.as_deref();
@@ -85,7 +75,7 @@ impl Task {
             let ticket: Vec<&str> =
                 ticket.into_iter().flatten().filter(|text| !main.contains(*text)).collect();
             if !ticket.is_empty() {
-                parts.push(format!("# The ticket\n\n{}", ticket.join("\n\n")));
+                parts.push(format!("# Ticket\n\n{}", ticket.join("\n\n")));
             }
         }
         if parts.is_empty() {
@@ -97,15 +87,15 @@ impl Task {
             }
         };
         section("Context", &self.context);
-        section("What was said before", &self.conversation);
-        section("What was wrong with the last attempt", &self.feedback);
+        section("Previous conversation", &self.conversation);
+        section("Feedback on the last attempt", &self.feedback);
         Some(parts.join("\n\n"))
     }
 
-    /// One line for people.
+    /// One-line summary for display.
     pub fn headline(&self) -> String {
         match self.prompt() {
-            None => "none: it waits to be told".to_owned(),
+            None => "none (waiting for messages)".to_owned(),
             Some(prompt) => {
                 let line = prompt.lines().next().unwrap_or_default();
                 let short = crate::event::first_chars(line, 80);
@@ -114,8 +104,8 @@ impl Task {
         }
     }
 
-    /// Fields that every event has.
-    pub fn context(&self) -> Map<String, Value> {
+    /// Fields added to every event.
+    pub fn event_fields(&self) -> Map<String, Value> {
         let fields = [("task_id", &self.task_id), ("agent_id", &self.agent_id), ("spec_id", &self.spec_id)];
         let fields =
             fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into())));
@@ -129,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_agent_reads_everything_that_people_wrote() {
+    fn prompt_contains_task_ticket_and_feedback() {
         let data = json!({
             "task": { "id": "t-1", "description": "Implement: Fix login" },
             "ticket": { "id": "k-1", "title": "Fix login", "description": "After a reset the old password still works." },
@@ -141,12 +131,12 @@ mod tests {
         {
             assert!(prompt.contains(part), "{part:?} is not in {prompt:?}");
         }
-        assert_eq!(prompt.matches("Fix login").count(), 1, "the title is in the task already");
+        assert_eq!(prompt.matches("Fix login").count(), 1, "the title is part of the description already");
         assert_eq!(task.task_id.as_deref(), Some("t-1"));
     }
 
     #[test]
-    fn nothing_to_do_is_no_prompt() {
+    fn empty_task_has_no_prompt() {
         assert_eq!(Task::default().prompt(), None);
         let ticket = Task { ticket_title: Some("Tidy up".into()), ..Task::default() };
         assert_eq!(ticket.prompt().as_deref(), Some("Work on this ticket: Tidy up"));

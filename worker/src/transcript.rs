@@ -1,9 +1,8 @@
-//! The CLI's own record of a session: a file of JSON lines to which it appends. The plane keeps a copy, so that the
-//! session can go on in another sandbox.
+//! The transcript of a session: a JSON Lines file to which the CLI appends. The plane stores a copy, so that the
+//! session can be resumed in another sandbox.
 //!
-//! The copy is numbered by line: the n-th entry of the copy is the n-th line of the file. So nobody has to remember
-//! what was copied; the outbox knows how many. Frames that mirror the record only say when to look: the file has all of
-//! it, also what was written while nobody listened.
+//! Entry n of the copy is line n of the file, so the outbox only has to know how many entries were copied. Frames that
+//! mirror the transcript only trigger a read: the file also contains what was written while no worker was running.
 
 use domain::JsonObject;
 use serde_json::value::RawValue;
@@ -11,45 +10,44 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Most bytes that are read at a time: a long record must not stand in memory as a whole.
+/// Maximum number of bytes read at a time. A long transcript may not fit in memory.
 const CHUNK_BYTES: u64 = 1024 * 1024;
 
-/// Where the CLI keeps the record of a session that works in `cwd`.
+/// Path of the transcript of a session in `cwd`.
 pub fn path(config_dir: &Path, cwd: &Path, session: &str) -> PathBuf {
     let key: String =
         cwd.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     config_dir.join("projects").join(key).join(format!("{session}.jsonl"))
 }
 
-/// A record that is being copied.
+/// Reads the lines that are appended to a transcript.
 #[derive(Debug)]
 pub struct Tail {
     path: PathBuf,
-    /// Up to here it was read.
     offset: u64,
-    /// How many whole lines come before that.
+    /// Number of complete lines before `offset`.
     lines: u64,
-    /// How many lines were copied in an earlier life.
+    /// Number of lines to skip because they were copied before.
     skip: u64,
 }
 
 impl Tail {
-    /// Of the record at `path`, of which the first `copied` lines are copied.
+    /// The first `copied` lines are skipped.
     pub fn new(path: PathBuf, copied: u64) -> Self {
         Self { path, offset: 0, lines: 0, skip: copied }
     }
 
-    /// Goes on after the first `copied` lines, wherever it was.
-    pub fn go_on_after(&mut self, copied: u64) {
+    /// Continues after the first `copied` lines, whatever the current position.
+    pub fn seek_after(&mut self, copied: u64) {
         if self.lines.max(self.skip) != copied {
             *self = Self::new(std::mem::take(&mut self.path), copied);
         }
     }
 
-    /// The next lines that are whole, at most about a megabyte; none when there are none yet. Ask again until none come.
+    /// Returns the next complete lines, about one megabyte at most. Call it until it returns none.
     ///
     /// # Errors
-    /// When the file is there and cannot be read, or has become shorter: then it is not the one that was copied.
+    /// If the file exists and cannot be read, or was truncated: then it is not the file that was copied.
     pub fn read(&mut self) -> io::Result<Vec<Box<RawValue>>> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
@@ -57,22 +55,22 @@ impl Tail {
             Err(why) => return Err(why),
         };
         if file.metadata()?.len() < self.offset {
-            return Err(io::Error::other("the record has become shorter"));
+            return Err(io::Error::other("the transcript was truncated"));
         }
         loop {
             file.seek(SeekFrom::Start(self.offset))?;
-            let bytes = whole_lines(&mut file)?;
+            let bytes = complete_lines(&mut file)?;
             if bytes.is_empty() {
                 return Ok(Vec::new());
             }
-            let entries = self.take(&bytes);
+            let entries = self.parse(&bytes);
             if !entries.is_empty() {
                 return Ok(entries);
             }
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Vec<Box<RawValue>> {
+    fn parse(&mut self, bytes: &[u8]) -> Vec<Box<RawValue>> {
         self.offset += bytes.len() as u64;
         let mut entries = Vec::new();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -81,21 +79,21 @@ impl Tail {
                 continue;
             }
             let text = String::from_utf8_lossy(line);
-            // A line that is not JSON keeps its place: the numbers must stay those of the lines.
+            // A line that is not JSON becomes an entry too, so that entry numbers remain line numbers.
             let entry = RawValue::from_string(text.trim().to_owned())
                 .ok()
                 .filter(|entry| entry.get().starts_with('{'));
             entries.push(entry.unwrap_or_else(|| {
                 let unreadable = serde_json::json!({ "type": "unreadable", "text": text });
-                serde_json::value::to_raw_value(&unreadable).expect("a value is JSON")
+                serde_json::value::to_raw_value(&unreadable).expect("a JSON value serializes")
             }));
         }
         entries
     }
 }
 
-/// About a megabyte, cut after the last line that is whole; more if one line alone is longer.
-fn whole_lines(file: &mut File) -> io::Result<Vec<u8>> {
+/// Reads about one megabyte up to the last complete line; more if a single line is longer.
+fn complete_lines(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
         let read = file.take(CHUNK_BYTES).read_to_end(&mut bytes)?;
@@ -109,33 +107,30 @@ fn whole_lines(file: &mut File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// A record that is written down again, for a session that goes on here.
+/// Writes a downloaded transcript for a session to resume.
 #[derive(Debug)]
-pub struct Rebuild {
+pub struct TranscriptWriter {
     file: io::BufWriter<File>,
     lines: u64,
 }
 
-impl Rebuild {
-    /// At this place.
-    ///
+impl TranscriptWriter {
     /// # Errors
-    /// When the disk does not take it.
-    pub fn begin(path: &Path) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+    /// If the file cannot be created.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
         }
         Ok(Self { file: io::BufWriter::new(File::create(path)?), lines: 0 })
     }
 
-    /// Writes the next entries, each as one line, also those that stand in for others: the numbers must stay those of
-    /// the lines.
+    /// Writes each entry as one line, placeholders included, so that line numbers remain entry numbers.
     ///
     /// # Errors
-    /// When the disk does not take them.
-    pub fn add(&mut self, entries: &[JsonObject]) -> io::Result<()> {
+    /// If the file cannot be written.
+    pub fn append(&mut self, entries: &[JsonObject]) -> io::Result<()> {
         for entry in entries {
-            // An entry may have been kept with line ends in it.
+            // A stored entry may contain line breaks.
             for line in entry.text().lines() {
                 self.file.write_all(line.as_bytes())?;
             }
@@ -145,11 +140,11 @@ impl Rebuild {
         Ok(())
     }
 
-    /// How many lines it has.
+    /// Flushes the file and returns the number of lines.
     ///
     /// # Errors
-    /// When the disk does not take the last of them.
-    pub fn end(mut self) -> io::Result<u64> {
+    /// If the file cannot be written.
+    pub fn finish(mut self) -> io::Result<u64> {
         self.file.flush()?;
         Ok(self.lines)
     }
@@ -171,11 +166,11 @@ mod tests {
     }
 
     #[test]
-    fn every_whole_line_is_read_once_and_a_torn_one_when_it_is_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("s.jsonl");
+    fn each_line_is_read_once_when_it_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
         let mut tail = Tail::new(path.clone(), 0);
-        assert!(all(&mut tail).is_empty(), "a file that is not there yet");
+        assert!(all(&mut tail).is_empty(), "the file does not exist yet");
         fs::write(&path, "{\"n\":1}\n{\"n\":2}\n{\"n\":").unwrap();
         assert_eq!(all(&mut tail), ["{\"n\":1}", "{\"n\":2}"]);
         let long = "x".repeat(3 * 1024 * 1024);
@@ -186,27 +181,27 @@ mod tests {
         assert_eq!(rest[1].len(), long.len() + 11);
         assert!(rest[2].contains("unreadable"), "{}", rest[2]);
         let again = all(&mut Tail::new(path, 2));
-        assert_eq!(again, rest, "a later life goes on after what was copied");
+        assert_eq!(again, rest, "a new tail continues after the copied lines");
     }
 
     #[test]
-    fn a_record_that_was_rebuilt_has_the_same_lines() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = path(folder.path(), Path::new("/home/my app"), "s-1");
+    fn written_transcript_has_the_same_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(dir.path(), Path::new("/home/my app"), "s-1");
         assert!(path.ends_with("projects/-home-my-app/s-1.jsonl"));
         let entries: Vec<_> = ["{\"a\":1}", "{\"b\":\n2}"]
             .into_iter()
             .map(|text| JsonObject::parse(&RawValue::from_string(text.to_owned()).unwrap()).unwrap())
             .collect();
-        let mut rebuild = Rebuild::begin(&path).unwrap();
-        rebuild.add(&entries[..1]).unwrap();
-        rebuild.add(&entries[1..]).unwrap();
-        assert_eq!(rebuild.end().unwrap(), 2);
+        let mut writer = TranscriptWriter::create(&path).unwrap();
+        writer.append(&entries[..1]).unwrap();
+        writer.append(&entries[1..]).unwrap();
+        assert_eq!(writer.finish().unwrap(), 2);
         let mut tail = Tail::new(path, 0);
         assert_eq!(all(&mut tail), ["{\"a\":1}", "{\"b\":2}"]);
-        tail.go_on_after(2);
+        tail.seek_after(2);
         assert!(all(&mut tail).is_empty());
-        tail.go_on_after(1);
-        assert_eq!(all(&mut tail), ["{\"b\":2}"], "as if it had not been read");
+        tail.seek_after(1);
+        assert_eq!(all(&mut tail), ["{\"b\":2}"], "seeking back reads the line again");
     }
 }

@@ -1,19 +1,19 @@
-//! The functions as Lambda gets them: building, measuring, checking their template, running them.
+//! Lambda functions: build, size check, template lint, emulator.
 
 use crate::steps::{run, step, timed};
 use crate::tools::{self, Environment};
-use crate::{Outcome, cargo, root, say, target};
+use crate::{Outcome, cargo, print, root, target};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A zip may have this many bytes: what Lambda loads before a function starts.
+/// Maximum size of the zip. Lambda loads it before a cold start.
 const MAX_ZIP_BYTES: u64 = 6_000_000;
 
-/// `sam build`, as before a deploy. All functions are one program, which SAM builds once.
+/// Runs `sam build`, as for a deployment. All functions share one program, which SAM builds once.
 pub fn build() -> Outcome {
     tools::require_compiler()?;
-    // The processor of the functions on AWS.
+    // The architecture of the functions on AWS.
     tools::require_target("aarch64-unknown-linux-gnu")?;
     let programs = Environment::Sam.require()?;
     let mut command = sam(&programs);
@@ -23,7 +23,7 @@ pub fn build() -> Outcome {
     timed("size of the functions", || size(&programs))
 }
 
-/// Reports how large the program is, and fails if it is too large or was built more than once.
+/// Prints the size of the program. Fails if it is too large or was built more than once.
 fn size(programs: &Path) -> Outcome {
     let built: Vec<PathBuf> = entries(&root().join(".aws-sam/build"))?
         .into_iter()
@@ -31,27 +31,26 @@ fn size(programs: &Path) -> Outcome {
         .filter(|bootstrap| bootstrap.exists())
         .collect();
     let [bootstrap] = built.as_slice() else {
-        return Err(format!("SAM has built {} programs instead of one for all functions", built.len()));
+        return Err(format!("SAM built {} programs instead of one for all functions", built.len()));
     };
     let zip = target().join("bootstrap.zip");
     if let Err(error) = fs::remove_file(&zip)
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        return Err(format!("{} cannot be replaced: {error}", zip.display()));
+        return Err(format!("cannot replace {}: {error}", zip.display()));
     }
     let mut pack = Command::new(programs.join("python3"));
     pack.args(["-m", "zipfile", "-c"]).arg(&zip).arg(bootstrap);
     run(pack)?;
     let bytes = |path: &Path| path.metadata().map(|file| file.len()).map_err(|error| error.to_string());
     let (unpacked, zipped) = (bytes(bootstrap)?, bytes(&zip)?);
-    say(&format!("The functions' program has {}, its zip {}.\n", megabytes(unpacked), megabytes(zipped)));
+    print(&format!("Functions: {}, zip: {}.\n", megabytes(unpacked), megabytes(zipped)));
     match zipped > MAX_ZIP_BYTES {
         true => Err(format!("the zip is larger than {}", megabytes(MAX_ZIP_BYTES))),
         false => Ok(()),
     }
 }
 
-/// A program of SAM's environment, in this project.
 fn sam(programs: &Path) -> Command {
     tool(programs, "sam")
 }
@@ -62,7 +61,7 @@ fn tool(programs: &Path, program: &str) -> Command {
     command
 }
 
-/// The templates, as far as they can be checked without deploying them.
+/// Checks the templates without deploying them.
 pub fn lint() -> Outcome {
     let programs = Environment::Sam.require()?;
     let mut validate = sam(&programs);
@@ -73,14 +72,14 @@ pub fn lint() -> Outcome {
     step("cfn-lint", cfn_lint)?;
     let mut count = tool(&programs, "python3");
     count.args(["infra/count-resources.py", "template.yaml"]);
-    step("count of the stack's resources", count)?;
+    step("stack resource count", count)?;
     tools::require_node()?;
     let mut node = Command::new("node");
     node.args(["--test", "infra/console/"]).current_dir(root());
-    step("CloudFront's functions", node)
+    step("CloudFront functions", node)
 }
 
-/// Deploys the real template into an emulator and drives it.
+/// Deploys the real template into an AWS emulator and tests it.
 pub fn emulate(options: &[String]) -> Outcome {
     tools::require_compiler()?;
     Environment::Sam.require()?;
@@ -95,10 +94,10 @@ pub fn emulate(options: &[String]) -> Outcome {
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let read = fs::read_dir(folder)
         .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
-    read.map_err(|error| format!("{} cannot be read: {error}", folder.display()))
+    read.map_err(|error| format!("cannot read {}: {error}", folder.display()))
 }
 
-/// cargo finds `cargo-lambda`, and that finds zig, by the path.
+/// Puts `programs` first on `PATH`: cargo finds `cargo-lambda` there, and that finds zig.
 pub fn with_path(command: &mut Command, programs: &Path) -> Outcome {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(programs.to_owned()).chain(std::env::split_paths(&path));
@@ -106,7 +105,6 @@ pub fn with_path(command: &mut Command, programs: &Path) -> Outcome {
     Ok(())
 }
 
-/// For people.
 pub fn megabytes(bytes: u64) -> String {
     format!("{}.{:02} MB", bytes / 1_000_000, bytes % 1_000_000 / 10_000)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask check-macos`: type-checks what developers run on a Mac. Nothing is run, and nothing is linked.
+//! `cargo xtask check-macos`: type-checks the programs that developers run on macOS. Nothing is linked or run.
 
 use crate::functions::with_path;
 use crate::steps::step;
@@ -7,16 +7,15 @@ use crate::{Outcome, root};
 use std::process::Command;
 
 const TRIPLE: &str = "aarch64-apple-darwin";
-/// Written in C, and compiled by their build scripts. The result is thrown away, so it need not be fast.
-const NOT_OPTIMISED: [&str; 3] = ["libsqlite3-sys", "zstd-sys", "aws-lc-sys"];
+/// Crates with C code. Their output is discarded, so they are compiled without optimization.
+const UNOPTIMIZED: [&str; 3] = ["libsqlite3-sys", "zstd-sys", "aws-lc-sys"];
 
-/// Checks `local` and `worker`, with warnings as errors. The C code of their dependencies is compiled with zig, which
-/// brings the headers of macOS.
+/// Checks `local` and `worker`. zig compiles the C code of their dependencies, because it includes macOS headers.
 pub fn check() -> Outcome {
     let programs = Environment::Sam.require()?;
     tools::require_target(TRIPLE)?;
     let mut command = Command::new(programs.join("cargo-zigbuild"));
-    // With the release profile, since cargo would otherwise wait for a debug build that runs beside this one.
+    // Uses the release profile so as not to wait for the lock of a concurrent debug build.
     command.args([
         "check",
         "--release",
@@ -28,7 +27,7 @@ pub fn check() -> Outcome {
         "--target",
         TRIPLE,
     ]);
-    for package in NOT_OPTIMISED {
+    for package in UNOPTIMIZED {
         command.arg("--config").arg(format!("profile.release.package.{package}.opt-level=0"));
     }
     command.current_dir(root());

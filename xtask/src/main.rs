@@ -1,7 +1,7 @@
-//! The project's own commands: `cargo xtask --help`.
+//! Development commands: `cargo xtask --help`.
 //!
-//! Only the standard library and `terminal`, which has nothing else, so that the first `cargo xtask` on a new machine
-//! starts within seconds.
+//! Depends only on the standard library and `terminal`, which has no dependencies, so that the first `cargo xtask` on a new
+//! machine starts within seconds.
 
 mod functions;
 mod macos;
@@ -14,34 +14,34 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use steps::{Lane, run, step};
-use terminal::print as say;
+use steps::{Background, run, step};
+use terminal::print;
 
 const HELP: &str = "\
-The project's own commands.
+Development commands.
 
-  cargo xtask dev [options]     start the whole plane; options are those of `sunaba dev` (try --help). Builds the console
-                                first where its sources are newer than it
-  cargo xtask test              everything that CI runs, with a table of times at the end
+  cargo xtask dev [options]     start the local plane; options are those of `sunaba dev` (see --help). Builds the console
+                                first if it is outdated
+  cargo xtask test              run all checks and tests of CI, with a table of durations at the end
   cargo xtask test --quick      formatting, lints, and all tests that need no browser, emulator or release build
-  cargo xtask gen               write what follows from the registry of functions and from the contract: parts of
-                                template.yaml and infra/observability.yaml, docs/routes.md, web/src/api/contract.ts
-  cargo xtask web               check, test and build the console into web/dist; fails if a browser has to load more than
-                                350 KB (gzip) before it shows the first page
-  cargo xtask e2e [options]     drive the console in Chromium against `sunaba dev`; options are those of Playwright
-  cargo xtask tools             install what tests need; target/tools shows where
-  cargo xtask captures          take what the last tests recorded of Claude Code into tests/it/captures
+  cargo xtask gen               generate files from the function registry and the contract: parts of template.yaml and
+                                infra/observability.yaml, docs/routes.md, web/src/api/contract.ts
+  cargo xtask web               check, test and build the console into web/dist; fails if the first page loads more than
+                                350 KB (gzip)
+  cargo xtask e2e [options]     run the console's end-to-end tests in Chromium; options are those of Playwright
+  cargo xtask tools             install the tools that tests need; target/tools links to them
+  cargo xtask captures          copy the recordings of Claude Code from the last test run to tests/it/captures
   cargo xtask check             formatting, lints and documentation, without tests
   cargo xtask check-macos       type-check sunaba and sunaba-worker for macOS (arm64), without a Mac
-  cargo xtask build             build the functions with SAM, as for a deploy (release, arm64), into .aws-sam/build;
-                                fails if the zip has more than 6 MB
+  cargo xtask build             build the functions with SAM, as for a deployment (release, arm64), into
+                                .aws-sam/build; fails if the zip is larger than 6 MB
   cargo xtask worker            build sunaba-worker for sandboxes (release, static, x86-64 and arm64) into
-                                target/<processor>-unknown-linux-musl/release; fails if one has more than 12 MB
+                                target/<architecture>-unknown-linux-musl/release; fails if one is larger than 12 MB
   cargo xtask lint              check template.yaml and infra/ without deploying them
-  cargo xtask emulate [option]  deploy the real template into an AWS emulator on this machine and drive it; --keep
-                                leaves it running, --watch drives `cargo lambda watch` instead
-  cargo xtask bench [options]   measure a release build (--quick for a shorter run; start, posts, batches, sockets,
-                                messages, tickets, pages or worker to measure only those)
+  cargo xtask emulate [option]  deploy the real template into an AWS emulator on this machine and test it; --keep leaves
+                                it running, --watch tests `cargo lambda watch` instead
+  cargo xtask bench [options]   benchmark a release build (--quick for a shorter run; start, posts, batches, sockets,
+                                messages, tickets, pages or worker to run only those scenarios)
 ";
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         "test" => test(&rest),
         "gen" => generate(),
         "web" => web::all(),
-        "e2e" => web::drive(&rest),
+        "e2e" => web::e2e(&rest),
         "tools" => tools::require_all(),
         "captures" => captures(),
         "check" => check(),
@@ -64,10 +64,10 @@ fn main() -> ExitCode {
         "emulate" => functions::emulate(&rest),
         "bench" => bench(&rest),
         "" | "help" | "--help" | "-h" => {
-            say(HELP);
+            print(HELP);
             return ExitCode::SUCCESS;
         }
-        other => Err(format!("there is no command {other:?}; `cargo xtask --help` lists them")),
+        other => Err(format!("unknown command {other:?}; see `cargo xtask --help`")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -82,76 +82,98 @@ type Outcome = Result<(), String>;
 
 fn dev(options: &[String]) -> Outcome {
     tools::require_compiler()?;
-    // Before the program, which holds it.
-    web::build_if_old()?;
-    // As tests build it, so that no crate is compiled twice with different features.
+    // First, because the program embeds the console.
+    web::build_if_outdated()?;
+    // With the features of the whole workspace, so that no crate is compiled twice.
     step("build", cargo(&["build", "--workspace", "--bin", "sunaba"]))?;
     // Replaces this process, so stopping one stops both.
     let error = Command::new(target().join("debug/sunaba")).arg("dev").args(options).exec();
-    Err(format!("sunaba cannot be started: {error}"))
+    Err(format!("cannot start sunaba: {error}"))
 }
 
 fn check() -> Outcome {
     lint_code()?;
+    doc()
+}
+
+fn doc() -> Outcome {
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
     doc.env("RUSTDOCFLAGS", "--deny warnings");
     step("doc", doc)
 }
 
-/// Formatting and lints.
 fn lint_code() -> Outcome {
     tools::require_compiler()?;
-    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    format()?;
+    clippy()
+}
+
+fn format() -> Outcome {
+    step("format", cargo(&["fmt", "--all", "--check"]))
+}
+
+fn clippy() -> Outcome {
     step("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]))
 }
 
 fn test(options: &[String]) -> Outcome {
     let begun = Instant::now();
     let outcome = match options {
-        [] => test_everything(),
-        [quick] if quick == "--quick" => test_quickly(),
-        _ => return Err("`cargo xtask test` knows one option: --quick".into()),
+        [] => test_all(),
+        [quick] if quick == "--quick" => test_quick(),
+        _ => return Err("the only option of `cargo xtask test` is --quick".into()),
     };
-    say(&steps::table(begun));
+    print(&steps::table(begun));
     outcome
 }
 
-fn test_quickly() -> Outcome {
+fn test_quick() -> Outcome {
     lint_code()?;
     tools::require_all()?;
     web::check()?;
-    step("tests", cargo(&["test", "--workspace", "--locked"]))
+    step("tests", tests())
 }
 
-fn test_everything() -> Outcome {
+/// Two tests per core: most integration tests wait for processes more than they compute.
+fn tests() -> Command {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut command = cargo(&["test", "--workspace", "--locked"]);
+    command.env("RUST_TEST_THREADS", (2 * cores).to_string());
+    command
+}
+
+fn test_all() -> Outcome {
     tools::require_compiler()?;
-    let releases = Lane::start("release builds", || {
+    // Before the release builds, so that a failure is reported at once.
+    format()?;
+    let releases = Background::start("release builds", || {
         functions::build()?;
-        // The other processor is built where it is released; what differs is the target, which the functions show.
+        // The release workflow builds both architectures. One is enough here: the functions cover arm64.
         worker::build(&worker::TARGETS[..1])?;
         macos::check()
     })?;
     let tested = tests_and_emulator();
-    // Also after a failure: two at once are better known at once.
+    // Also after a failure, so that both failures are reported.
     let released = releases.join();
     tested.and(released)
 }
 
 fn tests_and_emulator() -> Outcome {
-    check()?;
+    clippy()?;
+    doc()?;
     tools::require_all()?;
-    // Before the tests: they are run with the program that holds it.
+    // Before the tests, because the tested program embeds the console.
     web::all()?;
     // One build with one set of features for the tests, the browser and the emulator.
     step("build", cargo(&["build", "--workspace", "--all-targets", "--locked"]))?;
-    step("tests", cargo(&["test", "--workspace", "--locked"]))?;
+    step("tests", tests())?;
     functions::lint()?;
     functions::emulate(&[])?;
     functions::emulate(&["--watch".into()])?;
-    web::drive(&[])
+    web::e2e(&[])
 }
 
-/// Files that are generated and committed. A test fails where one is old.
+/// Writes all generated files. A test fails if one is outdated.
 fn generate() -> Outcome {
     tools::require_compiler()?;
     step("build", cargo(&["build", "--workspace", "--bin", "codegen"]))?;
@@ -161,7 +183,7 @@ fn generate() -> Outcome {
     web::contract()
 }
 
-/// What the worker's tests read is what the real program said. Whoever changes its version looks at what changed here.
+/// Copies recordings of the real Claude Code, which tests of the worker read. Review the differences after an upgrade.
 fn captures() -> Outcome {
     let (from, to) = (target().join("captures/claude"), root().join("tests/it/captures/claude"));
     let copied = std::fs::create_dir_all(&to).and_then(|()| {
@@ -171,9 +193,7 @@ fn captures() -> Outcome {
         }
         Ok(())
     });
-    copied.map_err(|error| {
-        format!("there is nothing to take from {}: {error}; run the tests first", from.display())
-    })
+    copied.map_err(|error| format!("cannot copy from {}: {error}; run the tests first", from.display()))
 }
 
 fn bench(options: &[String]) -> Outcome {
@@ -200,11 +220,11 @@ fn root() -> PathBuf {
     xtask.parent().map(PathBuf::from).unwrap_or(xtask)
 }
 
-/// Where cargo builds.
+/// Cargo's target folder.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
-fn complain(text: &str) {
+fn print_error(text: &str) {
     terminal::print_error(&format!("xtask: {text}"));
 }

@@ -1,9 +1,9 @@
-//! Steps of a command: each is named before it runs, timed, and listed in a table at the end.
+//! Steps of a command: each is announced, timed, and listed in a table at the end.
 //!
-//! A [`Lane`] runs steps beside the others, with the lowest priority: a release build takes what the tests leave of the
-//! machine and delays none of them. Its output goes into a file, which is shown if it fails.
+//! [`Background`] runs steps concurrently with the lowest priority, so that a release build does not delay the tests. Its
+//! output goes to a file, whose end is printed on failure.
 
-use crate::{Outcome, complain, say, target};
+use crate::{Outcome, print, print_error, target};
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,58 +13,52 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-struct Timed {
+struct TimedStep {
     name: String,
-    lane: Option<String>,
-    took: Duration,
+    in_background: bool,
+    duration: Duration,
 }
 
-static STEPS: Mutex<Vec<Timed>> = Mutex::new(Vec::new());
-
-/// The lane of this thread.
-#[derive(Clone)]
-struct Current {
-    name: String,
-    log: PathBuf,
-}
+static STEPS: Mutex<Vec<TimedStep>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+    /// The log file, if this thread runs steps in the background.
+    static BACKGROUND_LOG: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// One step: its name before it and its time after it.
+/// Runs a command as a step.
 pub fn step(name: &str, command: Command) -> Outcome {
     timed(name, || run(command)).map_err(|why| format!("{name} failed: {why}"))
 }
 
-/// A step that is more than one command.
+/// Runs a step that consists of several commands.
 pub fn timed<T>(name: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    let lane = CURRENT.with_borrow(|current| current.as_ref().map(|current| current.name.clone()));
-    let beside = lane.as_ref().map(|_| ", beside the others").unwrap_or_default();
-    say(&format!("== {name}{beside}\n"));
+    let in_background = BACKGROUND_LOG.with_borrow(Option::is_some);
+    print(&format!("== {name}{}\n", if in_background { " (in background)" } else { "" }));
     let begun = Instant::now();
     let outcome = work();
-    let took = begun.elapsed();
+    let duration = begun.elapsed();
     let ended = if outcome.is_ok() { "took" } else { "failed after" };
-    say(&format!("== {name} {ended} {}\n", words(took)));
-    STEPS.lock().unwrap_or_else(PoisonError::into_inner).push(Timed { name: name.to_owned(), lane, took });
+    print(&format!("== {name} {ended} {}\n", format_duration(duration)));
+    let step = TimedStep { name: name.to_owned(), in_background, duration };
+    STEPS.lock().unwrap_or_else(PoisonError::into_inner).push(step);
     outcome
 }
 
-/// Runs a command. In a lane, with the lowest priority and its output in the lane's file.
+/// Runs a command. In the background, with the lowest priority and output to the log file.
 pub fn run(mut command: Command) -> Outcome {
     let program = command.get_program().to_string_lossy().into_owned();
-    if let Some(current) = CURRENT.with_borrow(Clone::clone) {
+    if let Some(path) = BACKGROUND_LOG.with_borrow(Clone::clone) {
         command = nice(&command);
-        let log = File::options().append(true).create(true).open(&current.log);
-        let log = log.map_err(|error| format!("{} cannot be written: {error}", current.log.display()))?;
+        let log = File::options().append(true).create(true).open(&path);
+        let log = log.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         let copy = log.try_clone().map_err(|error| error.to_string())?;
         command.stdout(log).stderr(copy);
     }
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program} ended with {status}")),
-        Err(error) => Err(format!("{program} cannot be started: {error}")),
+        Ok(status) => Err(format!("{program} exited with {status}")),
+        Err(error) => Err(format!("cannot start {program}: {error}")),
     }
 }
 
@@ -84,56 +78,55 @@ fn nice(command: &Command) -> Command {
     nice
 }
 
-/// Steps that run beside the others.
-pub struct Lane {
+/// Steps that run concurrently with the others.
+pub struct Background {
     log: PathBuf,
     thread: JoinHandle<Outcome>,
 }
 
-impl Lane {
+impl Background {
     /// Starts the steps of `work`.
     pub fn start(name: &str, work: fn() -> Outcome) -> Result<Self, String> {
         let folder = target().join("logs");
         let log = folder.join(format!("{}.log", name.replace(' ', "-")));
         fs::create_dir_all(&folder)
             .and_then(|()| fs::write(&log, ""))
-            .map_err(|error| format!("{} cannot be written: {error}", log.display()))?;
-        let current = Current { name: name.to_owned(), log: log.clone() };
+            .map_err(|error| format!("cannot write {}: {error}", log.display()))?;
+        let path = log.clone();
         let thread = std::thread::spawn(move || {
-            CURRENT.set(Some(current));
+            BACKGROUND_LOG.set(Some(path));
             work()
         });
         Ok(Self { log, thread })
     }
 
-    /// Waits for its end. Shows the end of its output if it failed.
+    /// Waits for the steps. Prints the end of the log on failure.
     pub fn join(self) -> Outcome {
-        let outcome = self.thread.join().unwrap_or_else(|_| Err("the lane panicked".to_owned()));
+        let outcome = self.thread.join().unwrap_or_else(|_| Err("a background step panicked".to_owned()));
         if outcome.is_err() {
             let mut text = String::new();
-            // What cannot be read is not shown; the failure itself is reported all the same.
+            // If the log cannot be read, only the failure is reported.
             drop(File::open(&self.log).and_then(|mut file| file.read_to_string(&mut text)));
             let lines: Vec<&str> = text.lines().collect();
             let last = &lines[lines.len().saturating_sub(60)..];
-            complain(&format!("the end of {}:\n{}", self.log.display(), last.join("\n")));
+            print_error(&format!("end of {}:\n{}", self.log.display(), last.join("\n")));
         }
         outcome
     }
 }
 
-/// The times of all steps so far, and of everything.
+/// The durations of all steps so far, and the total.
 pub fn table(begun: Instant) -> String {
     let steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut text = format!("\n{:<44}{:>14}\n", "step", "time");
-    for Timed { name, lane, took } in steps.iter() {
-        let beside = lane.as_ref().map(|_| "  beside the others").unwrap_or_default();
-        text += &format!("{name:<44}{:>14}{beside}\n", words(*took));
+    for TimedStep { name, in_background, duration } in steps.iter() {
+        let note = if *in_background { "  in background" } else { "" };
+        text += &format!("{name:<44}{:>14}{note}\n", format_duration(*duration));
     }
-    text + &format!("{:<44}{:>14}\n", "everything", words(begun.elapsed()))
+    text + &format!("{:<44}{:>14}\n", "total", format_duration(begun.elapsed()))
 }
 
-/// A time for people.
-pub fn words(time: Duration) -> String {
+pub fn format_duration(time: Duration) -> String {
     let secs = time.as_secs();
     if secs < 60 {
         format!("{:.1} s", time.as_secs_f64())

@@ -1,34 +1,35 @@
-//! What must be on the machine, and how it gets there.
+//! Installs the tools that builds and tests need.
 
 use crate::steps::{run, timed};
 use crate::{Outcome, target};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// SQLite, zstd and aws-lc are compiled from C.
 pub fn require_compiler() -> Outcome {
-    require("cc", &["gcc", "libc6-dev"], "a C compiler (SQLite is built with it)")
+    require("cc", &["gcc", "libc6-dev"], "a C compiler (builds SQLite)")
 }
 
-/// The console's rewriting at CloudFront is tested by running it.
+/// Runs the tests of the CloudFront functions.
 pub fn require_node() -> Outcome {
-    require("node", &["nodejs"], "Node.js (CloudFront's functions are tested with it)")
+    require("node", &["nodejs"], "Node.js (runs the tests of the CloudFront functions)")
 }
 
-/// The console is built and tested with it, in the versions that its tools ask for.
+/// Builds and tests the console.
 pub fn require_npm() -> Outcome {
-    require("node", &["nodejs"], "Node.js (the console is built with it)")?;
-    require("npm", &["npm"], "npm (the console is built with it)")
+    require("node", &["nodejs"], "Node.js (builds the console)")?;
+    require("npm", &["npm"], "npm (builds the console)")
 }
 
-/// The console is driven in it. Playwright's own is a download of 170 MB that not every machine may make.
+/// For the end-to-end tests of the console. Playwright's own build would be a download of 170 MB, which some machines do
+/// not allow.
 pub fn require_chromium() -> Outcome {
-    require("chromium", &["chromium"], "Chromium (the console is tested in it)")
+    require("chromium", &["chromium"], "Chromium (runs the end-to-end tests of the console)")
 }
 
-/// A Python environment: SAM, cargo-lambda and cfn-lint in one, the emulator in another, because their pins clash.
+/// A Python environment. SAM and the emulator have separate ones, because their dependencies conflict.
 #[derive(Debug, Clone, Copy)]
 pub enum Environment {
     /// `sam`, `cargo-lambda` (with zig), `cargo-zigbuild` and `cfn-lint`.
@@ -54,19 +55,19 @@ impl Environment {
         }
     }
 
-    /// Makes it, if it is not there in these versions. Returns the folder with its programs.
+    /// Installs the environment unless it exists in these versions. Returns the folder with its programs.
     pub fn require(self) -> Result<PathBuf, String> {
         let folder = cached(self.name(), &self.packages().join("\n"), |folder| {
             require("python3", &["python3", "python3-venv"], "Python 3 with venv")?;
-            let make = || {
-                let mut make = Command::new("python3");
-                make.args(["-m", "venv"]).arg(folder);
-                run(make)
+            let create = || {
+                let mut create = Command::new("python3");
+                create.args(["-m", "venv"]).arg(folder);
+                run(create)
             };
-            // Debian keeps venv apart from Python.
-            make().or_else(|_| {
+            // Debian packages venv separately from Python.
+            create().or_else(|_| {
                 install(&["python3-venv"]);
-                make()
+                create()
             })?;
             let mut pip = Command::new(folder.join("bin/pip"));
             pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(self.packages());
@@ -76,69 +77,81 @@ impl Environment {
     }
 }
 
-/// A tool in these versions, made by `make` unless this machine has it already. It is kept outside of the project, so
-/// that every clone finds it; `target/tools` has a link to it under its name.
-fn cached(name: &str, versions: &str, make: impl FnOnce(&Path) -> Outcome) -> Result<PathBuf, String> {
-    let kept = cache()?.join(format!("{name}-{:016x}", digest(versions)));
-    // Written last: an installation that broke off is made again.
-    let complete = kept.join("made-from");
-    if !fs::read_to_string(&complete).is_ok_and(|from| from == versions) {
+/// Installs a tool with `install` unless the cache contains it in these versions. The cache is outside of the repository,
+/// so that all clones share it; `target/tools` contains a link by name.
+fn cached(name: &str, versions: &str, install: impl FnOnce(&Path) -> Outcome) -> Result<PathBuf, String> {
+    let version = format!("{name}-{:016x}", digest(versions));
+    let cached = cache()?.join(&version);
+    // Of two concurrent first runs, the second waits and uses the result of the first.
+    let _lock = lock(&cache()?, &format!("{version}.lock"))?;
+    // Written last, so that an interrupted installation is repeated.
+    let marker = cached.join("made-from");
+    if !fs::read_to_string(&marker).is_ok_and(|installed| installed == versions) {
         timed(&format!("install {name}"), || {
-            remove(&kept)?;
-            fs::create_dir_all(&kept).map_err(|error| format!("{}: {error}", kept.display()))?;
-            make(&kept)?;
-            fs::write(&complete, versions).map_err(|error| format!("{}: {error}", complete.display()))
+            remove(&cached)?;
+            fs::create_dir_all(&cached).map_err(|error| format!("{}: {error}", cached.display()))?;
+            install(&cached)?;
+            fs::write(&marker, versions).map_err(|error| format!("{}: {error}", marker.display()))
         })?;
     }
     let link = folder().join(name);
-    if !fs::read_link(&link).is_ok_and(|to| to == kept) {
+    if !fs::read_link(&link).is_ok_and(|to| to == cached) {
         remove(&link)?;
         fs::create_dir_all(folder())
-            .and_then(|()| std::os::unix::fs::symlink(&kept, &link))
+            .and_then(|()| std::os::unix::fs::symlink(&cached, &link))
             .map_err(|error| format!("{}: {error}", link.display()))?;
     }
-    Ok(kept)
+    Ok(cached)
 }
 
-/// Where tools are kept: `SUNABA_TOOLS`, or a folder of the user's cache.
+/// Waits for an exclusive lock on a file. The lock is released when the file is closed.
+fn lock(folder: &Path, name: &str) -> Result<File, String> {
+    let path = folder.join(name);
+    let locked = fs::create_dir_all(folder).and_then(|()| File::create(&path)).and_then(|file| {
+        file.lock()?;
+        Ok(file)
+    });
+    locked.map_err(|error| format!("cannot lock {}: {error}", path.display()))
+}
+
+/// The cache of tools: `SUNABA_TOOLS`, or a folder in the user's cache.
 fn cache() -> Result<PathBuf, String> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("SUNABA_TOOLS")
         .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("sunaba/tools")))
         .or_else(|| Some(variable("HOME")?.join(".cache/sunaba/tools")))
-        .ok_or_else(|| "set SUNABA_TOOLS to a folder for tools: there is no HOME".to_owned())
+        .ok_or_else(|| "HOME is not set; set SUNABA_TOOLS to a folder for tools".to_owned())
 }
 
-/// FNV-1a: the same in every build of this program, unlike the standard library's hashes.
+/// FNV-1a. Unlike the standard library's hashes, it is the same in every build.
 fn digest(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The agent that the worker is tested with, in the version whose protocol it speaks.
+/// The version of Claude Code that the worker is tested with.
 const CLAUDE: &str = "@anthropic-ai/claude-code@2.1.325";
 
-/// Everything that tests need.
+/// Installs everything that Rust tests need.
 pub fn require_all() -> Outcome {
     require_compiler()?;
     require_claude()?;
     require_namespaces()
 }
 
-/// Installs Claude Code, if it is not there in this version.
 fn require_claude() -> Outcome {
     cached("claude", CLAUDE, |folder| {
-        require("npm", &["nodejs", "npm"], "npm (Claude Code is installed with it)")?;
-        let advice = format!("`npm install {CLAUDE}` has to work here: the worker is tested with it");
+        require("npm", &["nodejs", "npm"], "npm (installs Claude Code)")?;
+        let advice = format!("`npm install {CLAUDE}` must work: the tests of the worker need it");
         let mut npm = Command::new("npm");
         npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(folder).arg(CLAUDE);
         run(npm).map_err(|why| format!("{why}; {advice}"))?;
         let program = folder.join("node_modules/.bin/claude");
         if !works(&program) {
-            // Where npm runs no scripts of packages, the program is still beside its place.
-            let mut place = Command::new("node");
-            place.arg("install.cjs").current_dir(folder.join("node_modules/@anthropic-ai/claude-code"));
-            run(place).map_err(|why| format!("{why}; {advice}"))?;
+            // npm may be configured not to run install scripts.
+            let mut script = Command::new("node");
+            script.arg("install.cjs").current_dir(folder.join("node_modules/@anthropic-ai/claude-code"));
+            run(script).map_err(|why| format!("{why}; {advice}"))?;
         }
         match works(&program) {
             true => Ok(()),
@@ -148,7 +161,7 @@ fn require_claude() -> Outcome {
     .map(drop)
 }
 
-/// Claude Code is tested where it can reach nothing but the test.
+/// Tests of Claude Code run in a network namespace without access to the internet.
 fn require_namespaces() -> Outcome {
     let works = || {
         let mut probe = Command::new("unshare");
@@ -159,19 +172,19 @@ fn require_namespaces() -> Outcome {
         install(&["util-linux", "iproute2"]);
         works().map_err(|why| {
             format!(
-                "{why}; an agent is tested in a network namespace: install util-linux and iproute2, and run the \
-                 tests as somebody who may make one (`unshare -rn ip link set lo up`)"
+                "{why}; tests of agents run in a network namespace: install util-linux and iproute2, and run the \
+                 tests as a user with permission to create one (`unshare -rn ip link set lo up`)"
             )
         })
     })
 }
 
-/// Where this build finds its tools.
+/// Links to the tools of this build.
 pub fn folder() -> PathBuf {
     target().join("tools")
 }
 
-/// A processor and a system that something is built for.
+/// Installs a Rust target.
 pub fn require_target(triple: &str) -> Outcome {
     let mut add = Command::new("rustup");
     add.args(["target", "add", triple]).stderr(Stdio::null());
@@ -182,7 +195,7 @@ fn remove(folder: &Path) -> Outcome {
     let removed = if folder.is_symlink() { fs::remove_file(folder) } else { fs::remove_dir_all(folder) };
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("{} cannot be removed: {error}", folder.display()))
+            Err(format!("cannot remove {}: {error}", folder.display()))
         }
         _ => Ok(()),
     }
@@ -196,10 +209,10 @@ fn require(program: &str, packages: &[&str], name: &str) -> Outcome {
     if works(program) {
         return Ok(());
     }
-    Err(format!("{name} is missing; install {} and try again", packages.join(" ")))
+    Err(format!("{name} is missing; install {} and retry", packages.join(" ")))
 }
 
-/// Where there is apt-get and it may. Elsewhere whoever asked finds it still missing, and says so.
+/// Installs packages with apt-get if possible. The caller checks the result.
 fn install(packages: &[&str]) {
     let apt_get =
         |arguments: &[&str]| Command::new("apt-get").args(arguments).status().is_ok_and(|s| s.success());

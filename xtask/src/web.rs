@@ -1,7 +1,7 @@
-//! The console: its types, its checks, its build, and driving it in a browser.
+//! The console: types, checks, build, and end-to-end tests in a browser.
 
 use crate::steps::step;
-use crate::{Outcome, cargo, root, say, target, tools};
+use crate::{Outcome, cargo, print, root, target, tools};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,22 +11,25 @@ fn folder() -> PathBuf {
     root().join("web")
 }
 
-/// Writes the contract as TypeScript.
+/// Generates the TypeScript types of the contract.
 pub fn contract() -> Outcome {
     tools::require_compiler()?;
-    let mut generator =
-        cargo(&["run", "--quiet", "--locked", "--package", "contract", "--example", "typescript"]);
-    let made = generator.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo: {error}"))?;
-    if !made.status.success() {
-        return Err("the contract cannot be written as TypeScript".into());
+    // Built with the features of the whole workspace; other features would recompile dozens of crates.
+    let build = cargo(&["build", "--locked", "--workspace", "--example", "typescript"]);
+    step("build the TypeScript generator", build)?;
+    let mut generator = Command::new(target().join("debug/examples/typescript"));
+    let output =
+        generator.stderr(Stdio::inherit()).output().map_err(|error| format!("typescript: {error}"))?;
+    if !output.status.success() {
+        return Err("cannot generate TypeScript from the contract".into());
     }
     let file = folder().join("src/api/contract.ts");
-    // Left alone where nothing changed: what is newer than the build is built again.
-    if !fs::read(&file).is_ok_and(|kept| kept == made.stdout) {
-        fs::write(&file, made.stdout)
-            .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
+    // Not written if unchanged, because a newer file would trigger a build of the console.
+    if !fs::read(&file).is_ok_and(|current| current == output.stdout) {
+        fs::write(&file, output.stdout)
+            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     }
-    say(&format!("{} is what the contract says.\n", file.display()));
+    print(&format!("{} is up to date\n", file.display()));
     Ok(())
 }
 
@@ -36,35 +39,33 @@ pub fn check() -> Outcome {
     step("check the console", npm(&["run", "check"]))
 }
 
-/// Checks, tests and builds it, and measures what a browser loads first.
+/// Checks, tests and builds the console, and checks the size of its first load.
 pub fn all() -> Outcome {
     check()?;
     build()?;
-    step("measure the console", npm(&["run", "size"]))
+    step("check the size of the console", npm(&["run", "size"]))
 }
 
-/// For whoever wants to see it: without its tests, and only where there is something new.
-pub fn build_if_old() -> Outcome {
+/// Builds the console without tests, if its sources are newer than the build.
+pub fn build_if_outdated() -> Outcome {
     if is_current(&folder())? {
         return Ok(());
     }
-    say(
-        "The console is not built, or older than its sources: building it, which takes a minute the first time.\n",
-    );
+    print("The console is missing or older than its sources. Building it; the first time takes a minute.\n");
     install()?;
     build()
 }
 
-/// Drives it in Chromium, against the program as the tests have it.
-pub fn drive(options: &[String]) -> Outcome {
+/// Runs the end-to-end tests in Chromium, against a debug build of `sunaba`.
+pub fn e2e(options: &[String]) -> Outcome {
     tools::require_compiler()?;
     tools::require_chromium()?;
-    build_if_old()?;
+    build_if_outdated()?;
     install()?;
-    step("build for the browser", cargo(&["build", "--workspace", "--all-targets", "--locked"]))?;
+    step("build for the end-to-end tests", cargo(&["build", "--workspace", "--all-targets", "--locked"]))?;
     let mut command = npm(&["run", "e2e", "--"]);
     command.args(options).env("SUNABA_BIN", target().join("debug/sunaba"));
-    step("drive the console", command)
+    step("end-to-end tests", command)
 }
 
 fn build() -> Outcome {
@@ -77,28 +78,28 @@ fn npm(arguments: &[&str]) -> Command {
     command
 }
 
-/// Installs what the lock file says, if that is not there yet.
+/// Installs the packages of the lock file, unless they are installed.
 fn install() -> Outcome {
     tools::require_npm()?;
     let lock = folder().join("package-lock.json");
-    let wanted =
-        fs::read_to_string(&lock).map_err(|error| format!("{} cannot be read: {error}", lock.display()))?;
-    // Written last: an installation that broke off is made again.
-    let made = folder().join("node_modules/.made-from");
-    if fs::read_to_string(&made).is_ok_and(|from| from == wanted) {
+    let expected =
+        fs::read_to_string(&lock).map_err(|error| format!("cannot read {}: {error}", lock.display()))?;
+    // Written last, so that an interrupted installation is repeated.
+    let marker = folder().join("node_modules/.made-from");
+    if fs::read_to_string(&marker).is_ok_and(|installed| installed == expected) {
         return Ok(());
     }
     let install = npm(&["ci", "--no-audit", "--no-fund"]);
-    step("install what the console is made of", install)?;
-    fs::write(&made, wanted).map_err(|error| format!("{} cannot be written: {error}", made.display()))
+    step("install packages of the console", install)?;
+    fs::write(&marker, expected).map_err(|error| format!("cannot write {}: {error}", marker.display()))
 }
 
-/// Whether what was built is newer than all that it is built from.
+/// Whether the build is newer than all of its sources.
 fn is_current(web: &Path) -> Result<bool, String> {
     let Ok(built) = web.join("dist/index.html").metadata().and_then(|file| file.modified()) else {
         return Ok(false);
     };
-    let from = [
+    let sources = [
         "src",
         "public",
         "index.html",
@@ -107,15 +108,15 @@ fn is_current(web: &Path) -> Result<bool, String> {
         "tsconfig.json",
         "vite.config.ts",
     ];
-    for path in from.iter().map(|name| web.join(name)).filter(|path| path.exists()) {
-        if newest(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))? > built {
+    for path in sources.iter().map(|name| web.join(name)).filter(|path| path.exists()) {
+        if newest(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))? > built {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// When anything there was last changed.
+/// The time of the last change in a folder.
 fn newest(path: &Path) -> std::io::Result<SystemTime> {
     let mut newest = path.metadata()?.modified()?;
     if path.is_dir() {
@@ -132,7 +133,7 @@ mod tests {
     use std::fs::File;
     use std::time::Duration;
 
-    /// A folder of one test's own, with the console in it as it was built at a time.
+    /// A temporary folder with a console that was built at a given time.
     fn web(name: &str, built_at: Option<u64>) -> PathBuf {
         let web = std::env::temp_dir().join(format!("sunaba-xtask-{name}-{}", std::process::id()));
         drop(fs::remove_dir_all(&web));
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_built_again_when_anything_that_it_is_made_of_is_newer() {
+    fn build_is_outdated_if_a_source_is_newer() {
         let missing = web("missing", None);
         assert_eq!(is_current(&missing), Ok(false));
         let built = web("built", Some(2_000));
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(is_current(&built), Ok(false), "a page is newer");
         touch(&built.join("src/pages/command.tsx"), 1_000);
         touch(&built.join("package-lock.json"), 3_000);
-        assert_eq!(is_current(&built), Ok(false), "what it is made of is newer");
+        assert_eq!(is_current(&built), Ok(false), "the lock file is newer");
         for folder in [missing, built] {
             fs::remove_dir_all(folder).unwrap();
         }

@@ -1,19 +1,19 @@
-//! The worker as sandboxes get it: one file that needs nothing, for both processors.
+//! Builds the worker for sandboxes: one static binary per architecture.
 
 use crate::functions::{megabytes, with_path};
 use crate::steps::step;
 use crate::tools::{self, Environment};
-use crate::{Outcome, cargo, say, target};
+use crate::{Outcome, cargo, print, target};
 use std::fs;
 use std::path::PathBuf;
 
-/// Static: it must run in whatever image a sandbox is made of.
+/// Static, because it must run in any image.
 pub const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
 
-/// It is put into every sandbox before anything can begin.
+/// Maximum size. The worker is uploaded to every new sandbox.
 const MAX_BYTES: u64 = 12_000_000;
 
-/// Builds it for these, reports how large each is, and fails where one is too large.
+/// Builds the worker for these targets and prints the sizes. Fails if one is too large.
 pub fn build(targets: &[&str]) -> Outcome {
     tools::require_compiler()?;
     let programs = Environment::Sam.require()?;
@@ -26,7 +26,7 @@ pub fn build(targets: &[&str]) -> Outcome {
         step(&format!("build the worker for {triple}"), command)?;
         let built = built(triple);
         let bytes = fs::metadata(&built).map_err(|error| format!("{}: {error}", built.display()))?.len();
-        say(&format!("{:<42}{:>12}\n", format!("sunaba-worker {triple}"), megabytes(bytes)));
+        print(&format!("{:<42}{:>12}\n", format!("sunaba-worker {triple}"), megabytes(bytes)));
         if bytes > MAX_BYTES {
             too_large.push(triple);
         }
@@ -37,7 +37,6 @@ pub fn build(targets: &[&str]) -> Outcome {
     }
 }
 
-/// Where cargo puts it.
 fn built(triple: &str) -> PathBuf {
     target().join(triple).join("release/sunaba-worker")
 }

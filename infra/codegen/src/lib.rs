@@ -1,47 +1,52 @@
-//! Writes what follows from the registry of functions (`edge::registry`): the function blocks of `template.yaml`, the
-//! per-function parts of `infra/observability.yaml`, and `docs/routes.md`.
+//! Generates files from the function registry (`edge::registry`): the function blocks of `template.yaml`, the
+//! per-function parts of `infra/observability.yaml`, and `docs/routes.md`. Generates the other reference pages from their
+//! definitions: `docs/cli.md`, `docs/environment.md` and `docs/errors.md`.
 //!
-//! Output is committed, so that it can be read and reviewed where it is used. In files that are otherwise written by
-//! hand it stands between markers (`regions.rs`); everything outside of them is left alone.
+//! The output is committed, so that it can be read and reviewed where it is used. In files that are otherwise written
+//! by hand, it is placed between markers (`regions.rs`); text outside of the markers is not changed.
 
+mod cli;
 mod environment;
+mod errors;
+mod markdown;
 mod observability;
 mod policies;
 mod reference;
 mod regions;
 mod template;
+mod variables;
 
 use std::fs;
 use std::path::Path;
 
-/// A file of the project, and what it must hold.
+/// A generated file: its current and its expected content.
 #[derive(Debug)]
 pub struct Generated {
-    /// Its path in the project.
+    /// Relative to the repository root.
     pub path: &'static str,
-    /// What it holds now, if it is there.
+    /// `None` if the file does not exist.
     pub current: Option<String>,
-    /// What it must hold.
     pub expected: String,
 }
 
 impl Generated {
-    /// Whether the file is as it must be.
     pub fn is_current(&self) -> bool {
         self.current.as_deref() == Some(&self.expected)
     }
 }
 
-/// Every generated file of the project in this folder.
+/// All generated files of the repository at `root`.
 pub fn all(root: &Path) -> Result<Vec<Generated>, String> {
     let read = |path: &str| {
-        fs::read_to_string(root.join(path)).map_err(|error| format!("{path} cannot be read: {error}"))
+        fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
     };
     let with_regions = |path: &'static str, generated: &[(&str, String)]| {
         let current = read(path)?;
         let expected = regions::replace(&current, generated).map_err(|why| format!("{path}: {why}"))?;
         Ok::<_, String>(Generated { path, current: Some(current), expected })
     };
+    let page = |path: &'static str, expected: String| Generated { path, current: read(path).ok(), expected };
+    let template = read("template.yaml")?;
     Ok(vec![
         with_regions(
             "template.yaml",
@@ -55,11 +60,10 @@ pub fn all(root: &Path) -> Result<Vec<Generated>, String> {
                 ("log queries", observability::log_queries()),
             ],
         )?,
-        Generated {
-            path: "docs/routes.md",
-            current: read("docs/routes.md").ok(),
-            expected: reference::page(),
-        },
+        page("docs/routes.md", reference::page()),
+        page("docs/cli.md", cli::page()),
+        page("docs/environment.md", variables::page(&template)?),
+        page("docs/errors.md", errors::page()?),
     ])
 }
 
@@ -74,8 +78,8 @@ mod tests {
             let path = file.path;
             assert!(
                 file.is_current(),
-                "{path} does not match shared/edge/src/registry. Do not edit generated parts by hand: \
-                 change the registry or infra/codegen, run `cargo xtask gen`, and commit {path}"
+                "{path} does not match its definition. Do not edit generated parts by hand: change \
+                 shared/edge/src/registry, or what {path} names as its source, run `cargo xtask gen`, and commit {path}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Writes the generated files of the project whose folder is given: `cargo xtask gen`.
+//! Writes the generated files of the repository whose root is the first argument: `cargo xtask gen`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,21 +15,21 @@ fn main() -> ExitCode {
 
 fn write() -> Result<(), String> {
     let root = std::env::args_os().nth(1).map(PathBuf::from);
-    let root = root.ok_or("this is started by `cargo xtask gen`")?;
+    let root = root.ok_or("the repository root is missing; run `cargo xtask gen`")?;
     for file in codegen::all(&root)? {
         let path = root.join(file.path);
         if file.is_current() {
-            report(&format!("{} is current", file.path));
+            report(&format!("{} is up to date", file.path));
             continue;
         }
         std::fs::write(&path, file.expected)
-            .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
-        report(&format!("{} was written", file.path));
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        report(&format!("wrote {}", file.path));
     }
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "this is a command")]
+#[expect(clippy::print_stderr, reason = "this is a command-line program")]
 fn report(text: &str) {
     eprintln!("{text}");
 }

@@ -1,13 +1,13 @@
-//! The generated parts of `infra/observability.yaml`: alarms for functions that crash, and saved queries of their logs.
+//! The generated parts of `infra/observability.yaml`: alarms for functions that crash, and saved log queries.
 
 use edge::registry::{FUNCTIONS, Function, Trigger};
 
-/// CloudWatch takes ten metrics an alarm.
+/// CloudWatch's limit for one alarm.
 const METRICS_PER_ALARM: usize = 10;
-/// A saved query takes fifty log groups.
+/// CloudWatch's limit for one saved query.
 const LOG_GROUPS_PER_QUERY: usize = 50;
 
-/// Functions that one alarm watches.
+/// An alarm on the errors of a set of functions.
 struct Alarm {
     /// `events-errors`; the second alarm of a group is `events-errors-2`.
     name: String,
@@ -17,13 +17,13 @@ struct Alarm {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Answers requests: a few crashes in five minutes are worth a look.
+    /// HTTP requests. Clients see each crash, so a few within five minutes raise the alarm.
     Requests,
-    /// Serves sockets: the same.
+    /// WebSocket connections, as above.
     Sockets,
-    /// Consumes the stream: retried, so only crashing on and on matters.
+    /// Stream consumers. Lambda retries them, so only repeated crashes raise the alarm.
     Stream,
-    /// Jobs and schedules: the same.
+    /// Jobs and schedules, as above.
     Background,
 }
 
@@ -37,7 +37,8 @@ impl Kind {
         }
     }
 
-    /// What its alarms are called. Requests have one for each group of functions: the first question is "which part?".
+    /// The first part of the alarm's name. Requests have one alarm per group of functions, so that the name shows which
+    /// part of the API is affected.
     fn subject(self, function: &Function) -> &'static str {
         match self {
             Self::Requests => function.group(),
@@ -49,17 +50,15 @@ impl Kind {
 
     fn description(self) -> &'static str {
         match self {
-            Self::Requests => {
-                "Functions that answer requests crashed or timed out five times in five minutes."
-            }
-            Self::Sockets => "Functions that serve sockets crashed or timed out five times in five minutes.",
-            Self::Stream => "Consumers of the stream crashed in three of five minutes. A shard may be stuck.",
+            Self::Requests => "HTTP functions crashed or timed out five times in five minutes.",
+            Self::Sockets => "WebSocket functions crashed or timed out five times in five minutes.",
+            Self::Stream => "Stream consumers crashed in three of five minutes. A shard may be stuck.",
             Self::Background => "Jobs or schedules crashed in three of five minutes.",
         }
     }
 
-    /// The paragraph of `infra/README.md` that says what to do.
-    fn paragraph(self) -> &'static str {
+    /// The entry of the runbook in `infra/README.md`.
+    fn runbook_entry(self) -> &'static str {
         match self {
             Self::Requests => "request-errors",
             Self::Sockets => "socket-errors",
@@ -108,7 +107,7 @@ impl Alarm {
     }
 }
 
-/// One alarm for up to ten functions of a kind.
+/// One alarm for up to ten functions of the same kind.
 pub fn error_alarms() -> String {
     let mut text = String::new();
     for alarm in alarms() {
@@ -119,14 +118,14 @@ pub fn error_alarms() -> String {
     Type: AWS::CloudWatch::Alarm
     Properties:
       AlarmName: !Sub 'sunaba-${{Stage}}-{name}'
-      AlarmDescription: '{description} See infra/README.md, {paragraph}.'
+      AlarmDescription: '{description} See infra/README.md, {entry}.'
       Metrics:
         - {{ Id: result, Label: Errors, Expression: 'SUM(FILL(METRICS(), 0))' }}
 ",
             resource = alarm.resource(),
             name = alarm.name,
             description = alarm.kind.description(),
-            paragraph = alarm.kind.paragraph(),
+            entry = alarm.kind.runbook_entry(),
         );
         for function in &alarm.functions {
             text += &format!(
@@ -151,14 +150,14 @@ pub fn error_alarms() -> String {
     text + "\n"
 }
 
-/// What the dashboard's text refers to: the alarms above, as a list of JSON strings.
+/// The ARNs of the alarms above, as a list of JSON strings for the dashboard.
 pub fn dashboard_variables() -> String {
     let arns: Vec<String> =
         alarms().iter().map(|alarm| format!("\"${{{}.Arn}}\"", alarm.resource())).collect();
     format!("        - ErrorAlarms: !Sub '{}'\n", arns.join(", "))
 }
 
-/// A saved query: its resource, its name, what it looks for.
+/// A saved Logs Insights query.
 struct Query {
     resource: &'static str,
     name: &'static str,
@@ -168,9 +167,9 @@ struct Query {
 const QUERIES: [Query; 3] = [
     Query {
         resource: "RequestQuery",
-        name: "what happened to a request",
+        name: "request by id",
         text: &[
-            "# Put the id of the problem (request_id) or of the response (X-Request-ID) in place of REQUEST-ID.",
+            "# Replace REQUEST-ID with the request_id of the error response or its X-Request-ID header.",
             "fields @timestamp, level, message, @log",
             "| filter @message like \"REQUEST-ID\"",
             "| sort @timestamp asc",
@@ -179,9 +178,9 @@ const QUERIES: [Query; 3] = [
     },
     Query {
         resource: "SandboxQuery",
-        name: "what happened to a sandbox",
+        name: "sandbox by id",
         text: &[
-            "# Put the sandbox's id in place of SANDBOX-ID. What the agent did is in the sandbox's own log, not here.",
+            "# Replace SANDBOX-ID. What the agent did is in the sandbox's event log, not here.",
             "fields @timestamp, level, message, @log",
             "| filter @message like \"SANDBOX-ID\"",
             "| sort @timestamp asc",
@@ -190,9 +189,9 @@ const QUERIES: [Query; 3] = [
     },
     Query {
         resource: "FailuresQuery",
-        name: "what has failed",
+        name: "recent failures",
         text: &[
-            "# Warnings and errors of ours, and functions that Lambda ended.",
+            "# Warnings and errors that functions logged, and functions that crashed or timed out.",
             "fields @timestamp, @log, level, message, @message",
             "| filter level in [\"ERROR\", \"WARN\"] or @message like \"Task timed out\" or @message like \
              \"Runtime exited\" or @message like \"panicked\"",
@@ -202,7 +201,7 @@ const QUERIES: [Query; 3] = [
     },
 ];
 
-/// Each query over the log groups of all functions, in as many parts as that takes.
+/// Each query over the log groups of all functions, split into parts of at most fifty log groups.
 pub fn log_queries() -> String {
     let parts: Vec<&[Function]> = FUNCTIONS.chunks(LOG_GROUPS_PER_QUERY).collect();
     let mut text = String::new();
@@ -239,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_function_is_in_one_alarm_and_no_alarm_has_more_than_ten() {
+    fn every_function_is_in_one_alarm() {
         let alarms = alarms();
         let mut watched: Vec<&str> =
             alarms.iter().flat_map(|alarm| alarm.functions.iter().map(|function| function.name)).collect();
@@ -247,6 +246,10 @@ mod tests {
         let mut all: Vec<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
         all.sort_unstable();
         assert_eq!(watched, all);
-        assert!(alarms.iter().all(|alarm| alarm.functions.len() <= METRICS_PER_ALARM));
+    }
+
+    #[test]
+    fn alarm_has_at_most_ten_metrics() {
+        assert!(alarms().iter().all(|alarm| alarm.functions.len() <= METRICS_PER_ALARM));
     }
 }

@@ -1,9 +1,9 @@
-//! Policies of functions: what each permission of the registry allows on AWS.
+//! IAM policies of functions: what each permission of the registry allows on AWS.
 
 use crate::template;
 use edge::registry::{Function, Permission, Records, Trigger};
 
-/// What a statement is about. Statements stand in this order.
+/// The subject of a policy statement. Statements are written in this order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Resource {
     Table,
@@ -29,7 +29,7 @@ const RESOURCES: [Resource; 9] = [
     Resource::ProviderSecrets,
 ];
 
-/// The action that a permission allows, and on what.
+/// The action that a permission allows, and its resource.
 fn grant(permission: Permission) -> Option<(&'static str, Resource)> {
     Some(match permission {
         Permission::Keys => ("secretsmanager:GetSecretValue", Resource::Keys),
@@ -53,9 +53,9 @@ fn grant(permission: Permission) -> Option<(&'static str, Resource)> {
     })
 }
 
-/// The lines below `Statement:`; none where nothing is allowed.
+/// The lines below `Statement:`; empty if the function needs no permission.
 pub fn lines(function: &Function) -> Vec<String> {
-    let mut lines = feed(&function.trigger);
+    let mut lines = event_source(&function.trigger);
     for resource in RESOURCES {
         let grants = function.permissions.iter().filter_map(|permission| grant(*permission));
         let actions: Vec<&str> = grants.filter(|(_, of)| *of == resource).map(|(action, _)| action).collect();
@@ -66,7 +66,7 @@ pub fn lines(function: &Function) -> Vec<String> {
     lines
 }
 
-/// How names of things in this account and region begin.
+/// The account-specific part of an ARN.
 const ACCOUNT: &str = "${AWS::Region}:${AWS::AccountId}:";
 
 fn statement(resource: Resource, actions: &[&str]) -> Vec<String> {
@@ -82,7 +82,7 @@ fn statement(resource: Resource, actions: &[&str]) -> Vec<String> {
         }
         Resource::Mailboxes => allow_wide(
             actions,
-            "Any mailbox: one is made when a sandbox's worker first waits at it.",
+            "Any mailbox: a sandbox's mailbox is created on its worker's first pull.",
             &format!("sqs:{ACCOUNT}sunaba-${{Stage}}-mail-*"),
         ),
         Resource::Jobs => allow(actions, "!GetAtt JobsQueue.Arn"),
@@ -90,7 +90,7 @@ fn statement(resource: Resource, actions: &[&str]) -> Vec<String> {
         Resource::Bus => allow(actions, "!GetAtt Bus.Arn"),
         Resource::Sockets => allow_wide(
             actions,
-            "Any socket: they have no names before they open.",
+            "Any connection: ids are assigned when a socket opens.",
             &format!("execute-api:{ACCOUNT}${{SocketApi}}/${{SocketStage}}/*/@connections/*"),
         ),
         Resource::ProviderSecrets => {
@@ -98,7 +98,7 @@ fn statement(resource: Resource, actions: &[&str]) -> Vec<String> {
             let workers = named_secret("HasWorkerVariables", "WorkerVariablesName");
             let allowed = allow_any_of(actions, daytona.into_iter().chain(workers));
             let mut lines = vec![
-                "# Without either secret there is nothing to allow, and IAM refuses a statement without a resource.".into(),
+                "# IAM rejects a statement without resources, so it is left out if neither secret is configured.".into(),
                 "- !If".into(),
                 "  - HasProviderSecrets".into(),
             ];
@@ -117,7 +117,7 @@ fn allow(actions: &[&str], resource: &str) -> Vec<String> {
     ]
 }
 
-/// On everything whose name matches; the reason stands before it.
+/// A statement with a wildcard, preceded by a comment with the reason.
 fn allow_wide(actions: &[&str], reason: &str, name: &str) -> Vec<String> {
     let mut lines = allow(actions, &format!("!Sub arn:${{AWS::Partition}}:{name}"));
     lines.insert(2, format!("  # {reason}"));
@@ -131,34 +131,34 @@ fn allow_any_of(actions: &[&str], resources: impl Iterator<Item = String>) -> Ve
     lines
 }
 
-/// A secret that the account has made, where a parameter names one.
+/// A secret that the operator created, if the parameter names one.
 fn named_secret(condition: &str, parameter: &str) -> Vec<String> {
     vec![
         "- !If".into(),
         format!("  - {condition}"),
-        "  # Secrets Manager adds six characters of its own to the name.".into(),
+        "  # Secrets Manager appends six random characters to the name.".into(),
         format!("  - !Sub arn:${{AWS::Partition}}:secretsmanager:{ACCOUNT}secret:${{{parameter}}}-??????"),
         "  - !Ref AWS::NoValue".into(),
     ]
 }
 
-/// Lambda reads the source with the function's own role. Left to SAM, a function could read every queue or stream of
-/// the account.
-fn feed(trigger: &Trigger) -> Vec<String> {
+/// Permissions to read the event source. Lambda reads it with the function's own role, and SAM's default policy would
+/// allow every queue or stream of the account.
+fn event_source(trigger: &Trigger) -> Vec<String> {
     match trigger {
         Trigger::TableStream(records) => {
             let read = ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"];
             let read = read.map(|action| format!("dynamodb:{action}"));
             let read: Vec<&str> = read.iter().map(String::as_str).collect();
             let mut lines =
-                vec!["# The stream that feeds it, and the queue for records that it gives up.".into()];
+                vec!["# The event source, and the queue for records that failed all retries.".into()];
             lines.extend(allow(&read, "!GetAtt Table.StreamArn"));
             lines.extend(allow(&["sqs:SendMessage"], &format!("!GetAtt {}.Arn", failed_queue(*records))));
             lines
         }
         Trigger::Jobs(queue) => {
             let read = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"];
-            let mut lines = vec!["# The queue that feeds it.".into()];
+            let mut lines = vec!["# The event source.".into()];
             lines.extend(allow(&read, &format!("!GetAtt {}.Arn", template::queue(*queue))));
             lines
         }
@@ -166,7 +166,7 @@ fn feed(trigger: &Trigger) -> Vec<String> {
     }
 }
 
-/// Where records of the stream end up that a function gives up.
+/// The queue for stream records that failed all retries.
 pub fn failed_queue(records: Records) -> &'static str {
     match records {
         Records::Broadcast => "BroadcastFailedQueue",

@@ -1,9 +1,9 @@
-//! Generated parts of files that are otherwise written by hand.
+//! Generated regions of files that are otherwise written by hand.
 //!
 //! A region begins with a comment `# generated: <name>` and ends with `# end of generated: <name>`. The rest of both
-//! lines is free.
+//! lines is ignored.
 
-/// The text with each region replaced. The markers stay.
+/// Replaces the content of each region and keeps its markers.
 pub fn replace(text: &str, regions: &[(&str, String)]) -> Result<String, String> {
     let mut text = text.to_owned();
     for (name, content) in regions {
@@ -14,15 +14,15 @@ pub fn replace(text: &str, regions: &[(&str, String)]) -> Result<String, String>
 
 fn replace_one(text: &str, name: &str, content: &str) -> Result<String, String> {
     let (begin, end) = (format!("# generated: {name}"), format!("# end of generated: {name}"));
-    let place = |marker: &str| {
+    let position = |marker: &str| {
         let mut found = text.match_indices(marker).map(|(at, _)| at);
         match (found.next(), found.next()) {
             (Some(at), None) => Ok(at),
-            (None, _) => Err(format!("the marker {marker:?} is missing; put it back")),
-            (Some(_), Some(_)) => Err(format!("the marker {marker:?} is there twice; remove one")),
+            (None, _) => Err(format!("the marker {marker:?} is missing; restore it")),
+            (Some(_), Some(_)) => Err(format!("the marker {marker:?} occurs twice; remove one")),
         }
     };
-    let (begin, end) = (place(&begin)?, place(&end)?);
+    let (begin, end) = (position(&begin)?, position(&end)?);
     if end < begin {
         return Err(format!("the region {name:?} ends before it begins"));
     }
@@ -38,14 +38,14 @@ mod tests {
     const TEXT: &str = "a\n  # generated: x (by gen)\n  old\n  # end of generated: x\nb\n";
 
     #[test]
-    fn only_the_region_changes() {
+    fn text_outside_the_region_is_kept() {
         let replaced = replace(TEXT, &[("x", "  new\n".into())]).unwrap();
         assert_eq!(replaced, "a\n  # generated: x (by gen)\n  new\n  # end of generated: x\nb\n");
         assert_eq!(replace(&replaced, &[("x", "  new\n".into())]).unwrap(), replaced);
     }
 
     #[test]
-    fn missing_and_doubled_markers_are_named() {
+    fn error_names_missing_or_duplicate_marker() {
         let why = replace(TEXT, &[("y", String::new())]).unwrap_err();
         assert!(why.contains("# generated: y"), "{why}");
         let why = replace(&TEXT.repeat(2), &[("x", String::new())]).unwrap_err();

@@ -1,16 +1,16 @@
-//! The generated parts of `template.yaml`: the routes of the HTTP API, and a block for each function.
+//! The generated parts of `template.yaml`: the routes of the HTTP API, and the resources of each function.
 
 use crate::{environment, policies};
 use edge::registry::{FUNCTIONS, Function, Queue, Records, Route, Schedule, Trigger, spellings};
 use std::collections::BTreeMap;
 use store::keys;
 
-/// How many records of the stream a function gets at a time. A socket may be owed every event of a batch, one frame
-/// after the other.
+/// Stream records per invocation. Kept small because a socket may receive every event of a batch, one frame after the
+/// other.
 const BROADCAST_BATCH: u32 = 25;
 const LIFECYCLE_BATCH: u32 = 100;
 
-/// The `paths` of the API's OpenAPI document: every route and its aliases.
+/// The `paths` of the API's OpenAPI document: all routes and their aliases.
 pub fn routes() -> String {
     let mut paths: BTreeMap<String, Vec<(&Route, &Function)>> = BTreeMap::new();
     for function in FUNCTIONS {
@@ -47,13 +47,12 @@ fn parameters(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Where API Gateway invokes a function.
+/// The URI by which API Gateway invokes a function.
 fn invocations(resource: &str) -> String {
     let apigateway = "arn:${AWS::Partition}:apigateway:${AWS::Region}:lambda:path/2015-03-31/functions";
     format!("{apigateway}/${{{resource}Function.Arn}}/invocations")
 }
 
-/// The resources of every function.
 pub fn functions() -> Result<String, String> {
     let mut text = String::new();
     let mut group = "";
@@ -67,13 +66,13 @@ pub fn functions() -> Result<String, String> {
     Ok(text + "\n")
 }
 
-/// `events-ingest` is `EventsIngest`.
+/// `events-ingest` becomes `EventsIngest`.
 pub fn resource(function: &Function) -> String {
     let words = function.name.split('-').filter_map(|word| word.split_at_checked(1));
     words.map(|(first, rest)| first.to_uppercase() + rest).collect()
 }
 
-/// The resource of a queue of jobs.
+/// The resource name of a job queue.
 pub fn queue(queue: Queue) -> &'static str {
     match queue {
         Queue::Sockets => "JobsQueue",
@@ -81,7 +80,7 @@ pub fn queue(queue: Queue) -> &'static str {
     }
 }
 
-/// A function with what feeds it and its log group.
+/// A function with its event source and its log group.
 fn block(function: &Function) -> Result<String, String> {
     let (resource, name) = (resource(function), function.name);
     let mut text = format!(
@@ -174,11 +173,12 @@ fn stream_source(resource: &str, records: Records) -> String {
     Properties:
       FunctionName: !Ref {resource}Function
       EventSourceArn: !GetAtt Table.StreamArn
-      # Nothing is missed while this is created or changed. Events that come twice are recognised by their number.
+      # Starts at the oldest record, so that none is skipped when this is created or changed. Consumers detect
+      # duplicates by sequence number.
       StartingPosition: TRIM_HORIZON
       BatchSize: {batch}
-      # One batch of a shard at a time: with more, Lambda keeps the order of an item only, each segment of a log is an
-      # item of its own, and events of one sandbox could overtake each other.
+      # One batch of a shard at a time. With more, Lambda keeps only the order within an item; each log segment is an
+      # item, so events of one sandbox could be reordered.
       ParallelizationFactor: 1
       FunctionResponseTypes: [ReportBatchItemFailures]
       BisectBatchOnFunctionError: true
@@ -213,7 +213,7 @@ fn scheduled(name: &str, schedule: &Schedule) -> String {
     let every = schedule.every_minutes;
     format!(
         "      EventInvokeConfig:
-        # The next run does what this one could not.
+        # No retry: the next run catches up.
         MaximumRetryAttempts: 0
         DestinationConfig:
           OnFailure: {{ Type: SQS, Destination: !GetAtt ScheduleFailedQueue.Arn }}
@@ -225,7 +225,7 @@ fn scheduled(name: &str, schedule: &Schedule) -> String {
             ScheduleExpression: rate({every} {unit})
             RoleArn: !GetAtt ScheduleRole.Arn
             RetryPolicy: {{ MaximumEventAgeInSeconds: 60, MaximumRetryAttempts: 1 }}
-            # What the scheduler could not start. What was started and failed goes to the destination above.
+            # For invocations that the scheduler could not start. Those that fail go to OnFailure above.
             DeadLetterConfig: {{ Arn: !GetAtt ScheduleFailedQueue.Arn }}
 "
     )

@@ -1,10 +1,10 @@
-//! What the plane costs on AWS, and what breaks first as it grows.
+//! Cost and capacity model of the plane on AWS.
 //!
-//! `counts` is what the plane does, counted by a test (`tests/it/cost.rs`). `prices` is what AWS asks for it, and `usage`
-//! the bill. `model` and `messages` put them together for `docs/cost.md`, `scale` holds the counts against AWS's quotas
-//! for `docs/scale.md`, and `report` writes the tables of both.
+//! `counts` holds AWS calls per operation, counted by a test (`tests/it/cost.rs`). `prices` holds AWS's unit prices, and
+//! `usage` computes a bill. `model` and `messages` combine them for `docs/cost.md`, `scale` compares the counts with AWS's
+//! quotas for `docs/scale.md`, and `report` writes the tables of both.
 //!
-//! Deliberately absent: the plane. Nothing here starts it or calls AWS; the numbers come in as data.
+//! Deliberately absent: the plane. Nothing here starts it or calls AWS; all numbers are input data.
 
 pub mod counts;
 pub mod messages;

@@ -1,4 +1,4 @@
-//! `cargo run -p cost` prints the tables of `docs/cost.md` and `docs/scale.md`; with `--write` it puts them there.
+//! `cargo run -p cost` prints the tables of `docs/cost.md` and `docs/scale.md`; with `--write` it updates both files.
 
 use cost::{Counts, report};
 use std::error::Error;

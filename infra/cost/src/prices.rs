@@ -1,28 +1,25 @@
-//! What AWS asks, in us-east-1, before free tiers and discounts for quantity.
+//! AWS list prices in us-east-1, without free tiers and volume discounts.
 //!
-//! Nobody could open AWS's pages when this was written (2026-11-16). `known` says what each number rests on: the date of
-//! a page by somebody else that quotes it, or the authors' memory. Look at `source` before you rely on a cent, and change
-//! the number here.
+//! AWS's pricing pages were not reachable when this was written (2026-11-16). `known` states the origin of each number:
+//! the date of a third-party page that quotes it, or the authors' memory. Check `source` before you rely on a number, and
+//! correct it here.
 
 /// A unit price.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
-    /// What is billed.
     pub name: &'static str,
-    /// How many units the price is for.
+    /// Number of units that the price covers.
     pub per: f64,
-    /// The unit, as a reader would say it.
+    /// The unit as it is displayed.
     pub unit: &'static str,
-    /// Dollars.
     pub usd: f64,
-    /// Where AWS says so.
+    /// AWS's pricing page.
     pub source: &'static str,
-    /// The date of the page by somebody else that we have it from, or `memory`.
+    /// The date of the third-party page that quotes the price, or `memory`.
     pub known: &'static str,
 }
 
 impl Price {
-    /// Of a single unit.
     pub fn usd_each(&self) -> f64 {
         self.usd / self.per
     }
@@ -35,7 +32,7 @@ const API_GATEWAY: &str = "https://aws.amazon.com/api-gateway/pricing/";
 const LAMBDA: &str = "https://aws.amazon.com/lambda/pricing/";
 const CLOUDWATCH: &str = "https://aws.amazon.com/cloudwatch/pricing/";
 
-/// Requests of the HTTP API; one of more than 512 KB counts once for each 512 KB.
+/// A request of more than 512 KB is billed once for each 512 KB.
 pub const HTTP_REQUESTS: Price = Price {
     name: "API Gateway, HTTP API requests",
     per: MILLION,
@@ -45,7 +42,7 @@ pub const HTTP_REQUESTS: Price = Price {
     known: "2025-05",
 };
 
-/// Frames of sockets, in either direction.
+/// Frames in either direction.
 pub const SOCKET_MESSAGES: Price = Price {
     name: "API Gateway, WebSocket messages",
     per: MILLION,
@@ -55,7 +52,6 @@ pub const SOCKET_MESSAGES: Price = Price {
     known: "2025-05",
 };
 
-/// Open sockets.
 pub const SOCKET_MINUTES: Price = Price {
     name: "API Gateway, WebSocket connection minutes",
     per: MILLION,
@@ -65,7 +61,6 @@ pub const SOCKET_MINUTES: Price = Price {
     known: "an undated page",
 };
 
-/// Invocations.
 pub const INVOCATIONS: Price = Price {
     name: "Lambda, requests",
     per: MILLION,
@@ -75,7 +70,6 @@ pub const INVOCATIONS: Price = Price {
     known: "2026-05",
 };
 
-/// Time on arm64.
 pub const GB_SECONDS: Price = Price {
     name: "Lambda, duration on arm64",
     per: MILLION,
@@ -85,7 +79,6 @@ pub const GB_SECONDS: Price = Price {
     known: "2026-05",
 };
 
-/// Table writes, on demand.
 pub const WRITE_UNITS: Price = Price {
     name: "DynamoDB, write request units on demand",
     per: MILLION,
@@ -95,7 +88,6 @@ pub const WRITE_UNITS: Price = Price {
     known: "2025-07",
 };
 
-/// Table reads, on demand.
 pub const READ_UNITS: Price = Price {
     name: "DynamoDB, read request units on demand",
     per: MILLION,
@@ -105,7 +97,7 @@ pub const READ_UNITS: Price = Price {
     known: "2025-07",
 };
 
-/// What Lambda's own triggers read from a table's stream is not billed.
+/// Stream reads by Lambda's own triggers are free.
 pub const STREAM_READS: Price = Price {
     name: "DynamoDB, stream reads by a Lambda trigger",
     per: MILLION,
@@ -115,7 +107,6 @@ pub const STREAM_READS: Price = Price {
     known: "memory",
 };
 
-/// The table's size.
 pub const STORAGE: Price = Price {
     name: "DynamoDB, storage",
     per: GB,
@@ -125,7 +116,6 @@ pub const STORAGE: Price = Price {
     known: "memory",
 };
 
-/// What functions log.
 pub const LOGS: Price = Price {
     name: "CloudWatch Logs, ingestion",
     per: GB,
@@ -135,7 +125,7 @@ pub const LOGS: Price = Price {
     known: "2026",
 };
 
-/// A custom metric. Not by the event: the plane has a handful.
+/// Not in any table: the plane has a fixed, small number of metrics.
 pub const METRICS: Price = Price {
     name: "CloudWatch, custom metrics",
     per: 1.0,
@@ -145,7 +135,7 @@ pub const METRICS: Price = Price {
     known: "memory",
 };
 
-/// Traces that were sampled.
+/// Billed per sampled trace.
 pub const TRACES: Price = Price {
     name: "X-Ray, traces recorded",
     per: MILLION,
@@ -155,7 +145,7 @@ pub const TRACES: Price = Price {
     known: "memory",
 };
 
-/// Calls to queues that keep an order; an answer without messages counts like any other, and so does a wait.
+/// Mailboxes are FIFO queues. Empty responses and long polls are billed like any request.
 pub const QUEUE_REQUESTS: Price = Price {
     name: "SQS, requests of FIFO queues",
     per: MILLION,
@@ -165,7 +155,7 @@ pub const QUEUE_REQUESTS: Price = Price {
     known: "2026-06",
 };
 
-/// Events on a bus of one's own. Nothing on the way of a log event uses it.
+/// Not part of the path of a log event.
 pub const BUS_EVENTS: Price = Price {
     name: "EventBridge, custom events",
     per: MILLION,
@@ -175,7 +165,7 @@ pub const BUS_EVENTS: Price = Price {
     known: "memory",
 };
 
-/// What leaves AWS for the internet; the first 100 GB of a month are free.
+/// The first 100 GB of a month are free.
 pub const TRANSFER_OUT: Price = Price {
     name: "Data transfer out to the internet",
     per: GB,
@@ -185,7 +175,6 @@ pub const TRANSFER_OUT: Price = Price {
     known: "2025-05",
 };
 
-/// All of them.
 pub const ALL: [Price; 15] = [
     HTTP_REQUESTS,
     SOCKET_MESSAGES,

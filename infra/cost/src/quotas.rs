@@ -1,22 +1,21 @@
-//! AWS's quotas and limits for us-east-1, from stored copies of its documents; those marked so are from memory.
-//! `docs/scale.md` links to them.
+//! AWS quotas for us-east-1, from stored copies of its documentation. Those marked "From memory" are not verified.
+//! `docs/scale.md` links to the sources.
 
-/// Requests a second of an account's APIs of all kinds together, with calls to `@connections` among them; beyond it a
-/// bucket of 5,000 more.
+/// Requests per second and account, for all API types and calls to `@connections` together; burst 5,000.
 pub const GATEWAY_REQUESTS: f64 = 10_000.0;
-/// Sockets that open a second, of an account.
+/// New WebSocket connections per second and account.
 pub const NEW_SOCKETS: f64 = 500.0;
-/// Invocations at the same time, of an account. From memory.
+/// Concurrent invocations per account. From memory.
 pub const LAMBDA_CONCURRENCY: f64 = 1_000.0;
-/// Write units a second of a new table on demand. It grows: twice what there was in the last 30 minutes.
+/// Write units per second of a new on-demand table. It scales to twice the peak of the last 30 minutes.
 pub const NEW_TABLE_WRITES: f64 = 4_000.0;
-/// Write units a second of a table on demand, unless an account asks for more.
+/// Write units per second of an on-demand table; can be raised on request.
 pub const TABLE_WRITES: f64 = 40_000.0;
-/// Read units a second, likewise.
+/// Read units per second of an on-demand table; can be raised on request.
 pub const TABLE_READS: f64 = 40_000.0;
-/// Write units a second of a partition, and so of an item. For everybody.
+/// Write units per second of a partition, and so of an item. Cannot be raised.
 pub const PARTITION_WRITES: f64 = 1_000.0;
-/// Read units a second, likewise.
+/// Read units per second of a partition. Cannot be raised.
 pub const PARTITION_READS: f64 = 3_000.0;
-/// How often a second Lambda looks into a shard of a stream. From memory; check.
+/// How often Lambda polls a stream shard, per second. From memory.
 pub const POLLS_OF_A_SHARD: f64 = 4.0;

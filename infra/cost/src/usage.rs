@@ -1,47 +1,37 @@
-//! What is billed, and the bill.
+//! Billed units, and the bill.
 
 use crate::counts::Count;
 use crate::model::assumed;
 use crate::prices::{self, Price};
 use std::ops::{Add, Mul};
 
-/// Everything that is billed.
+/// Billed units.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
-    /// Requests of the HTTP API.
     pub http_requests: f64,
-    /// Frames of sockets.
     pub socket_messages: f64,
-    /// Open sockets, in minutes.
     pub socket_minutes: f64,
-    /// Invocations of functions.
     pub invocations: f64,
-    /// Their time, all together.
+    /// Duration of all invocations except `messages-pull`.
     pub milliseconds: f64,
-    /// The time of the function that waits for messages: it has less memory.
+    /// Duration of `messages-pull`, which has less memory.
     pub pull_milliseconds: f64,
-    /// Calls to mailboxes.
     pub queue_requests: f64,
-    /// Of the table.
     pub write_units: f64,
-    /// Of the table.
     pub read_units: f64,
-    /// What leaves AWS.
+    /// Data transfer from AWS to the internet.
     pub bytes_out: f64,
 }
 
-/// What a service asks for it.
+/// The price of one service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// As a column is called.
     pub service: &'static str,
-    /// Dollars.
     pub usd: f64,
 }
 
 impl Usage {
-    /// A request that was counted.
-    #[expect(clippy::cast_precision_loss, reason = "no count of ours comes near 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn request(count: &Count) -> Self {
         let further_calls = (count.all_calls() - 1.0).max(0.0);
         Self {
@@ -53,19 +43,18 @@ impl Usage {
         }
     }
 
-    /// A pull that was counted, and waited so long.
+    /// A pull that waited for `waited_secs`.
     pub fn pull(count: &Count, waited_secs: f64) -> Self {
-        // The call that waits takes as long as it waits.
+        // The duration of `ReceiveMessage` is the wait itself.
         let further_calls = count.all_calls() - count.calls_to(&["ReceiveMessage"]) - 1.0;
         let pull_milliseconds =
             assumed::PULL_MS + further_calls * assumed::SECOND_CALL_MS + waited_secs * 1e3;
         Self { milliseconds: 0.0, pull_milliseconds, ..Self::request(count) }
     }
 
-    /// A broadcast that was counted.
-    #[expect(clippy::cast_precision_loss, reason = "no count of ours comes near 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn broadcast(count: &Count) -> Self {
-        // A frame has at most 32 KB, which is the unit.
+        // A frame has at most 32 KB, which is the billed unit.
         let pushes = count.calls_to(&["PostToConnection"]);
         Self {
             socket_messages: pushes,
@@ -81,8 +70,8 @@ impl Usage {
         Self { invocations: 1.0, milliseconds: assumed::SOCKET_MS, ..Self::storage(count) }
     }
 
-    /// A frame from a client, and what it is answered.
-    #[expect(clippy::cast_precision_loss, reason = "no count of ours comes near 2^53")]
+    /// A frame from a client, and the answer to it.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn frame(count: &Count) -> Self {
         Self {
             socket_messages: 1.0 + count.calls_to(&["PostToConnection"]),
@@ -93,7 +82,7 @@ impl Usage {
         }
     }
 
-    /// What the table and the queues were asked.
+    /// Only the table and the queues.
     pub(crate) fn storage(count: &Count) -> Self {
         Self {
             write_units: count.write_units,
@@ -103,12 +92,12 @@ impl Usage {
         }
     }
 
-    /// How many functions are busy at once, if this is what a second takes.
+    /// Concurrent functions, if this is the usage of one second.
     pub fn functions(&self) -> f64 {
         (self.milliseconds + self.pull_milliseconds) / 1e3
     }
 
-    /// Dollars by service.
+    /// US dollars by service.
     pub fn bill(&self) -> [Line; 7] {
         let usd = |units: f64, price: Price| units * price.usd_each();
         let gateway = usd(self.http_requests, prices::HTTP_REQUESTS)
@@ -129,13 +118,12 @@ impl Usage {
         ]
     }
 
-    /// All of it.
     pub fn usd(&self) -> f64 {
         self.bill().iter().map(|line| line.usd).sum()
     }
 }
 
-/// Requests of the HTTP API are billed in pieces of this size.
+/// HTTP API requests are billed in units of this size.
 const HTTP_UNIT_BYTES: f64 = 512.0 * 1024.0;
 
 impl Add for Usage {
@@ -181,29 +169,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bill_is_what_a_calculation_by_hand_says() {
+    fn bill_matches_manual_calculation() {
         let count =
             Count { write_units: 4.0, read_units: 2.0, bytes_in: 600, bytes_out: 0, ..Count::default() };
         let million = Usage::request(&count) * 1e6;
         let usd: Vec<String> = million.bill().iter().map(|line| format!("{:.3}", line.usd)).collect();
-        // A request each; 0.20 for invocations and 20 ms of a quarter GB, 5,000 GB-seconds; 4 units at 0.625 and 2 at
-        // 0.125; 0.9 GB of logs; 50,000 traces.
+        // API Gateway: 1 per request. Lambda: 0.20 for invocations, and 20 ms with 0.25 GB, 5,000 GB-seconds. DynamoDB:
+        // 4 units at 0.625 and 2 at 0.125. Logs: 0.9 GB. X-Ray: 50,000 traces.
         assert_eq!(usd, ["1.000", "0.267", "2.750", "0.000", "0.450", "0.250", "0.000"]);
     }
 
     #[test]
-    fn a_function_that_waits_is_billed_for_the_wait() {
+    fn waiting_time_of_a_pull_is_billed() {
         let calls = [("GetItem".to_owned(), 2), ("ReceiveMessage".to_owned(), 1)].into();
         let pull = Usage::pull(&Count { calls, read_units: 2.0, ..Count::default() }, 2.0);
-        // 25 ms, a call more, and the wait.
+        // 25 ms, one further call, and the wait.
         assert_eq!((pull.pull_milliseconds, pull.milliseconds), (2_033.0, 0.0));
         let usd: Vec<String> = (pull * 1e6).bill().iter().map(|line| format!("{:.3}", line.usd)).collect();
-        // 0.20 for invocations and 2.033 s of an eighth of a GB, 254,125 GB-seconds; a call to the queue.
+        // Lambda: 0.20 for invocations, and 2.033 s with 0.125 GB, 254,125 GB-seconds. SQS: one call.
         assert_eq!(usd, ["1.000", "3.588", "0.250", "0.500", "0.450", "0.250", "0.000"]);
     }
 
     #[test]
-    fn a_large_body_is_several_requests() {
+    fn large_body_is_billed_as_several_requests() {
         let count = Count { bytes_in: 600 * 1024, ..Count::default() };
         assert_eq!(Usage::request(&count).http_requests, 2.0);
     }

@@ -1,35 +1,31 @@
-//! The emulated account, seen with the tools of its owner.
+//! The emulated AWS account, administered with SAM and boto3.
 
-use crate::Places;
+use crate::Paths;
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::path::PathBuf;
 use tokio::process::Command;
 
-/// The emulator knows one pair of keys that may do everything.
+/// Access key id and secret of the emulator's administrator.
 const KEY: &str = "test";
-/// Where everything is.
 pub const REGION: &str = "us-east-1";
-/// The stack's name.
 pub const STACK: &str = "sunaba-emulated";
 
-/// An account.
 #[derive(Debug)]
 pub struct Account {
-    /// Where its AWS is.
+    /// Endpoint of all AWS services.
     pub url: String,
     tools: PathBuf,
     admin: PathBuf,
 }
 
 impl Account {
-    /// The account of an emulator.
-    pub fn new(places: &Places, url: &str) -> Self {
-        let admin = places.root.join("infra/emulator/admin.py");
-        Self { url: url.to_owned(), tools: places.tools.clone(), admin }
+    pub fn new(paths: &Paths, url: &str) -> Self {
+        let admin = paths.root.join("infra/emulator/admin.py");
+        Self { url: url.to_owned(), tools: paths.tools.clone(), admin }
     }
 
-    /// What every function and every tool is told.
+    /// Environment variables for AWS tools.
     pub fn environment(&self) -> [(&'static str, &str); 6] {
         [
             ("AWS_ENDPOINT_URL", &self.url),
@@ -41,63 +37,61 @@ impl Account {
         ]
     }
 
-    /// Under which address APIs are found by their ids: the emulator has no names for them.
+    /// Base URL of deployed APIs. The emulator addresses them by id in the path, not by host name.
     pub fn apis(&self) -> String {
         format!("{}/_aws/execute-api", self.url)
     }
 
-    /// Runs SAM, as a user would.
+    /// Runs the SAM CLI.
     pub async fn sam(&self, arguments: &[&str]) -> anyhow::Result<String> {
         self.run(Command::new(self.tools.join("sam/bin/sam")), arguments).await
     }
 
-    /// The stack's outputs.
     pub async fn outputs(&self) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&self.admin(&["outputs", STACK]).await?)?)
     }
 
-    /// The value of a secret.
     pub async fn secret(&self, id: &str) -> anyhow::Result<String> {
         self.admin(&["secret", id]).await
     }
 
-    /// Makes a secret, as somebody does by hand before they deploy.
-    pub async fn make_secret(&self, name: &str, value: &str) -> anyhow::Result<()> {
-        self.admin(&["make_secret", name, value]).await.map(drop)
+    /// Creates a secret, as an operator does before a deployment.
+    pub async fn create_secret(&self, name: &str, value: &str) -> anyhow::Result<()> {
+        self.admin(&["create_secret", name, value]).await.map(drop)
     }
 
-    /// Calls a function, as its schedule does.
+    /// Invokes a function, as its schedule does.
     pub async fn invoke(&self, function: &str) -> anyhow::Result<()> {
         self.admin(&["invoke", &format!("sunaba-dev-{function}")]).await.map(drop)
     }
 
-    /// Every line in the functions' logs that says that somebody should look.
-    pub async fn complaints(&self) -> anyhow::Result<String> {
-        self.admin(&["complaints", "/aws/lambda/sunaba-dev-"]).await
+    /// All log lines of functions with level ERROR.
+    pub async fn errors(&self) -> anyhow::Result<String> {
+        self.admin(&["errors", "/aws/lambda/sunaba-dev-"]).await
     }
 
-    /// Waits for a line with a word in a function's log.
-    pub async fn log(&self, function: &str, word: &str, seconds: u32) -> anyhow::Result<String> {
+    /// Waits for a line that contains a text in a function's log.
+    pub async fn wait_for_log(&self, function: &str, text: &str, seconds: u32) -> anyhow::Result<String> {
         let group = format!("/aws/lambda/sunaba-dev-{function}");
-        self.admin(&["log", &group, word, &seconds.to_string()]).await
+        self.admin(&["wait_for_log", &group, text, &seconds.to_string()]).await
     }
 
-    /// Every line with a word in a function's log.
-    pub async fn lines(&self, function: &str, word: &str) -> anyhow::Result<String> {
-        self.admin(&["lines", &format!("/aws/lambda/sunaba-dev-{function}"), word]).await
+    /// All lines that contain a text in a function's log.
+    pub async fn find_in_log(&self, function: &str, text: &str) -> anyhow::Result<String> {
+        self.admin(&["find_in_log", &format!("/aws/lambda/sunaba-dev-{function}"), text]).await
     }
 
-    /// The addresses of queues whose names start like this.
+    /// URLs of queues with a prefix.
     pub async fn queues(&self, prefix: &str) -> anyhow::Result<Vec<String>> {
         Ok(serde_json::from_str(&self.admin(&["queues", prefix]).await?)?)
     }
 
-    /// Hangs a rule on the bus; where what it hears goes.
-    pub async fn listen(&self, bus: &str) -> anyhow::Result<String> {
-        self.admin(&["listen", bus]).await
+    /// Adds a rule to the bus that sends all events of the plane to a queue. Returns the URL of the queue.
+    pub async fn subscribe(&self, bus: &str) -> anyhow::Result<String> {
+        self.admin(&["subscribe", bus]).await
     }
 
-    /// What comes into a queue within some seconds.
+    /// Waits for a message in a queue.
     pub async fn receive(&self, queue: &str, seconds: u32) -> anyhow::Result<Option<Value>> {
         let body = self.admin(&["receive", queue, &seconds.to_string()]).await?;
         if body.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_str(&body)?)) }
@@ -110,9 +104,9 @@ impl Account {
     }
 
     async fn run(&self, mut command: Command, arguments: &[&str]) -> anyhow::Result<String> {
-        // Whoever is signed in to a real account must not meet it here.
-        for own in ["AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] {
-            command.env_remove(own);
+        // Credentials of a real account must not be used here.
+        for variable in ["AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] {
+            command.env_remove(variable);
         }
         command.args(arguments).envs(self.environment()).kill_on_drop(true);
         let output = command.output().await.with_context(|| format!("cannot run {command:?}"))?;

@@ -1,7 +1,6 @@
-//! `cargo xtask emulate`: the real template, with real bootstraps, in an AWS emulator on this machine, driven by real
-//! clients.
+//! `cargo xtask emulate`: deploys the real template and functions into an AWS emulator and tests them with real clients.
 //!
-//! Where the emulator differs from AWS is written in `infra/emulator/README.md`.
+//! `infra/emulator/README.md` lists the differences between the emulator and AWS.
 
 mod account;
 mod emulator;
@@ -24,11 +23,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-Deploys template.yaml into an AWS emulator on this machine and drives it with real clients.
+Deploys template.yaml into an AWS emulator on this machine and tests it with real clients.
 
-  cargo xtask emulate           everything: deploy, drive, report
-  cargo xtask emulate --keep    deploy, say where the plane is, and leave it running until Ctrl-C
-  cargo xtask emulate --watch   instead: run the functions with `cargo lambda watch`, and post an event through them
+  cargo xtask emulate           deploy, test, report
+  cargo xtask emulate --keep    deploy, print the addresses, and run until Ctrl-C
+  cargo xtask emulate --watch   run the functions with `cargo lambda watch` instead, and post an event
 ";
 
 #[tokio::main]
@@ -37,57 +36,57 @@ async fn main() -> ExitCode {
     match run(&arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report::complain(&format!("{error:#}"));
+            report::print_error(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Where things are: said by xtask, which has put them there.
+/// Paths that xtask passes as arguments.
 #[derive(Debug)]
-struct Places {
-    /// The project.
+struct Paths {
+    /// The repository.
     root: PathBuf,
-    /// What was built: one executable for each function.
+    /// Programs that were built, including the functions.
     binaries: PathBuf,
     /// Python environments with SAM and the emulator.
     tools: PathBuf,
-    /// For everything that is made on the way.
+    /// Logs and temporary files.
     work: PathBuf,
 }
 
 async fn run(arguments: &[String]) -> anyhow::Result<()> {
     let [root, binaries, tools, work, options @ ..] = arguments else {
-        bail!("this is started by `cargo xtask emulate`");
+        bail!("arguments are missing; run `cargo xtask emulate`");
     };
-    let places =
-        Places { root: root.into(), binaries: binaries.into(), tools: tools.into(), work: work.into() };
+    let paths =
+        Paths { root: root.into(), binaries: binaries.into(), tools: tools.into(), work: work.into() };
     let mut report = Report::new();
     let keep = match options {
         [] => false,
         [option] if option == "--keep" => true,
-        [option] if option == "--watch" => return watch::run(&mut report, &places).await,
+        [option] if option == "--watch" => return watch::run(&mut report, &paths).await,
         [option] if option == "--help" || option == "-h" => {
-            report::say(HELP);
+            report::print(HELP);
             return Ok(());
         }
         _ => bail!("{HELP}"),
     };
-    let emulator = report.step("the emulator starts", Emulator::start(&places)).await?;
-    let account = Account::new(&places, &emulator.url);
+    let emulator = report.step("emulator starts", Emulator::start(&paths)).await?;
+    let account = Account::new(&paths, &emulator.url);
     let daytona = tickets::daytona().await;
-    let introduced = tickets::introduce(&account, &places, &daytona);
-    let parameters = report.step("the account has the key of a Daytona", introduced).await?;
-    let stack = Stack::prepare(&places, parameters).context("cannot prepare the template")?;
+    let configured = tickets::configure(&account, &paths, &daytona);
+    let parameters = report.step("API key of Daytona is stored", configured).await?;
+    let stack = Stack::prepare(&paths, parameters).context("cannot prepare the template")?;
     report.step("sam deploys the template", stack.deploy(&account)).await?;
-    let plane = report.step("the stack says where the plane is", Plane::find(&account)).await?;
+    let plane = report.step("stack outputs have the addresses", Plane::find(&account)).await?;
     if keep {
-        report::say(&format!("\n{}\n\nCtrl-C ends it.\n", plane.describe()));
+        report::print(&format!("\n{}\n\nPress Ctrl-C to stop.\n", plane.describe()));
         tokio::signal::ctrl_c().await?;
         return Ok(());
     }
-    let driven = scenario::run(&mut report, &account, &plane, &daytona, stack).await;
-    driven.map_err(|error| emulator.explain(error))?;
+    let tested = scenario::run(&mut report, &account, &plane, &daytona, stack).await;
+    tested.map_err(|error| emulator.explain(error))?;
     report.finish();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A deployed plane, and ways to talk to it.
+//! A client of the deployed plane.
 
 use crate::account::Account;
 use anyhow::{Context, ensure};
@@ -8,27 +8,26 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A deployed plane.
 #[derive(Debug)]
 pub struct Plane {
-    /// The HTTP API.
+    /// URL of the HTTP API.
     pub url: String,
-    /// The WebSocket API.
+    /// URL of the WebSocket API.
     pub sockets: String,
-    /// The event bus.
+    /// Name of the event bus.
     pub bus: String,
     /// The operator's token.
     pub operator: String,
-    /// The table.
+    /// Name of the table.
     pub table: String,
     http: reqwest::Client,
 }
 
-/// The emulator starts a process for a function's first request, on cores that do other things too.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Generous, because the emulator starts a process for a function's first request on busy cores.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Plane {
-    /// Where a stack says that it is.
+    /// Reads the addresses from the outputs of the stack.
     pub async fn find(account: &Account) -> anyhow::Result<Self> {
         let outputs = account.outputs().await?;
         let output = |name: &str| {
@@ -42,17 +41,17 @@ impl Plane {
             bus: output("BusName")?,
             operator: account.secret(&output("OperatorTokenSecret")?).await?,
             table: output("TableName")?,
-            http: reqwest::Client::builder().timeout(PATIENCE).build()?,
+            http: reqwest::Client::builder().timeout(TIMEOUT).build()?,
         })
     }
 
-    /// For a person who wants to try it.
+    /// Addresses and token, for use by hand.
     pub fn describe(&self) -> String {
         let Self { url, sockets, operator, .. } = self;
         format!("HTTP:           {url}\nsockets:        {sockets}\noperator token: {operator}")
     }
 
-    /// A request; its status, and its body as JSON where it is.
+    /// Sends a request. Returns the status and the body, as a string if it is not JSON.
     pub async fn call(
         &self,
         method: Method,
@@ -72,20 +71,20 @@ impl Plane {
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
 
-    /// Something that must be there.
+    /// GET with the operator's token; fails unless the status is 200.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let (status, body) = self.call(Method::GET, path, Some(&self.operator), None).await?;
         ensure!(status == 200, "GET {path}: {status} {body}");
         Ok(body)
     }
 
-    /// An event or a batch.
+    /// Posts an event or a batch.
     pub async fn post_events(&self, sandbox: &str, token: &str, body: Value) -> anyhow::Result<(u16, Value)> {
         let path = format!("/api/v1/sandboxes/{sandbox}/events");
         self.call(Method::POST, &path, Some(token), Some(body)).await
     }
 
-    /// Registers a sandbox; its worker's token.
+    /// Registers a sandbox. Returns its worker token.
     pub async fn register(&self, sandbox: &str) -> anyhow::Result<String> {
         let body = json!({"sandbox_id": sandbox, "org": "acme"});
         let answer = self.call(Method::POST, "/api/v1/sandboxes", Some(&self.operator), Some(body)).await?;
@@ -93,26 +92,26 @@ impl Plane {
         Ok(answer.1["worker_token"].as_str().context("no worker token")?.to_owned())
     }
 
-    /// A socket that is subscribed.
+    /// Opens a socket and waits until it is subscribed.
     pub async fn socket(&self, query: &str) -> anyhow::Result<Socket> {
         let url = format!("{}?{query}", self.sockets);
         let socket = Socket::open(&url).await;
         let mut socket = socket.map_err(|status| anyhow::anyhow!("the socket was refused: {status}"))?;
-        socket.say(json!({"type": "auth", "token": self.operator})).await;
-        let (first, second) = (hear(&mut socket).await?, hear(&mut socket).await?);
+        socket.send(json!({"type": "auth", "token": self.operator})).await;
+        let (first, second) = (receive(&mut socket).await?, receive(&mut socket).await?);
         ensure!(first["status"] == "authenticated" && second["status"] == "subscribed", "{first} {second}");
         Ok(socket)
     }
 
-    /// How long a log is.
+    /// The last sequence number of a log.
     pub async fn last_seq(&self, sandbox: &str) -> anyhow::Result<u64> {
         let found = self.get(&format!("/api/v1/sandboxes/{sandbox}")).await?;
         found["last_seq"].as_u64().with_context(|| format!("no last_seq in {found}"))
     }
 }
 
-/// The next frame, soon.
-pub async fn hear(socket: &mut Socket) -> anyhow::Result<Value> {
-    let heard = timeout(PATIENCE, socket.next()).await.context("nothing came on the socket")?;
-    heard.context("the socket was closed")
+/// The next frame, within the timeout.
+pub async fn receive(socket: &mut Socket) -> anyhow::Result<Value> {
+    let frame = timeout(TIMEOUT, socket.next()).await.context("no frame arrived on the socket")?;
+    frame.context("the socket was closed")
 }

@@ -1,8 +1,7 @@
-//! What the person who waits sees: a line for each step, as it is done.
+//! Progress output: one line for each completed step.
 
 use std::time::{Duration, Instant};
 
-/// Steps so far.
 #[derive(Debug)]
 pub struct Report {
     begun: Instant,
@@ -10,36 +9,34 @@ pub struct Report {
 }
 
 impl Report {
-    /// Nothing is done yet.
     pub fn new() -> Self {
         Self { begun: Instant::now(), steps: 0 }
     }
 
-    /// Does one step and says how long it took, or names it in the failure.
+    /// Runs a step and prints its duration. On failure, adds the step's name to the error.
     pub async fn step<T>(
         &mut self,
         name: &str,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         let begun = Instant::now();
-        let done = work.await.map_err(|error| error.context(format!("it does not hold that {name}")))?;
-        say(&format!("  ok  {name}  ({})\n", words(begun.elapsed())));
+        let result = work.await.map_err(|error| error.context(format!("failed: {name}")))?;
+        print(&format!("  ok  {name}  ({})\n", duration(begun.elapsed())));
         self.steps += 1;
-        Ok(done)
+        Ok(result)
     }
 
-    /// Something worth knowing about the step before.
+    /// Prints a detail of the previous step.
     pub fn note(&self, text: &str) {
-        say(&format!("        {text}\n"));
+        print(&format!("        {text}\n"));
     }
 
-    /// All is done.
     pub fn finish(&self) {
-        say(&format!("{} steps on the emulator in {}.\n", self.steps, words(self.begun.elapsed())));
+        print(&format!("{} steps passed in {}.\n", self.steps, duration(self.begun.elapsed())));
     }
 }
 
-fn words(time: Duration) -> String {
+fn duration(time: Duration) -> String {
     if time < Duration::from_secs(1) {
         format!("{} ms", time.as_millis())
     } else {
@@ -47,12 +44,10 @@ fn words(time: Duration) -> String {
     }
 }
 
-/// For whoever started this.
-pub fn say(text: &str) {
+pub fn print(text: &str) {
     terminal::print(text);
 }
 
-/// For whoever has to mend it.
-pub fn complain(text: &str) {
+pub fn print_error(text: &str) {
     terminal::print_error(&format!("emulate: {text}"));
 }

@@ -1,4 +1,4 @@
-//! What must hold for an agent's own record of its session: kept once, read back, and handed on.
+//! End-to-end test of session transcripts: append, read, and take over by another sandbox.
 
 use crate::plane::Plane;
 use crate::report::Report;
@@ -6,12 +6,12 @@ use anyhow::ensure;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// All of it, on two sandboxes of its own.
+/// Uses two sandboxes of its own.
 pub async fn run(report: &mut Report, plane: &Plane) -> anyhow::Result<()> {
     let token = plane.register("s-record").await?;
-    report.step("entries of a session are stored once, by number", kept(plane, &token)).await?;
-    report.step("a session is read page by page, as it was written", read(plane, &token)).await?;
-    report.step("a sandbox that resumes a session takes it over", handed_on(plane, &token)).await
+    report.step("session entries are stored once, by number", append(plane, &token)).await?;
+    report.step("session is read page by page", read(plane, &token)).await?;
+    report.step("resuming sandbox takes over the session", take_over(plane, &token)).await
 }
 
 fn path(sandbox: &str) -> String {
@@ -24,7 +24,7 @@ async fn add(plane: &Plane, sandbox: &str, token: &str, first: u64) -> anyhow::R
     plane.call(Method::POST, &path(sandbox), Some(token), Some(body)).await
 }
 
-async fn kept(plane: &Plane, token: &str) -> anyhow::Result<()> {
+async fn append(plane: &Plane, token: &str) -> anyhow::Result<()> {
     for (first, next, repeated) in [(1, 3, false), (3, 5, false), (1, 3, true)] {
         let (status, body) = add(plane, "s-record", token, first).await?;
         ensure!(status == 200 && body["next"] == next && body["repeated"] == repeated, "{status} {body}");
@@ -47,15 +47,15 @@ async fn read(plane: &Plane, token: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn handed_on(plane: &Plane, former: &str) -> anyhow::Result<()> {
-    let body = json!({"sandbox_id": "s-heir", "org": "acme", "resumes": "c0ffee"});
+async fn take_over(plane: &Plane, former: &str) -> anyhow::Result<()> {
+    let body = json!({"sandbox_id": "s-successor", "org": "acme", "resumes": "c0ffee"});
     let (status, body) =
         plane.call(Method::POST, "/api/v1/sandboxes", Some(&plane.operator), Some(body)).await?;
     ensure!(status == 201, "{status} {body}");
-    let heir = body["worker_token"].as_str().unwrap_or_default().to_owned();
-    let (status, body) = add(plane, "s-heir", &heir, 5).await?;
+    let successor = body["worker_token"].as_str().unwrap_or_default().to_owned();
+    let (status, body) = add(plane, "s-successor", &successor, 5).await?;
     ensure!(status == 200, "{status} {body}");
     let (status, body) = add(plane, "s-record", former, 7).await?;
-    ensure!(status == 409 && body["code"] == "session_moved", "{status} {body}");
+    ensure!(status == 409 && body["code"] == "session_superseded", "{status} {body}");
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The real template, translated where the emulator needs it, and its deployment.
+//! Deploys the real template, translated where the emulator requires it.
 
-use crate::Places;
+use crate::Paths;
 use crate::account::{Account, STACK};
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
@@ -8,10 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program of every function.
 const BINARY: &str = "sunaba-functions";
 
-/// A template with everything that it refers to.
 #[derive(Debug)]
 pub struct Stack {
     template: Value,
@@ -20,12 +18,12 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Reads `template.yaml` and puts what was built where `sam build` would have put it: one program for all functions.
-    /// `parameters` are those that are not about the emulator itself.
-    pub fn prepare(places: &Places, parameters: Vec<String>) -> anyhow::Result<Self> {
-        let text = fs::read_to_string(places.root.join("template.yaml"))?;
+    /// Reads `template.yaml` and packs the program of the functions, as `sam build` would. `parameters` are added to those
+    /// for the emulator.
+    pub fn prepare(paths: &Paths, parameters: Vec<String>) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(paths.root.join("template.yaml"))?;
         let mut template = kit::template::parse(&text).map_err(anyhow::Error::msg)?;
-        template["Globals"]["Function"]["CodeUri"] = json!(pack(places)?);
+        template["Globals"]["Function"]["CodeUri"] = json!(pack(paths)?);
         let resources = template["Resources"].as_object_mut().context("a template has resources")?;
         for resource in resources.values_mut().filter(|resource| is_function(resource)) {
             let binary = &resource["Metadata"]["BuildProperties"]["Binary"];
@@ -33,24 +31,24 @@ impl Stack {
         }
         let routes = take_routes(&mut resources["HttpApi"]["Properties"])?;
         resources.extend(routes);
-        Ok(Self { template, file: places.work.join("template.json"), parameters })
+        Ok(Self { template, file: paths.work.join("template.json"), parameters })
     }
 
-    /// Takes a permission away from a function.
+    /// Removes a permission from a function.
     pub fn without(mut self, function: &str, action: &str) -> anyhow::Result<Self> {
         let statements = &mut self.template["Resources"][function]["Properties"]["Policies"][0]["Statement"];
-        let mut taken = false;
+        let mut removed = false;
         for statement in statements.as_array_mut().into_iter().flatten() {
             if let Some(actions) = statement["Action"].as_array_mut() {
                 let before = actions.len();
                 actions.retain(|allowed| allowed != action);
-                taken |= actions.len() < before;
+                removed |= actions.len() < before;
             }
         }
-        if taken { Ok(self) } else { bail!("{function} has no permission for {action}") }
+        if removed { Ok(self) } else { bail!("{function} has no permission for {action}") }
     }
 
-    /// Deploys it, or brings what is deployed up to it.
+    /// Creates or updates the stack.
     pub async fn deploy(&self, account: &Account) -> anyhow::Result<()> {
         fs::write(&self.file, serde_json::to_vec_pretty(&self.template)?)?;
         let file = self.file.to_str().context("the path is not UTF-8")?;
@@ -59,7 +57,7 @@ impl Stack {
         let mut arguments =
             vec!["deploy", "--template-file", file, "--stack-name", STACK, "--no-progressbar"];
         arguments.extend(options);
-        // The functions were built for this machine.
+        // The functions are built for this machine.
         arguments.extend(["--parameter-overrides", "Stage=dev", "Arch=x86_64", &endpoint]);
         arguments.extend(self.parameters.iter().map(String::as_str));
         account.sam(&arguments).await?;
@@ -67,9 +65,9 @@ impl Stack {
     }
 }
 
-/// The functions' program as a zip. Given a folder, SAM would pack it once for each function.
-fn pack(places: &Places) -> anyhow::Result<PathBuf> {
-    let (binary, folder) = (places.binaries.join(BINARY), places.work.join("build"));
+/// Packs the program of the functions. From a folder, SAM would pack it once for each function.
+fn pack(paths: &Paths) -> anyhow::Result<PathBuf> {
+    let (binary, folder) = (paths.binaries.join(BINARY), paths.work.join("build"));
     let (bootstrap, zip) = (folder.join("bootstrap"), folder.join("functions.zip"));
     let modified = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
     let built = modified(&binary).with_context(|| format!("{} is not built", binary.display()))?;
@@ -77,12 +75,12 @@ fn pack(places: &Places) -> anyhow::Result<PathBuf> {
         return Ok(zip);
     }
     fs::create_dir_all(&folder)?;
-    // Without symbols, which would be unpacked for each function.
+    // Stripped, because it is unpacked for each function.
     let stripped = Command::new("strip").arg("-o").arg(&bootstrap).arg(&binary).status();
     if !stripped.is_ok_and(|status| status.success()) {
         fs::copy(&binary, &bootstrap)?;
     }
-    let mut python = Command::new(places.tools.join("sam/bin/python3"));
+    let mut python = Command::new(paths.tools.join("sam/bin/python3"));
     let packed = python.args(["-m", "zipfile", "-c"]).arg(&zip).arg(&bootstrap).status()?;
     ensure!(packed.success(), "the functions cannot be packed");
     Ok(zip)
@@ -92,8 +90,8 @@ fn is_function(resource: &Value) -> bool {
     resource["Type"] == "AWS::Serverless::Function"
 }
 
-/// The one translation: the emulator does not look into the OpenAPI document of an HTTP API, so each operation becomes a
-/// route and an integration, which is what API Gateway makes of the document.
+/// The emulator ignores the OpenAPI document of an HTTP API. Each operation becomes a route and an integration, as API
+/// Gateway does with the document.
 fn take_routes(api: &mut Value) -> anyhow::Result<Vec<(String, Value)>> {
     let document = api.as_object_mut().and_then(|api| api.remove("DefinitionBody"));
     let document = document.context("the HTTP API has no document")?;

@@ -1,14 +1,13 @@
-//! What must hold for tickets: each becomes a sandbox at Daytona with an agent at work in it, and nothing of it is left.
+//! End-to-end test of tickets: each is worked on by an agent in a Daytona sandbox, which is deleted afterwards.
 //!
-//! Daytona is `kit::daytona`, in this process: it speaks HTTP as the real one does, and really runs the worker that it is
-//! told to start.
+//! Daytona is the fake of `kit::daytona` in this process. It has the HTTP API of the real one and really runs the worker.
 
-use crate::Places;
+use crate::Paths;
 use crate::account::{Account, REGION};
-use crate::plane::{PATIENCE, Plane, hear};
+use crate::plane::{Plane, TIMEOUT, receive};
 use crate::report::Report;
 use anyhow::{Context, ensure};
-use kit::daytona::{Daytona, Mishap, Operation, Options, Trouble};
+use kit::daytona::{Daytona, Fault, Faults, Operation, Options};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::fs;
@@ -17,7 +16,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-/// All of it.
 pub async fn run(
     report: &mut Report,
     account: &Account,
@@ -25,34 +23,31 @@ pub async fn run(
     daytona: &Daytona,
 ) -> anyhow::Result<()> {
     let agent = Agent::new()?;
-    let went = completed(plane, daytona, &agent);
-    report.step("a ticket becomes a completed task, and every step is told", went).await?;
-    let went = completed_in_trouble(plane, daytona, &agent);
-    report.step("and so does one while Daytona fails and its answers are lost", went).await?;
-    let compared = compared(account, plane, daytona);
-    report
-        .step("what nobody needs at Daytona is removed, and what is another plane's is not", compared)
-        .await?;
-    report.step("no function has complained", unworried(account)).await
+    report.step("ticket is completed, with all events", complete(plane, daytona, &agent)).await?;
+    let completed = complete_despite_faults(plane, daytona, &agent);
+    report.step("ticket is completed despite Daytona faults", completed).await?;
+    let removed = remove_orphans(account, plane, daytona);
+    report.step("orphaned sandbox is removed, another plane's sandbox is kept", removed).await?;
+    report.step("no function has logged an error", check_logs(account)).await
 }
 
-/// The secret that somebody with an account at Daytona makes.
+/// Name of the secret with Daytona's API key.
 const KEY_NAME: &str = "daytona-key";
-/// How often the plane is asked: each time is a function's.
-const LOOK: Duration = Duration::from_millis(250);
-/// A whole life, with a process to start for each function that it meets first.
-const LIFE: Duration = Duration::from_secs(60);
+/// Each poll invokes a function.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Timeout of a sandbox's whole lifecycle. The emulator starts a process for the first call of each function.
+const LIFECYCLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A Daytona that takes its time, as the real one does.
+/// A fake Daytona with realistic delays.
 pub async fn daytona() -> Daytona {
-    let moment = Duration::from_millis(300);
-    Daytona::start(Options { starts_after: moment, ends_after: moment, ..Options::default() }).await
+    let delay = Duration::from_millis(300);
+    Daytona::start(Options { start_delay: delay, delete_delay: delay, ..Options::default() }).await
 }
 
-/// Makes its key known to the account, and says what the stack must be told of it.
-pub async fn introduce(account: &Account, places: &Places, daytona: &Daytona) -> anyhow::Result<Vec<String>> {
-    account.make_secret(KEY_NAME, daytona.key()).await?;
-    let worker = places.binaries.join("sunaba-worker");
+/// Stores Daytona's API key as a secret. Returns the stack parameters for Daytona.
+pub async fn configure(account: &Account, paths: &Paths, daytona: &Daytona) -> anyhow::Result<Vec<String>> {
+    account.create_secret(KEY_NAME, daytona.key()).await?;
+    let worker = paths.binaries.join("sunaba-worker");
     Ok(vec![
         format!("DaytonaApiUrl={}", daytona.url()),
         format!("DaytonaKeyName={KEY_NAME}"),
@@ -60,95 +55,98 @@ pub async fn introduce(account: &Account, places: &Places, daytona: &Daytona) ->
     ])
 }
 
-async fn completed(plane: &Plane, daytona: &Daytona, agent: &Agent) -> anyhow::Result<()> {
+async fn complete(plane: &Plane, daytona: &Daytona, agent: &Agent) -> anyhow::Result<()> {
     let mut socket = plane.socket("").await?;
     let ticket = post(plane, "Say hello", agent).await?;
     let spawned = async {
         loop {
-            let frame = hear(&mut socket).await?;
+            let frame = receive(&mut socket).await?;
             if frame["event_type"] == "SANDBOX_SPAWNED" {
                 return anyhow::Ok(frame);
             }
         }
     };
-    let spawned = timeout(LIFE, spawned).await.context("SANDBOX_SPAWNED was not heard")??;
+    let spawned = timeout(LIFECYCLE_TIMEOUT, spawned).await.context("SANDBOX_SPAWNED did not arrive")??;
     ensure!(spawned["payload"]["ticket_id"] == ticket.as_str(), "{spawned}");
-    let (task, sandbox) = ended(plane, &ticket).await?;
+    let (task, sandbox) = wait_for_end(plane, &ticket).await?;
     ensure!(spawned["payload"]["sandbox_id"] == sandbox.as_str(), "{spawned}");
     ensure!(task["attempt"] == 1, "{task}");
-    let turns = ["created", "ready", "claimed", "assigned", "started", "completed"];
-    check_turns(plane, "tasks", &task["id"], &turns.map(|turn| format!("task.{turn}"))).await?;
-    let turns = ["pending", "preparing", "creating", "uploading", "starting", "spawned"];
-    let ends = ["running", "completing", "completed", "released"];
-    let turns: Vec<String> = turns.iter().chain(&ends).map(|turn| format!("sandbox.{turn}")).collect();
-    check_turns(plane, "sandboxes", &json!(sandbox), &turns).await?;
-    let made = daytona.sandboxes();
-    ensure!(made.len() == 1 && made[0].name == sandbox, "{made:?}");
-    let wish = &made[0].wish;
-    ensure!(wish["autoStopInterval"] == 0 && wish["ttlMinutes"] == 480, "{wish}");
-    let name = plane_name(wish)?;
-    // Another account's plane of the same stage may have its sandboxes at the same Daytona.
+    let stages = ["created", "ready", "claimed", "assigned", "started", "completed"];
+    check_lifecycle(plane, "tasks", &task["id"], &stages.map(|stage| format!("task.{stage}"))).await?;
+    let begin = ["pending", "preparing", "creating", "uploading", "starting", "spawned"];
+    let end = ["running", "completing", "completed", "released"];
+    let stages: Vec<String> = begin.iter().chain(&end).map(|stage| format!("sandbox.{stage}")).collect();
+    check_lifecycle(plane, "sandboxes", &json!(sandbox), &stages).await?;
+    let created = daytona.sandboxes();
+    ensure!(created.len() == 1 && created[0].name == sandbox, "{created:?}");
+    let request = &created[0].request;
+    ensure!(request["autoStopInterval"] == 0 && request["ttlMinutes"] == 480, "{request}");
+    let name = plane_name(request)?;
+    // Planes of the same stage in other accounts may use the same Daytona organization.
     let account = name.strip_suffix(&format!("-{REGION}-dev")).unwrap_or_default();
     ensure!(account.len() == 12 && account.chars().all(|c| c.is_ascii_digit()), "its plane is {name}");
     Ok(())
 }
 
-/// Everything of it is at the same sandbox: each thing that went wrong was tried again, and none twice.
-async fn completed_in_trouble(plane: &Plane, daytona: &Daytona, agent: &Agent) -> anyhow::Result<()> {
-    let busy = Mishap::Busy { header: "retry-after".to_owned(), secs: 1 };
-    let trouble = Trouble::none()
-        // It is made, nobody says so, and looking for it does not help: whoever comes back finds it by its name.
-        .once(Operation::Create, Mishap::Lost)
-        .once(Operation::Find, Mishap::Broken)
-        .once(Operation::Execute, Mishap::Broken)
-        .once(Operation::RunInSession, busy)
-        .once(Operation::Delete, Mishap::BrokenAfterwards);
-    daytona.set_trouble(trouble);
-    let ticket = post(plane, "Say hello in trouble", agent).await?;
-    let (task, sandbox) = ended(plane, &ticket).await?;
+/// The task is completed in one sandbox: each failed step is retried and takes effect once.
+async fn complete_despite_faults(plane: &Plane, daytona: &Daytona, agent: &Agent) -> anyhow::Result<()> {
+    let rate_limited = Fault::RateLimited { header: "retry-after".to_owned(), secs: 1 };
+    let faults = Faults::none()
+        // The sandbox is created, but both the response and the first lookup fail. The retry finds it by name.
+        .once(Operation::Create, Fault::ResponseLost)
+        .once(Operation::Find, Fault::Error)
+        .once(Operation::Execute, Fault::Error)
+        .once(Operation::RunInSession, rate_limited)
+        .once(Operation::Delete, Fault::ErrorAfterExecution);
+    daytona.set_faults(faults);
+    let ticket = post(plane, "Say hello despite faults", agent).await?;
+    let (task, sandbox) = wait_for_end(plane, &ticket).await?;
     ensure!(task["attempt"] == 1, "{task}");
-    let made: Vec<String> = daytona.sandboxes().into_iter().map(|seen| seen.name).collect();
-    ensure!(made.len() == 2 && made[1] == sandbox, "{made:?}");
+    let created: Vec<String> = daytona.sandboxes().into_iter().map(|sandbox| sandbox.name).collect();
+    ensure!(created.len() == 2 && created[1] == sandbox, "{created:?}");
     let retried = names(plane, "sandboxes", &json!(sandbox)).await?;
     let retried = retried.iter().filter(|name| *name == "sandbox.retrying").count();
-    ensure!(retried == 3, "it was tried again {retried} times");
+    ensure!(retried == 3, "it was retried {retried} times");
     Ok(())
 }
 
-/// The schedule calls this function every five minutes; nobody waits for that here.
-async fn compared(account: &Account, plane: &Plane, daytona: &Daytona) -> anyhow::Result<()> {
+/// Invokes the function directly, because its schedule runs only every five minutes.
+async fn remove_orphans(account: &Account, plane: &Plane, daytona: &Daytona) -> anyhow::Result<()> {
     let last = daytona.sandboxes().pop().context("there was a sandbox")?;
-    let ours = plane_name(&last.wish)?;
-    for (name, owner) in [("nobodys", ours), ("anothers", "999999999999-us-east-1-dev")] {
+    let ours = plane_name(&last.request)?;
+    for (name, owner) in [("orphan", ours), ("foreign", "999999999999-us-east-1-dev")] {
         let body = json!({"name": name, "labels": {"app": "sunaba", "plane": owner, "sandbox": name}});
         let request = reqwest::Client::new().post(format!("{}/sandbox", daytona.url()));
         let answer = request.bearer_auth(daytona.key()).body(body.to_string()).send().await?;
         ensure!(answer.status() == 200, "{}", answer.status());
     }
     account.invoke("sandboxes-compare").await?;
-    let left = async {
-        while daytona.living().iter().any(|seen| seen.name == "nobodys") {
-            tokio::time::sleep(LOOK).await;
+    let removed = async {
+        while daytona.live_sandboxes().iter().any(|sandbox| sandbox.name == "orphan") {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    timeout(PATIENCE, left).await.context("it is still there")?;
-    ensure!(daytona.living().iter().any(|seen| seen.name == "anothers"), "it has removed another plane's");
+    timeout(TIMEOUT, removed).await.context("the orphan was not removed")?;
+    ensure!(
+        daytona.live_sandboxes().iter().any(|sandbox| sandbox.name == "foreign"),
+        "it removed another plane's sandbox"
+    );
     let status = plane.get("/api/v1/monitoring/status").await?;
     ensure!(status["active_count"] == 0, "{status}");
     Ok(())
 }
 
-async fn unworried(account: &Account) -> anyhow::Result<()> {
-    let complaints = account.complaints().await?;
-    ensure!(complaints.is_empty(), "{complaints}");
+async fn check_logs(account: &Account) -> anyhow::Result<()> {
+    let errors = account.errors().await?;
+    ensure!(errors.is_empty(), "{errors}");
     Ok(())
 }
 
-fn plane_name(wish: &Value) -> anyhow::Result<&str> {
-    wish["labels"]["plane"].as_str().with_context(|| format!("no plane in {wish}"))
+fn plane_name(request: &Value) -> anyhow::Result<&str> {
+    request["labels"]["plane"].as_str().with_context(|| format!("no plane in {request}"))
 }
 
-/// An agent that needs no model and is done at once. The worker has scripts of its own, made for people to watch.
+/// A scripted agent of one step. The worker's built-in scripts are demonstrations and take longer.
 struct Agent {
     folder: TempDir,
 }
@@ -174,35 +172,35 @@ async fn post(plane: &Plane, title: &str, agent: &Agent) -> anyhow::Result<Strin
     Ok(body["id"].as_str().with_context(|| format!("no id in {body}"))?.to_owned())
 }
 
-/// The ticket's task when it is completed, and its sandbox when that is gone, at Daytona too.
-async fn ended(plane: &Plane, ticket: &str) -> anyhow::Result<(Value, String)> {
+/// Waits until the ticket's task is completed and its sandbox is deleted at Daytona. Returns both.
+async fn wait_for_end(plane: &Plane, ticket: &str) -> anyhow::Result<(Value, String)> {
     let tasks = format!("/api/v1/tasks?ticket_id={ticket}");
     let task = |list: &Value| list["tasks"][0].clone();
     let list = until(plane, &tasks, |list| task(list)["status"] == "completed").await?;
-    let sandbox = task(&list)["sandbox_id"].as_str().context("it had no sandbox")?.to_owned();
+    let sandbox = task(&list)["sandbox_id"].as_str().context("the task has no sandbox")?.to_owned();
     let log = format!("/api/v1/sandboxes/{sandbox}/events?event_type=sandbox.released");
     until(plane, &log, |page| page["events"].get(0).is_some()).await?;
     Ok((task(&list), sandbox))
 }
 
-async fn until(plane: &Plane, path: &str, fits: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
+async fn until(plane: &Plane, path: &str, matches: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
     let mut last = Value::Null;
     let found = async {
         loop {
             last = plane.get(path).await?;
-            if fits(&last) {
+            if matches(&last) {
                 return anyhow::Ok(());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    let found = timeout(LIFE, found).await;
-    found.with_context(|| format!("{path} is not as expected: {last}"))??;
+    let found = timeout(LIFECYCLE_TIMEOUT, found).await;
+    found.with_context(|| format!("{path} did not reach the expected state: {last}"))??;
     Ok(last)
 }
 
-/// The plane's own turns in a log, in order; what the worker tells is among them.
-async fn check_turns(plane: &Plane, kind: &str, id: &Value, expected: &[String]) -> anyhow::Result<()> {
+/// Compares the lifecycle events in a log, without the worker's events in between.
+async fn check_lifecycle(plane: &Plane, kind: &str, id: &Value, expected: &[String]) -> anyhow::Result<()> {
     let mut names = names(plane, kind, id).await?;
     names.retain(|name| name.starts_with("sandbox.") || name.starts_with("task."));
     ensure!(names == expected, "{names:?}");

@@ -1,10 +1,10 @@
-//! The HTTP client that the SDK is given: requests go to an engine in this process instead of a network.
+//! The HTTP client of the SDK: passes requests to engines in this process instead of a network.
 
 use super::connections::Hub;
 use super::dynamodb::DynamoDb;
 use super::eventbridge::EventBridge;
 use super::faults::Faults;
-use super::meter::{self, Meter, Watched};
+use super::meter::{self, Meter, MeteredCall};
 use super::secrets::Secrets;
 use super::sqs::Sqs;
 use aws_smithy_runtime_api::client::http::{
@@ -18,7 +18,7 @@ use aws_smithy_types::body::SdkBody;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// One for all services: the operation shows which is meant.
+/// One for all services: the request names the service.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     services: Arc<Services>,
@@ -26,7 +26,6 @@ pub(super) struct Connector {
     meter: Meter,
 }
 
-/// What answers.
 #[derive(Debug)]
 pub(super) struct Services {
     pub(super) dynamodb: Arc<DynamoDb>,
@@ -36,19 +35,16 @@ pub(super) struct Services {
     pub(super) hub: Arc<Hub>,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub struct Reply {
-    /// The HTTP status.
     pub status: u16,
-    /// JSON.
     pub body: Vec<u8>,
-    /// Code and type of an error for the header [`Reply::QUERY_ERROR`]. Only SQS has it.
+    /// Value of the header [`Reply::QUERY_ERROR`]. Only SQS has it.
     pub query_error: Option<&'static str>,
 }
 
 impl Reply {
-    /// The header by which an SDK that spoke the query protocol until lately knows errors.
+    /// Error code header for SDKs of services that migrated from the query protocol.
     pub const QUERY_ERROR: &'static str = "x-amzn-query-error";
 
     pub(super) fn new(status: u16, body: Vec<u8>) -> Self {
@@ -60,9 +56,9 @@ impl Reply {
     }
 }
 
-/// An answer to a call that is wrong, or that nobody makes.
-pub(super) fn refused(why: &str) -> Reply {
-    let body = json!({"__type": "com.amazon.coral.validate#ValidationException", "message": why});
+/// The reply to an invalid or unsupported call.
+pub(super) fn validation_error(message: &str) -> Reply {
+    let body = json!({"__type": "com.amazon.coral.validate#ValidationException", "message": message});
     Reply::json(400, &body)
 }
 
@@ -71,12 +67,11 @@ impl Connector {
         Self { services: Arc::new(services), faults, meter }
     }
 
-    /// What answers.
     pub(super) fn services(&self) -> &Services {
         &self.services
     }
 
-    async fn answer(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
+    async fn send(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         let body = request.body().bytes().unwrap_or_default();
         let target = request.headers().get("x-amz-target");
         let reply = self.call(target, request.method(), request.uri(), body).await?;
@@ -88,7 +83,7 @@ impl Connector {
         Ok(response)
     }
 
-    /// `target` is the header that names service and operation. The management API has none: method and path are it.
+    /// `target` is the header that names service and operation. The management API has none and is identified by method and path.
     pub(super) async fn call(
         &self,
         target: Option<&str>,
@@ -101,12 +96,12 @@ impl Connector {
             None if method == "DELETE" => ("execute-api", meter::DELETE),
             None => ("execute-api", meter::POST),
         };
-        self.faults.moment().await;
+        self.faults.maybe_yield().await;
         if let Some(fault) = self.faults.next(operation) {
             return fault.reply();
         }
-        let watched = self.meter.watch(service, operation, body);
-        let body = watched.as_ref().map_or(body, Watched::body);
+        let metered = self.meter.begin(service, operation, body);
+        let body = metered.as_ref().map_or(body, MeteredCall::body);
         let services = &self.services;
         let reply = match service {
             "execute-api" => services.hub.call(method, uri, body),
@@ -115,17 +110,17 @@ impl Connector {
             "secretsmanager" => services.secrets.call(operation, body),
             _ => services.dynamodb.call(operation, body).await,
         };
-        if let Some(watched) = watched {
-            self.meter.record(watched, &reply);
+        if let Some(metered) = metered {
+            self.meter.record(metered, &reply);
         }
-        self.faults.moment().await;
+        self.faults.maybe_yield().await;
         Ok(reply)
     }
 }
 
 impl HttpConnector for Connector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        HttpConnectorFuture::new(self.clone().answer(request))
+        HttpConnectorFuture::new(self.clone().send(request))
     }
 }
 

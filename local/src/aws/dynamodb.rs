@@ -1,12 +1,12 @@
 //! DynamoDB on a SQLite file, and the table's stream.
 //!
-//! The engine's own stream stays off: with it on, a write costs more the more records there are (5,600 puts a
-//! second at 1,000 records, 280 at 20,000). Instead, what was put by a successful write is handed on from here.
-//! Its order per partition is the order of the writes, as on AWS; what is not handed on when the process dies
-//! does not matter, because every socket dies with it and its client asks for what it has missed.
+//! The engine's own stream is off, because it slows writes down as records accumulate (5,600 puts per second at 1,000
+//! records, 280 at 20,000). Instead, the items of successful writes are sent to the stream from here. Their order per
+//! partition is the order of the writes, as on AWS. Records that are lost when the process dies do not matter: every socket
+//! dies with it, and its client fetches what it missed.
 
-use super::connector::{Reply, refused};
-use crate::config::owned_file;
+use super::connector::{Reply, validation_error};
+use crate::config::private_file;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynoxide::actions::transact_write_items::TransactWriteItemsRequest;
@@ -19,37 +19,51 @@ use std::sync::{Arc, Mutex};
 use store::keys;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// When a write counts as done.
+/// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// When the system has it: survives `kill -9`, not a power cut.
+    /// When the operating system has it: survives `kill -9`, not a power failure.
     Process,
-    /// When the disk has it: survives a power cut, and costs a flush per write.
+    /// When the disk has it: survives a power failure, and costs a flush per write.
     Disk,
 }
 
-/// Something that was put into the table.
+/// An item that was put into the table.
 #[derive(Debug)]
 pub struct StreamRecord {
-    /// The item.
+    /// Increases with every record, as in DynamoDB streams.
+    pub sequence_number: u64,
     pub image: HashMap<String, AttributeValue>,
-    /// Gives its place back when it is done with.
-    _place: Option<OwnedSemaphorePermit>,
+    /// Frees its slot in the backlog when dropped.
+    _slot: Option<OwnedSemaphorePermit>,
 }
 
 /// The table's stream, in the order of the writes.
 pub type Records = mpsc::UnboundedReceiver<StreamRecord>;
 
-/// How many records may wait to be told. Beyond it writers wait, so that memory stays bounded and nothing is
-/// left out.
-const MAX_WAITING_RECORDS: usize = 4096;
+/// Maximum backlog of records. Beyond it writers wait, so that memory stays bounded and no record is dropped.
+const MAX_BACKLOG: usize = 4096;
 
 pub(super) struct DynamoDb {
     database: Database,
     durability: Durability,
-    /// Held while a write with news is made and handed on: what is first in the table is first in the stream.
-    records: Mutex<mpsc::UnboundedSender<StreamRecord>>,
-    places: Arc<Semaphore>,
+    /// Held while an item is written and sent to the stream, so that both have the same order.
+    stream: Mutex<Stream>,
+    slots: Arc<Semaphore>,
+}
+
+struct Stream {
+    records: mpsc::UnboundedSender<StreamRecord>,
+    last_sequence_number: u64,
+}
+
+impl Stream {
+    fn send(&mut self, image: HashMap<String, AttributeValue>, slot: Option<OwnedSemaphorePermit>) {
+        self.last_sequence_number += 1;
+        let sequence_number = self.last_sequence_number;
+        // The receiver is dropped only when the process ends.
+        let _dropped = self.records.send(StreamRecord { sequence_number, image, _slot: slot });
+    }
 }
 
 impl std::fmt::Debug for DynamoDb {
@@ -60,41 +74,42 @@ impl std::fmt::Debug for DynamoDb {
 
 impl DynamoDb {
     pub(super) fn open(path: &Path, durability: Durability) -> anyhow::Result<(Self, Records)> {
-        // SQLite gives its other files the rights of this one.
-        owned_file(path)?;
-        let path = path.to_str().ok_or_else(|| anyhow::anyhow!("the data folder's name is not UTF-8"))?;
+        // SQLite creates its other files with the permissions of this one.
+        private_file(path)?;
+        let path =
+            path.to_str().ok_or_else(|| anyhow::anyhow!("the path of the data directory is not UTF-8"))?;
         let database = Database::new(path)?;
         if durability == Durability::Process {
-            // Despite its name: sets synchronous NORMAL, in which a commit waits for the system and not for
-            // the disk.
+            // Despite its name, this sets `synchronous = NORMAL`: a commit does not wait for the disk.
             database.disable_bulk_loading()?;
         }
         let (records, receiver) = mpsc::unbounded_channel();
-        let places = Arc::new(Semaphore::new(MAX_WAITING_RECORDS));
-        Ok((Self { database, durability, records: Mutex::new(records), places }, receiver))
+        let slots = Arc::new(Semaphore::new(MAX_BACKLOG));
+        let stream = Mutex::new(Stream { records, last_sequence_number: 0 });
+        Ok((Self { database, durability, stream, slots }, receiver))
     }
 
     pub(super) async fn call(&self, operation: &str, body: &[u8]) -> Reply {
         if operation != "TransactWriteItems" {
-            return self.now(|| self.execute(operation, body));
+            return self.run_blocking(|| self.execute(operation, body));
         }
         match serde_json::from_slice(body) {
             Ok(request) => self.transact(request).await,
-            Err(error) => refused(&error.to_string()),
+            Err(error) => validation_error(&error.to_string()),
         }
     }
 
-    /// Runs the engine on this thread. A flush takes milliseconds, during which the thread could serve nobody:
-    /// then the others are told.
-    fn now(&self, work: impl FnOnce() -> Reply) -> Reply {
+    /// Runs the engine on this thread. With `Durability::Disk` a flush blocks the thread for milliseconds, so the runtime moves
+    /// other tasks away.
+    fn run_blocking(&self, work: impl FnOnce() -> Reply) -> Reply {
         match self.durability {
             Durability::Process => work(),
             Durability::Disk => tokio::task::block_in_place(work),
         }
     }
 
-    /// Removes what has expired; how many items that were.
-    pub(super) fn sweep_expired(&self) -> anyhow::Result<usize> {
+    /// Returns the number of deleted items.
+    pub(super) fn delete_expired(&self) -> anyhow::Result<usize> {
         Ok(self.database.sweep_ttl()?)
     }
 
@@ -109,27 +124,27 @@ impl DynamoDb {
             "DeleteItem" => run(body, |request| engine.delete_item(request)),
             "CreateTable" => run(body, |request| engine.create_table(request)),
             "UpdateTimeToLive" => run(body, |request| engine.update_time_to_live(request)),
-            _ => refused(&format!("{operation} is not something that this plane uses")),
+            _ => validation_error(&format!("{operation} is not supported by the in-process AWS")),
         }
     }
 
     async fn transact(&self, mut request: TransactWriteItemsRequest) -> Reply {
-        // The SDK numbers its calls so that its own retries are safe. Nothing is retried here, and the engine would
-        // remember every call for ten minutes.
+        // The SDK sends an idempotency token for its retries. Nothing is retried here, and the engine would remember every
+        // token for ten minutes.
         request.client_request_token = None;
         let puts = request.transact_items.iter().filter_map(|item| item.put.as_ref());
-        let news: Vec<_> = puts.filter(|put| is_broadcast(&put.item)).map(|put| image(&put.item)).collect();
-        if news.is_empty() {
-            return self.now(|| reply(self.database.transact_write_items(request)));
+        let images: Vec<_> = puts.filter(|put| is_broadcast(&put.item)).map(|put| image(&put.item)).collect();
+        if images.is_empty() {
+            return self.run_blocking(|| reply(self.database.transact_write_items(request)));
         }
-        // Only for news: whoever tells the news writes too, and must never wait for itself.
-        let mut place = self.places.clone().acquire_owned().await.ok();
-        self.now(|| {
-            let records = self.records.lock().expect("no code panics while it holds the stream");
+        // Only writes that produce records wait for a slot: the consumer of the stream also writes, and must not wait for
+        // itself.
+        let mut slot = self.slots.clone().acquire_owned().await.ok();
+        self.run_blocking(|| {
+            let mut stream = self.stream.lock().expect("no code panics while it holds the stream");
             let done = self.database.transact_write_items(request);
-            for image in news.into_iter().take_while(|_| done.is_ok()) {
-                // The receiver is gone only when the process ends.
-                let _ended = records.send(StreamRecord { image, _place: place.take() });
+            for image in images.into_iter().take_while(|_| done.is_ok()) {
+                stream.send(image, slot.take());
             }
             reply(done)
         })
@@ -167,16 +182,16 @@ fn run<I: DeserializeOwned, O: Serialize>(
 ) -> Reply {
     let request = match serde_json::from_slice(body) {
         Ok(request) => request,
-        Err(error) => return refused(&error.to_string()),
+        Err(error) => return validation_error(&error.to_string()),
     };
     reply(operation(request))
 }
 
 fn reply<O: Serialize>(outcome: Result<O, DynoxideError>) -> Reply {
     match outcome {
-        Ok(answer) => match serde_json::to_vec(&answer) {
+        Ok(output) => match serde_json::to_vec(&output) {
             Ok(body) => Reply::new(200, body),
-            Err(error) => refused(&error.to_string()),
+            Err(error) => validation_error(&error.to_string()),
         },
         Err(error) => Reply::new(error.status_code(), error.to_json().into_bytes()),
     }
@@ -192,30 +207,30 @@ mod tests {
     use std::time::Duration;
     use tokio::time::timeout;
 
-    fn news(seq: u64) -> Vec<u8> {
+    fn put_segment(seq: u64) -> Vec<u8> {
         let key = keys::segment(&Entity::Sandbox(SandboxId::parse("s-1").unwrap()), seq);
         let put = json!({"TableName": "sunaba", "Item": {"PK": {"S": key.pk}, "SK": {"S": key.sk}}});
         json!({"TransactItems": [{"Put": put}]}).to_string().into_bytes()
     }
 
-    /// Whoever tells the news also writes. If that waited for a place among the news, nobody could go on.
+    /// The consumer of the stream also writes. If that waited for a slot, it would deadlock.
     #[tokio::test]
-    async fn when_the_news_pile_up_only_news_wait() {
+    async fn full_backlog_blocks_only_writes_that_produce_records() {
         let data = tempfile::TempDir::new().unwrap();
         let (aws, mut feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
-        aws.dynamodb.places.forget_permits(MAX_WAITING_RECORDS - 1);
-        assert_eq!(aws.dynamodb.call("TransactWriteItems", &news(1)).await.status, 200);
+        aws.dynamodb.slots.forget_permits(MAX_BACKLOG - 1);
+        assert_eq!(aws.dynamodb.call("TransactWriteItems", &put_segment(1)).await.status, 200);
 
         let (id, org) = (SandboxId::parse("s-2").unwrap(), OrgId::parse("acme").unwrap());
-        let head = Sandbox::new(id, org, None, Timestamp::from_secs(0));
-        let other = timeout(Duration::from_secs(10), aws.store.create_sandbox(&head)).await;
-        assert!(other.expect("a write without news does not wait").unwrap());
+        let sandbox = Sandbox::new(id, org, None, Timestamp::from_secs(0));
+        let other = timeout(Duration::from_secs(60), aws.store.create_sandbox(&sandbox)).await;
+        assert!(other.expect("a write without records does not wait").unwrap());
 
-        let second = news(2);
+        let second = put_segment(2);
         let mut waiting = std::pin::pin!(aws.dynamodb.call("TransactWriteItems", &second));
-        assert!(waiting.as_mut().now_or_never().is_none(), "news wait for a place");
+        assert!(waiting.as_mut().now_or_never().is_none(), "it waits for a slot");
         drop(feeds.records.recv().await);
-        let later = timeout(Duration::from_secs(10), waiting).await;
-        assert_eq!(later.expect("a place was given back").status, 200);
+        let later = timeout(Duration::from_secs(60), waiting).await;
+        assert_eq!(later.expect("a slot was freed").status, 200);
     }
 }

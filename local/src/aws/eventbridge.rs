@@ -1,14 +1,13 @@
-//! The event bus. Nobody hangs rules on it here: the same events come on the socket. It keeps the latest for whoever
-//! wants to look.
+//! EventBridge. There are no rules here, because the same events arrive on the sockets. It keeps the latest events for
+//! inspection.
 
-use super::connector::{Reply, refused};
+use super::connector::{Reply, validation_error};
 use app::IdSource;
 use app::ids::RandomIds;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-/// More than anybody looks at.
 const MAX_KEPT: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -22,7 +21,7 @@ impl EventBridge {
     pub(super) fn call(&self, operation: &str, body: &[u8]) -> Reply {
         let request: Value = serde_json::from_slice(body).unwrap_or_default();
         let Some(entries) = request["Entries"].as_array().filter(|_| operation == "PutEvents") else {
-            return refused(&format!("{operation} is not something that this plane uses"));
+            return validation_error(&format!("{operation} is not supported by the in-process AWS"));
         };
         let mut kept = self.0.lock().expect("no code panics while it holds the bus");
         kept.extend(entries.iter().cloned());

@@ -1,4 +1,4 @@
-//! What goes wrong on purpose. No emulator throttles, conflicts or loses an answer; AWS does.
+//! Fault injection: throttling, conflicts and lost responses, which AWS has and emulators lack.
 
 use super::connector::Reply;
 use aws_smithy_runtime_api::client::result::ConnectorError;
@@ -7,58 +7,56 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What an operation meets instead of its answer. Nothing is executed.
+/// A failure that replaces the execution of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Another transaction holds one of the items.
     TransactionConflict,
-    /// Too much, too fast.
     Throttled,
-    /// The service is broken.
     ServerError,
-    /// Nobody answers.
+    /// Connection failure.
     Unreachable,
 }
 
-/// Faults that wait for their operation.
+/// Queued faults.
 #[derive(Debug, Clone, Default)]
-pub struct Faults(Arc<Mutex<VecDeque<(String, Fault)>>>, Arc<AtomicBool>);
+pub struct Faults {
+    queue: Arc<Mutex<VecDeque<(String, Fault)>>>,
+    yields: Arc<AtomicBool>,
+}
 
 impl Faults {
-    /// The next call of `operation` (`TransactWriteItems`) meets this fault. Several wait in line.
+    /// The next call of `operation` (`TransactWriteItems`) fails with this fault. Several faults queue up.
     pub fn inject(&self, operation: &str, fault: Fault) {
-        self.0
+        self.queue
             .lock()
             .expect("no code panics while it holds the faults")
             .push_back((operation.to_owned(), fault));
     }
 
-    /// How many still wait.
-    pub fn waiting(&self) -> usize {
-        self.0.lock().expect("no code panics while it holds the faults").len()
+    /// Number of faults that no call has met yet.
+    pub fn pending(&self) -> usize {
+        self.queue.lock().expect("no code panics while it holds the faults").len()
     }
 
-    /// Forgets those that still wait.
     pub fn clear(&self) {
-        self.0.lock().expect("no code panics while it holds the faults").clear();
+        self.queue.lock().expect("no code panics while it holds the faults").clear();
     }
 
-    /// Whether every call waits for a moment before it is executed, and again before it is answered. Calls in this
-    /// process never wait by themselves; so only with this can whoever makes them be stopped in between, or be
-    /// overtaken.
-    pub fn give_way(&self, every_call: bool) {
-        self.1.store(every_call, Ordering::Relaxed);
+    /// Whether every call yields to other tasks before it is executed and before it returns. In-process calls never wait, so
+    /// only this lets a test cancel or overtake their caller in between.
+    pub fn yield_between_calls(&self, yields: bool) {
+        self.yields.store(yields, Ordering::Relaxed);
     }
 
-    pub(super) async fn moment(&self) {
-        if self.1.load(Ordering::Relaxed) {
+    pub(super) async fn maybe_yield(&self) {
+        if self.yields.load(Ordering::Relaxed) {
             tokio::task::yield_now().await;
         }
     }
 
     pub(super) fn next(&self, operation: &str) -> Option<Fault> {
-        let mut faults = self.0.lock().expect("no code panics while it holds the faults");
-        let index = faults.iter().position(|(wanted, _)| wanted == operation)?;
+        let mut faults = self.queue.lock().expect("no code panics while it holds the faults");
+        let index = faults.iter().position(|(name, _)| name == operation)?;
         faults.remove(index).map(|(_, fault)| fault)
     }
 }
@@ -79,7 +77,7 @@ impl Fault {
                 let kind = "com.amazonaws.dynamodb.v20120810#InternalServerError";
                 (500, json!({"__type": kind, "message": "broken"}))
             }
-            Self::Unreachable => return Err(ConnectorError::io("nobody answers".into())),
+            Self::Unreachable => return Err(ConnectorError::io("injected connection failure".into())),
         };
         Ok(Reply::json(status, &body))
     }

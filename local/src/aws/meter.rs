@@ -1,11 +1,10 @@
-//! What calls to AWS cost, and which permissions they need. Off, and then free, unless a test turns it on.
+//! Records the cost and the required permissions of AWS calls. Off, at no cost, unless a test starts it.
 //!
-//! The engine says how many units a call is billed, by DynamoDB's own rules: its authors say that they compared it with
-//! real tables, and a calculation by hand below agrees. Only for a refused write, of which the engine says nothing, the
-//! units are counted here.
+//! The engine reports the consumed capacity by DynamoDB's rules: its authors compared it with real tables, and a manual
+//! calculation below agrees. Only for a rejected write, for which the engine reports nothing, the units are computed here.
 //!
-//! Deliberately absent: what makes no call. A function that reads the table's stream needs permission for that, and an
-//! API Gateway or a Lambda is billed by the request; `infra/cost` adds those.
+//! Deliberately absent: costs without a call, such as reading the table's stream, API Gateway and Lambda. `infra/cost` adds
+//! those.
 
 use super::connector::Reply;
 use super::sqs::queue_name;
@@ -16,29 +15,27 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// One call that was answered. (One that met a fault was not, and is not here.)
+/// A call that was executed. Calls with an injected fault are not recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     /// `TransactWriteItems`, `PostToConnection`.
     pub operation: String,
-    /// What it was about: `table/sunaba`, `table/sunaba/index/ByAge`, `queue/jobs`, `@connections`.
+    /// `table/sunaba`, `table/sunaba/index/ByAge`, `queue/jobs`, `@connections`.
     pub resource: String,
-    /// What a policy must allow for it: `dynamodb:PutItem`, `execute-api:ManageConnections`. A transaction needs
-    /// permission for each kind of its parts and none of its own.
+    /// IAM actions: `dynamodb:PutItem`, `execute-api:ManageConnections`. A transaction needs those of its parts and none of its
+    /// own.
     pub actions: Vec<String>,
-    /// 200, or how it was refused.
     pub status: u16,
-    /// Write request units: one for each KB of an item, twice in a transaction.
+    /// Write request units: one per KB of an item, doubled in a transaction.
     pub write_units: f64,
-    /// Read request units: one for each 4 KB, if the read is consistent.
+    /// Read request units: one per 4 KB of a consistent read.
     pub read_units: f64,
-    /// The request's body.
     pub request_bytes: usize,
-    /// The answer's body, as it is without a meter.
+    /// Without the fields that the meter requests.
     pub response_bytes: usize,
 }
 
-/// Counts calls while it is on.
+/// Records calls while it is on.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Counter>);
 
@@ -49,42 +46,41 @@ struct Counter {
 }
 
 impl Meter {
-    /// Counts from now on, from nothing.
+    /// Clears the record and starts.
     pub fn start(&self) {
         self.take();
         self.0.on.store(true, Ordering::Relaxed);
     }
 
-    /// Counts no more. What was counted can still be taken.
+    /// Stops. The recorded calls can still be taken.
     pub fn stop(&self) {
         self.0.on.store(false, Ordering::Relaxed);
     }
 
-    /// What was counted since the start or the last taking, in the order of the answers.
+    /// Removes and returns the recorded calls, in the order of their replies.
     pub fn take(&self) -> Vec<Call> {
         std::mem::take(&mut self.0.calls.lock().expect("no code panics while it holds the calls"))
     }
 
-    /// How many calls could be taken.
-    pub fn waiting(&self) -> usize {
+    /// Number of recorded calls.
+    pub fn recorded(&self) -> usize {
         self.0.calls.lock().expect("no code panics while it holds the calls").len()
     }
 
-    /// A call is about to be made; `None` while nobody counts.
-    pub(super) fn watch(&self, service: &str, operation: &str, body: &[u8]) -> Option<Watched> {
+    /// Called before a call is executed; `None` while the meter is off.
+    pub(super) fn begin(&self, service: &str, operation: &str, body: &[u8]) -> Option<MeteredCall> {
         let on = self.0.on.load(Ordering::Relaxed);
-        on.then(|| Watched::new(service, operation, body))
+        on.then(|| MeteredCall::new(service, operation, body))
     }
 
-    /// It was answered.
-    pub(super) fn record(&self, watched: Watched, reply: &Reply) {
-        let call = watched.finish(reply);
+    pub(super) fn record(&self, metered: MeteredCall, reply: &Reply) {
+        let call = metered.finish(reply);
         self.0.calls.lock().expect("no code panics while it holds the calls").push(call);
     }
 }
 
-/// A call on its way.
-pub(super) struct Watched {
+/// A call in progress.
+pub(super) struct MeteredCall {
     service: String,
     operation: String,
     request: Value,
@@ -92,7 +88,7 @@ pub(super) struct Watched {
     body: Vec<u8>,
 }
 
-impl Watched {
+impl MeteredCall {
     fn new(service: &str, operation: &str, body: &[u8]) -> Self {
         let request_bytes = body.len();
         let mut request: Value = match operation {
@@ -107,17 +103,17 @@ impl Watched {
         Self { service: service.to_owned(), operation: operation.to_owned(), request, request_bytes, body }
     }
 
-    /// The request, which also asks what it costs.
+    /// The request, extended by `ReturnConsumedCapacity`.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
 
     fn finish(self, reply: &Reply) -> Call {
-        let mut answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-        let consumed = answer.as_object_mut().and_then(|answer| answer.remove("ConsumedCapacity"));
+        let mut response: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let consumed = response.as_object_mut().and_then(|response| response.remove("ConsumedCapacity"));
         let units = match reply.status {
             200 => consumed.as_ref().map_or(0.0, units),
-            _ => refused_units(&self.operation, &self.body, &answer),
+            _ => rejected_units(&self.operation, &self.body, &response),
         };
         let writes = WRITES.contains(&self.operation.as_str());
         Call {
@@ -127,13 +123,13 @@ impl Watched {
             write_units: if writes { units } else { 0.0 },
             read_units: if writes { 0.0 } else { units },
             request_bytes: self.request_bytes,
-            response_bytes: consumed.map_or(reply.body.len(), |_| answer.to_string().len()),
+            response_bytes: consumed.map_or(reply.body.len(), |_| response.to_string().len()),
             operation: self.operation,
         }
     }
 }
 
-/// The management API has no operation in its header: method and path are it.
+/// The management API has no operation header.
 pub(super) const POST: &str = "PostToConnection";
 pub(super) const DELETE: &str = "DeleteConnection";
 
@@ -141,17 +137,17 @@ const UNIT_OPERATIONS: [&str; 7] =
     ["GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"];
 const WRITES: [&str; 4] = ["PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"];
 
-/// One table's, or a list with one for each table.
+/// Accepts the capacity of one table, or a list with one entry per table.
 fn units(consumed: &Value) -> f64 {
-    let one = |table: &Value| table["CapacityUnits"].as_f64().unwrap_or(0.0);
-    consumed.as_array().map_or_else(|| one(consumed), |tables| tables.iter().map(one).sum())
+    let of_table = |table: &Value| table["CapacityUnits"].as_f64().unwrap_or(0.0);
+    consumed.as_array().map_or_else(|| of_table(consumed), |tables| tables.iter().map(of_table).sum())
 }
 
 /// DynamoDB bills a write whose condition fails
-/// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html>). How much of a cancelled
-/// transaction it bills is not written there; counted here is all of it, so that no estimate is too low.
-fn refused_units(operation: &str, body: &[u8], answer: &Value) -> f64 {
-    let kind = answer["__type"].as_str().unwrap_or_default();
+/// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html>). It does not
+/// document how much of a cancelled transaction it bills; this counts all of it, so that no estimate is too low.
+fn rejected_units(operation: &str, body: &[u8], response: &Value) -> f64 {
+    let kind = response["__type"].as_str().unwrap_or_default();
     if kind.ends_with("ConditionalCheckFailedException") {
         return table_write_capacity_units(None, None);
     }
@@ -160,7 +156,7 @@ fn refused_units(operation: &str, body: &[u8], answer: &Value) -> f64 {
     }
     let Ok(request) = serde_json::from_slice::<TransactWriteItemsRequest>(body) else { return 0.0 };
     let parts = request.transact_items.iter().enumerate().map(|(index, part)| {
-        let found = answer["CancellationReasons"][index].get("Item").cloned();
+        let found = response["CancellationReasons"][index].get("Item").cloned();
         let old = found.and_then(|item| serde_json::from_value::<Item>(item).ok());
         let new = part.put.as_ref().map(|put| item_size(&put.item));
         table_write_capacity_units(old.as_ref().map(item_size), new)
@@ -213,8 +209,8 @@ mod tests {
     use super::super::{Aws, Durability};
     use super::*;
     use domain::{ConnectionId, OrgId, Sandbox, SandboxId, Timestamp};
+    use store::page::ListScope;
     use store::push::Pushed;
-    use store::sandboxes::Whose;
     use tempfile::TempDir;
 
     async fn metered() -> (Aws, TempDir) {
@@ -230,16 +226,15 @@ mod tests {
         calls.remove(0)
     }
 
-    /// Makes a call as the SDK would.
     async fn call(aws: &Aws, operation: &str, request: Value) -> Call {
         let body = request.to_string().into_bytes();
-        let watched = aws.meter.watch("DynamoDB_20120810", operation, &body).unwrap();
-        let reply = aws.dynamodb.call(operation, watched.body()).await;
-        aws.meter.record(watched, &reply);
+        let metered = aws.meter.begin("DynamoDB_20120810", operation, &body).unwrap();
+        let reply = aws.dynamodb.call(operation, metered.body()).await;
+        aws.meter.record(metered, &reply);
         only(aws)
     }
 
-    /// An item of exactly this size: names count as well as values.
+    /// An item of exactly this size, which includes attribute names.
     fn item(sk: &str, size: usize) -> Value {
         let keys = "PK".len() + "p".len() + "SK".len() + sk.len();
         let filler = "x".repeat(size - keys - "f".len());
@@ -255,25 +250,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn units_are_what_a_calculation_by_hand_says() {
+    async fn units_match_a_manual_calculation() {
         let (aws, _data) = metered().await;
         // Two items, 1 KB and a byte more: 1 + 2 units, twice because of the transaction.
         let two = json!({"TransactItems": [put(item("a", 1024)), put(item("b", 1025))]});
         let written = call(&aws, "TransactWriteItems", two).await;
         assert_eq!((written.write_units, written.read_units), (6.0, 0.0));
-        // A smaller item over a larger one: the larger counts.
+        // A smaller item replaces a larger one: the larger counts.
         let over = json!({"TransactItems": [put(item("b", 100))]});
         assert_eq!(call(&aws, "TransactWriteItems", over).await.write_units, 4.0);
         let large = json!({"TransactItems": [put(item("c", 4097))]});
         assert_eq!(call(&aws, "TransactWriteItems", large).await.write_units, 10.0);
-        // 4 KB and a byte: 2 units; half if it may be old.
+        // 4 KB and a byte: 2 units; half for an eventually consistent read.
         for (consistent, units) in [(true, 2.0), (false, 1.0)] {
             let get = json!({"TableName": "sunaba", "Key": key("c"), "ConsistentRead": consistent});
             let read = call(&aws, "GetItem", get).await;
             assert_eq!((read.read_units, read.write_units), (units, 0.0));
         }
-        // Each item of a batch is rounded by itself, and one that is not there counts too.
-        let keys = json!([key("a"), key("c"), key("nobody")]);
+        // Each item of a batch is rounded separately, and a missing item counts too.
+        let keys = json!([key("a"), key("c"), key("missing")]);
         let batch = json!({"RequestItems": {"sunaba": {"Keys": keys, "ConsistentRead": true}}});
         assert_eq!(call(&aws, "BatchGetItem", batch).await.read_units, 4.0);
         // A query is rounded as a whole: 1024 + 100 + 4097 bytes are 2 units.
@@ -285,25 +280,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_write_is_billed_as_well() {
+    async fn rejected_write_is_billed() {
         let (aws, _data) = metered().await;
-        let head = Sandbox::new(
+        let sandbox = Sandbox::new(
             SandboxId::parse("s-1").unwrap(),
             OrgId::parse("acme").unwrap(),
             None,
             Timestamp::from_secs(0),
         );
-        // A head and a listing in a transaction, and the listing's entry in each index, which a transaction does not
-        // double.
-        assert!(aws.store.create_sandbox(&head).await.unwrap());
+        // A sandbox and its listing in a transaction, and the listing's entry in each of two indexes, which a transaction does
+        // not double.
+        assert!(aws.store.create_sandbox(&sandbox).await.unwrap());
         assert_eq!(only(&aws).write_units, 2.0 * 2.0 + 2.0);
-        assert!(!aws.store.create_sandbox(&head).await.unwrap());
-        let refused = only(&aws);
-        assert_eq!((refused.status, refused.write_units), (400, 4.0));
+        assert!(!aws.store.create_sandbox(&sandbox).await.unwrap());
+        let rejected = only(&aws);
+        assert_eq!((rejected.status, rejected.write_units), (400, 4.0));
     }
 
     #[tokio::test]
-    async fn a_call_says_which_permissions_it_needs_and_for_what() {
+    async fn call_records_its_actions_and_resource() {
         let (aws, _data) = metered().await;
         let check = json!({"ConditionCheck": {"TableName": "sunaba", "Key": key("z"),
                                               "ConditionExpression": "attribute_not_exists(PK)"}});
@@ -313,7 +308,7 @@ mod tests {
         let needed = ["dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem"];
         assert_eq!((call.actions, call.resource), (needed.map(String::from).to_vec(), "table/sunaba".into()));
 
-        aws.store.sandboxes_of(&Whose::All, None, 10).await.unwrap();
+        aws.store.sandboxes_of(&ListScope::All, None, 10).await.unwrap();
         let listed = only(&aws);
         assert_eq!((&*listed.actions[0], &*listed.resource), ("dynamodb:Query", "table/sunaba/index/ByAge"));
 
@@ -328,16 +323,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_meter_that_is_off_counts_nothing() {
+    async fn stopped_meter_records_nothing() {
         let (aws, _data) = metered().await;
         aws.meter.stop();
         aws.store.subscription_versions(&["acme"]).await.unwrap();
-        assert_eq!(aws.meter.waiting(), 0);
+        assert_eq!(aws.meter.recorded(), 0);
         aws.meter.start();
         aws.store.subscription_versions(&["acme"]).await.unwrap();
         let call = only(&aws);
         assert_eq!((&*call.operation, call.read_units), ("BatchGetItem", 1.0));
-        let answer = r#"{"Responses":{"sunaba":[]},"UnprocessedKeys":{}}"#;
-        assert_eq!(call.response_bytes, answer.len(), "without what the meter asked for");
+        let response = r#"{"Responses":{"sunaba":[]},"UnprocessedKeys":{}}"#;
+        assert_eq!(call.response_bytes, response.len(), "excludes the fields that the meter requests");
     }
 }

@@ -1,4 +1,4 @@
-//! What the commands are told that talk to a plane.
+//! Options of the commands that talk to a plane.
 
 use super::{OPERATOR_TOKEN, is_local};
 use anyhow::Context;
@@ -6,32 +6,32 @@ use clap::Args;
 use std::fs;
 use std::path::PathBuf;
 
-/// Which plane, and who is asking.
+/// Address of a plane, and the token for it.
 #[derive(Debug, Clone, Args)]
 pub struct Address {
-    /// Where the plane is
+    /// URL of the control plane
     #[arg(long, env = "SUNABA_URL", default_value = "http://127.0.0.1:18000")]
     pub url: String,
-    /// Where its sockets are, if they are elsewhere: `wss://…`; for --watch
+    /// WebSocket URL of the control plane, if different: `wss://…`; used by --watch
     #[arg(long, env = "SUNABA_SOCKETS")]
     pub sockets: Option<String>,
-    /// A token that may do it; when absent and the plane is on this machine, that of its data folder
+    /// API token [default: for a plane on this machine, the token in its data directory]
     #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
-    /// Folder of the local plane, which keeps its token
+    /// Data directory of the local plane, which contains its token
     #[arg(long, default_value = ".sunaba")]
     pub data: PathBuf,
 }
 
 impl Address {
-    /// The plane, without a slash at the end.
+    /// URL without a trailing slash.
     pub fn plane(&self) -> &str {
         self.url.trim_end_matches('/')
     }
 
-    /// The token to send with; `None` where none is known: a plane may ask nobody.
+    /// `None` if there is no token: the plane may run without authentication.
     pub fn token(&self) -> anyhow::Result<Option<String>> {
-        // The local plane's token is nobody else's business.
+        // The token of the local plane must not be sent to another host.
         if self.token.is_some() || !is_local(&self.url) {
             return Ok(self.token.clone());
         }
@@ -44,20 +44,20 @@ impl Address {
     }
 }
 
-/// Says something to a working agent.
+/// Send a message to a running agent.
 #[derive(Debug, Clone, Args)]
 pub struct Send {
-    /// The sandbox
+    /// Sandbox id
     pub sandbox: String,
-    /// What to say; when absent it is read from standard input, and --interrupt and --stop say "Stop."
+    /// Message text [default: read from standard input; "Stop." with --interrupt and --stop]
     pub text: Option<String>,
-    /// Stop what the agent does, and have it read this; overtakes other messages
+    /// Interrupt the current turn and deliver this message before all others
     #[arg(long, short, conflicts_with = "stop")]
     pub interrupt: bool,
-    /// Stop everything, also what the agent was told and has not begun; overtakes other messages
+    /// Interrupt the current turn and discard messages that the agent has not started; delivered before all others
     #[arg(long)]
     pub stop: bool,
-    /// What it is meant to do: user_message, interrupt, stop, guidance or system
+    /// Message type: user_message, interrupt, stop, guidance or system
     #[arg(
         long = "type",
         value_name = "TYPE",
@@ -65,81 +65,76 @@ pub struct Send {
         conflicts_with_all = ["interrupt", "stop"]
     )]
     pub message_type: String,
-    /// A name for the message: sent again under the same name, it is the same message
+    /// Message id, for idempotent retries
     #[arg(long)]
     pub id: Option<String>,
-    /// Stay until the agent is done with it, and show each step; fails if it is cancelled
+    /// Wait until the agent has completed the message and print each receipt; fails if it is cancelled
     #[arg(long, short)]
     pub watch: bool,
-    /// The plane.
     #[command(flatten)]
     pub address: Address,
 }
 
-/// Shows the log of a sandbox's worker.
+/// Print the log of a sandbox's worker.
 #[derive(Debug, Clone, Args)]
 pub struct Logs {
-    /// The sandbox
+    /// Sandbox id
     pub sandbox: String,
-    /// Stay until the sandbox has ended, and show new lines as they come
+    /// Print new lines until the sandbox has ended
     #[arg(long, short)]
     pub follow: bool,
-    /// How many lines are shown at first
+    /// Number of lines to print first
     #[arg(long, short = 'n', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub lines: u32,
-    /// The plane.
     #[command(flatten)]
     pub address: Address,
 }
 
-/// Has something done.
+/// Create a ticket.
 #[derive(Debug, Clone, Args)]
 pub struct Ticket {
-    /// What is to be done; when absent it is read from standard input
+    /// Description of the change [default: read from standard input]
     pub text: Option<String>,
-    /// The repository, as a URL or owner/name
+    /// Repository: a URL or owner/name
     #[arg(long)]
     pub repo: Option<String>,
-    /// Who does it: claude, acp:COMMAND, scripted:FILE; when absent, as the plane's settings say
+    /// Agent: claude, acp:COMMAND or scripted:FILE [default: the agent of the control plane]
     #[arg(long)]
     pub agent: Option<String>,
-    /// The model
+    /// Model of the agent
     #[arg(long)]
     pub model: Option<String>,
-    /// The project
+    /// Project id
     #[arg(long)]
     pub project: Option<String>,
-    /// How much it matters: low, medium, high or critical
+    /// Priority: low, medium, high or critical
     #[arg(long, default_value = "medium")]
     pub priority: String,
-    /// Stay until it is done, and show each step; fails if it is not
+    /// Wait until the task has finished and print its progress; fails if the task fails
     #[arg(long, short)]
     pub watch: bool,
-    /// The plane.
     #[command(flatten)]
     pub address: Address,
 }
 
-/// Shows what there is to do.
+/// List tasks.
 #[derive(Debug, Clone, Args)]
 pub struct Tasks {
-    /// Only those in this state: pending, running, completed, failed, …
+    /// Filter by status: pending, running, completed, failed, …
     #[arg(long)]
     pub status: Option<String>,
-    /// Most that are shown
+    /// Maximum number of tasks
     #[arg(long, default_value_t = 20)]
     pub limit: u32,
-    /// The plane.
     #[command(flatten)]
     pub address: Address,
 }
 
-/// Calls a task off, or asks for it again.
+/// Cancel or retry a task.
 #[derive(Debug, Clone, Args)]
 pub struct Task {
-    /// The task
+    /// Task id
     pub task: String,
-    /// The plane.
     #[command(flatten)]
     pub address: Address,
 }

@@ -1,22 +1,22 @@
-//! The file of settings: one name and one value per line, in YAML. What flags and the environment say goes before it.
+//! The configuration file: a flat YAML mapping. Flags and environment variables take precedence.
 
 use anyhow::Context;
 use saphyr::{LoadableYamlNode, ScalarOwned, YamlOwned};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a file of settings is called in the data folder.
+/// Name of the configuration file in the data directory.
 pub const NAME: &str = "sunaba.yaml";
 
-/// What a file says, by name in small letters.
+/// Values of a configuration file, by lower-case name.
 pub type Values = BTreeMap<String, String>;
 
-/// Reads the file that somebody names, or the one in the data folder if there is one.
-pub fn read(named: Option<&Path>, data: &Path) -> anyhow::Result<Values> {
-    let path: PathBuf = named.map_or_else(|| data.join(NAME), Path::to_owned);
+/// Reads the given file, or the one in the data directory if it exists.
+pub fn read(file: Option<&Path>, data: &Path) -> anyhow::Result<Values> {
+    let path: PathBuf = file.map_or_else(|| data.join(NAME), Path::to_owned);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_none() => {
             return Ok(Values::new());
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
@@ -34,13 +34,13 @@ fn parse(text: &str) -> Result<Values, String> {
     };
     let mut values = Values::new();
     for (name, value) in fields {
-        let Some(name) = text_of(name) else { return Err("a name must be a word".to_owned()) };
+        let Some(name) = text_of(name) else { return Err("a name must be a string".to_owned()) };
         match (text_of(value), value) {
             (Some(value), _) => {
                 values.insert(name.to_ascii_lowercase(), value);
             }
             (None, YamlOwned::Value(ScalarOwned::Null)) => {}
-            (None, _) => return Err(format!("{name} must be a word or a number")),
+            (None, _) => return Err(format!("{name} must be a string, a number or a boolean")),
         }
     }
     Ok(values)
@@ -62,12 +62,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_names_and_values_and_nothing_else() {
+    fn file_is_a_flat_mapping() {
         let values = parse("# mine\nsandbox_cpu: 3\nAGENT: 'scripted:hello'\nx: true\ny: 0.5\nz:\n").unwrap();
         let expected = [("agent", "scripted:hello"), ("sandbox_cpu", "3"), ("x", "true"), ("y", "0.5")];
         assert_eq!(values, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
         assert!(parse("").unwrap().is_empty());
-        assert_eq!(parse("sandbox: {cpu: 3}").unwrap_err(), "sandbox must be a word or a number");
+        assert_eq!(
+            parse("sandbox: {cpu: 3}").unwrap_err(),
+            "sandbox must be a string, a number or a boolean"
+        );
         assert!(parse("- one").is_err() && parse("a: [").is_err());
     }
 }

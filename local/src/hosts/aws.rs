@@ -1,6 +1,6 @@
-//! The in-process AWS on a port, so that other processes can use it with their SDK: `cargo lambda watch`.
+//! Serves the in-process AWS on a port, for SDK clients in other processes such as `cargo lambda watch`.
 //!
-//! Whoever knows the access key may do everything; signatures are not checked. It listens on loopback only.
+//! The access key grants full access; signatures are not verified. It listens on loopback only.
 
 use crate::aws::{Aws, Reply};
 use axum::Router;
@@ -12,27 +12,26 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use std::sync::Arc;
 
-/// What the router needs.
 #[derive(Debug, Clone)]
 pub struct Served {
-    /// What is served.
     pub aws: Arc<Aws>,
-    /// Who may use it.
     pub access_key: String,
 }
 
-/// Everything that the SDK may ask.
 pub fn router(served: Served) -> Router {
-    Router::new().fallback(answer).with_state(served)
+    Router::new().fallback(handle).with_state(served)
 }
 
-/// DynamoDB takes 16 MB, and so do we.
+/// The limit of DynamoDB.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-async fn answer(State(served): State<Served>, request: Request) -> Response {
+async fn handle(State(served): State<Served>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    if !served.admits(&head.headers) {
-        return plain(StatusCode::FORBIDDEN, r#"{"__type":"AccessDeniedException","message":"not you"}"#);
+    if !served.authorises(&head.headers) {
+        return plain(
+            StatusCode::FORBIDDEN,
+            r#"{"__type":"AccessDeniedException","message":"unknown access key"}"#,
+        );
     }
     let Ok(body) = to_bytes(body, MAX_BYTES).await else {
         return plain(
@@ -52,12 +51,12 @@ async fn answer(State(served): State<Served>, request: Request) -> Response {
             }
             response
         }
-        Err(_) => plain(StatusCode::BAD_GATEWAY, "nobody answers"),
+        Err(_) => plain(StatusCode::BAD_GATEWAY, "injected connection failure"),
     }
 }
 
 impl Served {
-    fn admits(&self, headers: &HeaderMap) -> bool {
+    fn authorises(&self, headers: &HeaderMap) -> bool {
         let guard = Guard { hosts: Some(Vec::new()), origins: Vec::new() };
         let signed_by = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let credential = format!("Credential={}/", self.access_key);
@@ -78,7 +77,7 @@ mod tests {
     use tempfile::TempDir;
 
     #[tokio::test]
-    async fn an_error_of_a_queue_is_known_to_the_sdk_by_its_header() {
+    async fn queue_error_carries_the_query_error_header() {
         let data = TempDir::new().unwrap();
         let (aws, _feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
         let served = Served { aws: Arc::new(aws), access_key: "key".into() };
@@ -86,9 +85,9 @@ mod tests {
             .header("host", "127.0.0.1")
             .header(AUTHORIZATION, "AWS4-HMAC-SHA256 Credential=key/")
             .header("x-amz-target", "AmazonSQS.DeleteQueue")
-            .body(Body::from(r#"{"QueueUrl": "http://sqs.local/nobody.fifo"}"#))
+            .body(Body::from(r#"{"QueueUrl": "http://sqs.local/missing.fifo"}"#))
             .unwrap();
-        let response = answer(State(served), request).await;
+        let response = handle(State(served), request).await;
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
         let error = response.headers()["x-amzn-query-error"].to_str().unwrap();
         assert_eq!(error, "AWS.SimpleQueueService.NonExistentQueue;Sender");

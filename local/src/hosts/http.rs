@@ -1,4 +1,4 @@
-//! Requests: to `edge::http::dispatch`, except for sockets and the console's pages.
+//! HTTP requests: `edge::http::admit`, sockets, and the console's pages.
 
 use super::pages;
 use super::ws::{self, Sockets};
@@ -18,26 +18,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What the router needs.
 #[derive(Debug, Clone)]
 pub struct Web {
-    /// The plane.
     pub plane: Arc<Plane>,
-    /// Where sockets go.
     pub sockets: Sockets,
-    /// The pages.
     pub console: Arc<Console>,
 }
 
-/// Everything that this process answers to.
+/// Serves everything of this process.
 pub fn router(web: Web) -> Router {
-    Router::new().fallback(answer).with_state(web)
+    Router::new().fallback(handle).with_state(web)
 }
 
-async fn answer(State(web): State<Web>, request: Request) -> Response {
+async fn handle(State(web): State<Web>, request: Request) -> Response {
     let (mut head, body) = request.into_parts();
     if matches!(head.method, Method::GET | Method::HEAD)
-        && let Some(page) = pages::answer(&web.console, head.uri.path(), &head.headers)
+        && let Some(page) = pages::respond(&web.console, head.uri.path(), &head.headers)
     {
         return page;
     }
@@ -51,13 +47,13 @@ async fn answer(State(web): State<Web>, request: Request) -> Response {
         Ok(admitted) => match timeout(BODY_DEADLINE, to_bytes(body, MAX_BODY_BYTES)).await {
             Ok(Ok(body)) => admitted.answer(body).await,
             Ok(Err(error)) if is_too_large(&error) => admitted.too_large(),
-            Ok(Err(_)) | Err(_) => admitted.broken_off(),
+            Ok(Err(_)) | Err(_) => admitted.request_timeout(),
         },
     };
     response.map(Body::from)
 }
 
-/// Whoever needs longer to send 4 MB does not want to.
+/// Slow-client cutoff: a 4 MB body must arrive within this time.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 fn is_too_large(error: &axum::Error) -> bool {

@@ -1,4 +1,4 @@
-//! One file per kind of trigger: each turns it into a call on `edge`, and knows nothing else.
+//! One file per kind of trigger: each translates it into a call on `edge` and does nothing else.
 
 pub mod aws;
 pub mod connections;
@@ -6,5 +6,7 @@ pub mod http;
 pub mod pages;
 pub mod queue;
 pub mod schedule;
+#[cfg(test)]
+mod span_tests;
 pub mod stream;
 pub mod ws;

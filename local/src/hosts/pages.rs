@@ -1,5 +1,5 @@
-//! The console's pages. As CloudFront has it on AWS (`infra/console.yaml`): everything outside of `/api/` is a file or,
-//! since the console finds its own way from there, `index.html`.
+//! The console's pages. As with CloudFront (`infra/console.yaml`), every path outside of `/api/` is a file or `index.html`,
+//! because the console has client-side routing.
 
 use crate::console::{Console, File};
 use axum::body::Body;
@@ -14,42 +14,41 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 
-/// What a page may load and do. Styles may be inline, because React libraries set them so; frames show what an agent
-/// serves, wherever that is.
+/// Content security policy. React libraries need inline styles; frames show previews of what an agent serves, on any host.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src http: https:; frame-ancestors 'none'; \
     base-uri 'none'; form-action 'none'; manifest-src 'self'";
 
-/// Their names hold a digest of what is in them.
+/// File names contain a hash of the contents.
 const ASSETS: &str = "/assets/";
 const INDEX: &str = "/index.html";
 const NOT_BUILT: &str = include_str!("not_built.html");
 
-/// What a browser gets at a path; `None` if the path is not the console's, or nobody's.
-pub fn answer(console: &Console, path: &str, headers: &HeaderMap) -> Option<Response> {
-    let path = unescape(path)?;
-    if path.starts_with("/api/") || !is_plain(&path) {
+/// The response for a path; `None` if the path is not one of the console.
+pub fn respond(console: &Console, path: &str, headers: &HeaderMap) -> Option<Response> {
+    let path = percent_decode(path)?;
+    if path.starts_with("/api/") || !is_safe(&path) {
         return None;
     }
     let file = console.file(&path).map(|file| (file, path.as_str()));
-    // Without its file an asset is nothing: a page in its place would be taken for a broken script.
+    // A missing asset is 404: the index page would be parsed as a broken script.
     if path.starts_with(ASSETS) && file.is_none() {
         return None;
     }
     match file.or_else(|| console.file(INDEX).map(|file| (file, INDEX))) {
-        Some((file, name)) => Some(show(file, name, headers)),
+        Some((file, name)) => Some(serve(file, name, headers)),
         None => Some(not_built()),
     }
 }
 
-/// Whether it is a path within a site. What starts with a dot is a way out of it, or nobody's business.
-fn is_plain(path: &str) -> bool {
+/// Rejects path traversal and dot files.
+fn is_safe(path: &str) -> bool {
     let is_part = |part: &str| !part.starts_with('.') && !part.contains(['\\', '\0']);
     path.starts_with('/') && path.split('/').all(is_part)
 }
 
-/// Undoes `%41`; `None` for what cannot be undone.
-fn unescape(path: &str) -> Option<String> {
+/// Decodes percent-encoding; `None` if it is malformed.
+fn percent_decode(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -68,28 +67,28 @@ fn unescape(path: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn show(file: File, name: &str, headers: &HeaderMap) -> Response {
-    // Weak: it is the same before and after gzip.
+fn serve(file: File, name: &str, headers: &HeaderMap) -> Response {
+    // Weak, because it is the same with and without gzip.
     let mut hasher = DefaultHasher::new();
     file.bytes.hash(&mut hasher);
     let tag = format!("W/\"{:016x}\"", hasher.finish());
-    let lasting = if name.starts_with(ASSETS) { "public, max-age=31536000, immutable" } else { "no-cache" };
-    let known = headers.get(IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
-    let is_known = known.is_some_and(|tags| tags.split(',').any(|known| known.trim() == tag));
-    let is_packed = file.is_gzip && takes_gzip(headers);
-    let mut response = match (is_known, is_packed || !file.is_gzip) {
+    let caching = if name.starts_with(ASSETS) { "public, max-age=31536000, immutable" } else { "no-cache" };
+    let cached = headers.get(IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
+    let is_cached = cached.is_some_and(|tags| tags.split(',').any(|cached| cached.trim() == tag));
+    let is_compressed = file.is_gzip && accepts_gzip(headers);
+    let mut response = match (is_cached, is_compressed || !file.is_gzip) {
         (true, _) => page(StatusCode::NOT_MODIFIED, Bytes::new()),
         (false, true) => page(StatusCode::OK, file.bytes),
-        (false, false) => page(StatusCode::OK, unpack(&file.bytes)),
+        (false, false) => page(StatusCode::OK, decompress(&file.bytes)),
     };
     let mut set = |name: HeaderName, value: &str| {
-        response.headers_mut().insert(name, HeaderValue::from_str(value).expect("our own headers are plain"));
+        response.headers_mut().insert(name, HeaderValue::from_str(value).expect("our own headers are ASCII"));
     };
     set(ETAG, &tag);
-    set(CACHE_CONTROL, lasting);
+    set(CACHE_CONTROL, caching);
     set(VARY, "accept-encoding");
     set(CONTENT_TYPE, content_type(name));
-    if is_packed && !is_known {
+    if is_compressed && !is_cached {
         set(CONTENT_ENCODING, "gzip");
     }
     response
@@ -103,32 +102,30 @@ fn not_built() -> Response {
     response
 }
 
-/// With what every page is told.
+/// Adds the security headers of every page.
 fn page(status: StatusCode, bytes: Bytes) -> Response {
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    // Paths hold ids of sandboxes, and a link may hold a token.
+    // Paths contain sandbox ids, and a link may contain a token.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-fn takes_gzip(headers: &HeaderMap) -> bool {
+fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    accepted.flat_map(|value| value.split(',')).any(|one| {
-        let (name, weight) = one.split_once(';').unwrap_or((one, ""));
+    accepted.flat_map(|value| value.split(',')).any(|encoding| {
+        let (name, weight) = encoding.split_once(';').unwrap_or((encoding, ""));
         let is_refused = weight.trim().strip_prefix("q=").and_then(|q| q.parse::<f32>().ok()) == Some(0.0);
         matches!(name.trim(), "gzip" | "*") && !is_refused
     })
 }
 
-fn unpack(packed: &[u8]) -> Bytes {
+fn decompress(compressed: &[u8]) -> Bytes {
     let mut bytes = Vec::new();
-    GzDecoder::new(packed)
-        .read_to_end(&mut bytes)
-        .expect("what was packed when this was built can be unpacked");
+    GzDecoder::new(compressed).read_to_end(&mut bytes).expect("the build compressed it");
     bytes.into()
 }
 
@@ -163,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_for_those_who_take_it() {
-        for (accepted, taken) in [
+    fn gzip_is_served_only_if_accepted() {
+        for (accepted, expected) in [
             ("gzip, deflate, br", true),
             ("br;q=1.0, gzip;q=0.8", true),
             ("*", true),
@@ -172,37 +169,37 @@ mod tests {
             ("identity", false),
             ("", false),
         ] {
-            assert_eq!(takes_gzip(&accepting(accepted)), taken, "{accepted}");
+            assert_eq!(accepts_gzip(&accepting(accepted)), expected, "{accepted}");
         }
-        assert!(!takes_gzip(&HeaderMap::new()));
+        assert!(!accepts_gzip(&HeaderMap::new()));
     }
 
     #[tokio::test]
-    async fn a_packed_file_is_the_same_either_way_and_once() {
+    async fn compressed_file_has_one_etag_with_and_without_gzip() {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(b"<p>hello</p>").unwrap();
-        let packed = Bytes::from(encoder.finish().unwrap());
-        let file = || File { bytes: packed.clone(), is_gzip: true };
+        let compressed = Bytes::from(encoder.finish().unwrap());
+        let file = || File { bytes: compressed.clone(), is_gzip: true };
         let body =
             async |response: Response| axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
-        let as_it_is = show(file(), INDEX, &accepting("gzip"));
-        assert_eq!(as_it_is.headers()[CONTENT_ENCODING], "gzip");
-        let tag = as_it_is.headers()[ETAG].clone();
-        assert_eq!(body(as_it_is).await, packed);
-        let plain = show(file(), INDEX, &accepting("identity"));
+        let compressed_response = serve(file(), INDEX, &accepting("gzip"));
+        assert_eq!(compressed_response.headers()[CONTENT_ENCODING], "gzip");
+        let tag = compressed_response.headers()[ETAG].clone();
+        assert_eq!(body(compressed_response).await, compressed);
+        let plain = serve(file(), INDEX, &accepting("identity"));
         assert!(plain.headers().get(CONTENT_ENCODING).is_none());
         assert_eq!(plain.headers()[ETAG], tag);
         assert_eq!(body(plain).await, "<p>hello</p>");
-        let known = show(file(), INDEX, &HeaderMap::from_iter([(IF_NONE_MATCH, tag)]));
-        assert_eq!(known.status(), StatusCode::NOT_MODIFIED);
-        assert!(body(known).await.is_empty());
+        let cached = serve(file(), INDEX, &HeaderMap::from_iter([(IF_NONE_MATCH, tag)]));
+        assert_eq!(cached.status(), StatusCode::NOT_MODIFIED);
+        assert!(body(cached).await.is_empty());
     }
 
     #[test]
-    fn odd_escapes_are_nobodys_path() {
-        assert_eq!(unescape("/a%20b").as_deref(), Some("/a b"));
-        for odd in ["/%", "/%4", "/%zz", "/%ff", "/%+1"] {
-            assert_eq!(unescape(odd).filter(|path| is_plain(path)), None, "{odd}");
+    fn malformed_percent_encoding_is_not_found() {
+        assert_eq!(percent_decode("/a%20b").as_deref(), Some("/a b"));
+        for path in ["/%", "/%4", "/%zz", "/%ff", "/%+1"] {
+            assert_eq!(percent_decode(path).filter(|decoded| is_safe(decoded)), None, "{path}");
         }
     }
 }

@@ -1,50 +1,50 @@
-//! The queues of jobs and of work: messages to `edge::jobs::run`.
+//! The job queues: passes messages to `edge::jobs::run`.
 
-use crate::aws::Messages;
+use crate::aws::{JobMessage, JobMessages};
 use edge::Plane;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Like a queue's redrive policy: after so many tries a message is put aside, here with a line in the log. What it was
-/// about is found by the next sweep.
-const MAX_TRIES: u32 = 3;
+/// Like `maxReceiveCount` of a redrive policy, but without a dead-letter queue: the next sweep enqueues the job again.
+const MAX_ATTEMPTS: u32 = 3;
 
-/// Runs until the queue ends or it is told to stop; then it does the jobs that it has begun, and no others.
-pub async fn run(plane: Arc<Plane>, mut messages: Messages, mut stopped: watch::Receiver<bool>) {
-    // Side by side: a job that waits for a provider must not hold up the others. They end with this function.
-    let mut working = JoinSet::new();
-    let each = stopped.clone();
+/// Runs until the queue is closed or a stop is requested, then finishes the jobs in progress.
+pub async fn run(plane: Arc<Plane>, mut messages: JobMessages, mut stopped: watch::Receiver<bool>) {
+    // Concurrently, because a job may wait for a provider.
+    let mut running = JoinSet::new();
+    let job_stopped = stopped.clone();
     loop {
         tokio::select! {
-            // An error means that the sender is gone, which is also the end.
+            // An error means that the sender was dropped, which also means stop.
             _ = stopped.wait_for(|stop| *stop) => break,
             message = messages.recv() => match message {
                 Some(message) => {
-                    working.spawn(work(plane.clone(), message, each.clone()));
+                    running.spawn(run_job(plane.clone(), message, job_stopped.clone()));
                 }
                 None => break,
             },
-            Some(_) = working.join_next() => {}
+            Some(_) = running.join_next() => {}
         }
     }
-    while working.join_next().await.is_some() {}
+    while running.join_next().await.is_some() {}
 }
 
-async fn work(plane: Arc<Plane>, message: String, mut stopped: watch::Receiver<bool>) {
-    for tries in 1..=MAX_TRIES {
-        match edge::jobs::run(&plane, &message).await {
+async fn run_job(plane: Arc<Plane>, message: JobMessage, mut stopped: watch::Receiver<bool>) {
+    let JobMessage { id, body } = message;
+    for attempt in 1..=MAX_ATTEMPTS {
+        match edge::jobs::run(&plane, &id, &body).await {
             Ok(()) => return,
             Err(error) => {
                 let why = app::error::chain(&error);
-                tracing::warn!("Could not do the job {message} (try {tries} of {MAX_TRIES}): {why}");
+                tracing::warn!(job.id = %id, "Job {body} failed (attempt {attempt} of {MAX_ATTEMPTS}): {why}");
             }
         }
         tokio::select! {
             _ = stopped.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(Duration::from_millis(200 << tries)) => {}
+            () = tokio::time::sleep(Duration::from_millis(200 << attempt)) => {}
         }
     }
-    tracing::error!("Gave up the job {message}");
+    tracing::error!(job.id = %id, "Job {body} failed {MAX_ATTEMPTS} times and is dropped");
 }

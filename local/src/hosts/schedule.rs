@@ -1,4 +1,4 @@
-//! What happens every so often: the ticks of the registry, and the sweep that AWS does by itself.
+//! Schedules: the ticks of the registry, and the deletion of expired items, which DynamoDB does by itself.
 
 use crate::aws::Sweeper;
 use edge::Plane;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// What expires does so after hours or days, and a sweep looks at every item.
-const SWEEP_EVERY: Duration = Duration::from_secs(3600);
+/// Items expire after hours or days, and a sweep scans the whole table.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Runs until it is dropped.
+/// Runs until dropped.
 pub async fn run(plane: Arc<Plane>, sweeper: Sweeper) {
     let mut ticking = JoinSet::new();
     for function in FUNCTIONS {
@@ -18,27 +18,28 @@ pub async fn run(plane: Arc<Plane>, sweeper: Sweeper) {
             ticking.spawn(tick(plane.clone(), function.name, schedule));
         }
     }
-    ticking.spawn(sweep(sweeper));
+    ticking.spawn(delete_expired(sweeper));
     ticking.join_all().await;
 }
 
 async fn tick(plane: Arc<Plane>, name: &'static str, schedule: Schedule) {
-    let every = Duration::from_secs(schedule.locally_every_secs);
-    // At once, and then again and again: what went on while nobody was here is looked at first.
+    let interval = Duration::from_secs(schedule.locally_every_secs);
+    // The first tick is immediate, to catch up after a restart.
     loop {
-        if let Err(error) = (schedule.tick)(plane.clone()).await {
-            tracing::error!("{name} failed: {}", app::error::chain(&error));
+        let id = plane.ids.request();
+        if let Err(error) = edge::schedule::run(plane.clone(), name, schedule, &id).await {
+            tracing::error!(tick.id = %id, "{name} failed: {}", app::error::chain(&error));
         }
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(interval).await;
     }
 }
 
-async fn sweep(sweeper: Sweeper) {
+async fn delete_expired(sweeper: Sweeper) {
     loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(EXPIRY_INTERVAL).await;
         match sweeper.sweep().await {
-            Ok(count) => tracing::debug!("Removed {count} expired items"),
-            Err(error) => tracing::warn!(%error, "Could not remove expired items"),
+            Ok(count) => tracing::debug!("Deleted {count} expired items"),
+            Err(error) => tracing::warn!(%error, "Cannot delete expired items"),
         }
     }
 }

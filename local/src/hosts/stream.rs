@@ -1,4 +1,4 @@
-//! The table's stream: records to `edge::stream::broadcast`, in order for each entity.
+//! The table's stream: passes records to `edge::stream::broadcast`, in order for each entity.
 
 use crate::aws::{Hub, Records, StreamRecord};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -13,15 +13,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Like a stream's shards: entities side by side, each entity in order.
+/// Like the shards of a stream: entities in parallel, each entity in order.
 const SHARDS: usize = 4;
-/// Like an event source's batch size: what has piled up is told together.
+/// Like the batch size of an event source mapping.
 const MAX_BATCH: usize = 64;
-/// Like an event source's batching window, but only under load: what follows within this time of the last batch is
-/// gathered first. Every batch costs a read of the subscriptions' stamps, whatever its size.
+/// Like the batching window of an event source mapping, but only under load: records that follow within this time of the
+/// last batch are batched. Every batch reads the subscription versions, whatever its size.
 const WINDOW: Duration = Duration::from_millis(2);
-/// How often a batch is tried before its sockets are closed instead: they come back and ask for what they missed.
-const MAX_TRIES: u32 = 5;
+/// After this many failed attempts all sockets are closed. Clients reconnect and fetch what they missed.
+const MAX_ATTEMPTS: u32 = 5;
 
 /// Runs until the stream ends.
 pub async fn run(plane: Arc<Plane>, hub: Arc<Hub>, mut records: Records) {
@@ -29,52 +29,59 @@ pub async fn run(plane: Arc<Plane>, hub: Arc<Hub>, mut records: Records) {
     let shards: Vec<_> = (0..SHARDS)
         .map(|_| {
             let (sender, shard) = mpsc::unbounded_channel();
-            workers.spawn(work(plane.clone(), hub.clone(), shard));
+            workers.spawn(process(plane.clone(), hub.clone(), shard));
             sender
         })
         .collect();
     while let Some(record) = records.recv().await {
-        // A worker ends only with this function.
-        let _ended = shards[shard_of(&record)].send(record);
+        // A receiver is dropped only when this function ends.
+        let _dropped = shards[shard_of(&record)].send(record);
     }
     drop(shards);
     workers.join_all().await;
 }
 
-async fn work(plane: Arc<Plane>, hub: Arc<Hub>, mut shard: Records) {
+async fn process(plane: Arc<Plane>, hub: Arc<Hub>, mut shard: Records) {
     let mut batch: Vec<StreamRecord> = Vec::new();
-    let mut told_at = Instant::now();
+    let mut last_batch_at = Instant::now();
     while let Some(record) = shard.recv().await {
         batch.push(record);
-        tokio::time::sleep_until(told_at + WINDOW).await;
+        tokio::time::sleep_until(last_batch_at + WINDOW).await;
         while batch.len() < MAX_BATCH
             && let Ok(record) = shard.try_recv()
         {
             batch.push(record);
         }
+        let sequence_number =
+            batch.first().map(|record| record.sequence_number.to_string()).unwrap_or_default();
         let images: Vec<_> = batch.iter_mut().map(|record| std::mem::take(&mut record.image)).collect();
-        if let Err(why) = tell(&plane, images.into()).await {
-            tracing::error!("Closed every socket, because they could not be told something: {why}");
+        if let Err(why) = broadcast(&plane, sequence_number.into(), images.into()).await {
+            tracing::error!("Broadcast failed {MAX_ATTEMPTS} times; closing all sockets: {why}");
             hub.close_all();
         }
         batch.clear();
-        told_at = Instant::now();
+        last_batch_at = Instant::now();
     }
 }
 
-async fn tell(plane: &Arc<Plane>, images: Arc<[Image]>) -> Result<(), String> {
+async fn broadcast(
+    plane: &Arc<Plane>,
+    sequence_number: Arc<str>,
+    images: Arc<[Image]>,
+) -> Result<(), String> {
     let mut why = String::new();
-    for tries in 1..=MAX_TRIES {
-        // A task of its own: a mistake in telling must not end the telling.
-        let (plane, images) = (plane.clone(), images.clone());
-        let told = tokio::spawn(async move { edge::stream::broadcast(&plane, &images).await }).await;
-        why = match told {
+    for attempt in 1..=MAX_ATTEMPTS {
+        // In a task of its own, so that a panic does not end the loop.
+        let (plane, sequence_number, images) = (plane.clone(), sequence_number.clone(), images.clone());
+        let broadcast =
+            tokio::spawn(async move { edge::stream::broadcast(&plane, &sequence_number, &images).await });
+        why = match broadcast.await {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) => app::error::chain(&error),
             Err(panic) => panic.to_string(),
         };
-        tracing::warn!("Could not tell sockets of what was stored: {why}");
-        tokio::time::sleep(Duration::from_millis(20 << tries)).await;
+        tracing::warn!("Broadcast failed (attempt {attempt} of {MAX_ATTEMPTS}): {why}");
+        tokio::time::sleep(Duration::from_millis(20 << attempt)).await;
     }
     Err(why)
 }

@@ -1,4 +1,4 @@
-//! Sockets: opening, frames and closing to `edge::ws`; frames for them come out of the hub.
+//! WebSockets: passes connects, frames and disconnects to `edge::ws`; outgoing frames come from the hub.
 
 use crate::aws::{Hub, Inbox};
 use axum::body::Body;
@@ -18,43 +18,38 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// A write that takes longer than this goes to somebody who does not read.
-const WRITE_DEADLINE: Duration = Duration::from_secs(20);
-/// How many waiting frames are written before the wire is told to send them.
-const AT_ONCE: usize = 64;
+/// A client whose socket blocks a write for longer has stopped reading.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum number of queued frames per flush.
+const FRAMES_PER_FLUSH: usize = 64;
 
-/// How long a socket may be silent, and open.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// After this long without a frame to it, a socket gets a ping.
+pub struct SocketTimeouts {
+    /// A socket without outgoing frames for this long is sent a ping.
     pub ping_after: Duration,
-    /// API Gateway ends a socket after two hours; so do we, so that clients meet it at home first.
-    pub longest: Duration,
+    /// API Gateway closes a socket after two hours, so the local host does too.
+    pub max_age: Duration,
 }
 
-impl Default for Patience {
+impl Default for SocketTimeouts {
     fn default() -> Self {
-        Self { ping_after: Duration::from_secs(30), longest: Duration::from_secs(2 * 3600) }
+        Self { ping_after: Duration::from_secs(30), max_age: Duration::from_secs(2 * 3600) }
     }
 }
 
-/// Where sockets go.
 #[derive(Debug, Clone)]
 pub struct Sockets {
-    /// The plane.
     pub plane: Arc<Plane>,
-    /// The open ones.
     pub hub: Arc<Hub>,
-    /// How many are being served: the process waits for them when it ends.
+    /// Number of open sockets: shutdown waits for them.
     pub served: watch::Sender<usize>,
-    /// How long they may stay.
-    pub patience: Patience,
+    pub socket_timeouts: SocketTimeouts,
 }
 
-/// Opens a socket, or answers why not.
+/// Opens a socket, or returns the refusal.
 pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> Response {
     let connection = sockets.plane.ids.connection();
-    // Before anybody can know of it: whoever is told of it must be able to reach it.
+    // Registered before the plane knows of it, so that a push always finds it.
     let inbox = sockets.hub.register(&connection);
     let opening = Opening {
         connection: connection.clone(),
@@ -69,58 +64,58 @@ pub async fn open(sockets: Sockets, upgrade: WebSocketUpgrade, head: Parts) -> R
         }
         Ok(_) => {
             let upgrade = upgrade.max_message_size(4 * MAX_FRAME_BYTES).max_frame_size(4 * MAX_FRAME_BYTES);
-            // Clients say little. The default of 128 KB is allocated for each, and cleared for each read.
+            // Clients send little. The default buffer of 128 KB is allocated per socket and cleared for each read.
             let upgrade = upgrade.read_buffer_size(4 * 1024);
-            let failed = Leaving { sockets: sockets.clone(), connection: connection.clone() };
+            let failed = Closing { sockets: sockets.clone(), connection: connection.clone() };
             upgrade
                 .on_failed_upgrade(move |_| {
-                    tokio::spawn(failed.leave());
+                    tokio::spawn(failed.close());
                 })
                 .on_upgrade(move |socket| serve(sockets, socket, connection, inbox))
         }
     }
 }
 
-/// Each half is a task of its own: a frame that goes out does not make anybody look whether one comes in.
+/// Reads and writes in separate tasks, so that an outgoing frame does not wake the reader.
 async fn serve(sockets: Sockets, socket: WebSocket, connection: ConnectionId, inbox: Inbox) {
     let served = sockets.served.clone();
     served.send_modify(|count| *count += 1);
     let (out, frames) = socket.split();
-    let mut writing = tokio::spawn(write_frames(out, inbox, sockets.patience.ping_after));
+    let mut writing = tokio::spawn(write_frames(out, inbox, sockets.socket_timeouts.ping_after));
     let written = tokio::select! {
         () = read_frames(&sockets, &connection, frames) => false,
         _ = &mut writing => true,
     };
-    // The hub lets go of the inbox, and with its last frame the writer ends.
-    Leaving { sockets, connection }.leave().await;
+    // The hub drops its sender, so the writer ends after the last frame.
+    Closing { sockets, connection }.close().await;
     if !written {
-        let _ended = writing.await;
+        let _finished = writing.await;
     }
     served.send_modify(|count| *count -= 1);
 }
 
-/// Until the client is gone or its time is over.
+/// Runs until the client disconnects or the socket reaches its maximum age.
 async fn read_frames(sockets: &Sockets, connection: &ConnectionId, mut frames: SplitStream<WebSocket>) {
-    let ends_at = Instant::now() + sockets.patience.longest;
+    let expires_at = Instant::now() + sockets.socket_timeouts.max_age;
     loop {
-        match timeout_at(ends_at, frames.next()).await {
+        match timeout_at(expires_at, frames.next()).await {
             Ok(Some(Ok(Message::Text(text)))) => {
                 if let Err(error) = frame(&sockets.plane, connection, &text).await {
                     let why = app::error::chain(&error);
-                    tracing::error!(connection.id = %connection, "A frame was not answered: {why}");
+                    tracing::error!(connection.id = %connection, "Cannot handle a frame of socket {connection}: {why}");
                 }
             }
-            // Binary frames are not ours; pings of the protocol are answered below us.
+            // The protocol has no binary frames; the library answers WebSocket pings.
             Ok(Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_)))) => {}
             Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) | Err(_) => return,
         }
     }
 }
 
-/// Until the inbox ends or the client does not read.
+/// Runs until the socket is closed or the client stops reading.
 async fn write_frames(mut out: SplitSink<WebSocket, Message>, mut inbox: Inbox, ping_after: Duration) {
     loop {
-        let messages: Vec<Message> = match timeout(ping_after, inbox.take(AT_ONCE)).await {
+        let messages: Vec<Message> = match timeout(ping_after, inbox.take(FRAMES_PER_FLUSH)).await {
             Err(_) => vec![Message::Text(socket::ping().into())],
             Ok(frames) if frames.is_empty() => break,
             Ok(frames) => {
@@ -128,7 +123,7 @@ async fn write_frames(mut out: SplitSink<WebSocket, Message>, mut inbox: Inbox, 
                 texts.map(Message::Text).collect()
             }
         };
-        let written = timeout(WRITE_DEADLINE, async {
+        let written = timeout(WRITE_TIMEOUT, async {
             for message in messages {
                 out.feed(message).await?;
             }
@@ -139,22 +134,22 @@ async fn write_frames(mut out: SplitSink<WebSocket, Message>, mut inbox: Inbox, 
         }
     }
     let frame = CloseFrame { code: 1008, reason: Utf8Bytes::from_static("closed by the server") };
-    // The other side may be the reason why we close; it gets a moment, not more.
-    let _unheard = timeout(Duration::from_secs(1), out.send(Message::Close(Some(frame)))).await;
+    // Best effort: the client may have stopped reading.
+    let _undelivered = timeout(Duration::from_secs(1), out.send(Message::Close(Some(frame)))).await;
 }
 
-struct Leaving {
+struct Closing {
     sockets: Sockets,
     connection: ConnectionId,
 }
 
-impl Leaving {
-    async fn leave(self) {
+impl Closing {
+    async fn close(self) {
         self.sockets.hub.remove(&self.connection);
         if let Err(error) = disconnect(&self.sockets.plane, &self.connection).await {
             let connection = &self.connection;
             let why = app::error::chain(&error);
-            tracing::warn!(connection.id = %connection, "Could not forget socket {connection}: {why}");
+            tracing::warn!(connection.id = %connection, "Cannot delete the record of socket {connection}: {why}");
         }
     }
 }

@@ -5,13 +5,10 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells the time.
 pub trait Clock: Debug + Send + Sync {
-    /// Now.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemClock;
 
@@ -23,17 +20,15 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that only advances on request, for tests.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// Standing at this moment.
     pub fn at(now: Timestamp) -> Self {
         Self(AtomicI64::new(now.as_micros()))
     }
 
-    /// Moves on.
     pub fn advance_secs(&self, secs: i64) {
         self.0.fetch_add(secs * 1_000_000, Ordering::SeqCst);
     }

@@ -1,58 +1,56 @@
-//! What a use case can fail with, by what the caller can do about it.
+//! Errors of use cases, classified by what the caller can do about them.
 //!
-//! The public sentence is for whoever asked; the source is for the log. The one never contains the other.
+//! The message is public; the source is for the log. The message never contains the source.
 
-use contract::BadInput;
+use contract::{BadInput, ProblemCode};
 
-/// A use case that did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was sent is wrong: 400, 413 or 422.
+    /// Invalid input: 400, 413 or 422.
     #[error(transparent)]
     BadInput(#[from] BadInput),
-    /// Who is asking is not known, or no longer: 401.
+    /// The caller is not authenticated, or no longer: 401.
     #[error("{0}")]
     Unauthorized(&'static str),
-    /// Who is asking may not do that: 403.
+    /// The caller lacks the permission: 403.
     #[error("{0}")]
     Forbidden(&'static str),
-    /// It does not exist, or that it exists is private: 404.
+    /// It does not exist, or the caller may not know that it does: 404.
     #[error("{0} was not found.")]
     NotFound(String),
-    /// It cannot be done as things stand: 409.
+    /// The current state does not allow it: 409.
     #[error("{detail}")]
     Conflict {
-        /// A stable word.
-        code: &'static str,
-        /// A sentence.
+        code: ProblemCode,
+        /// For people.
         detail: String,
-        /// What a program needs to go on from here.
+        /// Additional fields of the problem, for programs.
         facts: serde_json::Map<String, serde_json::Value>,
     },
-    /// Too much, too fast: 429.
-    #[error("This sandbox sends too many events. Try again in {retry_after_secs} s.")]
-    RateLimited {
-        /// When to try again.
-        retry_after_secs: u64,
-    },
-    /// Something that we need does not answer: 503. The same request may be sent again.
+    /// 429.
+    #[error("Too many events from this sandbox. Retry after {retry_after_secs} s.")]
+    RateLimited { retry_after_secs: u64 },
+    /// A dependency is unavailable: 503. The client may retry the same request.
     #[error(
-        "The service is not available right now. Try again; nothing is stored twice that carries a number, a key or an id."
+        "Service temporarily unavailable. Retrying is safe: requests with an idempotency key, an id or a batch number are applied once."
     )]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A mistake of ours: 500.
-    #[error("Something went wrong on our side.")]
+    /// A bug: 500.
+    #[error("Internal server error.")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// What every problem says of itself: no fact may be called so.
-const OWN_FIELDS: [&str; 7] = ["type", "title", "status", "code", "detail", "request_id", "field"];
+/// Fields of every problem, which facts must not overwrite.
+const RESERVED_FIELDS: [&str; 7] = ["type", "title", "status", "code", "detail", "request_id", "field"];
 
 impl Error {
-    pub(crate) fn conflict(code: &'static str, detail: String, facts: serde_json::Value) -> Self {
+    pub(crate) fn conflict(code: ProblemCode, detail: String, facts: serde_json::Value) -> Self {
         let facts = facts.as_object().cloned().unwrap_or_default();
-        // They stand beside the fields of the problem itself, and JSON with a name twice is read in as many ways.
-        debug_assert!(!OWN_FIELDS.iter().any(|own| facts.contains_key(*own)), "{code}: {facts:?}");
+        // Parsers disagree on JSON objects with duplicate names.
+        debug_assert!(
+            !RESERVED_FIELDS.iter().any(|reserved| facts.contains_key(*reserved)),
+            "{code:?}: {facts:?}"
+        );
         Self::Conflict { code, detail, facts }
     }
 
@@ -74,7 +72,7 @@ impl Error {
     }
 }
 
-/// An error and everything that led to it, for the log.
+/// An error with all of its sources, for the log.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -96,7 +94,7 @@ impl From<store::Error> for Error {
 }
 
 impl From<domain::Invalid> for Error {
-    fn from(wrong: domain::Invalid) -> Self {
-        Self::BadInput(BadInput::Invalid(wrong))
+    fn from(invalid: domain::Invalid) -> Self {
+        Self::BadInput(BadInput::Invalid(invalid))
     }
 }

@@ -10,7 +10,7 @@ pub trait IdSource: Debug + Send + Sync {
     /// A UUID of version 7. Its last 32 bits are random.
     fn uuid(&self) -> Uuid;
 
-    /// For an event that came without an id.
+    /// For an event that was sent without an id.
     fn event(&self) -> EventId {
         EventId::parse(self.uuid().to_string()).expect("a UUID is a valid id")
     }
@@ -27,7 +27,6 @@ pub trait IdSource: Debug + Send + Sync {
         SandboxId::parse(name).expect("an id with a suffix is a valid id")
     }
 
-    /// For a task.
     fn task(&self) -> TaskId {
         TaskId::parse(format!("task-{}", short(self.uuid()))).expect("a prefixed id is a valid id")
     }
@@ -47,7 +46,7 @@ pub trait IdSource: Debug + Send + Sync {
         ConnectionId::parse(self.request()).expect("a UUID is a valid id")
     }
 
-    /// For a request that came without an id.
+    /// For a request without an id.
     fn request(&self) -> String {
         self.uuid().simple().to_string()
     }

@@ -1,16 +1,17 @@
-//! Use cases, one module each: `Deps` is what it needs, `Command` what is asked, `Outcome` what came of it.
+//! Use cases, one module each, with four public names: `Deps`, `Command`, `Outcome` and `run`.
 //!
-//! Deliberately absent: HTTP, sockets, Lambda. A use case names in its `Deps` exactly what it touches, which is
-//! also the list of its permissions.
+//! Deliberately absent: HTTP, sockets, Lambda. The `Deps` of a use case are exactly the resources that it uses, so
+//! they also list its permissions.
 
 pub mod clock;
+mod conflict_retry;
 pub mod error;
 pub mod events;
 pub mod health;
 pub mod ids;
 pub mod messages;
 pub mod orchestration;
-mod race;
+mod paging;
 pub mod reconcile;
 pub mod sandboxes;
 pub mod sessions;

@@ -1,4 +1,4 @@
-//! Asking the plane until it answers.
+//! Requests to the plane, with and without retries.
 
 use crate::{backoff, http};
 use contract::problem::Problem;
@@ -7,40 +7,39 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::time::Duration;
 
-/// Why something will never be done as it was asked.
+/// A request that the plane refuses for good.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// The plane refuses it, and would again.
-    #[error("the plane refused it: {} {}", .0.status, .0.detail)]
+    /// A retry would be refused again.
+    #[error("the plane refused the request: {} {}", .0.status, .0.detail)]
     ByPlane(Box<Problem>),
 }
 
-/// What came of asking once.
+/// Outcome of a single attempt.
 #[derive(Debug)]
 pub enum Attempt<T> {
-    /// The plane answered.
     Answered(T),
-    /// The plane refuses it, and would again.
+    /// A retry would be refused again.
     Refused(Box<Problem>),
-    /// Nothing may be concluded: the same may be asked again.
+    /// The request may or may not have been applied. Retry it.
     Failed(Failed),
 }
 
-/// Why there is no answer of the plane.
+/// Why an attempt got no usable response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed {
-    /// In a word: `timeout`, `unreachable`, `rate_limited`, `unavailable`, `server_error` or `strange_answer`.
+    /// `timeout`, `unreachable`, `rate_limited`, `unavailable`, `server_error` or `invalid_response`.
     pub kind: &'static str,
-    /// The status, if something answered.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// For how long the plane asks to be left alone, if it does; a minute at most.
+    /// The `Retry-After` of the response, at most [`MAX_RETRY_AFTER`].
     pub retry_after: Option<Duration>,
 }
 
-/// Whoever is asked to wait longer asks again all the same: a wrong answer must not silence a worker for a day.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Upper bound for `Retry-After`, so that a bogus response cannot silence a worker for a day.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Whoever asks.
+/// An HTTP client with a bearer token.
 #[derive(Clone)]
 pub(crate) struct Caller {
     http: Client,
@@ -48,7 +47,7 @@ pub(crate) struct Caller {
 }
 
 impl fmt::Debug for Caller {
-    /// Without the token: what is shown ends up in logs.
+    /// Omits the token: debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Caller").field("has_token", &self.token.is_some()).finish_non_exhaustive()
     }
@@ -59,17 +58,16 @@ impl Caller {
         Self { http: http::client(Client::builder), token }
     }
 
-    /// Asks again and again until the plane has answered, each time for as long as `deadline`. Only for requests of
-    /// which a repeat does no harm.
-    pub(crate) async fn ask<T: DeserializeOwned>(
+    /// Retries until the plane answers; each attempt times out after `deadline`. Only for idempotent requests.
+    pub(crate) async fn request_with_retries<T: DeserializeOwned>(
         &self,
         deadline: Duration,
         request: impl Fn(&Client) -> RequestBuilder,
     ) -> Result<T, Refused> {
         let mut attempt = 0;
         loop {
-            match self.once(deadline, &request).await {
-                Attempt::Answered(answer) => return Ok(answer),
+            match self.request(deadline, &request).await {
+                Attempt::Answered(response) => return Ok(response),
                 Attempt::Refused(problem) => return Err(Refused::ByPlane(problem)),
                 Attempt::Failed(failed) => {
                     tokio::time::sleep(failed.retry_after.unwrap_or_else(|| backoff::wait(attempt))).await;
@@ -79,8 +77,8 @@ impl Caller {
         }
     }
 
-    /// Asks once, for as long as `deadline`.
-    pub(crate) async fn once<T: DeserializeOwned>(
+    /// Makes a single attempt, which times out after `deadline`.
+    pub(crate) async fn request<T: DeserializeOwned>(
         &self,
         deadline: Duration,
         request: impl Fn(&Client) -> RequestBuilder,
@@ -91,33 +89,34 @@ impl Caller {
         }
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return failed(broken(&error), None, None),
+            Err(error) => return failed(transport_failure(&error), None, None),
         };
         let status = response.status().as_u16();
-        let wait = response.headers().get("retry-after").and_then(|secs| secs.to_str().ok()?.parse().ok());
-        let wait = wait.map(|secs| Duration::from_secs(secs).min(LONGEST_WAIT));
+        let retry_after =
+            response.headers().get("retry-after").and_then(|secs| secs.to_str().ok()?.parse().ok());
+        let retry_after = retry_after.map(|secs| Duration::from_secs(secs).min(MAX_RETRY_AFTER));
         let body = match response.bytes().await {
             Ok(body) => body,
-            Err(error) => return failed(broken(&error), None, None),
+            Err(error) => return failed(transport_failure(&error), None, None),
         };
         match status {
             200 | 201 => match serde_json::from_slice(&body) {
-                Ok(answer) => Attempt::Answered(answer),
-                // Not the plane's answer: something on the way made it up.
-                Err(_) => failed("strange_answer", Some(status), None),
+                Ok(response) => Attempt::Answered(response),
+                // Not the plane's response: a proxy on the way produced it.
+                Err(_) => failed("invalid_response", Some(status), None),
             },
-            429 => failed("rate_limited", Some(status), wait),
-            503 => failed("unavailable", Some(status), wait),
+            429 => failed("rate_limited", Some(status), retry_after),
+            503 => failed("unavailable", Some(status), retry_after),
             408 | 500..=599 => failed("server_error", Some(status), None),
             _ => match serde_json::from_slice(&body) {
                 Ok(problem) => Attempt::Refused(problem),
-                Err(_) => failed("strange_answer", Some(status), None),
+                Err(_) => failed("invalid_response", Some(status), None),
             },
         }
     }
 }
 
-fn broken(error: &reqwest::Error) -> &'static str {
+fn transport_failure(error: &reqwest::Error) -> &'static str {
     if error.is_timeout() { "timeout" } else { "unreachable" }
 }
 

@@ -1,4 +1,4 @@
-//! Following a sandbox's log live.
+//! Follows a sandbox's log live.
 
 use crate::resume::Resume;
 use crate::{backoff, http};
@@ -16,47 +16,41 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-/// Whom to follow, and from where.
+/// Which log to follow, and from where.
 #[derive(Clone)]
 pub struct Follow {
     /// `http://127.0.0.1:18000`.
     pub plane: String,
-    /// The address of its sockets, if they are not at the same place: `wss://sockets.example/live`.
+    /// Socket URL, if it differs from the plane's: `wss://sockets.example/live`.
     pub sockets: Option<String>,
-    /// Whose log.
     pub sandbox: SandboxId,
-    /// A token that may read it.
     pub token: Option<String>,
-    /// What the reader has already.
+    /// Sequence number of the last event that the reader has.
     pub after_seq: u64,
-    /// After so long without an event the log is looked at: [`SILENCE`], unless somebody is less patient.
-    pub silence: Duration,
+    /// After this long without an event the log is polled; after twice as long without any frame the socket is reopened.
+    /// Usually [`IDLE_TIMEOUT`].
+    pub idle_timeout: Duration,
 }
 
 impl fmt::Debug for Follow {
-    /// Without the token and the addresses, which may hold one: what is shown ends up in logs.
+    /// Omits the token and the URLs, which may contain one: debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Follow");
         shown.field("sandbox", &self.sandbox).field("after_seq", &self.after_seq).finish_non_exhaustive()
     }
 }
 
-/// One event of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
-    /// Its place.
     pub seq: u64,
-    /// Its id.
     pub id: EventId,
-    /// Its type, as sent.
     pub event_type: String,
-    /// What it says, as far as it fits a frame or page.
+    /// Truncated to what fits into a frame or page.
     pub data: Value,
-    /// When it was stored.
     pub created_at: Timestamp,
 }
 
-/// Sees every event of a log once, in order.
+/// Receives every event of a log exactly once, in order.
 #[derive(Debug)]
 pub struct Follower {
     follow: Follow,
@@ -64,30 +58,32 @@ pub struct Follower {
     socket: Option<Socket>,
     resume: Resume<Followed>,
     ready: VecDeque<Followed>,
-    /// Whether the log must be asked for what the socket did not bring.
+    /// Whether events are missing that must be fetched from the log.
     behind: bool,
-    /// When it is asked in any case.
-    look_at: Instant,
-    /// When the socket last brought something.
-    heard_at: Instant,
+    /// When the log is polled even if nothing seems to be missing.
+    poll_at: Instant,
+    /// Time of the last frame.
+    received_at: Instant,
     attempt: u32,
 }
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A good time for [`Follow::silence`]. Then the log is looked at: an event that was lost behind the last one shows no gap. And whoever
-/// has not said a word after twice as long is not there, whatever TCP thinks. The local plane speaks every 30 s by itself;
-/// API Gateway does not, and ends a socket that is idle for ten minutes.
-pub const SILENCE: Duration = Duration::from_secs(45);
+/// Default of [`Follow::idle_timeout`].
+///
+/// A lost frame after the last received one leaves no visible gap, so the log is polled. A connection that stays silent
+/// for twice as long is considered dead, whatever TCP reports. The local plane pings every 30 s; API Gateway does not, and
+/// closes a socket that is idle for ten minutes.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Follower {
-    /// Starts to follow; nothing is sent before [`Follower::next`].
+    /// Connects lazily: nothing is sent before [`Follower::next`].
     pub fn new(follow: Follow) -> Self {
         let http = http::client(|| reqwest::Client::builder().timeout(DEADLINE));
         let resume = Resume::after(follow.after_seq);
         let now = Instant::now();
-        let look_at = now + follow.silence;
+        let poll_at = now + follow.idle_timeout;
         Self {
             follow,
             http,
@@ -95,18 +91,18 @@ impl Follower {
             resume,
             ready: VecDeque::new(),
             behind: false,
-            look_at,
-            heard_at: now,
+            poll_at,
+            received_at: now,
             attempt: 0,
         }
     }
 
-    /// The last event that was seen.
+    /// Sequence number of the last event that [`Follower::next`] returned.
     pub fn last_seq(&self) -> u64 {
         self.resume.last() - self.ready.len() as u64
     }
 
-    /// The next event, however long it takes to come. May be dropped and called again: nothing is lost.
+    /// Waits for the next event. Cancel-safe: no event is lost.
     pub async fn next(&mut self) -> Followed {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -115,12 +111,12 @@ impl Follower {
             let outcome = match &self.socket {
                 None => self.connect().await,
                 Some(_) if self.behind => self.catch_up().await,
-                Some(_) => self.listen().await,
+                Some(_) => self.receive().await,
             };
             match outcome {
                 Ok(()) => {}
                 Err(why) => {
-                    tracing::debug!(sandbox.id = %self.follow.sandbox, "Lost the plane ({why}); trying again");
+                    tracing::debug!(sandbox.id = %self.follow.sandbox, "Connection to the plane lost ({why}); retrying");
                     self.socket = None;
                     let wait = backoff::wait(self.attempt);
                     self.attempt += 1;
@@ -130,14 +126,14 @@ impl Follower {
         }
     }
 
-    /// Subscribes, and knows that it is subscribed, before anything is fetched: what is stored after this comes
-    /// live, what was stored before is fetched.
+    /// Waits for the confirmed subscription before it fetches: events stored after that arrive live, earlier ones are
+    /// fetched, so none is missed.
     async fn connect(&mut self) -> Result<(), String> {
         let address = self.follow.sockets.clone();
         let address = address
             .unwrap_or_else(|| format!("{}/api/v1/ws/events", self.follow.plane.replacen("http", "ws", 1)));
         let url = format!("{address}?batch=true&entity_ids={}", self.follow.sandbox);
-        let opening = timeout(DEADLINE, connect_async(url)).await.map_err(|_| "no answer")?;
+        let opening = timeout(DEADLINE, connect_async(url)).await.map_err(|_| "timeout")?;
         let (mut socket, _) = opening.map_err(|e| e.to_string())?;
         let first = match &self.follow.token {
             Some(token) => ClientFrame::Auth { token: token.clone() },
@@ -146,7 +142,7 @@ impl Follower {
         let first = serde_json::to_string(&first).map_err(|e| e.to_string())?;
         socket.send(Message::text(first)).await.map_err(|e| e.to_string())?;
         loop {
-            let frame = timeout(DEADLINE, socket.next()).await.map_err(|_| "no answer")?;
+            let frame = timeout(DEADLINE, socket.next()).await.map_err(|_| "timeout")?;
             let Message::Text(text) = frame.ok_or("closed")?.map_err(|e| e.to_string())? else { continue };
             let value: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
             if let Some(error) = value.get("error") {
@@ -156,10 +152,10 @@ impl Follower {
                 break;
             }
             // Events may overtake the confirmation.
-            self.hear(value)?;
+            self.handle_frame(value)?;
         }
         self.socket = Some(socket);
-        self.heard_at = Instant::now();
+        self.received_at = Instant::now();
         self.behind = true;
         Ok(())
     }
@@ -173,43 +169,43 @@ impl Follower {
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
-        let answer = request.send().await.and_then(reqwest::Response::error_for_status);
-        let page: EventPage = answer.map_err(|e| e.to_string())?.json().await.map_err(|e| e.to_string())?;
+        let response = request.send().await.and_then(reqwest::Response::error_for_status);
+        let page: EventPage = response.map_err(|e| e.to_string())?.json().await.map_err(|e| e.to_string())?;
         let more = page.has_more;
         if page.events.is_empty() && self.resume.has_gap() {
-            return Err("the log is shorter than what was seen of it".into());
+            return Err("the log is shorter than the events received from it".into());
         }
         for event in page.events {
             self.ready.extend(self.resume.take(event.seq, Followed::from_page(event)));
         }
         self.behind = more || self.resume.has_gap();
-        self.look_at = Instant::now() + self.follow.silence;
+        self.poll_at = Instant::now() + self.follow.idle_timeout;
         self.attempt = 0;
         Ok(())
     }
 
-    async fn listen(&mut self) -> Result<(), String> {
+    async fn receive(&mut self) -> Result<(), String> {
         let socket = self.socket.as_mut().ok_or("not connected")?;
-        let gone_at = self.heard_at + 2 * self.follow.silence;
-        let Ok(frame) = timeout_at(self.look_at.min(gone_at), socket.next()).await else {
-            if Instant::now() >= gone_at {
+        let dead_at = self.received_at + 2 * self.follow.idle_timeout;
+        let Ok(frame) = timeout_at(self.poll_at.min(dead_at), socket.next()).await else {
+            if Instant::now() >= dead_at {
                 return Err("silent for too long".into());
             }
-            // Its answer shows that somebody is there.
+            // The pong shows that the connection is alive.
             socket.send(Message::text(r#"{"type":"ping"}"#)).await.map_err(|e| e.to_string())?;
             self.behind = true;
             return Ok(());
         };
-        self.heard_at = Instant::now();
+        self.received_at = Instant::now();
         if let Message::Text(text) = frame.ok_or("closed")?.map_err(|e| e.to_string())? {
             let value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-            self.hear(value)?;
+            self.handle_frame(value)?;
             self.behind |= self.resume.has_gap();
         }
         Ok(())
     }
 
-    fn hear(&mut self, frame: Value) -> Result<(), String> {
+    fn handle_frame(&mut self, frame: Value) -> Result<(), String> {
         let frames = match frame.get("type").and_then(Value::as_str) {
             Some("events") => frame["events"].as_array().cloned().unwrap_or_default(),
             Some(_) => return Ok(()),
@@ -217,16 +213,16 @@ impl Follower {
             None => return Ok(()),
         };
         for frame in frames {
-            // Raw parts cannot be read from a parsed value.
+            // `EventFrame` holds raw JSON, which cannot be deserialized from a `Value`.
             let frame: EventFrame = serde_json::from_str(&frame.to_string()).map_err(|e| e.to_string())?;
-            // A task or ticket may have the sandbox's id, and a log of its own.
+            // A task or ticket may have the same id as the sandbox, and has its own log.
             if frame.entity_type != SANDBOX {
                 continue;
             }
-            // What is ephemeral is not part of the log.
+            // Ephemeral events are not part of the log.
             let Some(seq) = frame.seq else { continue };
             self.ready.extend(self.resume.take(seq, Followed::from_frame(seq, frame)));
-            self.look_at = Instant::now() + self.follow.silence;
+            self.poll_at = Instant::now() + self.follow.idle_timeout;
         }
         Ok(())
     }
@@ -247,7 +243,7 @@ impl Followed {
         let mut data: Value = serde_json::from_str(frame.payload.text()).unwrap_or_default();
         let mut event_type = frame.event_type;
         if let Some(fields) = data.as_object_mut() {
-            // The overlay of the socket is not part of what was sent.
+            // The socket adds these fields; they are not part of the event.
             fields.remove("source");
             fields.remove("body_ref");
             if let Some(Value::String(original)) = fields.remove("original_event_type") {

@@ -1,22 +1,21 @@
-//! The HTTP client that everything here asks through.
+//! The HTTP client of this crate.
 
 use reqwest::{Client, ClientBuilder};
 use std::time::Duration;
 
-/// Connecting takes no longer than this, whatever the whole request may take.
+/// Timeout for establishing a connection, independent of the request timeout.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
 const USER_AGENT: &str = concat!("sunaba/", env!("CARGO_PKG_VERSION"));
 
-/// Builds a client that trusts whom the machine trusts. A small image may have no list of authorities: there it trusts
-/// nobody, and a plane without TLS can be asked all the same.
-pub(crate) fn client(wishes: impl Fn() -> ClientBuilder) -> Client {
-    let wishes = || wishes().user_agent(USER_AGENT).connect_timeout(CONNECT_DEADLINE);
-    wishes().build().unwrap_or_else(|_| {
+/// Builds a client that trusts the machine's certificate authorities. A minimal image may have none: then the client
+/// trusts no certificate, and can still reach a plane without TLS.
+pub(crate) fn client(builder: impl Fn() -> ClientBuilder) -> Client {
+    let builder = || builder().user_agent(USER_AGENT).connect_timeout(CONNECT_DEADLINE);
+    builder().build().unwrap_or_else(|_| {
         tracing::error!(
-            "This machine has no list of certificate authorities, so nothing can be asked over https. Install \
-             ca-certificates, or set SSL_CERT_FILE"
+            "No certificate authorities found, so HTTPS requests will fail. Install ca-certificates or set SSL_CERT_FILE"
         );
-        wishes().tls_certs_only([]).build().expect("whoever trusts nobody needs nothing of the machine")
+        builder().tls_certs_only([]).build().expect("an empty trust store needs no certificates of the machine")
     })
 }

@@ -1,4 +1,4 @@
-//! Taking an agent's messages, and confirming them.
+//! Pulls an agent's messages and acknowledges them.
 
 use crate::call::{Caller, Refused};
 use contract::messages::{Acknowledged, Pulled};
@@ -7,35 +7,30 @@ use domain::{MessageId, SandboxId};
 use serde::Serialize;
 use std::time::Duration;
 
-/// A sandbox's messages, as its worker takes them. The same message may come twice: its id tells.
+/// The mailbox of a sandbox. Delivery is at least once: deduplicate by message id.
 #[derive(Debug, Clone)]
 pub struct Inbox {
     caller: Caller,
     deadline: Duration,
     url: String,
-    /// How to take them.
     pub pull: Pull,
 }
 
-/// How messages are taken.
+/// Parameters of a pull.
 #[derive(Debug, Clone, Copy)]
 pub struct Pull {
-    /// For how long the plane waits if there are none, in seconds, at most 20.
+    /// Long-poll timeout in seconds, at most 20.
     pub wait_secs: u64,
-    /// How many come at a time, at most 10.
-    pub most: usize,
-    /// After how many seconds a message comes back that was not confirmed.
-    pub hidden_secs: u64,
+    /// At most 10.
+    pub max_messages: usize,
+    /// Visibility timeout: an unacknowledged message is delivered again after this many seconds.
+    pub visibility_secs: u64,
 }
 
-/// What a worker says of a message.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReceiptIn {
-    /// Which.
     pub message_id: MessageId,
-    /// How far it has come.
     pub state: State,
-    /// A remark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -46,8 +41,7 @@ struct Receipts<'a> {
 }
 
 impl Inbox {
-    /// Of a sandbox at a plane. A request without an answer is repeated after `deadline`, and one that waits so much
-    /// later.
+    /// Each attempt times out after `deadline` and is retried. A long poll gets its wait on top.
     pub fn new(
         plane: &str,
         sandbox: &SandboxId,
@@ -59,17 +53,22 @@ impl Inbox {
         Self { caller: Caller::new(token), deadline, url, pull }
     }
 
-    /// The next messages, or none if none came while the plane waited.
+    /// Pulls the next messages; none if none arrived during the long poll.
     pub async fn next(&self) -> Result<Pulled, Refused> {
-        let Pull { wait_secs, most, hidden_secs } = self.pull;
-        let url = format!("{}?ack=manual&wait={wait_secs}&max={most}&visibility={hidden_secs}", self.url);
+        let Pull { wait_secs, max_messages, visibility_secs } = self.pull;
+        let url = format!(
+            "{}?ack=manual&wait={wait_secs}&max={max_messages}&visibility={visibility_secs}",
+            self.url
+        );
         let deadline = self.deadline + Duration::from_secs(wait_secs);
-        self.caller.ask(deadline, |http| http.get(&url)).await
+        self.caller.request_with_retries(deadline, |http| http.get(&url)).await
     }
 
-    /// Says how far messages have come, again and again until the plane knows.
+    /// Sends receipts and retries until the plane has stored them.
     pub async fn acknowledge(&self, receipts: &[ReceiptIn]) -> Result<Acknowledged, Refused> {
         let url = format!("{}/ack", self.url);
-        self.caller.ask(self.deadline, |http| http.post(&url).json(&Receipts { receipts })).await
+        self.caller
+            .request_with_retries(self.deadline, |http| http.post(&url).json(&Receipts { receipts }))
+            .await
     }
 }

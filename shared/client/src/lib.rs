@@ -1,34 +1,40 @@
-//! A client of the plane that loses nothing: [`Sender`] numbers its batches and repeats them until they are
-//! stored, [`Follower`] sees every event exactly once, in order, [`Messenger`] sends each message once, [`Inbox`] takes
-//! and confirms them, and [`Transcripts`] reads an agent's own record, whatever breaks on the way. A worker, which has a
-//! spool and a plan of its own for what is not answered, asks through [`Once`] and is woken by a [`Bell`]. A person at a
-//! terminal asks through [`Plane`].
+//! Clients of the control plane that survive lost connections and lost responses.
 //!
-//! The recipe in words is in `docs/protocol.md`.
+//! | type | does |
+//! |---|---|
+//! | [`Sender`] | sends numbered batches and retries each until it is stored |
+//! | [`Follower`] | receives every event of a log exactly once, in order |
+//! | [`Messenger`] | sends messages to an agent, each exactly once |
+//! | [`Inbox`] | pulls an agent's messages and acknowledges them |
+//! | [`Transcripts`] | reads an agent's session transcript |
+//! | [`SandboxApi`], [`WakeUpSocket`] | for a worker: single attempts (the worker's spool retries) and a wake-up signal |
+//! | [`Plane`] | for command-line tools |
+//!
+//! `docs/protocol.md` describes the protocol.
 
 mod backoff;
-mod bell;
 mod call;
 mod follower;
 mod http;
 mod inbox;
 mod messenger;
-mod once;
 mod plane;
 mod resume;
+mod sandbox_api;
 mod sender;
 #[cfg(test)]
 mod tls_tests;
 mod transcripts;
+mod wake_up;
 
 pub use backoff::Backoff;
-pub use bell::{Bell, Hang};
 pub use call::{Attempt, Failed, Refused};
-pub use follower::{Follow, Followed, Follower, SILENCE};
+pub use follower::{Follow, Followed, Follower, IDLE_TIMEOUT};
 pub use inbox::{Inbox, Pull, ReceiptIn};
 pub use messenger::{MessageIn, Messenger};
-pub use once::Once;
 pub use plane::Plane;
 pub use resume::Resume;
+pub use sandbox_api::SandboxApi;
 pub use sender::{EventIn, Sender};
 pub use transcripts::Transcripts;
+pub use wake_up::{WakeUpOptions, WakeUpSocket};

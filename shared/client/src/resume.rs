@@ -1,14 +1,14 @@
-//! Putting pages and live frames together: pure, so that every order of both can be tried.
+//! Merges pages and live frames. Pure, so that tests can check every interleaving.
 
 use std::collections::BTreeMap;
 
-/// How many frames that came too early are kept. More are fetched again instead.
+/// Maximum number of buffered out-of-order events. Beyond that they are fetched again.
 const MAX_EARLY: usize = 5_000;
 
-/// How far a reader has come in a log, and what it knows of what lies ahead.
+/// A reader's position in a log, and the events it has received ahead of it.
 ///
-/// **Invariant:** what comes out is 1, 2, 3, … of the log, each once, from where the reader started, whatever
-/// goes in and in whatever order.
+/// **Invariant:** events come out in sequence, each exactly once, from the starting position on, whatever the order of
+/// the input.
 #[derive(Debug, Clone)]
 pub struct Resume<T> {
     last: u64,
@@ -17,23 +17,23 @@ pub struct Resume<T> {
 }
 
 impl<T> Resume<T> {
-    /// A reader that has everything up to `last`.
+    /// A reader that has all events up to `last`.
     pub fn after(last: u64) -> Self {
         Self { last, highest: last, early: BTreeMap::new() }
     }
 
-    /// The last event that came out.
+    /// Sequence number of the last event that came out.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// Takes in an event, live or from a page; gives out those that are next in line.
+    /// Adds an event, live or from a page; returns the events that are now in sequence.
     pub fn take(&mut self, seq: u64, event: T) -> Vec<T> {
         if seq <= self.last {
             return Vec::new();
         }
         self.highest = self.highest.max(seq);
-        // Far ahead of what can be kept, it is enough to know that it exists. The next in line always has room.
+        // If the buffer is full, `highest` records that the event exists. The next event in sequence always fits.
         if self.early.len() < MAX_EARLY || seq == self.last + 1 {
             self.early.insert(seq, event);
         }
@@ -45,7 +45,7 @@ impl<T> Resume<T> {
         ready
     }
 
-    /// Whether something is missing before what is known to exist: fetch `after_seq=last()`.
+    /// Whether events known to exist are missing: fetch `after_seq=last()`.
     pub fn has_gap(&self) -> bool {
         self.last < self.highest
     }
@@ -58,7 +58,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn repeats_are_ignored_and_gaps_are_known() {
+    fn duplicates_are_ignored_and_gaps_are_detected() {
         let mut resume = Resume::after(3);
         assert_eq!(resume.take(3, "old"), Vec::<&str>::new());
         assert_eq!(resume.take(5, "five"), Vec::<&str>::new());
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_far_behind_keeps_little_and_still_gets_all() {
+    fn reader_far_behind_gets_all_events_with_a_bounded_buffer() {
         let mut resume = Resume::after(0);
         let total = MAX_EARLY as u64 + 100;
         for seq in 2..=total {
@@ -85,21 +85,18 @@ mod tests {
         assert_eq!(seen, (1..=total).collect::<Vec<_>>());
     }
 
-    /// What can happen to a client and its plane.
     #[derive(Debug, Clone)]
     enum Step {
-        /// The worker appends some events; the plane sends a frame for each to whoever is subscribed.
+        /// The worker appends events; the plane sends a frame for each to its subscribers.
         Append(u64),
         /// The client connects and subscribes (if it was not connected).
         Subscribe,
-        /// One frame arrives.
         Frame,
-        /// One frame arrives twice.
         FrameTwice,
-        /// A page is fetched; pages are small, so that several are needed.
+        /// Pages are small, so that several are needed.
         Page,
-        /// The socket breaks: frames on the way are lost.
-        Cut,
+        /// The socket closes; frames in flight are lost.
+        Disconnect,
     }
 
     struct Client {
@@ -142,13 +139,12 @@ mod tests {
             4 => Just(Step::Frame),
             1 => Just(Step::FrameTwice),
             3 => Just(Step::Page),
-            1 => Just(Step::Cut),
+            1 => Just(Step::Disconnect),
         ];
         proptest::collection::vec(step, 0..120)
     }
 
     proptest! {
-        /// Any interleaving of subscribing and fetching gives the client the whole log.
         #[test]
         fn any_interleaving_of_subscribe_and_fetch_gives_the_whole_log(steps in steps()) {
             let mut client = Client { resume: Resume::after(0), seen: Vec::new(), wire: None, behind: false };
@@ -163,10 +159,10 @@ mod tests {
                     Step::Frame => client.frame(1),
                     Step::FrameTwice => client.frame(2),
                     Step::Page => client.page(log),
-                    Step::Cut => client.wire = None,
+                    Step::Disconnect => client.wire = None,
                 }
             }
-            // In the end the client is connected and does what the recipe says, until nothing is left to do.
+            // Finally the client stays connected and follows the protocol until it has caught up.
             client.subscribe();
             loop {
                 if client.behind {

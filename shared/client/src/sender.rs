@@ -1,4 +1,4 @@
-//! Sending numbered batches until they are stored.
+//! Sends numbered batches of events until they are stored.
 
 use crate::call::{Caller, Refused};
 use contract::ingest::BatchReceived;
@@ -7,14 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// An event on its way to the plane.
 #[derive(Debug, Clone, Serialize)]
 pub struct EventIn {
-    /// The sender's name for it.
     pub event_id: String,
     /// `agent.tool_use`.
     pub event_type: String,
-    /// What it says.
     pub event_data: Value,
     /// `agent`, `worker`, `user`, `guardian` or `system`.
     pub source: String,
@@ -23,7 +20,7 @@ pub struct EventIn {
     pub emitted_at: Option<String>,
 }
 
-/// Sends the events of one run of a worker.
+/// Sends the events of one epoch.
 #[derive(Debug)]
 pub struct Sender {
     caller: Caller,
@@ -41,8 +38,8 @@ struct Batch<'a> {
 }
 
 impl Sender {
-    /// For a sandbox at a plane (`http://127.0.0.1:18000`). A request without an answer after `deadline` is
-    /// repeated.
+    /// A sender for one sandbox of a plane (`http://127.0.0.1:18000`). Each attempt times out after `deadline` and is
+    /// retried.
     pub fn new(
         plane: &str,
         sandbox: &SandboxId,
@@ -54,12 +51,13 @@ impl Sender {
         Self { caller: Caller::new(token), deadline, url, epoch, batch: 0 }
     }
 
-    /// Sends one batch, again and again until it is stored: whatever happens on the way, it is stored once. The number
-    /// of one that was refused is still free.
+    /// Sends one batch and retries until it is stored. The batch number makes retries idempotent. A refused batch does
+    /// not use up its number.
     pub async fn send(&mut self, events: &[EventIn]) -> Result<BatchReceived, Refused> {
         let batch = Batch { epoch: self.epoch, batch: self.batch + 1, events };
-        let answer = self.caller.ask(self.deadline, |http| http.post(&self.url).json(&batch)).await?;
+        let response =
+            self.caller.request_with_retries(self.deadline, |http| http.post(&self.url).json(&batch)).await?;
         self.batch += 1;
-        Ok(answer)
+        Ok(response)
     }
 }

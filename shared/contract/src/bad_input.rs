@@ -1,17 +1,16 @@
-//! What can be wrong with what somebody sent.
+//! Errors of invalid requests.
 
 use domain::Invalid;
 
-/// Wrong input, by what the sender has to change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadInput {
-    /// It cannot be read at all: 400.
+    /// Cannot be parsed: 400.
     #[error("{0}")]
     Malformed(String),
-    /// It can be read and breaks a rule: 422.
+    /// Can be parsed and breaks a rule: 422.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// It is too large: 413.
+    /// 413.
     #[error("{}: {}", .0.field, .0.reason)]
     TooLarge(Invalid),
 }

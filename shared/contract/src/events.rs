@@ -1,35 +1,31 @@
-//! Reading the log: pages, the trajectory, full bodies.
+//! Responses about logs: pages, the trajectory, full event data.
 
 use domain::event::BodyReference;
 use domain::{Entity, Event, EventId, EventType, JsonObject, SandboxId, Source, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// One event of the log, as it is read.
+/// A log event in a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventOut {
-    /// Its id.
     pub id: EventId,
-    /// Its place in the log.
+    /// Sequence number in the log.
     pub seq: u64,
-    /// Whose log.
     #[serde(flatten)]
     pub entity: EntityOut,
-    /// Its type, as sent.
     pub event_type: EventType,
-    /// What it says; abridged when `body` is present.
+    /// Abridged when `body` is present.
     pub event_data: JsonObject,
-    /// Who speaks.
     pub source: Source,
     /// When the plane stored it.
     pub created_at: Timestamp,
-    /// When the sender says that it happened.
+    /// The sender's timestamp.
     pub emitted_at: Option<Timestamp>,
-    /// Where to get the full data, when it is not all here.
+    /// Reference to the full data, when `event_data` is abridged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<BodyOut>,
 }
 
-/// Whose log it is: one field, named after the kind of the entity.
+/// The entity whose log it is: one field, named after the kind of the entity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntityOut {
     /// `"sandbox_id": "s-1"`.
@@ -53,20 +49,20 @@ impl From<&Entity> for EntityOut {
     }
 }
 
-/// Where an event's full data is.
+/// Reference to the full data of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyOut {
-    /// `GET` this. Absent for tasks and tickets, whose data is all in their log: what a frame leaves out is read there.
+    /// Path for `GET`. Absent for tasks and tickets, whose log has the full data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub href: Option<String>,
     /// Size of the full data.
     pub size_bytes: u64,
-    /// Fields that are missing here.
+    /// Omitted fields.
     pub omitted: Vec<String>,
 }
 
 impl EventOut {
-    /// A log event on its way out.
+    /// `None` for an ephemeral event.
     pub fn new(entity: &Entity, event: Event) -> Option<Self> {
         let seq = event.seq?;
         Some(Self {
@@ -84,7 +80,6 @@ impl EventOut {
 }
 
 impl BodyOut {
-    /// The way to the full data of one event.
     pub fn new(entity: &Entity, seq: u64, body: BodyReference) -> Self {
         let href = match entity {
             Entity::Sandbox(id) => Some(format!("/api/v1/sandboxes/{id}/events/{seq}/body")),
@@ -97,52 +92,46 @@ impl BodyOut {
 /// `GET …/events`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventPage {
-    /// Whose log.
     #[serde(flatten)]
     pub entity: EntityOut,
-    /// The page, in the order that was asked for.
+    /// In the requested order.
     pub events: Vec<EventOut>,
-    /// How many events of the log pass the filters, this page or not; `null` where that is not counted.
+    /// Number of events in the log that match the filters; `null` if unknown.
     pub total_count: Option<u64>,
     /// Last sequence number of the log.
     pub last_seq: u64,
-    /// Whether there is more in this direction.
+    /// Whether there are more events in this direction.
     pub has_more: bool,
-    /// With `order=oldest`: ask for what follows with this `after_seq`. Set even on an empty page.
+    /// With `order=oldest`: send it as `after_seq` for the next page. Present even on an empty page.
     pub next_after_seq: Option<u64>,
-    /// With `order=newest`: ask for what came before with this `before_seq`. Set even on an empty page.
+    /// With `order=newest`: send it as `before_seq` for the next page. Present even on an empty page.
     pub next_before_seq: Option<u64>,
 }
 
 /// `GET …/trajectory`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trajectory {
-    /// Whose.
     pub sandbox_id: SandboxId,
     /// Newest first.
     pub events: Vec<EventOut>,
-    /// The heartbeats, which are not events of the trajectory.
+    /// Heartbeats are not part of the trajectory.
     pub heartbeat_summary: HeartbeatSummary,
-    /// Everything that ever came in, heartbeats included.
+    /// Number of all events, including heartbeats.
     pub total_events: u64,
-    /// Everything but the heartbeats.
+    /// Number of events without heartbeats.
     pub trajectory_events: u64,
     /// For `direction=older`; `null` at the beginning of the log.
     pub next_cursor: Option<String>,
-    /// For `direction=newer`: what came after the newest event here.
+    /// For `direction=newer`: continues after the newest event here.
     pub prev_cursor: Option<String>,
-    /// Whether there is more in the direction that was asked for.
+    /// Whether there are more events in the requested direction.
     pub has_more: bool,
 }
 
-/// All heartbeats of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeartbeatSummary {
-    /// How many.
     pub count: u64,
-    /// When the first came.
     pub first_heartbeat: Option<Timestamp>,
-    /// When the latest came.
     pub last_heartbeat: Option<Timestamp>,
 }
 
@@ -172,7 +161,7 @@ mod tests {
         }
     }
 
-    /// The text of a page, which is the same after somebody has read it; also if it holds what they do not know.
+    /// Checks the JSON of a page, and that a page with unknown fields can be parsed.
     #[track_caller]
     fn check(entity: &Entity, field: &str, body: &str) {
         let text = serde_json::to_string(&page(entity)).unwrap();
@@ -193,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_names_its_owner_by_kind_and_can_be_read_again() {
+    fn a_page_names_its_entity_and_round_trips() {
         let href = r#""href":"/api/v1/sandboxes/x-1/events/3/body","#;
         check(&Entity::Sandbox(SandboxId::parse("x-1").unwrap()), r#""sandbox_id":"x-1""#, href);
         check(&Entity::Task(TaskId::parse("x-1").unwrap()), r#""task_id":"x-1""#, "");

@@ -1,21 +1,20 @@
-//! What a body says of how work is to be done: agent, model, repository, and the sandbox it happens in.
+//! Decodes the execution settings of a request: agent, model, repository, and resources of the sandbox.
 //!
-//! What could not be used later is refused here, where somebody reads the answer.
+//! Values that would fail later in a worker are rejected here, where the client sees the error.
 
 use crate::bad_input::BadInput;
 use crate::fields::Fields;
-use domain::resources::{Wanted, resolve};
+use domain::resources::{ResourceRequest, resolve};
 use domain::task::Execution;
 
-/// Longest name of an agent, a model, a snapshot or a branch.
+/// Maximum length of the name of an agent, a model, a snapshot or a branch.
 const MAX_NAME_CHARS: usize = 200;
-/// Longest address of a repository.
-const MAX_ADDRESS_CHARS: usize = 500;
+const MAX_REPOSITORY_CHARS: usize = 500;
 
-/// Reads `agent`, `model`, `branch`, the repository in either spelling, and the resources.
+/// Decodes `agent`, `model`, `branch`, the repository in either form, and the resources.
 pub fn decode(fields: &Fields) -> Result<Execution, BadInput> {
     let amount = |field: &str| -> Result<Option<u32>, BadInput> {
-        let amount = fields.whole(field, 1..=u64::from(u32::MAX))?;
+        let amount = fields.integer(field, 1..=u64::from(u32::MAX))?;
         Ok(amount.map(|amount| u32::try_from(amount).unwrap_or(u32::MAX)))
     };
     let execution = Execution {
@@ -29,7 +28,7 @@ pub fn decode(fields: &Fields) -> Result<Execution, BadInput> {
         snapshot: fields.line("snapshot", MAX_NAME_CHARS)?,
         ..Execution::default()
     };
-    resolve(&[Wanted::from(&execution)])?;
+    resolve(&[ResourceRequest::from(&execution)])?;
     Ok(execution)
 }
 
@@ -45,45 +44,47 @@ fn agent(fields: &Fields) -> Result<Option<String>, BadInput> {
     Err(BadInput::invalid("agent", "must be claude, acp:<command> or scripted:<file>"))
 }
 
-/// `github_owner` and `github_repo`, as OmoiOS has them, or `repository`.
+/// `github_owner` and `github_repo`, as in OmoiOS, or `repository`.
 fn repository(fields: &Fields) -> Result<Option<String>, BadInput> {
     let part = |field: &str| -> Result<Option<String>, BadInput> {
         match fields.line(field, MAX_NAME_CHARS)? {
             Some(name) if !is_part(&name) => {
-                let rule = "may hold letters, digits, '.', '_' and '-', and starts with neither '.' nor '-'";
+                let rule =
+                    "may contain letters, digits, '.', '_' and '-', and must not start with '.' or '-'";
                 Err(BadInput::invalid(field, rule))
             }
             other => Ok(other),
         }
     };
     let (owner, name) = (part("github_owner")?, part("github_repo")?);
-    let address = fields.line("repository", MAX_ADDRESS_CHARS)?;
+    let address = fields.line("repository", MAX_REPOSITORY_CHARS)?;
     match (owner, name, address) {
         (None, None, None) => Ok(None),
         (None, None, Some(address)) => check_address(address).map(Some),
         (Some(owner), Some(name), None) => Ok(Some(format!("{owner}/{name}"))),
-        (Some(_), None, _) => Err(BadInput::invalid("github_repo", "is missing beside github_owner")),
-        (None, Some(_), _) => Err(BadInput::invalid("github_owner", "is missing beside github_repo")),
-        (Some(_), Some(_), Some(_)) => {
-            Err(BadInput::invalid("repository", "must not be there beside github_owner and github_repo"))
-        }
+        (Some(_), None, _) => Err(BadInput::invalid("github_repo", "is required with github_owner")),
+        (None, Some(_), _) => Err(BadInput::invalid("github_owner", "is required with github_repo")),
+        (Some(_), Some(_), Some(_)) => Err(BadInput::invalid(
+            "repository",
+            "must not be used together with github_owner and github_repo",
+        )),
     }
 }
 
-/// As workers understand it.
+/// Accepts what workers support.
 fn check_address(address: String) -> Result<String, BadInput> {
     let wrong = |reason: &str| Err(BadInput::invalid("repository", reason));
     if address.contains(char::is_whitespace) {
-        return wrong("must hold no blanks");
+        return wrong("must not contain white space");
     }
     if let Some((protocol, rest)) = address.split_once("://") {
         if !matches!(protocol, "http" | "https" | "ssh" | "git" | "file") {
-            return wrong("must be an address of http, https, ssh, git or file");
+            return wrong("must be a URL with http, https, ssh, git or file");
         }
         let host = rest.split('/').next().unwrap_or_default();
-        // Everybody who may read the ticket would read the secret.
+        // Every user who can read the ticket could read the secret.
         if protocol.starts_with("http") && host.contains('@') {
-            return wrong("must not hold a user name, password or token");
+            return wrong("must not contain a user name, password or token");
         }
         return Ok(address);
     }
@@ -91,7 +92,7 @@ fn check_address(address: String) -> Result<String, BadInput> {
     let is_remote = address.split_once('@').is_some_and(|(user, rest)| is_part(user) && rest.contains(':'));
     match is_short || is_remote || address.starts_with('/') {
         true => Ok(address),
-        false => wrong("must be owner/name or the address of a repository"),
+        false => wrong("must be owner/name or the URL of a repository"),
     }
 }
 
@@ -100,14 +101,14 @@ fn is_part(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(plain)
 }
 
-/// The rules of `git check-ref-format --branch` that workers keep to.
+/// The rules of `git check-ref-format --branch` that workers apply.
 fn branch(fields: &Fields) -> Result<Option<String>, BadInput> {
     let Some(name) = fields.line("branch", MAX_NAME_CHARS)? else { return Ok(None) };
     let bad = name.starts_with(['-', '/', '.'])
         || name.ends_with(['/', '.'])
         || name.contains("..")
         || name.contains(|character: char| " ~^:?*[\\".contains(character));
-    if bad { Err(BadInput::invalid("branch", "is no name of a branch")) } else { Ok(Some(name)) }
+    if bad { Err(BadInput::invalid("branch", "is not a valid branch name")) } else { Ok(Some(name)) }
 }
 
 #[cfg(test)]
@@ -119,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_is_named_in_one_of_two_ways() {
-        let two = read(r#"{"github_owner":"acme","github_repo":"shop.js"}"#).unwrap();
-        assert_eq!(two.repository.as_deref(), Some("acme/shop.js"));
+    fn both_forms_of_a_repository_are_accepted() {
+        let in_two_parts = read(r#"{"github_owner":"acme","github_repo":"shop.js"}"#).unwrap();
+        assert_eq!(in_two_parts.repository.as_deref(), Some("acme/shop.js"));
         for good in
             ["acme/shop", "https://example.com/a.git", "git@example.com:a/b", "/srv/a", "file:///srv/a"]
         {
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_used_is_refused_by_name() {
+    fn the_invalid_field_is_named() {
         for (body, field) in [
             (r#"{"github_owner":"acme"}"#, "github_repo"),
             (r#"{"github_repo":"shop"}"#, "github_owner"),

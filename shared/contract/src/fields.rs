@@ -1,21 +1,20 @@
-//! The fields of a body, read one by one, so that each complaint names its field.
+//! Decodes a body field by field, so that each error names its field.
 
 use crate::bad_input::BadInput;
 use domain::{Invalid, JsonObject, Timestamp};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
-/// A required field.
 pub fn required<T>(field: &str, value: Option<T>) -> Result<T, BadInput> {
     value.ok_or_else(|| BadInput::invalid(field, "is missing"))
 }
 
-/// A JSON object. `null` counts as absent, and what nobody asks for is ignored.
+/// A JSON object. `null` counts as absent, and unknown fields are ignored.
 #[derive(Debug, Clone, Default)]
 pub struct Fields(Map<String, Value>);
 
 impl Fields {
-    /// Reads a body; an empty one has no fields.
+    /// An empty body has no fields.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
         if body.is_empty() {
             return Ok(Self::default());
@@ -28,7 +27,6 @@ impl Fields {
         }
     }
 
-    /// Any text.
     pub fn text(&self, field: &str) -> Result<Option<&str>, BadInput> {
         match self.present(field) {
             None => Ok(None),
@@ -37,36 +35,35 @@ impl Fields {
         }
     }
 
-    /// One line of text, without what surrounds it. Counted in characters.
-    pub fn line(&self, field: &str, most: usize) -> Result<Option<String>, BadInput> {
+    /// One line of text, trimmed, with a maximum number of characters.
+    pub fn line(&self, field: &str, max: usize) -> Result<Option<String>, BadInput> {
         let Some(line) = self.text(field)?.map(str::trim) else { return Ok(None) };
-        if line.is_empty() || line.chars().count() > most || line.chars().any(char::is_control) {
-            let rule = format!("must be 1 to {most} characters, none of them control characters");
+        if line.is_empty() || line.chars().count() > max || line.chars().any(char::is_control) {
+            let rule = format!("must be 1 to {max} characters, without control characters");
             return Err(BadInput::invalid(field, rule));
         }
         Ok(Some(line.to_owned()))
     }
 
-    /// One of a few words.
-    pub fn word<T: Copy>(&self, field: &str, words: &[(&str, T)]) -> Result<Option<T>, BadInput> {
+    /// One of these names.
+    pub fn one_of<T: Copy>(&self, field: &str, names: &[(&str, T)]) -> Result<Option<T>, BadInput> {
         let Some(text) = self.text(field)? else { return Ok(None) };
-        match words.iter().find(|(word, _)| *word == text) {
-            Some((_, meant)) => Ok(Some(*meant)),
+        match names.iter().find(|(name, _)| *name == text) {
+            Some((_, value)) => Ok(Some(*value)),
             None => {
-                let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                let known: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
                 Err(BadInput::invalid(field, format!("must be one of {}", known.join(", "))))
             }
         }
     }
 
-    /// A whole number within bounds.
-    pub fn whole(&self, field: &str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, BadInput> {
+    pub fn integer(&self, field: &str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, BadInput> {
         let Some(value) = self.present(field) else { return Ok(None) };
         match value.as_u64().filter(|number| bounds.contains(number)) {
             Some(number) => Ok(Some(number)),
             None => {
-                let (least, most) = (bounds.start(), bounds.end());
-                Err(BadInput::invalid(field, format!("must be a whole number from {least} to {most}")))
+                let (min, max) = (bounds.start(), bounds.end());
+                Err(BadInput::invalid(field, format!("must be an integer from {min} to {max}")))
             }
         }
     }
@@ -80,7 +77,6 @@ impl Fields {
         }
     }
 
-    /// Yes or no.
     pub fn flag(&self, field: &str) -> Result<Option<bool>, BadInput> {
         match self.present(field) {
             None => Ok(None),
@@ -89,7 +85,7 @@ impl Fields {
         }
     }
 
-    /// A name of the kind that programs use: letters, digits, `.`, `_` and `-`.
+    /// An identifier of letters, digits, `.`, `_` and `-`.
     pub fn name(&self, field: &str) -> Result<Option<String>, BadInput> {
         let Some(text) = self.text(field)? else { return Ok(None) };
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
@@ -100,7 +96,7 @@ impl Fields {
         Ok(Some(text.to_owned()))
     }
 
-    /// An id, or whatever else is read from a string.
+    /// A string that `parse` accepts.
     pub fn parsed<T>(
         &self,
         field: &str,
@@ -110,7 +106,7 @@ impl Fields {
         parsed.map_err(|wrong| BadInput::invalid(field, wrong.reason))
     }
 
-    /// A list of ids, each once.
+    /// A list of strings that `parse` accepts, without duplicates.
     pub fn list<T: PartialEq>(
         &self,
         field: &str,
@@ -123,19 +119,18 @@ impl Fields {
         };
         let mut list = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
-            let place = format!("{field}[{index}]");
+            let path = format!("{field}[{index}]");
             let Value::String(text) = item else {
-                return Err(BadInput::invalid(place, "must be a string"));
+                return Err(BadInput::invalid(path, "must be a string"));
             };
-            let one = parse(text.clone()).map_err(|wrong| BadInput::invalid(place, wrong.reason))?;
-            if !list.contains(&one) {
-                list.push(one);
+            let value = parse(text.clone()).map_err(|wrong| BadInput::invalid(path, wrong.reason))?;
+            if !list.contains(&value) {
+                list.push(value);
             }
         }
         Ok(Some(list))
     }
 
-    /// A moment.
     pub fn time(&self, field: &str) -> Result<Option<Timestamp>, BadInput> {
         let parse = |text: &str| {
             let rule = "must be a time like 2026-01-01T00:00:00Z";
@@ -144,7 +139,6 @@ impl Fields {
         self.text(field)?.map(parse).transpose()
     }
 
-    /// An object in it.
     pub fn object(&self, field: &str) -> Result<Option<Self>, BadInput> {
         match self.present(field) {
             None => Ok(None),
@@ -153,17 +147,15 @@ impl Fields {
         }
     }
 
-    /// The object itself.
     pub fn as_json(&self) -> JsonObject {
         JsonObject::of(&self.0)
     }
 
-    /// The names of its fields.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Whether a field is there, be it `null`.
+    /// Whether a field is present, possibly as `null`.
     pub fn has(&self, field: &str) -> bool {
         self.0.contains_key(field)
     }
@@ -173,5 +165,4 @@ impl Fields {
     }
 }
 
-/// Longest name of the kind that programs use.
 const MAX_NAME_CHARS: usize = 100;

@@ -1,4 +1,4 @@
-//! `POST /api/v1/sandboxes/{id}/events`: what comes in, in its two forms, and what is answered.
+//! `POST /api/v1/sandboxes/{id}/events`: the two forms of a request, and the responses.
 
 use crate::bad_input::BadInput;
 use crate::limits::{
@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 
-/// What came in.
 #[derive(Debug, Clone)]
 pub enum Ingest {
     /// One event, as OmoiOS workers send it.
@@ -21,14 +20,13 @@ pub enum Ingest {
     Batch(Batch),
 }
 
-/// Reads a body in either form; the batch form is the one with `events`. `new_id` names events that come
-/// without an id.
+/// Decodes either form; the batch form is the one with `events`. `new_id` generates ids for events without one.
 pub fn decode(body: &[u8], mut new_id: impl FnMut() -> EventId) -> Result<Ingest, BadInput> {
     if body.len() > MAX_BODY_BYTES {
         return Err(BadInput::too_large("body", MAX_BODY_BYTES));
     }
     let text = std::str::from_utf8(body).map_err(|e| {
-        BadInput::Malformed(format!("The body is not UTF-8: byte {} is wrong.", e.valid_up_to()))
+        BadInput::Malformed(format!("The body is not UTF-8: invalid byte at position {}.", e.valid_up_to()))
     })?;
     if text.trim_start().bytes().next().is_some_and(|first| first != b'{') {
         return Err(BadInput::invalid("body", "must be a JSON object"));
@@ -61,34 +59,34 @@ fn batch(
     let raw: Vec<&RawValue> = serde_json::from_str(events.get())
         .map_err(|_| BadInput::invalid("events", "must be a list of events"))?;
     if raw.is_empty() || raw.len() > MAX_BATCH_EVENTS {
-        return Err(BadInput::invalid("events", format!("must hold 1 to {MAX_BATCH_EVENTS} events")));
+        return Err(BadInput::invalid("events", format!("must contain 1 to {MAX_BATCH_EVENTS} events")));
     }
     let mut checked = Vec::with_capacity(raw.len());
-    let mut fingerprint = Vec::with_capacity(raw.len());
+    let mut parts = Vec::with_capacity(raw.len());
     for (index, raw) in raw.iter().enumerate() {
-        let place = format!("events[{index}]");
+        let path = format!("events[{index}]");
         if !raw.get().starts_with('{') {
-            return Err(BadInput::invalid(place, "must be an object"));
+            return Err(BadInput::invalid(path, "must be an object"));
         }
         let wire: WireEvent<'_> = serde_json::from_str(raw.get())
-            .map_err(|e| BadInput::invalid(place.as_str(), format!("cannot be read: {e}")))?;
-        let named = wire.event_id.is_some();
-        let event = wire.check(&place, &mut *new_id)?;
-        // An id stands for its event, so that a sender may write the same JSON in another order. An id that we
-        // gave differs from delivery to delivery and says nothing: then the data must.
-        let name = if named { event.id.to_string() } else { event.data.text().to_owned() };
-        fingerprint.push((name, event.event_type.to_string()));
+            .map_err(|e| BadInput::invalid(path.as_str(), format!("is invalid: {e}")))?;
+        let has_id = wire.event_id.is_some();
+        let event = wire.check(&path, &mut *new_id)?;
+        // The sender's id identifies an event, so that a retry may serialize the same JSON in another order. A generated
+        // id differs with every delivery, so the data identifies the event instead.
+        let identity = if has_id { event.id.to_string() } else { event.data.text().to_owned() };
+        parts.push((identity, event.event_type.to_string()));
         checked.push(event);
     }
     let mut ids = HashSet::new();
     if let Some(index) = checked.iter().position(|event| !ids.insert(event.id.as_str())) {
-        return Err(BadInput::invalid(format!("events[{index}].event_id"), "is used twice in this batch"));
+        return Err(BadInput::invalid(format!("events[{index}].event_id"), "is not unique in this batch"));
     }
-    let digest = digest(fingerprint.iter().map(|(id, event_type)| (id.as_str(), event_type.as_str())));
+    let digest = digest(parts.iter().map(|(id, event_type)| (id.as_str(), event_type.as_str())));
     Ok(Batch::new(Some(number), checked, digest))
 }
 
-/// The fingerprint of a single event that came with an `Idempotency-Key`.
+/// Hash of a single event with an `Idempotency-Key`.
 pub fn digest_of_single(event: &NewEvent) -> String {
     digest([(event.event_type.as_str(), event.source.as_str()), ("data", event.data.text())])
 }
@@ -104,7 +102,7 @@ fn digest<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     hash.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Values stay raw so that each complaint can name its field.
+/// Values stay raw so that each error can name its field.
 #[derive(Deserialize)]
 struct WireBatch<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -129,7 +127,7 @@ struct WireEvent<'a> {
     emitted_at: Option<&'a RawValue>,
 }
 
-/// Tells `null` from absent, which `Option` alone does not.
+/// Distinguishes `null` from absent, which `Option` alone does not.
 pub(crate) fn present<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'a RawValue>, D::Error> {
@@ -137,8 +135,8 @@ pub(crate) fn present<'de: 'a, 'a, D: Deserializer<'de>>(
 }
 
 impl WireEvent<'_> {
-    fn check(self, place: &str, mut new_id: impl FnMut() -> EventId) -> Result<NewEvent, BadInput> {
-        let within = |wrong: Invalid| if place.is_empty() { wrong } else { wrong.inside(place) };
+    fn check(self, path: &str, mut new_id: impl FnMut() -> EventId) -> Result<NewEvent, BadInput> {
+        let within = |wrong: Invalid| if path.is_empty() { wrong } else { wrong.inside(path) };
         let text = |field: &str, raw: &RawValue| {
             serde_json::from_str::<String>(raw.get())
                 .map_err(|_| within(Invalid::new(field, "must be a string")))
@@ -148,7 +146,7 @@ impl WireEvent<'_> {
             None => return Err(within(Invalid::new("event_type", "is missing")).into()),
         };
         if event_type.is_reserved() {
-            return Err(within(Invalid::new("event_type", "is told by the plane itself")).into());
+            return Err(within(Invalid::new("event_type", "is reserved for the plane")).into());
         }
         let source = match self.source {
             Some(raw) => Source::parse(&text("source", raw)?).map_err(within)?,
@@ -160,8 +158,8 @@ impl WireEvent<'_> {
             }
             None => JsonObject::empty(),
         };
-        if let Some(most) = most_data_bytes(&event_type).filter(|most| data.text().len() > *most) {
-            let reason = format!("must be at most {most} bytes in {event_type}");
+        if let Some(max) = max_data_bytes(&event_type).filter(|max| data.text().len() > *max) {
+            let reason = format!("must be at most {max} bytes in {event_type}");
             return Err(BadInput::TooLarge(within(Invalid::new("event_data", reason))));
         }
         let id = match self.event_id {
@@ -179,56 +177,50 @@ impl WireEvent<'_> {
     }
 }
 
-/// How much data an event of this type may have, if there is a limit of its own.
-fn most_data_bytes(event_type: &EventType) -> Option<usize> {
+/// Limit for the data of an event of this type, if it has its own.
+fn max_data_bytes(event_type: &EventType) -> Option<usize> {
     let heartbeat = event_type.is_heartbeat().then_some(MAX_HEARTBEAT_BYTES);
     heartbeat.or_else(|| event_type.is_partial().then_some(MAX_PARTIAL_BYTES))
 }
 
-/// Numbers from 1 to what a double still holds exactly, since senders may be JavaScript.
+/// An integer from 1 to the largest that a double represents exactly, since senders may be JavaScript.
 pub(crate) fn counting_number(field: &str, raw: Option<&RawValue>) -> Result<u64, BadInput> {
     let raw = raw.ok_or_else(|| BadInput::invalid(field, "is missing"))?;
     match serde_json::from_str::<u64>(raw.get()) {
         Ok(number @ 1..=9_007_199_254_740_991) => Ok(number),
-        _ => Err(BadInput::invalid(field, "must be a whole number from 1 to 2^53 - 1")),
+        _ => Err(BadInput::invalid(field, "must be an integer from 1 to 2^53 - 1")),
     }
 }
 
-/// The answer to a single event: OmoiOS's shape, and the sequence number.
+/// Response to a single event: the format of OmoiOS, and the sequence number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventReceived {
-    /// Always `received`: it is stored.
+    /// Always `received`: the event is stored.
     pub status: String,
-    /// Where.
     pub sandbox_id: SandboxId,
-    /// What.
     pub event_type: EventType,
-    /// Under which id.
     pub event_id: EventId,
-    /// Its place in the log; `null` for a heartbeat or unfinished text.
+    /// Sequence number in the log; `null` for an ephemeral event.
     pub seq: Option<u64>,
     /// When it was stored.
     pub timestamp: Timestamp,
 }
 
-/// The answer to a batch.
+/// Response to a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchReceived {
-    /// Always `received`: it is stored.
+    /// Always `received`: the batch is stored.
     pub status: String,
-    /// Where.
     pub sandbox_id: SandboxId,
-    /// As sent.
     pub epoch: u64,
-    /// As sent.
     pub batch: u64,
-    /// Whether it had been stored before. Everything else is then the first answer.
+    /// Whether the batch was stored before. The rest is then the original response.
     pub repeated: bool,
-    /// Place of its first log event; `null` if it held none.
+    /// Sequence number of its first log event; `null` if it has none.
     pub first_seq: Option<u64>,
-    /// How many log events it held.
+    /// Number of log events.
     pub events: u64,
-    /// How many heartbeats it held.
+    /// Number of heartbeats.
     pub heartbeats: u64,
     /// When it was stored.
     pub timestamp: Timestamp,
@@ -246,7 +238,7 @@ mod tests {
         })
     }
 
-    fn refused(body: &str) -> (&'static str, String) {
+    fn rejection(body: &str) -> (&'static str, String) {
         match ingest(body).unwrap_err() {
             BadInput::Malformed(text) => ("malformed", text),
             BadInput::Invalid(wrong) => ("invalid", wrong.field),
@@ -255,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_single_form_is_what_omoios_workers_send() {
+    fn the_single_form_is_that_of_omoios_workers() {
         let Ingest::Single(event) = ingest(
             r#"{"event_type":"agent.tool_use","event_data":{"turn":3,"input":{"command":"ls"}},"source":"agent","x":1}"#,
         )
@@ -285,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_field_is_named() {
+    fn the_invalid_field_is_named() {
         for (body, field) in [
             (r#"{}"#, "event_type"),
             (r#"{"event_type":null}"#, "event_type"),
@@ -312,10 +304,10 @@ mod tests {
                 "events[1].event_id",
             ),
         ] {
-            assert_eq!(refused(body), ("invalid", field.to_owned()), "{body}");
+            assert_eq!(rejection(body), ("invalid", field.to_owned()), "{body}");
         }
         for body in ["", "{", "nonsense", r#"{"event_type":"a"} x"#] {
-            let (kind, _) = refused(body);
+            let (kind, _) = rejection(body);
             assert!(kind == "malformed" || body == "nonsense", "{body}: {kind}");
         }
         assert!(matches!(
@@ -325,37 +317,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_named() {
+    fn the_field_that_is_too_large_is_named() {
         let long = |name: &str, n: usize| {
             format!(r#"{{"event_type":"{name}","event_data":{{"a":"{}"}}}}"#, "x".repeat(n))
         };
-        for (name, most) in [("agent.heartbeat", MAX_HEARTBEAT_BYTES), ("agent.partial", MAX_PARTIAL_BYTES)] {
-            let around = r#"{"a":""}"#.len();
-            assert!(ingest(&long(name, most - around)).is_ok(), "{name}");
-            assert_eq!(refused(&long(name, most - around + 1)), ("too large", "event_data".to_owned()));
+        for (name, max) in [("agent.heartbeat", MAX_HEARTBEAT_BYTES), ("agent.partial", MAX_PARTIAL_BYTES)] {
+            let overhead = r#"{"a":""}"#.len();
+            assert!(ingest(&long(name, max - overhead)).is_ok(), "{name}");
+            assert_eq!(rejection(&long(name, max - overhead + 1)), ("too large", "event_data".to_owned()));
         }
-        assert_eq!(refused(&long("agent.message", MAX_BODY_BYTES)), ("too large", "body".to_owned()));
+        assert_eq!(rejection(&long("agent.message", MAX_BODY_BYTES)), ("too large", "body".to_owned()));
         let batch = format!(
             r#"{{"epoch":1,"batch":1,"events":[{{"event_type":"a","event_data":{{"a":"{}"}}}}]}}"#,
             "x".repeat(MAX_BATCH_BYTES)
         );
-        assert_eq!(refused(&batch), ("too large", "body".to_owned()));
+        assert_eq!(rejection(&batch), ("too large", "body".to_owned()));
         let many = format!(r#"{{"epoch":1,"batch":1,"events":[{}1]}}"#, "1,".repeat(MAX_BATCH_EVENTS));
-        assert_eq!(refused(&many), ("invalid", "events".to_owned()));
+        assert_eq!(rejection(&many), ("invalid", "events".to_owned()));
     }
 
     #[test]
-    fn the_fingerprint_tells_events_apart_and_not_their_spelling() {
+    fn the_digest_depends_on_events_and_not_on_their_serialization() {
         let digest = |events: &str| match ingest(&format!(r#"{{"epoch":1,"batch":1,"events":[{events}]}}"#)) {
             Ok(Ingest::Batch(batch)) => batch.digest,
             other => panic!("{other:?}"),
         };
-        let one = digest(r#"{"event_id":"a","event_type":"x","event_data":{"p":1,"q":2}}"#);
-        assert_eq!(one, digest(r#"{"event_data":{"q":2, "p":1},"event_type":"x","event_id":"a"}"#));
-        assert_ne!(one, digest(r#"{"event_id":"b","event_type":"x"}"#));
-        let unnamed = r#"{"event_type":"x"},{"event_type":"y"}"#;
-        assert_eq!(digest(unnamed), digest(unnamed), "a repeat without ids is still a repeat");
+        let first = digest(r#"{"event_id":"a","event_type":"x","event_data":{"p":1,"q":2}}"#);
+        assert_eq!(first, digest(r#"{"event_data":{"q":2, "p":1},"event_type":"x","event_id":"a"}"#));
+        assert_ne!(first, digest(r#"{"event_id":"b","event_type":"x"}"#));
+        let without_ids = r#"{"event_type":"x"},{"event_type":"y"}"#;
+        assert_eq!(digest(without_ids), digest(without_ids), "a retry without ids");
         let other = r#"{"event_type":"x","event_data":{"n":2}},{"event_type":"y"}"#;
-        assert_ne!(digest(unnamed), digest(other), "without ids the data tells events apart");
+        assert_ne!(digest(without_ids), digest(other), "without ids the data counts");
     }
 }

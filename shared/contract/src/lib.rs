@@ -1,9 +1,10 @@
-//! Every shape that crosses a process: HTTP bodies, WebSocket frames, jobs, notices on the bus, problem+json.
+//! Every data format that crosses a process boundary: HTTP bodies, WebSocket frames, jobs, events on EventBridge,
+//! problem+json.
 //!
-//! Shapes are tolerant in what they take (unknown fields are ignored) and say exactly which field is wrong.
-//! Deliberately absent: what to do with any of it.
+//! Decoders ignore unknown fields and name the field that is invalid. Deliberately absent: business rules.
 
 pub mod bad_input;
+pub mod event_bus;
 pub mod events;
 pub mod execution;
 pub mod fields;
@@ -12,14 +13,17 @@ pub mod jobs;
 pub mod limits;
 pub mod messages;
 pub mod monitoring;
-pub mod notice;
 pub mod problem;
+mod problem_code;
 pub mod query;
 pub mod requests;
 pub mod sandboxes;
 pub mod sessions;
 pub mod socket;
+mod socket_code;
 pub mod tasks;
 pub mod tickets;
 
 pub use bad_input::BadInput;
+pub use problem_code::ProblemCode;
+pub use socket_code::SocketCode;

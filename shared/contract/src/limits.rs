@@ -1,37 +1,34 @@
-//! Sizes, each named once. The platform's own limits are in `store::limits`.
+//! Size limits. Those of the platform are in `store::limits`.
 
-/// Largest HTTP body of all. Lambda takes 6 MB a request, and the JSON around our body costs some of that
+/// Maximum size of an HTTP body. Lambda accepts 6 MB per request, including the JSON around the body
 /// (<https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>).
 pub const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
-/// Largest body of the batch form: a lost request costs at most this much to send again.
+/// Maximum size of a batch: the most that a lost request has to send again.
 pub const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
-/// Most events in a batch.
 pub const MAX_BATCH_EVENTS: usize = 100;
 
-/// Largest data of a heartbeat. What is ephemeral is not kept, so there is nowhere to refer to.
+/// Maximum size of a heartbeat's data. Ephemeral events are not stored, so a frame cannot refer to the full data.
 pub const MAX_HEARTBEAT_BYTES: usize = 2 * 1024;
 
-/// Largest data of a piece of unfinished text. It must fit a frame whole, for the same reason.
+/// Maximum size of partial text. It must fit into one frame, for the same reason.
 pub const MAX_PARTIAL_BYTES: usize = 16 * 1024;
 
-/// Most entries of a session in one request.
+/// Maximum number of session entries per request.
 pub const MAX_ENTRIES: usize = 500;
 
-/// Longest `Idempotency-Key`.
 pub const MAX_IDEMPOTENCY_KEY_CHARS: usize = 200;
 
-/// Largest frame on a socket. API Gateway bills and forwards in pieces of 32 KB
-/// (<https://docs.aws.amazon.com/apigateway/latest/developerguide/limits.html>); what is larger goes as a
-/// reference.
+/// Maximum size of a WebSocket frame. API Gateway bills and forwards in units of 32 KB
+/// (<https://docs.aws.amazon.com/apigateway/latest/developerguide/limits.html>); larger data becomes a reference.
 pub const MAX_FRAME_BYTES: usize = 32 * 1024;
 
-/// Most events on a page.
+/// Maximum number of events on a page.
 pub const MAX_PAGE: usize = 500;
 
-/// Most events on a page of the trajectory, as OmoiOS has it.
+/// Maximum number of events on a page of the trajectory, as in OmoiOS.
 pub const MAX_TRAJECTORY_PAGE: usize = 1000;
 
-/// A page ends early when its events reach this size: Lambda answers with at most 6 MB.
+/// A page ends early when its events reach this size: Lambda limits a response to 6 MB.
 pub const MAX_PAGE_BYTES: usize = 3 * 1024 * 1024;

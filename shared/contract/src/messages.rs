@@ -1,37 +1,34 @@
-//! `…/messages`: what is sent to an agent, what its worker takes, and how far each message has come.
+//! `…/messages`: sending messages to an agent, pulling and acknowledging them, and their history.
 
 use crate::bad_input::BadInput;
-use domain::message::{Draft, Message, MessageType, Receipt, Sender, State, remark};
+use domain::message::{Draft, Message, MessageType, Receipt, Sender, State, clean_detail};
 use domain::{Invalid, MessageId, SandboxId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Longest wait of a pull. API Gateway ends a request after 30 s, and SQS waits no longer than this.
+/// Maximum wait of a long poll. API Gateway ends a request after 30 s, and SQS supports no longer wait.
 pub const MAX_WAIT_SECS: u64 = 20;
-/// The wait of a pull that does not say: `docs/cost.md` has the numbers it was chosen by.
+/// `docs/cost.md` explains the choice.
 pub const DEFAULT_WAIT_SECS: u64 = 2;
-/// Most messages of one pull.
+/// Maximum number of messages per pull.
 pub const MAX_PULL: usize = 10;
-/// For how long a message that was handed out stays hidden, unless the worker says otherwise.
+/// Default visibility timeout of a pulled message.
 pub const DEFAULT_HIDDEN_SECS: u64 = 30;
-/// And for how long at most.
 pub const MAX_HIDDEN_SECS: u64 = 600;
-/// Most receipts of one request: each may write two items, and a transaction holds a hundred.
+/// Maximum number of receipts per request: each may write two items, and a transaction is limited to a hundred.
 pub const MAX_RECEIPTS: usize = 25;
-/// Most messages on a page of the history.
+/// Maximum number of messages on a page of the history.
 pub const MAX_HISTORY: usize = 100;
 
 /// `POST …/messages`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Send {
-    /// The sender's id; made up when absent. A repeat with the same id is one message.
+    /// Generated when absent. With an id, the request is idempotent.
     pub id: Option<MessageId>,
-    /// What is said.
     pub draft: Draft,
 }
 
 impl Send {
-    /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
         let object = read_object(body)?;
         let content = text(&object, "content")?.ok_or_else(|| BadInput::invalid("content", "is missing"))?;
@@ -44,23 +41,19 @@ impl Send {
     }
 }
 
-/// The answer to a message: it is stored, and will reach the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageQueued {
     /// Always `queued`.
     pub status: String,
-    /// Under which id.
     pub message_id: MessageId,
-    /// For whom.
     pub sandbox_id: SandboxId,
-    /// How many waited for the worker then, this one included.
+    /// Number of waiting messages at that time, including this one.
     pub queue_size: u64,
-    /// The sequence number of the event that tells of it: whoever follows the log from there sees its receipts.
+    /// Sequence number of its `message.queued` event: the events of its receipts follow in the log.
     pub seq: u64,
 }
 
 impl MessageQueued {
-    /// What its sender is told.
     pub fn new(sandbox_id: SandboxId, message: &Message) -> Self {
         Self {
             status: State::Queued.to_string(),
@@ -72,47 +65,38 @@ impl MessageQueued {
     }
 }
 
-/// `GET …/messages?ack=manual`: to be confirmed with receipts.
+/// `GET …/messages?ack=manual`: to be acknowledged with receipts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pulled {
-    /// Whose.
     pub sandbox_id: SandboxId,
-    /// Urgent ones first, then in the order in which they were sent.
+    /// Urgent messages first, then in the order in which they were sent.
     pub messages: Vec<MessageOut>,
-    /// How many wait to be confirmed, these included.
+    /// Number of messages that are not acknowledged, including these.
     pub queue_size: u64,
 }
 
-/// A message, as a worker gets it.
+/// A message in the response to a pull.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageOut {
-    /// Its id.
     pub id: MessageId,
-    /// What it is meant to do.
     pub message_type: MessageType,
-    /// Who sent it.
     pub sender: Sender,
-    /// Its text.
     pub content: String,
-    /// When it was sent.
     pub timestamp: Timestamp,
-    /// What is expected of the worker.
-    pub receipt: Handover,
+    pub receipt: Delivery,
 }
 
-/// A message in a worker's hands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handover {
+pub struct Delivery {
     /// `fetched`.
     pub state: State,
-    /// How often it was handed out, this time included.
+    /// How often it was pulled, including this time.
     pub delivery: u32,
-    /// When it comes back unless it is confirmed.
+    /// End of the visibility timeout: the message is delivered again unless it is acknowledged before.
     pub returns_at: Timestamp,
 }
 
 impl MessageOut {
-    /// A message on its way out, to come back at a time.
     pub fn new(message: &Message, returns_at: Timestamp) -> Self {
         Self {
             id: message.id.clone(),
@@ -120,21 +104,18 @@ impl MessageOut {
             sender: message.sender.clone(),
             content: message.content.clone(),
             timestamp: message.sent_at(),
-            receipt: Handover { state: message.state(), delivery: message.deliveries, returns_at },
+            receipt: Delivery { state: message.state(), delivery: message.deliveries, returns_at },
         }
     }
 }
 
-/// One of the plain list that OmoiOS workers read: what is in it is confirmed.
+/// A message in the list that OmoiOS workers read. It is acknowledged by being in that list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlainMessage {
-    /// Its id.
     pub id: MessageId,
-    /// Its text.
     pub content: String,
-    /// What it is meant to do, as OmoiOS calls it.
+    /// The name in OmoiOS.
     pub message_type: String,
-    /// When it was sent.
     pub timestamp: Timestamp,
 }
 
@@ -149,19 +130,16 @@ impl From<&Message> for PlainMessage {
     }
 }
 
-/// What a worker says of one message, in `POST …/messages/ack`.
+/// A receipt in `POST …/messages/ack`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptIn {
-    /// Which.
     pub message_id: MessageId,
-    /// How far it has come.
     pub state: State,
-    /// A remark.
     pub detail: Option<String>,
 }
 
 impl ReceiptIn {
-    /// Reads a body `{"receipts":[…]}`.
+    /// Decodes a body `{"receipts":[…]}`.
     pub fn decode(body: &[u8]) -> Result<Vec<Self>, BadInput> {
         let object = read_object(body)?;
         let receipts = object.get("receipts").ok_or_else(|| BadInput::invalid("receipts", "is missing"))?;
@@ -169,10 +147,10 @@ impl ReceiptIn {
         let reason = format!("must be a list of 1 to {MAX_RECEIPTS} receipts");
         let receipts = receipts.ok_or_else(|| BadInput::invalid("receipts", reason))?;
         let each = receipts.iter().enumerate().map(|(index, receipt)| {
-            let place = format!("receipts[{index}]");
+            let path = format!("receipts[{index}]");
             match receipt.as_object() {
-                Some(receipt) => Self::check(receipt).map_err(|wrong| wrong.inside(&place).into()),
-                None => Err(BadInput::invalid(place, "must be an object")),
+                Some(receipt) => Self::check(receipt).map_err(|wrong| wrong.inside(&path).into()),
+                None => Err(BadInput::invalid(path, "must be an object")),
             }
         });
         each.collect()
@@ -183,68 +161,57 @@ impl ReceiptIn {
         Ok(Self {
             message_id: MessageId::parse(required("message_id")?)?,
             state: State::parse_receipt(required("state")?)?,
-            detail: text(receipt, "detail")?.and_then(remark),
+            detail: text(receipt, "detail")?.and_then(clean_detail),
         })
     }
 }
 
-/// The answer to receipts.
+/// Response to `POST …/messages/ack`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acknowledged {
     /// Always `acknowledged`.
     pub status: String,
-    /// Whose.
     pub sandbox_id: SandboxId,
-    /// One for each receipt, in their order.
+    /// One per receipt, in order.
     pub receipts: Vec<ReceiptOut>,
-    /// How many still wait to be confirmed.
+    /// Number of messages that are not acknowledged.
     pub queue_size: u64,
 }
 
-/// What became of a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptOut {
-    /// Which message.
     pub message_id: MessageId,
-    /// How far it has come now.
+    /// The state of the message now.
     pub state: State,
-    /// Whether this receipt brought it there; `false` for a repeat, or for one that came too late.
+    /// Whether this receipt changed the state; `false` for a repeated or late receipt.
     pub changed: bool,
 }
 
 /// `GET …/messages/history`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// Whose.
     pub sandbox_id: SandboxId,
     /// Newest first.
     pub messages: Vec<MessageRecord>,
-    /// How many wait for the worker.
+    /// Number of messages that are not acknowledged.
     pub queue_size: u64,
-    /// Ask for what came before with this `before`; `null` at the beginning.
+    /// Send it as `before` for older messages; `null` on the last page.
     pub next_before: Option<u64>,
 }
 
-/// A message and how far it has come.
+/// A message in the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageRecord {
-    /// Its id.
     pub id: MessageId,
-    /// The sequence number of the event that told of it.
+    /// Sequence number of its `message.queued` event.
     pub seq: u64,
-    /// What it is meant to do.
     pub message_type: MessageType,
-    /// Who sent it.
     pub sender: Sender,
-    /// Its text.
     pub content: String,
-    /// When it was sent.
     pub timestamp: Timestamp,
-    /// How far it has come.
     pub state: State,
-    /// How often it was handed to a worker.
+    /// How often a worker has pulled it.
     pub deliveries: u32,
-    /// When it reached each state.
     pub receipts: Vec<Receipt>,
 }
 
@@ -293,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_says_what_it_must_and_may_say_more() {
+    fn only_the_content_of_a_message_is_required() {
         let plain = Send::decode(br#"{"content":"use sqlite"}"#).unwrap();
         assert_eq!((plain.id, plain.draft.message_type), (None, MessageType::UserMessage));
         let nudge =
@@ -316,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn receipts_are_read_or_refused_by_place() {
+    fn the_invalid_receipt_is_named() {
         let read = ReceiptIn::decode(
             br#"{"receipts":[{"message_id":"m-1","state":"delivered"},
                              {"message_id":"m-1","state":"cancelled","detail":"stopped"}]}"#,

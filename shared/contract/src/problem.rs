@@ -1,30 +1,27 @@
-//! problem+json (RFC 9457): every refusal and every failure in one shape.
+//! problem+json (RFC 9457): the format of every error response.
 
 use serde::{Deserialize, Serialize};
 
-/// What went wrong, for the one who asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// `urn:sunaba:problem:<code>`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The HTTP status in words.
+    /// The reason phrase of the HTTP status.
     pub title: String,
-    /// The HTTP status.
     pub status: u16,
-    /// A stable word to match on.
+    /// Stable error code.
     pub code: String,
-    /// A sentence for a person. OmoiOS clients read this field too.
+    /// A sentence for people. OmoiOS clients read this field too.
     pub detail: String,
-    /// The field that is wrong, where it is one.
+    /// The invalid field, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// To find it in the logs.
+    /// Identifies the request in the logs of the plane.
     pub request_id: String,
-    /// Facts that a program can act on: the epoch that holds, the batch that is expected.
+    /// Details that a program can act on, such as the current epoch or the expected batch.
     #[serde(flatten)]
     pub facts: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Its media type.
 pub const MEDIA_TYPE: &str = "application/problem+json";

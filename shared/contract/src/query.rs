@@ -2,21 +2,21 @@
 
 use crate::bad_input::BadInput;
 
-/// The parameters of a request, decoded.
+/// The decoded parameters of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads `a=1&b=2`. Escapes that are wrong stay as they are.
+    /// Parses `a=1&b=2`. Malformed escapes stay as they are.
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (unescape(name), unescape(value))
+            (percent_decode(name), percent_decode(value))
         });
         Self(pairs.collect())
     }
 
-    /// Of parameters that are decoded already.
+    /// Takes parameters that are decoded already.
     pub fn of(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(pairs.into_iter().collect())
     }
@@ -26,7 +26,7 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Every value of a repeatable parameter; comma lists count as repeats.
+    /// Every value of a parameter that may be repeated or hold a comma-separated list.
     pub fn list(&self, name: &str) -> Vec<String> {
         let values = self.0.iter().filter(|(known, _)| known == name);
         values
@@ -36,38 +36,37 @@ impl Query {
             .collect()
     }
 
-    /// A list, if the parameter is there at all.
+    /// `None` if the parameter is absent.
     pub fn list_if_present(&self, name: &str) -> Option<Vec<String>> {
         self.get(name).map(|_| self.list(name))
     }
 
-    /// A whole number within bounds, if the parameter is there.
     pub fn number(&self, name: &str, bounds: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, BadInput> {
         let Some(text) = self.get(name) else { return Ok(None) };
         match text.parse::<u64>() {
             Ok(number) if bounds.contains(&number) => Ok(Some(number)),
             _ if *bounds.end() == u64::MAX => {
-                Err(BadInput::invalid(name, format!("must be a whole number from {}", bounds.start())))
+                Err(BadInput::invalid(name, format!("must be an integer from {}", bounds.start())))
             }
             _ => Err(BadInput::invalid(
                 name,
-                format!("must be a whole number from {} to {}", bounds.start(), bounds.end()),
+                format!("must be an integer from {} to {}", bounds.start(), bounds.end()),
             )),
         }
     }
 
-    /// One of a few words, if the parameter is there.
-    pub fn word<'a>(&self, name: &str, words: &[&'a str]) -> Result<Option<&'a str>, BadInput> {
+    /// One of these values.
+    pub fn one_of<'a>(&self, name: &str, values: &[&'a str]) -> Result<Option<&'a str>, BadInput> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        match words.iter().find(|word| **word == text) {
-            Some(word) => Ok(Some(word)),
-            None => Err(BadInput::invalid(name, format!("must be one of {}", words.join(", ")))),
+        match values.iter().find(|value| **value == text) {
+            Some(value) => Ok(Some(value)),
+            None => Err(BadInput::invalid(name, format!("must be one of {}", values.join(", ")))),
         }
     }
 }
 
-/// Undoes `%41` and `+`.
-pub fn unescape(text: &str) -> String {
+/// Decodes `%41` and `+`.
+pub fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_come_with_commas_or_repeats() {
+    fn lists_are_comma_separated_or_repeated() {
         let query = Query::parse("event_type=a,b&event_type=c+d&x=%41%zz%&empty=");
         assert_eq!(query.list("event_type"), ["a", "b", "c d"]);
         assert_eq!(query.get("x"), Some("A%zz%"));
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_their_bounds() {
+    fn numbers_out_of_range_are_rejected() {
         let query = Query::parse("limit=501&after_seq=-1&ok=5");
         assert_eq!(query.number("ok", 1..=500).unwrap(), Some(5));
         assert_eq!(query.number("absent", 1..=500).unwrap(), None);

@@ -1,4 +1,4 @@
-//! Registering, listing and showing sandboxes.
+//! Requests and responses about sandboxes.
 
 use crate::bad_input::BadInput;
 use crate::events::HeartbeatSummary;
@@ -8,21 +8,21 @@ use domain::{Invalid, OrgId, Sandbox, SandboxId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `POST /api/v1/sandboxes`: a sandbox that somebody else runs.
+/// `POST /api/v1/sandboxes`: registers a sandbox that another system runs.
 #[derive(Debug, Clone, Default)]
 pub struct Register {
-    /// Its id; made up when absent.
+    /// Generated when absent.
     pub id: Option<SandboxId>,
-    /// Its org; the caller's own when absent.
+    /// Default: the org of the caller.
     pub org: Option<OrgId>,
-    /// A person's name for it.
+    /// Display name.
     pub name: Option<String>,
-    /// The session that its agent goes on with.
+    /// The session that its agent continues.
     pub resumes: Option<SessionId>,
 }
 
 impl Register {
-    /// Reads a body; an empty one is a sandbox without wishes.
+    /// The body may be empty.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
         if body.is_empty() {
             return Ok(Self::default());
@@ -40,7 +40,7 @@ impl Register {
         {
             return Err(BadInput::invalid(
                 "name",
-                "must be at most 200 characters, none of them control characters",
+                "must be at most 200 characters, without control characters",
             ));
         }
         Ok(Self {
@@ -55,91 +55,83 @@ impl Register {
     }
 }
 
-/// A sandbox and the token of its worker, which is shown this once.
+/// A sandbox and the token of its worker, which is not shown again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Registered {
-    /// The sandbox.
     pub sandbox: SandboxOut,
-    /// What its worker sends as `Authorization: Bearer …`.
+    /// Sent by the worker as `Authorization: Bearer …`.
     pub worker_token: String,
-    /// When that token ends.
     pub expires_at: Timestamp,
 }
 
-/// One sandbox, as it is read.
+/// A sandbox in a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SandboxOut {
-    /// Its id.
     pub sandbox_id: SandboxId,
-    /// Its org.
     pub org: OrgId,
-    /// A person's name for it.
+    /// Display name.
     pub name: Option<String>,
-    /// The session that its agent goes on with, if it was registered to.
+    /// The session that its agent continues, if it was registered to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<SessionId>,
-    /// Where it stands in its life.
     pub status: Status,
-    /// When it was registered.
     pub created_at: Timestamp,
-    /// When anything last came in.
+    /// When the worker last sent anything.
     pub last_event_at: Option<Timestamp>,
-    /// When something that shows work last came in.
+    /// When an event last showed work.
     pub last_work_at: Option<Timestamp>,
     /// Last sequence number of its log.
     pub last_seq: u64,
-    /// The last batch that was stored.
+    /// Epoch of the last batch that was stored.
     pub epoch: u64,
-    /// The last batch that was stored.
+    /// Number of the last batch that was stored.
     pub batch: u64,
-    /// Signs of life.
     pub heartbeats: HeartbeatSummary,
-    /// What the latest heartbeat said of the agent's state.
+    /// The agent's state, as the latest heartbeat reported it.
     pub heartbeat_status: Option<String>,
-    /// Events by type, as far as they are counted.
+    /// Number of events by type; rare types may have no counter.
     pub event_counts: BTreeMap<String, u64>,
-    /// How many messages wait until its worker confirms them.
+    /// Number of messages that the worker has not acknowledged.
     #[serde(default)]
     pub queue_size: u64,
-    /// When and why it ended, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
 
 impl From<&Sandbox> for SandboxOut {
-    fn from(head: &Sandbox) -> Self {
+    fn from(sandbox: &Sandbox) -> Self {
         let mut event_counts = BTreeMap::new();
-        for (kind, count) in &head.activity.counts.kinds {
+        for (kind, count) in &sandbox.activity.counts.kinds {
             let event_type = kind.split_once(' ').map_or(kind.as_str(), |(_, event_type)| event_type);
             *event_counts.entry(event_type.to_owned()).or_insert(0) += count;
         }
         Self {
-            sandbox_id: head.id.clone(),
-            org: head.org.clone(),
-            name: head.name.clone(),
-            resumes: head.resumes.clone(),
-            status: head.status,
-            created_at: head.created_at,
-            last_event_at: head.activity.last_event_at,
-            last_work_at: head.activity.last_work_at,
-            last_seq: head.seq,
-            epoch: head.activity.batch.epoch,
-            batch: head.activity.batch.batch,
-            heartbeats: HeartbeatSummary::from(head),
-            heartbeat_status: head.activity.heartbeats.last_status.clone(),
+            sandbox_id: sandbox.id.clone(),
+            org: sandbox.org.clone(),
+            name: sandbox.name.clone(),
+            resumes: sandbox.resumes.clone(),
+            status: sandbox.status(),
+            created_at: sandbox.created_at,
+            last_event_at: sandbox.activity.last_event_at,
+            last_work_at: sandbox.activity.last_work_at,
+            last_seq: sandbox.seq,
+            epoch: sandbox.activity.batch.epoch,
+            batch: sandbox.activity.batch.batch,
+            heartbeats: HeartbeatSummary::from(sandbox),
+            heartbeat_status: sandbox.activity.heartbeats.last_status.clone(),
             event_counts,
-            queue_size: head.activity.waiting,
-            ended: head.activity.ended.clone(),
+            queue_size: sandbox.activity.waiting,
+            ended: sandbox.activity.ended.clone(),
         }
     }
 }
 
 impl From<&Sandbox> for HeartbeatSummary {
-    fn from(head: &Sandbox) -> Self {
+    fn from(sandbox: &Sandbox) -> Self {
         Self {
-            count: head.activity.heartbeats.count,
-            first_heartbeat: head.activity.heartbeats.first_at,
-            last_heartbeat: head.activity.heartbeats.last_at,
+            count: sandbox.activity.heartbeats.count,
+            first_heartbeat: sandbox.activity.heartbeats.first_at,
+            last_heartbeat: sandbox.activity.heartbeats.last_at,
         }
     }
 }
@@ -149,20 +141,19 @@ impl From<&Sandbox> for HeartbeatSummary {
 pub struct SandboxList {
     /// Newest first.
     pub sandboxes: Vec<SandboxOut>,
-    /// Give it back as `cursor` for the next page; `null` at the end.
+    /// Send it as `cursor` for the next page; `null` on the last page.
     pub next_cursor: Option<String>,
 }
 
 /// `GET /api/v1/sandboxes/{id}/logs`: which lines of the worker's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogQuery {
-    /// How many at most.
+    /// Maximum number of lines.
     pub lines: usize,
-    /// Where.
     pub position: LogPosition,
 }
 
-/// A place in a worker's log. Offsets are those that a page has answered.
+/// A position in a worker's log. Offsets come from the fields of a [`LogPage`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogPosition {
     /// The last lines.
@@ -174,7 +165,7 @@ pub enum LogPosition {
 }
 
 impl LogQuery {
-    /// Reads `lines`, `before` and `after`.
+    /// Decodes `lines`, `before` and `after`.
     pub fn decode(query: &Query) -> Result<Self, BadInput> {
         let lines = query.number("lines", 1..=1000)?.unwrap_or(100);
         let offset = |name| query.number(name, 0..=u64::MAX);
@@ -188,17 +179,16 @@ impl LogQuery {
     }
 }
 
-/// Lines of a worker's log, without the secrets that the worker was given.
+/// Lines of a worker's log, with secrets redacted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPage {
-    /// Whose worker's.
     pub sandbox_id: SandboxId,
     /// Oldest first.
     pub lines: Vec<String>,
-    /// Give it back as `before` for older lines; absent when there are none.
+    /// Send it as `before` for older lines; absent when there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
-    /// Give it back as `after` for the lines that come next.
+    /// Send it as `after` for the next lines.
     pub after: u64,
 }
 
@@ -209,7 +199,6 @@ pub struct Health {
     pub status: String,
     /// `sandbox-api`.
     pub service: String,
-    /// Now.
     pub timestamp: Timestamp,
 }
 
@@ -218,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_registration_may_say_nothing_and_must_say_it_right() {
+    fn all_fields_of_a_registration_are_optional() {
         assert!(Register::decode(b"").unwrap().id.is_none());
         assert!(Register::decode(b"{}").unwrap().name.is_none());
         for (body, field) in [
@@ -238,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn log_query_names_the_wrong_field() {
+    fn log_query_names_the_invalid_field() {
         let read = |text: &str| LogQuery::decode(&Query::parse(text));
         assert_eq!(read("").unwrap(), LogQuery { lines: 100, position: LogPosition::End });
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `…/sessions/{session_id}/entries`: an agent's own record of a session, kept so that another sandbox can go on with it.
+//! `…/sessions/{session_id}/entries`: the transcript of an agent's session, which another sandbox can resume.
 
 use crate::bad_input::BadInput;
 use crate::ingest::{counting_number, present};
@@ -7,17 +7,15 @@ use domain::{Invalid, JsonObject, SandboxId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// `POST …/entries`: entries to be added.
+/// `POST …/entries`: entries to append.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entries {
-    /// The number of the first of them.
+    /// Number of the first entry.
     pub first: u64,
-    /// As the agent wrote them.
     pub entries: Vec<JsonObject>,
 }
 
 impl Entries {
-    /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
         let wire: &RawValue = serde_json::from_slice(body)
             .map_err(|e| BadInput::Malformed(format!("The body is not valid JSON: {e}.")))?;
@@ -25,13 +23,13 @@ impl Entries {
             return Err(BadInput::invalid("body", "must be a JSON object"));
         }
         let wire: Wire<'_> = serde_json::from_str(wire.get())
-            .map_err(|e| BadInput::Malformed(format!("The body cannot be read: {e}.")))?;
+            .map_err(|e| BadInput::Malformed(format!("The body is invalid: {e}.")))?;
         let first = counting_number("first", wire.first)?;
         let entries = wire.entries.ok_or_else(|| BadInput::invalid("entries", "is missing"))?;
         let entries: Vec<&RawValue> = serde_json::from_str(entries.get())
             .map_err(|_| BadInput::invalid("entries", "must be a list of entries"))?;
         if !(1..=MAX_ENTRIES).contains(&entries.len()) {
-            return Err(BadInput::invalid("entries", format!("must hold 1 to {MAX_ENTRIES} entries")));
+            return Err(BadInput::invalid("entries", format!("must contain 1 to {MAX_ENTRIES} entries")));
         }
         let entries = entries.iter().enumerate().map(|(index, raw)| {
             JsonObject::parse(raw).map_err(|reason| Invalid::new(format!("entries[{index}]"), reason).into())
@@ -40,7 +38,7 @@ impl Entries {
     }
 }
 
-/// Values stay raw so that each complaint can name its field.
+/// Values stay raw so that each error can name its field.
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -49,35 +47,28 @@ struct Wire<'a> {
     entries: Option<&'a RawValue>,
 }
 
-/// The answer: they are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntriesStored {
     /// Always `stored`.
     pub status: String,
-    /// Of which session.
     pub session_id: SessionId,
-    /// As sent.
     pub first: u64,
-    /// How many.
     pub entries: u64,
-    /// The number of the entry that comes after these.
+    /// Number of the next entry.
     pub next: u64,
-    /// Whether all of them had been stored before. Everything else is then the first answer.
+    /// Whether all entries were stored before. The rest is then the original response.
     pub repeated: bool,
 }
 
 /// `GET …/entries`: a page, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EntryPage {
-    /// Of which session.
     pub session_id: SessionId,
-    /// The sandbox that adds to it now.
+    /// The sandbox that appends to the session now.
     pub sandbox_id: SandboxId,
-    /// As the agent wrote them.
     pub entries: Vec<JsonObject>,
-    /// Ask for what follows with this `after`: the number of the last entry here.
+    /// Send it as `after` for the next page: the number of the last entry here.
     pub next_after: u64,
-    /// Whether there is more.
     pub has_more: bool,
 }
 
@@ -86,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_kept_as_text_and_every_wrong_field_is_named() {
+    fn entries_stay_unchanged_and_the_invalid_field_is_named() {
         let body = br#" {"first":7,"entries":[{"type":"user", "n":1.0},{}],"extra":1} "#;
         let read = Entries::decode(body).unwrap();
         let texts: Vec<&str> = read.entries.iter().map(JsonObject::text).collect();

@@ -1,5 +1,6 @@
 //! WebSocket frames.
 
+use crate::SocketCode;
 use crate::events::BodyOut;
 use crate::limits::MAX_FRAME_BYTES;
 use domain::event::BodyReference;
@@ -8,57 +9,55 @@ use domain::{Entity, Event, EventId, JsonObject, Timestamp, abridge};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// What a client may say.
+/// A frame from a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ClientFrame {
-    /// `{"type":"auth","token":…}`: who I am.
+    /// `{"type":"auth","token":…}`: authenticates the socket.
     Auth {
         /// A user, worker or operator token.
         token: String,
     },
-    /// `{"type":"subscribe", …}`: what I want to see from now on.
+    /// `{"type":"subscribe", …}`: changes the filters and the batching of the socket.
     Subscribe(Subscribe),
     /// `{"type":"ping"}`, answered by a pong.
     Ping,
-    /// `{"type":"pong"}`: an answer to our ping; nothing to do.
+    /// `{"type":"pong"}`, the response to a ping of the plane.
     Pong,
 }
 
-/// A change of what a socket wants.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Subscribe {
-    /// Lists that are named replace what was before.
+    /// A list that is present replaces the previous one.
     #[serde(flatten)]
     pub filters: FilterChange,
-    /// Whether events that are told together may come in one frame `{"type":"events","events":[…]}`.
+    /// Whether several events may arrive in one frame `{"type":"events","events":[…]}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<bool>,
 }
 
-/// Why a frame was not understood.
+/// Why a frame is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadFrame {
-    /// A stable word.
-    pub code: &'static str,
-    /// A sentence.
+    pub code: SocketCode,
+    /// A sentence for people.
     pub error: String,
 }
 
 impl ClientFrame {
-    /// Reads a frame.
     pub fn decode(text: &str) -> Result<Self, BadFrame> {
         let bad = |code, error: &str| BadFrame { code, error: error.to_owned() };
         let value: serde_json::Value =
-            serde_json::from_str(text).map_err(|_| bad("invalid_json", "Invalid JSON message"))?;
-        let object =
-            value.as_object().ok_or_else(|| bad("invalid_frame", "A frame must be a JSON object"))?;
+            serde_json::from_str(text).map_err(|_| bad(SocketCode::InvalidJson, "Invalid JSON message"))?;
+        let object = value
+            .as_object()
+            .ok_or_else(|| bad(SocketCode::InvalidFrame, "A frame must be a JSON object"))?;
         match object.get("type").and_then(serde_json::Value::as_str) {
             Some("ping") => Ok(Self::Ping),
             Some("pong") => Ok(Self::Pong),
             Some("auth") => match object.get("token").and_then(serde_json::Value::as_str) {
                 Some(token) => Ok(Self::Auth { token: token.to_owned() }),
-                None => Err(bad("invalid_frame", "token: must be a string")),
+                None => Err(bad(SocketCode::InvalidFrame, "token: must be a string")),
             },
             Some("subscribe") => Ok(Self::Subscribe(Subscribe {
                 filters: FilterChange {
@@ -69,20 +68,23 @@ impl ClientFrame {
                 batch: match object.get("batch") {
                     None => None,
                     Some(serde_json::Value::Bool(batch)) => Some(*batch),
-                    Some(_) => return Err(bad("invalid_frame", "batch: must be true or false")),
+                    Some(_) => return Err(bad(SocketCode::InvalidFrame, "batch: must be true or false")),
                 },
             })),
             Some(other) => {
                 let known = "auth, subscribe, ping, pong";
                 let other: String = other.chars().take(40).collect();
-                Err(bad("unknown_frame", &format!("Unknown frame type {other:?}; known are {known}")))
+                Err(bad(
+                    SocketCode::UnknownFrame,
+                    &format!("Unknown frame type {other:?}; supported: {known}"),
+                ))
             }
-            None => Err(bad("invalid_frame", "type: is missing")),
+            None => Err(bad(SocketCode::InvalidFrame, "type: is missing")),
         }
     }
 }
 
-/// A list of strings; `null` is an empty one, which does not restrict.
+/// A list of strings. `null` is an empty list, which does not restrict.
 fn strings(
     object: &serde_json::Map<String, serde_json::Value>,
     field: &str,
@@ -96,71 +98,67 @@ fn strings(
     });
     match list {
         Some(list) => Ok(Some(list)),
-        None => Err(BadFrame { code: "invalid_frame", error: format!("{field}: must be a list of strings") }),
+        None => Err(BadFrame {
+            code: SocketCode::InvalidFrame,
+            error: format!("{field}: must be a list of strings"),
+        }),
     }
 }
 
-/// What the plane may say. Each is told by the field that it alone has: `status`, `type`, `error`, `event_type`.
+/// A frame from the plane. Each kind has a field of its own: `status`, `type`, `error`, `event_type`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum PlaneFrame {
-    /// What was asked for holds from now on.
+    /// A request of the client took effect.
     Confirmed(ConfirmedFrame),
-    /// A sign of life, or several events.
+    /// A ping, a pong, or several events.
     Plain(PlainFrame),
-    /// What was asked for is not done.
+    /// A request of the client was rejected.
     Error(ErrorFrame),
-    /// One event.
     Event(EventFrame),
 }
 
-/// What was asked for holds from now on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum ConfirmedFrame {
-    /// Every matching event comes.
+    /// Every matching event is sent from now on.
     Subscribed {
-        /// As they are kept.
+        /// In normalized form.
         filters: Filters,
-        /// Whether events that are told together may come in one frame.
+        /// Whether several events may arrive in one frame.
         batch: bool,
     },
-    /// The token is good.
     Authenticated,
 }
 
-/// What needs no answer but a pong to a ping.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum PlainFrame {
-    /// The plane's sign of life.
+    /// Keep-alive of the plane.
     Ping,
-    /// The answer to one.
     Pong,
-    /// Several events, in order; only for who asked for `batch`. See [`bundle`].
+    /// Several events, in order; only for clients that requested `batch`. See [`bundle`].
     Events {
-        /// The oldest first.
+        /// Oldest first.
         events: Vec<EventFrame>,
     },
 }
 
-/// What was asked for is not done.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ErrorFrame {
-    /// A sentence.
+    /// A sentence for people.
     pub error: String,
-    /// A stable word.
+    /// Stable error code.
     pub code: String,
 }
 
 impl PlaneFrame {
-    /// As text.
     pub fn encode(&self) -> String {
-        serde_json::to_string(self).expect("a frame of ours serialises")
+        serde_json::to_string(self).expect("our own structs serialize to JSON")
     }
 }
 
-/// `{"status":"subscribed", …}`: from now on every matching event comes.
+/// `{"status":"subscribed", …}`.
 pub fn subscribed(filters: &Filters, batch: bool) -> String {
     PlaneFrame::Confirmed(ConfirmedFrame::Subscribed { filters: filters.clone(), batch }).encode()
 }
@@ -175,7 +173,7 @@ pub fn pong() -> String {
     PlaneFrame::Plain(PlainFrame::Pong).encode()
 }
 
-/// `{"type":"ping"}`: the server's sign of life.
+/// `{"type":"ping"}`.
 pub fn ping() -> String {
     PlaneFrame::Plain(PlainFrame::Ping).encode()
 }
@@ -185,18 +183,16 @@ pub fn error(code: &str, error: &str) -> String {
     PlaneFrame::Error(ErrorFrame { error: error.to_owned(), code: code.to_owned() }).encode()
 }
 
-/// An event on a socket.
+/// An event as it is broadcast.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventFrame {
-    /// The event's id.
     pub id: EventId,
-    /// Its place in the entity's log; `null` for what is ephemeral.
+    /// Sequence number in the entity's log; `null` for an ephemeral event.
     pub seq: Option<u64>,
-    /// Name on the bus: `SANDBOX_AGENT_TOOL_USE`, `TASK_CREATED`.
+    /// `SANDBOX_AGENT_TOOL_USE`, `TASK_CREATED`.
     pub event_type: String,
     /// `sandbox`, `task` or `ticket`.
     pub entity_type: String,
-    /// Which one.
     pub entity_id: String,
     /// The event's data with `source` and `original_event_type`, as OmoiOS sends it.
     pub payload: JsonObject,
@@ -204,49 +200,48 @@ pub struct EventFrame {
     pub timestamp: Timestamp,
 }
 
-/// Room for everything in a frame but the event's data.
+/// Reserved for everything in a frame but the event's data.
 const ENVELOPE_BYTES: usize = 4 * 1024;
 
 impl EventFrame {
-    /// The frame of an event. What is too large for a frame is left out and referred to.
+    /// Fields that are too large for a frame are omitted, and the frame refers to the full data.
     pub fn new(entity: &Entity, event: &Event) -> Self {
-        let cut = abridge::abridge(&event.data, MAX_FRAME_BYTES - ENVELOPE_BYTES);
-        let body = match (&event.body, cut.omitted.is_empty()) {
+        let abridged = abridge::abridge(&event.data, MAX_FRAME_BYTES - ENVELOPE_BYTES);
+        let body = match (&event.body, abridged.omitted.is_empty()) {
             (None, true) => None,
             (None, false) => {
-                Some(BodyReference { size_bytes: event.data.text().len() as u64, omitted: cut.omitted })
+                Some(BodyReference { size_bytes: event.data.text().len() as u64, omitted: abridged.omitted })
             }
             (Some(stored), _) => {
                 let mut body = stored.clone();
-                body.omitted.extend(cut.omitted);
+                body.omitted.extend(abridged.omitted);
                 Some(body)
             }
         };
         let reference = body.zip(event.seq).map(|(body, seq)| raw(&BodyOut::new(entity, seq, body)));
-        let overlay = [
+        let fields = [
             ("source", Some(raw(&event.source))),
             ("original_event_type", Some(raw(&event.event_type))),
-            // Ours or none: a reader would follow a worker's own with its token.
+            // Never the worker's own value: a client would send its token to that address.
             ("body_ref", reference),
         ];
         Self {
             id: event.id.clone(),
             seq: event.seq,
-            event_type: entity.name_of(&event.event_type),
+            event_type: entity.broadcast_name(&event.event_type),
             entity_type: entity.kind().to_owned(),
             entity_id: entity.id().to_owned(),
-            payload: cut.data.overlaid(&overlay),
+            payload: abridged.data.with_fields(&fields),
             timestamp: event.created_at,
         }
     }
 
-    /// As text.
     pub fn encode(&self) -> String {
-        serde_json::to_string(self).expect("a frame of ours serialises")
+        serde_json::to_string(self).expect("our own structs serialize to JSON")
     }
 }
 
-/// Puts encoded event frames into as few frames `{"type":"events","events":[…]}` as fit.
+/// Packs encoded event frames into as few frames `{"type":"events","events":[…]}` as possible.
 pub fn bundle(frames: &[impl AsRef<str>]) -> Vec<String> {
     const OPEN: &str = r#"{"type":"events","events":["#;
     let mut bundles: Vec<String> = Vec::new();
@@ -266,7 +261,7 @@ pub fn bundle(frames: &[impl AsRef<str>]) -> Vec<String> {
 }
 
 fn raw(value: &impl Serialize) -> Box<RawValue> {
-    to_raw_value(value).expect("our own values serialise to JSON")
+    to_raw_value(value).expect("our own values serialize to JSON")
 }
 
 #[cfg(test)]
@@ -298,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_frame_is_omoios_with_id_sequence_and_time() {
+    fn an_event_frame_extends_the_format_of_omoios() {
         assert_eq!(
             frame(
                 json!({"body_ref": {"href": "//evil.example"}, "source": "spoofed", "tool": "Bash", "turn": 3})
@@ -312,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_a_frame_goes_as_a_reference() {
+    fn data_that_does_not_fit_a_frame_becomes_a_reference() {
         let data = json!({"file_path": "a.rs", "full_diff": "+x\n".repeat(20_000)});
         let size = data.to_string().len();
         let text = frame(data);
@@ -325,29 +320,29 @@ mod tests {
     }
 
     #[test]
-    fn a_tasks_frame_tells_its_kind_and_what_does_not_fit_is_left_to_its_log() {
+    fn a_frame_of_a_task_refers_to_its_log() {
         let task = Entity::Task(TaskId::parse("T").unwrap());
         let event_type = EventType::parse("task.created").unwrap();
-        let told =
+        let encode =
             |data| EventFrame::new(&task, &Event { event_type: event_type.clone(), ..event(data) }).encode();
         assert_eq!(
-            told(json!({"title": "Mend it"})),
+            encode(json!({"title": "Fix it"})),
             concat!(
                 r#"{"id":"e-1","seq":3,"event_type":"TASK_CREATED","entity_type":"task","entity_id":"T","#,
-                r#""payload":{"title":"Mend it","source":"agent","original_event_type":"task.created"},"#,
+                r#""payload":{"title":"Fix it","source":"agent","original_event_type":"task.created"},"#,
                 r#""timestamp":"2026-01-01T00:00:00.000000Z"}"#
             )
         );
-        let data = json!({"title": "Mend it", "description": "x".repeat(50_000)});
+        let data = json!({"title": "Fix it", "description": "x".repeat(50_000)});
         let reference =
             format!(r#""body_ref":{{"size_bytes":{},"omitted":["description"]}}"#, data.to_string().len());
-        let text = told(data);
-        assert!(text.len() <= MAX_FRAME_BYTES && text.contains("Mend it"));
+        let text = encode(data);
+        assert!(text.len() <= MAX_FRAME_BYTES && text.contains("Fix it"));
         assert!(text.contains(&reference), "{text}");
     }
 
     #[test]
-    fn the_longest_piece_of_unfinished_text_fits_a_frame() {
+    fn the_largest_partial_text_fits_a_frame() {
         let around = r#"{"text":""}"#.len();
         let data = json!({"text": "\"".repeat((MAX_PARTIAL_BYTES - around) / 2)});
         assert!((MAX_PARTIAL_BYTES - 2..=MAX_PARTIAL_BYTES).contains(&data.to_string().len()));
@@ -357,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_keeps_order_and_fits() {
+    fn bundles_stay_within_the_frame_size() {
         let frames: Vec<String> = (0..50).map(|i| frame(json!({"i": i, "pad": "x".repeat(1_000)}))).collect();
         let bundles = bundle(&frames);
         assert!(bundles.len() > 1 && bundles.iter().all(|bundle| bundle.len() <= MAX_FRAME_BYTES));
@@ -371,15 +366,11 @@ mod tests {
             .map(|value| serde_json::from_str(&value.to_string()).unwrap())
             .collect();
         assert_eq!(all.len(), 50);
-        assert!(bundle_is_empty_for_nothing());
-    }
-
-    fn bundle_is_empty_for_nothing() -> bool {
-        bundle(&Vec::<String>::new()).is_empty()
+        assert!(bundle(&Vec::<String>::new()).is_empty());
     }
 
     #[test]
-    fn a_frame_is_read_as_it_was_written() {
+    fn client_frames_round_trip() {
         let filters = FilterChange { entity_ids: Some(vec!["a".into()]), ..FilterChange::default() };
         for frame in [
             ClientFrame::Auth { token: "t".into() },
@@ -393,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_or_refused_by_name() {
+    fn invalid_frames_are_rejected_with_a_code() {
         assert_eq!(ClientFrame::decode(r#"{"type":"ping"}"#), Ok(ClientFrame::Ping));
         let subscribe = ClientFrame::decode(r#"{"type":"subscribe","entity_ids":["a"],"event_types":null}"#);
         assert_eq!(
@@ -417,7 +408,7 @@ mod tests {
             (r#"{"type":"subscribe","entity_ids":"a"}"#, "invalid_frame"),
             (r#"{"type":"subscribe","entity_ids":[1]}"#, "invalid_frame"),
         ] {
-            assert_eq!(ClientFrame::decode(text).unwrap_err().code, code, "{text}");
+            assert_eq!(ClientFrame::decode(text).unwrap_err().code.as_str(), code, "{text}");
         }
     }
 }

@@ -1,67 +1,57 @@
-//! Tickets: creating, listing, showing, moving and judging them. Fields are called as in OmoiOS.
+//! Requests and responses about tickets. Field names are those of OmoiOS.
 
 use crate::bad_input::BadInput;
 use crate::execution;
 use crate::fields::Fields;
 use crate::query::Query;
-use domain::similar::DEFAULT_THRESHOLD;
+use domain::duplicates::DEFAULT_THRESHOLD;
 use domain::task::{self, Execution, Priority};
-use domain::ticket::{ApprovalStatus, MAX_TITLE_CHARS, Status, Terms, Ticket, WorkflowMode, title_of};
+use domain::ticket::{ApprovalStatus, MAX_TITLE_CHARS, Status, TaskOptions, Ticket, WorkflowMode, title_of};
 use domain::{OrgId, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Longest description. A worker gets it as a variable, of which Linux takes 128 KB, and a list holds many.
+/// Maximum size of a description. A worker gets it as an environment variable, which Linux limits to 128 KiB, and a list
+/// has many of them.
 pub const MAX_DESCRIPTION_BYTES: usize = 64 * 1024;
-/// Longest name of a phase.
 pub const MAX_PHASE_CHARS: usize = 50;
-/// Longest time that a task may run: a day.
+/// A day.
 pub const MAX_TIMEOUT_SECS: u64 = 86_400;
-/// Most tries after the first.
 pub const MAX_RETRIES: u64 = 10;
-/// Longest reason for a move or a rejection.
+/// Maximum length of the reason for a transition or a rejection.
 pub const MAX_REASON_CHARS: usize = 1_000;
-/// Longest text that is searched for.
 pub const MAX_SEARCH_CHARS: usize = 200;
 
 /// `POST /api/v1/tickets`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateTicket {
-    /// The sender's id; made up when absent. A repeat with the same id is one ticket.
+    /// Generated when absent. With an id, the request is idempotent.
     pub id: Option<TicketId>,
-    /// Its org; the caller's own when absent.
+    /// Default: the org of the caller.
     pub org: Option<OrgId>,
-    /// From which similarity on another ticket is taken for the same; `None` to create it whatever there is.
-    pub duplicates_from: Option<f64>,
-    /// What is wanted.
-    pub wish: TicketSpec,
+    /// The similarity from which another ticket counts as a duplicate; `None` to skip the check.
+    pub duplicate_threshold: Option<f64>,
+    pub spec: TicketSpec,
 }
 
-/// What is wanted: what makes two tickets the same.
+/// The part of a request that must be equal in a retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TicketSpec {
-    /// In a few words.
     pub title: String,
-    /// In full.
     pub description: String,
-    /// How much it matters.
     pub priority: Priority,
-    /// A phase of its own to begin in.
+    /// The initial phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The project that its tasks count towards.
+    /// The project whose concurrency limit its tasks count towards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectId>,
-    /// How it becomes tasks.
     pub workflow_mode: WorkflowMode,
-    /// How the work is to be done.
     pub execution: Execution,
-    /// On what terms.
-    pub terms: Terms,
+    pub task_options: TaskOptions,
 }
 
 impl CreateTicket {
-    /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
         let fields = Fields::decode(body)?;
         let description = description(&fields)?;
@@ -69,23 +59,23 @@ impl CreateTicket {
         let check_duplicates = fields.flag("check_duplicates")?.unwrap_or(true);
         let force_create = fields.flag("force_create")?.unwrap_or(false);
         let threshold = fields.fraction("similarity_threshold")?.unwrap_or(DEFAULT_THRESHOLD);
-        // `spec_driven` is OmoiOS's word for it.
+        // OmoiOS calls it `spec_driven`.
         let modes = [
             (WorkflowMode::Quick.as_str(), WorkflowMode::Quick),
             (WorkflowMode::Phased.as_str(), WorkflowMode::Phased),
             ("spec_driven", WorkflowMode::Phased),
         ];
-        let max_retries = fields.whole("max_retries", 0..=MAX_RETRIES)?;
-        let wish = TicketSpec {
+        let max_retries = fields.integer("max_retries", 0..=MAX_RETRIES)?;
+        let spec = TicketSpec {
             title,
             description,
-            priority: fields.word("priority", &priorities())?.unwrap_or_default(),
+            priority: fields.one_of("priority", &priorities())?.unwrap_or_default(),
             phase: fields.line("phase_id", MAX_PHASE_CHARS)?,
             project: fields.text("project_id")?.map(ProjectId::parse).transpose()?,
-            workflow_mode: fields.word("workflow_mode", &modes)?.unwrap_or(WorkflowMode::Quick),
+            workflow_mode: fields.one_of("workflow_mode", &modes)?.unwrap_or(WorkflowMode::Quick),
             execution: execution::decode(&fields)?,
-            terms: Terms {
-                timeout_secs: fields.whole("timeout_seconds", 1..=MAX_TIMEOUT_SECS)?,
+            task_options: TaskOptions {
+                timeout_secs: fields.integer("timeout_seconds", 1..=MAX_TIMEOUT_SECS)?,
                 max_retries: max_retries.and_then(|retries| u32::try_from(retries).ok()),
                 validation: fields.flag("validation")?,
             },
@@ -93,21 +83,21 @@ impl CreateTicket {
         Ok(Self {
             id: fields.text("ticket_id")?.map(TicketId::parse).transpose()?,
             org: fields.text("org")?.map(OrgId::parse).transpose()?,
-            duplicates_from: Some(threshold).filter(|_| check_duplicates && !force_create),
-            wish,
+            duplicate_threshold: Some(threshold).filter(|_| check_duplicates && !force_create),
+            spec,
         })
     }
 }
 
 impl TicketSpec {
-    /// A fingerprint: the same for a repeat, in whatever order its fields came.
+    /// Hash of the spec. The order of fields in the request does not matter.
     pub fn digest(&self) -> String {
-        let text = serde_json::to_vec(self).expect("a wish serialises");
+        let text = serde_json::to_vec(self).expect("our own structs serialize to JSON");
         Sha256::digest(text)[..12].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// Without what a terminal would act on, which people paste without seeing it.
+/// Removes control characters, which users paste without noticing.
 fn description(fields: &Fields) -> Result<String, BadInput> {
     let text = fields.text("description")?.unwrap_or_default();
     if text.len() > MAX_DESCRIPTION_BYTES {
@@ -122,7 +112,7 @@ fn title(fields: &Fields, description: &str) -> Result<String, BadInput> {
     }
     match title_of(description) {
         title if title.is_empty() => {
-            Err(BadInput::invalid("title", "is missing, and there is no description to take it from"))
+            Err(BadInput::invalid("title", "is required when there is no description"))
         }
         title => Ok(title),
     }
@@ -135,20 +125,17 @@ fn priorities() -> [(&'static str, Priority); 4] {
 /// `POST /api/v1/tickets/{id}/transition`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// Where it should stand.
     pub to: Status,
-    /// Why.
     pub reason: Option<String>,
-    /// Whether the usual ways may be left.
+    /// Whether to allow any transition.
     pub force: bool,
 }
 
 impl Transition {
-    /// Reads a body.
     pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
         let fields = Fields::decode(body)?;
         let statuses = Status::ALL.map(|status| (status.as_str(), status));
-        let to = fields.word("to_status", &statuses)?;
+        let to = fields.one_of("to_status", &statuses)?;
         Ok(Self {
             to: to.ok_or_else(|| BadInput::invalid("to_status", "is missing"))?,
             reason: fields.line("reason", MAX_REASON_CHARS)?,
@@ -157,33 +144,29 @@ impl Transition {
     }
 }
 
-/// Reads the body of `POST /api/v1/tickets/{id}/reject`: why.
+/// Decodes the reason in `POST /api/v1/tickets/{id}/reject`.
 pub fn decode_rejection(body: &[u8]) -> Result<String, BadInput> {
     let reason = Fields::decode(body)?.line("rejection_reason", MAX_REASON_CHARS)?;
     reason.ok_or_else(|| BadInput::invalid("rejection_reason", "is missing"))
 }
 
-/// Which tickets a list holds: those that fit everything that is named.
+/// A ticket must match all filters that are present.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those that stand here.
     pub status: Option<Status>,
-    /// Those that matter so much.
     pub priority: Option<Priority>,
-    /// Those of a project.
     pub project: Option<ProjectId>,
-    /// Those whose approval stands so.
     pub approval: Option<ApprovalStatus>,
-    /// Those with this in their title or description, in lower case.
+    /// Part of the title or description, in lower case.
     pub search: Option<String>,
 }
 
 impl Filter {
-    /// Reads `status`, `priority`, `project_id`, `approval_status` and `search`.
+    /// Decodes `status`, `priority`, `project_id`, `approval_status` and `search`.
     pub fn decode(query: &Query) -> Result<Self, BadInput> {
-        let status = query.word("status", &Status::ALL.map(Status::as_str))?;
-        let priority = query.word("priority", &Priority::ALL.map(Priority::as_str))?;
-        let approval = query.word("approval_status", &ApprovalStatus::ALL.map(ApprovalStatus::as_str))?;
+        let status = query.one_of("status", &Status::ALL.map(Status::as_str))?;
+        let priority = query.one_of("priority", &Priority::ALL.map(Priority::as_str))?;
+        let approval = query.one_of("approval_status", &ApprovalStatus::ALL.map(ApprovalStatus::as_str))?;
         let search = query.get("search").map(str::trim).filter(|search| !search.is_empty());
         if search.is_some_and(|search| search.chars().count() > MAX_SEARCH_CHARS) {
             let rule = format!("must be at most {MAX_SEARCH_CHARS} characters");
@@ -192,61 +175,40 @@ impl Filter {
         Ok(Self {
             status: status.and_then(Status::parse),
             priority: priority
-                .and_then(|word| Priority::ALL.into_iter().find(|priority| priority.as_str() == word)),
+                .and_then(|name| Priority::ALL.into_iter().find(|priority| priority.as_str() == name)),
             project: query.get("project_id").map(ProjectId::parse).transpose()?,
             approval: approval
-                .and_then(|word| ApprovalStatus::ALL.into_iter().find(|status| status.as_str() == word)),
+                .and_then(|name| ApprovalStatus::ALL.into_iter().find(|status| status.as_str() == name)),
             search: search.map(str::to_lowercase),
         })
     }
 }
 
-/// One ticket, as it is read.
+/// A ticket in a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketOut {
-    /// Its id.
     pub id: TicketId,
-    /// Its org.
     pub org: OrgId,
-    /// In a few words.
     pub title: String,
-    /// In full.
     pub description: String,
-    /// The phase it is in.
     pub phase_id: String,
-    /// The phase before.
     pub previous_phase_id: Option<String>,
-    /// Where it stands.
     pub status: Status,
-    /// How much it matters.
     pub priority: Priority,
-    /// Whether something is in its way.
     pub is_blocked: bool,
-    /// What.
     pub blocked_reason: Option<String>,
-    /// Since when.
     pub blocked_at: Option<Timestamp>,
-    /// Whether it may be worked on.
     pub approval_status: ApprovalStatus,
-    /// By when somebody has to say so.
     pub approval_deadline_at: Option<Timestamp>,
-    /// Why it may not.
     pub rejection_reason: Option<String>,
-    /// Who decided.
     pub reviewed_by: Option<String>,
-    /// Its project.
     pub project_id: Option<ProjectId>,
-    /// The repository that it is about.
     pub repository: Option<String>,
-    /// How it becomes tasks.
     pub workflow_mode: WorkflowMode,
-    /// The task that began the work on it.
+    /// The first task.
     pub task_id: Option<TaskId>,
-    /// Who wants it.
     pub created_by: Option<String>,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When anything of it last changed.
     pub updated_at: Timestamp,
     /// Last sequence number of its log.
     pub last_seq: u64,
@@ -282,36 +244,30 @@ impl From<&Ticket> for TicketOut {
     }
 }
 
-/// `GET /api/v1/tickets/{id}`: a ticket, and what is done for it.
+/// `GET /api/v1/tickets/{id}`: a ticket and its tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TicketShown {
-    /// The ticket.
+pub struct TicketDetails {
     #[serde(flatten)]
     pub ticket: TicketOut,
-    /// Its newest tasks, newest first.
-    pub tasks: Vec<TaskOfTicket>,
+    /// The newest tasks, newest first.
+    pub tasks: Vec<TicketTask>,
     /// Whether there are more, for `GET /api/v1/tasks?ticket_id=`.
     pub has_more_tasks: bool,
 }
 
-/// One task of a ticket, in short.
+/// Summary of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskOfTicket {
-    /// Its id.
+pub struct TicketTask {
     pub id: TaskId,
-    /// In a few words.
     pub title: String,
-    /// What kind of work.
     pub task_type: String,
-    /// Where it stands.
     pub status: task::Status,
-    /// The sandbox of its latest try.
+    /// The sandbox of the latest attempt.
     pub sandbox_id: Option<SandboxId>,
-    /// When it was created.
     pub created_at: Timestamp,
 }
 
-impl From<&Task> for TaskOfTicket {
+impl From<&Task> for TicketTask {
     fn from(task: &Task) -> Self {
         Self {
             id: task.id.clone(),
@@ -329,38 +285,37 @@ impl From<&Task> for TaskOfTicket {
 pub struct TicketList {
     /// Newest first.
     pub tickets: Vec<TicketOut>,
-    /// Give it back as `cursor` for the next page; `null` at the end. A page may be empty and not the last.
+    /// Send it as `cursor` for the next page; `null` on the last page. A page may be empty and not the last.
     pub next_cursor: Option<String>,
     /// Whether there may be more.
     pub has_more: bool,
 }
 
-/// The answer to a ticket that is not created, because there is one like it.
+/// Response when a ticket is not created because it is a duplicate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Duplicates {
-    /// Always true: what tells this answer from a ticket.
+    /// Always true: distinguishes this response from a ticket.
     pub is_duplicate: bool,
-    /// For a person.
+    /// A text for people.
     pub message: String,
     /// The most similar first.
     pub candidates: Vec<Candidate>,
-    /// Of the first of them.
+    /// Similarity of the first candidate.
     pub highest_similarity: f64,
 }
 
 impl Duplicates {
-    /// Of these, the most similar first.
+    /// Takes the candidates with the most similar first.
     pub fn new(candidates: Vec<Candidate>) -> Self {
-        let first = candidates.first().map_or_else(String::new, |one| {
-            format!("ticket {} (\"{}\", {})", one.ticket_id, one.title, one.status)
+        let first = candidates.first().map_or_else(String::new, |first| {
+            format!("ticket {} (\"{}\", {})", first.ticket_id, first.title, first.status)
         });
         let others = match candidates.len() {
             0 | 1 => String::new(),
-            2 => ", and one more does".to_owned(),
-            several => format!(", and {} more do", several - 1),
+            count => format!(" and {} more", count - 1),
         };
         let message = format!(
-            "Nothing was created: {first} asks for much the same{others}. Follow that one, or send this again with \
+            "The ticket was not created: it duplicates {first}{others}. Use the existing ticket, or retry with \
              \"force_create\": true."
         );
         let highest_similarity = candidates.first().map_or(0.0, |candidate| candidate.similarity_score);
@@ -368,16 +323,12 @@ impl Duplicates {
     }
 }
 
-/// A ticket that asks for much the same.
+/// A similar ticket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Which.
     pub ticket_id: TicketId,
-    /// In a few words.
     pub title: String,
-    /// In full.
     pub description: String,
-    /// Where it stands.
     pub status: Status,
     /// From 0 to 1.
     pub similarity_score: f64,

@@ -1,26 +1,21 @@
-//! What stands above an item, a field or a variant: its comment, and what serde is told.
+//! Attributes of an item, a field or a variant: its doc comment and its serde options.
 
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Token};
 
-/// What serde is told, as far as our shapes tell it something.
+/// The serde options that the contract uses.
 #[derive(Debug, Default)]
 pub struct Serde {
-    /// Its name on the wire.
     pub rename: Option<String>,
-    /// How the names of its variants or fields are spelled.
     pub rename_all: Option<String>,
-    /// The field that tells which variant it is.
     pub tag: Option<String>,
-    /// Nothing tells which variant it is.
     pub untagged: bool,
-    /// Its fields stand where it would.
     pub flatten: bool,
-    /// It is left out at times.
+    /// `skip_serializing_if` is present.
     pub optional: bool,
 }
 
 impl Serde {
-    /// Reads the attributes. One that is not known here would be a shape that is not as it is said to be.
+    /// Panics on an unsupported option, because the generated type would be wrong.
     pub fn of(attributes: &[Attribute]) -> Self {
         let mut found = Self::default();
         for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
@@ -36,10 +31,10 @@ impl Serde {
                     "untagged" => found.untagged = true,
                     "flatten" => found.flatten = true,
                     "skip_serializing_if" => found.optional = true,
-                    // These are for readers; and what is transparent has one field, as every newtype.
+                    // These affect only deserialization, or nothing: a transparent newtype is serialized as its field.
                     "default" | "other" | "transparent" => {}
                     unknown => {
-                        return Err(meta.error(format!("serde({unknown}) is not known to the generator")));
+                        return Err(meta.error(format!("serde({unknown}) is not supported by the generator")));
                     }
                 }
                 Ok(())
@@ -49,7 +44,7 @@ impl Serde {
         found
     }
 
-    /// A variant's or a field's name on the wire, as what it stands in spells names.
+    /// The serialized name of a variant or a field, with the options of its container.
     pub fn name(&self, ident: &str, outer: &Self) -> String {
         match (&self.rename, outer.rename_all.as_deref()) {
             (Some(name), _) => name.clone(),
@@ -58,12 +53,12 @@ impl Serde {
             (None, Some("UPPERCASE")) => ident.to_uppercase(),
             (None, Some("snake_case")) => words(ident).join("_"),
             (None, Some("kebab-case")) => words(ident).join("-"),
-            (None, Some(other)) => panic!("serde(rename_all = {other:?}) is not known to the generator"),
+            (None, Some(other)) => panic!("serde(rename_all = {other:?}) is not supported by the generator"),
         }
     }
 }
 
-/// The words of a name in capitals, in small letters.
+/// The words of a name in `CamelCase`, in lower case.
 pub fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for letter in name.chars() {
@@ -75,7 +70,7 @@ pub fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// A comment as TypeScript has it, each line after `indent`; nothing if there is none.
+/// The doc comment as a TypeScript comment, or an empty string.
 pub fn comment(attributes: &[Attribute], indent: &str) -> String {
     let lines: Vec<String> = attributes.iter().filter_map(doc_line).map(|line| plain(line.trim())).collect();
     match &lines[..] {
@@ -98,7 +93,7 @@ fn doc_line(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// Without links, which lead nowhere outside of Rust: [`bundle`] and [`bundle`](crate::bundle) are `bundle`.
+/// Replaces Rust links: [`bundle`] and [`bundle`](crate::bundle) become `bundle`.
 fn plain(line: &str) -> String {
     let mut rest = line;
     let mut plain = String::new();

@@ -1,15 +1,15 @@
-//! Structs and enums as TypeScript: what serde makes of them, not how Rust has them.
+//! Generates TypeScript types for the serialized form of structs and enums.
 
 use crate::attributes::{Serde, comment, words};
-use crate::sources::{Found, Named, Place, Sources};
+use crate::sources::{Found, ItemPath, Named, Sources};
 use std::collections::BTreeMap;
 use syn::{
     Attribute, Fields, FieldsNamed, GenericArgument, Item, ItemEnum, ItemStruct, PathArguments, Type,
     TypePath,
 };
 
-/// Names that say enough only where they stand.
-const CALLED: &[(&str, &str)] = &[
+/// Rust names that are ambiguous without their module, and their TypeScript names.
+const RENAMED: &[(&str, &str)] = &[
     ("domain::sandbox::Status", "SandboxStatus"),
     ("domain::sandbox::Ended", "SandboxEnded"),
     ("domain::task::Status", "TaskStatus"),
@@ -25,60 +25,57 @@ const CALLED: &[(&str, &str)] = &[
     ("contract::tickets::Candidate", "DuplicateTicket"),
 ];
 
-/// Written by hand into the header: their own code writes them.
+/// Declared in the header, because they implement `Serialize` themselves.
 const IN_THE_HEADER: &[&str] = &["domain::json::JsonObject", "domain::time::Timestamp"];
 
-/// What is declared so far, and what is still to be.
 pub struct Declarations<'a> {
     sources: &'a Sources,
-    /// The place of each name, since two things must not share one.
-    names: BTreeMap<String, Place>,
+    /// The Rust path of each name, to detect conflicts.
+    names: BTreeMap<String, ItemPath>,
     texts: Vec<String>,
 }
 
 impl<'a> Declarations<'a> {
-    /// None yet.
     pub fn new(sources: &'a Sources) -> Self {
         Self { sources, names: BTreeMap::new(), texts: Vec::new() }
     }
 
-    /// Declares a shape, and before it what it is made of.
+    /// Declares a type, after the types that it refers to.
     pub fn add(&mut self, path: &str) {
-        let path: Place = path.split("::").map(str::to_owned).collect();
+        let path: ItemPath = path.split("::").map(str::to_owned).collect();
         let found =
-            self.sources.find(&[], &path).unwrap_or_else(|| panic!("there is no {}", path.join("::")));
+            self.sources.find(&[], &path).unwrap_or_else(|| panic!("{} does not exist", path.join("::")));
         self.declare(found);
     }
 
-    /// All of them, each after what it is made of.
     pub fn finish(self) -> Vec<String> {
         self.texts
     }
 
     fn declare(&mut self, found: Found<'_>) -> String {
-        let path = found.place.join("::");
-        let own = found.place.last().cloned().unwrap_or_default();
-        let called = CALLED.iter().find(|(known, _)| *known == path);
-        let name = called.map_or(own, |(_, name)| (*name).to_owned());
+        let path = found.path.join("::");
+        let own = found.path.last().cloned().unwrap_or_default();
+        let renamed = RENAMED.iter().find(|(known, _)| *known == path);
+        let name = renamed.map_or(own, |(_, name)| (*name).to_owned());
         if IN_THE_HEADER.contains(&path.as_str()) {
             return name;
         }
-        if let Some(other) = self.names.insert(name.clone(), found.place.clone()) {
-            assert!(other == found.place, "{path} and {} would both be {name}", other.join("::"));
+        if let Some(other) = self.names.insert(name.clone(), found.path.clone()) {
+            assert!(other == found.path, "{path} and {} would both be {name}", other.join("::"));
             return name;
         }
-        let module = &found.place[..found.place.len() - 1];
+        let module = &found.path[..found.path.len() - 1];
         let text = match found.named {
             Named::Id(attributes) => format!("{}export type {name} = string;\n", comment(&attributes, "")),
-            Named::Item(Item::Struct(item)) => self.structure(module, &name, item),
-            Named::Item(Item::Enum(item)) => self.choice(module, &name, item),
+            Named::Item(Item::Struct(item)) => self.interface(module, &name, item),
+            Named::Item(Item::Enum(item)) => self.union(module, &name, item),
             Named::Item(_) => panic!("{path} is neither a struct nor an enum"),
         };
         self.texts.push(text);
         name
     }
 
-    fn structure(&mut self, module: &[String], name: &str, item: &ItemStruct) -> String {
+    fn interface(&mut self, module: &[String], name: &str, item: &ItemStruct) -> String {
         let comment = comment(&item.attrs, "");
         match &item.fields {
             Fields::Named(fields) => {
@@ -92,11 +89,11 @@ impl<'a> Declarations<'a> {
                 let inner = self.type_of(module, &fields.unnamed[0].ty);
                 format!("{comment}export type {name} = {inner};\n")
             }
-            _ => panic!("{name} has a form that the generator does not know"),
+            _ => panic!("{name} has an unsupported form"),
         }
     }
 
-    /// The lines of the fields, and the shapes whose fields stand among them.
+    /// The lines of the fields, and the flattened types.
     fn fields(
         &mut self,
         module: &[String],
@@ -120,36 +117,39 @@ impl<'a> Declarations<'a> {
         (body, flattened)
     }
 
-    fn choice(&mut self, module: &[String], name: &str, item: &ItemEnum) -> String {
+    fn union(&mut self, module: &[String], name: &str, item: &ItemEnum) -> String {
         let outer = Serde::of(&item.attrs);
         if item.variants.iter().all(|variant| matches!(variant.fields, Fields::Unit)) && outer.tag.is_none() {
-            return words_of(name, item, &outer);
+            return string_union(name, item, &outer);
         }
         let names: Vec<String> =
             item.variants.iter().map(|it| Serde::of(&it.attrs).name(&it.ident.to_string(), &outer)).collect();
         let mut text = format!("{}export type {name} =\n", comment(&item.attrs, ""));
-        for (variant, word) in item.variants.iter().zip(&names) {
+        for (variant, value) in item.variants.iter().zip(&names) {
             let shape = match (&variant.fields, &outer) {
                 (Fields::Unnamed(fields), Serde { untagged: true, .. }) => {
                     self.type_of(module, &fields.unnamed[0].ty)
                 }
-                (Fields::Unit, Serde { tag: Some(tag), .. }) => format!("{{ {tag}: {word:?} }}"),
+                (Fields::Unit, Serde { tag: Some(tag), .. }) => format!("{{ {tag}: {value:?} }}"),
                 (Fields::Unnamed(fields), Serde { tag: Some(tag), .. }) => {
-                    format!("({{ {tag}: {word:?} }} & {})", self.type_of(module, &fields.unnamed[0].ty))
+                    format!("({{ {tag}: {value:?} }} & {})", self.type_of(module, &fields.unnamed[0].ty))
                 }
                 (Fields::Named(fields), Serde { tag: Some(tag), .. }) => {
                     let (body, flattened) = self.fields(module, fields, &Serde::default(), "      ");
-                    assert!(flattened.is_empty(), "{name} flattens inside of a variant");
-                    format!("{{\n      {tag}: {word:?};\n{body}    }}")
+                    assert!(
+                        flattened.is_empty(),
+                        "{name} flattens a field of a variant, which is not supported"
+                    );
+                    format!("{{\n      {tag}: {value:?};\n{body}    }}")
                 }
-                // One field that names the variant. That the others are not there can be relied on.
+                // One field that names the variant; the fields of the other variants are absent.
                 (Fields::Unnamed(fields), _) => {
                     let inner = self.type_of(module, &fields.unnamed[0].ty);
-                    let others = names.iter().filter(|other| *other != word);
+                    let others = names.iter().filter(|other| *other != value);
                     let others: String = others.map(|other| format!("; {other}?: never")).collect();
-                    format!("{{ {word}: {inner}{others} }}")
+                    format!("{{ {value}: {inner}{others} }}")
                 }
-                _ => panic!("{name}::{} has a form that the generator does not know", variant.ident),
+                _ => panic!("{name}::{} has an unsupported form", variant.ident),
             };
             text.push_str(&comment(&variant.attrs, "  "));
             text.push_str(&format!("  | {shape}\n"));
@@ -160,9 +160,9 @@ impl<'a> Declarations<'a> {
 
     fn type_of(&mut self, module: &[String], given: &Type) -> String {
         let Type::Path(TypePath { path, .. }) = given else {
-            panic!("only named types are known to the generator")
+            panic!("only named types are supported by the generator")
         };
-        let path_names: Place = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        let path_names: ItemPath = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         let arguments = arguments(given);
         let mut inner = |index: usize| self.type_of(module, arguments[index]);
         match path_names.last().map(String::as_str).unwrap_or_default() {
@@ -171,29 +171,29 @@ impl<'a> Declarations<'a> {
             "u16" | "u32" | "u64" | "usize" | "i64" | "f64" => "number".into(),
             "Option" => format!("{} | null", inner(0)),
             "Vec" | "BTreeSet" => match inner(0) {
-                several if several.contains(' ') => format!("({several})[]"),
-                one => format!("{one}[]"),
+                union if union.contains(' ') => format!("({union})[]"),
+                name => format!("{name}[]"),
             },
             "BTreeMap" => format!("{{ [name: string]: {} }}", inner(1)),
             "Map" => "JsonObject".into(),
             _ => {
                 let found = self.sources.find(module, &path_names);
                 let found = found
-                    .unwrap_or_else(|| panic!("{} is not known to the generator", path_names.join("::")));
+                    .unwrap_or_else(|| panic!("{} is not supported by the generator", path_names.join("::")));
                 self.declare(found)
             }
         }
     }
 }
 
-/// A choice of words: a list, so that one can go through them, and the type of its members.
-fn words_of(name: &str, item: &ItemEnum, outer: &Serde) -> String {
+/// A union of strings: a constant array, and the type of its elements.
+fn string_union(name: &str, item: &ItemEnum, outer: &Serde) -> String {
     let list = plural(&words(name).join("_").to_uppercase());
     let mut text = format!("{}export const {list} = [\n", comment(&item.attrs, ""));
     for variant in &item.variants {
         text.push_str(&comment(&variant.attrs, "  "));
-        let word = Serde::of(&variant.attrs).name(&variant.ident.to_string(), outer);
-        text.push_str(&format!("  {word:?},\n"));
+        let value = Serde::of(&variant.attrs).name(&variant.ident.to_string(), outer);
+        text.push_str(&format!("  {value:?},\n"));
     }
     let about: &[Attribute] = &item.attrs;
     format!("{text}] as const;\n{}export type {name} = (typeof {list})[number];\n", comment(about, ""))
@@ -207,7 +207,7 @@ fn plural(word: &str) -> String {
     }
 }
 
-/// What an `Option` holds.
+/// The type argument of an `Option`.
 fn optional(given: &Type) -> Option<&Type> {
     let Type::Path(TypePath { path, .. }) = given else { return None };
     let is_option = path.segments.last().is_some_and(|segment| segment.ident == "Option");

@@ -1,19 +1,17 @@
-//! Making an event's data fit: the largest top-level fields are left out and named, the rest stays readable.
+//! Abridging an event's data to a maximum size: the largest top-level fields are omitted and named.
 
 use crate::JsonObject;
 
-/// An object cut down to a size, and the names of the fields that were left out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Abridged {
-    /// What is left.
     pub data: JsonObject,
-    /// What was taken out, largest first. Empty when everything fitted.
+    /// Names of the omitted fields, largest first. Empty if everything fits.
     pub omitted: Vec<String>,
 }
 
-/// Leaves out whole top-level fields, largest first, until the text is at most `budget_bytes` long.
+/// Omits whole top-level fields, largest first, until the text is at most `budget_bytes` long.
 ///
-/// A card with a file's path and line counts is worth more than a cut diff: fields are never cut in two.
+/// Fields are never truncated: an event with a file's path and line counts is more useful than half a diff.
 pub fn abridge(data: &JsonObject, budget_bytes: usize) -> Abridged {
     if data.text().len() <= budget_bytes {
         return Abridged { data: data.clone(), omitted: Vec::new() };
@@ -24,12 +22,12 @@ pub fn abridge(data: &JsonObject, budget_bytes: usize) -> Abridged {
     let mut by_size: Vec<usize> = (0..fields.len()).collect();
     by_size.sort_by_key(|&index| std::cmp::Reverse(costs[index]));
     let mut size = 2 + costs.iter().sum::<usize>();
-    let mut leaving = 0;
-    while size > budget_bytes && leaving < by_size.len() {
-        size -= costs[by_size[leaving]];
-        leaving += 1;
+    let mut omit_count = 0;
+    while size > budget_bytes && omit_count < by_size.len() {
+        size -= costs[by_size[omit_count]];
+        omit_count += 1;
     }
-    let (omitted, kept) = by_size.split_at(leaving);
+    let (omitted, kept) = by_size.split_at(omit_count);
     let mut kept = kept.to_vec();
     kept.sort_unstable();
     Abridged {
@@ -38,7 +36,7 @@ pub fn abridge(data: &JsonObject, budget_bytes: usize) -> Abridged {
     }
 }
 
-/// An object may have thousands of fields with any names: the list of them must not outgrow what it replaces.
+/// An object may have thousands of fields: the list of their names must not outgrow what it replaces.
 fn names<'a>(omitted: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut left = MAX_NAMES_BYTES;
     let fitting = omitted.take_while(|name| {
@@ -49,7 +47,7 @@ fn names<'a>(omitted: impl Iterator<Item = &'a str>) -> Vec<String> {
     fitting.map(str::to_owned).collect()
 }
 
-/// Most bytes that the names of omitted fields take as JSON.
+/// Maximum size of the names of omitted fields as JSON.
 pub const MAX_NAMES_BYTES: usize = 1024;
 
 /// Length of a name as JSON: a control character takes six bytes.
@@ -63,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_largest_fields_go_first_and_the_rest_stays() {
+    fn the_largest_fields_are_omitted_first() {
         let data = JsonObject::of(&serde_json::json!({
             "file_path": "src/main.rs", "full_diff": "x".repeat(5_000), "lines_added": 7, "note": "y".repeat(900),
         }));
@@ -74,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_very_many_fields_is_cut_in_no_time() {
+    fn an_object_with_very_many_fields_is_abridged_quickly() {
         let map: serde_json::Map<_, _> = (0..200_000).map(|n| (format!("{n}"), n.into())).collect();
         let abridged = abridge(&JsonObject::of(&map), 1_000);
         assert!(abridged.data.text().len() <= 1_000);
@@ -83,7 +81,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_result_always_fits(sizes in proptest::collection::vec(0usize..400, 0..30), budget in 2usize..2_000) {
-            // Names that grow when they are written as JSON.
+            // Names with characters that JSON escapes.
             let name = |i: usize, n: usize| format!("{}{i}", "\u{1}".repeat(n % 50));
             let map: serde_json::Map<_, _> =
                 sizes.iter().enumerate().map(|(i, n)| (name(i, *n), "z".repeat(*n).into())).collect();

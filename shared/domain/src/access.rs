@@ -1,78 +1,71 @@
-//! Who may do what.
+//! Authorization.
 //!
-//! Two questions, asked in this order: may this kind of principal do this kind of thing at all
-//! ([`permit`]), and is this sandbox one of its own ([`sees`], [`realm`])?
+//! Two checks, in this order: does this kind of principal have the scope at all ([`permit`]), and is the entity visible to
+//! it ([`can_see`], [`can_see_org`], [`realm`])?
 
 use crate::{OrgId, Sandbox, SandboxId};
 use serde::{Deserialize, Serialize};
 
-/// Who is asking.
+/// The caller of a request, after authentication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Principal {
-    /// Somebody on a public route: no one was asked who they are.
+    /// The caller of a public route, which does not authenticate.
     Anonymous,
-    /// The person who runs the plane. Sees every org.
+    /// Runs the plane. Sees every org.
     Operator,
-    /// A person of one org.
     User {
-        /// The subject of their token.
+        /// The subject of the token.
         id: String,
-        /// Their org.
         org: OrgId,
-        /// What they may do in it.
         role: Role,
     },
-    /// The process in one sandbox. Its token dies when the sandbox's token generation moves on.
+    /// The worker of one sandbox. Its token is revoked when the sandbox's token generation grows.
     Worker {
-        /// Its sandbox.
         sandbox: SandboxId,
-        /// The generation for which the token was made.
+        /// The generation for which the token was issued.
         generation: u32,
     },
 }
 
-/// What a person may do in their org.
+/// A user's role in their org. A greater role includes the smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Looks.
+    /// Reads.
     Viewer,
-    /// Looks, registers and steers.
+    /// Reads, registers sandboxes, sends messages, and manages tasks and tickets.
     Member,
-    /// Everything in the org.
     Admin,
 }
 
-/// What a route or a frame does.
+/// What a route or a WebSocket frame requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Nothing that is anybody's.
+    /// No authentication.
     Public,
-    /// Reads one sandbox.
     ReadSandbox,
-    /// Tells what happens in one sandbox: its log, and its agent's own record. What its worker does and nobody else.
+    /// Appends to the log and the session of one sandbox. Only for its worker.
     WriteEvents,
-    /// Says something to a sandbox's agent.
+    /// Sends messages to a sandbox's agent.
     SendMessages,
-    /// Takes the messages of a sandbox, and confirms them: what its worker does and nobody else.
-    TakeMessages,
-    /// Lists the sandboxes of an org.
+    /// Pulls and acknowledges the messages of a sandbox. Only for its worker.
+    PullMessages,
     ListSandboxes,
-    /// Adds a sandbox to an org, gives one a new worker token, or ends one.
+    /// Registers sandboxes, rotates worker tokens, terminates sandboxes.
     ManageSandboxes,
-    /// Reads tasks and tickets of an org.
+    /// Reads tasks and tickets.
     ListTasks,
-    /// Adds tasks and tickets to an org, changes them, or ends them.
+    /// Creates, changes and cancels tasks and tickets.
     ManageTasks,
-    /// Judges the result of a task: what people do. A worker that may would approve of its own work, because the only
-    /// sandbox that it speaks for is the one in which the result was made.
+    /// Reviews the result of a task. Only for people: a worker would approve its own work, because its token is only valid
+    /// for the sandbox that produced the result.
     ReviewResult,
-    /// Opens a socket. What it may see is decided per event by [`realm`] and [`sees`].
+    /// Opens a socket. [`realm`] and [`can_see`] decide per event what it receives.
     OpenSocket,
 }
 
-/// Whether this kind of principal may do this kind of thing at all.
+/// Whether this kind of principal has the scope at all.
 pub fn permit(principal: &Principal, scope: Scope) -> bool {
     match (principal, scope) {
         (_, Scope::Public) | (Principal::Operator, _) => true,
@@ -85,10 +78,10 @@ pub fn permit(principal: &Principal, scope: Scope) -> bool {
             Principal::User { role, .. },
             Scope::ManageSandboxes | Scope::SendMessages | Scope::ManageTasks | Scope::ReviewResult,
         ) => *role >= Role::Member,
-        (Principal::User { .. }, Scope::WriteEvents | Scope::TakeMessages) => false,
+        (Principal::User { .. }, Scope::WriteEvents | Scope::PullMessages) => false,
         (
             Principal::Worker { .. },
-            Scope::ReadSandbox | Scope::WriteEvents | Scope::TakeMessages | Scope::OpenSocket,
+            Scope::ReadSandbox | Scope::WriteEvents | Scope::PullMessages | Scope::OpenSocket,
         ) => true,
         (
             Principal::Worker { .. },
@@ -102,32 +95,29 @@ pub fn permit(principal: &Principal, scope: Scope) -> bool {
     }
 }
 
-/// How a principal stands to one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visibility {
-    /// It is one of theirs.
     Visible,
-    /// It is somebody else's; that it exists is private.
+    /// Belongs to another org or sandbox. The caller must not learn that it exists.
     Hidden,
-    /// A worker token of an earlier generation.
+    /// The worker token is of an earlier generation.
     Revoked,
 }
 
-/// How `principal` stands to the sandbox with this head.
-pub fn can_see(principal: &Principal, head: &Sandbox) -> Visibility {
+/// Whether `principal` may see a sandbox.
+pub fn can_see(principal: &Principal, sandbox: &Sandbox) -> Visibility {
     match principal {
         Principal::Operator => Visibility::Visible,
         Principal::Anonymous => Visibility::Hidden,
-        Principal::User { org, .. } if *org == head.org => Visibility::Visible,
+        Principal::User { org, .. } if *org == sandbox.org => Visibility::Visible,
         Principal::User { .. } => Visibility::Hidden,
-        Principal::Worker { sandbox, .. } if *sandbox != head.id => Visibility::Hidden,
-        Principal::Worker { generation, .. } if *generation != head.generation => Visibility::Revoked,
+        Principal::Worker { sandbox: own, .. } if *own != sandbox.id => Visibility::Hidden,
+        Principal::Worker { generation, .. } if *generation != sandbox.generation => Visibility::Revoked,
         Principal::Worker { .. } => Visibility::Visible,
     }
 }
 
-/// How `principal` stands to what belongs to an org and to no single sandbox: its tasks and tickets. A worker sees none
-/// of it, not even the task it works on.
+/// Whether `principal` may see the tasks and tickets of an org. A worker sees none, not even the task that it works on.
 pub fn can_see_org(principal: &Principal, owner: &OrgId) -> Visibility {
     match principal {
         Principal::Operator => Visibility::Visible,
@@ -136,10 +126,11 @@ pub fn can_see_org(principal: &Principal, owner: &OrgId) -> Visibility {
     }
 }
 
-/// The name under which an operator's subscriptions stand: no org can be called so.
+/// The realm of operators, who see every org. It is not a valid org id.
 pub const EVERY_ORG: &str = "*";
 
-/// Where a user's or operator's subscriptions stand; a worker's stand with its sandbox's org.
+/// The realm whose events a caller may subscribe to: its org, or every org. `None` for a worker: its subscriptions belong
+/// to the org of its sandbox.
 pub fn realm(principal: &Principal) -> Option<&str> {
     match principal {
         Principal::Operator => Some(EVERY_ORG),
@@ -153,31 +144,31 @@ mod tests {
     use super::*;
     use crate::Timestamp;
 
-    fn head(id: &str, org: &str, generation: u32) -> Sandbox {
-        let mut head = Sandbox::new(
+    fn sandbox(id: &str, org: &str, generation: u32) -> Sandbox {
+        let mut sandbox = Sandbox::new(
             SandboxId::parse(id).unwrap(),
             OrgId::parse(org).unwrap(),
             None,
             Timestamp::from_micros(0),
         );
-        head.generation = generation;
-        head
+        sandbox.generation = generation;
+        sandbox
     }
 
     #[test]
-    fn a_worker_sees_its_sandbox_until_its_token_is_replaced() {
+    fn a_worker_sees_only_its_sandbox_until_its_token_is_revoked() {
         let worker = Principal::Worker { sandbox: SandboxId::parse("s-1").unwrap(), generation: 2 };
-        assert_eq!(can_see(&worker, &head("s-1", "acme", 2)), Visibility::Visible);
-        assert_eq!(can_see(&worker, &head("s-1", "acme", 3)), Visibility::Revoked);
-        assert_eq!(can_see(&worker, &head("s-2", "acme", 2)), Visibility::Hidden);
-        assert!(permit(&worker, Scope::TakeMessages) && !permit(&worker, Scope::SendMessages));
+        assert_eq!(can_see(&worker, &sandbox("s-1", "acme", 2)), Visibility::Visible);
+        assert_eq!(can_see(&worker, &sandbox("s-1", "acme", 3)), Visibility::Revoked);
+        assert_eq!(can_see(&worker, &sandbox("s-2", "acme", 2)), Visibility::Hidden);
+        assert!(permit(&worker, Scope::PullMessages) && !permit(&worker, Scope::SendMessages));
     }
 
     #[test]
-    fn a_result_is_judged_by_people_and_never_by_the_worker_that_made_it() {
+    fn workers_may_not_review_results() {
         let user = |role| Principal::User { id: "u".into(), org: OrgId::parse("acme").unwrap(), role };
         let worker = Principal::Worker { sandbox: SandboxId::parse("s-1").unwrap(), generation: 1 };
-        for (who, may) in [
+        for (principal, allowed) in [
             (user(Role::Viewer), false),
             (user(Role::Member), true),
             (user(Role::Admin), true),
@@ -185,12 +176,12 @@ mod tests {
             (worker, false),
             (Principal::Anonymous, false),
         ] {
-            assert_eq!(permit(&who, Scope::ReviewResult), may, "{who:?}");
+            assert_eq!(permit(&principal, Scope::ReviewResult), allowed, "{principal:?}");
         }
     }
 
     #[test]
-    fn what_belongs_to_an_org_is_seen_by_its_people_and_by_no_worker() {
+    fn tasks_and_tickets_are_visible_to_users_of_the_org_only() {
         let acme = OrgId::parse("acme").unwrap();
         let user = |org: &str| Principal::User {
             id: "u".into(),
@@ -206,17 +197,17 @@ mod tests {
     }
 
     #[test]
-    fn a_user_sees_their_org_only_and_an_operator_everything() {
+    fn users_see_their_org_and_operators_see_every_org() {
         let user = |role| Principal::User { id: "u".into(), org: OrgId::parse("acme").unwrap(), role };
-        assert_eq!(can_see(&user(Role::Admin), &head("s-1", "acme", 1)), Visibility::Visible);
-        assert_eq!(can_see(&user(Role::Admin), &head("s-1", "rival", 1)), Visibility::Hidden);
-        assert_eq!(can_see(&Principal::Operator, &head("s-1", "rival", 1)), Visibility::Visible);
+        assert_eq!(can_see(&user(Role::Admin), &sandbox("s-1", "acme", 1)), Visibility::Visible);
+        assert_eq!(can_see(&user(Role::Admin), &sandbox("s-1", "rival", 1)), Visibility::Hidden);
+        assert_eq!(can_see(&Principal::Operator, &sandbox("s-1", "rival", 1)), Visibility::Visible);
         assert!(permit(&user(Role::Viewer), Scope::ReadSandbox));
         assert!(!permit(&user(Role::Viewer), Scope::ManageSandboxes));
         assert!(permit(&user(Role::Member), Scope::ManageSandboxes));
         assert!(!permit(&user(Role::Admin), Scope::WriteEvents));
         assert!(permit(&user(Role::Member), Scope::SendMessages));
         assert!(!permit(&user(Role::Viewer), Scope::SendMessages));
-        assert!(!permit(&user(Role::Admin), Scope::TakeMessages), "people read the history instead");
+        assert!(!permit(&user(Role::Admin), Scope::PullMessages), "users read the history instead");
     }
 }

@@ -1,7 +1,7 @@
-//! A try at a task: the sandbox that was made for it, how far that has come, and what came of it.
+//! An attempt at a task: its sandbox, how far provisioning has come, and the outcome.
 //!
-//! Every try has a sandbox of its own, with an id and a token of its own. So whatever comes late comes from a sandbox
-//! that is no longer the task's, and changes nothing.
+//! Every attempt has its own sandbox, with its own id and token. So a late report comes from a sandbox that is no longer
+//! the task's, and changes nothing.
 
 use crate::abridge::abridge;
 use crate::event::EventType;
@@ -13,103 +13,96 @@ use serde_json::Value;
 /// What a sandbox is for. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The task.
     pub task: TaskId,
-    /// The task's ticket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<TicketId>,
-    /// Which try at the task.
     pub attempt: u32,
-    /// Who makes the sandbox.
     pub provider: String,
 }
 
-/// A try, as somebody who reports about it knows it.
+/// Identifies an attempt: a report about it counts only if both fields match the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its number.
     pub number: u32,
-    /// Its sandbox.
     pub sandbox: SandboxId,
 }
 
-/// How far a sandbox has come at its provider, from the record of it to its end.
+/// Provisioning state of a sandbox at its provider, up to its deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawn {
-    /// What is being done, or was done last.
+    /// In progress, or completed last.
     pub stage: Stage,
-    /// Since when.
+    /// When the stage began.
     pub since: Timestamp,
-    /// How often this stage has failed.
+    /// How often this stage has failed, or how often its deletion was checked.
     #[serde(default)]
-    pub tries: u32,
-    /// It is not tried again before this.
+    pub attempts: u32,
+    /// No retry before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
-    /// Somebody is at it until then; a process that dies lets go of it by that.
+    /// A process works on the stage until then; the lease of a process that dies expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
-    /// Its provider was left alone until then, for the provider's sake: that time does not count against it.
+    /// The provider's circuit breaker was open until then: that time does not count towards the timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Timestamp>,
-    /// The provider's own name for it.
+    /// The provider's id for the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// When its worker was first heard.
+    /// When the worker first reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_since: Option<Timestamp>,
-    /// When its worker said goodbye, or nobody waited for that any more.
+    /// When the worker reported its shutdown, or the plane ended the sandbox without waiting for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_at: Option<Timestamp>,
-    /// When the provider said that it is gone.
+    pub worker_exited_at: Option<Timestamp>,
+    /// When the provider confirmed the deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_at: Option<Timestamp>,
 }
 
 impl Spawn {
-    /// A sandbox that exists on paper only.
+    /// A sandbox that exists only in the table.
     pub fn recorded(now: Timestamp) -> Self {
         Self {
             stage: Stage::Recorded,
             since: now,
-            tries: 0,
+            attempts: 0,
             retry_at: None,
             lease_until: None,
             held_until: None,
             provider_id: None,
             running_since: None,
-            left_at: None,
+            worker_exited_at: None,
             released_at: None,
         }
     }
 
-    /// The same at the beginning of another stage.
+    /// A copy at the beginning of another stage.
     #[must_use]
     pub fn at(&self, stage: Stage, now: Timestamp) -> Self {
-        Self { stage, since: now, tries: 0, retry_at: None, lease_until: None, ..self.clone() }
+        Self { stage, since: now, attempts: 0, retry_at: None, lease_until: None, ..self.clone() }
     }
 }
 
-/// The stages of making a sandbox. Each can be done again.
+/// The stages of provisioning. Each can be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// It is written down.
+    /// The sandbox is stored in the table.
     Recorded,
-    /// What it needs is made ready: the place for a branch of its own.
+    /// Reserved for preparations such as a branch; does nothing today.
     Preparing,
-    /// The provider makes it.
+    /// The provider creates the sandbox.
     Creating,
-    /// The worker is put into it.
+    /// The worker binary is uploaded.
     Uploading,
-    /// The worker is started.
+    /// The worker is being started.
     Starting,
-    /// All is done; its worker is to be heard.
+    /// Provisioning is complete; the worker is expected to report.
     Started,
 }
 
 impl Stage {
-    /// The stage after this one.
     pub fn next(self) -> Option<Self> {
         match self {
             Self::Recorded => Some(Self::Preparing),
@@ -121,12 +114,12 @@ impl Stage {
         }
     }
 
-    /// Whether a provider is asked for something by then. Before that there is nothing of it anywhere.
-    pub fn asks_the_provider(self) -> bool {
+    /// Whether the stage calls the provider. Before the first such stage, the provider has nothing to delete.
+    pub fn needs_provider(self) -> bool {
         self >= Self::Creating
     }
 
-    /// What is told when it begins.
+    /// The event that is emitted when the stage begins.
     pub fn event(self) -> EventType {
         EventType::of_sandbox(match self {
             Self::Recorded => "pending",
@@ -139,58 +132,52 @@ impl Stage {
     }
 }
 
-/// What came of a try.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// The agent says that it is done.
-    Done {
-        /// What it has to show.
+    /// The agent reported success.
+    Completed {
         #[serde(deserialize_with = "from_buffered")]
         result: JsonObject,
-        /// When.
         at: Timestamp,
     },
-    /// It is not done.
     Failed {
-        /// Why, in words for people.
+        /// A text for people.
         error: String,
-        /// Whether another try may do better.
+        /// Whether a retry may succeed.
         class: Class,
-        /// When.
         at: Timestamp,
     },
-    /// Somebody called it off.
-    CalledOff {
-        /// Why, in words for people.
+    Cancelled {
+        /// A text for people.
         reason: String,
-        /// When.
         at: Timestamp,
     },
 }
 
-/// An outcome is read from a buffer (it is tagged, and in a head that keeps what it does not know), and raw text cannot
-/// be: <https://github.com/serde-rs/json/issues/497>.
+/// An outcome is deserialized from a buffer (it is tagged, inside a struct with a flattened map), which raw JSON values do
+/// not support: <https://github.com/serde-rs/json/issues/497>.
 fn from_buffered<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<JsonObject, D::Error> {
     let fields = serde_json::Map::deserialize(deserializer)?;
     Ok(JsonObject::of(&fields))
 }
 
-/// What an event of its worker says about the outcome of a try.
-pub fn reported(event_type: &EventType, data: &JsonObject, now: Timestamp) -> Option<Outcome> {
+/// The outcome that an event of a worker reports, if it is a final report.
+pub fn reported_outcome(event_type: &EventType, data: &JsonObject, now: Timestamp) -> Option<Outcome> {
     if event_type.is_called("agent.completed") {
-        return Some(Outcome::Done { result: result_of(data), at: now });
+        return Some(Outcome::Completed { result: result_of(data), at: now });
     }
     if event_type.is_called("agent.failed") {
         let error = ["error", "error_message", "stop_reason"].iter().find_map(|field| data.string(field));
-        let error = error.unwrap_or_else(|| "the agent failed and did not say why".to_owned());
+        let error = error.unwrap_or_else(|| "the agent failed without an error message".to_owned());
         return Some(Outcome::failed(&error, now));
     }
     None
 }
 
 impl Outcome {
-    /// A failure, with the class that its words suggest.
+    /// A failure, classified by its error text.
     pub fn failed(error: &str, now: Timestamp) -> Self {
         let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
         let class = crate::retry::classify(&error);
@@ -198,16 +185,16 @@ impl Outcome {
     }
 }
 
-/// Most of an error that is kept with a task; the whole of it is in the sandbox's log.
+/// Maximum length of an error that is stored with a task; the sandbox's log has the full text.
 pub const MAX_ERROR_CHARS: usize = 2_000;
-/// Most of a text in a result that is kept with a task.
+/// Maximum length of a text in a result that is stored with a task.
 pub const MAX_RESULT_CHARS: usize = 4_000;
-/// Most of a result that is kept with a task, as JSON. An item of the table has room for 400 KB
+/// Maximum size of a result that is stored with a task, as JSON. A DynamoDB item holds at most 400 KB
 /// (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html>), which a task shares with its
-/// description and what was said of it, and a sandbox's head with all that it counts.
+/// description and feedback, and a sandbox with its counters.
 pub const MAX_RESULT_BYTES: usize = 32 * 1024;
 
-/// What a task keeps of an agent's last word; the whole of it is in the sandbox's log.
+/// Fields of an agent's final report that are stored with the task; the sandbox's log has the full report.
 const RESULT_FIELDS: [&str; 18] = [
     "success",
     "turns",
@@ -229,11 +216,11 @@ const RESULT_FIELDS: [&str; 18] = [
     "validation_passed",
 ];
 
-/// Says which fields are not whole, or not there at all, because of their size.
+/// Lists the fields that were shortened or omitted because of their size.
 const TRUNCATED: &str = "truncated";
 
-/// The parts of a report that are kept with a task. Texts are cut; then whole fields are left out, the largest first,
-/// until the rest fits. What was cut or left out is named in `truncated`.
+/// The part of a final report that is stored with the task. Long texts are truncated; then whole fields are omitted, the
+/// largest first, until the rest fits. `truncated` names the fields that were truncated or omitted.
 pub fn result_of(data: &JsonObject) -> JsonObject {
     let (mut kept, mut truncated) = (serde_json::Map::new(), Vec::new());
     for (name, raw) in data.fields() {
@@ -256,8 +243,8 @@ pub fn result_of(data: &JsonObject) -> JsonObject {
     if truncated.is_empty() {
         return abridged.data;
     }
-    let named = serde_json::value::to_raw_value(&truncated).expect("a list of names serialises");
-    abridged.data.overlaid(&[(TRUNCATED, Some(named))])
+    let named = serde_json::value::to_raw_value(&truncated).expect("a list of names serializes");
+    abridged.data.with_fields(&[(TRUNCATED, Some(named))])
 }
 
 #[cfg(test)]
@@ -267,30 +254,30 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn stages_follow_each_other_and_each_is_told() {
+    fn each_stage_has_a_successor_and_an_event() {
         let mut stage = Stage::Recorded;
-        let mut told = vec![stage.event().to_string()];
+        let mut events = vec![stage.event().to_string()];
         while let Some(next) = stage.next() {
             assert!(next > stage);
             stage = next;
-            told.push(stage.event().to_string());
+            events.push(stage.event().to_string());
         }
         assert_eq!(
-            told,
+            events,
             ["pending", "preparing", "creating", "uploading", "starting", "spawned"]
                 .map(|name| format!("sandbox.{name}"))
         );
     }
 
     #[test]
-    fn a_head_is_read_as_it_was_written_whatever_came_of_it() {
+    fn every_outcome_survives_a_round_trip_through_the_store() {
         let at = Timestamp::from_secs(1);
         let result =
             JsonObject::of(&json!({"turns": 3, "output": "done", "files_changed": [1, {"a": null}]}));
         let outcomes = [
-            Outcome::Done { result, at },
+            Outcome::Completed { result, at },
             Outcome::failed("timed out", at),
-            Outcome::CalledOff { reason: "enough".into(), at },
+            Outcome::Cancelled { reason: "enough".into(), at },
         ];
         for outcome in outcomes {
             let activity = crate::sandbox::Activity { outcome: Some(outcome), ..Default::default() };
@@ -304,34 +291,35 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_word_decides() {
+    fn only_a_final_report_has_an_outcome() {
         let now = Timestamp::from_secs(1);
-        let report =
-            |name: &str, data: Value| reported(&EventType::parse(name).unwrap(), &JsonObject::of(&data), now);
-        let done = report(
+        let report = |name: &str, data: Value| {
+            reported_outcome(&EventType::parse(name).unwrap(), &JsonObject::of(&data), now)
+        };
+        let completed = report(
             "SANDBOX_AGENT_COMPLETED",
-            json!({"turns": 3, "odd": 1, "final_output": "x".repeat(9_000)}),
+            json!({"turns": 3, "custom": 1, "final_output": "x".repeat(9_000)}),
         );
-        let Some(Outcome::Done { result, .. }) = done else { panic!("{done:?}") };
+        let Some(Outcome::Completed { result, .. }) = completed else { panic!("{completed:?}") };
         assert_eq!(result.string("final_output").map(|text| text.len()), Some(MAX_RESULT_CHARS));
         assert!(result.text().ends_with(r#","truncated":["final_output"]}"#), "{}", result.text());
-        assert!(!result.text().contains("odd"));
+        assert!(!result.text().contains("custom"));
         let failed = report("agent.failed", json!({"error": "API rate limit exceeded"}));
         assert!(matches!(failed, Some(Outcome::Failed { class: Class::Transient, .. })), "{failed:?}");
-        for chatter in ["agent.error", "agent.turn_completed", "continuous.completed", "iteration.failed"] {
-            assert!(report(chatter, json!({})).is_none(), "{chatter}");
+        for other in ["agent.error", "agent.turn_completed", "continuous.completed", "iteration.failed"] {
+            assert!(report(other, json!({})).is_none(), "{other}");
         }
     }
 
     #[test]
-    fn a_result_keeps_what_is_small_and_names_what_was_too_large() {
+    fn a_result_names_its_truncated_fields() {
         let artifacts = json!([{"type": "code_changes", "path": "https://example.org/pr/7", "content": {"has_tests": true}}]);
         let small = json!({"turns": 3, "artifacts": artifacts, "output": "done"});
         let kept: Value = serde_json::from_str(result_of(&JsonObject::of(&small)).text()).unwrap();
-        assert_eq!(kept, small, "nothing was too large");
+        assert_eq!(kept, small, "no field was too large");
         let large = json!({
             "turns": 3, "artifacts": vec!["x".repeat(100); 400], "files_changed": vec!["a.rs"; 10],
-            "output": "y".repeat(5_000), "truncated": "by somebody else",
+            "output": "y".repeat(5_000), "truncated": "set by the worker",
         });
         let kept: Value = serde_json::from_str(result_of(&JsonObject::of(&large)).text()).unwrap();
         let expected = json!({
@@ -342,9 +330,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever an agent says: characters of four bytes, and such as JSON spells with six.
+        /// Includes characters of four bytes and characters that JSON escapes with six.
         #[test]
-        fn a_result_fits_whatever_an_agent_says(
+        fn a_result_never_exceeds_its_maximum_size(
             fields in proptest::collection::vec((0usize..RESULT_FIELDS.len(), 0usize..4, 0usize..5_000), 0..12),
         ) {
             let mut data = serde_json::Map::new();
@@ -362,9 +350,9 @@ mod tests {
             let truncated: Vec<String> = kept.fields().iter().find(|(name, _)| name == TRUNCATED)
                 .map_or_else(Vec::new, |(_, raw)| serde_json::from_str(raw.get()).unwrap());
             for (name, value) in &data {
-                let spelled = value.to_string();
-                let whole = kept.fields().iter().any(|(field, raw)| field == name && raw.get() == spelled);
-                prop_assert!(whole != truncated.contains(name), "{} is whole, or is said not to be", name);
+                let text = value.to_string();
+                let complete = kept.fields().iter().any(|(field, raw)| field == name && raw.get() == text);
+                prop_assert!(complete != truncated.contains(name), "{} is either complete or truncated", name);
             }
         }
     }

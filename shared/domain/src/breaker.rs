@@ -1,64 +1,59 @@
-//! A circuit breaker: after a few failures in a row nobody asks a provider for a while, and then one asks first.
+//! A circuit breaker: after a few consecutive failures, no request goes to a provider for a while; then a single probe
+//! does.
 //!
-//! Without it every waiting task would burn its retries on a provider that is down. It is a value in the table, so all
-//! functions share one; whoever changes it writes what a function here gives back.
+//! Without it every waiting task would use up its retries on a provider that is down. It is an item in the table, so all
+//! processes share it; they write the value that a function here returns.
 
 use crate::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// So many failures in a row open it.
+/// Number of consecutive failures that open the breaker.
 pub const FAILURES_TO_OPEN: u32 = 5;
-/// How long it stays open at first. Doubles while probes fail.
+/// How long the breaker stays open at first. Doubles while probes fail.
 pub const FIRST_OPEN_SECS: i64 = 30;
-/// How long it stays open at most.
+/// Upper limit for the time that the breaker stays open.
 pub const MAX_OPEN_SECS: i64 = 600;
 
-/// How a provider has answered lately. Closed, and without a past, by default.
+/// State of the circuit breaker for one provider. Closed by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Breaker {
     /// Failures since the last success.
     pub failures: u32,
-    /// Present while it is open.
+    /// Present while the breaker is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opened: Option<Opened>,
-    /// How often in a row it opened without a success between.
+    /// How often it has opened since the last success.
     pub times_opened: u32,
     /// When a success last closed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// Moves with every write; whoever writes names the one that they read. So of those who want to probe one does.
+    /// Grows with every write: a write is conditional on the version that was read, so only one process gets to probe.
     pub version: u64,
 }
 
-/// An open breaker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
-    /// Since when.
     pub at: Timestamp,
-    /// Nobody asks before this.
+    /// No request is sent before this time.
     pub until: Timestamp,
-    /// Somebody has been let through, and nothing is known of the answer.
+    /// A probe was sent, and its result is not known yet.
     #[serde(default)]
     pub probing: bool,
 }
 
-/// Whether to ask.
+/// Whether a request may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allow {
-    /// As usual.
     Yes,
-    /// One may, to see: whoever writes [`Breaker::probing`] first.
+    /// One request may be sent, by the process that first writes [`Breaker::probing`].
     Probe,
-    /// Nobody, until then.
     No {
-        /// When it is worth looking again.
         until: Timestamp,
     },
 }
 
 impl Breaker {
-    /// Whether to ask the provider at `now`.
     pub fn allows(&self, now: Timestamp) -> Allow {
         match &self.opened {
             None => Allow::Yes,
@@ -67,8 +62,8 @@ impl Breaker {
         }
     }
 
-    /// After somebody took it upon them to probe. The others wait as long as they just did; so a probe that nobody hears
-    /// of again delays the next one and no more.
+    /// The breaker while one process probes. All others wait for the open time again, so a probe whose result is lost
+    /// only delays the next one.
     #[must_use]
     pub fn probing(&self, now: Timestamp) -> Self {
         let mut next = self.clone();
@@ -79,23 +74,23 @@ impl Breaker {
         next
     }
 
-    /// After the provider did as it was asked. One success closes; on a closed breaker without failures it changes
-    /// nothing, and then there is nothing to write.
+    /// The breaker after a successful request. One success closes it. A closed breaker without failures stays equal, and
+    /// the caller writes nothing.
     #[must_use]
     pub fn succeeded(&self, now: Timestamp) -> Self {
         let closed_at = if self.opened.is_some() { Some(now) } else { self.closed_at };
         Self { failures: 0, opened: None, times_opened: 0, closed_at, version: self.version }
     }
 
-    /// After the provider failed through its own fault. A refusal of what was asked is no failure: it would be refused
-    /// anywhere. Neither is that we ask too much: whoever says so is well, and says until when to wait.
+    /// The breaker after a failure of the provider itself. Invalid requests do not count: they would fail anywhere.
+    /// Neither does rate limiting: a provider that limits requests is up, and names the time to wait.
     #[must_use]
     pub fn failed(&self, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.failures = self.failures.saturating_add(1);
         let opens = match &self.opened {
             None => next.failures >= FAILURES_TO_OPEN,
-            // What was asked before it opened may fail after: that is old news.
+            // A request from before it opened may fail after: that adds no information.
             Some(opened) => opened.probing || now >= opened.until,
         };
         if opens {
@@ -124,7 +119,6 @@ mod tests {
         Allow::No { until: at(until) }
     }
 
-    /// What happens to a breaker.
     #[derive(Debug, Clone, Copy)]
     enum Step {
         Fails,
@@ -134,25 +128,25 @@ mod tests {
     use Step::{Fails, Probes, Works};
 
     #[test]
-    fn it_opens_after_failures_in_a_row_and_closes_with_a_success() {
+    fn breaker_opens_after_consecutive_failures_and_closes_on_success() {
         let five: Vec<(i64, Step)> = (0..5).map(|secs| (secs, Fails)).collect();
         let with = |more: &[(i64, Step)]| [five.as_slice(), more].concat();
         let cases = [
             ("nothing happened", vec![], 0, Allow::Yes),
             ("four failures", five[..4].to_vec(), 4, Allow::Yes),
             ("five failures", five.clone(), 5, no(34)),
-            ("until the last moment", five.clone(), 33, no(34)),
-            ("then somebody may probe", five.clone(), 34, Allow::Probe),
+            ("until the last second", five.clone(), 33, no(34)),
+            ("then one may probe", five.clone(), 34, Allow::Probe),
             ("a success between", [&five[..4], &[(4, Works)], &five[..4]].concat(), 9, Allow::Yes),
-            ("late failures are old news", with(&[(10, Fails), (33, Fails)]), 33, no(34)),
-            ("a late success is good news", with(&[(10, Works)]), 10, Allow::Yes),
-            ("the others wait for the probe", with(&[(40, Probes)]), 41, no(70)),
-            ("a probe that nobody hears of", with(&[(40, Probes)]), 70, Allow::Probe),
+            ("late failures are ignored", with(&[(10, Fails), (33, Fails)]), 33, no(34)),
+            ("a late success closes it", with(&[(10, Works)]), 10, Allow::Yes),
+            ("others wait for the probe", with(&[(40, Probes)]), 41, no(70)),
+            ("a probe without a result", with(&[(40, Probes)]), 70, Allow::Probe),
             ("a probe that fails", with(&[(40, Probes), (50, Fails)]), 50, no(110)),
-            ("a failure of one who did not say so", with(&[(40, Fails)]), 50, no(100)),
+            ("a failure without a recorded probe", with(&[(40, Fails)]), 50, no(100)),
             ("a probe that works", with(&[(40, Probes), (50, Works)]), 50, Allow::Yes),
             (
-                "it forgets once closed",
+                "closing resets the open time",
                 [with(&[(40, Probes), (50, Fails), (110, Works)]), five.clone()].concat(),
                 111,
                 Allow::Probe,
@@ -169,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_open_twice_as_long_each_time_up_to_ten_minutes() {
+    fn open_time_doubles_up_to_ten_minutes() {
         let mut breaker = (0..5).fold(Breaker::default(), |breaker, _| breaker.failed(at(0)));
         let mut lengths = Vec::new();
         for _ in 0..40 {
@@ -182,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn there_is_nothing_to_write_while_all_is_well() {
+    fn success_does_not_change_a_closed_breaker() {
         let breaker = Breaker::default();
         assert_eq!(breaker.succeeded(at(1)), breaker);
         assert_eq!(breaker.probing(at(1)), breaker);
     }
 
     #[test]
-    fn what_another_version_wrote_can_be_read() {
+    fn items_of_other_versions_can_be_read() {
         let open = (0..5).fold(Breaker::default(), |breaker, _| breaker.failed(at(0)));
         let text = serde_json::to_string(&open).unwrap();
         assert_eq!(serde_json::from_str::<Breaker>(&text).unwrap(), open);

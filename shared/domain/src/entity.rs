@@ -1,22 +1,18 @@
-//! What has a log of its own.
+//! Sandboxes, tasks and tickets: everything that has a log.
 
 use crate::event::plain_name;
 use crate::{EventType, SandboxId, TaskId, TicketId};
 use std::fmt;
 
-/// One thing with a life: a log, and a state that the log tells of.
+/// A reference to something that has a log and a status.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Entity {
-    /// An agent's machine.
     Sandbox(SandboxId),
-    /// A piece of work.
     Task(TaskId),
-    /// What a person wants done.
     Ticket(TicketId),
 }
 
 impl Entity {
-    /// Its kind, as on the wire.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Sandbox(_) => SANDBOX,
@@ -25,7 +21,6 @@ impl Entity {
         }
     }
 
-    /// Its id.
     pub fn id(&self) -> &str {
         match self {
             Self::Sandbox(id) => id.as_str(),
@@ -34,9 +29,9 @@ impl Entity {
         }
     }
 
-    /// The name on sockets of an event in its log: `SANDBOX_AGENT_TOOL_USE`, `TASK_CREATED`. What a worker tells of
-    /// tasks in its sandbox's log stays a sandbox's: `SANDBOX_TASK_CREATED`.
-    pub fn name_of(&self, event_type: &EventType) -> String {
+    /// The name under which an event of its log is broadcast: `SANDBOX_AGENT_TOOL_USE`, `TASK_CREATED`. A `task.created`
+    /// that a worker logs in its sandbox is an event of the sandbox: `SANDBOX_TASK_CREATED`.
+    pub fn broadcast_name(&self, event_type: &EventType) -> String {
         match self {
             Self::Sandbox(_) => event_type.bus_name(),
             Self::Task(_) | Self::Ticket(_) => plain_name(event_type.as_str()),
@@ -50,11 +45,8 @@ impl fmt::Display for Entity {
     }
 }
 
-/// The kind of sandboxes.
 pub const SANDBOX: &str = "sandbox";
-/// The kind of tasks.
 pub const TASK: &str = "task";
-/// The kind of tickets.
 pub const TICKET: &str = "ticket";
 
 #[cfg(test)]
@@ -62,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_on_sockets_tells_whose_event_it_is() {
+    fn broadcast_name_starts_with_the_entity_kind() {
         let sandbox = Entity::Sandbox(SandboxId::parse("x-1").unwrap());
         let task = Entity::Task(TaskId::parse("x-1").unwrap());
         let ticket = Entity::Ticket(TicketId::parse("x-1").unwrap());
@@ -73,7 +65,7 @@ mod tests {
             (&task, "task.created", "TASK_CREATED"),
             (&ticket, "ticket.timed_out", "TICKET_TIMED_OUT"),
         ] {
-            assert_eq!(entity.name_of(&EventType::parse(event_type).unwrap()), name);
+            assert_eq!(entity.broadcast_name(&EventType::parse(event_type).unwrap()), name);
         }
     }
 }

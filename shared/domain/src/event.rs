@@ -1,4 +1,4 @@
-//! What a worker tells: one event, its type, and the names it goes by.
+//! Events: their type, their source, and the names under which they are broadcast.
 
 use crate::message::State;
 use crate::{EventId, Invalid, JsonObject, Timestamp};
@@ -6,41 +6,42 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 pub mod catalogue;
+mod lifecycle;
 
-/// Longest event type.
+pub use lifecycle::LifecycleEvent;
+
 pub const MAX_TYPE_CHARS: usize = 100;
 
-/// One event of a sandbox's log, or something ephemeral, which has no place in the log.
+/// An event of a log, or an ephemeral event, which is not logged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Its place in the sandbox's log, gapless from 1. `None` for what is ephemeral.
+    /// Sequence number in the log, gapless from 1. `None` for an ephemeral event.
     pub seq: Option<u64>,
-    /// The sender's id, or ours.
+    /// Chosen by the sender, or generated.
     pub id: EventId,
     /// Dotted name, as sent: `agent.tool_use`.
     pub event_type: EventType,
-    /// Who speaks.
     pub source: Source,
-    /// What it says; abridged when `body` is present.
+    /// Abridged when `body` is present.
     pub data: JsonObject,
     /// When the plane stored it.
     pub created_at: Timestamp,
-    /// When the sender says that it happened.
+    /// The sender's timestamp.
     pub emitted_at: Option<Timestamp>,
-    /// Present when the full data stands apart because of its size.
+    /// Present when the full data is stored separately because of its size.
     pub body: Option<BodyReference>,
 }
 
-/// Says that an event's full data is stored apart, and what is missing inline.
+/// Reference to data that is stored separately from its event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyReference {
     /// Size of the full data as JSON text.
     pub size_bytes: u64,
-    /// Top-level fields that are left out inline.
+    /// Top-level fields that are omitted inline.
     pub omitted: Vec<String>,
 }
 
-/// A checked event type.
+/// A validated event type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventType(String);
@@ -49,41 +50,40 @@ impl EventType {
     /// Accepts 1 to 100 letters, digits, `.`, `_` and `-`.
     pub fn parse(text: impl Into<String>) -> Result<Self, Invalid> {
         let text = text.into();
-        let complain = |reason: String| Err(Invalid::new("event_type", reason));
+        let invalid = |reason: String| Err(Invalid::new("event_type", reason));
         if text.is_empty() {
-            return complain("must not be empty".into());
+            return invalid("must not be empty".into());
         }
         if text.chars().count() > MAX_TYPE_CHARS {
-            return complain(format!("must be at most {MAX_TYPE_CHARS} characters"));
+            return invalid(format!("must be at most {MAX_TYPE_CHARS} characters"));
         }
         match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))) {
-            Some(c) => complain(format!("may hold letters, digits, '.', '_' and '-', not {c:?}")),
+            Some(c) => invalid(format!("may contain letters, digits, '.', '_' and '-', not {c:?}")),
             None => Ok(Self(text)),
         }
     }
 
-    /// As the sender spelled it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is shown and not kept: pushed to sockets, never in the log.
+    /// Whether it is broadcast and never logged.
     pub fn is_ephemeral(&self) -> bool {
         self.is_heartbeat() || self.is_partial()
     }
 
-    /// A sign of life, counted on the head. Fleeting.
+    /// Heartbeats are ephemeral and counted on the sandbox.
     pub fn is_heartbeat(&self) -> bool {
         matches!(self.0.as_str(), "agent.heartbeat" | "spec.heartbeat")
     }
 
-    /// An agent's text while it is being written. Fleeting: the whole of it comes as an event of the log.
+    /// Streamed text of an agent. Ephemeral: the complete text follows as a log event.
     pub fn is_partial(&self) -> bool {
         self.0 == "agent.partial"
     }
 
-    /// Whether this shows that work is being done. Unknown types count as work; what is told of messages does not: that
-    /// somebody writes to an agent says nothing of the agent.
+    /// Whether this shows that the agent works. Unknown types count as work. Message events do not: a message to an agent
+    /// shows nothing about the agent.
     pub fn is_work(&self) -> bool {
         !self.0.starts_with(MESSAGE_PREFIX)
             && !matches!(
@@ -102,24 +102,24 @@ impl EventType {
             )
     }
 
-    /// What is told when a message reaches a state: `message.queued`.
+    /// Emitted when a message reaches a state: `message.queued`.
     pub fn of_message(state: State) -> Self {
         Self::of_the_plane(format!("{MESSAGE_PREFIX}{state}"))
     }
 
-    /// What is told when a sandbox takes a turn: `sandbox.creating`.
-    pub fn of_sandbox(turn: &str) -> Self {
-        Self::of_the_plane(format!("sandbox.{turn}"))
+    /// A lifecycle event of a sandbox: `sandbox.creating`.
+    pub fn of_sandbox(name: &str) -> Self {
+        Self::of_the_plane(format!("sandbox.{name}"))
     }
 
-    /// What is told when a task takes a turn: `task.created`.
-    pub fn of_task(turn: &str) -> Self {
-        Self::of_the_plane(format!("task.{turn}"))
+    /// A lifecycle event of a task: `task.created`.
+    pub fn of_task(name: &str) -> Self {
+        Self::of_the_plane(format!("task.{name}"))
     }
 
-    /// What is told when a ticket takes a turn: `ticket.created`.
-    pub fn of_ticket(turn: &str) -> Self {
-        Self::of_the_plane(format!("ticket.{turn}"))
+    /// A lifecycle event of a ticket: `ticket.created`.
+    pub fn of_ticket(name: &str) -> Self {
+        Self::of_the_plane(format!("ticket.{name}"))
     }
 
     fn of_the_plane(name: String) -> Self {
@@ -130,40 +130,37 @@ impl EventType {
         Self(name)
     }
 
-    /// Whether only the plane may tell this, in whichever spelling: whoever reads it relies on it. No worker of OmoiOS
-    /// sends one of these names.
+    /// Whether only the plane may emit this, in any spelling: readers rely on it. No worker of OmoiOS sends one of these
+    /// names.
     pub fn is_reserved(&self) -> bool {
         let name = plain_name(&self.0);
         let of_message = name.strip_prefix(MESSAGE_BUS_PREFIX).is_some_and(|state| {
             State::ALL.into_iter().any(|known| known.as_str().eq_ignore_ascii_case(state))
         });
-        of_message
-            || TURNS_OF_THE_PLANE.contains(&name.as_str())
-            || NOTES_OF_THE_PLANE.contains(&name.as_str())
+        of_message || LIFECYCLE_OF_THE_PLANE.contains(&name.as_str()) || LOG_ONLY.contains(&name.as_str())
     }
 
-    /// What is told when a sandbox is gone.
     pub fn sandbox_terminated() -> Self {
         Self("sandbox.terminated".to_owned())
     }
 
-    /// A turn in the life of a sandbox, task or ticket, as against what an agent does on the way. These also go to the
-    /// account's event bus. All spellings of a name are one: `SANDBOX_SPAWNED` is `sandbox.spawned`.
+    /// Whether this is a lifecycle event of a sandbox, task or ticket, which is also published to EventBridge. All
+    /// spellings of a name are equal: `SANDBOX_SPAWNED` is `sandbox.spawned`.
     pub fn is_lifecycle(&self) -> bool {
         let name = plain_name(&self.0);
-        let turn = TURNS_OF_A_RUN.contains(&name.as_str())
-            || TURNS_OF_THE_PLANE.contains(&name.as_str())
+        let is_lifecycle = LIFECYCLE_OF_A_RUN.contains(&name.as_str())
+            || LIFECYCLE_OF_THE_PLANE.contains(&name.as_str())
             || name.starts_with("TASK_")
             || name.starts_with("TICKET_");
-        turn && !NOTES_OF_THE_PLANE.contains(&name.as_str())
+        is_lifecycle && !LOG_ONLY.contains(&name.as_str())
     }
 
-    /// Whether it goes by this name, in whichever spelling.
+    /// Whether this is the name, in any spelling.
     pub fn is_called(&self, name: &str) -> bool {
         self.0 == name || plain_name(&self.0) == plain_name(name)
     }
 
-    /// The name on sockets: `agent.tool_use` is `SANDBOX_AGENT_TOOL_USE`.
+    /// The name under which it is broadcast: `SANDBOX_AGENT_TOOL_USE` for `agent.tool_use`.
     pub fn bus_name(&self) -> String {
         format!("{BUS_PREFIX}{}", plain_name(&self.0))
     }
@@ -179,8 +176,8 @@ const BUS_PREFIX: &str = "SANDBOX_";
 const MESSAGE_PREFIX: &str = "message.";
 const MESSAGE_BUS_PREFIX: &str = "MESSAGE_";
 
-/// Turns in the life of a run that others than the plane may tell, by their plain names.
-const TURNS_OF_A_RUN: [&str; 8] = [
+/// Plain names of the lifecycle events that workers may send.
+const LIFECYCLE_OF_A_RUN: [&str; 8] = [
     "AGENT_COMPLETED",
     "AGENT_FAILED",
     "AGENT_STARTED",
@@ -191,8 +188,8 @@ const TURNS_OF_A_RUN: [&str; 8] = [
     "STOPPED",
 ];
 
-/// Turns in the life of a sandbox, a task or a ticket, by their plain names: without `SANDBOX_`, as all spellings are.
-const TURNS_OF_THE_PLANE: [&str; 31] = [
+/// Plain names of the lifecycle events that only the plane emits.
+const LIFECYCLE_OF_THE_PLANE: [&str; 31] = [
     "PENDING",
     "PREPARING",
     "CREATING",
@@ -226,12 +223,11 @@ const TURNS_OF_THE_PLANE: [&str; 31] = [
     "TICKET_UNBLOCKED",
 ];
 
-/// What the plane tells beside the turns: worth a line in the log, not a word on the account's event bus.
-const NOTES_OF_THE_PLANE: [&str; 4] =
-    ["RETRYING", "TASK_UPDATED", "TASK_DEPENDENCIES_CHANGED", "TICKET_UPDATED"];
+/// Plain names of the other events that only the plane emits. They are logged and not published to EventBridge.
+const LOG_ONLY: [&str; 4] = ["RETRYING", "TASK_UPDATED", "TASK_DEPENDENCIES_CHANGED", "TICKET_UPDATED"];
 
-/// The one spelling under which `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and `agent.tool_use` are
-/// the same name: `AGENT_TOOL_USE`.
+/// The normalized spelling of a name: `AGENT_TOOL_USE` for `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and
+/// `agent.tool_use`.
 pub fn plain_name(name: &str) -> String {
     let upper: String =
         name.chars().map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() }).collect();
@@ -241,27 +237,24 @@ pub fn plain_name(name: &str) -> String {
     }
 }
 
-/// Who an event speaks for.
+/// What an event originates from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The coding agent.
     Agent,
-    /// The process around it.
+    /// The process that runs the agent.
     Worker,
-    /// A person.
     User,
-    /// The guardian that watches agents.
+    /// The guardian of OmoiOS, which supervises agents.
     Guardian,
     /// The plane itself.
     System,
 }
 
 impl Source {
-    /// Every source.
     pub const ALL: [Self; 5] = [Self::Agent, Self::Worker, Self::User, Self::Guardian, Self::System];
 
-    /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -272,7 +265,6 @@ impl Source {
         }
     }
 
-    /// From the wire.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         Self::ALL
             .into_iter()
@@ -292,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_spellings_are_one_name() {
+    fn all_spellings_are_one_name() {
         for spelling in
             ["SANDBOX_AGENT_TOOL_USE", "SANDBOX_agent.tool_use", "agent.tool_use", "agent.tool-use"]
         {
@@ -314,12 +306,12 @@ mod tests {
         assert_eq!(EventType::parse("SANDBOX_").unwrap().bus_name(), "SANDBOX_SANDBOX_");
     }
 
-    /// Everything that the plane tells of sandboxes, tasks and tickets, and whether it is a turn of life.
-    fn told_by_the_plane() -> Vec<(&'static str, bool)> {
-        let notes = ["sandbox.retrying", "task.updated", "task.dependencies_changed", "ticket.updated"];
-        let told = catalogue::EMITTED_BY_THE_PLANE.iter().filter(|name| !name.starts_with(MESSAGE_PREFIX));
-        // Nobody changes a ticket's words yet, and no worker may say that somebody did.
-        told.chain(&["ticket.updated"]).map(|name| (*name, !notes.contains(name))).collect()
+    /// Every event that the plane emits about sandboxes, tasks and tickets, and whether it is a lifecycle event.
+    fn emitted_by_the_plane() -> Vec<(&'static str, bool)> {
+        let log_only = ["sandbox.retrying", "task.updated", "task.dependencies_changed", "ticket.updated"];
+        let emitted = catalogue::EMITTED_BY_THE_PLANE.iter().filter(|name| !name.starts_with(MESSAGE_PREFIX));
+        // The plane does not emit `ticket.updated` yet, but the name is reserved.
+        emitted.chain(&["ticket.updated"]).map(|name| (*name, !log_only.contains(name))).collect()
     }
 
     #[test]
@@ -332,23 +324,23 @@ mod tests {
     }
 
     #[test]
-    fn only_the_plane_tells_of_turns_in_any_spelling() {
-        let told = told_by_the_plane();
-        assert_eq!(told.len(), TURNS_OF_THE_PLANE.len() + NOTES_OF_THE_PLANE.len());
-        for (name, is_turn) in told {
+    fn lifecycle_events_are_reserved_in_any_spelling() {
+        let emitted = emitted_by_the_plane();
+        assert_eq!(emitted.len(), LIFECYCLE_OF_THE_PLANE.len() + LOG_ONLY.len());
+        for (name, is_lifecycle) in emitted {
             let bus = name.to_uppercase().replace('.', "_");
             let dashed = name.replace(['.', '_'], "-");
             let prefixed = format!("SANDBOX_{}", name.trim_start_matches("sandbox."));
             for spelling in [name, &bus, &dashed, &prefixed] {
                 let event_type = EventType::parse(spelling).unwrap();
                 assert!(event_type.is_reserved(), "{spelling}");
-                assert_eq!(event_type.is_lifecycle(), is_turn, "{spelling}");
+                assert_eq!(event_type.is_lifecycle(), is_lifecycle, "{spelling}");
             }
         }
     }
 
     #[test]
-    fn workers_of_omoios_are_heard() {
+    fn event_types_of_omoios_workers_are_not_reserved() {
         let names = "agent.started heartbeat system_message assistant_message message thinking tool_use \
             subagent_invoked skill_invoked tool_result user_message user_tool_result file_edited tool_completed \
             subagent_completed skill_completed completed stream_error error waiting message_injected interrupted \
@@ -382,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_life_and_unfinished_text_are_fleeting() {
+    fn heartbeats_and_partial_text_are_ephemeral() {
         let is_ephemeral = |name: &str| EventType::parse(name).unwrap().is_ephemeral();
         assert!(["agent.heartbeat", "spec.heartbeat", "agent.partial"].into_iter().all(is_ephemeral));
         assert!(!["agent.message", "agent.partials", "partial"].into_iter().any(is_ephemeral));
@@ -390,9 +382,9 @@ mod tests {
     }
 
     #[test]
-    fn turns_of_life_are_told_from_chatter() {
+    fn only_lifecycle_events_are_published() {
         let is_lifecycle = |name: &str| EventType::parse(name).unwrap().is_lifecycle();
-        for turn in [
+        for lifecycle in [
             "sandbox.spawned",
             "SANDBOX_SPAWNED",
             "sandbox.terminated",
@@ -404,9 +396,9 @@ mod tests {
             "SANDBOX_agent.failed",
             "continuous.completed",
         ] {
-            assert!(is_lifecycle(turn), "{turn}");
+            assert!(is_lifecycle(lifecycle), "{lifecycle}");
         }
-        for chatter in [
+        for other in [
             "agent.message",
             "agent.tool_use",
             "SANDBOX_agent.message",
@@ -415,12 +407,12 @@ mod tests {
             "agent.error",
             "SANDBOX_iteration.started",
         ] {
-            assert!(!is_lifecycle(chatter), "{chatter}");
+            assert!(!is_lifecycle(other), "{other}");
         }
     }
 
     #[test]
-    fn odd_types_are_refused() {
+    fn malformed_event_types_are_rejected() {
         let long = "x".repeat(MAX_TYPE_CHARS + 1);
         for bad in ["", " ", "a b", "a/b", "agent.tool\n", "é", long.as_str()] {
             assert_eq!(EventType::parse(bad).unwrap_err().field, "event_type", "{bad:?}");

@@ -1,56 +1,51 @@
-//! What a socket wants to see, and the topics under which its wish is found.
+//! Filters of a subscription, and the topics under which it is stored.
 
 use crate::event::plain_name;
 use crate::{Invalid, id::MAX_ID_CHARS};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Most values in one list of a filter: old and new topics of a change go into one transaction, of at most 100
-/// items.
+/// Maximum number of values in one list of a filter: the old and new topics of a change are written in one transaction,
+/// which is limited to 100 items.
 pub const MAX_VALUES: usize = 40;
 
 /// AND across the three lists, OR within each; an empty list does not restrict.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Filters {
-    /// Event names in any of their spellings, kept in the plain one.
+    /// Plain event names ([`plain_name`]).
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub event_types: BTreeSet<String>,
     /// `sandbox`, `task`, `ticket`, …
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub entity_types: BTreeSet<String>,
-    /// Ids of entities.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub entity_ids: BTreeSet<String>,
 }
 
-/// A change to filters: a named list replaces the one before, an absent one leaves it.
+/// A change of filters: a list that is present replaces the previous one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FilterChange {
-    /// Event names in any of their spellings.
+    /// Event names in any spelling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_types: Option<Vec<String>>,
     /// `sandbox`, `task`, `ticket`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entity_types: Option<Vec<String>>,
-    /// Ids of entities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entity_ids: Option<Vec<String>>,
 }
 
-/// What a filter is held against.
+/// What a filter is matched against.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// The plain name of the event: see [`plain_name`].
+    /// The plain name ([`plain_name`]).
     pub event_name: &'a str,
-    /// Kind of the entity that the event is about.
     pub entity_type: &'a str,
-    /// Its id.
     pub entity_id: &'a str,
 }
 
 impl Filters {
-    /// These filters after a change.
     pub fn changed(&self, change: FilterChange) -> Result<Self, Invalid> {
         let list = |field: &str, new: Option<Vec<String>>, old: &BTreeSet<String>| match new {
             None => Ok(old.clone()),
@@ -64,7 +59,6 @@ impl Filters {
         })
     }
 
-    /// Whether an event passes.
     pub fn matches(&self, subject: Subject<'_>) -> bool {
         let passes = |list: &BTreeSet<String>, value: &str| list.is_empty() || list.contains(value);
         passes(&self.event_types, subject.event_name)
@@ -74,8 +68,8 @@ impl Filters {
 
     /// The topics under which a subscription with these filters is stored: those of its most selective list.
     ///
-    /// **Invariant:** an event that passes the filters has one of these among [`topics_of`]. So a broadcast
-    /// that looks under the event's topics misses nobody, and never looks at subscribers of other entities.
+    /// **Invariant:** an event that matches the filters has one of these among [`topics_of`]. So a broadcast that queries
+    /// the event's topics misses no subscriber, and never reads subscribers of other entities.
     pub fn topics(&self) -> Vec<String> {
         let each = |list: &BTreeSet<String>, kind: &str| list.iter().map(|v| format!("{kind}/{v}")).collect();
         if !self.entity_ids.is_empty() {
@@ -90,7 +84,7 @@ impl Filters {
     }
 }
 
-/// Every topic under which somebody who wants this event may be subscribed.
+/// Every topic under which a subscription that matches this event may be stored.
 pub fn topics_of(subject: Subject<'_>) -> [String; 4] {
     [
         format!("entity/{}", subject.entity_id),
@@ -104,10 +98,10 @@ fn checked(field: &str, values: Vec<String>) -> Result<BTreeSet<String>, Invalid
     let values: BTreeSet<String> =
         values.into_iter().map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).collect();
     if values.len() > MAX_VALUES {
-        return Err(Invalid::new(field, format!("must hold at most {MAX_VALUES} values")));
+        return Err(Invalid::new(field, format!("must contain at most {MAX_VALUES} values")));
     }
     if values.iter().any(|v| v.len() > MAX_ID_CHARS) {
-        return Err(Invalid::new(field, format!("must hold values of at most {MAX_ID_CHARS} characters")));
+        return Err(Invalid::new(field, format!("must contain values of at most {MAX_ID_CHARS} characters")));
     }
     Ok(values)
 }
@@ -132,7 +126,7 @@ mod tests {
         Subject { event_name: "AGENT_TOOL_USE", entity_type: "sandbox", entity_id: "s-1" };
 
     #[test]
-    fn lists_are_and_across_and_or_within() {
+    fn filters_are_and_across_lists_and_or_within() {
         assert!(filters(&[], &[], &[]).matches(EVENT));
         assert!(filters(&["agent.tool_use", "x"], &["task", "sandbox"], &["s-1"]).matches(EVENT));
         assert!(filters(&["SANDBOX_agent.tool_use"], &[], &[]).matches(EVENT));
@@ -141,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_list_replaces_and_an_absent_one_stays() {
+    fn a_change_replaces_only_the_lists_that_it_names() {
         let before = filters(&["agent.message"], &[], &["s-1"]);
         let after = before
             .changed(FilterChange { entity_ids: Some(vec!["s-2".into()]), ..Default::default() })
@@ -152,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_too_long_is_refused_by_name() {
+    fn a_list_that_is_too_long_is_rejected() {
         let many = (0..=MAX_VALUES).map(|i| i.to_string()).collect();
         let change = FilterChange { entity_ids: Some(many), ..Default::default() };
         assert_eq!(Filters::default().changed(change).unwrap_err().field, "entity_ids");
@@ -160,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_matches_is_found_under_a_topic_of_the_event(
+        fn a_matching_subscription_is_found_under_a_topic_of_the_event(
             names in proptest::collection::vec("[ab]", 0..3),
             kinds in proptest::collection::vec("[cd]", 0..3),
             ids in proptest::collection::vec("[ef]", 0..3),

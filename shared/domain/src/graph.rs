@@ -1,62 +1,61 @@
-//! Whether a task would come to wait for itself.
+//! Cycle detection for task dependencies.
 //!
-//! The tasks are in a table, and a rule does not read tables. So the search is a value that is fed: it says whom to look
-//! up next, a level at a time so that the caller can ask for many at once, and is told what they depend on.
+//! The tasks are in a table, which this crate does not read. So the caller drives a breadth-first search: the search
+//! returns the tasks to read next, one level at a time so that the caller can read many at once, and takes their
+//! dependencies.
 
 use crate::TaskId;
 use std::collections::{HashMap, HashSet};
 
-/// Most tasks that one search looks up. Beyond that it gives up rather than read a whole table in one request.
+/// Maximum number of tasks that one search reads. A request must not read the whole table.
 pub const MAX_VISITED: usize = 10_000;
 
-/// Most levels that one search goes down. Each is a question of its own to the table, some milliseconds long, and whoever
-/// asked waits for all of them.
+/// Maximum depth of one search. Each level is a read of its own and takes some milliseconds, while the client waits.
 pub const MAX_LEVELS: usize = 500;
 
-/// A search for a way from a task back to itself along what depends on what.
+/// A search for a path from a task back to itself along its dependencies.
 #[derive(Debug, Clone)]
-pub struct Walk {
+pub struct CycleSearch {
     task: TaskId,
-    /// Everybody met so far, and who led there.
-    led_by: HashMap<TaskId, TaskId>,
-    /// Met, and not handed out yet.
+    /// Every task found so far, and the task that depends on it.
+    parents: HashMap<TaskId, TaskId>,
+    /// Found, and not yet part of a level.
     next: Vec<TaskId>,
-    /// Handed out, and not heard of yet.
-    asked: HashSet<TaskId>,
-    /// How many levels were handed out.
+    /// Part of a level, and without known dependencies.
+    requested: HashSet<TaskId>,
     levels: usize,
     found: Option<Vec<TaskId>>,
     too_large: bool,
 }
 
-/// How a search ended, or stands.
+/// The result of a search so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing that was met leads back. Final once there is no next level.
+    /// No cycle found. Final once the next level is empty.
     Acyclic,
-    /// The task would wait for itself, along these: the first and the last are the task, each depends on the one after.
+    /// The task would depend on itself. The first and the last element are the task; each depends on the next.
     Cycle(Vec<TaskId>),
-    /// More than [`MAX_VISITED`] tasks would have to be looked up, or more than [`MAX_LEVELS`] stand one behind the other.
+    /// The search exceeds [`MAX_VISITED`] tasks or [`MAX_LEVELS`] levels.
     TooLarge,
 }
 
-impl Walk {
-    /// Begins at `task` as if it depended on these, whatever it depends on now.
+impl CycleSearch {
+    /// Starts at `task` as if it depended on these tasks, whatever it depends on now.
     pub fn new(task: TaskId, depends_on: &[TaskId]) -> Self {
-        let mut walk = Self {
+        let mut search = Self {
             task: task.clone(),
-            led_by: HashMap::new(),
+            parents: HashMap::new(),
             next: Vec::new(),
-            asked: HashSet::new(),
+            requested: HashSet::new(),
             levels: 0,
             found: None,
             too_large: false,
         };
-        walk.follow(&task, depends_on);
-        walk
+        search.follow(&task, depends_on);
+        search
     }
 
-    /// Whom to look up next: each task once, and nobody once the outcome is known. An empty level ends the search.
+    /// The tasks to read next, each once; empty as soon as the outcome is known. An empty level ends the search.
     pub fn next_level(&mut self) -> Vec<TaskId> {
         if self.found.is_some() || self.too_large {
             return Vec::new();
@@ -69,24 +68,23 @@ impl Walk {
             self.too_large = true;
             return Vec::new();
         }
-        self.asked.extend(level.iter().cloned());
+        self.requested.extend(level.iter().cloned());
         level
     }
 
-    /// Takes note of what a task depends on. Whom nobody asked about, and what is told again, is ignored; a task that
-    /// does not exist need not be told of.
-    pub fn learn(&mut self, task: &TaskId, depends_on: &[TaskId]) {
-        if self.asked.remove(task) {
+    /// Adds the dependencies of a task of the last level. Other tasks and repeated calls are ignored; a task that does not
+    /// exist may be left out.
+    pub fn add_dependencies(&mut self, task: &TaskId, depends_on: &[TaskId]) {
+        if self.requested.remove(task) {
             self.follow(task, depends_on);
         }
     }
 
-    /// The whole cycle, if one was found: it starts and ends at the task.
+    /// The cycle, if one was found: it starts and ends at the task.
     pub fn cycle(&self) -> Option<Vec<TaskId>> {
         self.found.clone()
     }
 
-    /// How the search stands.
     pub fn outcome(&self) -> Outcome {
         match &self.found {
             Some(cycle) => Outcome::Cycle(cycle.clone()),
@@ -98,30 +96,30 @@ impl Walk {
     fn follow(&mut self, from: &TaskId, depends_on: &[TaskId]) {
         for to in depends_on {
             if *to == self.task {
-                let cycle = self.way_to(from);
+                let cycle = self.path_to(from);
                 self.found.get_or_insert(cycle);
-            } else if !self.led_by.contains_key(to) {
-                if self.led_by.len() == MAX_VISITED {
+            } else if !self.parents.contains_key(to) {
+                if self.parents.len() == MAX_VISITED {
                     self.too_large = true;
                     continue;
                 }
-                self.led_by.insert(to.clone(), from.clone());
+                self.parents.insert(to.clone(), from.clone());
                 self.next.push(to.clone());
             }
         }
     }
 
-    /// From the task to `last`, and back to the task.
-    fn way_to(&self, last: &TaskId) -> Vec<TaskId> {
-        let mut way = vec![self.task.clone()];
+    /// The path from the task to `last`, and back to the task.
+    fn path_to(&self, last: &TaskId) -> Vec<TaskId> {
+        let mut path = vec![self.task.clone()];
         let mut at = last;
         while *at != self.task {
-            way.push(at.clone());
-            at = self.led_by.get(at).expect("whoever was met was led to from the task on");
+            path.push(at.clone());
+            at = self.parents.get(at).expect("every task found has a parent");
         }
-        way.push(self.task.clone());
-        way.reverse();
-        way
+        path.push(self.task.clone());
+        path.reverse();
+        path
     }
 }
 
@@ -138,27 +136,27 @@ mod tests {
         numbers.into_iter().map(id).collect()
     }
 
-    /// Searches from task 0; `edges[n]` is what task n depends on. Gives the outcome, and how many levels it took.
-    fn search(edges: &[Vec<usize>]) -> (Outcome, usize) {
-        let mut walk = Walk::new(id(0), &ids(edges[0].clone()));
-        let mut asked = HashSet::new();
+    /// Searches from task 0; `edges[n]` is what task n depends on. Returns the outcome and the number of levels.
+    fn run(edges: &[Vec<usize>]) -> (Outcome, usize) {
+        let mut search = CycleSearch::new(id(0), &ids(edges[0].clone()));
+        let mut requested = HashSet::new();
         for levels in 0.. {
-            let level = walk.next_level();
+            let level = search.next_level();
             if level.is_empty() {
-                assert_eq!(walk.cycle().is_some(), matches!(walk.outcome(), Outcome::Cycle(_)));
-                return (walk.outcome(), levels);
+                assert_eq!(search.cycle().is_some(), matches!(search.outcome(), Outcome::Cycle(_)));
+                return (search.outcome(), levels);
             }
             for task in level {
-                assert!(asked.insert(task.clone()), "{task} was asked for twice");
+                assert!(requested.insert(task.clone()), "{task} was requested twice");
                 let number: usize = task.as_str()[1..].parse().unwrap();
-                walk.learn(&task, &ids(edges[number].clone()));
+                search.add_dependencies(&task, &ids(edges[number].clone()));
             }
         }
         unreachable!("a search ends")
     }
 
     #[test]
-    fn a_cycle_is_named_from_the_task_to_itself() {
+    fn a_cycle_is_reported_from_the_task_to_itself() {
         let cycle = |numbers: &[usize]| Outcome::Cycle(ids(numbers.iter().copied()));
         for (name, edges, expected) in [
             ("nothing", vec![vec![]], Outcome::Acyclic),
@@ -168,62 +166,62 @@ mod tests {
             ("diamond", vec![vec![1, 2], vec![3], vec![3], vec![]], Outcome::Acyclic),
             ("diamond that closes", vec![vec![1, 2], vec![3], vec![3], vec![0]], cycle(&[0, 1, 3, 0])),
             ("the shortest", vec![vec![1, 2], vec![3], vec![0], vec![0]], cycle(&[0, 2, 0])),
-            ("somebody else's", vec![vec![1], vec![2], vec![1]], Outcome::Acyclic),
+            ("a cycle without the task", vec![vec![1], vec![2], vec![1]], Outcome::Acyclic),
             ("named twice", vec![vec![1, 1], vec![0, 0]], cycle(&[0, 1, 0])),
         ] {
-            assert_eq!(search(&edges).0, expected, "{name}");
+            assert_eq!(run(&edges).0, expected, "{name}");
         }
     }
 
     #[test]
-    fn a_long_chain_is_walked_to_its_end_unless_it_is_too_long() {
+    fn a_chain_is_followed_up_to_the_maximum_depth() {
         let mut edges: Vec<Vec<usize>> = (1..=MAX_LEVELS).map(|next| vec![next]).collect();
         edges.push(vec![]);
-        assert_eq!(search(&edges), (Outcome::Acyclic, MAX_LEVELS));
+        assert_eq!(run(&edges), (Outcome::Acyclic, MAX_LEVELS));
         edges[MAX_LEVELS] = vec![0];
-        let (outcome, _) = search(&edges);
+        let (outcome, _) = run(&edges);
         assert_eq!(outcome, Outcome::Cycle(ids((0..=MAX_LEVELS).chain([0]))));
         edges[MAX_LEVELS] = vec![MAX_LEVELS + 1];
         edges.push(vec![0]);
-        assert_eq!(search(&edges), (Outcome::TooLarge, MAX_LEVELS));
+        assert_eq!(run(&edges), (Outcome::TooLarge, MAX_LEVELS));
     }
 
     #[test]
-    fn a_wide_graph_takes_one_level_until_it_is_too_large() {
+    fn a_wide_graph_takes_one_level_up_to_the_maximum_size() {
         let wide = |width: usize| {
             let mut edges = vec![(1..=width).collect()];
             edges.resize(width + 1, vec![]);
-            search(&edges)
+            run(&edges)
         };
         assert_eq!(wide(MAX_VISITED), (Outcome::Acyclic, 1));
         assert_eq!(wide(MAX_VISITED + 1), (Outcome::TooLarge, 0));
     }
 
     #[test]
-    fn what_nobody_asked_for_changes_nothing() {
-        let mut walk = Walk::new(id(0), &ids([1]));
-        walk.learn(&id(1), &ids([0]));
-        walk.learn(&id(7), &ids([0]));
-        assert_eq!(walk.outcome(), Outcome::Acyclic, "task 1 was not asked for yet");
-        assert_eq!(walk.next_level(), ids([1]));
-        walk.learn(&id(1), &ids([2]));
-        walk.learn(&id(1), &ids([0]));
-        assert_eq!(walk.next_level(), ids([2]));
-        // Task 2 does not exist: nothing is learnt of it.
-        assert_eq!((walk.next_level(), walk.outcome()), (vec![], Outcome::Acyclic));
+    fn dependencies_that_were_not_requested_are_ignored() {
+        let mut search = CycleSearch::new(id(0), &ids([1]));
+        search.add_dependencies(&id(1), &ids([0]));
+        search.add_dependencies(&id(7), &ids([0]));
+        assert_eq!(search.outcome(), Outcome::Acyclic, "task 1 was not requested yet");
+        assert_eq!(search.next_level(), ids([1]));
+        search.add_dependencies(&id(1), &ids([2]));
+        search.add_dependencies(&id(1), &ids([0]));
+        assert_eq!(search.next_level(), ids([2]));
+        // Task 2 does not exist: it has no dependencies.
+        assert_eq!((search.next_level(), search.outcome()), (vec![], Outcome::Acyclic));
     }
 
-    /// Whether 0 can be reached from 0, by closing the relation: slow and plain.
+    /// Whether 0 can be reached from 0, by the transitive closure.
     fn reaches_itself(edges: &[Vec<usize>]) -> bool {
         let size = edges.len();
         let mut reach = vec![vec![false; size]; size];
         for (from, targets) in edges.iter().enumerate() {
             targets.iter().for_each(|&to| reach[from][to] = true);
         }
-        for by in 0..size {
+        for via in 0..size {
             for from in 0..size {
                 for to in 0..size {
-                    reach[from][to] |= reach[from][by] && reach[by][to];
+                    reach[from][to] |= reach[from][via] && reach[via][to];
                 }
             }
         }
@@ -238,14 +236,14 @@ mod tests {
     proptest! {
         #[test]
         fn the_search_agrees_with_a_naive_one(edges in any_graph()) {
-            let (outcome, _) = search(&edges);
+            let (outcome, _) = run(&edges);
             prop_assert_eq!(matches!(outcome, Outcome::Cycle(_)), reaches_itself(&edges));
             if let Outcome::Cycle(cycle) = outcome {
                 let numbers: Vec<usize> = cycle.iter().map(|task| task.as_str()[1..].parse().unwrap()).collect();
                 prop_assert_eq!((numbers[0], numbers[numbers.len() - 1]), (0, 0));
                 prop_assert!(numbers.windows(2).all(|pair| edges[pair[0]].contains(&pair[1])));
                 let between: HashSet<_> = numbers[1..].iter().collect();
-                prop_assert_eq!(between.len(), numbers.len() - 1, "nobody is named twice");
+                prop_assert_eq!(between.len(), numbers.len() - 1, "no task occurs twice");
             }
         }
     }

@@ -1,10 +1,10 @@
-//! Identifiers. Each kind is its own type, so that a sandbox id cannot stand where an org id is meant.
+//! Identifiers. Each kind is its own type, so that a sandbox id cannot be passed for an org id.
 
 use crate::Invalid;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest id of any kind. OmoiOS allowed 100 characters for a sandbox id and truncated silently beyond.
+/// Maximum length of an id. OmoiOS truncates longer sandbox ids silently.
 pub const MAX_ID_CHARS: usize = 100;
 
 macro_rules! id {
@@ -15,14 +15,13 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
-            /// Accepts 1 to 100 letters, digits, `.`, `_` and `-`; each kind may have its own in addition.
+            /// Accepts 1 to 100 letters, digits, `.`, `_` and `-`, and the additional characters of the kind.
             pub fn parse(text: impl Into<String>) -> Result<Self, Invalid> {
                 let text = text.into();
                 check_id(&text, $extra).map_err(|reason| Invalid::new($field, reason))?;
                 Ok(Self(text))
             }
 
-            /// The id as it is spelled on every wire.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -37,7 +36,7 @@ macro_rules! id {
 }
 
 id!(
-    /// A sandbox: one agent's machine, and the log of what happened in it.
+    /// A sandbox: the machine of one agent.
     SandboxId, "sandbox_id", ""
 );
 id!(
@@ -45,32 +44,32 @@ id!(
     OrgId, "org", ""
 );
 id!(
-    /// One event, as its sender names it, or as we do if the sender does not.
+    /// An event. Chosen by the sender, or generated.
     EventId, "event_id", ""
 );
 id!(
-    /// One message to an agent, as its sender names it, or as we do if the sender does not.
+    /// A message to an agent. Chosen by the sender, or generated.
     MessageId, "message_id", ""
 );
 id!(
-    /// A task: one piece of work, done by an agent in a sandbox.
+    /// A task: one unit of work for an agent in a sandbox.
     TaskId, "task_id", ""
 );
 id!(
-    /// A ticket: what a person wants done. Tasks do it.
+    /// A ticket: a user's request, carried out by tasks.
     TicketId, "ticket_id", ""
 );
 id!(
-    /// A project of an org: tasks of one share a limit.
+    /// A project of an org. Its tasks share a concurrency limit.
     ProjectId, "project_id", ""
 );
 id!(
-    /// One session of an agent, as the agent names it.
+    /// A session of an agent. Chosen by the agent.
     SessionId, "session_id", ""
 );
 id!(
-    /// One WebSocket connection. API Gateway's ids look like base64 for URLs: they end in `=` and may start with any
-    /// letter of it, so this kind is laxer than the others.
+    /// A WebSocket connection. The ids of API Gateway are base64 for URLs: they may start with `-` or `_` and end in `=`,
+    /// so this kind allows more than the others.
     ConnectionId, "connection_id", "="
 );
 
@@ -78,7 +77,7 @@ fn check_id(text: &str, extra: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("must not be empty".into());
     }
-    // What browsers and proxies rewrite in a path could never be reached.
+    // Browsers and proxies rewrite `.` and `..` in a path.
     let lax = !extra.is_empty() && !text.starts_with('.');
     if !lax && !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return Err("must start with a letter or digit".into());
@@ -91,7 +90,7 @@ fn check_id(text: &str, extra: &str) -> Result<(), String> {
         return Err(format!("must be at most {MAX_ID_CHARS} characters"));
     }
     match text.chars().find(|c| !(c.is_ascii_alphanumeric() || ".-_".contains(*c) || extra.contains(*c))) {
-        Some(c) => Err(format!("may hold letters, digits, '.', '_' and '-', not {c:?}")),
+        Some(c) => Err(format!("may contain letters, digits, '.', '_' and '-', not {c:?}")),
         None => Ok(()),
     }
 }
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_existing_workers_are_accepted_and_odd_ones_are_not() {
+    fn ids_of_omoios_are_accepted_and_malformed_ids_are_rejected() {
         for good in ["omoios-1234abcd-a1b2c3", "spec-12345678-expl-aaaaaa", "a.b_c-D9"] {
             assert!(SandboxId::parse(good).is_ok(), "{good}");
         }

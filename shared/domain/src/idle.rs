@@ -1,29 +1,29 @@
-//! When a running sandbox is given up.
+//! When a running sandbox counts as dead, idle or stuck.
 //!
-//! A pure rule over what the head knows, so that a sweep is one read per sandbox. It differs from OmoiOS where that
-//! looked only at sandboxes that still showed life (so that dead ones stayed for ever), took those that had not worked
-//! yet for idle at once, and never looked at a running one that had done nothing at all.
+//! A pure rule over the stored sandbox, so that a sweep is one read per sandbox. OmoiOS had three bugs here: it checked
+//! only sandboxes with recent heartbeats (so dead ones stayed forever), treated a sandbox without any work so far as idle
+//! at once, and never checked a running one that had done nothing at all.
 
 use crate::Timestamp;
 use std::fmt;
 
-/// How long each state may last.
+/// Timeouts for sandbox lifecycle stages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Without a heartbeat for this long, it is dead.
+    /// Without a heartbeat for this long, the sandbox is dead.
     pub heartbeat_timeout_secs: i64,
-    /// Without work for this long, and not busy by its own account, it is idle.
+    /// Without work for this long, while its heartbeats do not report work, it is idle.
     pub idle_secs: i64,
-    /// Without work for this long, though busy by its own account, it is stuck.
+    /// Without work for this long, while its heartbeats report work, it is stuck.
     pub stuck_running_secs: i64,
-    /// Without work for this long, though its agent is still coming up by its own account, it is stuck. A worker gives
-    /// the clone of a repository half an hour.
+    /// Without work for this long, while its heartbeats report that the agent is starting, it is stuck. A worker allows
+    /// half an hour for cloning a repository.
     pub stuck_starting_secs: i64,
-    /// How long a provider may take to make it.
+    /// Timeout for provisioning at the provider.
     pub creating_secs: i64,
-    /// How long its worker may take from being started to the first heartbeat.
+    /// Timeout from the start of the worker to its first heartbeat.
     pub start_secs: i64,
-    /// How long it is left to its worker after the agent is done.
+    /// Shutdown grace period for the worker after its agent finished.
     pub completing_secs: i64,
 }
 
@@ -41,43 +41,38 @@ impl Default for Thresholds {
     }
 }
 
-/// What the head of a running sandbox tells of its life.
+/// What is known about a running sandbox's worker and agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signs {
-    /// Since when it is running.
+pub struct Liveness {
     pub running_since: Timestamp,
-    /// The latest heartbeat.
     pub last_heartbeat_at: Option<Timestamp>,
-    /// What that said of the agent.
+    /// The agent's state, as the latest heartbeat reported it.
     pub heartbeat_status: Option<String>,
-    /// When something that shows work last came in.
+    /// When an event last showed work.
     pub last_work_at: Option<Timestamp>,
 }
 
-/// That a sandbox is to be given up.
+/// The decision to end a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// Why.
     pub reason: Reason,
-    /// Since when it has been so: the last sign of what is missing.
+    /// Time of the last heartbeat or the last work, whichever is overdue.
     pub since: Timestamp,
 }
 
-/// Why a sandbox is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// It shows no life.
+    /// No heartbeats.
     Dead,
-    /// It lives, and does not work.
+    /// Heartbeats, but no work.
     IdleTimeout,
-    /// It says that it works, and nothing comes of it.
+    /// Heartbeats report work, but no event shows any.
     StuckRunning,
-    /// It says that its agent comes up, and it does not.
+    /// Heartbeats report that the agent is starting, for too long.
     StuckStarting,
 }
 
 impl Reason {
-    /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Dead => "dead",
@@ -94,34 +89,34 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Whether a running sandbox is to be given up at `now`, and why.
+/// Whether a running sandbox must be ended at `now`, and why.
 ///
-/// **Invariant:** nothing is given up before the threshold has passed since it began to run, whatever else is known.
-pub fn verdict(signs: &Signs, now: Timestamp, thresholds: &Thresholds) -> Option<Verdict> {
-    // What came before it ran says nothing of how it runs.
-    let latest = |sign: Option<Timestamp>| sign.unwrap_or(signs.running_since).max(signs.running_since);
-    let says = |words: &[&str]| {
-        let status = signs.heartbeat_status.as_deref();
-        status.is_some_and(|status| words.iter().any(|word| word.eq_ignore_ascii_case(status)))
+/// **Invariant:** no sandbox is ended before the threshold has passed since it began to run, whatever else is known.
+pub fn verdict(liveness: &Liveness, now: Timestamp, thresholds: &Thresholds) -> Option<Verdict> {
+    // Anything from before it was running does not count.
+    let latest = |time: Option<Timestamp>| time.unwrap_or(liveness.running_since).max(liveness.running_since);
+    let reports = |statuses: &[&str]| {
+        let reported = liveness.heartbeat_status.as_deref();
+        reported.is_some_and(|reported| statuses.iter().any(|status| status.eq_ignore_ascii_case(reported)))
     };
-    let (reason, secs) = if says(&BUSY) {
+    let (reason, secs) = if reports(&BUSY) {
         (Reason::StuckRunning, thresholds.stuck_running_secs)
-    } else if says(&STARTING) {
+    } else if reports(&STARTING) {
         (Reason::StuckStarting, thresholds.stuck_starting_secs)
     } else {
         (Reason::IdleTimeout, thresholds.idle_secs)
     };
-    let heartbeat = latest(signs.last_heartbeat_at);
+    let heartbeat = latest(liveness.last_heartbeat_at);
     if now >= heartbeat.plus_secs(thresholds.heartbeat_timeout_secs) {
         return Some(Verdict { reason: Reason::Dead, since: heartbeat });
     }
-    let work = latest(signs.last_work_at);
+    let work = latest(liveness.last_work_at);
     (now >= work.plus_secs(secs)).then_some(Verdict { reason, since: work })
 }
 
-/// How a worker says that its agent is at work. OmoiOS's worker says `alive` or `running`.
+/// Heartbeat statuses that report work. OmoiOS's worker sends `alive` or `running`.
 const BUSY: [&str; 3] = ["running", "working", "alive"];
-/// How it says that it is not there yet: the repository is cloned, the agent comes up.
+/// Heartbeat statuses that report a start: the repository is being cloned or the agent is starting.
 const STARTING: [&str; 1] = ["starting"];
 
 #[cfg(test)]
@@ -136,8 +131,8 @@ mod tests {
     }
 
     /// A sandbox that has run since 0.
-    fn signs(heartbeat: Option<i64>, status: Option<&str>, work: Option<i64>) -> Signs {
-        Signs {
+    fn liveness(heartbeat: Option<i64>, status: Option<&str>, work: Option<i64>) -> Liveness {
+        Liveness {
             running_since: at(0),
             last_heartbeat_at: heartbeat.map(at),
             heartbeat_status: status.map(str::to_owned),
@@ -146,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_has_its_threshold_and_its_moment() {
+    fn each_reason_applies_exactly_at_its_threshold() {
         use Reason::{Dead, IdleTimeout, StuckRunning, StuckStarting};
         let cases = [
-            // Nothing is given up because it has only just begun.
+            // A sandbox that has just started is not ended.
             (None, None, None, 0, None),
             (Some(0), Some("waiting"), None, 0, None),
             (Some(0), Some("working"), None, 0, None),
-            // No heartbeat, whatever else.
+            // No heartbeat, whatever the status.
             (None, None, None, 119, None),
             (None, None, None, 120, Some((Dead, 0))),
             (Some(100), Some("working"), Some(219), 219, None),
@@ -175,25 +170,29 @@ mod tests {
             (Some(999), Some("running"), Some(100), 1_000, Some((StuckRunning, 100))),
             (Some(1_000), Some("alive"), Some(100), 1_000, Some((StuckRunning, 100))),
             (Some(1_000), Some("ALIVE"), Some(100), 1_000, Some((StuckRunning, 100))),
-            // Alive and coming up: a clone may take half an hour.
+            // Alive and starting: a clone may take half an hour.
             (Some(2_099), Some("starting"), None, 2_099, None),
             (Some(2_099), Some("Starting"), None, 2_100, Some((StuckStarting, 0))),
             (Some(100), Some("starting"), None, 220, Some((Dead, 100))),
-            // What came before it ran does not count against it.
+            // Anything from before it was running does not count.
             (Some(-500), Some("working"), Some(-5_000), 119, None),
             (Some(500), Some("waiting"), Some(-5_000), 599, None),
             // A clock that is behind.
             (Some(0), Some("waiting"), Some(0), -100, None),
         ];
         for (heartbeat, status, work, now, expected) in cases {
-            let signs = signs(heartbeat, status, work);
+            let liveness = liveness(heartbeat, status, work);
             let expected = expected.map(|(reason, since)| Verdict { reason, since: at(since) });
-            assert_eq!(verdict(&signs, at(now), &Thresholds::default()), expected, "{signs:?} at {now}");
+            assert_eq!(
+                verdict(&liveness, at(now), &Thresholds::default()),
+                expected,
+                "{liveness:?} at {now}"
+            );
         }
     }
 
     #[test]
-    fn thresholds_are_settings() {
+    fn thresholds_can_be_configured() {
         let quick = Thresholds {
             idle_secs: 5,
             stuck_running_secs: 7,
@@ -201,7 +200,7 @@ mod tests {
             ..Thresholds::default()
         };
         let reason = |heartbeat, status, now| {
-            verdict(&signs(Some(heartbeat), Some(status), None), at(now), &quick)
+            verdict(&liveness(Some(heartbeat), Some(status), None), at(now), &quick)
                 .map(|verdict| verdict.reason)
         };
         assert_eq!(reason(5, "waiting", 5), Some(Reason::IdleTimeout));
@@ -212,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_verdict_stays_until_there_is_a_sign_and_is_never_early(
+        fn a_verdict_is_never_early_and_holds_until_new_activity(
             heartbeat in proptest::option::of(-2_000..2_000i64),
             work in proptest::option::of(-2_000..2_000i64),
             status in proptest::option::of(proptest::sample::select(vec!["working", "waiting", "alive", "starting", ""])),
@@ -220,10 +219,10 @@ mod tests {
             later in 0..2_000i64,
         ) {
             let thresholds = Thresholds::default();
-            let signs = signs(heartbeat, status, work);
-            if let Some(first) = verdict(&signs, at(now), &thresholds) {
+            let liveness = liveness(heartbeat, status, work);
+            if let Some(first) = verdict(&liveness, at(now), &thresholds) {
                 prop_assert!(now >= 120 && first.since <= at(now - 120));
-                prop_assert!(verdict(&signs, at(now + later), &thresholds).is_some());
+                prop_assert!(verdict(&liveness, at(now + later), &thresholds).is_some());
             }
         }
     }

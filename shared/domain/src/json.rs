@@ -1,7 +1,7 @@
-//! A JSON object kept as the text its sender wrote.
+//! A JSON object that is kept as the text that was sent.
 //!
-//! Events pass through the plane without being rebuilt: a number too long for a double, the order of the
-//! fields and the spelling of a string arrive as they were sent.
+//! Events pass through the plane without being serialized again: numbers too long for a double, the order of fields and
+//! the escapes in strings stay as they were.
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Deepest nesting accepted. Agents send four or five levels; parsers that recurse give up somewhere past 100.
+/// Maximum nesting. Agents send four or five levels; recursive parsers fail at some depth beyond 100.
 pub const MAX_DEPTH: usize = 64;
 
 /// One JSON object, unparsed.
@@ -23,10 +23,10 @@ impl JsonObject {
         Self::from_text("{}".into())
     }
 
-    /// Takes a value if it is an object of a sane depth; otherwise says what it should have been.
+    /// Accepts an object up to [`MAX_DEPTH`]; otherwise returns the reason for the rejection.
     ///
-    /// Half of a surrogate pair (`\ud83d` of an emoji that somebody cut in two) is no text: most parsers refuse the
-    /// whole document for it. It becomes the replacement character, and the rest of the event is kept.
+    /// A lone surrogate (`\ud83d` of an emoji that was cut in two) is not valid Unicode, and most parsers reject the whole
+    /// document for it. It is replaced by U+FFFD, so that the rest of the event is kept.
     pub fn parse(raw: &RawValue) -> Result<Self, String> {
         if !raw.get().starts_with('{') {
             return Err("must be an object".into());
@@ -35,47 +35,45 @@ impl JsonObject {
         if scan.depth > MAX_DEPTH {
             return Err(format!("must not be nested deeper than {MAX_DEPTH} levels"));
         }
-        if scan.halves.is_empty() {
+        if scan.lone_surrogates.is_empty() {
             return Ok(Self(raw.to_owned()));
         }
         let mut text = raw.get().to_owned();
-        for at in scan.halves {
+        for at in scan.lone_surrogates {
             text.replace_range(at..at + 6, "\\ufffd");
         }
         Ok(Self::from_text(text))
     }
 
-    /// Any serialisable map or struct as an object.
+    /// Serializes a map or a struct.
     pub fn of(value: &impl Serialize) -> Self {
-        Self(serde_json::value::to_raw_value(value).expect("our own structs serialise to JSON"))
+        Self(serde_json::value::to_raw_value(value).expect("our own structs serialize to JSON"))
     }
 
-    /// The text, as it was sent.
     pub fn text(&self) -> &str {
         self.0.get()
     }
 
-    /// The top-level fields in the sender's order. Of a repeated name the last one counts, as in browsers.
+    /// The top-level fields in the order that was sent. The last of duplicate names counts, as in browsers.
     pub fn fields(&self) -> Vec<(String, &RawValue)> {
         let Fields(fields) = serde_json::from_str(self.text()).expect("a JsonObject holds an object");
         fields
     }
 
-    /// One top-level string field.
+    /// A top-level string field.
     pub fn string(&self, name: &str) -> Option<String> {
         let fields = self.fields();
         let (_, raw) = fields.iter().find(|(field, _)| field == name)?;
         serde_json::from_str(raw.get()).ok()
     }
 
-    /// An object made of these fields, in this order.
     pub fn from_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a RawValue)>) -> Self {
         let mut text = String::from("{");
         for (name, raw) in fields {
             if text.len() > 1 {
                 text.push(',');
             }
-            text.push_str(&serde_json::to_string(name).expect("a string serialises"));
+            text.push_str(&serde_json::to_string(name).expect("a string serializes"));
             text.push(':');
             text.push_str(raw.get());
         }
@@ -83,14 +81,14 @@ impl JsonObject {
         Self::from_text(text)
     }
 
-    /// This object with `overlay` laid over it: fields of the same name are replaced, or left out where the overlay
-    /// has no value; others are added at the end.
+    /// A copy with these fields set: a field of the same name is replaced, or removed if the new value is `None`; others
+    /// are appended.
     #[must_use]
-    pub fn overlaid(&self, overlay: &[(&str, Option<Box<RawValue>>)]) -> Self {
+    pub fn with_fields(&self, changes: &[(&str, Option<Box<RawValue>>)]) -> Self {
         let fields = self.fields();
-        let kept = fields.iter().filter(|(name, _)| overlay.iter().all(|(over, _)| over != name));
-        let laid = overlay.iter().filter_map(|(name, raw)| Some((*name, raw.as_deref()?)));
-        Self::from_fields(kept.map(|(name, raw)| (name.as_str(), *raw)).chain(laid))
+        let kept = fields.iter().filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+        let new = changes.iter().filter_map(|(name, raw)| Some((*name, raw.as_deref()?)));
+        Self::from_fields(kept.map(|(name, raw)| (name.as_str(), *raw)).chain(new))
     }
 
     fn from_text(text: String) -> Self {
@@ -104,18 +102,16 @@ impl PartialEq for JsonObject {
     }
 }
 
-/// An object as a string of JSON, for formats that are not JSON: there it cannot be kept as the text that it is.
+/// Serializes an object as a string of JSON, for formats other than JSON, which do not support raw values.
 pub mod as_text {
     use super::JsonObject;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::value::RawValue;
 
-    /// Writes its text.
     pub fn serialize<S: Serializer>(object: &Option<JsonObject>, serializer: S) -> Result<S::Ok, S::Error> {
         object.as_ref().map(JsonObject::text).serialize(serializer)
     }
 
-    /// Reads what was written above.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<JsonObject>, D::Error> {
         let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
         let raw = RawValue::from_string(text).map_err(serde::de::Error::custom)?;
@@ -123,18 +119,17 @@ pub mod as_text {
     }
 }
 
-/// What `serde_json` does not look at when it keeps a value raw.
+/// Properties that `serde_json` does not check when it keeps a value raw.
 struct Scan {
-    /// How deep the brackets go.
     depth: usize,
-    /// Where escapes stand that are half of a surrogate pair.
-    halves: Vec<usize>,
+    /// Byte positions of the escapes of lone surrogates.
+    lone_surrogates: Vec<usize>,
 }
 
-/// Looks once at every byte of a valid JSON text.
+/// Scans a valid JSON text in one pass.
 fn scan(text: &str) -> Scan {
     let bytes = text.as_bytes();
-    let mut found = Scan { depth: 0, halves: Vec::new() };
+    let mut found = Scan { depth: 0, lone_surrogates: Vec::new() };
     let (mut depth, mut in_string, mut at) = (0usize, false, 0);
     while at < bytes.len() {
         let mut step = 1;
@@ -144,9 +139,9 @@ fn scan(text: &str) -> Scan {
                 match escaped_unit(bytes, at) {
                     Some(0xd800..=0xdbff) => match escaped_unit(bytes, at + 6) {
                         Some(0xdc00..=0xdfff) => step = 12,
-                        _ => found.halves.push(at),
+                        _ => found.lone_surrogates.push(at),
                     },
-                    Some(0xdc00..=0xdfff) => found.halves.push(at),
+                    Some(0xdc00..=0xdfff) => found.lone_surrogates.push(at),
                     _ => {}
                 }
             }
@@ -163,7 +158,7 @@ fn scan(text: &str) -> Scan {
     found
 }
 
-/// The UTF-16 unit of an escape `\uXXXX` at this place, if there is one.
+/// The UTF-16 unit of an escape `\uXXXX` at this position, if there is one.
 fn escaped_unit(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
@@ -181,13 +176,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
-                // An index beside the list: an object may have tens of thousands of fields.
-                let mut places: HashMap<String, usize> = HashMap::new();
+                // An index, because an object may have tens of thousands of fields.
+                let mut positions: HashMap<String, usize> = HashMap::new();
                 while let Some((name, raw)) = map.next_entry::<String, &'de RawValue>()? {
-                    match places.get(&name) {
-                        Some(&place) => fields[place].1 = raw,
+                    match positions.get(&name) {
+                        Some(&position) => fields[position].1 = raw,
                         None => {
-                            places.insert(name.clone(), fields.len());
+                            positions.insert(name.clone(), fields.len());
                             fields.push((name, raw));
                         }
                     }
@@ -214,14 +209,16 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_replaces_and_adds() {
-        let laid = object(r#"{"a":1,"source":"x","b":[2]}"#)
-            .overlaid(&[("source", Some(RawValue::from_string("\"agent\"".into()).unwrap())), ("b", None)]);
-        assert_eq!(laid.text(), r#"{"a":1,"source":"agent"}"#);
+    fn with_fields_replaces_and_removes() {
+        let changed = object(r#"{"a":1,"source":"x","b":[2]}"#).with_fields(&[
+            ("source", Some(RawValue::from_string("\"agent\"".into()).unwrap())),
+            ("b", None),
+        ]);
+        assert_eq!(changed.text(), r#"{"a":1,"source":"agent"}"#);
     }
 
     #[test]
-    fn only_objects_of_a_sane_depth_are_taken() {
+    fn only_objects_up_to_the_maximum_depth_are_accepted() {
         for bad in ["[]", "1", "null", "\"{}\""] {
             assert!(JsonObject::parse(&RawValue::from_string(bad.into()).unwrap()).is_err(), "{bad}");
         }
@@ -236,34 +233,33 @@ mod tests {
     }
 
     #[test]
-    fn half_of_a_surrogate_pair_is_replaced_and_the_rest_is_kept() {
+    fn a_lone_surrogate_is_replaced() {
         for (sent, kept) in [
             (r#"{"\ud800":1}"#, r#"{"\ufffd":1}"#),
             (r#"{"a":["x\uDC00y",{"b":"\ud83dz"}]}"#, r#"{"a":["x\ufffdy",{"b":"\ufffdz"}]}"#),
             (r#"{"a":"\ud83d\ud83d\ude00"}"#, r#"{"a":"\ufffd\ud83d\ude00"}"#),
             (r#"{"a":"\ud83d\ude00 \\ud800"}"#, r#"{"a":"\ud83d\ude00 \\ud800"}"#),
         ] {
-            let taken = object(sent);
-            assert_eq!(taken.text(), kept);
-            assert_eq!(taken.fields().len(), 1);
-            assert!(serde_json::from_str::<serde_json::Value>(taken.text()).is_ok(), "{sent}");
+            let accepted = object(sent);
+            assert_eq!(accepted.text(), kept);
+            assert_eq!(accepted.fields().len(), 1);
+            assert!(serde_json::from_str::<serde_json::Value>(accepted.text()).is_ok(), "{sent}");
         }
     }
 
     proptest::proptest! {
-        /// Whatever JSON comes in, every later step can read it.
         #[test]
-        fn what_is_taken_can_be_read(text in r#"\{"(\\u[dD][89a-fA-F][0-9]{2}|\\\\|\\"|[a-z\[{])*":"(\\u[dD][89a-fA-F][0-9]{2}|\\\\|\\u00e9|[a-z])*"\}"#) {
+        fn accepted_json_can_be_parsed(text in r#"\{"(\\u[dD][89a-fA-F][0-9]{2}|\\\\|\\"|[a-z\[{])*":"(\\u[dD][89a-fA-F][0-9]{2}|\\\\|\\u00e9|[a-z])*"\}"#) {
             if let Ok(raw) = RawValue::from_string(text) {
-                let taken = JsonObject::parse(&raw).unwrap();
-                proptest::prop_assert_eq!(taken.fields().len(), 1);
-                proptest::prop_assert!(serde_json::from_str::<serde_json::Value>(taken.text()).is_ok());
+                let accepted = JsonObject::parse(&raw).unwrap();
+                proptest::prop_assert_eq!(accepted.fields().len(), 1);
+                proptest::prop_assert!(serde_json::from_str::<serde_json::Value>(accepted.text()).is_ok());
             }
         }
     }
 
     #[test]
-    fn of_a_repeated_field_the_last_counts() {
+    fn the_last_of_duplicate_fields_counts() {
         assert_eq!(object(r#"{"a":"1","a":"2"}"#).string("a").as_deref(), Some("2"));
     }
 }

@@ -1,12 +1,13 @@
 //! The rules of the plane: values in, values out.
 //!
-//! Deliberately absent: a clock, randomness, storage, HTTP. Whatever needs one of those is a caller of this
-//! crate. That is why every rule here is tested by tables and properties and none by waiting.
+//! Deliberately absent: a clock, randomness, storage, HTTP. Code that needs one of those calls this crate. That is why
+//! every rule here is tested by tables and properties, and no test waits.
 
 pub mod abridge;
 pub mod access;
 pub mod attempt;
 pub mod breaker;
+pub mod duplicates;
 pub mod entity;
 pub mod event;
 pub mod filter;
@@ -17,22 +18,20 @@ pub mod ingest;
 pub mod json;
 pub mod mailbox;
 pub mod message;
-pub mod pace;
 pub mod redact;
 pub mod resources;
 pub mod retry;
 pub mod sandbox;
 pub mod score;
 pub mod session;
-pub mod similar;
 pub mod task;
 pub mod ticket;
 pub mod time;
+pub mod timeouts;
 pub mod uptime;
 
 pub use entity::Entity;
 pub use event::{Event, EventType, Source};
-
 pub use id::{ConnectionId, EventId, MessageId, OrgId, ProjectId, SandboxId, SessionId, TaskId, TicketId};
 pub use json::JsonObject;
 pub use message::Message;
@@ -42,23 +41,22 @@ pub use task::Task;
 pub use ticket::Ticket;
 pub use time::Timestamp;
 
-/// An input that breaks a rule: which field, and what is wrong with it, in words for the person who sent it.
+/// A validation error: the field, and what is wrong with it, worded for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {reason}")]
 pub struct Invalid {
-    /// Where it is, as the sender spells it: `events[3].event_type`.
+    /// Path of the field in the request: `events[3].event_type`.
     pub field: String,
-    /// What is wrong, as the end of a sentence that starts with the field.
+    /// Completes a sentence that starts with the field: `must not be empty`.
     pub reason: String,
 }
 
 impl Invalid {
-    /// An input whose `field` breaks a rule because of `reason`.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { field: field.into(), reason: reason.into() }
     }
 
-    /// The same complaint about a field one level deeper: `inside("events[3]")`.
+    /// The same error with the field nested in `parent`: `inside("events[3]")`.
     #[must_use]
     pub fn inside(self, parent: &str) -> Self {
         Self { field: format!("{parent}.{}", self.field), reason: self.reason }

@@ -1,23 +1,21 @@
-//! The messages of a sandbox that wait for its worker: which may be handed out next.
+//! The mailbox of a sandbox: which messages its worker gets next.
 
 use crate::{MessageId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How many messages of a sandbox may wait for their worker.
+/// Maximum number of messages that wait for acknowledgement.
 pub const MAX_WAITING: u64 = 1_000;
-/// A full mailbox still takes this many urgent messages: they are what somebody sends whose other messages pile up.
-pub const ROOM_FOR_URGENT: u64 = 100;
+/// A full mailbox still accepts this many urgent messages: an interrupt must get through when other messages pile up.
+pub const URGENT_RESERVE: u64 = 100;
 
-/// A message's place in the mailbox: there while a worker has to confirm it, and no longer.
+/// A mailbox entry. It exists until the worker acknowledges the message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// Which message.
     pub id: MessageId,
-    /// Its number.
     pub number: u64,
-    /// Whether it overtakes others.
+    /// Urgent messages overtake all others.
     pub urgent: bool,
-    /// It was handed out, and comes back then if it is not confirmed.
+    /// Visibility timeout: the message was pulled, and is delivered again after this time unless it is acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_until: Option<Timestamp>,
 }
@@ -28,20 +26,21 @@ impl Waiting {
     }
 }
 
-/// Those that may be handed out now, at most `most`, in their order. `waiting` is in the mailbox's order: urgent ones
-/// first, each kind by number.
+/// The messages that may be delivered now, in order. `waiting` is in the order of the mailbox: urgent messages first, each
+/// kind by number.
 ///
-/// **Invariant:** nothing overtakes a message that was handed out and not confirmed, except what is urgent: it may come
-/// back, and would then come too late.
-pub fn due(waiting: &[Waiting], most: usize, now: Timestamp) -> Vec<&Waiting> {
-    let urgent = waiting.iter().filter(|one| one.urgent && !one.is_hidden(now));
-    let others = waiting.iter().filter(|one| !one.urgent).take_while(|one| !one.is_hidden(now));
-    urgent.chain(others).take(most).collect()
+/// **Invariant:** only an urgent message overtakes one that was pulled and not acknowledged: that one may be delivered
+/// again, and would then be out of order.
+pub fn due(waiting: &[Waiting], max: usize, now: Timestamp) -> Vec<&Waiting> {
+    let urgent = waiting.iter().filter(|message| message.urgent && !message.is_hidden(now));
+    let others =
+        waiting.iter().filter(|message| !message.urgent).take_while(|message| !message.is_hidden(now));
+    urgent.chain(others).take(max).collect()
 }
 
-/// When the next of those that were handed out comes back.
-pub fn next_return(waiting: &[Waiting], now: Timestamp) -> Option<Timestamp> {
-    waiting.iter().filter_map(|one| one.hidden_until).filter(|until| *until > now).min()
+/// When the next visibility timeout ends.
+pub fn next_visible_at(waiting: &[Waiting], now: Timestamp) -> Option<Timestamp> {
+    waiting.iter().filter_map(|message| message.hidden_until).filter(|until| *until > now).min()
 }
 
 #[cfg(test)]
@@ -58,20 +57,20 @@ mod tests {
     }
 
     fn numbers(due: Vec<&Waiting>) -> Vec<u64> {
-        due.into_iter().map(|one| one.number).collect()
+        due.into_iter().map(|message| message.number).collect()
     }
 
     #[test]
-    fn nothing_overtakes_what_may_come_back() {
-        let handed_out = [waiting(1, false, Some(30)), waiting(2, false, None)];
-        assert!(due(&handed_out, 10, at(29)).is_empty());
-        assert_eq!(next_return(&handed_out, at(29)), Some(at(30)));
-        assert_eq!(numbers(due(&handed_out, 10, at(30))), [1, 2]);
-        assert_eq!(next_return(&handed_out, at(30)), None);
+    fn nothing_overtakes_an_unacknowledged_message() {
+        let pulled = [waiting(1, false, Some(30)), waiting(2, false, None)];
+        assert!(due(&pulled, 10, at(29)).is_empty());
+        assert_eq!(next_visible_at(&pulled, at(29)), Some(at(30)));
+        assert_eq!(numbers(due(&pulled, 10, at(30))), [1, 2]);
+        assert_eq!(next_visible_at(&pulled, at(30)), None);
     }
 
     #[test]
-    fn an_interrupt_overtakes_everything() {
+    fn urgent_messages_overtake_all_others() {
         let mut mailbox =
             vec![waiting(9, true, Some(30)), waiting(51, true, None), waiting(1, false, Some(30))];
         mailbox.extend((2..=50).map(|number| waiting(number, false, None)));

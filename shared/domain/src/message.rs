@@ -1,164 +1,151 @@
-//! Messages to a working agent: what they are, and how far each has come.
+//! Messages to a running agent, and their delivery state.
 
 use crate::access::Principal;
 use crate::{Invalid, MessageId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest text of a message.
 pub const MAX_CONTENT_CHARS: usize = 10_000;
-/// Longest remark on a receipt.
 pub const MAX_DETAIL_CHARS: usize = 1_000;
 
-/// A message, as the ledger keeps it.
+/// A message as stored in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Its sender's name for it, or ours.
+    /// Chosen by the sender, or generated.
     pub id: MessageId,
-    /// Its place: the sequence number of the event that told of it.
+    /// Sequence number of its `message.queued` event.
     pub number: u64,
-    /// What it is meant to do.
     pub message_type: MessageType,
-    /// Its text.
     pub content: String,
-    /// Who sent it.
     pub sender: Sender,
-    /// How many waited when it was sent, itself included: what its sender was told.
+    /// Number of waiting messages when it was sent, including itself, as answered to the sender.
     pub queue_size: u64,
-    /// How often it was handed to a worker.
+    /// How often a worker has pulled it.
     pub deliveries: u32,
-    /// How far it has come: one for each state that it was in, in that order. The first is `queued`.
+    /// One per state that it has reached, in order. The first is `queued`.
     pub receipts: Vec<Receipt>,
 }
 
-/// When a message reached a state.
+/// Records that a message reached a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Which.
     pub state: State,
-    /// When.
     pub at: Timestamp,
-    /// What the worker has to say about it.
+    /// A remark of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// What a message is meant to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageType {
-    /// A person says something to the agent.
+    /// A prompt from a user.
     UserMessage,
-    /// Stop this turn, then read what I say. Overtakes everything.
+    /// Stops the current turn; then the content is the next prompt. Urgent.
     Interrupt,
-    /// Stop everything, also what you were told and have not begun, and then wait. Overtakes everything.
+    /// Stops the current turn, discards prompts that are not started, and waits. Urgent.
     Stop,
-    /// Whoever watches the agent nudges it. OmoiOS calls it `guardian_nudge`.
+    /// Guidance from a supervisor of the agent. OmoiOS calls it `guardian_nudge`.
     Guidance,
-    /// A notice of the plane.
+    /// A notice from the plane.
     System,
 }
 
-/// How far a message has come. Later ones are greater.
+/// Delivery state of a message. Later states are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Stored.
     Queued,
-    /// Handed to a worker, which has not confirmed it yet.
+    /// Pulled by a worker, which has not acknowledged it yet.
     Fetched,
-    /// The worker has given it to the agent.
+    /// The worker has passed it to the agent.
     Delivered,
     /// The agent works on it.
     Started,
-    /// The agent is done with it.
+    /// The agent has completed it.
     Completed,
-    /// It will not be worked on, or no longer.
+    /// The agent will not work on it, or has stopped.
     Cancelled,
 }
 
-/// Who sent a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sender {
     /// `user` or `operator`.
     pub kind: String,
-    /// Which user.
+    /// The id of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
 impl Message {
-    /// A message that was just sent.
-    pub fn new(id: MessageId, draft: Draft, sender: Sender, place: Place, now: Timestamp) -> Self {
+    /// A queued message.
+    pub fn new(id: MessageId, draft: Draft, sender: Sender, position: Position, now: Timestamp) -> Self {
         let Draft { message_type, content } = draft;
-        let Place { number, queue_size } = place;
+        let Position { number, queue_size } = position;
         let receipts = vec![Receipt { state: State::Queued, at: now, detail: None }];
         Self { id, number, message_type, content, sender, queue_size, deliveries: 0, receipts }
     }
 
-    /// How far it has come.
     pub fn state(&self) -> State {
         self.receipts.last().map_or(State::Queued, |receipt| receipt.state)
     }
 
-    /// When it was sent.
     pub fn sent_at(&self) -> Timestamp {
         self.receipts.first().map_or(Timestamp::from_micros(0), |receipt| receipt.at)
     }
 
-    /// Whether a worker still has to confirm it.
+    /// Whether a worker has not acknowledged it yet.
     pub fn is_waiting(&self) -> bool {
         self.state() < State::Delivered
     }
 
-    /// Notes that it was handed to a worker, perhaps again.
-    pub fn hand_out(&mut self, now: Timestamp) {
+    /// Records that a worker pulled it, perhaps again.
+    pub fn record_delivery(&mut self, now: Timestamp) {
         self.deliveries += 1;
         self.advance(Receipt { state: State::Fetched, at: now, detail: None });
     }
 
-    /// Notes a receipt; `false` if it was that far already, or is done with.
+    /// Records a receipt; `false` if the message has reached that state before, or a final one.
     ///
-    /// **Invariant:** a message goes forward only, whatever comes late or twice.
+    /// **Invariant:** the state only advances, even if receipts arrive late or twice.
     pub fn advance(&mut self, receipt: Receipt) -> bool {
         let state = self.state();
-        let forward = !state.is_final() && receipt.state > state;
-        if forward {
+        let advances = !state.is_final() && receipt.state > state;
+        if advances {
             self.receipts.push(receipt);
         }
-        forward
+        advances
     }
 
-    /// Whether it says the same.
-    pub fn says(&self, draft: &Draft) -> bool {
+    /// Whether it has the same type and content.
+    pub fn matches(&self, draft: &Draft) -> bool {
         self.message_type == draft.message_type && self.content == draft.content
     }
 }
 
-/// Where a message stands among the others.
+/// Position of a message in the mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The sequence number of the event that tells of it.
+pub struct Position {
+    /// Sequence number of its `message.queued` event.
     pub number: u64,
-    /// How many wait, itself included.
+    /// Number of waiting messages, including itself.
     pub queue_size: u64,
 }
 
-/// What somebody wants to say.
+/// A validated message that is not sent yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
-    /// What it is meant to do.
     pub message_type: MessageType,
-    /// Its text.
     pub content: String,
 }
 
 impl Draft {
-    /// A text without control characters that holds something.
+    /// Removes control characters and rejects blank or long content.
     pub fn new(message_type: MessageType, content: &str) -> Result<Self, Invalid> {
         let content = without_controls(content);
         if content.trim().is_empty() {
-            return Err(Invalid::new("content", "must hold something besides white space"));
+            return Err(Invalid::new("content", "must not be blank"));
         }
         if content.chars().count() > MAX_CONTENT_CHARS {
             return Err(Invalid::new("content", format!("must be at most {MAX_CONTENT_CHARS} characters")));
@@ -167,13 +154,14 @@ impl Draft {
     }
 }
 
-/// A remark on a receipt, made fit to be stored: this is said by a program, which cannot do better if it is refused.
-pub fn remark(detail: &str) -> Option<String> {
+/// The remark on a receipt, shortened and without control characters. It is never rejected: it comes from a program, which
+/// could not correct it.
+pub fn clean_detail(detail: &str) -> Option<String> {
     let detail: String = without_controls(detail).chars().take(MAX_DETAIL_CHARS).collect();
     Some(detail).filter(|detail| !detail.trim().is_empty())
 }
 
-/// Line ends become `\n`, tabs stay, and whatever else steers a terminal goes.
+/// Normalizes line ends to `\n`, keeps tabs, and removes all other control characters.
 fn without_controls(text: &str) -> String {
     let lines = text.replace("\r\n", "\n").replace('\r', "\n");
     lines.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
@@ -189,14 +177,13 @@ impl MessageType {
         ("system", Self::System),
     ];
 
-    /// From the wire.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let named = Self::NAMES.iter().find(|(name, _)| *name == text);
+        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
         let reason = "must be one of user_message, interrupt, stop, guidance, system";
-        named.map(|(_, kind)| *kind).ok_or_else(|| Invalid::new("message_type", reason))
+        known.map(|(_, kind)| *kind).ok_or_else(|| Invalid::new("message_type", reason))
     }
 
-    /// What OmoiOS calls it. Its workers know one way to stop an agent.
+    /// The name in OmoiOS, whose workers know only one way to stop an agent.
     pub fn omoios_name(self) -> &'static str {
         match self {
             Self::UserMessage => "user_message",
@@ -206,18 +193,16 @@ impl MessageType {
         }
     }
 
-    /// Whether it overtakes others.
+    /// Whether it overtakes other messages.
     pub fn is_urgent(self) -> bool {
         matches!(self, Self::Interrupt | Self::Stop)
     }
 }
 
 impl State {
-    /// Every state, in order.
     pub const ALL: [Self; 6] =
         [Self::Queued, Self::Fetched, Self::Delivered, Self::Started, Self::Completed, Self::Cancelled];
 
-    /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -229,7 +214,7 @@ impl State {
         }
     }
 
-    /// What a worker may say of a message. That it is queued or fetched, the plane knows by itself.
+    /// Parses a state that a worker may report. The plane itself sets `queued` and `fetched`.
     pub fn parse_receipt(text: &str) -> Result<Self, Invalid> {
         let mut reported = Self::ALL.into_iter().filter(|state| *state >= Self::Delivered);
         reported
@@ -237,7 +222,6 @@ impl State {
             .ok_or_else(|| Invalid::new("state", "must be one of delivered, started, completed, cancelled"))
     }
 
-    /// Whether nothing comes after it.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Cancelled)
     }
@@ -250,13 +234,12 @@ impl fmt::Display for State {
 }
 
 impl Sender {
-    /// Who is asking.
     pub fn of(principal: &Principal) -> Self {
         let (kind, id) = match principal {
             Principal::Operator => ("operator", None),
             Principal::User { id, .. } => ("user", Some(id.clone())),
             Principal::Worker { sandbox, .. } => ("worker", Some(sandbox.to_string())),
-            Principal::Anonymous => ("nobody", None),
+            Principal::Anonymous => ("anonymous", None),
         };
         Self { kind: kind.to_owned(), id }
     }
@@ -278,13 +261,13 @@ mod tests {
             MessageId::parse("m-1").unwrap(),
             draft,
             sender,
-            Place { number: 7, queue_size: 1 },
+            Position { number: 7, queue_size: 1 },
             at(0),
         )
     }
 
     #[test]
-    fn a_text_is_cleaned_and_must_hold_something() {
+    fn content_is_cleaned_and_must_not_be_blank() {
         let content = |text: &str| Draft::new(MessageType::System, text).map(|draft| draft.content);
         assert_eq!(content("a\u{0}b\u{1b}[31m\r\nc\rd\te\u{85}").unwrap(), "ab[31m\nc\nd\te");
         for blank in ["", " \n\t", "\u{7}"] {
@@ -292,17 +275,20 @@ mod tests {
         }
         assert!(content(&"語".repeat(MAX_CONTENT_CHARS)).is_ok(), "characters are counted, not bytes");
         assert!(content(&"x".repeat(MAX_CONTENT_CHARS + 1)).is_err());
-        assert_eq!(remark("\u{7} "), None);
-        assert_eq!(remark(&"x".repeat(MAX_DETAIL_CHARS + 1)).unwrap().len(), MAX_DETAIL_CHARS);
+        assert_eq!(clean_detail("\u{7} "), None);
+        assert_eq!(clean_detail(&"x".repeat(MAX_DETAIL_CHARS + 1)).unwrap().len(), MAX_DETAIL_CHARS);
     }
 
     #[test]
-    fn every_type_has_its_names() {
+    fn message_types_round_trip_through_omoios_names() {
         for (name, kind) in MessageType::NAMES {
             assert_eq!(MessageType::parse(name), Ok(kind));
-            let there = MessageType::parse(kind.omoios_name()).unwrap();
-            assert!(there == kind || (kind, there) == (MessageType::Stop, MessageType::Interrupt), "{name}");
-            assert_eq!(there.is_urgent(), kind.is_urgent(), "{name}");
+            let translated = MessageType::parse(kind.omoios_name()).unwrap();
+            assert!(
+                translated == kind || (kind, translated) == (MessageType::Stop, MessageType::Interrupt),
+                "{name}"
+            );
+            assert_eq!(translated.is_urgent(), kind.is_urgent(), "{name}");
         }
         assert_eq!(MessageType::parse("shout").unwrap_err().field, "message_type");
         assert_eq!(State::parse_receipt("fetched").unwrap_err().field, "state");
@@ -310,15 +296,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_goes_forward_only(
-            told in proptest::collection::vec((0usize..5, 0i64..100), 0..30),
+        fn state_only_advances(
+            receipts in proptest::collection::vec((0usize..5, 0i64..100), 0..30),
         ) {
             let states = [State::Fetched, State::Delivered, State::Started, State::Completed, State::Cancelled];
             let mut message = message();
-            for (state, secs) in told {
+            for (state, secs) in receipts {
                 let before = message.state();
-                let noted = message.advance(Receipt { state: states[state], at: at(secs), detail: None });
-                prop_assert_eq!(noted, message.state() != before);
+                let advanced = message.advance(Receipt { state: states[state], at: at(secs), detail: None });
+                prop_assert_eq!(advanced, message.state() != before);
                 prop_assert!(message.state() >= before);
                 prop_assert!(!before.is_final() || message.state() == before);
             }

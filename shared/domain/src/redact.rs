@@ -1,4 +1,4 @@
-//! Secrets, and how they are kept out of what is told.
+//! Redaction of secrets in events, transcripts and logs.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// Shorter values are not looked for: they would be found in words that are no secrets.
-pub const SHORTEST_SECRET: usize = 8;
+/// Shorter values are not redacted: they would match ordinary words.
+pub const MIN_SECRET_BYTES: usize = 8;
 
-/// What stands for an entry that cannot be looked through.
+/// Replaces an entry that cannot be searched for secrets.
 const UNREADABLE: &str = r#"{"type":"unreadable"}"#;
 
-/// What must not be told. Found as it is, in JSON within JSON, and in base64, there also behind something else, as in
+/// Values to redact. Each is found literally, in JSON nested in JSON, in URLs, and in base64, also with a prefix as in
 /// `base64("user:" + secret)`.
 ///
-/// **Invariant:** whatever was JSON before is JSON afterwards.
+/// **Invariant:** redacted JSON is still JSON.
 #[derive(Clone, Default)]
 pub struct Secrets {
     table: Option<Arc<Table>>,
@@ -24,7 +24,7 @@ pub struct Secrets {
 
 struct Table {
     forms: Vec<Form>,
-    /// Whether a form begins with these two bytes: one look for each byte of a text, however many forms there are.
+    /// Whether a form begins with these two bytes: one lookup per byte of text, however many forms there are.
     begins: Vec<bool>,
 }
 
@@ -41,24 +41,24 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Names and values. Values below [`SHORTEST_SECRET`] bytes are left alone.
+    /// Takes names and values. Values below [`MIN_SECRET_BYTES`] are ignored.
     pub fn new(secrets: Vec<(String, String)>) -> Self {
         let mut forms = Vec::new();
         for (name, value) in &secrets {
-            // Whoever prints it may leave out a line end that came with it.
+            // The value may be printed without its trailing newline.
             let value = value.trim();
-            if value.len() < SHORTEST_SECRET {
+            if value.len() < MIN_SECRET_BYTES {
                 continue;
             }
-            // The name stands inside of JSON strings: it must need no escapes there.
+            // The name is inserted into JSON strings, so it must not need escaping.
             let name: String =
                 name.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect();
             let replacement = format!("[redacted {name}]");
-            for text in spellings(value) {
+            for text in encodings(value) {
                 forms.push(Form { text, replacement: replacement.clone() });
             }
         }
-        // Of two that begin at the same place the longer one is the whole.
+        // Longest first, so that the longer of two matches at the same position wins.
         forms.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
         forms.dedup_by(|a, b| a.text == b.text);
         if forms.is_empty() {
@@ -72,23 +72,23 @@ impl Secrets {
         Self { table: Some(Arc::new(Table { forms, begins })) }
     }
 
-    /// The text without secrets, if it had any.
+    /// The text with secrets replaced; `None` if it has none.
     pub fn redact(&self, text: &str) -> Option<String> {
         self.replace(text, |form| form.replacement.clone())
     }
 
-    /// The text with a star for each character of a secret, if it had any: it stays as long as it was.
+    /// The text with each character of a secret replaced by `*`, so that its length stays; `None` if it has no secrets.
     pub fn mask(&self, text: &str) -> Option<String> {
         self.replace(text, |form| "*".repeat(form.text.chars().count()))
     }
 
-    /// How much of a text can be shown before the rest is known: its end may be the beginning of a secret.
-    pub fn certain<'a>(&self, text: &'a str) -> &'a str {
+    /// The part of a streamed text that is safe to show: the end may be the beginning of a secret.
+    pub fn safe_prefix<'a>(&self, text: &'a str) -> &'a str {
         let Some(table) = &self.table else { return text };
         let mut held = 0;
         for form in &table.forms {
-            let most = (form.text.len() - 1).min(text.len());
-            let found = (1..=most).rev().find(|&length| {
+            let longest = (form.text.len() - 1).min(text.len());
+            let found = (1..=longest).rev().find(|&length| {
                 form.text.is_char_boundary(length)
                     && text.as_bytes().ends_with(&form.text.as_bytes()[..length])
             });
@@ -97,7 +97,7 @@ impl Secrets {
         &text[..text.len() - held]
     }
 
-    /// Everything in an event's data.
+    /// Redacts keys and values at all levels. Returns whether anything changed.
     pub fn redact_map(&self, data: &mut Map<String, Value>) -> bool {
         if self.table.is_none() {
             return false;
@@ -108,24 +108,24 @@ impl Secrets {
         }
         if data.keys().any(|key| self.redact(key).is_some()) {
             changed = true;
-            let named = std::mem::take(data).into_iter();
-            *data = named.map(|(key, value)| (self.redact(&key).unwrap_or(key), value)).collect();
+            let fields = std::mem::take(data).into_iter();
+            *data = fields.map(|(key, value)| (self.redact(&key).unwrap_or(key), value)).collect();
         }
         changed
     }
 
-    /// A piece of JSON as text. One without secrets stays as it is, to the byte.
+    /// Redacts JSON text. Text without secrets stays the same, byte for byte.
     pub fn redact_raw(&self, raw: Box<RawValue>) -> Box<RawValue> {
         let Some(table) = &self.table else { return raw };
         let text = raw.get();
-        // What JSON may spell in two ways is only seen once it is read.
+        // Escapes that JSON allows but does not require hide a secret until the text is parsed.
         let plain = !text.contains("\\u") && !text.contains("\\/");
         if plain && table.find(text, 0).is_none() {
             return raw;
         }
         let Ok(mut value) = serde_json::from_str::<Value>(text) else {
-            // Too deep or too odd to be looked through, and there may be something in it: nobody would take it anyway.
-            return RawValue::from_string(UNREADABLE.to_owned()).expect("it is JSON");
+            // Nested too deeply, or numbers out of range: it may contain a secret, and the plane would reject it anyway.
+            return RawValue::from_string(UNREADABLE.to_owned()).expect("the constant is JSON");
         };
         if !self.redact_value(&mut value) {
             return raw;
@@ -179,8 +179,8 @@ impl Table {
         let bytes = text.as_bytes();
         let begins = |window: &[u8]| self.begins[pair(window[0], window[1])];
         let mut at = from;
-        while let Some(further) = bytes[at..].windows(2).position(begins) {
-            at += further;
+        while let Some(offset) = bytes[at..].windows(2).position(begins) {
+            at += offset;
             let found = self.forms.iter().find(|form| bytes[at..].starts_with(form.text.as_bytes()));
             if let Some(form) = found {
                 return Some((at, form));
@@ -195,33 +195,33 @@ fn pair(first: u8, second: u8) -> usize {
     usize::from(first) << 8 | usize::from(second)
 }
 
-fn spellings(value: &str) -> Vec<String> {
-    let mut spellings = vec![value.to_owned()];
+fn encodings(value: &str) -> Vec<String> {
+    let mut encodings = vec![value.to_owned()];
     let mut escaped = value.to_owned();
-    // JSON, JSON in JSON, and once more, as transcripts hold it.
+    // JSON, JSON in JSON, and one more level, as in transcripts.
     for _ in 0..3 {
         let quoted = Value::String(escaped).to_string();
         escaped = quoted[1..quoted.len() - 1].to_owned();
-        spellings.push(escaped.clone());
+        encodings.push(escaped.clone());
     }
-    spellings.push(in_url(value));
+    encodings.push(percent_encoded(value));
     for before in 0..3 {
         let bytes = [&[0; 2][..before], value.as_bytes()].concat();
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let encoded = engine.encode(&bytes);
-            // Digits that also depend on what stands before or after are left out.
+            // Omit the digits that also depend on the bytes before or after.
             let first = (before * 8).div_ceil(6);
             let last = bytes.len() * 8 / 6;
-            spellings.push(encoded[first..last].to_owned());
+            encodings.push(encoded[first..last].to_owned());
         }
     }
-    spellings.retain(|spelling| spelling.len() >= SHORTEST_SECRET);
-    spellings.dedup();
-    spellings
+    encodings.retain(|encoding| encoding.len() >= MIN_SECRET_BYTES);
+    encodings.dedup();
+    encodings
 }
 
-/// As a URL or a form holds it.
-fn in_url(value: &str) -> String {
+/// Percent-encoded, as in a URL or a form.
+fn percent_encoded(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_~".contains(&byte);
     let encode = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     value.bytes().map(encode).collect()
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_in_every_spelling() {
+    fn a_secret_is_found_in_every_encoding() {
         let secrets = secrets();
         let token = "ghp_planted/0123456789";
         let key = "line one\nline \"two\"\\";
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_stays_json_and_one_without_secrets_stays_as_it_is() {
+    fn redacted_json_stays_json_and_clean_json_is_unchanged() {
         let secrets = secrets();
         let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         let clean = r#"{ "b":1.0, "a":"\u00e9" }"#;
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_cannot_be_looked_through_is_not_kept_with_its_secret() {
+    fn an_unparsable_entry_is_replaced() {
         let deep = format!("{}\"ghp_planted/0123456789\"{}", "[".repeat(200), "]".repeat(200));
         for text in [deep, r#"{"a":"ghp_planted\/0123456789","b":1e999}"#.to_owned()] {
             let redacted = secrets().redact_raw(RawValue::from_string(text).unwrap());
@@ -298,11 +298,11 @@ mod tests {
     }
 
     #[test]
-    fn live_text_holds_back_what_may_become_a_secret_and_keeps_its_length() {
+    fn streamed_text_holds_back_the_beginning_of_a_secret() {
         let secrets = secrets();
-        assert_eq!(secrets.certain("the token is ghp_plan"), "the token is ");
-        assert_eq!(secrets.certain("the token is g"), "the token is ");
-        assert_eq!(secrets.certain("nothing here!"), "nothing here!");
+        assert_eq!(secrets.safe_prefix("the token is ghp_plan"), "the token is ");
+        assert_eq!(secrets.safe_prefix("the token is g"), "the token is ");
+        assert_eq!(secrets.safe_prefix("nothing here!"), "nothing here!");
         let text = "a ghp_planted/0123456789 b";
         assert_eq!(secrets.mask(text).unwrap().chars().count(), text.chars().count());
     }
@@ -318,8 +318,8 @@ mod tests {
             let mut data = Map::new();
             data.insert("text".into(), Value::String(text.clone()));
             prop_assert!(secrets.redact_map(&mut data));
-            let told = Value::Object(data).to_string();
-            prop_assert!(!told.contains(&value) || "[redacted S]".contains(&value));
+            let redacted_text = Value::Object(data).to_string();
+            prop_assert!(!redacted_text.contains(&value) || "[redacted S]".contains(&value));
             let raw = RawValue::from_string(Value::String(text).to_string()).unwrap();
             let redacted = secrets.redact_raw(raw);
             prop_assert!(serde_json::from_str::<Value>(redacted.get()).is_ok());

@@ -1,50 +1,48 @@
-//! Whether it is worth trying again what failed, and when.
+//! Whether to retry after a failure, and when.
 //!
-//! A failure reaches the plane as text: from a provider, from git, from an agent. It is read word by word, so that
-//! `read-only`, `read_only` and `ReadOnly` are the same and `notfoundry` is not `not found`. Whatever is not known to be
-//! permanent is worth another try, because a retry costs a little and giving up costs somebody's work.
+//! A failure reaches the plane as text: from a provider, from git, from an agent. The text is compared word by word, so
+//! that `read-only`, `read_only` and `ReadOnly` are equal and `notfoundry` is not `not found`. An unknown failure counts as
+//! transient, because a retry costs little and giving up loses work.
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of failure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// It may go away by itself.
+    /// A retry may succeed.
     Transient,
-    /// It would fail in the same way again.
+    /// A retry would fail in the same way.
     Permanent,
 }
 
-/// The kind of failure that this text tells of.
+/// Classifies a failure by its text.
 ///
-/// Limits come first: OmoiOS took them as permanent although they go away by waiting, and services wrap them in words
+/// Rate limits are checked first: OmoiOS treated them as permanent although they pass, and services report them with words
 /// that are permanent elsewhere (`403 Forbidden: rate limit exceeded`).
 pub fn classify(error: &str) -> Class {
     let words = words(error);
-    let says = |phrase: &&[&str]| (0..words.len()).any(|at| starts_with(&words[at..], phrase));
-    if LIMITS.iter().any(says) {
+    let contains = |phrase: &&[&str]| (0..words.len()).any(|at| starts_with(&words[at..], phrase));
+    if LIMITS.iter().any(contains) {
         return Class::Transient;
     }
     let missing = MISSING.iter().any(|phrase| {
-        let mut places = (0..words.len()).filter(|&at| starts_with(&words[at..], phrase));
-        places.any(|at| !is_about_the_attempt(&words[..at]))
+        let mut matches = (0..words.len()).filter(|&at| starts_with(&words[at..], phrase));
+        matches.any(|at| !is_about_the_attempt(&words[..at]))
     });
-    if missing || PERMANENT.iter().any(says) { Class::Permanent } else { Class::Transient }
+    if missing || PERMANENT.iter().any(contains) { Class::Permanent } else { Class::Transient }
 }
 
-/// How long to wait before the next try after `retry_count` retries: doubling from a second to a minute, give or take
-/// a quarter so that what failed together does not come back together. `jitter` is from 0 to 1, and the caller's
-/// because nothing here is random.
+/// Exponential backoff with jitter before the next retry: doubling from a second to a minute, plus or minus a quarter so
+/// that simultaneous failures are not retried simultaneously. `jitter` is from 0 to 1; the caller chooses it because
+/// nothing in this crate is random.
 pub fn backoff_secs(retry_count: u32, jitter: f64) -> f64 {
     let doublings = i32::try_from(retry_count).unwrap_or(i32::MAX);
     (2f64.powi(doublings) * (0.75 + jitter.clamp(0.0, 1.0) / 2.0)).min(MAX_BACKOFF_SECS)
 }
 
-/// Longest wait between two tries.
 pub const MAX_BACKOFF_SECS: f64 = 60.0;
 
-/// Somebody wants us to come back later.
+/// Phrases of rate limits and quotas.
 const LIMITS: [&[&str]; 17] = [
     &["rate", "limit"],
     &["rate", "limits"],
@@ -54,7 +52,7 @@ const LIMITS: [&[&str]; 17] = [
     &["ratelimited"],
     &["usage", "limit"],
     &["too", "many", "requests"],
-    // Not the number alone: it may be a line's.
+    // Not the number alone: it may be a line number.
     &["http", "429"],
     &["status", "429"],
     &["status", "code", "429"],
@@ -66,7 +64,7 @@ const LIMITS: [&[&str]; 17] = [
     &["try", "again", "later"],
 ];
 
-/// Nothing that a new sandbox would change.
+/// Phrases of failures that a new sandbox would not fix.
 const PERMANENT: [&[&str]; 15] = [
     &["permission", "denied"],
     &["permission", "error"],
@@ -85,14 +83,14 @@ const PERMANENT: [&[&str]; 15] = [
     &["read", "only"],
 ];
 
-/// Permanent, unless it is about something that the next attempt does not share with this one.
+/// Permanent, unless it refers to a resource that the next attempt does not share with this one.
 const MISSING: [&[&str]; 3] = [&["not", "found"], &["does", "not", "exist"], &["already", "exists"]];
 
-/// What each attempt has of its own, or what a network loses and finds again. A sandbox that the provider no longer has
-/// is the very reason to make another.
+/// Resources that each attempt has of its own, and names that depend on the network. A sandbox that the provider no longer
+/// has is a reason to create another.
 const OF_THE_ATTEMPT: [&str; 7] = ["sandbox", "container", "workspace", "session", "host", "hostname", "dns"];
 
-/// How many words before `not found` may name what was not: `sandbox <an id of several words> was not found`.
+/// Maximum distance in words from the resource to `not found`: `sandbox <an id of several words> was not found`.
 const NAMED_WITHIN_WORDS: usize = 10;
 
 fn is_about_the_attempt(before: &[String]) -> bool {
@@ -100,7 +98,8 @@ fn is_about_the_attempt(before: &[String]) -> bool {
     near.iter().any(|word| OF_THE_ATTEMPT.contains(&word.as_str()))
 }
 
-/// The words of a text in lower case. A word ends at whatever is no letter or digit, and where `camelCase` has a hump.
+/// The words of a text in lower case. A word ends at any character that is not a letter or digit, and before an upper
+/// case letter in `camelCase`.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_lower = false;
@@ -118,7 +117,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn starts_with(words: &[String], phrase: &[&str]) -> bool {
-    words.len() >= phrase.len() && words.iter().zip(phrase).all(|(word, wanted)| word == wanted)
+    words.len() >= phrase.len() && words.iter().zip(phrase).all(|(word, expected)| word == expected)
 }
 
 #[cfg(test)]
@@ -127,7 +126,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_would_fail_again_is_permanent() {
+    fn permanent_failures_are_recognized() {
         for error in [
             "Permission denied (publickey).",
             "bash: ./run.sh: Permission denied",
@@ -158,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn what_may_go_away_is_transient() {
+    fn other_failures_and_rate_limits_are_transient() {
         for error in [
             "",
-            "something odd",
+            "something unknown",
             "connection refused",
             "Connection reset by peer",
             "operation timed out",
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_doubles_up_to_a_minute() {
+    fn backoff_doubles_up_to_a_minute() {
         for (retry_count, jitter, expected) in [
             (0, 0.0, 0.75),
             (0, 0.5, 1.0),
@@ -208,14 +207,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_a_class_and_a_limit_in_it_makes_it_transient(before in ".{0,80}", after in ".{0,80}") {
+        fn a_rate_limit_in_any_text_is_transient(before in ".{0,80}", after in ".{0,80}") {
             let _ = classify(&before);
             prop_assert_eq!(classify(&format!("{before} rate limit exceeded {after}")), Class::Transient);
             prop_assert_eq!(classify(&format!("{before} permission denied rate_limit {after}")), Class::Transient);
         }
 
         #[test]
-        fn the_wait_is_between_its_bounds_and_never_shrinks(retry_count in 0u32..100, jitter in 0.0..=1.0f64) {
+        fn backoff_stays_within_bounds_and_never_shrinks(retry_count in 0u32..100, jitter in 0.0..=1.0f64) {
             let wait = backoff_secs(retry_count, jitter);
             prop_assert!((0.75..=60.0).contains(&wait));
             prop_assert!(backoff_secs(retry_count + 1, jitter) >= wait);

@@ -1,46 +1,38 @@
-//! How urgent a task is, and where that puts it in the queue.
+//! The priority score of a task, and its rank in the queue.
 //!
-//! There are two measures because a queue cannot be sorted by something that changes while it stands there. The
-//! [`score`] is the truth at one moment, and costs a look at every task. The [`rank`] is a sort key that is written once
-//! and stays right: all who wait grow older at the same rate, so who is ahead of whom does not change with time.
+//! There are two measures because a queue cannot be sorted by a value that changes over time. The [`score`] is exact at
+//! one moment, and has to be computed for every task. The [`rank`] is a sort key that is written once and stays valid:
+//! all waiting tasks age at the same rate, so their order does not change over time.
 //!
-//! The two agree exactly (to the microsecond) among tasks without a deadline that have waited for less than an hour.
-//! Where they differ, the rank is the coarse sieve and the score decides: a claim reads a window of candidates by rank,
-//! and those with a deadline beside them, scores each of them exactly, and breaks ties (after two hours most score the
-//! same) by rank. Beyond the hour the score stops growing; the rank goes on favouring the older, which is what brings
-//! everybody into the window at last.
+//! Both agree exactly (to the microsecond) for tasks without a deadline that have waited for less than an hour. Where
+//! they differ, the rank preselects and the score decides: a claim reads a window of candidates by rank, and those with a
+//! near deadline, computes the score of each, and breaks ties by rank (after two hours most scores are equal). After an
+//! hour the score stops growing with age. The rank does not, so every task reaches the window eventually.
 //!
-//! What the rank promises, the score by itself does not: a stream of critical tasks that many wait for scores 0.65 on
-//! arrival, and one that has waited long may stay at its floor of 0.6. Whoever claims by score keeps the promise by
-//! taking the first by rank now and then.
+//! The rank prevents starvation; the score alone does not: critical tasks with many dependents score 0.65 on arrival,
+//! while a task that has waited long may stay at its floor of 0.6. So every few claims take the first task by rank.
 
 use crate::Timestamp;
 use crate::task::{Priority, Task};
 
-/// How much each part counts, and when. The defaults are those of OmoiOS.
+/// Weights and parameters of the score. The defaults are those of OmoiOS.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weights {
-    /// Of the priority.
     pub priority: f64,
-    /// Of the time that it has waited.
     pub age: f64,
-    /// Of the deadline's nearness.
     pub deadline: f64,
-    /// Of how many wait for it.
     pub dependents: f64,
-    /// Of the tries that it has left.
+    /// Weight of the share of retries that are left.
     pub retries: f64,
-    /// After this long, age counts in full.
+    /// Age at which its part of the score reaches the maximum.
     pub age_full_secs: f64,
-    /// A deadline nearer than this counts, and makes all of it more urgent.
+    /// A deadline within this time adds to the score and multiplies it by `deadline_boost`.
     pub deadline_near_secs: f64,
-    /// By how much a near deadline makes it more urgent.
     pub deadline_boost: f64,
-    /// With so many who wait for it, that part counts in full.
+    /// Number of dependents at which their part of the score reaches the maximum.
     pub dependents_full: f64,
-    /// After this long, the score is at least `waited_long_floor`.
+    /// From this age on, the score is at least `waited_long_floor`.
     pub waited_long_secs: f64,
-    /// The least score of what has waited long.
     pub waited_long_floor: f64,
 }
 
@@ -62,20 +54,15 @@ impl Default for Weights {
     }
 }
 
-/// What of a task counts for its urgency.
+/// The properties of a task that determine its score.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreInputs {
-    /// How much it matters.
     pub priority: Priority,
-    /// Since when it waits.
     pub created_at: Timestamp,
-    /// When it should be done.
     pub deadline_at: Option<Timestamp>,
-    /// How many tasks wait for it.
+    /// Number of tasks that depend on it.
     pub dependents: u32,
-    /// How often it was tried again.
     pub retry_count: u32,
-    /// How often it may be.
     pub max_retries: u32,
 }
 
@@ -92,7 +79,7 @@ impl From<&Task> for ScoreInputs {
     }
 }
 
-/// How urgent it is at `now`: larger is more urgent. Every part lies between 0 and 1 before it is weighed.
+/// The score at `now`: larger is more urgent. Every part lies between 0 and 1 before it is weighted.
 pub fn score(inputs: &ScoreInputs, now: Timestamp, weights: &Weights) -> f64 {
     let age_secs = secs_between(inputs.created_at, now);
     let slack_secs = inputs.deadline_at.map(|deadline_at| secs_between(now, deadline_at));
@@ -105,24 +92,24 @@ pub fn score(inputs: &ScoreInputs, now: Timestamp, weights: &Weights) -> f64 {
     if age_secs >= weights.waited_long_secs { score.max(weights.waited_long_floor) } else { score }
 }
 
-/// Its place in the queue: smaller is sooner. In microseconds since 1970, because everything but age is expressed as
-/// having been created earlier: with the usual weights at most 3 h 15 min earlier.
+/// Sort key in the queue: smaller is sooner. It is the creation time in microseconds since 1970, moved back by an amount
+/// for everything but age: at most 3 h 15 min with the default weights.
 ///
-/// **Invariant:** among tasks without a deadline that have waited for less than an hour, smaller rank is larger score,
-/// at any moment.
+/// **Invariant:** among tasks without a deadline that have waited for less than an hour, a smaller rank means a larger
+/// score, at any moment.
 ///
-/// **Invariant:** a task is overtaken only by what was created within those 3 h 15 min after it. So nobody starves.
+/// **Invariant:** a task is overtaken only by tasks created within those 3 h 15 min after it. So no task starves.
 pub fn rank(inputs: &ScoreInputs, weights: &Weights) -> i64 {
-    // Without a weight for age there would be no exchange rate between urgency and time.
-    let secs_per_score = weights.age_full_secs / weights.age.max(SMALLEST_AGE_WEIGHT);
-    let head_start_micros = static_part(inputs, weights) * secs_per_score * 1e6;
+    // A zero weight for age would leave no exchange rate between score and time.
+    let secs_per_score = weights.age_full_secs / weights.age.max(MIN_AGE_WEIGHT);
+    let advantage_micros = static_part(inputs, weights) * secs_per_score * 1e6;
     // A cast from a float saturates.
-    inputs.created_at.as_micros().saturating_sub(head_start_micros.round() as i64)
+    inputs.created_at.as_micros().saturating_sub(advantage_micros.round() as i64)
 }
 
-const SMALLEST_AGE_WEIGHT: f64 = 1e-4;
+const MIN_AGE_WEIGHT: f64 = 1e-4;
 
-/// What does not change while it waits.
+/// The part of the score that does not change over time.
 fn static_part(inputs: &ScoreInputs, weights: &Weights) -> f64 {
     let priority = match inputs.priority {
         Priority::Critical => 1.0,
@@ -162,11 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_the_documented_one() {
+    fn score_matches_the_documented_values() {
         let fresh = inputs(Priority::Medium, 0);
         let due_in = |secs| ScoreInputs { deadline_at: Some(now().plus_secs(secs)), ..fresh.clone() };
-        let waited_for_by = |dependents| ScoreInputs { dependents, ..fresh.clone() };
-        let tried = |retry_count, max_retries| ScoreInputs { retry_count, max_retries, ..fresh.clone() };
+        let with_dependents = |dependents| ScoreInputs { dependents, ..fresh.clone() };
+        let retried = |retry_count, max_retries| ScoreInputs { retry_count, max_retries, ..fresh.clone() };
         let cases = [
             ("critical", inputs(Priority::Critical, 0), 0.50),
             ("high", inputs(Priority::High, 0), 0.3875),
@@ -179,18 +166,18 @@ mod tests {
             ("two hours old and above the floor", inputs(Priority::Critical, 7_200), 0.7),
             ("created by a clock that is ahead", inputs(Priority::Medium, -60), 0.275),
             ("due tomorrow", due_in(86_400), 0.275),
-            ("just not near", due_in(901), 0.275),
-            ("near", due_in(900), 0.275 * 1.25),
-            ("half way there", due_in(450), (0.275 + 0.075) * 1.25),
+            ("just beyond the limit", due_in(901), 0.275),
+            ("within the limit", due_in(900), 0.275 * 1.25),
+            ("half of the limit", due_in(450), (0.275 + 0.075) * 1.25),
             ("due now", due_in(0), (0.275 + 0.15) * 1.25),
             ("overdue", due_in(-1), 0.275 + 0.15),
-            ("five wait for it", waited_for_by(5), 0.35),
-            ("ten wait for it", waited_for_by(10), 0.425),
-            ("a hundred wait for it", waited_for_by(100), 0.425),
-            ("one of two tries left", tried(1, 2), 0.25),
-            ("no try left", tried(3, 3), 0.225),
-            ("more tries than allowed", tried(4, 3), 0.225),
-            ("never to be tried again", tried(0, 0), 0.275),
+            ("five dependents", with_dependents(5), 0.35),
+            ("ten dependents", with_dependents(10), 0.425),
+            ("a hundred dependents", with_dependents(100), 0.425),
+            ("one of two retries left", retried(1, 2), 0.25),
+            ("no retry left", retried(3, 3), 0.225),
+            ("more retries than allowed", retried(4, 3), 0.225),
+            ("no retries allowed", retried(0, 0), 0.275),
         ];
         for (name, inputs, expected) in cases {
             let got = score(&inputs, now(), &Weights::default());
@@ -199,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_is_worth_a_known_head_start() {
+    fn priority_moves_the_rank_by_a_known_time() {
         let weights = Weights::default();
         let rank_of = |priority| rank(&inputs(priority, 0), &weights);
         assert_eq!(rank_of(Priority::Low) - rank_of(Priority::Critical), 6_075 * 1_000_000);
@@ -210,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_weight_for_age_the_rank_still_orders_by_the_rest() {
+    fn rank_orders_by_priority_when_age_has_no_weight() {
         let weights = Weights { age: 0.0, ..Weights::default() };
         let old_and_low = rank(&inputs(Priority::Low, 86_400), &weights);
         assert!(rank(&inputs(Priority::Critical, 0), &weights) < old_and_low && old_and_low > 0);
     }
 
-    fn any_standing(age_micros: std::ops::Range<i64>) -> impl Strategy<Value = ScoreInputs> {
+    fn any_inputs(age_micros: std::ops::Range<i64>) -> impl Strategy<Value = ScoreInputs> {
         let priority = proptest::sample::select(Priority::ALL.to_vec());
         (priority, age_micros, 0u32..20, 0u32..6, 0u32..6).prop_map(
             |(priority, age, dependents, retry_count, max_retries)| ScoreInputs {
@@ -234,9 +221,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn within_the_hour_the_rank_is_the_order_of_the_score_at_any_moment(
-            a in any_standing(0..HOUR),
-            b in any_standing(0..HOUR),
+        fn rank_and_score_agree_within_the_first_hour(
+            a in any_inputs(0..HOUR),
+            b in any_inputs(0..HOUR),
             later in 0..HOUR,
         ) {
             let weights = Weights::default();
@@ -244,7 +231,7 @@ mod tests {
             let room = oldest.as_micros() + HOUR - now().as_micros();
             let moment = Timestamp::from_micros(now().as_micros() + later.min(room - 1));
             let ahead = rank(&b, &weights) - rank(&a, &weights);
-            // What a microsecond of age is worth.
+            // Converted at the weight of a microsecond of age.
             let gained = score(&a, moment, &weights) - score(&b, moment, &weights);
             prop_assert!((gained / 0.20 * 3.6e9 - ahead as f64).abs() < 1.5, "{gained} for {ahead}");
             if ahead.abs() > 1 {
@@ -253,9 +240,9 @@ mod tests {
         }
 
         #[test]
-        fn nobody_starves(
-            waiting in any_standing(0..24 * HOUR),
-            newcomer in any_standing(0..24 * HOUR),
+        fn no_task_starves(
+            waiting in any_inputs(0..24 * HOUR),
+            newcomer in any_inputs(0..24 * HOUR),
             priority in 0.0..1.0f64,
             age in 0.01..1.0f64,
             dependents in 0.0..1.0f64,
@@ -267,7 +254,7 @@ mod tests {
             if after as f64 > longest {
                 prop_assert!(rank(&waiting, &weights) < rank(&newcomer, &weights));
             }
-            // And whoever is like it in everything but age never overtakes it.
+            // A younger task that is equal in everything else never overtakes it.
             let younger = ScoreInputs { created_at: Timestamp::from_micros(waiting.created_at.as_micros() + 1), ..waiting.clone() };
             prop_assert!(rank(&waiting, &weights) < rank(&younger, &weights));
         }

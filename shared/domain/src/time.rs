@@ -1,15 +1,15 @@
-//! A moment, to the microsecond, in UTC.
+//! Timestamps in UTC with microsecond precision.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::fmt;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
-/// Microseconds since 1970 in UTC; spelled `2026-01-01T00:00:00.000000Z` on every wire, which sorts as text.
+/// Microseconds since 1970 in UTC. Serialized as `2026-01-01T00:00:00.000000Z`, which sorts as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From microseconds since 1970; moments outside the years 0 to 9999 are moved to the nearest of those.
+    /// From microseconds since 1970, clamped to the years 0 to 9999.
     pub fn from_micros(micros: i64) -> Self {
         Self(micros.clamp(-62_167_219_200_000_000, 253_402_300_799_999_999))
     }
@@ -19,13 +19,12 @@ impl Timestamp {
         Self::from_micros(secs.saturating_mul(1_000_000))
     }
 
-    /// Any RFC 3339 spelling, with any offset.
+    /// Parses RFC 3339 with any offset.
     pub fn parse(text: &str) -> Option<Self> {
         let moment = OffsetDateTime::parse(text, &Rfc3339).ok()?;
         i64::try_from(moment.unix_timestamp_nanos() / 1_000).ok().map(Self::from_micros)
     }
 
-    /// Microseconds since 1970.
     pub fn as_micros(self) -> i64 {
         self.0
     }
@@ -35,7 +34,6 @@ impl Timestamp {
         self.0.div_euclid(1_000_000)
     }
 
-    /// This moment and `secs` seconds.
     #[must_use]
     pub fn plus_secs(self, secs: i64) -> Self {
         Self::from_micros(self.0.saturating_add(secs.saturating_mul(1_000_000)))
@@ -70,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timestamp_reads_back_what_it_wrote() {
+    fn timestamps_round_trip_as_text() {
         for micros in [0, 1, 1_767_225_600_123_456, -1] {
             let at = Timestamp::from_micros(micros);
             assert_eq!(Timestamp::parse(&at.to_string()), Some(at), "{at}");

@@ -1,44 +1,44 @@
-//! Since when the plane has been listening without a break.
+//! Since when the plane has been up without a break.
 //!
-//! A silence says something of a sandbox only if somebody was there to hear it. A plane that was down, or a laptop that
-//! slept, finds old signs of life everywhere when it comes back; without this it would end every healthy sandbox before
-//! its worker had the time to say a word. Whoever looks at everything every so often notes when; a gap between two looks
-//! is a break, and every silence is counted from the end of the last one.
+//! A missing heartbeat means something only if the plane was up to receive it. After an outage, or after a laptop slept,
+//! all heartbeats are old; without this rule the plane would end every healthy sandbox before its worker could reconnect.
+//! Each sweep records its time. A gap between two sweeps is a break, and timeouts are counted from the end of the last
+//! break.
 
 use crate::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Looks that are further apart have a break between them. Everything is looked at once a minute at least, and a schedule
-/// is late now and then; with a heartbeat that was due half a minute before the break it is still less than the two
-/// minutes after which a sandbox is dead.
+/// A longer gap between two sweeps is a break. A sweep runs at least once a minute, and a schedule may be late. Together
+/// with a heartbeat that was due half a minute before the break, this is less than the two minutes after which a sandbox
+/// counts as dead.
 pub const MAX_GAP_SECS: i64 = 75;
 
-/// What is noted at each look.
+/// The record that each sweep updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uptime {
-    /// Since when there was no break.
+    /// End of the last break.
     pub since: Timestamp,
-    /// When the last look was.
+    /// Time of the last sweep.
     pub checked_at: Timestamp,
 }
 
 impl Uptime {
-    /// What is noted by whoever knows that nobody listened until now.
+    /// The record of a plane that has just started.
     pub fn from_now(now: Timestamp) -> Self {
         Self { since: now, checked_at: now }
     }
 
-    /// What is noted by whoever looks now, after what was noted before.
+    /// The record after a sweep at `now`.
     #[must_use]
-    pub fn look(before: Option<&Self>, now: Timestamp) -> Self {
+    pub fn checked(before: Option<&Self>, now: Timestamp) -> Self {
         Self { since: since(before, now), checked_at: now }
     }
 }
 
-/// Since when there has been no break, for whoever decides something at `now` by what was noted last.
-pub fn since(noted: Option<&Uptime>, now: Timestamp) -> Timestamp {
-    match noted {
-        Some(noted) if now <= noted.checked_at.plus_secs(MAX_GAP_SECS) => noted.since,
+/// Since when the plane has been up, according to the record of the last sweep.
+pub fn since(last: Option<&Uptime>, now: Timestamp) -> Timestamp {
+    match last {
+        Some(last) if now <= last.checked_at.plus_secs(MAX_GAP_SECS) => last.since,
         _ => now,
     }
 }
@@ -52,21 +52,21 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_between_two_looks_is_a_break() {
+    fn a_gap_between_two_sweeps_is_a_break() {
         let cases: [(&str, &[i64], i64, i64); 7] = [
-            ("nobody ever looked", &[], 500, 500),
+            ("no sweep yet", &[], 500, 500),
             ("every minute", &[0, 60, 120, 180], 200, 0),
             ("a little late", &[0, 75, 150], 225, 0),
             ("too late", &[0, 76], 80, 76),
-            ("the last look is long ago", &[0, 60], 1_000, 1_000),
-            ("an hour of sleep, and awake again", &[0, 2, 3_600, 3_602], 3_604, 3_600),
-            ("a clock that is set back", &[1_000, 400, 460], 470, 1_000),
+            ("the last sweep was long ago", &[0, 60], 1_000, 1_000),
+            ("resumed after an hour of sleep", &[0, 2, 3_600, 3_602], 3_604, 3_600),
+            ("a clock that was set back", &[1_000, 400, 460], 470, 1_000),
         ];
-        for (name, looks, now, expected) in cases {
-            let noted = looks
+        for (name, sweeps, now, expected) in cases {
+            let last = sweeps
                 .iter()
-                .fold(None, |before: Option<Uptime>, secs| Some(Uptime::look(before.as_ref(), at(*secs))));
-            assert_eq!(since(noted.as_ref(), at(now)), at(expected), "{name}");
+                .fold(None, |before: Option<Uptime>, secs| Some(Uptime::checked(before.as_ref(), at(*secs))));
+            assert_eq!(since(last.as_ref(), at(now)), at(expected), "{name}");
         }
         assert_eq!(since(Some(&Uptime::from_now(at(7))), at(8)), at(7));
     }

@@ -1,33 +1,31 @@
-//! Which pages may talk to us: the answer to DNS rebinding, and CORS.
+//! Protection against DNS rebinding and cross-origin requests.
 //!
-//! A page on somebody's site can make a browser on this machine call us. Two headers tell: `Host` is the name
-//! that the page's author chose (an attacker's name pointed at 127.0.0.1 is still a name that is not ours),
-//! `Origin` the page's own place.
+//! Any web page can make the browser of its visitor send requests to this server. Two headers reveal it: `Host` is the name
+//! that the page used (a name that an attacker points at 127.0.0.1 is not one of ours), and `Origin` is the page's origin.
 
 use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
 
-/// What is allowed.
+/// Allowed hosts and origins.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
-    /// Names under which we are reached; addresses and `localhost` always are, since no DNS is asked for them.
-    /// `None`: any name, because something in front of us checks.
+    /// Allowed host names. IP addresses and `localhost` are always allowed, because DNS cannot rebind them. `None` allows any
+    /// name, for a host behind a gateway that checks it.
     pub hosts: Option<Vec<String>>,
-    /// Pages elsewhere that may call us, as `https://console.example`.
+    /// Allowed cross origins, such as `https://console.example`.
     pub origins: Vec<String>,
 }
 
-/// Why a request is turned away before anything is looked at.
+/// Why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardError {
-    /// The `Host` is not one of ours.
+    /// The `Host` is not allowed.
     Host,
-    /// The `Origin` is neither ours nor configured.
+    /// The `Origin` is neither the server itself nor allowed.
     Origin,
 }
 
 impl Guard {
-    /// Checks both headers.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), GuardError> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         if let (Some(names), Some(host)) = (&self.hosts, host)
@@ -41,12 +39,12 @@ impl Guard {
         match headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or_default()) {
             None => Ok(()),
             Some(origin) if self.origins.iter().any(|allowed| allowed == origin) => Ok(()),
-            Some(origin) if host.is_some_and(|host| same_place(origin, host)) => Ok(()),
+            Some(origin) if host.is_some_and(|host| is_same_origin(origin, host)) => Ok(()),
             Some(_) => Err(GuardError::Origin),
         }
     }
 
-    /// The origin to name in CORS headers, if it is one of the configured ones.
+    /// The origin for the CORS headers, if it is allowed.
     pub fn cors_origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
         let origin = headers.get(ORIGIN)?.to_str().ok()?;
         self.origins.iter().any(|allowed| allowed == origin).then_some(origin)
@@ -63,8 +61,8 @@ fn is_own_host(host: &str, names: &[String]) -> bool {
         || names.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-fn same_place(origin: &str, host: &str) -> bool {
-    origin.split_once("://").is_some_and(|(_, place)| place.eq_ignore_ascii_case(host))
+fn is_same_origin(origin: &str, host: &str) -> bool {
+    origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
 }
 
 #[cfg(test)]
@@ -85,21 +83,21 @@ mod tests {
     }
 
     #[test]
-    fn a_rebound_name_is_turned_away_and_addresses_are_not() {
+    fn unknown_host_is_rejected_and_addresses_are_allowed() {
         for own in ["127.0.0.1:18000", "localhost:18000", "[::1]:18000", "192.0.2.7", "Sunaba.Example"] {
             assert_eq!(check(own, None), Ok(()), "{own}");
         }
-        for strange in ["evil.example:18000", "127.0.0.1.evil.example", "localhost.evil.example", ""] {
-            assert_eq!(check(strange, None), Err(GuardError::Host), "{strange}");
+        for host in ["evil.example:18000", "127.0.0.1.evil.example", "localhost.evil.example", ""] {
+            assert_eq!(check(host, None), Err(GuardError::Host), "{host}");
         }
     }
 
     #[test]
-    fn pages_from_elsewhere_must_be_configured() {
+    fn cross_origin_must_be_allowed() {
         assert_eq!(check("localhost:18000", Some("http://localhost:18000")), Ok(()));
         assert_eq!(check("localhost:18000", Some("https://console.example")), Ok(()));
-        for strange in ["http://evil.example", "null", "http://localhost:3000", "localhost:18000"] {
-            assert_eq!(check("localhost:18000", Some(strange)), Err(GuardError::Origin), "{strange}");
+        for origin in ["http://evil.example", "null", "http://localhost:3000", "localhost:18000"] {
+            assert_eq!(check("localhost:18000", Some(origin)), Err(GuardError::Origin), "{origin}");
         }
     }
 }

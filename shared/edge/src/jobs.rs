@@ -1,12 +1,18 @@
-//! Messages on the queue of jobs.
+//! Jobs from the SQS queues.
 
 use crate::plane::Plane;
+use crate::spans;
 use app::{Error, reconcile, sockets, tasks};
 use contract::jobs::Job;
+use tracing::Instrument;
 
-/// Does one job. A repeat does nothing more.
-pub async fn run(plane: &Plane, message: &str) -> Result<(), Error> {
-    let job = Job::decode(message).map_err(|error| Error::Internal(Box::new(error)))?;
+/// Runs one job. Idempotent: SQS delivers at least once.
+pub async fn run(plane: &Plane, message_id: &str, body: &str) -> Result<(), Error> {
+    perform(plane, body).instrument(spans::job(message_id)).await
+}
+
+async fn perform(plane: &Plane, body: &str) -> Result<(), Error> {
+    let job = Job::decode(body).map_err(|error| Error::Internal(Box::new(error)))?;
     match job {
         Job::ExpireSocket { connection_id } => {
             let deps = sockets::expire::Deps { store: &plane.store, push: plane.push()? };
@@ -17,8 +23,8 @@ pub async fn run(plane: &Plane, message: &str) -> Result<(), Error> {
             tasks::dispatch::run(plane.orchestration()?, org).await?;
         }
         Job::ReconcileSandbox { sandbox_id } => {
-            let make_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
-            reconcile::sandbox::run(plane.hands(&make_token)?, sandbox_id).await?;
+            let issue_token = |sandbox: &_, generation| plane.worker_token(sandbox, generation);
+            reconcile::sandbox::run(plane.reconcile_deps(&issue_token)?, sandbox_id).await?;
         }
         Job::ReconcileTask { task_id } => {
             reconcile::task::run(plane.orchestration()?, task_id).await?;

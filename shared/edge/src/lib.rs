@@ -1,12 +1,14 @@
-//! Transport-neutral entry points. A host turns a trigger into one of these calls:
+//! Transport-neutral entry points. A host translates each trigger into one of these calls:
 //!
 //! | trigger | entry point |
 //! |---|---|
-//! | HTTP request | [`http::dispatch`], or [`http::admit`] where the host reads the body itself |
-//! | socket opened, frame, socket closed | [`ws::connect`], [`ws::frame`], [`ws::disconnect`] |
+//! | HTTP request | [`http::dispatch`], or [`http::admit`] for a host that reads the body itself |
+//! | socket opens, frame, socket closes | [`ws::connect`], [`ws::frame`], [`ws::disconnect`] |
 //! | table stream | [`stream::broadcast`], [`stream::publish`] |
 //! | queue of jobs | [`jobs::run`] |
-//! | schedule | the [`schedule::Tick`] of the registry's row |
+//! | schedule | [`schedule::run`] |
+//!
+//! Each call opens a tracing span with the id of its trigger.
 //!
 //! Deliberately absent: anything that knows whether it runs on Lambda.
 
@@ -20,6 +22,7 @@ pub mod plane;
 pub mod problem;
 pub mod registry;
 pub mod schedule;
+mod spans;
 pub mod stream;
 pub mod ws;
 

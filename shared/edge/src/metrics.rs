@@ -1,33 +1,26 @@
-//! Numbers for CloudWatch, in its embedded metric format: a line of JSON that CloudWatch reads numbers from
+//! Metrics in the CloudWatch embedded metric format: lines of JSON that CloudWatch extracts metrics from
 //! (<https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>).
 
 use domain::Timestamp;
 use serde_json::json;
 use std::sync::OnceLock;
 
-/// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
     Count,
-    /// Time.
     Milliseconds,
 }
 
-/// One number.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// `EventsStored`.
     pub name: &'static str,
-    /// How many or how long.
     pub value: f64,
-    /// Of what.
     pub unit: Unit,
 }
 
 impl Metric {
-    /// So many things.
-    #[expect(clippy::cast_precision_loss, reason = "no count of ours comes near 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
     pub fn count(name: &'static str, value: usize) -> Self {
         Self { name, value: value as f64, unit: Unit::Count }
     }
@@ -35,15 +28,14 @@ impl Metric {
 
 static NAMESPACE: OnceLock<String> = OnceLock::new();
 
-/// From now on numbers are emitted, apart from those of other stages. A host calls this where somebody collects them:
-/// standard output on Lambda.
+/// Enables metrics, in a namespace of this stage. Called by hosts whose standard output CloudWatch reads.
 pub fn enable(stage: &str) {
-    // A second call comes from a test; the first one holds.
+    // Tests call this several times; the first call wins.
     let _first = NAMESPACE.set(format!("Sunaba/{stage}"));
 }
 
-/// Emits numbers of one function, as one line of their own: CloudWatch looks for `_aws` at the top of a line, so
-/// this cannot go through the log.
+/// Prints the metrics of one function on a line of their own: CloudWatch expects `_aws` at the top level of a line, so this
+/// cannot go through the log.
 #[expect(clippy::print_stdout, reason = "standard output is where CloudWatch reads")]
 pub fn emit(function: &str, now: Timestamp, metrics: &[Metric]) {
     if let Some(namespace) = NAMESPACE.get() {
@@ -80,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_holds_definition_and_value() {
+    fn line_has_definition_and_value() {
         let stored = [Metric::count("EventsStored", 3)];
         let line = line("Sunaba/dev", "events-ingest", Timestamp::from_secs(7), &stored);
         let metrics = json!([{"Name": "EventsStored", "Unit": "Count"}]);

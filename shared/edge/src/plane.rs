@@ -1,81 +1,68 @@
-//! Everything an entry point may bindings, wired once by a host.
+//! The dependencies of all entry points, wired once by a host.
 
 use crate::auth::Authenticator;
 use crate::guard::Guard;
-use app::orchestration::{self, MakeToken, Orchestration, Providers, ReconcileDeps};
+use app::orchestration::{self, IssueToken, Orchestration, Providers, ReconcileDeps};
 use app::{Clock, Error, IdSource, KeyedLocks, Subscriptions, messages};
 use domain::{OrgId, SandboxId};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Bus, Jobs, Mailboxes, Push, Store};
 
-/// The plane.
+/// The control plane.
 #[derive(Debug)]
 pub struct Plane {
-    /// The table.
     pub store: Store,
-    /// Who is asking.
     pub authenticator: Authenticator,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Where ids come from.
     pub ids: Arc<dyn IdSource>,
-    /// What can be set.
     pub settings: Settings,
-    /// What else this process is wired to.
     pub bindings: Bindings,
-    /// What this process remembers of heads.
-    pub lanes: KeyedLocks,
-    /// What this process remembers of subscriptions.
+    pub locks: KeyedLocks,
+    /// Cache of this process.
     pub subscriptions: Subscriptions,
 }
 
-/// What not every function is wired to. Which needs which is in the registry.
+/// Clients that not every function has. The permissions in the registry decide which function has which.
 #[derive(Debug, Clone, Default)]
 pub struct Bindings {
-    /// The way to sockets.
     pub push: Option<Push>,
-    /// The queue of jobs.
+    /// Queue of jobs about sockets.
     pub jobs: Option<Jobs>,
-    /// The sandboxes' mailboxes.
     pub mailboxes: Option<Mailboxes>,
-    /// The account's event bus.
     pub bus: Option<Bus>,
-    /// The queue of work around tasks and sandboxes.
+    /// Queue of jobs about tasks and sandboxes.
     pub work: Option<Jobs>,
-    /// Those who make sandboxes.
     pub providers: Option<Providers>,
 }
 
-/// What can be set. Built once at start by the host's `config.rs`.
+/// Built once at start by the host's `config.rs`.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How many events a sandbox may send in a minute.
+    /// Rate limit per sandbox.
     pub events_per_minute: u64,
     /// The org of sandboxes that an operator registers without naming one.
     pub default_org: OrgId,
-    /// Whether sandboxes that nobody registered are taken in. Only without authentication.
+    /// Whether events of an unregistered sandbox register it. Only without authentication.
     pub adopt_unknown_sandboxes: bool,
-    /// How long a worker token lives.
+    /// Lifetime of a worker token.
     pub worker_token_secs: i64,
-    /// How long the owner of a socket has to say who they are.
-    pub known_within: Duration,
-    /// Which pages may talk to us.
+    /// A socket that has not authenticated after this time is closed.
+    pub auth_timeout: Duration,
     pub guard: Guard,
-    /// How tasks become sandboxes.
     pub orchestration: Orchestration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            // A busy agent tells about two events a second; this is for one that has gone mad.
+            // A busy agent sends about two events per second; this stops a runaway one.
             events_per_minute: 60_000,
             default_org: OrgId::parse("default").expect("a valid id"),
             adopt_unknown_sandboxes: false,
-            // Longer than any run: OmoiOS let a token of an hour die under a run of an hour.
+            // Longer than any task: in OmoiOS one-hour tokens expired during one-hour tasks.
             worker_token_secs: 7 * 24 * 3600,
-            known_within: Duration::from_secs(10),
+            auth_timeout: Duration::from_secs(10),
             guard: Guard::default(),
             orchestration: Orchestration::default(),
         }
@@ -83,7 +70,6 @@ impl Default for Settings {
 }
 
 impl Plane {
-    /// A plane on this table and these sockets.
     pub fn new(
         store: Store,
         bindings: Bindings,
@@ -92,63 +78,57 @@ impl Plane {
         ids: Arc<dyn IdSource>,
         settings: Settings,
     ) -> Self {
-        let (lanes, subscriptions) = (KeyedLocks::default(), Subscriptions::default());
-        Self { store, bindings, authenticator, clock, ids, settings, lanes, subscriptions }
+        let (locks, subscriptions) = (KeyedLocks::default(), Subscriptions::default());
+        Self { store, bindings, authenticator, clock, ids, settings, locks, subscriptions }
     }
 
-    /// The way to sockets.
     pub fn push(&self) -> Result<&Push, Error> {
-        self.bindings.push.as_ref().ok_or_else(|| not_wired("sockets"))
+        self.bindings.push.as_ref().ok_or_else(|| not_wired("the management API"))
     }
 
-    /// The queue of jobs.
     pub fn jobs(&self) -> Result<&Jobs, Error> {
-        self.bindings.jobs.as_ref().ok_or_else(|| not_wired("the queue of jobs"))
+        self.bindings.jobs.as_ref().ok_or_else(|| not_wired("the job queue"))
     }
 
-    /// What the use cases around messages touch.
-    pub fn steering(&self) -> Result<messages::Deps<'_>, Error> {
+    pub fn message_deps(&self) -> Result<messages::Deps<'_>, Error> {
         let mailboxes = self.bindings.mailboxes.as_ref().ok_or_else(|| not_wired("the mailboxes"))?;
-        let (store, lanes, clock) = (&self.store, &self.lanes, self.clock.as_ref());
-        Ok(messages::Deps { store, mailboxes, lanes, clock, ids: self.ids.as_ref() })
+        let (store, locks, clock) = (&self.store, &self.locks, self.clock.as_ref());
+        Ok(messages::Deps { store, mailboxes, locks, clock, ids: self.ids.as_ref() })
     }
 
-    /// The queue of work.
     pub fn work(&self) -> Result<&Jobs, Error> {
-        self.bindings.work.as_ref().ok_or_else(|| not_wired("the queue of work"))
+        self.bindings.work.as_ref().ok_or_else(|| not_wired("the work queue"))
     }
 
-    /// What the use cases around tasks touch.
     pub fn orchestration(&self) -> Result<orchestration::Deps<'_>, Error> {
-        let (store, work, clock, ids) = (&self.store, self.work()?, self.clock.as_ref(), self.ids.as_ref());
-        Ok(orchestration::Deps { store, work, clock, ids, orchestration: &self.settings.orchestration })
+        let (store, work_queue, clock, ids) =
+            (&self.store, self.work()?, self.clock.as_ref(), self.ids.as_ref());
+        Ok(orchestration::Deps { store, work_queue, clock, ids, orchestration: &self.settings.orchestration })
     }
 
-    /// What the use cases touch that make and remove sandboxes.
-    pub fn hands<'a>(&'a self, make_token: MakeToken<'a>) -> Result<ReconcileDeps<'a>, Error> {
+    pub fn reconcile_deps<'a>(&'a self, issue_token: IssueToken<'a>) -> Result<ReconcileDeps<'a>, Error> {
         let providers = self.providers()?;
-        let messages::Deps { mailboxes, lanes, .. } = self.steering()?;
-        Ok(ReconcileDeps { deps: self.orchestration()?, providers, mailboxes, lanes, make_token })
+        let messages::Deps { mailboxes, locks, .. } = self.message_deps()?;
+        Ok(ReconcileDeps { base: self.orchestration()?, providers, mailboxes, locks, issue_token })
     }
 
-    /// Those who make sandboxes.
     pub fn providers(&self) -> Result<&Providers, Error> {
-        self.bindings.providers.as_ref().ok_or_else(|| not_wired("providers of sandboxes"))
+        self.bindings.providers.as_ref().ok_or_else(|| not_wired("sandbox providers"))
     }
 
-    /// The token of a sandbox's worker, good for longer than any run.
     pub fn worker_token(&self, sandbox: &SandboxId, generation: u32) -> String {
-        let until = self.clock.now().plus_secs(self.settings.worker_token_secs);
-        self.authenticator.worker_token(sandbox, generation, until)
+        let expires_at = self.clock.now().plus_secs(self.settings.worker_token_secs);
+        self.authenticator.worker_token(sandbox, generation, expires_at)
     }
 
-    /// The account's event bus.
     pub fn bus(&self) -> Result<&Bus, Error> {
         self.bindings.bus.as_ref().ok_or_else(|| not_wired("the event bus"))
     }
 }
 
-/// A mistake in the registry: this function reaches for what its row does not name.
+/// A bug in the registry: the function's row lacks a permission that its use case needs.
 fn not_wired(what: &str) -> Error {
-    Error::Internal(format!("this function is not wired to {what}").into())
+    Error::Internal(
+        format!("this function has no client for {what}; see its permissions in the registry").into(),
+    )
 }

@@ -1,41 +1,36 @@
-//! Failures become problem+json here, and are logged here, once.
+//! Converts failures to problem+json and logs them, once.
 
 use crate::http::REQUEST_ID;
 use app::Error;
 use app::error::chain;
 use bytes::Bytes;
-use contract::BadInput;
 use contract::problem::{MEDIA_TYPE, Problem};
+use contract::{BadInput, ProblemCode};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
-/// A refusal that no use case was asked about.
+/// A refusal by the edge, before any use case runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// The HTTP status.
-    pub status: StatusCode,
-    /// A stable word.
-    pub code: &'static str,
-    /// A sentence.
+    pub code: ProblemCode,
+    /// A sentence for people.
     pub detail: &'static str,
 }
 
 impl Refusal {
-    /// The answer.
     pub fn response(self, request_id: &str) -> Response<Bytes> {
-        respond(problem(self.status, self.code, self.detail.to_owned(), request_id), None)
+        respond(problem(self.code, self.detail.to_owned(), request_id), None)
     }
 }
 
-/// The answer to a failed use case.
+/// Logs the failure of a use case and returns the response.
 pub fn response(error: &Error, request_id: &str) -> Response<Bytes> {
     log(error, request_id);
-    let (status, code) = status_of(error);
-    let mut problem = problem(status, code, error.to_string(), request_id);
+    let mut problem = problem(code_of(error), error.to_string(), request_id);
     match error {
-        Error::BadInput(BadInput::Invalid(wrong) | BadInput::TooLarge(wrong)) => {
-            problem.field = Some(wrong.field.clone());
-            problem.detail = format!("{}: {}.", wrong.field, wrong.reason);
+        Error::BadInput(BadInput::Invalid(invalid) | BadInput::TooLarge(invalid)) => {
+            problem.field = Some(invalid.field.clone());
+            problem.detail = format!("{}: {}.", invalid.field, invalid.reason);
         }
         Error::Conflict { facts, .. } => problem.facts = facts.clone(),
         _ => {}
@@ -48,45 +43,41 @@ pub fn response(error: &Error, request_id: &str) -> Response<Bytes> {
     respond(problem, retry_after)
 }
 
-/// Status and stable word of a failure.
-pub fn status_of(error: &Error) -> (StatusCode, &'static str) {
+pub fn code_of(error: &Error) -> ProblemCode {
     match error {
-        Error::BadInput(BadInput::Malformed(_)) => (StatusCode::BAD_REQUEST, "malformed"),
-        Error::BadInput(BadInput::Invalid(_)) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
-        Error::BadInput(BadInput::TooLarge(_)) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-        Error::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "unauthorized"),
-        Error::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
-        Error::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
-        Error::Conflict { code, .. } => (StatusCode::CONFLICT, code),
-        Error::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
-        Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-        Error::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        Error::BadInput(BadInput::Malformed(_)) => ProblemCode::Malformed,
+        Error::BadInput(BadInput::Invalid(_)) => ProblemCode::Invalid,
+        Error::BadInput(BadInput::TooLarge(_)) => ProblemCode::TooLarge,
+        Error::Unauthorized(_) => ProblemCode::Unauthorized,
+        Error::Forbidden(_) => ProblemCode::Forbidden,
+        Error::NotFound(_) => ProblemCode::NotFound,
+        Error::Conflict { code, .. } => *code,
+        Error::RateLimited { .. } => ProblemCode::RateLimited,
+        Error::Unavailable(_) => ProblemCode::Unavailable,
+        Error::Internal(_) => ProblemCode::Internal,
     }
 }
 
-/// The chain of causes is for the log only.
+/// The causes are for the log only, never for the response.
 pub(crate) fn log(error: &Error, request_id: &str) {
     match error {
         Error::Internal(_) => {
-            tracing::error!(request.id = request_id, "Request {request_id} broke: {}", chain(error));
+            tracing::error!("Request {request_id} failed: {}", chain(error));
         }
         Error::Unavailable(_) => {
-            tracing::warn!(
-                request.id = request_id,
-                "Request {request_id} must be repeated: {}",
-                chain(error)
-            );
+            tracing::warn!("Request {request_id} failed and should be retried: {}", chain(error));
         }
         _ => {}
     }
 }
 
-fn problem(status: StatusCode, code: &str, detail: String, request_id: &str) -> Problem {
+fn problem(code: ProblemCode, detail: String, request_id: &str) -> Problem {
+    let status = StatusCode::from_u16(code.status()).expect("the table of codes has valid statuses");
     Problem {
-        kind: format!("urn:sunaba:problem:{code}"),
+        kind: format!("urn:sunaba:problem:{}", code.as_str()),
         title: status.canonical_reason().unwrap_or("Error").to_owned(),
         status: status.as_u16(),
-        code: code.to_owned(),
+        code: code.as_str().to_owned(),
         detail,
         field: None,
         request_id: request_id.to_owned(),
@@ -95,9 +86,10 @@ fn problem(status: StatusCode, code: &str, detail: String, request_id: &str) -> 
 }
 
 fn respond(problem: Problem, retry_after_secs: Option<u64>) -> Response<Bytes> {
-    let body = serde_json::to_vec(&problem).expect("a problem serialises");
+    let body = serde_json::to_vec(&problem).expect("a problem serializes");
     let mut response = Response::new(Bytes::from(body));
-    *response.status_mut() = StatusCode::from_u16(problem.status).expect("a problem is made from a status");
+    *response.status_mut() =
+        StatusCode::from_u16(problem.status).expect("a problem is created from a valid status");
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     if let Ok(id) = HeaderValue::from_str(&problem.request_id) {
         response.headers_mut().insert(REQUEST_ID, id);

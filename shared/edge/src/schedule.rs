@@ -1,48 +1,55 @@
-//! What happens every so often.
+//! Scheduled work.
 
 use crate::metrics::{self, Metric};
 use crate::plane::Plane;
+use crate::registry::Schedule;
+use crate::spans;
 use app::{Error, health, reconcile};
 use std::pin::Pin;
 use std::sync::Arc;
+use tracing::Instrument;
 
-/// Something that is due.
+/// The work of one schedule.
 pub type Tick = fn(Arc<Plane>) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-/// The plane is alive. An alarm waits for the number: when it is missing, the plane is not alive.
+/// Runs one tick of a function's schedule. `event_id` is the id of the event that triggered it.
+pub async fn run(plane: Arc<Plane>, function: &str, schedule: Schedule, event_id: &str) -> Result<(), Error> {
+    (schedule.tick)(plane).instrument(spans::tick(function, event_id)).await
+}
+
+/// Emits the health metric. An alarm fires when the metric is missing.
 pub const CHECK: Tick = |plane| Box::pin(check(plane));
 
-/// Everything that has to be looked at every so often is looked at.
+/// Enqueues reconciliation of everything that is due.
 pub const SWEEP: Tick = |plane| Box::pin(sweep(plane));
 
-/// What providers have is compared with what the plane knows.
+/// Compares the sandboxes of the providers with those of the plane.
 pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(compare(plane));
 
-/// What another process was at when it died is let go of. Only for a host of which there is never more than one.
+/// Releases the leases of a process that has died. Only for a host that runs as a single process.
 pub async fn take_over(plane: &Plane) -> Result<(), Error> {
     reconcile::take_over::run(plane.orchestration()?).await?;
     Ok(())
 }
 
 async fn sweep(plane: Arc<Plane>) -> Result<(), Error> {
-    let asked = reconcile::sweep::run(plane.orchestration()?).await?;
-    metrics::emit("sandboxes-sweep", plane.clock.now(), &[Metric::count("Swept", asked)]);
+    let requested = reconcile::sweep::run(plane.orchestration()?).await?;
+    metrics::emit("sandboxes-sweep", plane.clock.now(), &[Metric::count("ReconcileRequests", requested)]);
     Ok(())
 }
 
 async fn compare(plane: Arc<Plane>) -> Result<(), Error> {
-    let deps = reconcile::sweep_providers::Deps {
-        orchestration: plane.orchestration()?,
-        providers: plane.providers()?,
-    };
+    let deps =
+        reconcile::sweep_providers::Deps { base: plane.orchestration()?, providers: plane.providers()? };
     let found = reconcile::sweep_providers::run(deps).await?;
-    let counts = [Metric::count("Orphans", found.orphans), Metric::count("Lost", found.lost)];
+    let counts =
+        [Metric::count("OrphanedSandboxes", found.orphans), Metric::count("LostSandboxes", found.lost)];
     metrics::emit("sandboxes-compare", plane.clock.now(), &counts);
     Ok(())
 }
 
 async fn check(plane: Arc<Plane>) -> Result<(), Error> {
     health::run(health::Deps { store: &plane.store }).await?;
-    metrics::emit("platform-check", plane.clock.now(), &[Metric::count("Checks", 1)]);
+    metrics::emit("platform-check", plane.clock.now(), &[Metric::count("HealthChecks", 1)]);
     Ok(())
 }

@@ -1,19 +1,29 @@
-//! What the table's stream brings.
+//! Records of the table's stream.
 
 use crate::metrics::{self, Metric};
 use crate::plane::Plane;
+use crate::spans;
 use app::{Error, events};
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
 use store::record::ChangeRecord;
+use tracing::Instrument;
 
 /// The new image of an item.
 pub type Image = HashMap<String, AttributeValue>;
 
-/// Tells sockets of what was written, in the order of the records. Records that are no news are passed over.
-pub async fn broadcast(plane: &Plane, images: &[Image]) -> Result<events::broadcast::Outcome, Error> {
-    let news = news_in(images);
-    if news.is_empty() {
+/// Pushes new events to sockets, in the order of the records. `sequence_number` is that of the first record.
+pub async fn broadcast(
+    plane: &Plane,
+    sequence_number: &str,
+    images: &[Image],
+) -> Result<events::broadcast::Outcome, Error> {
+    push(plane, images).instrument(spans::records("events-broadcast", sequence_number)).await
+}
+
+async fn push(plane: &Plane, images: &[Image]) -> Result<events::broadcast::Outcome, Error> {
+    let records = decode(images);
+    if records.is_empty() {
         return Ok(events::broadcast::Outcome::default());
     }
     let deps = events::broadcast::Deps {
@@ -22,33 +32,40 @@ pub async fn broadcast(plane: &Plane, images: &[Image]) -> Result<events::broadc
         subscriptions: &plane.subscriptions,
         clock: plane.clock.as_ref(),
     };
-    let outcome = events::broadcast::run(deps, news).await?;
-    let told = [
+    let outcome = events::broadcast::run(deps, records).await?;
+    let counts = [
         Metric::count("EventsDelivered", outcome.delivered),
         Metric::count("SocketsDropped", outcome.dropped),
     ];
-    metrics::emit("events-broadcast", plane.clock.now(), &told);
+    metrics::emit("events-broadcast", plane.clock.now(), &counts);
     Ok(outcome)
 }
 
-/// Tells the account's event bus of the turns among what was written; how many.
-pub async fn publish(plane: &Plane, images: &[Image]) -> Result<usize, Error> {
+/// Publishes the lifecycle events among the records to EventBridge and returns their number. `sequence_number` is that of
+/// the first record.
+pub async fn publish(plane: &Plane, sequence_number: &str, images: &[Image]) -> Result<usize, Error> {
+    put_events(plane, images).instrument(spans::records("events-publish", sequence_number)).await
+}
+
+async fn put_events(plane: &Plane, images: &[Image]) -> Result<usize, Error> {
     let deps = events::publish::Deps { bus: plane.bus()? };
-    let published = events::publish::run(deps, news_in(images)).await?;
-    metrics::emit("events-publish", plane.clock.now(), &[Metric::count("TurnsPublished", published)]);
+    let published = events::publish::run(deps, decode(images)).await?;
+    let count = Metric::count("LifecycleEventsPublished", published);
+    metrics::emit("events-publish", plane.clock.now(), &[count]);
     Ok(published)
 }
 
-fn news_in(images: &[Image]) -> Vec<ChangeRecord> {
-    let mut news = Vec::with_capacity(images.len());
+/// Items that carry no events are skipped.
+fn decode(images: &[Image]) -> Vec<ChangeRecord> {
+    let mut records = Vec::with_capacity(images.len());
     for image in images {
         match ChangeRecord::of(image) {
-            Ok(found) => news.extend(found),
-            // It will be no better the next time, and those behind it must not wait. Readers see the gap and ask.
+            Ok(record) => records.extend(record),
+            // A retry would fail too and block the records behind it. Clients notice the gap and fetch what is missing.
             Err(error) => {
-                tracing::error!("Passed over a record that cannot be read: {}", app::error::chain(&error));
+                tracing::error!("Skipped an undecodable stream record: {}", app::error::chain(&error));
             }
         }
     }
-    news
+    records
 }

@@ -1,13 +1,13 @@
-//! Sockets. Answers to frames go out through the management API, as everything else does: on API Gateway there
-//! is no other way, and so there is one way.
+//! WebSockets. Responses to frames go through the management API, like all pushes: API Gateway has no other way.
 
 use crate::auth::{AuthError, Identity, bearer};
 use crate::plane::Plane;
 use crate::problem;
 use crate::registry::canonical;
+use crate::spans;
 use app::{Error, sockets};
 use bytes::Bytes;
-use contract::query::{Query, unescape};
+use contract::query::{Query, percent_decode};
 use contract::socket::{self, ClientFrame, Subscribe};
 use domain::access::{Scope, permit};
 use domain::filter::FilterChange;
@@ -15,49 +15,49 @@ use domain::{ConnectionId, SandboxId};
 use http::{HeaderMap, Response};
 use store::connections::Connection;
 use store::push::Pushed;
+use tracing::Instrument;
 
-/// A socket that wants to open.
+/// A request to open a socket.
 #[derive(Debug)]
 pub struct Opening {
-    /// The host's name for it.
     pub connection: ConnectionId,
-    /// The path.
     pub path: String,
-    /// What stands behind the `?`.
     pub query: Query,
-    /// The headers.
     pub headers: HeaderMap,
 }
 
-/// What a host does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Leave the socket open.
     Continue,
-    /// The socket has been asked to close.
+    /// A close was requested through the management API.
     Close,
 }
 
-/// Where sockets are: every event, or one sandbox's.
+/// Whether the path is that of a socket: for all events, or for one sandbox.
 pub fn is_socket_path(path: &str) -> bool {
     canonical(path) == "/api/v1/ws/events" || sandbox_in(path).is_some()
 }
 
-/// Opens a socket, or answers why not. With a token in the query or a header it is subscribed when this
-/// returns; without one it must say who it is in its first frame.
+/// Opens a socket, or returns the refusal. With a token in the query or a header the socket is subscribed when this
+/// returns; without one its first frame must authenticate it.
 pub async fn connect(plane: &Plane, opening: Opening) -> Result<Connection, Response<Bytes>> {
     let request_id = crate::http::request_id(&opening.headers, plane.ids.as_ref());
-    if let Err(stranger) = plane.settings.guard.check(&opening.headers) {
-        return Err(crate::http::strange(stranger).response(&request_id));
+    let span = spans::socket(&opening.connection, &request_id);
+    admit(plane, opening, &request_id).instrument(span).await
+}
+
+async fn admit(plane: &Plane, opening: Opening, request_id: &str) -> Result<Connection, Response<Bytes>> {
+    if let Err(error) = plane.settings.guard.check(&opening.headers) {
+        return Err(crate::http::guard_refusal(error).response(request_id));
     }
     if !is_socket_path(&opening.path) {
-        return Err(crate::http::NO_PATH.response(&request_id));
+        return Err(crate::http::ROUTE_NOT_FOUND.response(request_id));
     }
     let path = opening.path.clone();
     open(plane, opening).await.map_err(|error| {
-        let status = problem::status_of(&error).0.as_u16();
-        tracing::info!(request.id = %request_id, status, "Socket {path} was refused: {status}");
-        problem::response(&error, &request_id)
+        let status = problem::code_of(&error).status();
+        tracing::info!(status, "Socket {path} was refused: {status}");
+        problem::response(&error, request_id)
     })
 }
 
@@ -65,42 +65,53 @@ async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
     let query = opening.query;
     let token = query.get("token").filter(|token| !token.is_empty()).or_else(|| bearer(&opening.headers));
     let principal = match plane.authenticator.authenticate(token).await {
-        Ok(identity) => Some(admitted(identity)?),
+        Ok(identity) => Some(authorised(identity)?),
         Err(AuthError::Missing) => None,
         Err(error) => return Err(error.into_app()),
     };
     let command = sockets::open::Command {
         connection: opening.connection,
-        principal: principal.map(|identity| (identity.principal, identity.until)),
-        sandbox: sandbox_in(&opening.path).map(|id| SandboxId::parse(unescape(&id))).transpose()?,
-        wish: Subscribe {
+        principal: principal.map(|identity| (identity.principal, identity.expires_at)),
+        sandbox: sandbox_in(&opening.path).map(|id| SandboxId::parse(percent_decode(&id))).transpose()?,
+        subscribe: Subscribe {
             filters: FilterChange {
                 event_types: query.list_if_present("event_types"),
                 entity_types: query.list_if_present("entity_types"),
                 entity_ids: query.list_if_present("entity_ids"),
             },
-            batch: query.word("batch", &["true", "false"])?.map(|word| word == "true"),
+            batch: query.one_of("batch", &["true", "false"])?.map(|value| value == "true"),
         },
     };
     let deps = sockets::open::Deps {
         store: &plane.store,
         jobs: plane.jobs()?,
         clock: plane.clock.as_ref(),
-        known_within: plane.settings.known_within,
+        auth_timeout: plane.settings.auth_timeout,
     };
     sockets::open::run(deps, command).await
 }
 
-/// A frame from a client. Whatever is wrong with it is told to the client; only a wrong token closes.
+/// Handles a frame from a client. Errors are sent to the client; only a failed authentication closes the socket.
 pub async fn frame(plane: &Plane, connection: &ConnectionId, text: &str) -> Result<Next, Error> {
+    let request_id = plane.ids.request();
+    let span = spans::socket(connection, &request_id);
+    handle(plane, connection, text, &request_id).instrument(span).await
+}
+
+async fn handle(
+    plane: &Plane,
+    connection: &ConnectionId,
+    text: &str,
+    request_id: &str,
+) -> Result<Next, Error> {
     let push = plane.push()?;
-    let (frames, next) = match answer(plane, connection, text).await {
+    let (frames, next) = match respond(plane, connection, text, request_id).await {
         Ok(frames) => (frames, Next::Continue),
-        Err(NotDone { frame, next }) => (vec![frame], next),
+        Err(Failed { frame, next }) => (vec![frame], next),
     };
     for frame in frames {
-        if let Pushed::Failed(why) = push.send(connection, &frame).await {
-            tracing::warn!(connection.id = %connection, "Socket {connection} could not be answered: {why}");
+        if let Pushed::Failed(reason) = push.send(connection, &frame).await {
+            tracing::warn!(connection.id = %connection, "Cannot respond to socket {connection}: {reason}");
         }
     }
     if next == Next::Close {
@@ -109,28 +120,40 @@ pub async fn frame(plane: &Plane, connection: &ConnectionId, text: &str) -> Resu
     Ok(next)
 }
 
-struct NotDone {
+/// An error frame, and whether the socket stays open.
+struct Failed {
     frame: String,
     next: Next,
 }
 
-async fn answer(plane: &Plane, id: &ConnectionId, text: &str) -> Result<Vec<String>, NotDone> {
-    let frame = ClientFrame::decode(text)
-        .map_err(|bad| NotDone { frame: socket::error(bad.code, &bad.error), next: Next::Continue })?;
+async fn respond(
+    plane: &Plane,
+    id: &ConnectionId,
+    text: &str,
+    request_id: &str,
+) -> Result<Vec<String>, Failed> {
+    let failed = |error: &Error, next| {
+        problem::log(error, request_id);
+        Failed { frame: socket::error(problem::code_of(error).as_str(), &error.to_string()), next }
+    };
+    let frame = ClientFrame::decode(text).map_err(|bad| Failed {
+        frame: socket::error(bad.code.as_str(), &bad.error),
+        next: Next::Continue,
+    })?;
     match frame {
         ClientFrame::Ping => Ok(vec![socket::pong()]),
         ClientFrame::Pong => Ok(Vec::new()),
         ClientFrame::Auth { token } => {
             let identity = plane.authenticator.authenticate(Some(&token)).await.map_err(AuthError::into_app);
-            let identity = identity.and_then(admitted).map_err(|error| told(id, &error, Next::Close))?;
-            let principal = Some((identity.principal, identity.until));
+            let identity = identity.and_then(authorised).map_err(|error| failed(&error, Next::Close))?;
+            let principal = Some((identity.principal, identity.expires_at));
             let connection = change(plane, id, principal, Subscribe::default()).await;
-            let connection = connection.map_err(|error| told(id, &error, Next::Close))?;
+            let connection = connection.map_err(|error| failed(&error, Next::Close))?;
             Ok(vec![socket::authenticated(), socket::subscribed(&connection.filters, connection.batch)])
         }
-        ClientFrame::Subscribe(wish) => {
-            let connection = change(plane, id, None, wish).await;
-            let connection = connection.map_err(|error| told(id, &error, Next::Continue))?;
+        ClientFrame::Subscribe(subscribe) => {
+            let connection = change(plane, id, None, subscribe).await;
+            let connection = connection.map_err(|error| failed(&error, Next::Continue))?;
             Ok(vec![socket::subscribed(&connection.filters, connection.batch)])
         }
     }
@@ -146,13 +169,14 @@ async fn change(
     sockets::subscribe::run(sockets::subscribe::Deps { store: &plane.store }, command).await
 }
 
-/// A socket is gone. A repeat does nothing.
+/// Forgets a closed socket. Idempotent.
 pub async fn disconnect(plane: &Plane, connection: &ConnectionId) -> Result<(), Error> {
     let command = sockets::close::Command { connection: connection.clone() };
-    sockets::close::run(sockets::close::Deps { store: &plane.store }, command).await
+    let closing = sockets::close::run(sockets::close::Deps { store: &plane.store }, command);
+    closing.instrument(spans::socket(connection, &plane.ids.request())).await
 }
 
-fn admitted(identity: Identity) -> Result<Identity, Error> {
+fn authorised(identity: Identity) -> Result<Identity, Error> {
     if permit(&identity.principal, Scope::OpenSocket) {
         Ok(identity)
     } else {
@@ -160,12 +184,7 @@ fn admitted(identity: Identity) -> Result<Identity, Error> {
     }
 }
 
-fn told(id: &ConnectionId, error: &Error, next: Next) -> NotDone {
-    problem::log(error, id.as_str());
-    NotDone { frame: socket::error(problem::status_of(error).1, &error.to_string()), next }
-}
-
-/// `/api/v1/sandbox/{id}/ws`, in either spelling.
+/// The id in `/api/v1/sandbox/{id}/ws`, or in its plural alias.
 fn sandbox_in(path: &str) -> Option<String> {
     let path = canonical(path);
     let id = path.strip_prefix("/api/v1/sandboxes/")?.strip_suffix("/ws")?;

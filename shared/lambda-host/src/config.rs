@@ -1,8 +1,8 @@
-//! What a function is told by its environment. The only file here that reads it.
+//! Configuration from environment variables. The only file of this crate that reads them.
 
 mod orchestration;
 
-pub use orchestration::DaytonaPlaces;
+pub use orchestration::DaytonaConfig;
 
 use edge::Settings;
 use edge::guard::Guard;
@@ -11,45 +11,40 @@ use edge::metrics;
 use edge::registry::{self, FUNCTIONS, Function, Permission, Trigger};
 use lambda_runtime::Error;
 
-/// What a function is told.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What this process serves.
     pub serves: Serves,
-    /// Which of the account's planes this is.
+    /// Name of this deployment; an account may have several.
     pub stage: String,
-    /// The table's name.
     pub table: String,
-    /// Where the management API of the sockets is, for those that tell them something.
+    /// URL of the management API, for functions that push to sockets.
     pub sockets_url: Option<String>,
-    /// How the addresses of mailboxes start, for those that reach any.
+    /// URL prefix of mailboxes, for functions that use them.
     pub mailboxes_url: Option<String>,
-    /// Where the queue of jobs is, for those that send any.
+    /// For functions that enqueue jobs about sockets.
     pub jobs_url: Option<String>,
-    /// Where the queue of work is, for those that ask for any.
+    /// For functions that enqueue jobs about tasks and sandboxes.
     pub work_url: Option<String>,
-    /// The event bus, for those that publish to it.
+    /// Name of the event bus, for functions that publish.
     pub bus: Option<String>,
-    /// Where the keys of tokens are, for those that ask who is asking.
-    pub keys: Option<KeyPlaces>,
-    /// How Daytona is reached, for those that have sandboxes made.
-    pub daytona: Option<DaytonaPlaces>,
-    /// What can be set.
+    /// For functions that authenticate callers.
+    pub keys: Option<KeyConfig>,
+    /// For functions that create sandboxes.
+    pub daytona: Option<DaytonaConfig>,
     pub settings: Settings,
-    /// How AWS is reached.
     pub aws: AwsConfig,
 }
 
-/// What a process serves. All functions are the same program; the environment says which one this is.
+/// What a process serves. All functions are the same executable; the environment selects one.
 #[derive(Debug, Clone, Copy)]
 pub enum Serves {
-    /// One function, as on Lambda.
+    /// On Lambda.
     Function(&'static Function),
-    /// Every HTTP route, as under `cargo lambda watch`, which starts one process for a program.
+    /// Under `cargo lambda watch`, which starts one process per executable.
     EveryRoute,
 }
 
-/// In place of a function's name in `SUNABA_FUNCTION`.
+/// Value of `SUNABA_FUNCTION` for [`Serves::EveryRoute`].
 const EVERY_ROUTE: &str = "every-route";
 
 impl Serves {
@@ -57,11 +52,10 @@ impl Serves {
         match registry::find(text) {
             Some(function) => Ok(Self::Function(function)),
             None if text == EVERY_ROUTE => Ok(Self::EveryRoute),
-            None => Err(format!("SUNABA_FUNCTION: there is no function {text:?} in the registry")),
+            None => Err(format!("SUNABA_FUNCTION: unknown function {text:?}")),
         }
     }
 
-    /// Whether what is served has this permission.
     pub fn may(self, permission: Permission) -> bool {
         match self {
             Self::Function(function) => function.may(permission),
@@ -74,50 +68,44 @@ impl Serves {
     }
 }
 
-/// Where the keys of tokens are: names in Secrets Manager, never values.
+/// Token keys: names in Secrets Manager, never values.
 #[derive(Debug, Clone)]
-pub struct KeyPlaces {
-    /// Of the secret that signs worker tokens.
+pub struct KeyConfig {
     pub worker_secret: String,
-    /// Of the operator's token, where there is one.
     pub operator_token: Option<String>,
-    /// Of the secret of users' HS256 tokens, where there is one.
+    /// Secret of users' HS256 tokens.
     pub jwt_secret: Option<String>,
-    /// The public keys of users' RS256 and ES256 tokens.
+    /// Public keys of users' RS256 and ES256 tokens.
     pub jwks_url: Option<String>,
-    /// The issuer that users' tokens must name.
+    /// Required issuer of users' tokens.
     pub issuer: Option<String>,
-    /// The audience that users' tokens must name.
+    /// Required audience of users' tokens.
     pub audience: Option<String>,
 }
 
-/// What Lambda tells every function. Its credentials live longer than the process, so nothing has to renew them.
+/// Set by Lambda for every function. The credentials outlive the process, so they are never renewed.
 #[derive(Clone)]
 pub struct AwsConfig {
-    /// Where.
     pub region: String,
-    /// Who.
     pub access_key: String,
-    /// Its secret.
     pub secret_key: String,
-    /// Its session.
     pub session_token: Option<String>,
-    /// Another AWS than the real one: an emulator.
+    /// URL of an AWS emulator.
     pub endpoint_url: Option<String>,
 }
 
-/// Credentials are not for logs.
+/// Omits the credentials: debug output ends up in logs.
 impl std::fmt::Debug for AwsConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AwsConfig").field("region", &self.region).finish_non_exhaustive()
     }
 }
 
-/// Variables that every function has.
-pub const EVERYWHERE: [&str; 5] =
+/// Variables of every function.
+pub const COMMON: [&str; 5] =
     ["SUNABA_FUNCTION", "SUNABA_STAGE", "SUNABA_TABLE", "SUNABA_LOG", "SUNABA_ORIGINS"];
 
-/// The variables that come with a permission. `cargo xtask gen` writes them into `template.yaml`.
+/// The variables of a permission. `cargo xtask gen` writes them into `template.yaml`.
 pub fn variables(permission: Permission) -> &'static [&'static str] {
     match permission {
         Permission::Keys => &[
@@ -135,9 +123,9 @@ pub fn variables(permission: Permission) -> &'static [&'static str] {
         | Permission::RemoveMailboxes => &["SUNABA_MAILBOXES_URL"],
         Permission::Jobs => &["SUNABA_JOBS_URL"],
         Permission::Bus => &["SUNABA_BUS"],
-        Permission::Work => &orchestration::OF_WORK,
-        Permission::Providers => &orchestration::OF_PROVIDERS,
-        Permission::Thresholds => orchestration::OF_THRESHOLDS,
+        Permission::Work => &orchestration::WORK_VARIABLES,
+        Permission::Providers => &orchestration::PROVIDER_VARIABLES,
+        Permission::Thresholds => orchestration::THRESHOLD_VARIABLES,
         Permission::GetItem
         | Permission::BatchGetItem
         | Permission::Query
@@ -148,7 +136,7 @@ pub fn variables(permission: Permission) -> &'static [&'static str] {
     }
 }
 
-/// Reads the environment and starts the log. Says everything that is wrong at once.
+/// Reads the environment and starts the log. Reports all errors at once.
 #[expect(clippy::disallowed_methods, reason = "this is config.rs")]
 pub fn configure() -> Result<Config, Error> {
     let variable = |name: &str| std::env::var(name).ok();
@@ -159,11 +147,10 @@ pub fn configure() -> Result<Config, Error> {
 }
 
 impl Config {
-    /// From any environment.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let mut read = Reader { variable, wrong: Vec::new() };
+        let mut read = Reader { variable, errors: Vec::new() };
         let serves = Serves::parse(&read.optional("SUNABA_FUNCTION").ok_or("SUNABA_FUNCTION is not set")?)?;
-        let at_mailboxes = [
+        let uses_mailboxes = [
             Permission::NotifyMailboxes,
             Permission::WaitAtMailboxes,
             Permission::MakeMailboxes,
@@ -176,11 +163,11 @@ impl Config {
             serves,
             table: read.required("SUNABA_TABLE"),
             sockets_url: serves.may(Permission::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
-            mailboxes_url: at_mailboxes.then(|| read.required("SUNABA_MAILBOXES_URL")),
+            mailboxes_url: uses_mailboxes.then(|| read.required("SUNABA_MAILBOXES_URL")),
             jobs_url: serves.may(Permission::Jobs).then(|| read.required("SUNABA_JOBS_URL")),
             work_url: serves.may(Permission::Work).then(|| read.required("SUNABA_WORK_URL")),
             bus: serves.may(Permission::Bus).then(|| read.required("SUNABA_BUS")),
-            keys: serves.may(Permission::Keys).then(|| KeyPlaces {
+            keys: serves.may(Permission::Keys).then(|| KeyConfig {
                 worker_secret: read.required("SUNABA_WORKER_SECRET_ID"),
                 operator_token: read.optional("SUNABA_OPERATOR_TOKEN_ID"),
                 jwt_secret: read.optional("SUNABA_JWT_SECRET_ID"),
@@ -190,7 +177,7 @@ impl Config {
             }),
             daytona: serves.may(Permission::Providers).then(|| read.daytona()),
             settings: Settings {
-                // API Gateway knows its own names; nobody else's get here.
+                // API Gateway accepts only its own host names.
                 guard: Guard { hosts: None, origins: read.origins() },
                 orchestration: read.orchestration(serves, &stage),
                 ..Settings::default()
@@ -204,24 +191,24 @@ impl Config {
             },
             stage,
         };
-        if read.wrong.is_empty() { Ok(config) } else { Err(read.wrong.join("; ")) }
+        if read.errors.is_empty() { Ok(config) } else { Err(read.errors.join("; ")) }
     }
 }
 
 struct Reader<V> {
     variable: V,
-    wrong: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl<V: Fn(&str) -> Option<String>> Reader<V> {
-    /// A template's parameter that nobody has set is an empty text.
+    /// An unset template parameter arrives as an empty string.
     fn optional(&self, name: &str) -> Option<String> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
     fn required(&mut self, name: &str) -> String {
         self.optional(name).unwrap_or_else(|| {
-            self.wrong.push(format!("{name} is not set"));
+            self.errors.push(format!("{name} is not set"));
             String::new()
         })
     }
@@ -230,8 +217,8 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         let text = self.optional("SUNABA_ORIGINS").unwrap_or_default();
         let origins: Vec<String> =
             text.split(',').map(str::trim).filter(|o| !o.is_empty()).map(Into::into).collect();
-        for odd in origins.iter().filter(|origin| !origin.contains("://") || origin.ends_with('/')) {
-            self.wrong.push(format!("SUNABA_ORIGINS: {odd:?} must look like https://console.example"));
+        for invalid in origins.iter().filter(|origin| !origin.contains("://") || origin.ends_with('/')) {
+            self.errors.push(format!("SUNABA_ORIGINS: {invalid:?} must look like https://console.example"));
         }
         origins
     }
@@ -257,9 +244,9 @@ mod tests {
     ];
 
     #[test]
-    fn everything_that_is_wrong_is_said_at_once() {
-        let odd = [("SUNABA_ORIGINS", "console.example")];
-        let wrong = read("realtime-frame", &odd).unwrap_err();
+    fn all_errors_are_reported_at_once() {
+        let invalid = [("SUNABA_ORIGINS", "console.example")];
+        let error = read("realtime-frame", &invalid).unwrap_err();
         for name in [
             "SUNABA_TABLE",
             "SUNABA_SOCKETS_URL",
@@ -269,12 +256,12 @@ mod tests {
             "AWS_ACCESS_KEY_ID",
             "AWS_SECRET_ACCESS_KEY",
         ] {
-            assert!(wrong.contains(name), "{name} is missing in: {wrong}");
+            assert!(error.contains(name), "{name} is missing in: {error}");
         }
     }
 
     #[test]
-    fn a_function_is_asked_for_what_it_needs_and_nothing_else() {
+    fn function_requires_only_the_variables_of_its_permissions() {
         let health = read("sandboxes-health", &AWS).unwrap();
         assert!(health.keys.is_none() && health.sockets_url.is_none() && health.bus.is_none());
         assert!(read("events-publish", &AWS).unwrap_err().contains("SUNABA_BUS"));
@@ -283,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn every_route_has_the_permissions_of_all_http_functions_and_of_no_other() {
+    fn every_route_has_the_permissions_of_all_http_functions_only() {
         let every = Serves::EveryRoute;
         assert!(every.may(Permission::Keys) && every.may(Permission::Work) && every.may(Permission::PutItem));
         assert!(!every.may(Permission::Bus), "only the stream's consumer publishes");
     }
 
     #[test]
-    fn what_is_empty_is_not_set() {
+    fn empty_variable_counts_as_unset() {
         let mut set = AWS.to_vec();
         set.extend([("SUNABA_WORKER_SECRET_ID", "w"), ("SUNABA_JWKS_URL", ""), ("SUNABA_ORIGINS", "")]);
         let config = read("sandboxes-list", &set).unwrap();

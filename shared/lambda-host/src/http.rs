@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// A request to [`edge::http::answer_as`], or to [`edge::http::dispatch`] in a process that serves every route.
+/// Passes a request to [`edge::http::dispatch_to`], or to [`edge::http::dispatch`] in a process that serves every route.
 pub async fn invoke(
     plane: &Arc<Plane>,
     function: Option<&'static Function>,
@@ -23,11 +23,11 @@ pub async fn invoke(
         let plane = plane.clone();
         async move {
             let request = request.map(bytes_of);
-            let answer = match function {
-                Some(function) => edge::http::answer_as(function, &plane, request).await,
+            let response = match function {
+                Some(function) => edge::http::dispatch_to(function, &plane, request).await,
                 None => edge::http::dispatch(&plane, request).await,
             };
-            Ok(encode(answer))
+            Ok(encode(response))
         }
     }));
     adapter.call(event).await
@@ -41,7 +41,7 @@ fn bytes_of(body: Body) -> Bytes {
     }
 }
 
-/// An answer whose body goes as it is, text or base64. (By itself `lambda_http` makes a text of all that is JSON.)
+/// A response whose body is already encoded, as text or base64. (`lambda_http` would encode all JSON as text.)
 struct Encoded(Response<Body>);
 
 impl IntoResponse for Encoded {
@@ -50,15 +50,15 @@ impl IntoResponse for Encoded {
     }
 }
 
-/// Lambda takes an answer of 6 MB, in which the body is a JSON string: one full of quotation marks doubles. In base64 it
-/// grows by a third, whatever it holds.
+/// Lambda limits a response to 6 MB, in which the body is a JSON string: escaping a body full of quotes doubles it. Base64
+/// grows any body by a third.
 fn encode(response: Response<Bytes>) -> Encoded {
     Encoded(response.map(|body| {
         let escaped = body.iter().filter(|byte| matches!(byte, b'"' | b'\\')).count();
         match String::from_utf8(body.into()) {
             Ok(text) if escaped <= text.len() / 3 => Body::Text(text),
             Ok(text) => Body::Binary(text.into_bytes()),
-            Err(odd) => Body::Binary(odd.into_bytes()),
+            Err(not_utf8) => Body::Binary(not_utf8.into_bytes()),
         }
     }))
 }
@@ -69,7 +69,7 @@ mod tests {
     use contract::limits::{MAX_BODY_BYTES, MAX_PAGE_BYTES};
 
     /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
-    const LAMBDA_ANSWER_BYTES: usize = 6 * 1024 * 1024;
+    const LAMBDA_RESPONSE_BYTES: usize = 6 * 1024 * 1024;
 
     fn encoded_size(text: String) -> usize {
         match encode(Response::new(Bytes::from(text))).0.into_body() {
@@ -80,11 +80,11 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_answered_fits_lambda() {
+    fn largest_responses_fit_into_the_lambda_limit() {
         for size in [MAX_PAGE_BYTES, MAX_BODY_BYTES] {
             for piece in ["x", "\\\"", "{\"a\":\"b\"},", "é"] {
                 let text = piece.repeat(size / piece.len());
-                assert!(encoded_size(text) < LAMBDA_ANSWER_BYTES - 64 * 1024, "{size} of {piece}");
+                assert!(encoded_size(text) < LAMBDA_RESPONSE_BYTES - 64 * 1024, "{size} of {piece}");
             }
         }
     }

@@ -1,13 +1,13 @@
-//! The queue of jobs.
+//! The SQS queues of jobs.
 
-use crate::misplaced;
+use crate::unexpected_payload;
 use edge::Plane;
 use edge::registry::{Function, Trigger};
 use futures_util::future::join_all;
 use lambda_runtime::{Error, LambdaEvent};
 use serde::{Deserialize, Serialize};
 
-/// Messages of a queue. Only what we read.
+/// An SQS event, with the fields we read.
 #[derive(Debug, Deserialize)]
 pub struct QueueEvent {
     #[serde(rename = "Records")]
@@ -21,10 +21,10 @@ struct Message {
     body: String,
 }
 
-/// Which parts of a batch must come again.
+/// Reports the items of a batch that Lambda must retry.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct BatchAnswer {
+pub struct BatchResponse {
     pub(crate) batch_item_failures: Vec<Failure>,
 }
 
@@ -34,25 +34,25 @@ pub(crate) struct Failure {
     pub(crate) item_identifier: String,
 }
 
-/// Messages to [`edge::jobs::run`].
+/// Passes messages to [`edge::jobs::run`].
 pub async fn invoke(
     plane: &Plane,
     function: &'static Function,
     event: LambdaEvent<QueueEvent>,
-) -> Result<BatchAnswer, Error> {
+) -> Result<BatchResponse, Error> {
     match function.trigger {
-        Trigger::Jobs(_) => Ok(work(plane, event.payload).await),
-        _ => Err(misplaced(function)),
+        Trigger::Jobs(_) => Ok(run_all(plane, event.payload).await),
+        _ => Err(unexpected_payload(function)),
     }
 }
 
-/// Side by side, each on its own: one that waits does not hold up the others, and one that fails comes again alone.
-async fn work(plane: &Plane, event: QueueEvent) -> BatchAnswer {
-    let done = event.records.into_iter().map(|message| async move {
-        let error = edge::jobs::run(plane, &message.body).await.err()?;
+/// Runs all jobs concurrently, so that a slow one does not block the others. A failed job is retried alone.
+async fn run_all(plane: &Plane, event: QueueEvent) -> BatchResponse {
+    let runs = event.records.into_iter().map(|message| async move {
+        let error = edge::jobs::run(plane, &message.message_id, &message.body).await.err()?;
         let id = message.message_id;
-        tracing::error!(job.id = %id, "Job {id} must come again: {}", app::error::chain(&error));
+        tracing::error!(job.id = %id, "Job {id} failed and will be retried: {}", app::error::chain(&error));
         Some(Failure { item_identifier: id })
     });
-    BatchAnswer { batch_item_failures: join_all(done).await.into_iter().flatten().collect() }
+    BatchResponse { batch_item_failures: join_all(runs).await.into_iter().flatten().collect() }
 }

@@ -1,7 +1,7 @@
-//! The Lambda host: turns Lambda's payloads into calls on `edge`.
+//! The Lambda host: translates Lambda payloads into calls on `edge`.
 //!
-//! All functions are one program, whose `main` calls [`run`]; the environment says which function of the registry it is.
-//! Deliberately absent: anything that decides something; that is below `edge`, where the local host finds it too.
+//! All functions are one executable, whose `main` calls [`run`]; the environment selects the function of the registry.
+//! Deliberately absent: any decision. Decisions are below `edge`, where the local host shares them.
 
 pub mod config;
 pub mod http;
@@ -20,7 +20,7 @@ use edge::registry::{Function, Trigger};
 use futures_util::future::BoxFuture;
 use lambda_runtime::service_fn;
 
-/// Serves what the environment names until Lambda ends the process.
+/// Serves the function that the environment selects, until Lambda ends the process.
 pub async fn run() -> Result<(), Error> {
     let config = config::configure()?;
     let plane = wire(&config).await?;
@@ -49,12 +49,12 @@ pub async fn run() -> Result<(), Error> {
     }
 }
 
-/// The compiler gives up on a future with all of a use case inside it.
+/// Boxed, because the compiler cannot handle the nested future of a whole use case.
 fn boxed<'a, T>(future: impl Future<Output = T> + Send + 'a) -> BoxFuture<'a, T> {
     Box::pin(future)
 }
 
-/// A payload that this function's trigger never sends.
-fn misplaced(function: &Function) -> Error {
-    format!("{} is not triggered like this; see the registry", function.name).into()
+/// The function's trigger never sends this payload.
+fn unexpected_payload(function: &Function) -> Error {
+    format!("{} received a payload of another trigger; see the registry", function.name).into()
 }

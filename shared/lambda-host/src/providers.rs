@@ -1,6 +1,6 @@
-//! Providers of sandboxes, for functions that may use them.
+//! Sandbox providers, for functions that have the permission.
 
-use crate::config::{Config, DaytonaPlaces};
+use crate::config::{Config, DaytonaConfig};
 use crate::wiring::Clients;
 use app::orchestration::Providers;
 use futures_util::future::try_join;
@@ -11,27 +11,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request to a provider may take; sending a worker's program five times as long. Both fit into the time that
-/// a stage may take (`Stage::most_secs` in `domain::pace`), and that into the time after which Lambda ends the function.
+/// Timeout of a request to a provider; uploading a worker executable may take five times as long. Both fit into the time that
+/// a stage may take (`Stage::timeout_secs` in `domain::timeouts`), and that fits into the timeout of the function.
 pub const DEADLINE: Duration = Duration::from_secs(8);
 
-/// An empty secret is a mistake; what a key looks like is the provider's.
+/// Only an empty secret is invalid; the provider defines the format.
 const MIN_KEY_CHARS: usize = 1;
 
-/// The providers that are configured, and the variables that every worker is given.
+/// The configured providers, and the environment variables of every worker.
 pub(crate) async fn wire(
     config: &Config,
-    places: &DaytonaPlaces,
+    daytona: &DaytonaConfig,
     clients: &Clients<'_>,
 ) -> Result<(Providers, BTreeMap<String, String>), Error> {
     let (key, variables) = try_join(
-        clients.secret(places.key.as_ref(), MIN_KEY_CHARS),
-        clients.secret(places.worker_variables.as_ref(), MIN_KEY_CHARS),
+        clients.secret(daytona.key.as_ref(), MIN_KEY_CHARS),
+        clients.secret(daytona.worker_variables.as_ref(), MIN_KEY_CHARS),
     )
     .await?;
-    let variables = variables.map(|text| read_variables(&text)).transpose()?.unwrap_or_default();
+    let variables = variables.map(|text| parse_variables(&text)).transpose()?.unwrap_or_default();
     let providers = match key {
-        Some(key) => Providers::new([daytona(config, places, key)]),
+        Some(key) => Providers::new([daytona_provider(config, daytona, key)]),
         None => {
             tracing::warn!("Daytona API key is not configured; sandbox creation is disabled");
             Providers::default()
@@ -40,22 +40,22 @@ pub(crate) async fn wire(
     Ok((providers, variables))
 }
 
-fn daytona(config: &Config, places: &DaytonaPlaces, key: String) -> Arc<dyn SandboxProvider> {
+fn daytona_provider(config: &Config, daytona: &DaytonaConfig, key: String) -> Arc<dyn SandboxProvider> {
     Arc::new(Daytona::new(Options {
-        api_url: places.url.clone(),
+        api_url: daytona.url.clone(),
         api_key: key,
         organization: None,
-        target: places.target.clone(),
+        target: daytona.target.clone(),
         plane: config.settings.orchestration.plane.clone(),
-        worker: places.worker.clone(),
+        worker: daytona.worker.clone(),
         timeout: DEADLINE,
     }))
 }
 
-/// What every worker is given. The reason does not show the text: it is a secret.
-fn read_variables(text: &str) -> Result<BTreeMap<String, String>, Error> {
-    let read = serde_json::from_str(text);
-    read.map_err(|_| "the secret of workers' variables must be a JSON object of texts".into())
+/// Environment variables of every worker. The error message omits the text, which is a secret.
+fn parse_variables(text: &str) -> Result<BTreeMap<String, String>, Error> {
+    serde_json::from_str(text)
+        .map_err(|_| "the secret with worker variables must be a JSON object of strings".into())
 }
 
 #[cfg(test)]
@@ -63,12 +63,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_variables_are_an_object_of_texts_and_never_shown() {
-        let read = read_variables(r#"{"ANTHROPIC_API_KEY": "k", "GITHUB_TOKEN": "t"}"#).unwrap();
-        assert_eq!(read["GITHUB_TOKEN"], "t");
-        for odd in [r#"{"KEY": 7, "OTHER": "sesame"}"#, r#"["sesame"]"#, "sesame"] {
-            let why = read_variables(odd).unwrap_err().to_string();
-            assert!(!why.contains("sesame"), "{why}");
+    fn worker_variables_must_be_strings_and_stay_out_of_errors() {
+        let variables = parse_variables(r#"{"ANTHROPIC_API_KEY": "k", "GITHUB_TOKEN": "t"}"#).unwrap();
+        assert_eq!(variables["GITHUB_TOKEN"], "t");
+        for invalid in [r#"{"KEY": 7, "OTHER": "sesame"}"#, r#"["sesame"]"#, "sesame"] {
+            let error = parse_variables(invalid).unwrap_err().to_string();
+            assert!(!error.contains("sesame"), "{error}");
         }
     }
 }

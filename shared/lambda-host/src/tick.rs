@@ -1,20 +1,19 @@
 //! Schedules.
 
-use crate::misplaced;
+use crate::unexpected_payload;
 use edge::Plane;
 use edge::registry::{Function, Trigger};
 use lambda_runtime::{Error, LambdaEvent};
-use serde::de::IgnoredAny;
+use serde_json::Value;
 use std::sync::Arc;
 
-/// Whatever the scheduler sends, it means: now.
+/// Accepts any payload. Its `id`, if there is one, identifies the tick in the log.
 pub async fn invoke(
     plane: &Arc<Plane>,
     function: &'static Function,
-    _: LambdaEvent<IgnoredAny>,
+    event: LambdaEvent<Value>,
 ) -> Result<(), Error> {
-    match function.trigger {
-        Trigger::Schedule(schedule) => Ok((schedule.tick)(plane.clone()).await?),
-        _ => Err(misplaced(function)),
-    }
+    let Trigger::Schedule(schedule) = function.trigger else { return Err(unexpected_payload(function)) };
+    let id = event.payload["id"].as_str().unwrap_or(&event.context.request_id);
+    Ok(edge::schedule::run(plane.clone(), function.name, schedule, id).await?)
 }

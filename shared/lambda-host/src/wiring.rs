@@ -1,6 +1,6 @@
-//! From a configuration to a plane: SDK clients, and keys out of Secrets Manager.
+//! Builds the plane from the configuration: SDK clients, and keys from Secrets Manager.
 
-use crate::config::{AwsConfig, Config, KeyPlaces};
+use crate::config::{AwsConfig, Config, KeyConfig};
 use app::clock::SystemClock;
 use app::ids::RandomIds;
 use aws_credential_types::Credentials;
@@ -17,31 +17,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Bus, Jobs, Mailboxes, Push, Store};
 
-/// A call that takes longer is tried again.
-const ATTEMPT: Duration = Duration::from_millis(1500);
-/// And not beyond this: a request makes up to three calls, and must be answered before Lambda ends the function after
-/// ten seconds. A worker that is told to come back does so.
-const OPERATION: Duration = Duration::from_secs(3);
-/// By itself the SDK would wait for up to a second before it tries again.
-const BACKOFF: Duration = Duration::from_millis(50);
+/// Timeout of one attempt of an SDK call.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Timeout of an SDK call with its retries: a request makes up to three calls and must finish before the ten-second timeout
+/// of the function. Clients retry a 503.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(3);
+/// The SDK's default is up to a second.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Wires what the function may use, and nothing else.
+/// Creates only the clients that the function has permission for.
 pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
     let clients = Clients::new(&config.aws);
     let mut settings = config.settings.clone();
     let mut providers = None;
-    if let Some(places) = &config.daytona {
-        let (wired, worker_variables) = crate::providers::wire(config, places, &clients).await?;
+    if let Some(daytona) = &config.daytona {
+        let (wired, worker_variables) = crate::providers::wire(config, daytona, &clients).await?;
         providers = Some(wired);
         settings.orchestration.worker_variables = worker_variables;
     }
     let keys = match &config.keys {
-        Some(places) => clients.keys(places).await?,
-        None => Keys::unknown(),
+        Some(keys) => clients.keys(keys).await?,
+        None => Keys::none(),
     };
     let clock = Arc::new(SystemClock);
     let authenticator = Authenticator::new(&keys, clock.clone());
-    let reach = Bindings {
+    let bindings = Bindings {
         push: config.sockets_url.as_deref().map(|url| clients.push(url)),
         mailboxes: config.mailboxes_url.as_deref().map(|url| clients.mailboxes(url)),
         jobs: config.jobs_url.as_deref().map(|url| clients.jobs(url)),
@@ -50,17 +50,17 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
         providers,
     };
     let store = clients.store(&config.table);
-    Ok(Arc::new(Plane::new(store, reach, authenticator, clock, Arc::new(RandomIds), settings)))
+    Ok(Arc::new(Plane::new(store, bindings, authenticator, clock, Arc::new(RandomIds), settings)))
 }
 
-/// Makes clients that share connections and credentials.
+/// Creates clients that share connections and credentials.
 pub(crate) struct Clients<'a> {
     aws: &'a AwsConfig,
     http: SharedHttpClient,
     credentials: Credentials,
 }
 
-/// The same for every service; each has its own type of builder.
+/// The same configuration for every service, each of which has its own builder type.
 macro_rules! client {
     ($clients:expr, $sdk:ident, $endpoint:expr) => {{
         let Clients { aws, http, credentials } = $clients;
@@ -70,11 +70,11 @@ macro_rules! client {
             .region(Region::new(aws.region.clone()))
             .credentials_provider(credentials.clone())
             .http_client(http.clone())
-            .retry_config(RetryConfig::standard().with_initial_backoff(BACKOFF))
+            .retry_config(RetryConfig::standard().with_initial_backoff(INITIAL_BACKOFF))
             .timeout_config(
                 TimeoutConfig::builder()
-                    .operation_attempt_timeout(ATTEMPT)
-                    .operation_timeout(OPERATION)
+                    .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+                    .operation_timeout(OPERATION_TIMEOUT)
                     .build(),
             );
         if let Some(endpoint) = endpoint {
@@ -120,20 +120,24 @@ impl<'a> Clients<'a> {
         Bus::new(client!(self, aws_sdk_eventbridge, None), name)
     }
 
-    /// What this secret holds, at least so many characters.
-    pub(crate) async fn secret(&self, id: Option<&String>, least: usize) -> Result<Option<String>, Error> {
-        secret(&client!(self, aws_sdk_secretsmanager, None), id, least).await
+    /// Reads a secret, which must have at least `min_chars` characters.
+    pub(crate) async fn secret(
+        &self,
+        id: Option<&String>,
+        min_chars: usize,
+    ) -> Result<Option<String>, Error> {
+        secret(&client!(self, aws_sdk_secretsmanager, None), id, min_chars).await
     }
 
-    /// All at once: each is a round trip, and the first request waits for them.
-    async fn keys(&self, places: &KeyPlaces) -> Result<Keys, Error> {
+    /// Reads all secrets concurrently, because the first request waits for them.
+    async fn keys(&self, config: &KeyConfig) -> Result<Keys, Error> {
         let client = client!(self, aws_sdk_secretsmanager, None);
         let secrets = [
-            (Some(&places.worker_secret), MIN_SECRET_CHARS),
-            (places.operator_token.as_ref(), MIN_TOKEN_CHARS),
-            (places.jwt_secret.as_ref(), MIN_SECRET_CHARS),
+            (Some(&config.worker_secret), MIN_SECRET_CHARS),
+            (config.operator_token.as_ref(), MIN_TOKEN_CHARS),
+            (config.jwt_secret.as_ref(), MIN_SECRET_CHARS),
         ];
-        let secrets = secrets.map(|(id, least)| secret(&client, id, least));
+        let secrets = secrets.map(|(id, min_chars)| secret(&client, id, min_chars));
         let mut secrets = try_join_all(secrets).await?.into_iter();
         let mut next = || secrets.next().flatten();
         let worker_secret = next().ok_or("the worker secret has no value")?;
@@ -141,9 +145,9 @@ impl<'a> Clients<'a> {
             worker_secret,
             operator_token: next(),
             user_secret: next(),
-            jwks_url: places.jwks_url.clone(),
-            issuer: places.issuer.clone(),
-            audience: places.audience.clone(),
+            jwks_url: config.jwks_url.clone(),
+            issuer: config.issuer.clone(),
+            audience: config.audience.clone(),
             open: false,
         })
     }
@@ -152,17 +156,21 @@ impl<'a> Clients<'a> {
 async fn secret(
     client: &aws_sdk_secretsmanager::Client,
     id: Option<&String>,
-    least: usize,
+    min_chars: usize,
 ) -> Result<Option<String>, Error> {
     let Some(id) = id else { return Ok(None) };
-    let found = client.get_secret_value().secret_id(id).send().await;
-    let found = found.map_err(|error| {
-        let why = error.into_service_error();
-        format!("the secret {id} cannot be read: {}", app::error::chain(&why))
+    let response = client.get_secret_value().secret_id(id).send().await;
+    let response = response.map_err(|error| {
+        let error = error.into_service_error();
+        format!("the secret {id} cannot be read: {}", app::error::chain(&error))
     })?;
-    // Whoever puts a secret into a file first puts a line end behind it.
-    match found.secret_string.map(|secret| secret.trim().to_owned()).filter(|secret| secret.len() >= least) {
+    // Trimmed, because a secret that comes from a file often ends with a newline.
+    match response
+        .secret_string
+        .map(|secret| secret.trim().to_owned())
+        .filter(|secret| secret.len() >= min_chars)
+    {
         Some(secret) => Ok(Some(secret)),
-        None => Err(format!("the secret {id} must be a text of at least {least} characters").into()),
+        None => Err(format!("the secret {id} must have at least {min_chars} characters").into()),
     }
 }

@@ -1,6 +1,6 @@
 //! WebSocket API: `$connect`, `$default`, `$disconnect`.
 
-use crate::misplaced;
+use crate::unexpected_payload;
 use contract::query::Query;
 use domain::ConnectionId;
 use edge::Plane;
@@ -11,7 +11,7 @@ use lambda_runtime::{Error, LambdaEvent};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// What API Gateway tells of a socket. Only what we read.
+/// A WebSocket event of API Gateway, with the fields we read.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SocketEvent {
@@ -32,50 +32,50 @@ struct RequestContext {
     connection_id: String,
 }
 
-/// What API Gateway is answered. Never a body where the socket is open: it might be sent to the client, and what
-/// clients are told goes through the management API.
+/// The response to API Gateway. It has no body while the socket is open: API Gateway might send it to the client, and frames
+/// go through the management API only.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub struct SocketResponse {
     status_code: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<String>,
 }
 
-const DONE: Answer = Answer { status_code: 200, body: None };
+const OK: SocketResponse = SocketResponse { status_code: 200, body: None };
 
-/// The API has no paths. The one of every event, and what stands in for the one of a sandbox: `infra/console.yaml`
-/// puts its id into the query.
-const EVERYTHING: &str = "/api/v1/ws/events";
-const SANDBOX: &str = "sandbox_id";
+/// A WebSocket API has no paths. Without this query parameter the socket is for all events; `infra/console.yaml` sets it
+/// for the path of a sandbox.
+const SANDBOX_PARAMETER: &str = "sandbox_id";
+const ALL_EVENTS_PATH: &str = "/api/v1/ws/events";
 
-/// What happens to a socket to [`edge::ws`].
+/// Passes socket events to [`edge::ws`].
 pub async fn invoke(
     plane: &Plane,
     function: &'static Function,
     event: LambdaEvent<SocketEvent>,
-) -> Result<Answer, Error> {
+) -> Result<SocketResponse, Error> {
     let event = event.payload;
     let connection = ConnectionId::parse(event.request_context.connection_id.clone())?;
     match function.trigger {
         Trigger::SocketConnect => match connect(plane, event.opening(connection)).await {
-            Ok(_) => Ok(DONE),
-            Err(refusal) => Ok(Answer {
+            Ok(_) => Ok(OK),
+            Err(refusal) => Ok(SocketResponse {
                 status_code: refusal.status().as_u16(),
                 body: String::from_utf8(refusal.into_body().into()).ok(),
             }),
         },
-        // Binary frames are not ours.
-        Trigger::SocketFrame if event.is_base64_encoded => Ok(DONE),
+        // The protocol has no binary frames.
+        Trigger::SocketFrame if event.is_base64_encoded => Ok(OK),
         Trigger::SocketFrame => {
             frame(plane, &connection, event.body.as_deref().unwrap_or_default()).await?;
-            Ok(DONE)
+            Ok(OK)
         }
         Trigger::SocketDisconnect => {
             disconnect(plane, &connection).await?;
-            Ok(DONE)
+            Ok(OK)
         }
-        _ => Err(misplaced(function)),
+        _ => Err(unexpected_payload(function)),
     }
 }
 
@@ -91,9 +91,9 @@ impl SocketEvent {
         });
         Opening {
             connection,
-            path: match query.get(SANDBOX) {
+            path: match query.get(SANDBOX_PARAMETER) {
                 Some(id) => format!("/api/v1/sandbox/{id}/ws"),
-                None => EVERYTHING.to_owned(),
+                None => ALL_EVENTS_PATH.to_owned(),
             },
             query,
             headers: headers.collect::<HeaderMap>(),

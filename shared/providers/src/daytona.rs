@@ -1,28 +1,29 @@
-//! Sandboxes at Daytona, over its REST API, under our own names.
+//! Sandboxes at Daytona, over its REST API, under the plane's own names.
 //!
-//! What surprised us there, and is therefore here: resources may not be named beside a snapshot, which has its own
-//! (<https://github.com/daytonaio/daytona/issues/2296>); creating waits up to half a minute for the sandbox to start, so
-//! that an answer may be lost to our own deadline; ending one that changes its state is a conflict; and the body, not the
-//! content type, says what an answer is.
+//! Surprises of that API: resources must not be given with a snapshot, which brings its own
+//! (<https://github.com/daytonaio/daytona/issues/2296>); creation blocks for up to half a minute until the sandbox starts,
+//! so our own timeout may lose the response; deleting a sandbox while its state changes is a conflict; and content types
+//! of responses are unreliable.
 //!
-//! **Where the worker's variables go.** Among them there are secrets. The sandbox's `env` and the text of a session's
-//! command can be read back through the API for as long as it exists, and what is typed into a command may end up in its
-//! log. So they are written into a file in a folder that only the sandbox's own user can enter, and the shell that starts
-//! the worker removes it before the worker, and any agent, runs.
+//! **Environment variables of the worker** include secrets. The sandbox's `env` and the commands of a session can be read
+//! back through the API for as long as the sandbox exists, and commands may be logged. So the variables are written to a
+//! file in a directory that only the sandbox's user can enter, and the shell that starts the worker removes the file before
+//! the worker and any agent run.
 //!
-//! Deliberately absent: retries (the caller keeps the record), and stopping without ending, which would only cost.
+//! Deliberately absent: retries (the caller keeps the records), and stopping a sandbox without deleting it, which would
+//! still cost money.
 
 mod http;
 mod start;
 mod wire;
 
 use crate::{
-    Answer, Failure, FailureClass, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, SandboxSpec, State,
-    Tail,
+    Deletion, Failure, FailureClass, Found, LOG_BYTES, Link, Listed, ProviderFuture, SandboxProvider,
+    SandboxSpec, State, Tail,
 };
 use domain::SandboxId;
 use domain::resources::DEFAULT_IMAGE;
-use http::{Http, Whom, Wrong};
+use http::{Http, RequestError, Target};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -31,31 +32,28 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wire::{Page, Sandbox};
 
-/// What marks a sandbox as one of ours, whichever plane's.
+/// Value of the `app` label, the same for all planes.
 const APP: &str = "sunaba";
 
-/// How many sandboxes are asked for at once.
-const PAGE: usize = 100;
+/// Page size of a list.
+const PAGE_SIZE: usize = 100;
 
-/// A list that is longer than this many pages does not end.
-const MOST_PAGES: usize = 1000;
+/// Guards against a list that never ends.
+const MAX_PAGES: usize = 1000;
 
-/// How to reach Daytona.
 #[derive(Clone)]
 pub struct Options {
-    /// Where the API is: `https://app.daytona.io/api`.
+    /// `https://app.daytona.io/api`.
     pub api_url: String,
-    /// What proves that we may.
     pub api_key: String,
-    /// Whose sandboxes they are, where the key alone does not say so.
+    /// Organization id, if the key belongs to several.
     pub organization: Option<String>,
-    /// In which region they run, if not in the organisation's own.
+    /// Region, if not the organization's default.
     pub target: Option<String>,
-    /// Which plane's those are that [`SandboxProvider::list`] lists.
+    /// [`SandboxProvider::list`] lists the sandboxes of this plane.
     pub plane: String,
-    /// Where the worker's program comes from.
     pub worker: WorkerSource,
-    /// How long one request may take. Sending the worker's program may take five times as long.
+    /// Timeout of a request. Uploading the worker executable may take five times as long.
     pub timeout: Duration,
 }
 
@@ -68,18 +66,17 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Where the worker's program comes from.
+/// Where the worker executable comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerSource {
-    /// It is in the snapshot or image, there.
+    /// A path in the snapshot or image.
     InImage(String),
-    /// It is a file of ours.
+    /// A local file, which is uploaded.
     File(PathBuf),
-    /// It is fetched from there, by us, and sent on.
+    /// A URL that the plane downloads from; the file is then uploaded.
     Url(String),
 }
 
-/// The provider.
 #[derive(Debug)]
 pub struct Daytona {
     options: Options,
@@ -87,7 +84,7 @@ pub struct Daytona {
 }
 
 impl Daytona {
-    /// A provider with these options. Nothing is asked yet.
+    /// Sends no request yet.
     pub fn new(options: Options) -> Self {
         let http = Http::new(&options);
         Self { options, http }
@@ -97,108 +94,116 @@ impl Daytona {
         format!("{}/{path}", self.options.api_url.trim_end_matches('/'))
     }
 
-    async fn look(&self, name: &str) -> Result<Option<Sandbox>, Failure> {
-        let asked = self
+    async fn lookup(&self, name: &str) -> Result<Option<Sandbox>, Failure> {
+        let response = self
             .http
-            .json(Whom::Api, Method::GET, &self.url(&format!("sandbox/{name}")), None, "finding it")
+            .json(
+                Target::Api,
+                Method::GET,
+                &self.url(&format!("sandbox/{name}")),
+                None,
+                "finding the sandbox",
+            )
             .await;
-        match asked {
-            Err(wrong) if wrong.status == Some(404) => Ok(None),
-            Err(wrong) => Err(wrong.failure),
+        match response {
+            Err(error) if error.status == Some(404) => Ok(None),
+            Err(error) => Err(error.failure),
             Ok(body) => {
                 let sandbox = wire::read::<Sandbox>(body, "a sandbox")?;
-                Ok((!sandbox.is_gone()).then_some(sandbox))
+                Ok((!sandbox.is_deleted()).then_some(sandbox))
             }
         }
     }
 
-    async fn make(&self, wish: &SandboxSpec) -> Result<Found, Failure> {
-        let resources = &wish.resources;
-        let made = match resources.snapshot.is_empty() {
-            false => self.post(self.body(wish, Start::Snapshot(&resources.snapshot))).await,
-            true => self.post(self.body(wish, Start::image(&resources.image))).await,
+    async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<Found, Failure> {
+        let resources = &spec.resources;
+        let created = match resources.snapshot.is_empty() {
+            false => self.post(self.body(spec, Start::Snapshot(&resources.snapshot))).await,
+            true => self.post(self.body(spec, Start::image(&resources.image))).await,
         };
-        let made = match made {
-            Err(wrong)
-                if wrong.is_about_the_snapshot(&resources.snapshot)
-                    && self.has_what_it_takes(&resources.image) =>
+        let created = match created {
+            Err(error)
+                if error.is_snapshot_unavailable(&resources.snapshot)
+                    && self.can_run_worker(&resources.image) =>
             {
                 tracing::warn!(
-                    sandbox.id = %wish.name,
-                    "Daytona does not start {} from {}; trying the image {}",
-                    wish.name, resources.snapshot, resources.image,
+                    sandbox.id = %spec.name,
+                    "Daytona cannot start sandbox {} from snapshot {}; falling back to image {}",
+                    spec.name, resources.snapshot, resources.image,
                 );
-                self.post(self.body(wish, Start::image(&resources.image))).await
+                self.post(self.body(spec, Start::image(&resources.image))).await
             }
-            made => made,
+            created => created,
         };
-        let made = match made {
+        let created = match created {
             Ok(sandbox) => sandbox,
-            // It was there, or is, although nobody said so. If not, a conflict was with one that is just going.
-            Err(wrong) if wrong.failure.class == FailureClass::Unreachable => {
-                match self.look(wish.name.as_str()).await {
+            // The sandbox may exist although the response was lost. If not, the conflict was with one that is being deleted.
+            Err(error) if error.failure.class == FailureClass::Unreachable => {
+                match self.lookup(spec.name.as_str()).await {
                     Ok(Some(sandbox)) => sandbox,
-                    _ => return Err(wrong.failure),
+                    _ => return Err(error.failure),
                 }
             }
-            Err(wrong) => return Err(wrong.failure),
+            Err(error) => return Err(error.failure),
         };
-        self.enlarged(wish, made).await
+        self.resized(spec, created).await
     }
 
-    /// The sandbox with what was asked for just for it. A snapshot has a size of its own, and one that has started can get
-    /// more memory and processors, but neither less nor another disk.
-    async fn enlarged(&self, wish: &SandboxSpec, sandbox: Sandbox) -> Result<Found, Failure> {
-        let lacks = sandbox.lacks(wish.asked).filter(|_| sandbox.state() == State::Ready);
-        let Some(lacks) = lacks else { return Ok(sandbox.found(&wish.name)) };
-        let url = self.url(&format!("sandbox/{}/resize", wish.name));
-        match self.http.json(Whom::Api, Method::POST, &url, Some(&lacks), "enlarging it").await {
-            Ok(body) => Ok(wire::read::<Sandbox>(body, "a sandbox")?.found(&wish.name)),
-            // Theirs cannot do it, or not that much: it is what it is, and says so.
-            Err(wrong) if matches!(wrong.status, Some(400 | 404 | 422)) => {
-                tracing::warn!(sandbox.id = %wish.name, "{} stays as its snapshot is: {}", wish.name, wrong.failure);
-                Ok(sandbox.found(&wish.name))
+    /// Resizes the sandbox to the requested resources. A snapshot has its own size; a started sandbox can get more memory and
+    /// CPUs, but not less, and no other disk.
+    async fn resized(&self, spec: &SandboxSpec, sandbox: Sandbox) -> Result<Found, Failure> {
+        let missing = sandbox.missing(spec.requested).filter(|_| sandbox.state() == State::Ready);
+        let Some(missing) = missing else { return Ok(sandbox.found(&spec.name)) };
+        let url = self.url(&format!("sandbox/{}/resize", spec.name));
+        match self.http.json(Target::Api, Method::POST, &url, Some(&missing), "resizing the sandbox").await {
+            Ok(body) => Ok(wire::read::<Sandbox>(body, "a sandbox")?.found(&spec.name)),
+            // This installation cannot resize, or not that much: keep the size of the snapshot.
+            Err(error) if matches!(error.status, Some(400 | 404 | 422)) => {
+                tracing::warn!(sandbox.id = %spec.name, "Sandbox {} keeps the size of its snapshot: {}", spec.name, error.failure);
+                Ok(sandbox.found(&spec.name))
             }
-            Err(wrong) => Err(wrong.failure),
+            Err(error) => Err(error.failure),
         }
     }
 
-    /// Whether a worker could run in a sandbox that is made of this image. The one that is used where nobody names any has
-    /// none in it: who is started there would never be heard of.
-    fn has_what_it_takes(&self, image: &str) -> bool {
-        let is_sent = !matches!(self.options.worker, WorkerSource::InImage(_));
-        !image.is_empty() && (is_sent || image != DEFAULT_IMAGE)
+    /// Whether a worker can run in a sandbox of this image. The default image does not contain the worker executable, so a
+    /// worker would never report.
+    fn can_run_worker(&self, image: &str) -> bool {
+        let is_uploaded = !matches!(self.options.worker, WorkerSource::InImage(_));
+        !image.is_empty() && (is_uploaded || image != DEFAULT_IMAGE)
     }
 
-    async fn post(&self, body: Value) -> Result<Sandbox, Wrong> {
-        let made =
-            self.http.json(Whom::Api, Method::POST, &self.url("sandbox"), Some(&body), "creating it").await?;
-        wire::read(made, "a sandbox").map_err(Wrong::from)
+    async fn post(&self, body: Value) -> Result<Sandbox, RequestError> {
+        let created = self
+            .http
+            .json(Target::Api, Method::POST, &self.url("sandbox"), Some(&body), "creating the sandbox")
+            .await?;
+        wire::read(created, "a sandbox").map_err(RequestError::from)
     }
 
-    fn body(&self, wish: &SandboxSpec, start: Start<'_>) -> Value {
-        let mut labels = wish.labels.clone();
-        labels.extend(self.labels(&wish.plane));
-        labels.insert("sandbox".to_owned(), wish.name.to_string());
+    fn body(&self, spec: &SandboxSpec, start: Start<'_>) -> Value {
+        let mut labels = spec.labels.clone();
+        labels.extend(self.labels(&spec.plane));
+        labels.insert("sandbox".to_owned(), spec.name.to_string());
         let mut body = json!({
-            "name": wish.name.as_str(),
+            "name": spec.name.as_str(),
             "labels": labels,
             "env": {},
             "public": false,
             "autoStopInterval": 0,
-            "ttlMinutes": wish.lifetime_minutes,
+            "ttlMinutes": spec.lifetime_minutes,
         });
         if let Some(target) = &self.options.target {
             body["target"] = json!(target);
         }
         match start {
-            // It brings its own resources: naming others is refused.
+            // A snapshot brings its own resources; Daytona refuses others.
             Start::Snapshot(snapshot) => body["snapshot"] = json!(snapshot),
             Start::Image(image) => {
                 body["buildInfo"] = json!({"dockerfileContent": format!("FROM {image}\n")});
-                body["cpu"] = json!(wish.resources.cpu);
-                body["memory"] = json!(wish.resources.memory_gb);
-                body["disk"] = json!(wish.resources.disk_gb);
+                body["cpu"] = json!(spec.resources.cpu);
+                body["memory"] = json!(spec.resources.memory_gb);
+                body["disk"] = json!(spec.resources.disk_gb);
             }
             Start::Default => {}
         }
@@ -209,67 +214,66 @@ impl Daytona {
         [("app", APP), ("plane", plane)].map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }
 
-    async fn end(&self, name: &SandboxId) -> Result<Gone, Failure> {
+    async fn delete(&self, name: &SandboxId) -> Result<Deletion, Failure> {
         let url = self.url(&format!("sandbox/{name}"));
-        match self.http.json(Whom::Api, Method::DELETE, &url, None, "ending it").await {
+        match self.http.json(Target::Api, Method::DELETE, &url, None, "deleting the sandbox").await {
             Ok(_) => {}
-            Err(wrong) if wrong.status == Some(404) => return Ok(Gone::Yes),
-            // Its state is just changing, most often because it was told to end before: look how far it is.
-            Err(wrong) if matches!(wrong.status, Some(400 | 409 | 423)) => {
-                return match self.look(name.as_str()).await? {
-                    None => Ok(Gone::Yes),
-                    Some(_) if wrong.status == Some(400) && !wrong.is_about_a_change() => Err(wrong.failure),
-                    Some(_) => Ok(Gone::NotYet),
+            Err(error) if error.status == Some(404) => return Ok(Deletion::Done),
+            // Its state is changing, most often because of an earlier deletion: check the state.
+            Err(error) if matches!(error.status, Some(400 | 409 | 423)) => {
+                return match self.lookup(name.as_str()).await? {
+                    None => Ok(Deletion::Done),
+                    Some(_) if error.status == Some(400) && !error.is_state_change_in_progress() => {
+                        Err(error.failure)
+                    }
+                    Some(_) => Ok(Deletion::InProgress),
                 };
             }
-            Err(wrong) => return Err(wrong.failure),
+            Err(error) => return Err(error.failure),
         }
-        match self.look(name.as_str()).await? {
-            None => Ok(Gone::Yes),
-            Some(_) => Ok(Gone::NotYet),
+        match self.lookup(name.as_str()).await? {
+            None => Ok(Deletion::Done),
+            Some(_) => Ok(Deletion::InProgress),
         }
     }
 
     async fn listed(&self) -> Result<Vec<Listed>, Failure> {
-        let ours = self.labels(&self.options.plane);
+        let own = self.labels(&self.options.plane);
         let (mut listed, mut cursor) = (Vec::new(), None);
-        for _ in 0..MOST_PAGES {
-            let labels = serde_json::to_string(&ours).expect("texts have a JSON form");
-            let mut query = vec![("labels", labels), ("limit", PAGE.to_string())];
+        for _ in 0..MAX_PAGES {
+            let labels = serde_json::to_string(&own).expect("a map of strings serializes");
+            let mut query = vec![("labels", labels), ("limit", PAGE_SIZE.to_string())];
             query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
             let url = http::with_query(&self.url("sandbox"), &query)?;
-            let body = self.http.json(Whom::Api, Method::GET, &url, None, "listing them").await?;
+            let body = self.http.json(Target::Api, Method::GET, &url, None, "listing sandboxes").await?;
             let page: Page = wire::read(body, "a list of sandboxes")?;
             let (items, next) = page.parts();
-            // Who is on this list and unknown to the plane is ended. So the filter is not left to the other side alone.
+            // The plane deletes unknown sandboxes on this list, so do not rely on the server-side filter alone.
             listed.extend(
-                items.iter().filter(|item| item.has(&ours) && !item.is_gone()).filter_map(Sandbox::listed),
+                items.iter().filter(|item| item.has(&own) && !item.is_deleted()).filter_map(Sandbox::listed),
             );
             match next.filter(|next| !next.is_empty()) {
                 None => return Ok(listed),
                 next => cursor = next,
             }
         }
-        Err(Failure::unreachable(format!(
-            "Daytona's list of sandboxes has not ended after {MOST_PAGES} pages"
-        )))
+        Err(Failure::unreachable(format!("Daytona's list of sandboxes has more than {MAX_PAGES} pages")))
     }
 
     async fn link(&self, name: &SandboxId, port: u16) -> Result<Option<Link>, Failure> {
         let url = self.url(&format!("sandbox/{name}/ports/{port}/preview-url"));
-        match self.http.json(Whom::Api, Method::GET, &url, None, "asking for a link to it").await {
-            Err(wrong) if wrong.status == Some(404) => Ok(None),
-            Err(wrong) => Err(wrong.failure),
+        match self.http.json(Target::Api, Method::GET, &url, None, "requesting a preview URL").await {
+            Err(error) if error.status == Some(404) => Ok(None),
+            Err(error) => Err(error.failure),
             Ok(body) => wire::read::<wire::Preview>(body, "a link").map(|preview| Some(preview.into())),
         }
     }
 }
 
-/// What a sandbox is started from.
 enum Start<'a> {
     Snapshot(&'a str),
     Image(&'a str),
-    /// Daytona's own choice.
+    /// Daytona's default image.
     Default,
 }
 
@@ -285,26 +289,29 @@ impl SandboxProvider for Daytona {
     }
 
     fn isolation(&self) -> String {
-        "Each sandbox is a machine of its own at Daytona, with its own files, processes, memory and disk. It can reach the \
-         internet as far as the organisation's settings there allow, and nothing of the plane but its public address."
+        "Each sandbox is a separate machine at Daytona with its own files, processes, memory and disk. Its internet access \
+         depends on the settings of the Daytona organization; of the plane it can reach only the public address."
             .to_owned()
     }
 
-    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found> {
-        Box::pin(self.make(wish))
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> ProviderFuture<'a, Found> {
+        Box::pin(self.create_sandbox(spec))
     }
 
-    fn find<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Option<Found>> {
-        Box::pin(async move { Ok(self.look(name.as_str()).await?.map(|sandbox| sandbox.found(name))) })
+    fn find<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Option<Found>> {
+        Box::pin(async move { Ok(self.lookup(name.as_str()).await?.map(|sandbox| sandbox.found(name))) })
     }
 
-    fn upload<'a>(&'a self, found: &'a Found) -> Answer<'a, ()> {
+    fn upload<'a>(&'a self, found: &'a Found) -> ProviderFuture<'a, ()> {
         Box::pin(async move {
             match &self.options.worker {
                 WorkerSource::InImage(_) => Ok(()),
                 WorkerSource::File(path) => {
                     let program = tokio::fs::read(path).await.map_err(|error| {
-                        Failure::refused(format!("the worker {} cannot be read: {error}", path.display()))
+                        Failure::refused(format!(
+                            "the worker executable {} cannot be read: {error}",
+                            path.display()
+                        ))
                     })?;
                     self.toolbox(&found.provider_id).await?.put_worker(program.into()).await
                 }
@@ -316,7 +323,11 @@ impl SandboxProvider for Daytona {
         })
     }
 
-    fn start<'a>(&'a self, found: &'a Found, variables: &'a BTreeMap<String, String>) -> Answer<'a, ()> {
+    fn start<'a>(
+        &'a self,
+        found: &'a Found,
+        variables: &'a BTreeMap<String, String>,
+    ) -> ProviderFuture<'a, ()> {
         Box::pin(async move {
             let in_image = match &self.options.worker {
                 WorkerSource::InImage(path) => Some(path.as_str()),
@@ -326,17 +337,17 @@ impl SandboxProvider for Daytona {
         })
     }
 
-    fn destroy<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Gone> {
-        Box::pin(self.end(name))
+    fn destroy<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Deletion> {
+        Box::pin(self.delete(name))
     }
 
-    fn list<'a>(&'a self) -> Answer<'a, Vec<Listed>> {
+    fn list<'a>(&'a self) -> ProviderFuture<'a, Vec<Listed>> {
         Box::pin(self.listed())
     }
 
-    fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Tail> {
+    fn logs<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Tail> {
         Box::pin(async move {
-            match self.look(name.as_str()).await? {
+            match self.lookup(name.as_str()).await? {
                 Some(sandbox) if sandbox.state() == State::Ready => {
                     self.toolbox_of(&sandbox).worker_log(LOG_BYTES).await
                 }
@@ -345,7 +356,7 @@ impl SandboxProvider for Daytona {
         })
     }
 
-    fn preview<'a>(&'a self, name: &'a SandboxId, port: u16) -> Answer<'a, Option<Link>> {
+    fn preview<'a>(&'a self, name: &'a SandboxId, port: u16) -> ProviderFuture<'a, Option<Link>> {
         Box::pin(self.link(name, port))
     }
 }

@@ -1,10 +1,10 @@
-//! Where sandboxes come from: one trait, and the providers behind it.
+//! Sandbox providers: one trait and its implementations.
 //!
-//! A sandbox is created under the plane's own name for it, so that one whose creation was answered to nobody is found
-//! again by that name, and everything here may be called twice, or be cut off anywhere and called again.
+//! A sandbox is created under the plane's own name for it, so that it is found again by that name if the response to its
+//! creation was lost. Every call is idempotent and may be interrupted and retried.
 //!
-//! Deliberately absent: retries, the order of the steps, and what a failure means for a task. Those are the caller's,
-//! who keeps a record; a provider keeps none beside what is there.
+//! Deliberately absent: retries, the order of the steps, and what a failure means for a task. The caller decides those
+//! and keeps the records; a provider has no state of its own.
 
 pub mod daytona;
 pub mod process;
@@ -17,161 +17,145 @@ use std::collections::BTreeMap;
 use std::fmt;
 pub use tail::Tail;
 
-/// What a provider will have answered, within its own deadline.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, Failure>>;
+/// Result of a provider call. It resolves within the provider's own deadline.
+pub type ProviderFuture<'a, T> = BoxFuture<'a, Result<T, Failure>>;
 
-/// Somebody who runs sandboxes for us. Every call has a deadline, and may be repeated whatever came of the last one.
+/// Runs sandboxes. Every call has a deadline and is idempotent.
 pub trait SandboxProvider: Send + Sync + fmt::Debug {
-    /// What it is called in settings, records and logs: `process`, `daytona`.
+    /// Name in settings, records and logs: `process`, `daytona`.
     fn name(&self) -> &'static str;
 
-    /// What it keeps a sandbox from, and what it does not, in plain words for whoever runs the plane.
+    /// Describes to the operator what a sandbox is isolated from, and what it is not.
     fn isolation(&self) -> String;
 
-    /// Has a sandbox made. One that is already there under this name is what is answered, in whatever state it is;
-    /// what takes longer is answered as [`State::Coming`], and [`SandboxProvider::find`] tells how far it is. When it is
-    /// ready, this is called once more: what can only be done then, such as another size, is done by that call.
-    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found>;
+    /// Creates a sandbox, or returns the existing one of this name in whatever state it is. A slow creation returns
+    /// [`State::Pending`]; poll with [`SandboxProvider::find`]. When the sandbox is ready, call this once more: changes that
+    /// need a running sandbox, such as a resize, happen in that call.
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> ProviderFuture<'a, Found>;
 
-    /// The sandbox of this name, or `None` if the provider has none, or only remembers that it had one.
-    fn find<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Option<Found>>;
+    /// The sandbox of this name; `None` if it does not exist or is deleted.
+    fn find<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Option<Found>>;
 
-    /// Puts the worker's program into a sandbox that is [`State::Ready`]. Twice is as good as once.
-    fn upload<'a>(&'a self, found: &'a Found) -> Answer<'a, ()>;
+    /// Uploads the worker executable into a sandbox that is [`State::Ready`]. Idempotent.
+    fn upload<'a>(&'a self, found: &'a Found) -> ProviderFuture<'a, ()>;
 
-    /// Starts the worker with these variables, among which there are secrets. A worker that runs is left alone, with the
-    /// variables that it has.
-    fn start<'a>(&'a self, found: &'a Found, variables: &'a BTreeMap<String, String>) -> Answer<'a, ()>;
+    /// Starts the worker with these environment variables, which include secrets. A running worker is left alone and keeps
+    /// its variables.
+    fn start<'a>(
+        &'a self,
+        found: &'a Found,
+        variables: &'a BTreeMap<String, String>,
+    ) -> ProviderFuture<'a, ()>;
 
-    /// Asks for the end of a sandbox and of everything that runs in it. [`Gone::Yes`] only when the provider itself says
-    /// that there is none of this name, so one that never was is gone too.
-    fn destroy<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Gone>;
+    /// Deletes a sandbox and everything that runs in it. Returns [`Deletion::Done`] only when the provider confirms that no
+    /// sandbox of this name exists, which includes one that never existed.
+    fn destroy<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Deletion>;
 
-    /// All sandboxes with our plane's label, in whatever state. A list that could not be read to its end is a failure:
-    /// whoever is not on it counts as lost.
-    fn list<'a>(&'a self) -> Answer<'a, Vec<Listed>>;
+    /// All sandboxes with this plane's label, in any state. An incomplete list is a failure, because the caller treats
+    /// sandboxes that are missing from it as lost.
+    fn list<'a>(&'a self) -> ProviderFuture<'a, Vec<Listed>>;
 
-    /// How the worker of a sandbox that is there has ended, in words for people, if the provider sees that it has. One
-    /// that sees nothing of workers says nothing, as this does; then a worker that died is missed by its silence.
-    fn ended<'a>(&'a self, _name: &'a SandboxId) -> Answer<'a, Option<String>> {
+    /// A human-readable description of how the worker of an existing sandbox exited, if the provider can tell. The default
+    /// cannot; then missing heartbeats reveal a dead worker.
+    fn worker_exit<'a>(&'a self, _name: &'a SandboxId) -> ProviderFuture<'a, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// The end of what the worker itself has printed, at most [`LOG_BYTES`]. Nothing printed is an empty text, and so is
-    /// the log of a sandbox that has been removed, unless the provider keeps it.
-    fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Tail>;
+    /// The tail of the worker's output, at most [`LOG_BYTES`]. Empty if there is no output, or if the sandbox is deleted and
+    /// the provider did not keep its log.
+    fn logs<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Tail>;
 
-    /// Where a port of the sandbox can be reached from outside, if it can be.
-    fn preview<'a>(&'a self, name: &'a SandboxId, port: u16) -> Answer<'a, Option<Link>>;
+    /// Public URL of a port of the sandbox, if there is one.
+    fn preview<'a>(&'a self, name: &'a SandboxId, port: u16) -> ProviderFuture<'a, Option<Link>>;
 }
 
-/// Most of a worker's output that [`SandboxProvider::logs`] answers: its end, where the reason is.
+/// Maximum size of the tail that [`SandboxProvider::logs`] returns.
 pub const LOG_BYTES: usize = 64 * 1024;
 
-/// What a sandbox is to be like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSpec {
-    /// Our own name for it. There is at most one of each.
+    /// Unique among the sandboxes of a provider.
     pub name: SandboxId,
-    /// Which plane's it is: several may share an account, and each sweeps only its own.
+    /// Label of the owning plane. Several planes may share an account, and each sweeps only its own sandboxes.
     pub plane: String,
-    /// How large it is, and what is in it.
     pub resources: Resources,
-    /// What of that somebody has asked for just for this one: worth another request, should the snapshot have less.
-    pub asked: Asked,
-    /// Further labels, for people who look at the provider's own pages. The provider's own win over these.
+    /// Resources requested for this sandbox in particular. If the snapshot has less, the sandbox is resized.
+    pub requested: RequestedSize,
+    /// Additional labels for the provider's dashboard. The provider's own labels take precedence.
     pub labels: BTreeMap<String, String>,
-    /// After which time the provider ends it by itself, if it can: the last resort against leaks.
+    /// The provider deletes the sandbox after this time, if it can: the last resort against leaks.
     pub lifetime_minutes: u32,
 }
 
-/// How large a sandbox is, and what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resources {
-    /// Memory.
     pub memory_gb: u32,
-    /// Processors.
     pub cpu: u32,
-    /// Disk.
     pub disk_gb: u32,
-    /// The provider's prepared system to start from; empty for none.
+    /// Snapshot of the provider to start from; empty for none.
     pub snapshot: String,
-    /// The container image to start from where the snapshot is not known; empty for none.
+    /// Container image to start from if the snapshot does not exist; empty for none.
     pub image: String,
 }
 
-/// What somebody has asked for just for one sandbox.
+/// Memory and CPUs that a task requests for its own sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// Memory.
+pub struct RequestedSize {
     pub memory_gb: Option<u32>,
-    /// Processors.
     pub cpu: Option<u32>,
 }
 
-/// A sandbox that is there.
+/// A sandbox that exists at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Our name for it.
     pub name: SandboxId,
-    /// The provider's name for it.
     pub provider_id: String,
-    /// How far it is.
     pub state: State,
-    /// What it has really got, if the provider says so. That may be something else than was wished for.
-    pub made_of: Option<MadeOf>,
+    /// What the sandbox really has, if the provider reports it. May differ from the spec.
+    pub actual_resources: Option<ActualResources>,
 }
 
-/// What a sandbox has really got, as far as its provider says so.
+/// The resources of a sandbox as its provider reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct MadeOf {
-    /// The prepared system that it was started from.
+pub struct ActualResources {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// The container image that it was started from instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_gb: Option<u32>,
-    /// Processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// Disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_gb: Option<u32>,
 }
 
-/// How far a sandbox is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It is being made: ask again.
-    Coming,
-    /// A worker can be put into it.
+    /// Being created: poll again.
+    Pending,
+    /// A worker can be uploaded and started.
     Ready,
-    /// It is being taken down, or has stopped: no worker will run in it again.
-    Going,
-    /// It will not become ready; the provider's reason.
+    /// Being deleted, or stopped: no worker will run in it again.
+    Deleting,
+    /// Will never become ready; holds the provider's reason.
     Broken(String),
 }
 
-/// A sandbox on the provider's list.
+/// An entry of [`SandboxProvider::list`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Our name for it.
     pub name: SandboxId,
-    /// The provider's name for it.
     pub provider_id: String,
-    /// When it was made, in seconds since 1970, if the provider says so.
+    /// Unix time of its creation, if the provider reports it.
     pub created_at_secs: Option<i64>,
 }
 
-/// Where a port of a sandbox can be reached.
+/// Public URL of a port of a sandbox.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The address.
     pub url: String,
-    /// What to send along, if it is not for everybody.
+    /// Access token, if the URL is not public.
     pub token: Option<String>,
 }
 
@@ -182,47 +166,40 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Whether a sandbox is gone.
+/// Progress of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
-    /// The provider has none of this name.
-    Yes,
-    /// It has been asked to end it: call again.
-    NotYet,
+pub enum Deletion {
+    /// The provider has no sandbox of this name.
+    Done,
+    /// Deletion was requested: call again.
+    InProgress,
 }
 
-/// Why a provider did not do it.
+/// Why a provider call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What the caller can do about it.
     pub class: FailureClass,
-    /// What happened, for people. No secrets are in it.
+    /// Human-readable, without secrets.
     pub message: String,
 }
 
-/// What a caller can do about a failure.
+/// Failures by what the caller can do about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
-    /// We ask too much at once: wait so long, then ask again.
-    Busy {
-        /// How long, if the provider says so.
-        retry_after_secs: Option<u64>,
-    },
-    /// Nobody answered, or not in time, or they have trouble of their own, or with us: nothing that is wrong with what
-    /// was wished for. It may or may not have been done.
+    /// Rate limit or quota reached: retry later.
+    Busy { retry_after_secs: Option<u64> },
+    /// No response, a timeout, or a failure that is not caused by the spec. The call may or may not have taken effect: retry.
     Unreachable,
-    /// It will be no better the next time: what was wished for cannot be had.
+    /// Permanent: the provider cannot fulfil the spec.
     Refused,
 }
 
 impl Failure {
-    /// It may or may not have been done.
     pub fn unreachable(message: impl Into<String>) -> Self {
         Self { class: FailureClass::Unreachable, message: message.into() }
     }
 
-    /// It will be no better the next time.
     pub fn refused(message: impl Into<String>) -> Self {
         Self { class: FailureClass::Refused, message: message.into() }
     }

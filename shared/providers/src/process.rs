@@ -1,29 +1,30 @@
-//! Sandboxes that are processes of this machine: a folder and a process group each.
+//! Sandboxes as local processes: a directory and a process group each.
 //!
-//! A worker outlives the plane that started it, and a plane that is started again finds it: by a note in the folder, and
-//! by the folder's name in the environment of everything that the worker starts. That is also how everything of a sandbox
-//! is found when it ends, wherever in the machine's processes it went.
+//! A worker outlives the plane that started it. A restarted plane finds it by a file in the sandbox's directory, and finds
+//! its descendants by an environment variable that names that directory. That also finds every process to kill when the
+//! sandbox is deleted, even one that left the process group.
 //!
-//! **Invariant:** variables, among which there are secrets, are given to the worker's process and are written nowhere.
+//! **Invariant:** environment variables, which include secrets, are passed to the worker process and never written to disk.
 //!
-//! Deliberately absent: images, snapshots, a limit of the disk, and an end after a lifetime, which is for the plane's own
-//! sweep. Two planes must not share a folder.
+//! Deliberately absent: images, snapshots, disk limits, and a maximum lifetime, which the plane's sweep enforces. Two planes
+//! must not share a directory.
 
-mod ends;
+mod directory;
+mod exits;
 mod isolation;
 mod launch;
 mod locks;
-mod place;
 mod table;
 
 use crate::{
-    Answer, Failure, Found, Gone, LOG_BYTES, Link, Listed, SandboxProvider, SandboxSpec, State, Tail,
+    Deletion, Failure, Found, LOG_BYTES, Link, Listed, ProviderFuture, SandboxProvider, SandboxSpec, State,
+    Tail,
 };
+use directory::SandboxDirectory;
 use domain::SandboxId;
-use ends::{Ends, UNSEEN, in_words};
+use exits::{UNKNOWN_EXIT, WorkerExits, describe};
 pub use isolation::Isolation;
 use locks::Locks;
-use place::Place;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -35,43 +36,41 @@ use table::Identity;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// Within this time everything but an end is answered.
-const SOON: Duration = Duration::from_secs(10);
+/// Timeout of every call except `destroy`.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// For so long [`SandboxProvider::destroy`] waits for an end before it answers that there is none yet.
-const PATIENCE: Duration = Duration::from_millis(2500);
+/// How long [`SandboxProvider::destroy`] waits for processes to exit before it returns [`Deletion::InProgress`].
+const DESTROY_TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// How often it looks meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// How often `destroy` checks for remaining processes.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// What is limited on this system, and what is not.
+/// Resource limits on this system, as a part of [`SandboxProvider::isolation`].
 #[cfg(target_os = "linux")]
-const LIMITS: &str = "Memory (data of each process, not of all together), core dumps and the choice of processors are \
-    limited; disk is not. Everything that it started is ended with it, except for a process that has left its parents \
-    and its environment behind before anybody looked.";
+const LIMITS: &str = "Memory (per process, not in total), core dumps and CPU affinity are limited; disk is not. All \
+    of its processes are killed with it, except for a process that has detached from its parents and cleared its \
+    environment.";
 #[cfg(not(target_os = "linux"))]
-const LIMITS: &str = "On this system nothing is limited: not memory, not processors, not disk. Everything that it \
-    started is ended with it, except for a process that has left its group and whose parent has ended.";
+const LIMITS: &str = "On this system memory, CPU and disk are not limited. All of its processes are killed with it, \
+    except for a process that has left its process group and whose parent has exited.";
 
-/// How to run sandboxes on this machine.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where their folders are.
+    /// Parent of the sandbox directories.
     pub folder: PathBuf,
-    /// Which plane's those are that [`SandboxProvider::list`] lists.
+    /// [`SandboxProvider::list`] lists the sandboxes of this plane.
     pub plane: String,
-    /// The program that is a worker, and its arguments.
+    /// The worker executable and its arguments.
     pub worker: Vec<OsString>,
-    /// What a worker has in its environment whatever it is told: `PATH`, `LANG` and the like of the plane's own.
+    /// Base environment of every worker: `PATH`, `LANG` and the like of the plane's own.
     pub environment: BTreeMap<String, String>,
-    /// What a worker and its agent are kept inside of.
     pub isolation: Isolation,
-    /// How long a worker that was told to end may take to say its last word.
+    /// Shutdown grace period of a worker between SIGTERM and SIGKILL.
     pub grace: Duration,
 }
 
 impl Options {
-    /// Sandboxes of this plane in this folder, with this worker, and the usual for the rest.
+    /// Defaults for everything but these three.
     pub fn new(folder: impl Into<PathBuf>, plane: impl Into<String>, worker: Vec<OsString>) -> Self {
         Self {
             folder: folder.into(),
@@ -84,181 +83,187 @@ impl Options {
     }
 }
 
-/// The provider.
 #[derive(Debug)]
 pub struct Process {
     options: Options,
     locks: Locks,
-    ending: Mutex<BTreeMap<SandboxId, Ending>>,
-    /// Each waits for a worker to end, so that none stays behind as a zombie.
+    deletions: Mutex<BTreeMap<SandboxId, PendingDeletion>>,
+    /// Each waits for a worker to exit, so that none remains as a zombie.
     waiters: Mutex<JoinSet<()>>,
-    ends: Ends,
+    exits: WorkerExits,
 }
 
-/// A sandbox that was told to end.
 #[derive(Debug)]
-struct Ending {
+struct PendingDeletion {
     since: Instant,
-    told: bool,
-    /// Everybody who was seen to belong to it: also whoever has lost every trace of it since.
-    seen: BTreeSet<Identity>,
+    sigterm_sent: bool,
+    /// All processes ever found to belong to the sandbox, including those that can no longer be attributed to it.
+    processes: BTreeSet<Identity>,
 }
 
 impl Process {
-    /// A provider with these options.
-    ///
     /// # Errors
-    /// When the folder cannot be named from everywhere, no worker is given, or this kernel cannot do the isolation that is
-    /// asked for: nobody gets less than that without knowing.
+    /// If the directory has no absolute path, the worker is empty, or this kernel does not support the configured isolation.
+    /// There is no silent fallback to weaker isolation.
     pub fn new(mut options: Options) -> io::Result<Self> {
         if options.worker.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the worker's program is not given"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the worker executable is not configured",
+            ));
         }
         options.isolation.probe()?;
-        // It is started in another folder. A bare name is looked for in PATH.
+        // The worker starts in another directory. A bare name is looked up in PATH.
         let program = PathBuf::from(&options.worker[0]);
         if program.components().count() > 1 {
             options.worker[0] = std::path::absolute(program)?.into();
         }
         options.folder = std::path::absolute(&options.folder)?;
-        let (locks, ending, waiters, ends) = Default::default();
-        Ok(Self { options, locks, ending, waiters, ends })
+        let (locks, deletions, waiters, exits) = Default::default();
+        Ok(Self { options, locks, deletions, waiters, exits })
     }
 
-    fn place(&self, name: &SandboxId) -> Place {
-        Place::new(&self.options.folder, name)
+    fn directory(&self, name: &SandboxId) -> SandboxDirectory {
+        SandboxDirectory::new(&self.options.folder, name)
     }
 
     fn state(&self, name: &SandboxId) -> State {
-        match lock(&self.ending).contains_key(name) {
-            true => State::Going,
+        match lock(&self.deletions).contains_key(name) {
+            true => State::Deleting,
             false => State::Ready,
         }
     }
 
     fn found(&self, name: &SandboxId) -> Found {
-        let provider_id = self.place(name).folder().display().to_string();
-        Found { name: name.clone(), provider_id, state: self.state(name), made_of: None }
+        let provider_id = self.directory(name).folder().display().to_string();
+        Found { name: name.clone(), provider_id, state: self.state(name), actual_resources: None }
     }
 
-    async fn make(&self, wish: &SandboxSpec) -> Result<Found, Failure> {
-        let _turn = self.turn(&wish.name).await?;
-        let (place, copy) = (self.place(&wish.name), wish.clone());
-        let made = move || if place.note().is_some() { Ok(()) } else { place.make(&copy) };
-        blocking("making the folder", made).await?;
-        Ok(self.found(&wish.name))
+    async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<Found, Failure> {
+        let _guard = self.lock(&spec.name).await?;
+        let (directory, copy) = (self.directory(&spec.name), spec.clone());
+        let create = move || if directory.metadata().is_some() { Ok(()) } else { directory.create(&copy) };
+        blocking("creating the directory", create).await?;
+        Ok(self.found(&spec.name))
     }
 
     async fn launch(&self, name: &SandboxId, variables: &BTreeMap<String, String>) -> Result<(), Failure> {
-        let _turn = self.turn(name).await?;
-        let place = self.place(name);
-        let read = move || Ok((place.note(), place.worker().filter(|worker| worker.is_alive())));
-        let (note, worker) = blocking("reading the folder", read).await?;
-        let Some(note) = note.filter(|_| self.state(name) == State::Ready) else {
-            return Err(Failure::refused(format!("the sandbox {name} is not there, or is ending")));
+        let _guard = self.lock(name).await?;
+        let directory = self.directory(name);
+        let read = move || Ok((directory.metadata(), directory.worker().filter(|worker| worker.is_alive())));
+        let (metadata, worker) = blocking("reading the directory", read).await?;
+        let Some(metadata) = metadata.filter(|_| self.state(name) == State::Ready) else {
+            return Err(Failure::refused(format!("the sandbox {name} does not exist or is being deleted")));
         };
         if worker.is_some() {
             return Ok(());
         }
-        let mut child = launch::start(&self.options, &self.place(name), name, &note, variables).await?;
-        let (name, ends) = (name.clone(), self.ends.clone());
-        ends.begin(&name);
+        let mut child =
+            launch::start(&self.options, &self.directory(name), name, &metadata, variables).await?;
+        let (name, exits) = (name.clone(), self.exits.clone());
+        exits.started(&name);
         let mut waiters = lock(&self.waiters);
         while waiters.try_join_next().is_some() {}
         waiters.spawn(async move {
-            let end = match child.wait().await {
+            let exit = match child.wait().await {
                 Ok(status) => {
-                    tracing::info!(sandbox.id = %name, "The worker of {name} ended: {status}");
-                    in_words(status)
+                    tracing::info!(sandbox.id = %name, "Worker of sandbox {name} exited: {status}");
+                    describe(status)
                 }
                 Err(error) => {
-                    tracing::warn!(sandbox.id = %name, %error, "Lost sight of the worker of {name}");
-                    UNSEEN.to_owned()
+                    tracing::warn!(sandbox.id = %name, %error, "Cannot determine the exit status of the worker of sandbox {name}");
+                    UNKNOWN_EXIT.to_owned()
                 }
             };
-            ends.note(&name, end);
+            exits.exited(&name, exit);
         });
         Ok(())
     }
 
-    async fn worker_end(&self, name: &SandboxId) -> Result<Option<String>, Failure> {
-        match self.ends.of(name) {
-            // Ours: whoever waits for it says when it has ended, and how.
-            Some(end) => Ok(end),
-            // It was started by a plane that is gone, and perhaps before the machine was started again.
+    async fn find_worker_exit(&self, name: &SandboxId) -> Result<Option<String>, Failure> {
+        match self.exits.get(name) {
+            Some(exit) => Ok(exit),
+            // Started by an earlier plane process, perhaps before a reboot.
             None => {
-                let place = self.place(name);
-                let look = move || Ok(place.was_started() && !place.worker().is_some_and(Identity::is_alive));
-                Ok(blocking("looking for the worker", look).await?.then(|| UNSEEN.to_owned()))
+                let directory = self.directory(name);
+                let check = move || {
+                    Ok(directory.was_started() && !directory.worker().is_some_and(Identity::is_alive))
+                };
+                Ok(blocking("looking for the worker", check).await?.then(|| UNKNOWN_EXIT.to_owned()))
             }
         }
     }
 
-    async fn turn(&self, name: &SandboxId) -> Result<locks::Turn, Failure> {
-        let turn = timeout(SOON, self.locks.turn(name)).await;
-        turn.map_err(|_| Failure::unreachable(format!("something else is still being done to {name}")))
+    async fn lock(&self, name: &SandboxId) -> Result<locks::Guard, Failure> {
+        let guard = timeout(CALL_TIMEOUT, self.locks.lock(name)).await;
+        guard.map_err(|_| Failure::unreachable(format!("another operation on sandbox {name} is in progress")))
     }
 
-    async fn end(&self, name: &SandboxId) -> Result<Gone, Failure> {
-        let deadline = Instant::now() + PATIENCE;
-        let Ok(turn) = timeout_at(deadline, self.locks.turn(name)).await else { return Ok(Gone::NotYet) };
-        let place = self.place(name);
+    async fn delete(&self, name: &SandboxId) -> Result<Deletion, Failure> {
+        let deadline = Instant::now() + DESTROY_TIMEOUT;
+        let Ok(guard) = timeout_at(deadline, self.locks.lock(name)).await else {
+            return Ok(Deletion::InProgress);
+        };
+        let directory = self.directory(name);
         loop {
-            if !place.exists() {
-                lock(&self.ending).remove(name);
-                self.ends.forget(name);
-                return Ok(Gone::Yes);
+            if !directory.exists() {
+                lock(&self.deletions).remove(name);
+                self.exits.forget(name);
+                return Ok(Deletion::Done);
             }
-            if self.end_members(name).await? == 0 {
+            if self.kill_processes(name).await? == 0 {
                 break;
             }
             if Instant::now() >= deadline {
-                return Ok(Gone::NotYet);
+                return Ok(Deletion::InProgress);
             }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
         }
-        // The turn goes along: whoever calls again before it is done waits for it, and does not begin anew.
+        // The guard moves into the task, so that another call waits for this removal instead of starting its own.
         let remove = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            place.remove()
+            let _guard = guard;
+            directory.remove()
         });
-        match timeout_at(deadline.max(Instant::now() + LOOK_EVERY), remove).await {
-            Err(_) => return Ok(Gone::NotYet),
+        match timeout_at(deadline.max(Instant::now() + POLL_INTERVAL), remove).await {
+            Err(_) => return Ok(Deletion::InProgress),
             Ok(done) => {
-                done.map_err(io::Error::from).flatten().map_err(|error| failed("removing", &error))?;
+                done.map_err(io::Error::from)
+                    .flatten()
+                    .map_err(|error| failed("removing the directory", &error))?;
             }
         }
-        lock(&self.ending).remove(name);
-        self.ends.forget(name);
-        Ok(Gone::Yes)
+        lock(&self.deletions).remove(name);
+        self.exits.forget(name);
+        Ok(Deletion::Done)
     }
 
-    /// One step towards the end of everybody who belongs to a sandbox. How many there still were.
-    async fn end_members(&self, name: &SandboxId) -> Result<usize, Failure> {
-        let place = self.place(name);
-        let seen = {
-            let mut ending = lock(&self.ending);
-            let new = || Ending { since: Instant::now(), told: false, seen: BTreeSet::new() };
-            ending.entry(name.clone()).or_insert_with(new).seen.clone()
+    /// Signals the processes of a sandbox: SIGTERM first, SIGKILL after the grace period. Returns how many are left.
+    async fn kill_processes(&self, name: &SandboxId) -> Result<usize, Failure> {
+        let directory = self.directory(name);
+        let known = {
+            let mut deletions = lock(&self.deletions);
+            let new =
+                || PendingDeletion { since: Instant::now(), sigterm_sent: false, processes: BTreeSet::new() };
+            deletions.entry(name.clone()).or_insert_with(new).processes.clone()
         };
-        let look = move || {
-            let worker = place.worker();
-            Ok((worker, table::members(&place.folder(), worker, &seen)))
+        let find = move || {
+            let worker = directory.worker();
+            Ok((worker, table::members(&directory.folder(), worker, &known)))
         };
-        let (worker, members) = blocking("looking for processes", look).await?;
+        let (worker, members) = blocking("looking for processes", find).await?;
         let worker = worker.filter(|worker| members.contains(worker));
-        let mut endings = lock(&self.ending);
-        let Some(ending) = endings.get_mut(name) else { return Ok(members.len()) };
-        ending.seen.extend(&members);
-        match worker.filter(|_| ending.since.elapsed() < self.options.grace) {
-            Some(worker) if !ending.told => {
-                ending.told = true;
+        let mut deletions = lock(&self.deletions);
+        let Some(deletion) = deletions.get_mut(name) else { return Ok(members.len()) };
+        deletion.processes.extend(&members);
+        match worker.filter(|_| deletion.since.elapsed() < self.options.grace) {
+            Some(worker) if !deletion.sigterm_sent => {
+                deletion.sigterm_sent = true;
                 if let Some(group) = Pid::from_raw(worker.id) {
-                    // Nobody left to hear it is what was wanted.
+                    // An error means that the group has no process left, which is fine.
                     let _ = kill_process_group(group, Signal::TERM);
                 }
             }
-            // It has its grace.
+            // Still in its grace period.
             Some(_) => {}
             None => members.iter().for_each(|member| member.signal(Signal::KILL)),
         }
@@ -268,18 +273,18 @@ impl Process {
     async fn listed(&self) -> Result<Vec<Listed>, Failure> {
         let (folder, plane) = (self.options.folder.clone(), self.options.plane.clone());
         let list = move || {
-            let found = place::all(&folder)?.into_iter().filter(|(_, place)| {
-                // One without a note was half made or is half gone: ours to take away.
-                place.note().is_none_or(|note| note.plane == plane)
+            let found = directory::all(&folder)?.into_iter().filter(|(_, directory)| {
+                // A directory without metadata is left over from an interrupted creation or deletion: list it for cleanup.
+                directory.metadata().is_none_or(|metadata| metadata.plane == plane)
             });
-            let listed = found.map(|(name, place)| Listed {
+            let listed = found.map(|(name, directory)| Listed {
                 name,
-                provider_id: place.folder().display().to_string(),
-                created_at_secs: place.created_at_secs(),
+                provider_id: directory.folder().display().to_string(),
+                created_at_secs: directory.created_at_secs(),
             });
             Ok(listed.collect())
         };
-        blocking("listing the folders", list).await
+        blocking("listing the directories", list).await
     }
 }
 
@@ -289,58 +294,63 @@ impl SandboxProvider for Process {
     }
 
     fn isolation(&self) -> String {
-        let reach = self.options.isolation.reach();
-        format!(
-            "Each sandbox is a folder and a group of processes of the plane's own user: {reach}. {LIMITS}"
-        )
+        let access = self.options.isolation.access();
+        format!("Each sandbox is a directory and a process group of the plane's own user: {access}. {LIMITS}")
     }
 
-    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found> {
-        Box::pin(self.make(wish))
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> ProviderFuture<'a, Found> {
+        Box::pin(self.create_sandbox(spec))
     }
 
-    fn find<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Option<Found>> {
+    fn find<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Option<Found>> {
         Box::pin(async move {
-            let place = self.place(name);
-            let note = blocking("reading the folder", move || Ok(place.note())).await?;
-            Ok(note.map(|_| self.found(name)))
+            let directory = self.directory(name);
+            let metadata = blocking("reading the directory", move || Ok(directory.metadata())).await?;
+            Ok(metadata.map(|_| self.found(name)))
         })
     }
 
-    fn upload<'a>(&'a self, _found: &'a Found) -> Answer<'a, ()> {
+    fn upload<'a>(&'a self, _found: &'a Found) -> ProviderFuture<'a, ()> {
         Box::pin(async move {
             let program = PathBuf::from(&self.options.worker[0]);
-            // A bare name is looked for in PATH when it is started.
+            // A bare name is looked up in PATH at start.
             let missing = program.components().count() > 1 && !program.is_file();
             match missing {
-                true => Err(Failure::refused(format!("the worker {} is not there", program.display()))),
+                true => Err(Failure::refused(format!(
+                    "the worker executable {} does not exist",
+                    program.display()
+                ))),
                 false => Ok(()),
             }
         })
     }
 
-    fn start<'a>(&'a self, found: &'a Found, variables: &'a BTreeMap<String, String>) -> Answer<'a, ()> {
+    fn start<'a>(
+        &'a self,
+        found: &'a Found,
+        variables: &'a BTreeMap<String, String>,
+    ) -> ProviderFuture<'a, ()> {
         Box::pin(self.launch(&found.name, variables))
     }
 
-    fn destroy<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Gone> {
-        Box::pin(self.end(name))
+    fn destroy<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Deletion> {
+        Box::pin(self.delete(name))
     }
 
-    fn list<'a>(&'a self) -> Answer<'a, Vec<Listed>> {
+    fn list<'a>(&'a self) -> ProviderFuture<'a, Vec<Listed>> {
         Box::pin(self.listed())
     }
 
-    fn ended<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Option<String>> {
-        Box::pin(self.worker_end(name))
+    fn worker_exit<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Option<String>> {
+        Box::pin(self.find_worker_exit(name))
     }
 
-    fn logs<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Tail> {
-        let place = self.place(name);
-        Box::pin(blocking("reading the log", move || place.tail(LOG_BYTES)))
+    fn logs<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Tail> {
+        let directory = self.directory(name);
+        Box::pin(blocking("reading the log", move || directory.tail(LOG_BYTES)))
     }
 
-    fn preview<'a>(&'a self, name: &'a SandboxId, port: u16) -> Answer<'a, Option<Link>> {
+    fn preview<'a>(&'a self, name: &'a SandboxId, port: u16) -> ProviderFuture<'a, Option<Link>> {
         Box::pin(async move {
             let link = Link { url: format!("http://127.0.0.1:{port}"), token: None };
             Ok(self.find(name).await?.map(|_| link))
@@ -348,18 +358,18 @@ impl SandboxProvider for Process {
     }
 }
 
-/// Does something with files where it holds up nobody else, and within a deadline.
+/// Runs file operations on a blocking thread, with a timeout.
 async fn blocking<T: Send + 'static>(
     what: &'static str,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Failure> {
-    match timeout(SOON, tokio::task::spawn_blocking(work)).await {
-        Err(_) => Err(Failure::unreachable(format!("{what} took longer than {SOON:?}"))),
+    match timeout(CALL_TIMEOUT, tokio::task::spawn_blocking(work)).await {
+        Err(_) => Err(Failure::unreachable(format!("{what} took longer than {CALL_TIMEOUT:?}"))),
         Ok(done) => done.map_err(io::Error::from).flatten().map_err(|error| failed(what, &error)),
     }
 }
 
-/// A full disk may be emptied, and a folder of somebody else's be given back: nothing here is for ever.
+/// I/O errors are never permanent: a full disk or wrong permissions can be fixed.
 fn failed(what: &str, error: &io::Error) -> Failure {
     Failure::unreachable(format!("{what} failed: {error}"))
 }

@@ -1,17 +1,15 @@
-//! The end of a worker's log.
+//! The tail of a worker's log.
 
-/// The end of a log. A log that is not there is an empty one.
+/// The tail of a log. Empty if there is no log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tail {
-    /// Offset in bytes of `text` in the whole log.
+    /// Byte offset of `text` in the log.
     pub start: u64,
-    /// Exactly as long as what was printed: each byte that is not UTF-8 is replaced by one `?`, so that offsets in the
-    /// text are offsets in the log.
+    /// Each byte that is not UTF-8 is replaced by one `?`, so that offsets in the text are offsets in the log.
     pub text: String,
 }
 
 impl Tail {
-    /// These bytes, which begin at `start`.
     pub fn new(start: u64, bytes: &[u8]) -> Self {
         let mut text = String::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
@@ -28,7 +26,7 @@ mod tests {
 
     #[test]
     fn invalid_utf8_is_replaced_byte_for_byte() {
-        // The second half of a character, a byte that no character has, and the first two of three.
+        // A continuation byte, an invalid byte, and an incomplete sequence.
         let bytes = b"\xa9 one \xff caf\xc3\xa9 \xe2\x82";
         let tail = Tail::new(7, bytes);
         assert_eq!(tail, Tail { start: 7, text: "? one ? café ??".to_owned() });

@@ -1,30 +1,28 @@
-//! The account's event bus: EventBridge.
+//! The EventBridge event bus of the account.
 
 use crate::error::Error;
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 use std::time::Duration;
 
-/// What `source` says on the bus.
+/// The `source` of all our events on the bus.
 pub const SOURCE: &str = "sunaba";
-/// Entries of one call
+/// Maximum number of entries in one call
 /// (<https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html>).
 const MAX_ENTRIES: usize = 10;
-/// One call may carry 256 KB, names included.
+/// Maximum size of one call. EventBridge allows 256 KB, including names.
 const MAX_CALL_BYTES: usize = 240 * 1000;
-/// How often entries are sent that the bus did not take.
-const MAX_TRIES: u32 = 3;
+/// Maximum number of attempts to send entries that the bus rejected.
+const MAX_ATTEMPTS: u32 = 3;
 
-/// The bus.
 #[derive(Debug, Clone)]
 pub struct Bus {
     client: aws_sdk_eventbridge::Client,
     name: String,
 }
 
-/// Something to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// What rules look at first: `SANDBOX_AGENT_COMPLETED`.
+    /// What rules usually match on, such as `SANDBOX_AGENT_COMPLETED`.
     pub detail_type: String,
     /// A JSON object.
     pub detail: String,
@@ -37,12 +35,12 @@ impl Notice {
 }
 
 impl Bus {
-    /// A bus of this name, reached through this client.
     pub fn new(client: aws_sdk_eventbridge::Client, name: impl Into<String>) -> Self {
         Self { client, name: name.into() }
     }
 
-    /// Publishes all of them, or fails; then some may have been published, and will be again.
+    /// Delivery is at least once: after an error some notices may have been published, and the retry publishes them
+    /// again.
     pub async fn publish(&self, notices: &[Notice]) -> Result<(), Error> {
         for call in calls(notices) {
             self.put(call).await?;
@@ -52,20 +50,20 @@ impl Bus {
 
     async fn put(&self, notices: &[Notice]) -> Result<(), Error> {
         let mut entries: Vec<_> = notices.iter().map(|notice| self.entry(notice)).collect();
-        for tries in 0..MAX_TRIES {
-            if tries > 0 {
-                tokio::time::sleep(Duration::from_millis(50 << tries)).await;
+        for attempt in 0..MAX_ATTEMPTS {
+            if attempt > 0 {
+                tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
             }
             let put = self.client.put_events().set_entries(Some(entries.clone()));
-            let answer = put.send().await.map_err(|error| Error::from_sdk("the bus", error))?;
-            if answer.failed_entry_count() == 0 {
+            let response = put.send().await.map_err(|error| Error::from_sdk("the bus", error))?;
+            if response.failed_entry_count() == 0 {
                 return Ok(());
             }
-            let refused = answer.entries().iter().map(|entry| entry.error_code().is_some());
+            let refused = response.entries().iter().map(|entry| entry.error_code().is_some());
             entries =
                 entries.into_iter().zip(refused).filter(|(_, refused)| *refused).map(|(e, _)| e).collect();
         }
-        let left = format!("{} entries were not taken", entries.len());
+        let left = format!("{} entries were rejected", entries.len());
         Err(Error::Unavailable { what: "the bus", code: "failed entries".into(), source: left.into() })
     }
 
@@ -79,7 +77,7 @@ impl Bus {
     }
 }
 
-/// As many notices in a call as it may carry, in order.
+/// Splits notices into calls within the limits, in order.
 fn calls(notices: &[Notice]) -> Vec<&[Notice]> {
     let (mut calls, mut rest) = (Vec::new(), notices);
     while !rest.is_empty() {
@@ -88,7 +86,7 @@ fn calls(notices: &[Notice]) -> Vec<&[Notice]> {
             bytes += notice.size();
             bytes <= MAX_CALL_BYTES
         });
-        // One alone goes in any case: if it is too large, the bus says so.
+        // A notice that exceeds the limit is sent alone, and the bus rejects it.
         let (call, later) = rest.split_at(fitting.count().max(1));
         calls.push(call);
         rest = later;
@@ -101,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_carries_ten_notices_and_240_kb() {
+    fn call_has_at_most_ten_notices_and_240_kb() {
         let notice = |bytes| Notice { detail_type: "x".into(), detail: "x".repeat(bytes) };
         let sizes = |notices: &[Notice]| calls(notices).iter().map(|call| call.len()).collect::<Vec<_>>();
         assert_eq!(sizes(&vec![notice(10); 23]), [10, 10, 3]);

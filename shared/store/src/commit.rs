@@ -1,7 +1,7 @@
-//! One transaction: what some entities are now, what their logs say of it, and what follows from it in the table.
+//! One transaction: the new state of entities, the events for their logs, and all derived items.
 //!
-//! What follows is derived from the states before and after, so that nobody can forget it: a task that has a place
-//! stands in the queue, one that is worked on takes a slot, whatever has to be looked at every so often is watched.
+//! Derived items follow from the states before and after, so no caller can forget one: a task with a place is in the
+//! queue, an active task takes a slot, and an entity that sweeps have to check is watched.
 //! **Invariant:** all of it is written, or nothing is.
 
 use crate::Store;
@@ -9,10 +9,11 @@ use crate::error::Error;
 use crate::items::{Item, attributes, number, start, text};
 use crate::keys::{self, Watched};
 use crate::limits::MAX_TRANSACTION_BYTES;
-use crate::log::{Fresh, size};
-use crate::queue::{Candidate, Cursor};
+use crate::log::{Existing, size};
+use crate::page::Cursor;
+use crate::queue::Candidate;
 use crate::sandboxes::SandboxItem;
-use crate::segments::{LogOf, written};
+use crate::segments::{LogOf, log_items};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{ConditionCheck, Put, TransactWriteItem, Update};
@@ -20,90 +21,73 @@ use domain::ingest::NewEvent;
 use domain::task::Place;
 use domain::{Entity, OrgId, Sandbox, Task, TaskId, Ticket, Timestamp};
 
-/// What is to be written.
 #[derive(Debug)]
 pub struct Commit<'a> {
-    /// When.
     pub now: Timestamp,
-    /// Tasks that are new or have changed.
     pub tasks: Vec<Change<'a, Task>>,
-    /// Tickets that are new or have changed.
     pub tickets: Vec<Change<'a, Ticket>>,
-    /// Sandboxes that are new or have changed. Their heads count the events already ([`Sandbox::telling`]).
+    /// Their `seq` already counts the events ([`Sandbox::with_events`]).
     pub sandboxes: Vec<Change<'a, Sandbox>>,
-    /// Dependencies that come and go.
+    /// Dependencies to add and remove.
     pub edges: Vec<Edge>,
-    /// Tasks that must be as they were read, though nothing of them changes.
+    /// Tasks that are not written, but whose version must not have changed.
     pub unchanged: Vec<&'a Task>,
-    /// The state of an org's graph of tasks that was read, when an edge between existing tasks is added.
+    /// The version of the org's dependency graph that was read. Required when an edge between existing tasks is
+    /// added.
     pub graph: Option<(OrgId, u64)>,
-    /// How many tasks may be worked on, when one begins to be.
+    /// Checked when a task becomes active.
     pub limits: Limits,
-    /// Where the next look at the queue begins, when a task leaves it to be worked on: at its start, if nowhere else.
-    pub turn: Option<Cursor>,
+    /// Where the next queue scan starts, stored when a task becomes active. `None` is the start of the queue.
+    pub queue_cursor: Option<Cursor>,
 }
 
-/// How many tasks may be worked on at a time.
+/// Maximum number of active tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of an org.
     pub org: u32,
-    /// Of a project of it.
+    /// Of each project.
     pub project: u32,
 }
 
-/// One entity, and what its log says.
+/// A new or changed entity, and the events for its log.
 #[derive(Debug)]
 pub struct Change<'a, T> {
-    /// As it was read; `None` if it is new.
+    /// The state that was read. `None` if the entity is new.
     pub before: Option<&'a T>,
-    /// As it is now.
     pub after: T,
-    /// What is told of that.
     pub events: Vec<NewEvent>,
 }
 
-/// A dependency: one task waits for another.
+/// A dependency: `dependent` waits for `task`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edge {
-    /// It waits from now on.
     Add {
-        /// For which.
         task: TaskId,
-        /// Which waits.
-        waits: TaskId,
+        dependent: TaskId,
     },
-    /// It does not wait any more. It must have.
+    /// The edge must exist.
     Remove {
-        /// For which.
         task: TaskId,
-        /// Which waited.
-        waits: TaskId,
+        dependent: TaskId,
     },
 }
 
-/// What became of it.
 #[derive(Debug)]
 pub enum Committed {
-    /// It is stored, all of it; this is what was written.
     Done(Box<After>),
-    /// Something is not as it was read, or a limit is reached. Nothing was stored: read again and decide again.
+    /// A version has changed since it was read, or a limit is reached. Nothing was stored: read and decide again.
     Conflict,
 }
 
-/// What was written.
+/// What was written, in the order of the [`Commit`].
 #[derive(Debug, Default)]
 pub struct After {
-    /// In the order in which they were given.
     pub tasks: Vec<Task>,
-    /// As above.
     pub tickets: Vec<Ticket>,
-    /// As above.
     pub sandboxes: Vec<Sandbox>,
 }
 
 impl<'a> Commit<'a> {
-    /// Nothing yet.
     pub fn new(now: Timestamp) -> Self {
         Self {
             now,
@@ -114,18 +98,18 @@ impl<'a> Commit<'a> {
             unchanged: Vec::new(),
             graph: None,
             limits: Limits { org: u32::MAX, project: u32::MAX },
-            turn: None,
+            queue_cursor: None,
         }
     }
 }
 
 impl Store {
-    /// Writes it.
     pub async fn commit(&self, commit: Commit<'_>) -> Result<Committed, Error> {
-        let Commit { now, tasks, tickets, sandboxes, edges, unchanged, graph, limits, turn } = commit;
+        let Commit { now, tasks, tickets, sandboxes, edges, unchanged, graph, limits, queue_cursor } = commit;
         let (mut writes, mut items, mut after) = (Vec::new(), Vec::new(), After::default());
         for change in tasks {
-            self.task_effects(change.before, &change.after, Slot::Take(limits, turn.as_ref()), &mut writes)?;
+            let claim = SlotChange::Claim(limits, queue_cursor.as_ref());
+            self.derived_task_writes(change.before, &change.after, claim, &mut writes)?;
             let task = self.entity_writes(change, now, &mut writes, &mut items)?;
             after.tasks.push(task);
         }
@@ -134,23 +118,23 @@ impl Store {
             after.tickets.push(ticket);
         }
         for change in sandboxes {
-            let head = self.sandbox_writes(change, now, &mut writes, &mut items)?;
-            after.sandboxes.push(head);
+            let sandbox = self.sandbox_writes(change, now, &mut writes, &mut items)?;
+            after.sandboxes.push(sandbox);
         }
         for edge in edges {
             writes.push(self.edge_write(edge)?);
         }
         for task in unchanged {
-            writes.push(self.unchanged(task)?);
+            writes.push(self.version_check(task)?);
         }
         if let Some((org, version)) = graph {
             writes.push(self.graph_write(&org, version)?);
         }
         if items.iter().map(size).sum::<usize>() > MAX_TRANSACTION_BYTES {
-            return Err(Error::missing("room in a transaction: what is told is too large"));
+            return Err(Error::malformed("events that exceed the size of a transaction"));
         }
         for item in items {
-            writes.push(self.put(item, Fresh::Unchecked)?);
+            writes.push(self.put(item, Existing::Overwrite)?);
         }
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => Ok(Committed::Done(Box::new(after))),
@@ -170,8 +154,8 @@ impl Store {
         let entity = after.entity();
         let (first_seq, org) = (*after.log_mut().0 + 1, after.org().clone());
         let log = LogOf { entity: &entity, org: &org, generation: 1 };
-        let segments = written(log, first_seq, now, &events)?
-            .ok_or_else(|| Error::missing("room in a log: what is told is too large"))?;
+        let segments = log_items(log, first_seq, now, &events)?
+            .ok_or_else(|| Error::malformed("an event that exceeds the size of its log"))?;
         let (seq, count) = after.log_mut();
         *seq += events.len() as u64;
         *count += segments.segments;
@@ -188,7 +172,7 @@ impl Store {
                 .expression_attribute_names("#version", "version")
                 .expression_attribute_values(":before", number(before.version())),
         };
-        let put = put.build().map_err(|e| Error::broken("putting an entity", e))?;
+        let put = put.build().map_err(|e| Error::broken("writing an entity", e))?;
         writes.push(TransactWriteItem::builder().put(put).build());
         if before.is_none() {
             let mut listing = start(keys::listing_of(&entity), "listing");
@@ -211,8 +195,8 @@ impl Store {
         let entity = Entity::Sandbox(after.id.clone());
         let log = LogOf { entity: &entity, org: &after.org, generation: after.generation };
         let first_seq = after.seq + 1 - events.len() as u64;
-        let segments = written(log, first_seq, now, &events)?
-            .ok_or_else(|| Error::missing("room in a log: what is told is too large"))?;
+        let segments = log_items(log, first_seq, now, &events)?
+            .ok_or_else(|| Error::malformed("an event that exceeds the size of its log"))?;
         after.segments += segments.segments;
         items.extend(segments.items);
         let watched = (before.is_some_and(Sandbox::needs_reconcile), after.needs_reconcile());
@@ -220,48 +204,48 @@ impl Store {
             None => {
                 let mut item = start(keys::sandbox(&after.id), "sandbox");
                 item.extend(attributes(&SandboxItem::of(&after)?)?);
-                writes.push(self.put(item, Fresh::Required)?);
+                writes.push(self.put(item, Existing::Reject)?);
                 let mut listing = start(keys::listing(&after.id), "listing");
                 listing.extend(keys::index_attributes(&entity, &after.org, after.created_at));
                 items.push(listing);
             }
-            Some(before) => writes.push(self.head_update(before, &after)?),
+            Some(before) => writes.push(self.sandbox_update(before, &after)?),
         }
         writes.extend(self.watch_write(Watched::Entity(entity), &after.org, watched)?);
         Ok(after)
     }
 
-    /// What follows from a task's move: its place in the queue and the slot that it takes.
-    fn task_effects(
+    /// The items that follow from a task's transition: its places in the queue and its slot.
+    fn derived_task_writes(
         &self,
         before: Option<&Task>,
         after: &Task,
-        take: Slot<'_>,
+        claim: SlotChange<'_>,
         writes: &mut Vec<TransactWriteItem>,
     ) -> Result<(), Error> {
         let was = before.and_then(|task| task.place.as_ref().map(|place| (task, place)));
         let is = after.place.as_ref().map(|place| (after, place));
-        // A place says all that its items are made of, so one that stays costs nothing. One transaction must not delete
-        // and put the same item, and a task that moves may keep one of its two.
+        // The queue items depend on the place only, so an unchanged place needs no write. A transaction must not
+        // delete and put the same item, and a changed place may keep one of its two keys.
         if was.map(|(_, place)| place) != is.map(|(_, place)| place) {
-            let keys = |of: Option<(&Task, &Place)>| {
-                of.map_or_else(Vec::new, |(task, place)| place_keys(task, place))
+            let keys = |queued: Option<(&Task, &Place)>| {
+                queued.map_or_else(Vec::new, |(task, place)| place_keys(task, place))
             };
-            let (left, taken) = (keys(was), keys(is));
+            let (old_keys, new_keys) = (keys(was), keys(is));
             let ready = Watched::Ready(after.org.clone(), after.id.clone());
             writes.extend(self.watch_write(ready, &after.org, (was.is_some(), is.is_some()))?);
-            for key in left.into_iter().filter(|key| !taken.contains(key)) {
+            for key in old_keys.into_iter().filter(|key| !new_keys.contains(key)) {
                 writes.push(self.delete(key)?);
             }
-            for key in taken {
+            for key in new_keys {
                 let mut item = start(key, "ready");
                 item.extend(attributes(&Candidate::of(after))?);
-                writes.push(self.put(item, Fresh::Unchecked)?);
+                writes.push(self.put(item, Existing::Overwrite)?);
             }
         }
         match (before.is_some_and(|task| task.status.is_active()), after.status.is_active()) {
-            (false, true) => writes.push(self.slot_write(after, take)?),
-            (true, false) => writes.push(self.slot_write(after, Slot::Give)?),
+            (false, true) => writes.push(self.slot_write(after, claim)?),
+            (true, false) => writes.push(self.slot_write(after, SlotChange::Release)?),
             _ => {}
         }
         if before.is_none()
@@ -269,23 +253,26 @@ impl Store {
         {
             let mut item = start(keys::task_of_ticket(ticket, after.created_at, &after.id), "task_of_ticket");
             item.insert("id".into(), text(after.id.as_str()));
-            writes.push(self.put(item, Fresh::Unchecked)?);
+            writes.push(self.put(item, Existing::Overwrite)?);
         }
         Ok(())
     }
 
-    fn slot_write(&self, task: &Task, slot: Slot<'_>) -> Result<TransactWriteItem, Error> {
+    fn slot_write(&self, task: &Task, change: SlotChange<'_>) -> Result<TransactWriteItem, Error> {
         let mut update = Update::builder()
             .table_name(&self.table)
             .set_key(Some(keys::slots(&task.org).attributes().into()))
             .expression_attribute_names("#running", "running")
-            .expression_attribute_values(":by", number(if matches!(slot, Slot::Give) { -1 } else { 1 }));
+            .expression_attribute_values(
+                ":by",
+                number(if matches!(change, SlotChange::Release) { -1 } else { 1 }),
+            );
         let mut expression = "ADD #running :by".to_owned();
         if let Some(project) = &task.project {
             expression.push_str(", #project :by");
             update = update.expression_attribute_names("#project", keys::project_slots(project));
         }
-        if let Slot::Take(limits, turn) = slot {
+        if let SlotChange::Claim(limits, cursor) = change {
             let mut condition = "(attribute_not_exists(#running) OR #running < :org)".to_owned();
             update = update.expression_attribute_values(":org", number(limits.org));
             if task.project.is_some() {
@@ -296,13 +283,13 @@ impl Store {
             update = update
                 .condition_expression(condition)
                 .expression_attribute_names("#claims", keys::CLAIMS)
-                .expression_attribute_names("#turn", keys::TURN);
-            match turn {
-                Some(turn) => {
-                    expression.push_str(" SET #turn = :turn");
-                    update = update.expression_attribute_values(":turn", text(turn.as_str()));
+                .expression_attribute_names("#cursor", keys::QUEUE_CURSOR);
+            match cursor {
+                Some(cursor) => {
+                    expression.push_str(" SET #cursor = :cursor");
+                    update = update.expression_attribute_values(":cursor", text(cursor.as_str()));
                 }
-                None => expression.push_str(" REMOVE #turn"),
+                None => expression.push_str(" REMOVE #cursor"),
             }
         }
         let update = update.update_expression(expression).build();
@@ -312,16 +299,16 @@ impl Store {
 
     fn edge_write(&self, edge: Edge) -> Result<TransactWriteItem, Error> {
         match edge {
-            Edge::Add { task, waits } => {
-                let mut item = start(keys::blocks(&task, &waits), "blocks");
-                item.insert("id".into(), text(waits.as_str()));
-                self.put(item, Fresh::Unchecked)
+            Edge::Add { task, dependent } => {
+                let mut item = start(keys::blocks(&task, &dependent), "blocks");
+                item.insert("id".into(), text(dependent.as_str()));
+                self.put(item, Existing::Overwrite)
             }
-            Edge::Remove { task, waits } => self.delete_known(keys::blocks(&task, &waits)),
+            Edge::Remove { task, dependent } => self.delete_existing(keys::blocks(&task, &dependent)),
         }
     }
 
-    fn unchanged(&self, task: &Task) -> Result<TransactWriteItem, Error> {
+    fn version_check(&self, task: &Task) -> Result<TransactWriteItem, Error> {
         let check = ConditionCheck::builder()
             .table_name(&self.table)
             .set_key(Some(keys::entity(&Entity::Task(task.id.clone())).attributes().into()))
@@ -341,22 +328,22 @@ impl Store {
             .condition_expression("attribute_not_exists(#version) OR #version = :before")
             .expression_attribute_names("#version", "version")
             .expression_attribute_values(":before", number(version));
-        let put = put.build().map_err(|e| Error::broken("moving a graph", e))?;
+        let put = put.build().map_err(|e| Error::broken("writing a dependency graph", e))?;
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
     fn watch_write(
         &self,
-        what: Watched,
+        watched: Watched,
         org: &OrgId,
-        was_is: (bool, bool),
+        before_after: (bool, bool),
     ) -> Result<Option<TransactWriteItem>, Error> {
-        let key = keys::watched(&what);
-        match was_is {
+        let key = keys::watched(&watched);
+        match before_after {
             (false, true) => {
                 let mut item = start(key, "watched");
                 item.insert("org".into(), text(org.as_str()));
-                self.put(item, Fresh::Unchecked).map(Some)
+                self.put(item, Existing::Overwrite).map(Some)
             }
             (true, false) => self.delete(key).map(Some),
             _ => Ok(None),
@@ -364,13 +351,12 @@ impl Store {
     }
 }
 
-/// What happens to the slots of a task's org and project.
+/// A change to the slot counters of a task's org and project.
 #[derive(Clone, Copy)]
-enum Slot<'a> {
-    /// One is taken, and the next look at the queue begins there.
-    Take(Limits, Option<&'a Cursor>),
-    /// One is free again.
-    Give,
+enum SlotChange<'a> {
+    /// Also stores where the next queue scan starts.
+    Claim(Limits, Option<&'a Cursor>),
+    Release,
 }
 
 fn place_keys(task: &Task, place: &Place) -> Vec<keys::Key> {
@@ -379,7 +365,7 @@ fn place_keys(task: &Task, place: &Place) -> Vec<keys::Key> {
     [Some(ready), due].into_iter().flatten().collect()
 }
 
-/// What tasks and tickets have in common as items.
+/// Entities that are stored as one item of all their fields: tasks and tickets.
 trait Stored: serde::Serialize {
     fn entity(&self) -> Entity;
     fn org(&self) -> &OrgId;
@@ -432,7 +418,7 @@ impl Stored for Ticket {
     }
 }
 
-/// Whether somebody else was faster, or a limit is reached.
+/// Whether another writer committed first, or a limit is reached.
 fn is_conflict(error: &SdkError<TransactWriteItemsError>) -> bool {
     let SdkError::ServiceError(service) = error else { return false };
     let TransactWriteItemsError::TransactionCanceledException(cancelled) = service.err() else {

@@ -1,8 +1,8 @@
-//! Sockets and what they are subscribed to.
+//! Sockets and their subscriptions.
 //!
-//! A subscription stands under each of its topics, so a broadcast reads the subscribers of an event and
-//! nobody else. Each realm has a stamp that moves with every subscription in it: whoever remembers
-//! subscribers reads the stamp first, and reads the subscribers again when it has moved.
+//! A subscription is stored under each of its topics, so a broadcast reads only the subscribers of an event. Each
+//! realm has a subscription version that increments with every subscription change in it. A process that caches
+//! subscribers reads the version first, and reads the subscribers again when it has changed.
 
 use crate::error::Error;
 use crate::items::{attributes, get_number, get_text, number, start, text, value};
@@ -17,78 +17,75 @@ use domain::{ConnectionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 
-/// A socket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Connection {
-    /// Its id.
     pub id: ConnectionId,
-    /// Who is there; `None` until they have said so.
+    /// `None` until the socket is authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<Principal>,
-    /// Where its subscriptions stand: an org, or every org. `None` until it has any.
+    /// The realm of its subscriptions: an org, or all orgs. `None` until it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub realm: Option<String>,
-    /// What it wants.
     #[serde(default)]
     pub filters: Filters,
-    /// Whether events may come bundled.
+    /// Whether several events may be sent in one frame.
     #[serde(default)]
     pub batch: bool,
-    /// Moves with every change; whoever changes it names the one that they read. 0 before it is stored.
+    /// Increments with every change, for optimistic concurrency. 0 before it is stored.
     #[serde(default)]
     pub version: u64,
-    /// When it was opened.
     pub connected_at: Timestamp,
-    /// When the token ends that it was opened with.
+    /// When its token expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
-/// One who wants the events of a topic.
+/// A subscription of a socket to a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscriber {
-    /// Which socket.
     pub connection: ConnectionId,
-    /// What else must hold.
+    /// Which events of the topic to send.
     #[serde(default)]
     pub filters: Filters,
-    /// Whether events may come bundled.
+    /// Whether several events may be sent in one frame.
     #[serde(default)]
     pub batch: bool,
-    /// From when on it may not be told anything more.
+    /// When its token expires. No event is sent after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// When its socket began to open.
+    /// When the handshake of its socket started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// A worker's token generation: from the next one on it may not be told anything more.
+    /// A worker's token generation. No event of a later generation is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u32>,
 }
 
-/// What became of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
-    /// It is stored.
-    Yes,
-    /// The socket was changed by somebody else, or is gone: read it again.
-    Transition,
+pub enum Resubscribed {
+    Stored,
+    /// Another writer changed or deleted the socket: read it again.
+    Conflict,
 }
 
 impl Store {
-    /// A socket, as of now.
+    /// A consistent read.
     pub async fn connection(&self, id: &ConnectionId) -> Result<Option<Connection>, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::connection(id).attributes().into())).send().await;
         found.map_err(Error::from_table)?.item.map(value).transpose()
     }
 
-    /// Replaces what a socket is subscribed to. IdempotencyRecord this returns, every later event that matches finds it.
+    /// Replaces the subscriptions of a socket. Every event stored after this returns is matched against the new ones.
     ///
-    /// The stamp moves after the subscriptions and not with them: it is one item for a whole realm, and
-    /// transactions that share an item fail each other. Whoever reads the stamp before it moves may miss the new
-    /// subscription, which is not confirmed yet.
-    pub async fn resubscribe(&self, before: &Connection, after: &mut Connection) -> Result<Changed, Error> {
+    /// The subscription version increments after the transaction, not in it: it is one item for a whole realm, and
+    /// concurrent transactions on one item fail. A broadcast that reads the version before the increment may miss the
+    /// new subscription, but that one is not confirmed yet.
+    pub async fn resubscribe(
+        &self,
+        before: &Connection,
+        after: &mut Connection,
+    ) -> Result<Resubscribed, Error> {
         after.version = before.version + 1;
         let mut writes = vec![self.connection_write(before, after)?];
         let subscriber = Subscriber {
@@ -116,30 +113,30 @@ impl Store {
         }
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => {}
-            Err(SdkError::ServiceError(refused)) if is_moved(refused.err()) => {
-                return Ok(Changed::Transition);
+            Err(SdkError::ServiceError(refused)) if is_conflict(refused.err()) => {
+                return Ok(Resubscribed::Conflict);
             }
             Err(error) => return Err(Error::from_table(error)),
         }
         for realm in [&before.realm, &after.realm].into_iter().flatten().collect::<BTreeSet<_>>() {
-            self.move_stamp(realm).await?;
+            self.increment_subscription_version(realm).await?;
         }
-        Ok(Changed::Yes)
+        Ok(Resubscribed::Stored)
     }
 
-    /// Forgets a socket and its subscriptions. Forgetting one that is not there does nothing.
-    pub async fn drop_connection(&self, id: &ConnectionId) -> Result<(), Error> {
+    /// Deletes a socket and its subscriptions. Idempotent.
+    pub async fn delete_connection(&self, id: &ConnectionId) -> Result<(), Error> {
         let delete = self.client.delete_item().table_name(&self.table);
         let delete = delete.set_key(Some(keys::connection(id).attributes().into()));
-        let gone = delete.return_values(ReturnValue::AllOld).send().await.map_err(Error::from_table)?;
-        let Some(item) = gone.attributes else { return Ok(()) };
+        let deleted = delete.return_values(ReturnValue::AllOld).send().await.map_err(Error::from_table)?;
+        let Some(item) = deleted.attributes else { return Ok(()) };
         let connection: Connection = value(item)?;
         let Some(realm) = &connection.realm else { return Ok(()) };
-        self.drop_subscriptions(realm, &connection.filters.topics(), id).await
+        self.delete_subscriptions(realm, &connection.filters.topics(), id).await
     }
 
-    /// Forgets a socket unless it is known who is there; `false` if it is.
-    pub async fn drop_if_unknown(&self, id: &ConnectionId) -> Result<bool, Error> {
+    /// Deletes a socket unless it is authenticated. Returns `false` if it is.
+    pub async fn delete_if_unauthenticated(&self, id: &ConnectionId) -> Result<bool, Error> {
         let delete = self
             .client
             .delete_item()
@@ -156,8 +153,8 @@ impl Store {
         }
     }
 
-    /// Forgets subscriptions that turned out to lead nowhere, whatever is known of their socket.
-    pub async fn drop_subscriptions(
+    /// Deletes subscriptions of a socket that no longer exists, whether its connection item exists or not.
+    pub async fn delete_subscriptions(
         &self,
         realm: &str,
         topics: &[String],
@@ -167,10 +164,9 @@ impl Store {
         let deletes = deletes.collect::<Result<Vec<_>, _>>()?;
         let transaction = self.client.transact_write_items().set_transact_items(Some(deletes));
         transaction.send().await.map_err(Error::from_table)?;
-        self.move_stamp(realm).await
+        self.increment_subscription_version(realm).await
     }
 
-    /// Who is subscribed to a topic.
     pub async fn subscribers(&self, realm: &str, topic: &str) -> Result<Vec<Subscriber>, Error> {
         let mut subscribers = Vec::new();
         let mut from = None;
@@ -195,38 +191,39 @@ impl Store {
         }
     }
 
-    /// The stamps of some realms, as of now; 0 where nobody ever subscribed.
+    /// The subscription versions of realms, read consistently. 0 if a realm never had a subscription.
     pub async fn subscription_versions(&self, realms: &[&str]) -> Result<HashMap<String, u64>, Error> {
-        let mut stamps: HashMap<String, u64> = realms.iter().map(|realm| ((*realm).to_owned(), 0)).collect();
-        for some in realms.chunks(MAX_BATCH_GET) {
+        let mut versions: HashMap<String, u64> =
+            realms.iter().map(|realm| ((*realm).to_owned(), 0)).collect();
+        for chunk in realms.chunks(MAX_BATCH_GET) {
             let wanted =
-                some.iter().map(|realm| keys::subscription_version(realm).attributes().into()).collect();
+                chunk.iter().map(|realm| keys::subscription_version(realm).attributes().into()).collect();
             for item in self.get_all(wanted).await? {
-                stamps.insert(get_text(&item, "realm")?.to_owned(), get_number(&item, "stamp")?);
+                versions.insert(get_text(&item, "realm")?.to_owned(), get_number(&item, "version")?);
             }
         }
-        Ok(stamps)
+        Ok(versions)
     }
 
-    async fn move_stamp(&self, realm: &str) -> Result<(), Error> {
+    async fn increment_subscription_version(&self, realm: &str) -> Result<(), Error> {
         let update = self
             .client
             .update_item()
             .table_name(&self.table)
             .set_key(Some(keys::subscription_version(realm).attributes().into()))
-            .update_expression("ADD #stamp :one SET #realm = :realm, #kind = :kind, #v = :one")
-            .expression_attribute_names("#stamp", "stamp")
+            .update_expression("ADD #version :one SET #realm = :realm, #kind = :kind, #v = :one")
+            .expression_attribute_names("#version", "version")
             .expression_attribute_names("#realm", "realm")
             .expression_attribute_names("#kind", "kind")
             .expression_attribute_names("#v", "v")
             .expression_attribute_values(":one", number(1))
             .expression_attribute_values(":realm", text(realm))
-            .expression_attribute_values(":kind", text("stamp"));
+            .expression_attribute_values(":kind", text("subscription_version"));
         update.send().await.map_err(Error::from_table)?;
         Ok(())
     }
 
-    /// The socket itself, if it is still the one that was read. One that is gone stays gone.
+    /// Writes the socket if its version has not changed. A deleted socket stays deleted.
     fn connection_write(&self, before: &Connection, after: &Connection) -> Result<TransactWriteItem, Error> {
         let mut item = start(keys::connection(&after.id), "connection");
         item.extend(attributes(after)?);
@@ -246,13 +243,13 @@ impl Store {
     }
 }
 
-fn is_moved(error: &TransactWriteItemsError) -> bool {
+fn is_conflict(error: &TransactWriteItemsError) -> bool {
     let TransactWriteItemsError::TransactionCanceledException(cancelled) = error else { return false };
     let mut codes = cancelled.cancellation_reasons().iter().filter_map(|reason| reason.code());
     codes.any(|code| matches!(code, "ConditionalCheckFailed" | "TransactionConflict"))
 }
 
-/// Where a socket's subscriptions stand. One that has not said who it is has none.
+/// Realm and topic of each subscription. An unauthenticated socket has none.
 fn topics(connection: &Connection) -> Vec<(String, String)> {
     let Some(realm) = &connection.realm else { return Vec::new() };
     connection.filters.topics().into_iter().map(|topic| (realm.clone(), topic)).collect()

@@ -1,28 +1,24 @@
-//! What can go wrong with the table, the queue or the bus, by what the caller can do about it.
+//! Errors of the table, the queues and the bus, classified by what the caller can do about them.
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error as StdError;
 
-/// A failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It did not answer, or asked for patience. Nothing may be concluded; try again.
-    #[error("{what} is not available ({code})")]
+    /// No response, or throttled. The request may or may not have been applied. Retry.
+    #[error("{what} is unavailable ({code})")]
     Unavailable {
-        /// What.
         what: &'static str,
-        /// The service's word for it.
+        /// The service's error code.
         code: String,
-        /// What the SDK said.
         #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The call or an item is not what it must be. Trying again does not help; someone should look.
-    #[error("refused, or not what it must be: {what}")]
+    /// An invalid request, a missing permission or a malformed item. Retrying does not help.
+    #[error("invalid request or malformed item: {what}")]
     Broken {
-        /// What was being done.
+        /// The failed operation.
         what: String,
-        /// What the SDK or the decoder said.
         #[source]
         source: Option<Box<dyn StdError + Send + Sync>>,
     },
@@ -33,11 +29,10 @@ impl Error {
         Self::Broken { what: what.into(), source: Some(Box::new(source)) }
     }
 
-    pub(crate) fn missing(what: impl Into<String>) -> Self {
+    pub(crate) fn malformed(what: impl Into<String>) -> Self {
         Self::Broken { what: what.into(), source: None }
     }
 
-    /// The table's failures.
     pub(crate) fn from_table<E>(error: SdkError<E>) -> Self
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
@@ -45,7 +40,7 @@ impl Error {
         Self::from_sdk("the table", error)
     }
 
-    /// Refusals that come from our own mistakes are broken; everything else may pass.
+    /// Errors that a bug or the configuration causes are `Broken`. All others are worth a retry.
     pub(crate) fn from_sdk<E>(what: &'static str, error: SdkError<E>) -> Self
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
@@ -53,8 +48,8 @@ impl Error {
         let code = match &error {
             SdkError::ServiceError(refused) => refused.err().code().unwrap_or("unknown").to_owned(),
             SdkError::TimeoutError(_) => "timeout".to_owned(),
-            SdkError::DispatchFailure(_) => "not reached".to_owned(),
-            _ => "no answer".to_owned(),
+            SdkError::DispatchFailure(_) => "unreachable".to_owned(),
+            _ => "no response".to_owned(),
         };
         match code.as_str() {
             "ValidationException"

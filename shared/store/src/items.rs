@@ -1,4 +1,4 @@
-//! Items: attributes in, values out.
+//! Converting between values and the attributes of items.
 
 use crate::error::Error;
 use crate::keys::Key;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
-/// Starts an item: key, kind and version. Items outlive the deploy that wrote them, so readers look at both.
+/// A new item with its key, kind and schema version. Items outlive the deploy that wrote them.
 pub(crate) fn start(key: Key, kind: &str) -> Item {
     let mut item = Item::from(key.attributes());
     item.insert("kind".into(), text(kind));
@@ -16,12 +16,11 @@ pub(crate) fn start(key: Key, kind: &str) -> Item {
     item
 }
 
-/// The attributes of a value.
 pub(crate) fn attributes(value: &impl Serialize) -> Result<Item, Error> {
     serde_dynamo::aws_sdk_dynamodb_1::to_item(value).map_err(|e| Error::broken("writing an item", e))
 }
 
-/// The value of an item. Attributes that it does not know are ignored.
+/// Parses an item. Unknown attributes are ignored.
 pub(crate) fn value<T: DeserializeOwned>(item: Item) -> Result<T, Error> {
     serde_dynamo::aws_sdk_dynamodb_1::from_item(item).map_err(|e| Error::broken("reading an item", e))
 }
@@ -37,7 +36,7 @@ pub(crate) fn number(value: impl ToString) -> AttributeValue {
 pub(crate) fn get_text<'a>(item: &'a Item, name: &str) -> Result<&'a str, Error> {
     match item.get(name) {
         Some(AttributeValue::S(text)) => Ok(text),
-        _ => Err(Error::missing(format!("an item without {name}"))),
+        _ => Err(Error::malformed(format!("an item without {name}"))),
     }
 }
 
@@ -46,6 +45,6 @@ pub(crate) fn get_number(item: &Item, name: &str) -> Result<u64, Error> {
         Some(AttributeValue::N(number)) => {
             number.parse().map_err(|e| Error::broken(format!("a number in {name}"), e))
         }
-        _ => Err(Error::missing(format!("an item without {name}"))),
+        _ => Err(Error::malformed(format!("an item without {name}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! The only file that spells a key. `infra/TABLE.md` lists what each is for.
+//! The only file that spells a key. `infra/TABLE.md` describes each of them.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{
@@ -7,38 +7,31 @@ use domain::{
 };
 use serde_json::json;
 
-/// Partition key attribute of the table.
 pub const PK: &str = "PK";
-/// Sort key attribute of the table.
 pub const SK: &str = "SK";
-/// Sandboxes of an org, newest first.
+/// Entities of an org, newest first.
 pub const BY_ORG: Index = Index { name: "ByOrg", pk: "ByOrgPK", sk: "ByOrgSK" };
-/// All sandboxes, newest first: what an operator lists.
+/// Entities of all orgs, newest first. Only operators list these.
 pub const BY_AGE: Index = Index { name: "ByAge", pk: "ByAgePK", sk: "ByAgeSK" };
-/// When an item may go (seconds since 1970).
+/// Time to live, in seconds since 1970.
 pub const TTL: &str = "expires_at_secs";
 
-/// Marks segments that hold a turn of a life. The stream's filter for the event bus looks for it, since it cannot
-/// look into a segment.
+/// Marks segments that hold a lifecycle event. The stream filter for the event bus matches on it because a filter
+/// cannot inspect packed content.
 pub const LIFECYCLE: (&str, &str) = ("class", "lifecycle");
 
-/// A global secondary index, with keys only: the heads are read from the table.
+/// A global secondary index that projects keys only. The items are read from the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Index {
-    /// Its name.
     pub name: &'static str,
-    /// Its partition key attribute.
     pub pk: &'static str,
-    /// Its sort key attribute.
     pub sk: &'static str,
 }
 
 /// A key of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// Partition.
     pub pk: String,
-    /// Place in it.
     pub sk: String,
 }
 
@@ -47,169 +40,162 @@ impl Key {
         Self { pk, sk: sk.into() }
     }
 
-    /// As attributes of an item or a request.
     pub fn attributes(self) -> [(String, AttributeValue); 2] {
         [(PK.to_owned(), AttributeValue::S(self.pk)), (SK.to_owned(), AttributeValue::S(self.sk))]
     }
 }
 
-const HEAD: &str = "HEAD";
+const STATE: &str = "STATE";
 const LISTING: &str = "LISTING";
 const LOG: &str = "LOG#";
-const PULSE: &str = "PULSE";
+const EPHEMERAL: &str = "EPHEMERAL";
 
-/// A sandbox's head.
 pub fn sandbox(id: &SandboxId) -> Key {
-    Key::new(sandbox_partition(id), HEAD)
+    Key::new(sandbox_partition(id), STATE)
 }
 
-/// The head of whatever has a log: its state, and where its log ends.
+/// The state of an entity with a log, including the end of that log.
 pub fn entity(entity: &Entity) -> Key {
-    Key::new(partition(entity), HEAD)
+    Key::new(partition(entity), STATE)
 }
 
-/// What puts a sandbox into the lists. An item of its own, so that no write to the head touches an index.
+/// The item that lists a sandbox in the indexes. Separate from its state, so that writing the state never updates an
+/// index.
 pub fn listing(id: &SandboxId) -> Key {
     Key::new(sandbox_partition(id), LISTING)
 }
 
-/// The segment of a log that starts at a sequence number. Twelve digits: at 30,000 events a second they last for a
-/// year.
+/// The segment of a log that starts at a sequence number. Twelve digits last for a year at 30,000 events a second.
 pub fn segment(entity: &Entity, first_seq: u64) -> Key {
     Key::new(partition(entity), format!("{LOG}{first_seq:012}"))
 }
 
-/// What was last shown of a sandbox and not kept. There is hardly ever more than the first piece.
-pub fn pulse(id: &SandboxId, piece: usize) -> Key {
+/// The latest ephemeral events of a sandbox. They rarely need more than one piece.
+pub fn ephemeral(id: &SandboxId, piece: usize) -> Key {
     match piece {
-        0 => Key::new(sandbox_partition(id), PULSE),
-        more => Key::new(sandbox_partition(id), format!("{PULSE}#{more:04}")),
+        0 => Key::new(sandbox_partition(id), EPHEMERAL),
+        _ => Key::new(sandbox_partition(id), format!("{EPHEMERAL}#{piece:04}")),
     }
 }
 
-/// Whether an item with this sort key is something to tell sockets of.
+/// Whether an item with this sort key holds events that are broadcast to sockets.
 pub fn is_broadcast(sk: &str) -> bool {
-    sk.starts_with(LOG) || sk.starts_with(PULSE)
+    sk.starts_with(LOG) || sk.starts_with(EPHEMERAL)
 }
 
-/// Which records of the table's stream are news, as an event source's filter says it. Segments are put once; pulses
-/// are overwritten.
+/// The event source filter that selects stream records with events. Segments are inserted once; ephemeral events are
+/// overwritten.
 pub fn broadcast_pattern() -> serde_json::Value {
     json!({
         "eventName": ["INSERT", "MODIFY"],
-        "dynamodb": {"Keys": {SK: {"S": [{"prefix": LOG}, {"prefix": PULSE}]}}},
+        "dynamodb": {"Keys": {SK: {"S": [{"prefix": LOG}, {"prefix": EPHEMERAL}]}}},
     })
 }
 
-/// Which records of the table's stream hold turns of a life.
+/// The event source filter that selects stream records with lifecycle events.
 pub fn lifecycle_pattern() -> serde_json::Value {
     let (name, value) = LIFECYCLE;
     json!({"eventName": ["INSERT"], "dynamodb": {"NewImage": {name: {"S": [value]}}}})
 }
 
-/// One piece of a large body.
 pub fn body(id: &SandboxId, seq: u64, piece: usize) -> Key {
     Key::new(sandbox_partition(id), format!("{}{piece:04}", body_prefix(seq)))
 }
 
-/// What the sort keys of one event's body pieces start with.
+/// Prefix of the sort keys of an event's body pieces.
 pub fn body_prefix(seq: u64) -> String {
     format!("BODY#{seq:012}#")
 }
 
-/// The memory of an `Idempotency-Key`.
+/// The record of a used `Idempotency-Key`.
 pub fn idempotency(id: &SandboxId, key: &str) -> Key {
-    Key::new(sandbox_partition(id), format!("ONCE#{key}"))
+    Key::new(sandbox_partition(id), format!("IDEMPOTENCY#{key}"))
 }
 
-/// A message to a sandbox's agent.
 pub fn message(id: &SandboxId, message: &MessageId) -> Key {
     Key::new(sandbox_partition(id), format!("MESSAGE#{message}"))
 }
 
-/// A message's place in the history.
-pub fn mail(id: &SandboxId, number: u64) -> Key {
-    Key::new(sandbox_partition(id), format!("MAIL#{:012}", number.min(MAX_NUMBER)))
+/// A message's position in the history.
+pub fn message_history(id: &SandboxId, number: u64) -> Key {
+    Key::new(sandbox_partition(id), format!("HISTORY#{:012}", number.min(MAX_NUMBER)))
 }
 
-/// What the sort keys of messages start with that wait for a worker.
+/// Prefix of the sort keys of messages that no worker has confirmed.
 pub const WAITING: &str = "WAITING#";
 
-/// A message's place among those that wait: urgent ones first, each kind by number.
+/// A message's position in the mailbox: urgent messages first, then by number.
 pub fn waiting(id: &SandboxId, urgent: bool, number: u64) -> Key {
     let rank = if urgent { 0 } else { 1 };
     Key::new(sandbox_partition(id), format!("{WAITING}{rank}#{number:012}"))
 }
 
-/// The largest number that fits into a sort key.
+/// Maximum number that fits into a sort key.
 pub const MAX_NUMBER: u64 = 999_999_999_999;
 
-/// An agent's session.
 pub fn session(id: &SessionId) -> Key {
-    Key::new(format!("SESSION#{id}"), HEAD)
+    Key::new(format!("SESSION#{id}"), STATE)
 }
 
-/// One piece of the entries of a session that start at a number. Those that are stored together and are small enough,
-/// which nearly all are, have one.
+/// One piece of the chunk of session entries that starts at a number. Nearly all chunks fit into one piece.
 pub fn entries(id: &SessionId, first: u64, piece: usize) -> Key {
     let first = format!("ENTRY#{:012}", first.min(MAX_NUMBER));
     let sk = if piece == 0 { first } else { format!("{first}#{piece:04}") };
     Key::new(session(id).pk, sk)
 }
 
-/// A task or ticket in the lists, as [`listing`] for sandboxes.
+/// As [`listing`], for tasks and tickets.
 pub fn listing_of(entity: &Entity) -> Key {
     Key::new(partition(entity), LISTING)
 }
 
-/// A task's place among the tasks of its ticket.
+/// A task in the list of its ticket's tasks.
 pub fn task_of_ticket(ticket: &TicketId, created_at: Timestamp, task: &TaskId) -> Key {
     Key::new(partition(&Entity::Ticket(ticket.clone())), format!("{TASK_OF_TICKET}{created_at}#{task}"))
 }
 
-/// What the sort keys of a ticket's tasks start with.
+/// Prefix of the sort keys of a ticket's tasks.
 pub const TASK_OF_TICKET: &str = "TASK#";
 
-/// That one task waits for another, seen from the other.
-pub fn blocks(task: &TaskId, waits: &TaskId) -> Key {
-    Key::new(partition(&Entity::Task(task.clone())), format!("{BLOCKS}{waits}"))
+/// The edge from a task to a dependent task that waits for it.
+pub fn blocks(task: &TaskId, dependent: &TaskId) -> Key {
+    Key::new(partition(&Entity::Task(task.clone())), format!("{BLOCKS}{dependent}"))
 }
 
-/// What the sort keys of those that wait for a task start with.
+/// Prefix of the sort keys of a task's dependents.
 pub const BLOCKS: &str = "BLOCKS#";
 
-/// Where the tasks of an org stand that are ready.
 pub fn queue_partition(org: &OrgId) -> String {
     format!("QUEUE#{org}")
 }
 
-/// A ready task's place: those of a project together, by rank.
+/// A ready task in its org's queue, sorted by project and then by rank.
 pub fn ready(org: &OrgId, project: Option<&ProjectId>, rank: i64, task: &TaskId) -> Key {
     Key::new(queue_partition(org), format!("{}{:020}#{task}", ready_prefix(project), rank.max(0)))
 }
 
-/// What the sort keys of a project's ready tasks start with. No project is called `-`.
+/// Prefix of the sort keys of a project's ready tasks. No project is called `-`.
 pub fn ready_prefix(project: Option<&ProjectId>) -> String {
     format!("{READY}{}#", project.map_or("-", ProjectId::as_str))
 }
 
-/// What the sort keys of ready tasks start with.
+/// Prefix of the sort keys of ready tasks.
 pub const READY: &str = "READY#";
 
-/// A ready task's place among those with a deadline.
+/// A ready task in its org's queue, sorted by deadline.
 pub fn due(org: &OrgId, deadline_at: Timestamp, task: &TaskId) -> Key {
     Key::new(queue_partition(org), format!("{}#{task}", due_until(deadline_at)))
 }
 
-/// What the sort keys of ready tasks start with whose deadline is then. All earlier ones sort before it.
+/// Prefix of the sort keys of ready tasks with this deadline. Earlier deadlines sort before it.
 pub fn due_until(deadline_at: Timestamp) -> String {
     format!("{DUE}{:020}", deadline_at.as_micros().max(0))
 }
 
-/// What the sort keys of ready tasks with a deadline start with.
+/// Prefix of the sort keys of ready tasks with a deadline.
 pub const DUE: &str = "DUE#";
 
-/// How many tasks of an org are being worked on.
+/// The number of active tasks of an org.
 pub fn slots(org: &OrgId) -> Key {
     Key::new(queue_partition(org), "SLOTS")
 }
@@ -219,21 +205,21 @@ pub fn project_slots(project: &ProjectId) -> String {
     format!("{PROJECT_SLOTS}{project}")
 }
 
-/// What the attributes of [`slots`] for projects start with.
+/// Prefix of the attributes of [`slots`] for projects.
 pub const PROJECT_SLOTS: &str = "project#";
 
-/// The attribute of [`slots`] that says where the next look at the queue begins.
-pub const TURN: &str = "turn";
+/// The attribute of [`slots`] that holds the position where the next queue scan starts.
+pub const QUEUE_CURSOR: &str = "queue_cursor";
 
 /// The attribute of [`slots`] that counts claims.
 pub const CLAIMS: &str = "claims";
 
-/// Moves whenever a dependency between existing tasks of an org is added.
+/// The version of an org's dependency graph. It increments when a dependency between existing tasks is added.
 pub fn graph(org: &OrgId) -> Key {
     Key::new(queue_partition(org), "GRAPH")
 }
 
-/// Something that has to be looked at every so often.
+/// An entry of the list that sweeps go through.
 pub fn watched(watched: &Watched) -> Key {
     let (kind, id) = match watched {
         Watched::Entity(entity) => (entity.kind(), entity.id()),
@@ -244,30 +230,30 @@ pub fn watched(watched: &Watched) -> Key {
     Key::new(WATCHED.to_owned(), format!("{kind}#{id}"))
 }
 
-/// What the sort keys of an org's ready tasks start with under [`WATCHED`].
+/// Prefix of the sort keys of an org's ready tasks under [`WATCHED`].
 fn watched_ready(org: &OrgId) -> String {
     format!("{WATCHED_READY}#{org}#")
 }
 
-/// Behind all ready tasks of an org under [`WATCHED`]: whoever has seen one has seen that there are some.
-pub fn behind_ready_of(org: &OrgId) -> String {
+/// The position behind all ready tasks of an org under [`WATCHED`]. A sweep needs only one of them.
+pub fn after_ready_of(org: &OrgId) -> String {
     format!("{}~", watched_ready(org))
 }
 
-/// Where everything stands that has to be looked at every so often.
+/// Partition of the list that sweeps go through.
 pub const WATCHED: &str = "WATCHED";
 const WATCHED_READY: &str = "ready";
 
-/// Something that has to be looked at every so often.
+/// What a sweep has to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
-    /// A sandbox that the plane made, a task that waits for a time, a ticket that waits for somebody.
+    /// A sandbox that the plane provisioned, a task that waits for a time, a ticket that waits for approval.
     Entity(Entity),
-    /// A task that stands in the queue of an org.
+    /// A task in the queue of an org.
     Ready(OrgId, TaskId),
 }
 
-/// What a sort key under [`WATCHED`] is about.
+/// Parses a sort key under [`WATCHED`].
 pub fn watched_of(sk: &str) -> Option<Watched> {
     let (kind, id) = sk.split_once('#')?;
     let entity = match kind {
@@ -283,37 +269,34 @@ pub fn watched_of(sk: &str) -> Option<Watched> {
     Some(Watched::Entity(entity))
 }
 
-/// Since when the plane has been listening.
 pub fn uptime() -> Key {
-    Key::new("PLANE".to_owned(), "LISTENING")
+    Key::new("PLANE".to_owned(), "UPTIME")
 }
 
-/// What is known of a provider's health.
+/// The circuit breaker of a provider.
 pub fn breaker(provider: &str) -> Key {
     Key::new(format!("PROVIDER#{provider}"), "BREAKER")
 }
 
-/// A socket.
 pub fn connection(id: &ConnectionId) -> Key {
     Key::new(format!("CONNECTION#{id}"), "SOCKET")
 }
 
-/// A socket's subscription to a topic within a realm (an org, or every org).
+/// A socket's subscription to a topic within a realm (an org, or all orgs).
 pub fn subscription(realm: &str, topic: &str, id: &ConnectionId) -> Key {
     Key::new(topic_partition(realm, topic), format!("CONNECTION#{id}"))
 }
 
-/// Where the subscriptions to a topic stand.
 pub fn topic_partition(realm: &str, topic: &str) -> String {
     format!("TOPIC#{realm}#{topic}")
 }
 
-/// The stamp of a realm: moves whenever a subscription in it does.
+/// The subscription version of a realm. It increments whenever a subscription in the realm changes.
 pub fn subscription_version(realm: &str) -> Key {
-    Key::new(format!("REALM#{realm}"), "STAMP")
+    Key::new(format!("REALM#{realm}"), "SUBSCRIPTIONS")
 }
 
-/// Where something stands in the indexes.
+/// The index attributes of a listing.
 pub fn index_attributes(
     entity: &Entity,
     org: &OrgId,
@@ -328,12 +311,12 @@ pub fn index_attributes(
     ]
 }
 
-/// Where something stands in a list of its kind, which is also where a page goes on behind it.
+/// The position of an entity in the lists that are sorted by creation time.
 pub fn by_time(created_at: Timestamp, id: &str) -> String {
     format!("{created_at}#{id}")
 }
 
-/// The partition of [`BY_ORG`] for what an org has of a kind.
+/// The partition of [`BY_ORG`] for an org's entities of a kind.
 pub fn org_partition(kind: &str, org: &OrgId) -> String {
     match kind {
         entity::TASK => format!("TASKS#{org}"),
@@ -351,7 +334,7 @@ pub fn age_partition(kind: &str) -> &'static str {
     }
 }
 
-/// Where everything about one entity stands.
+/// The partition that holds all items of an entity.
 pub fn partition(entity: &Entity) -> String {
     let kind = match entity {
         Entity::Sandbox(_) => SANDBOX,
@@ -398,12 +381,12 @@ mod tests {
         assert_eq!(keys, [1, 9, 100, 20_000].map(|seq| segment(&entity, seq).sk));
         assert!(keys.iter().all(|sk| is_broadcast(sk)));
         assert!(!is_broadcast(&sandbox(&id).sk) && !is_broadcast(&body(&id, 1, 0).sk));
-        assert!(is_broadcast(&pulse(&id, 0).sk) && is_broadcast(&pulse(&id, 1).sk));
+        assert!(is_broadcast(&ephemeral(&id, 0).sk) && is_broadcast(&ephemeral(&id, 1).sk));
         assert_eq!((self::entity(&entity), segment(&entity, 7).pk), (sandbox(&id), sandbox(&id).pk));
     }
 
     #[test]
-    fn entities_of_one_id_stand_apart_and_each_is_found_by_its_partition() {
+    fn partition_identifies_kind_and_id_of_an_entity() {
         let entities = [
             Entity::Sandbox(SandboxId::parse("x-1").unwrap()),
             Entity::Task(TaskId::parse("x-1").unwrap()),

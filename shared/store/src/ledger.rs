@@ -1,42 +1,42 @@
-//! The ledger of messages: what was sent to a sandbox, how far it has come, and what waits.
+//! The ledger of messages: what was sent to a sandbox, the state of each message, and which of them wait in the
+//! mailbox.
 //!
-//! A message is up to three items: itself, its place in the history, and its place among those that wait, which is gone
-//! once a worker has confirmed it. All of them change only together with the sandbox's head ([`crate::log::Append`]), so
-//! the condition on the head's version is the only one that is needed: whoever has read the head and then these items
-//! writes on top of exactly what they saw.
+//! A message is up to three items: the message, its position in the history, and its position in the mailbox, which
+//! is deleted when a worker confirms the message. They change only in a transaction that also writes the sandbox
+//! ([`crate::log::Append`]), so the condition on the sandbox's version is sufficient: a writer that has read the
+//! sandbox and then these items overwrites exactly what it has read.
 
 use crate::error::Error;
 use crate::items::{Item, attributes, get_text, start, text, value};
-use crate::log::Fresh;
+use crate::log::Existing;
 use crate::{Store, keys};
 use aws_sdk_dynamodb::types::{Delete, TransactWriteItem};
 use domain::mailbox::Waiting;
 use domain::{Message, MessageId, SandboxId, Timestamp};
 
-/// What happens to a message in the transaction that tells of it.
+/// A change to a message.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// It is sent, under the condition that its id was not used.
+    /// Sent, under the condition that its id is unused.
     Sent(Message),
-    /// It is handed out, and comes back then.
-    HandedOut(Message, Timestamp),
-    /// A worker has confirmed it, or it was given up: it waits no longer.
-    Settled(Message),
-    /// It has come further since.
-    Noted(Message),
+    /// Fetched by a worker, and hidden from other pulls until then.
+    Fetched(Message, Timestamp),
+    /// Confirmed by a worker or cancelled: it leaves the mailbox.
+    Resolved(Message),
+    /// Its state changed after it left the mailbox.
+    Updated(Message),
 }
 
-/// A page of the history.
 #[derive(Debug)]
 pub struct MessagePage {
     /// Newest first.
     pub messages: Vec<Message>,
-    /// Whether there are older ones.
+    /// Whether there are older messages.
     pub has_more: bool,
 }
 
 impl Store {
-    /// The first `limit` of those that wait, in the mailbox's order.
+    /// The first `limit` messages in the mailbox, in the order of delivery.
     pub async fn waiting_messages(&self, id: &SandboxId, limit: usize) -> Result<Vec<Waiting>, Error> {
         let query = self
             .client
@@ -53,7 +53,7 @@ impl Store {
         page.items.unwrap_or_default().into_iter().map(value).collect()
     }
 
-    /// Messages by their ids, at most a hundred, in the order of the ids. Ids that nobody used are left out.
+    /// Up to 100 messages by id, in the order of `wanted`. Unused ids are left out.
     pub async fn messages(&self, id: &SandboxId, wanted: &[MessageId]) -> Result<Vec<Message>, Error> {
         let keys = wanted.iter().map(|message| keys::message(id, message).attributes().into()).collect();
         let found: Result<Vec<Message>, Error> = self.get_all(keys).await?.into_iter().map(value).collect();
@@ -62,7 +62,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Messages that were sent before the one with this number, newest first.
+    /// Messages with a lower number than `before`, newest first.
     pub async fn messages_before(
         &self,
         id: &SandboxId,
@@ -77,8 +77,11 @@ impl Store {
             .expression_attribute_names("#pk", keys::PK)
             .expression_attribute_names("#sk", keys::SK)
             .expression_attribute_values(":pk", text(keys::sandbox(id).pk))
-            .expression_attribute_values(":first", text(keys::mail(id, 0).sk))
-            .expression_attribute_values(":last", text(keys::mail(id, before.saturating_sub(1)).sk))
+            .expression_attribute_values(":first", text(keys::message_history(id, 0).sk))
+            .expression_attribute_values(
+                ":last",
+                text(keys::message_history(id, before.saturating_sub(1)).sk),
+            )
             .consistent_read(true)
             .scan_index_forward(false)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
@@ -93,33 +96,34 @@ impl Store {
         Ok(MessagePage { messages: self.messages(id, &ids).await?, has_more })
     }
 
-    /// The writes of a change. That of a message that is sent comes first, as its condition may fail.
+    /// The writes of a change. The message comes first: callers rely on its index to recognize that its condition
+    /// failed.
     pub(crate) fn change_writes(
         &self,
         id: &SandboxId,
         change: &Change,
     ) -> Result<Vec<TransactWriteItem>, Error> {
-        let (message, fresh) = match change {
-            Change::Sent(message) => (message, Fresh::Required),
-            Change::HandedOut(message, _) | Change::Settled(message) | Change::Noted(message) => {
-                (message, Fresh::Unchecked)
+        let (message, existing) = match change {
+            Change::Sent(message) => (message, Existing::Reject),
+            Change::Fetched(message, _) | Change::Resolved(message) | Change::Updated(message) => {
+                (message, Existing::Overwrite)
             }
         };
         let mut item = start(keys::message(id, &message.id), MESSAGE);
         item.extend(attributes(message)?);
-        let mut writes = vec![self.put(item, fresh)?];
+        let mut writes = vec![self.put(item, existing)?];
         match change {
             Change::Sent(_) => {
-                let mut mail = start(keys::mail(id, message.number), "mail");
-                mail.insert("id".into(), text(message.id.as_str()));
-                writes.push(self.put(mail, Fresh::Unchecked)?);
-                writes.push(self.put(waiting_item(id, message, None)?, Fresh::Unchecked)?);
+                let mut history = start(keys::message_history(id, message.number), "message_history");
+                history.insert("id".into(), text(message.id.as_str()));
+                writes.push(self.put(history, Existing::Overwrite)?);
+                writes.push(self.put(waiting_item(id, message, None)?, Existing::Overwrite)?);
             }
-            Change::HandedOut(_, until) => {
-                writes.push(self.put(waiting_item(id, message, Some(*until))?, Fresh::Unchecked)?);
+            Change::Fetched(_, until) => {
+                writes.push(self.put(waiting_item(id, message, Some(*until))?, Existing::Overwrite)?);
             }
-            Change::Settled(_) => writes.push(self.delete(waiting_key(id, message))?),
-            Change::Noted(_) => {}
+            Change::Resolved(_) => writes.push(self.delete(waiting_key(id, message))?),
+            Change::Updated(_) => {}
         }
         Ok(writes)
     }
@@ -130,8 +134,8 @@ impl Store {
         Ok(TransactWriteItem::builder().delete(delete).build())
     }
 
-    /// Deletes what must be there.
-    pub(crate) fn delete_known(&self, key: keys::Key) -> Result<TransactWriteItem, Error> {
+    /// Deletes an item that must exist.
+    pub(crate) fn delete_existing(&self, key: keys::Key) -> Result<TransactWriteItem, Error> {
         let delete = Delete::builder()
             .table_name(&self.table)
             .set_key(Some(key.attributes().into()))
@@ -142,7 +146,7 @@ impl Store {
     }
 }
 
-/// The kind of a message's item.
+/// `kind` of a message.
 pub(crate) const MESSAGE: &str = "message";
 
 fn waiting_key(id: &SandboxId, message: &Message) -> keys::Key {

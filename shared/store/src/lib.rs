@@ -1,8 +1,8 @@
-//! The one DynamoDB table, the push to sockets, the mailboxes, the queue of jobs and the bus of lifecycle events.
+//! The DynamoDB table, the push to sockets, the mailboxes, the job queue and the bus for lifecycle events.
 //!
 //! One method per access pattern of `infra/TABLE.md`; `keys.rs` is the only file that spells a key. Deliberately
-//! absent: rules (they are in `domain`), retries beyond the SDK's own (they belong to the caller, who knows
-//! what a repeat does), and any knowledge of where the table is: that is decided by whoever builds the client.
+//! absent: rules (they are in `domain`), retries beyond the SDK's own (the caller knows whether a retry is
+//! idempotent), and the location of the table (the host configures the client).
 
 pub mod bus;
 pub mod commit;
@@ -16,6 +16,7 @@ pub mod limits;
 pub mod log;
 pub mod mailboxes;
 mod pack;
+pub mod page;
 pub mod push;
 pub mod queue;
 pub mod record;
@@ -32,7 +33,6 @@ pub use jobs::Jobs;
 pub use mailboxes::Mailboxes;
 pub use push::Push;
 
-/// The table.
 #[derive(Debug, Clone)]
 pub struct Store {
     client: aws_sdk_dynamodb::Client,
@@ -40,7 +40,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// A table of this name, reached through this client.
     pub fn new(client: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         Self { client, table: table.into() }
     }

@@ -1,20 +1,20 @@
-//! DynamoDB's limits, and what we make of them
+//! Limits that follow from those of DynamoDB
 //! (<https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html>).
 
-/// An item may have 400 KB, names and keys included; this much of it is for the packed content.
+/// Maximum size of the packed content of an item. DynamoDB limits an item to 400 KB, including names and keys.
 pub const MAX_PACKED_BYTES: usize = 350 * 1000;
 
-/// A transaction may move 4 MB; this much of it is for one request's packed bodies and segments.
+/// Maximum size of the packed bodies and segments of a request. DynamoDB limits a transaction to 4 MB.
 pub const MAX_TRANSACTION_BYTES: usize = 3_500 * 1000;
 
-/// Event data up to this size stays in the log; larger data stands apart and the log refers to it.
+/// Maximum size of event data in the log. Larger data is stored as a separate body that the log refers to.
 pub const MAX_INLINE_BYTES: usize = 256 * 1024;
 
-/// Keys in one `BatchGetItem`.
+/// Maximum number of keys in one `BatchGetItem`.
 pub const MAX_BATCH_GET: usize = 100;
 
-/// How long an `Idempotency-Key` is remembered.
+/// Retention of an `Idempotency-Key`.
 pub const IDEMPOTENCY_SECS: i64 = 7 * 24 * 3600;
 
-/// API Gateway ends a socket after two hours; what is stored about one goes an hour later.
+/// Retention of a connection. API Gateway closes a socket after two hours.
 pub const CONNECTION_SECS: i64 = 3 * 3600;

@@ -1,5 +1,4 @@
-//! The log of a sandbox: appending a batch, reading bodies. Reading segments is the same for every log: see
-//! [`crate::segments`].
+//! The log of a sandbox: appending a batch, reading bodies. [`crate::segments`] reads the logs of all entities.
 
 use crate::error::Error;
 use crate::items::{Item, attributes, get_text, number, start, text, value};
@@ -7,7 +6,7 @@ use crate::ledger::{self, Change};
 use crate::limits::{IDEMPOTENCY_SECS, MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES};
 use crate::pack::{Packed, unpack};
 use crate::sandboxes::{activity_text, sandbox_of};
-use crate::segments::{Entry, LogOf, PIECE, Written, entry, json, news_item, written};
+use crate::segments::{Entry, LogItems, LogOf, PIECE, encode, entry, event_item, log_items};
 use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -18,93 +17,91 @@ use domain::ingest::{Batch, NewEvent};
 use domain::{Entity, EventId, JsonObject, Message, Sandbox, SandboxId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A batch on its way into the log.
+/// A batch to append to the log.
 #[derive(Debug)]
 pub struct Append<'a> {
-    /// The head that was read.
+    /// The sandbox that was read.
     pub before: &'a Sandbox,
-    /// The head that the rules made of it.
+    /// The sandbox after the batch.
     pub after: &'a Sandbox,
     /// Sequence number of the first log event.
     pub first_seq: u64,
-    /// The events.
     pub batch: &'a Batch,
-    /// When it came in.
     pub now: Timestamp,
-    /// An `Idempotency-Key` that must not have been used.
-    pub once: Option<&'a IdempotencyRecord>,
-    /// What the events tell of messages.
+    /// An `Idempotency-Key` that must not have been used before.
+    pub idempotency: Option<&'a IdempotencyRecord>,
+    /// Changes to messages that the events describe.
     pub changes: &'a [Change],
 }
 
-/// The memory of an `Idempotency-Key`: enough to give the first answer again.
+/// The record of a used `Idempotency-Key`: what is needed to return the first response again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
-    /// The key.
     pub key: String,
-    /// Fingerprint of what came with it.
+    /// Digest of the request.
     pub digest: String,
-    /// The answer.
     pub event_id: EventId,
-    /// The answer.
     pub seq: Option<u64>,
-    /// The answer.
     pub received_at: Timestamp,
 }
 
-/// What became of an append.
 #[derive(Debug)]
 pub enum Appended {
-    /// It is stored, all of it; this is the head now.
+    /// All of it is stored. Holds the new state of the sandbox.
     Stored(Box<Sandbox>),
-    /// Somebody else wrote first: this is the head now (`None`: read it again). Nothing was stored.
+    /// Another writer committed first. Holds the current sandbox, or `None` if it must be read again. Nothing was
+    /// stored.
     Conflict(Option<Box<Sandbox>>),
     /// The key was used before. Nothing was stored.
     KeyUsed(IdempotencyRecord),
     /// The message was sent before. Nothing was stored.
-    MessageKnown(Box<Message>),
-    /// Even compressed it is more than one transaction can carry. Nothing was stored.
+    MessageExists(Box<Message>),
+    /// The batch exceeds the size of a transaction even when it is compressed. Nothing was stored.
     TooLarge,
 }
 
 impl Store {
-    /// Stores a batch with the head that tells of it, in one transaction.
+    /// Stores a batch and the new state of the sandbox in one transaction.
     ///
-    /// **Invariant:** the head moves if and only if the segment is there, so the log has no gap.
+    /// **Invariant:** the sandbox's `seq` advances if and only if the segment is stored, so the log has no gap.
     pub async fn append(&self, append: Append<'_>) -> Result<Appended, Error> {
         let id = &append.before.id;
         let entity = Entity::Sandbox(id.clone());
         let log = LogOf { entity: &entity, org: &append.before.org, generation: append.before.generation };
-        let events = written(log, append.first_seq, append.now, &append.batch.events)?;
-        let Some(Written { mut items, segments }) = events else { return Ok(Appended::TooLarge) };
+        let events = log_items(log, append.first_seq, append.now, &append.batch.events)?;
+        let Some(LogItems { mut items, segments }) = events else { return Ok(Appended::TooLarge) };
         let mut after = append.after.clone();
         after.segments += segments;
-        items.extend(pulse_items(id, log, append.now, &append.batch.ephemeral)?);
+        items.extend(ephemeral_items(id, log, append.now, &append.batch.ephemeral)?);
         if items.iter().map(size).sum::<usize>() > MAX_TRANSACTION_BYTES {
             return Ok(Appended::TooLarge);
         }
-        let mut writes = vec![self.head_update(append.before, &after)?];
-        if let Some(once) = append.once {
-            let mut item = start(keys::idempotency(id, &once.key), "once");
-            item.extend(attributes(once)?);
+        let mut writes = vec![self.sandbox_update(append.before, &after)?];
+        if let Some(record) = append.idempotency {
+            let mut item = start(keys::idempotency(id, &record.key), "idempotency");
+            item.extend(attributes(record)?);
             item.insert(keys::TTL.into(), number(append.now.as_secs() + IDEMPOTENCY_SECS));
-            writes.push(self.put(item, Fresh::Required)?);
+            writes.push(self.put(item, Existing::Reject)?);
         }
         for change in append.changes {
             writes.extend(self.change_writes(id, change)?);
         }
         for item in items {
-            writes.push(self.put(item, Fresh::Unchecked)?);
+            writes.push(self.put(item, Existing::Overwrite)?);
         }
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => Ok(Appended::Stored(Box::new(after))),
-            Err(error) => refused(error),
+            Err(error) => append_error(error),
         }
     }
 
-    /// Sets what an ingest changes, if the head is still the one that was read. Attributes that this code does not
-    /// know, written by a newer deploy, stay as they are.
-    pub(crate) fn head_update(&self, before: &Sandbox, after: &Sandbox) -> Result<TransactWriteItem, Error> {
+    /// Sets the attributes that an ingest changes, if the stored version is still that of `before`. Attributes that
+    /// only a newer deploy knows stay as they are.
+    pub(crate) fn sandbox_update(
+        &self,
+        before: &Sandbox,
+        after: &Sandbox,
+    ) -> Result<TransactWriteItem, Error> {
         let mut update = Update::builder()
             .table_name(&self.table)
             .set_key(Some(keys::sandbox(&before.id).attributes().into()))
@@ -121,12 +118,12 @@ impl Store {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let mut set =
             "SET #version = :after, #seq = :seq, #segments = :segments, #activity = :activity".to_owned();
-        // One that has not changed may be a word that this code does not know.
-        if after.status != before.status {
+        // A status that has not changed may be one that only a newer deploy knows.
+        if after.status() != before.status() {
             set.push_str(", #status = :status");
             update = update
                 .expression_attribute_names("#status", "status")
-                .expression_attribute_values(":status", text(after.status.as_str()));
+                .expression_attribute_values(":status", text(after.status().as_str()));
         }
         if after.generation != before.generation {
             set.push_str(", #generation = :generation");
@@ -135,13 +132,13 @@ impl Store {
                 .expression_attribute_values(":generation", number(after.generation));
         }
         let update = update.update_expression(set).build();
-        let update = update.map_err(|e| Error::broken("updating a head", e))?;
+        let update = update.map_err(|e| Error::broken("updating a sandbox", e))?;
         Ok(TransactWriteItem::builder().update(update).build())
     }
 
-    pub(crate) fn put(&self, item: Item, fresh: Fresh) -> Result<TransactWriteItem, Error> {
+    pub(crate) fn put(&self, item: Item, existing: Existing) -> Result<TransactWriteItem, Error> {
         let mut put = Put::builder().table_name(&self.table).set_item(Some(item));
-        if fresh == Fresh::Required {
+        if existing == Existing::Reject {
             put = put
                 .condition_expression("attribute_not_exists(#pk)")
                 .expression_attribute_names("#pk", keys::PK)
@@ -151,11 +148,11 @@ impl Store {
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
-    /// The full data of an event that is stored apart.
+    /// The full data of an event that is too large for the log.
     pub async fn body(&self, id: &SandboxId, seq: u64) -> Result<Option<JsonObject>, Error> {
         let mut bytes: Vec<u8> = Vec::new();
         let mut from = None;
-        // A query answers with at most 1 MB, a body may have more.
+        // A query returns at most 1 MB. A body may be larger.
         loop {
             let query = self
                 .client
@@ -172,7 +169,7 @@ impl Store {
             for item in page.items.unwrap_or_default() {
                 match item.get(PIECE) {
                     Some(AttributeValue::B(piece)) => bytes.extend_from_slice(piece.as_ref()),
-                    _ => return Err(Error::missing("a body piece without content")),
+                    _ => return Err(Error::malformed("a body piece without content")),
                 }
             }
             from = page.last_evaluated_key;
@@ -188,15 +185,15 @@ impl Store {
     }
 }
 
+/// What a put does if there is an item with the same key.
 #[derive(PartialEq)]
-pub(crate) enum Fresh {
-    /// Nothing may stand there.
-    Required,
-    /// The head's condition already says that nothing does, or it may be overwritten.
-    Unchecked,
+pub(crate) enum Existing {
+    Reject,
+    /// Another condition of the transaction already excludes it, or overwriting is intended.
+    Overwrite,
 }
 
-fn pulse_items(
+fn ephemeral_items(
     id: &SandboxId,
     log: LogOf<'_>,
     now: Timestamp,
@@ -208,19 +205,19 @@ fn pulse_items(
     while !left.is_empty() {
         let mut count = left.len();
         let packed = loop {
-            let packed = Packed::new(json(&left[..count])?);
+            let packed = Packed::new(encode(&left[..count])?);
             if packed.len() <= MAX_PACKED_BYTES || count == 1 {
                 break packed;
             }
             count = count.div_ceil(2);
         };
-        items.push(news_item(keys::pulse(id, items.len()), "pulse", log, now, packed));
+        items.push(event_item(keys::ephemeral(id, items.len()), "ephemeral", log, now, packed));
         left = &left[count..];
     }
     Ok(items)
 }
 
-fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> {
+fn append_error(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> {
     let SdkError::ServiceError(service) = &error else { return Err(Error::from_table(error)) };
     let TransactWriteItemsError::TransactionCanceledException(cancelled) = service.err() else {
         return Err(Error::from_table(error));
@@ -228,18 +225,18 @@ fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> 
     let reasons = cancelled.cancellation_reasons();
     let failed =
         |index: usize| reasons.get(index).filter(|reason| reason.code() == Some("ConditionalCheckFailed"));
-    // What was used before comes first: whoever used it has moved the head as well.
+    // Checked first: the request that used the key or message id has changed the sandbox as well.
     if let Some(Some(item)) = failed(1).map(|reason| reason.item.clone()) {
         return match get_text(&item, "kind")? {
-            ledger::MESSAGE => Ok(Appended::MessageKnown(Box::new(value(item)?))),
+            ledger::MESSAGE => Ok(Appended::MessageExists(Box::new(value(item)?))),
             _ => Ok(Appended::KeyUsed(value(item)?)),
         };
     }
     if let Some(reason) = failed(0) {
-        let head = reason.item.clone().filter(|item| !item.is_empty()).map(sandbox_of).transpose()?;
-        return Ok(Appended::Conflict(head.map(Box::new)));
+        let sandbox = reason.item.clone().filter(|item| !item.is_empty()).map(sandbox_of).transpose()?;
+        return Ok(Appended::Conflict(sandbox.map(Box::new)));
     }
-    // Another transaction touches the same item right now.
+    // Another transaction is writing the same item.
     if reasons.iter().any(|reason| reason.code() == Some("TransactionConflict")) {
         return Ok(Appended::Conflict(None));
     }
@@ -249,7 +246,7 @@ fn refused(error: SdkError<TransactWriteItemsError>) -> Result<Appended, Error> 
     Err(Error::from_table(error))
 }
 
-/// About what an item counts for: names are short, and the content is what grows.
+/// Approximate size of an item. Attribute names are short, so only values count.
 pub(crate) fn size(item: &Item) -> usize {
     item.values()
         .map(|value| match value {

@@ -1,4 +1,4 @@
-//! Telling a socket something: the API Gateway management API.
+//! Sending frames to sockets through the API Gateway management API.
 
 use aws_sdk_apigatewaymanagement::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_apigatewaymanagement::primitives::Blob;
@@ -6,28 +6,24 @@ use domain::ConnectionId;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The way to open sockets.
 #[derive(Debug, Clone)]
 pub struct Push {
     client: aws_sdk_apigatewaymanagement::Client,
 }
 
-/// A frame that takes longer holds up those behind it.
+/// A slow socket must not delay the frames for other sockets.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What became of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is on its way.
     Sent,
-    /// Nobody is there any more.
+    /// The socket does not exist.
     Gone,
-    /// It did not get through; the word says why.
+    /// The reason is for the log.
     Failed(String),
 }
 
 impl Push {
-    /// Through this client.
     pub fn new(client: aws_sdk_apigatewaymanagement::Client) -> Self {
         Self { client }
     }
@@ -41,17 +37,17 @@ impl Push {
             Ok(Err(SdkError::ServiceError(refused))) => {
                 Pushed::Failed(refused.err().code().unwrap_or("unknown").to_owned())
             }
-            Ok(Err(_)) => Pushed::Failed("not reached".into()),
-            Err(_) => Pushed::Failed("no answer".into()),
+            Ok(Err(_)) => Pushed::Failed("unreachable".into()),
+            Err(_) => Pushed::Failed("timeout".into()),
         }
     }
 
-    /// Ends a socket. One that is gone stays gone.
+    /// Closes a socket. Idempotent.
     pub async fn close(&self, connection: &ConnectionId) -> Pushed {
         match self.client.delete_connection().connection_id(connection.as_str()).send().await {
             Ok(_) => Pushed::Sent,
             Err(SdkError::ServiceError(refused)) if refused.err().is_gone_exception() => Pushed::Gone,
-            Err(_) => Pushed::Failed("not reached".into()),
+            Err(_) => Pushed::Failed("unreachable".into()),
         }
     }
 }

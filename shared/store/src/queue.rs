@@ -1,10 +1,10 @@
-//! The queue of tasks that are ready, and how many are being worked on.
+//! The queue of ready tasks, the number of active tasks, and the list that sweeps go through.
 
 use crate::Store;
 use crate::error::Error;
 use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
 use crate::keys::{self, Watched};
-use crate::sandboxes::Whose;
+use crate::page::{Cursor, ListScope, Page};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::score::ScoreInputs;
@@ -13,12 +13,10 @@ use domain::{Entity, OrgId, ProjectId, SandboxId, Task, TaskId, Timestamp, entit
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// A ready task, as it stands in the queue: what its score is made of.
+/// A ready task in the queue, with the inputs of its score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Which.
     pub id: TaskId,
-    /// Of which project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectId>,
     priority: Priority,
@@ -30,7 +28,7 @@ pub struct Candidate {
     #[serde(default)]
     retry_count: u32,
     max_retries: u32,
-    /// Who is to make its sandbox, if that is not left to the plane.
+    /// The provider that the task names. `None` selects the default provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 }
@@ -50,7 +48,6 @@ impl Candidate {
         }
     }
 
-    /// What its score is made of.
     pub fn score_inputs(&self) -> ScoreInputs {
         ScoreInputs {
             priority: self.priority,
@@ -63,53 +60,32 @@ impl Candidate {
     }
 }
 
-/// Some of those that are ready.
-#[derive(Debug)]
-pub struct Candidates {
-    /// In the order of their places.
-    pub candidates: Vec<Candidate>,
-    /// Where those begin that are behind them, if there are any.
-    pub next: Option<Cursor>,
+/// The position behind all ready tasks of a project, or of those without a project.
+fn after_project(project: Option<&ProjectId>) -> Cursor {
+    // `~` sorts behind every character of a rank or an id.
+    Cursor::new(format!("{}~", keys::ready_prefix(project)))
 }
 
-/// A place in an org's queue: who looks from there on sees what is behind it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cursor(String);
-
-impl Cursor {
-    /// Behind a project, or behind those that are of none.
-    fn behind(project: Option<&ProjectId>) -> Self {
-        // `~` sorts behind everything that a rank or an id may hold.
-        Self(format!("{}~", keys::ready_prefix(project)))
-    }
-
-    /// As it is stored.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// How many tasks of an org are being worked on.
+/// The number of active tasks of an org.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Slots {
-    /// In all.
     pub running: u32,
-    /// By project, as far as they are counted.
+    /// By project. Idle projects may be missing.
     pub projects: HashMap<ProjectId, u32>,
-    /// How many tasks were ever claimed.
+    /// Total number of claims so far.
     pub claims: u64,
-    /// Where the last claim ended its look at the queue, if it did not see all of it.
-    pub turn: Option<Cursor>,
+    /// Where the scan of the last claim stopped, unless it reached the end of the queue.
+    pub cursor: Option<Cursor>,
 }
 
 impl Store {
-    /// How many tasks of an org are being worked on, as of now.
+    /// A consistent read.
     pub async fn slots(&self, org: &OrgId) -> Result<Slots, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::slots(org).attributes().into())).send().await;
         let Some(item) = found.map_err(Error::from_table)?.item else { return Ok(Slots::default()) };
         let count = |name: &str| match item.get(name) {
-            // A counter that was taken below zero would be our mistake; it must not look like a full house.
+            // A negative counter would be a bug. It must not look as if all slots were taken.
             Some(AttributeValue::N(number)) => {
                 number.parse::<i64>().map_or(0, |n| u32::try_from(n.max(0)).unwrap_or(u32::MAX))
             }
@@ -119,14 +95,14 @@ impl Store {
             let project = ProjectId::parse(name.strip_prefix(keys::PROJECT_SLOTS)?).ok()?;
             Some((project, count(name)))
         });
-        let turn = item.get(keys::TURN).and_then(|turn| turn.as_s().ok()).cloned().map(Cursor);
+        let cursor = item.get(keys::QUEUE_CURSOR).and_then(|cursor| cursor.as_s().ok()).map(Cursor::new);
         let claims = item.get(keys::CLAIMS).map_or(Ok(0), |_| get_number(&item, keys::CLAIMS))?;
-        Ok(Slots { running: count("running"), projects: projects.collect(), claims, turn })
+        Ok(Slots { running: count("running"), projects: projects.collect(), claims, cursor })
     }
 
-    /// Counts projects no longer of which no task is being worked on, some of them; if one of them has begun to be by
-    /// now, all stay.
-    pub async fn forget_idle_projects(&self, org: &OrgId, slots: &Slots) -> Result<(), Error> {
+    /// Removes the counters of up to 50 projects without active tasks. If one of them has become active in the
+    /// meantime, all counters stay.
+    pub async fn remove_idle_projects(&self, org: &OrgId, slots: &Slots) -> Result<(), Error> {
         let idle = slots.projects.iter().filter(|(_, running)| **running == 0).map(|(project, _)| project);
         let names: Vec<(String, String)> =
             idle.take(50).enumerate().map(|(n, id)| (format!("#p{n}"), keys::project_slots(id))).collect();
@@ -150,43 +126,49 @@ impl Store {
         }
     }
 
-    /// The first `limit` ready tasks of each project of an org behind `turn`, for as many projects as fit on a page.
+    /// The first `limit` ready tasks of each project of an org behind `after`, for as many projects as fit on a page.
     pub async fn candidates(
         &self,
         org: &OrgId,
-        turn: Option<&Cursor>,
+        after: Option<&Cursor>,
         limit: usize,
-    ) -> Result<Candidates, Error> {
-        let from = turn.map_or(keys::READY, Cursor::as_str).to_owned();
-        let mut page = self.places(org, from, format!("{}~", keys::READY), limit).await?;
+    ) -> Result<Page<Candidate>, Error> {
+        let from = after.map_or(keys::READY, Cursor::as_str).to_owned();
+        let mut page = self.queue_page(org, from, format!("{}~", keys::READY), limit).await?;
         if page.next.is_none() {
             return Ok(page);
         }
-        // The last project of a page may have more that belong to its first: unless it has the page for itself, it is
-        // left for the next.
-        if let Some(last) = page.candidates.last().map(|last| last.project.clone()) {
-            let others = page.candidates.iter().take_while(|one| one.project != last).count();
+        // The page may have cut off the last project's first tasks. Leave that project to the next page, unless it is
+        // the only one on this page.
+        if let Some(last) = page.items.last().map(|last| last.project.clone()) {
+            let others = page.items.iter().take_while(|candidate| candidate.project != last).count();
             if others > 0 {
-                page.candidates.truncate(others);
+                page.items.truncate(others);
             }
         }
-        page.next = page.candidates.last().map(|last| Cursor::behind(last.project.as_ref()));
+        page.next = page.items.last().map(|last| after_project(last.project.as_ref()));
         Ok(page)
     }
 
-    /// Ready tasks of an org behind `turn` whose deadline is before `until`, the most urgent first.
+    /// Ready tasks of an org behind `after` whose deadline is before `until`, earliest deadline first.
     pub async fn due_candidates(
         &self,
         org: &OrgId,
-        turn: Option<&Cursor>,
+        after: Option<&Cursor>,
         until: Timestamp,
         limit: usize,
-    ) -> Result<Candidates, Error> {
-        let from = turn.map_or(keys::DUE, Cursor::as_str).to_owned();
-        self.places(org, from, keys::due_until(until), limit).await
+    ) -> Result<Page<Candidate>, Error> {
+        let from = after.map_or(keys::DUE, Cursor::as_str).to_owned();
+        self.queue_page(org, from, keys::due_until(until), limit).await
     }
 
-    async fn places(&self, org: &OrgId, from: String, to: String, limit: usize) -> Result<Candidates, Error> {
+    async fn queue_page(
+        &self,
+        org: &OrgId,
+        from: String,
+        to: String,
+        limit: usize,
+    ) -> Result<Page<Candidate>, Error> {
         let query = self
             .client
             .query()
@@ -201,15 +183,15 @@ impl Store {
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let page = query.send().await.map_err(Error::from_table)?;
         let last = page.last_evaluated_key.as_ref().map(|last| get_text(last, keys::SK)).transpose()?;
-        // Nothing stands between a key and itself with one more character.
-        let next = last.map(|last| Cursor(format!("{last} ")));
-        let candidates = page.items.unwrap_or_default().into_iter().map(value).collect::<Result<_, _>>()?;
-        Ok(Candidates { candidates, next })
+        // No key sorts between a key and that key with a space appended.
+        let next = last.map(|last| Cursor::new(format!("{last} ")));
+        let items = page.items.unwrap_or_default().into_iter().map(value).collect::<Result<_, _>>()?;
+        Ok(Page { items, next })
     }
 
-    /// What has to be looked at every so often, up to `limit` of it behind `after`. Of an org's ready tasks there may be
-    /// only some: they are looked at together.
-    pub async fn watched(&self, after: Option<String>, limit: usize) -> Result<WatchedPage, Error> {
+    /// Up to `limit` entries of the list that sweeps go through. Only one ready task of each org is guaranteed to be
+    /// among them, because one job dispatches all of them.
+    pub async fn watched(&self, after: Option<&Cursor>, limit: usize) -> Result<Page<Watched>, Error> {
         let query = self
             .client
             .query()
@@ -218,26 +200,26 @@ impl Store {
             .expression_attribute_names("#pk", keys::PK)
             .expression_attribute_names("#sk", keys::SK)
             .expression_attribute_values(":pk", text(keys::WATCHED))
-            .expression_attribute_values(":after", text(after.unwrap_or_else(|| " ".to_owned())))
+            .expression_attribute_values(":after", text(after.map_or(" ", Cursor::as_str)))
             .consistent_read(true)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let page = query.send().await.map_err(Error::from_table)?;
         let more = page.last_evaluated_key.is_some();
         let items = page.items.unwrap_or_default();
-        let places: Vec<&str> =
+        let sort_keys: Vec<&str> =
             items.iter().map(|item| get_text(item, keys::SK)).collect::<Result<_, _>>()?;
-        let next = places.last().filter(|_| more).map(|last| match keys::watched_of(last) {
-            Some(Watched::Ready(org, _)) => keys::behind_ready_of(&org),
-            _ => (*last).to_owned(),
+        let next = sort_keys.last().filter(|_| more).map(|last| match keys::watched_of(last) {
+            Some(Watched::Ready(org, _)) => Cursor::new(keys::after_ready_of(&org)),
+            _ => Cursor::new(*last),
         });
-        Ok(WatchedPage { watched: places.into_iter().filter_map(keys::watched_of).collect(), next })
+        Ok(Page { items: sort_keys.into_iter().filter_map(keys::watched_of).collect(), next })
     }
 
-    /// Sandboxes of an org, or of all, that somebody has to look after: up to `limit` behind `after`, by id, and whether
-    /// there are more. What belongs to others is passed over, so that no place to go on from tells of it.
+    /// Up to `limit` sandboxes in `scope` that need reconciliation, sorted by id, and whether there are more. The
+    /// cursor is the last id of the page and never an id of another org, which would leak it.
     pub async fn watched_sandboxes(
         &self,
-        whose: &Whose,
+        scope: &ListScope,
         after: Option<&SandboxId>,
         limit: usize,
     ) -> Result<(Vec<SandboxId>, bool), Error> {
@@ -258,12 +240,14 @@ impl Store {
                 .consistent_read(true);
             let page = query.send().await.map_err(Error::from_table)?;
             for item in page.items.unwrap_or_default() {
-                let ours = match whose {
-                    Whose::All => true,
-                    Whose::Org(org) => get_text(&item, "org").is_ok_and(|owner| owner == org.as_str()),
+                let in_scope = match scope {
+                    ListScope::All => true,
+                    ListScope::Org(org) => get_text(&item, "org").is_ok_and(|owner| owner == org.as_str()),
                 };
                 let watched = keys::watched_of(get_text(&item, keys::SK)?);
-                let Some(Watched::Entity(Entity::Sandbox(id))) = watched.filter(|_| ours) else { continue };
+                let Some(Watched::Entity(Entity::Sandbox(id))) = watched.filter(|_| in_scope) else {
+                    continue;
+                };
                 if after == Some(&id) || found.last() == Some(&id) {
                     continue;
                 }
@@ -277,26 +261,25 @@ impl Store {
                 None => return Ok((found, false)),
             }
         }
-        let source = "too many sandboxes of others stand before those that are asked for".into();
-        Err(Error::Unavailable { what: "the table", code: "too much to read".into(), source })
+        let source = "too many sandboxes of other orgs precede the requested ones".into();
+        Err(Error::Unavailable { what: "the table", code: "scan limit reached".into(), source })
     }
 
-    /// The state of an org's graph of tasks: moves with every dependency that is added between existing tasks.
+    /// The version of an org's dependency graph.
     pub async fn graph(&self, org: &OrgId) -> Result<u64, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::graph(org).attributes().into())).send().await;
         found.map_err(Error::from_table)?.item.map_or(Ok(0), |item| get_number(&item, "version"))
     }
 
-    /// What is known of a provider's health.
     pub async fn breaker(&self, provider: &str) -> Result<domain::breaker::Breaker, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::breaker(provider).attributes().into())).send().await;
         found.map_err(Error::from_table)?.item.map_or_else(|| Ok(Default::default()), value)
     }
 
-    /// Keeps what is known of a provider's health, if it is still as it was when `breaker` came of it; whether it was.
-    pub async fn keep_breaker(
+    /// Writes the breaker if its stored version is still that of `breaker`. Returns `false` on a conflict.
+    pub async fn put_breaker(
         &self,
         provider: &str,
         breaker: &domain::breaker::Breaker,
@@ -304,7 +287,7 @@ impl Store {
         let after = domain::breaker::Breaker { version: breaker.version + 1, ..breaker.clone() };
         let mut item: Item = start(keys::breaker(provider), "breaker");
         item.extend(attributes(&after)?);
-        // What was never written, or by an older deploy, is at zero.
+        // An item that does not exist, or that an older deploy wrote, has version 0.
         let condition = match breaker.version {
             0 => "attribute_not_exists(#version) OR #version = :before",
             _ => "#version = :before",
@@ -327,14 +310,5 @@ impl Store {
     }
 }
 
-/// A page holds some ten thousand of what is watched.
+/// Maximum number of pages to read for one request. A page holds about ten thousand entries.
 const MAX_WATCHED_PAGES: usize = 20;
-
-/// Some of what has to be looked at.
-#[derive(Debug)]
-pub struct WatchedPage {
-    /// What.
-    pub watched: Vec<Watched>,
-    /// Where the next page starts, if there is one.
-    pub next: Option<String>,
-}

@@ -1,4 +1,4 @@
-//! What the table's stream tells: segments and pulses that were put.
+//! Records of the table's stream that hold events: log segments and ephemeral events.
 
 use crate::error::Error;
 use crate::items::{get_number, get_text};
@@ -7,29 +7,26 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use domain::{Entity, Event, OrgId};
 use std::collections::HashMap;
 
-/// ChangeRecord of one sandbox, task or ticket, in the order of its log.
+/// Events of one sandbox, task or ticket, in the order of its log.
 #[derive(Debug, Clone)]
 pub struct ChangeRecord {
-    /// Whose.
     pub entity: Entity,
-    /// Its org.
     pub org: OrgId,
-    /// A sandbox's token generation when this was stored: workers of earlier ones are not told any more. 1 for tasks
-    /// and tickets, which have no workers.
+    /// The sandbox's token generation when this was stored. Sockets of workers with an older generation are closed. 1
+    /// for tasks and tickets, which have no workers.
     pub generation: u64,
-    /// What happened.
     pub events: Vec<Event>,
 }
 
 impl ChangeRecord {
-    /// Reads the new image of a stream record; `None` if it is not something to tell sockets of.
+    /// Parses the new image of a stream record. `None` if it holds no events.
     pub fn of(image: &HashMap<String, AttributeValue>) -> Result<Option<Self>, Error> {
         let sk = get_text(image, keys::SK)?;
         if !keys::is_broadcast(sk) {
             return Ok(None);
         }
         let entity = keys::entity_of(get_text(image, keys::PK)?)
-            .ok_or_else(|| Error::missing("a segment of nothing that has a log"))?;
+            .ok_or_else(|| Error::malformed("a segment in a partition that has no log"))?;
         let org = OrgId::parse(get_text(image, "org")?).map_err(|e| Error::broken("a segment's org", e))?;
         let first_seq = match image.get("first_seq") {
             Some(_) => Some(get_number(image, "first_seq")?),

@@ -1,7 +1,6 @@
-//! Segments: the stored pieces of a log, whoever's it is.
+//! Segments: the stored pieces of the logs of sandboxes, tasks and tickets.
 //!
-//! `written` makes the items of some events, for whichever transaction moves the head that tells of them.
-//! Deliberately absent: that transaction. A sandbox's batch is [`Store::append`]'s.
+//! Deliberately absent: the transactions that store segments. See [`Store::append`] and [`Store::commit`].
 
 use crate::error::Error;
 use crate::items::{Item, get_number, get_text, number, start, text};
@@ -17,51 +16,49 @@ use domain::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Where a log ends: what a reader must know of its head.
+/// The end of a log, which a reader must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEnd {
-    /// Whose log.
     pub entity: Entity,
-    /// Its last sequence number.
+    /// The last sequence number.
     pub seq: u64,
-    /// How many segments it has.
+    /// The number of segments.
     pub segments: u64,
 }
 
 impl From<&Sandbox> for LogEnd {
-    fn from(head: &Sandbox) -> Self {
-        Self { entity: Entity::Sandbox(head.id.clone()), seq: head.seq, segments: head.segments }
+    fn from(sandbox: &Sandbox) -> Self {
+        Self { entity: Entity::Sandbox(sandbox.id.clone()), seq: sandbox.seq, segments: sandbox.segments }
     }
 }
 
-/// A stored piece of the log, still packed: a small one may hold a lot.
+/// A stored piece of a log, still packed: a small item may unpack to a large text.
 #[derive(Debug, Clone)]
 pub struct Segment(Item);
 
 impl Segment {
-    /// Where it starts.
     pub fn first_seq(&self) -> Result<u64, Error> {
         get_number(&self.0, "first_seq")
     }
 
-    /// Its events, oldest first.
     pub fn events(&self) -> Result<Vec<Event>, Error> {
         events_of(&self.0, Some(self.first_seq()?))
     }
 }
 
 impl Store {
-    /// Where the log of something ends, and whose org's it is, as of now.
+    /// The owning org and the end of an entity's log. A consistent read.
     pub async fn log_end(&self, entity: &Entity) -> Result<Option<(OrgId, LogEnd)>, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::entity(entity).attributes().into())).send().await;
         let Some(item) = found.map_err(Error::from_table)?.item else { return Ok(None) };
-        let org = OrgId::parse(get_text(&item, "org")?).map_err(|e| Error::broken("a head's org", e))?;
+        let org =
+            OrgId::parse(get_text(&item, "org")?).map_err(|e| Error::broken("the org of an entity", e))?;
         let (seq, segments) = (get_number(&item, "seq")?, get_number(&item, "segments")?);
         Ok(Some((org, LogEnd { entity: entity.clone(), seq, segments })))
     }
 
-    /// Up to `limit` segments that start at `from` or later, oldest first.
+    /// Up to `limit` segments that start at or after `from`, oldest first.
     pub async fn segments_from(
         &self,
         entity: &Entity,
@@ -71,7 +68,7 @@ impl Store {
         self.segments(entity, (from, u64::MAX), true, limit).await
     }
 
-    /// Up to `limit` segments that start at `to` or earlier, newest first.
+    /// Up to `limit` segments that start at or before `to`, newest first.
     pub async fn segments_to(&self, entity: &Entity, to: u64, limit: usize) -> Result<Vec<Segment>, Error> {
         self.segments(entity, (0, to), false, limit).await
     }
@@ -83,7 +80,7 @@ impl Store {
         forward: bool,
         limit: usize,
     ) -> Result<Vec<Segment>, Error> {
-        // The key must sort after every segment.
+        // Larger numbers would not fit into a sort key.
         let to = to.min(keys::MAX_NUMBER);
         let query = self
             .client
@@ -106,32 +103,29 @@ impl Store {
 /// The log that a segment belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogOf<'a> {
-    /// Whose.
     pub(crate) entity: &'a Entity,
-    /// Its org.
     pub(crate) org: &'a OrgId,
-    /// A sandbox's token generation; 1 for whatever has no tokens of its own.
+    /// The sandbox's token generation. 1 for tasks and tickets.
     pub(crate) generation: u32,
 }
 
-/// Some events of a log, ready for a transaction.
+/// The items of some events, for a transaction.
 #[derive(Debug)]
-pub(crate) struct Written {
-    /// What to put: the segments, and what stands apart.
+pub(crate) struct LogItems {
+    /// The segments, and the bodies that are too large for them.
     pub(crate) items: Vec<Item>,
-    /// How many of them are segments: so much grows the number on the head.
+    /// How many of the items are segments.
     pub(crate) segments: u64,
 }
 
-/// The items of these events, whose first has this sequence number; `None` if an event is too large for its log. Only
-/// a sandbox's log has room beside it for data above [`MAX_INLINE_BYTES`]. What all the items of a transaction come to
-/// is the caller's to check (`log::size`).
-pub(crate) fn written(
+/// The items of these events, the first of which has this sequence number. `None` if an event is too large: only the
+/// log of a sandbox has bodies for data above [`MAX_INLINE_BYTES`]. The caller checks the size of the transaction.
+pub(crate) fn log_items(
     log: LogOf<'_>,
     first_seq: u64,
     now: Timestamp,
     events: &[NewEvent],
-) -> Result<Option<Written>, Error> {
+) -> Result<Option<LogItems>, Error> {
     let mut items: Vec<Item> = Vec::new();
     let mut entries = Vec::with_capacity(events.len());
     for (event, seq) in events.iter().zip(first_seq..) {
@@ -146,10 +140,10 @@ pub(crate) fn written(
     let segments = segment_items(log, first_seq, now, &entries)?;
     let count = segments.len() as u64;
     items.extend(segments);
-    Ok(Some(Written { items, segments: count }))
+    Ok(Some(LogItems { items, segments: count }))
 }
 
-/// An event as a segment holds it: its sequence number is its place, its time the segment's.
+/// An event in a segment. Its sequence number follows from its position, its time from the segment.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Entry {
     id: EventId,
@@ -163,7 +157,7 @@ pub(crate) struct Entry {
     body: Option<BodyReference>,
 }
 
-/// An event as it is logged, and its full data if that stands apart.
+/// The log entry of an event, and its compressed data if that is too large for the log.
 pub(crate) fn entry(event: &NewEvent) -> Result<(Entry, Option<Vec<u8>>), Error> {
     let mut entry = Entry {
         id: event.id.clone(),
@@ -196,7 +190,7 @@ fn body_items(id: &SandboxId, seq: u64, body: &[u8]) -> Vec<Item> {
         .collect()
 }
 
-/// One segment, or several where the events do not fit one item: each half is tried on its own.
+/// One segment, or several if the events do not fit into one item: it is split in half until they do.
 fn segment_items(
     log: LogOf<'_>,
     first_seq: u64,
@@ -206,14 +200,14 @@ fn segment_items(
     if entries.is_empty() {
         return Ok(Vec::new());
     }
-    let packed = Packed::new(json(entries)?);
+    let packed = Packed::new(encode(entries)?);
     if packed.len() > MAX_PACKED_BYTES && entries.len() > 1 {
         let (left, right) = entries.split_at(entries.len() / 2);
         let mut items = segment_items(log, first_seq, now, left)?;
         items.extend(segment_items(log, first_seq + left.len() as u64, now, right)?);
         return Ok(items);
     }
-    let mut item = news_item(keys::segment(log.entity, first_seq), "log", log, now, packed);
+    let mut item = event_item(keys::segment(log.entity, first_seq), "log", log, now, packed);
     item.insert("first_seq".into(), number(first_seq));
     item.insert("count".into(), number(entries.len()));
     if entries.iter().any(|entry| entry.event_type.is_lifecycle()) {
@@ -223,7 +217,8 @@ fn segment_items(
     Ok(vec![item])
 }
 
-pub(crate) fn news_item(key: keys::Key, kind: &str, log: LogOf<'_>, now: Timestamp, packed: Packed) -> Item {
+/// An item that the stream carries to sockets.
+pub(crate) fn event_item(key: keys::Key, kind: &str, log: LogOf<'_>, now: Timestamp, packed: Packed) -> Item {
     let mut item = start(key, kind);
     item.insert("org".into(), text(log.org.as_str()));
     item.insert("received_at".into(), text(now.to_string()));
@@ -232,14 +227,14 @@ pub(crate) fn news_item(key: keys::Key, kind: &str, log: LogOf<'_>, now: Timesta
     item
 }
 
-pub(crate) fn json(entries: &[Entry]) -> Result<String, Error> {
+pub(crate) fn encode(entries: &[Entry]) -> Result<String, Error> {
     serde_json::to_string(entries).map_err(|e| Error::broken("writing a segment", e))
 }
 
-/// The events of a segment or a pulse.
+/// The events of a segment, or ephemeral events, which have no sequence numbers.
 pub(crate) fn events_of(item: &Item, first_seq: Option<u64>) -> Result<Vec<Event>, Error> {
     let received_at = Timestamp::parse(get_text(item, "received_at")?)
-        .ok_or_else(|| Error::missing("a segment with a wrong time"))?;
+        .ok_or_else(|| Error::malformed("a segment with a malformed time"))?;
     let packed = Packed::text_of(item)?;
     let entries: Vec<Entry> =
         serde_json::from_str(&packed).map_err(|e| Error::broken("reading a segment", e))?;

@@ -1,12 +1,12 @@
-//! Agents' own records of their sessions: a head for each, and the entries in the pieces in which they came.
+//! Session transcripts of agents: one state item for each, and its entries in chunks.
 //!
-//! Entries that came together are packed together, as a chunk. One that packs to more than an item can hold is cut into
-//! several pieces, all of which carry the number of its first entry.
+//! Entries of one request are packed together as a chunk. A chunk that exceeds the size of an item is cut into
+//! pieces, each of which carries the number of the chunk's first entry.
 
 use crate::error::Error;
 use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
 use crate::limits::{MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES};
-use crate::log::{Fresh, size};
+use crate::log::{Existing, size};
 use crate::pack::{Packed, unpack};
 use crate::sandboxes::sandbox_of;
 use crate::{Store, keys};
@@ -16,31 +16,28 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
 use domain::{JsonObject, Sandbox, SandboxId, Session, SessionId};
 
-/// Entries on their way into a session.
+/// Entries to append to a session.
 #[derive(Debug)]
 pub struct AddEntries<'a> {
-    /// The session that was read; `None` if there was none.
+    /// The session that was read. `None` if it is new.
     pub before: Option<&'a Session>,
-    /// What the rules made of it.
+    /// The session after the entries.
     pub after: &'a Session,
     /// The number of the first entry.
     pub first: u64,
-    /// The entries.
     pub entries: &'a [JsonObject],
 }
 
-/// What became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
-    /// They are stored, all of them.
     Stored,
-    /// Somebody else wrote first. Nothing was stored.
-    Raced,
-    /// Even compressed they are more than one transaction can carry. Nothing was stored.
+    /// Another writer committed first. Nothing was stored.
+    Conflict,
+    /// The entries exceed the size of a transaction even when they are compressed. Nothing was stored.
     TooLarge,
 }
 
-/// Entries that came together, still packed: a small chunk may hold a lot.
+/// Entries of one request, still packed: a small item may unpack to a large text.
 #[derive(Debug, Clone)]
 pub struct Chunk {
     first: u64,
@@ -53,16 +50,15 @@ impl Chunk {
         self.first
     }
 
-    /// Its entries, in order.
     pub fn entries(&self) -> Result<Vec<JsonObject>, Error> {
         let packed = match self.pieces.as_slice() {
-            [whole] if !whole.contains_key(PIECE) => Packed::text_of(whole)?,
+            [single] if !single.contains_key(PIECE) => Packed::text_of(single)?,
             pieces => {
                 let mut bytes: Vec<u8> = Vec::new();
                 for piece in pieces {
                     match piece.get(PIECE) {
                         Some(AttributeValue::B(piece)) => bytes.extend_from_slice(piece.as_ref()),
-                        _ => return Err(Error::missing("a piece of entries without content")),
+                        _ => return Err(Error::malformed("a piece of entries without content")),
                     }
                 }
                 unpack(&bytes)?
@@ -71,40 +67,41 @@ impl Chunk {
         serde_json::from_str(&packed).map_err(|e| Error::broken("reading entries", e))
     }
 
-    fn is_whole(&self) -> Result<bool, Error> {
+    fn is_complete(&self) -> Result<bool, Error> {
         let wanted = get_number(&self.pieces[0], PIECES)?;
         Ok(self.pieces.len() as u64 >= wanted)
     }
 }
 
 impl Store {
-    /// A sandbox and a session, as of now: one call for both.
+    /// Reads a sandbox and a session consistently, in one call.
     pub async fn sandbox_and_session(
         &self,
-        sandbox: &SandboxId,
-        session: &SessionId,
+        sandbox_id: &SandboxId,
+        session_id: &SessionId,
     ) -> Result<(Option<Sandbox>, Option<Session>), Error> {
-        let wanted = [keys::sandbox(sandbox), keys::session(session)].map(|key| key.attributes().into());
-        let (mut head, mut found) = (None, None);
+        let wanted =
+            [keys::sandbox(sandbox_id), keys::session(session_id)].map(|key| key.attributes().into());
+        let (mut sandbox, mut session) = (None, None);
         for item in self.get_all(wanted.into()).await? {
             match get_text(&item, "kind")? {
-                SESSION => found = Some(value(item)?),
-                _ => head = Some(sandbox_of(item)?),
+                SESSION => session = Some(value(item)?),
+                _ => sandbox = Some(sandbox_of(item)?),
             }
         }
-        Ok((head, found))
+        Ok((sandbox, session))
     }
 
-    /// A session, as of now.
+    /// A consistent read.
     pub async fn session(&self, id: &SessionId) -> Result<Option<Session>, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::session(id).attributes().into())).send().await;
         found.map_err(Error::from_table)?.item.map(value).transpose()
     }
 
-    /// Stores entries with the session's head that tells of them, in one transaction.
+    /// Stores entries and the new state of the session in one transaction.
     ///
-    /// **Invariant:** the head moves if and only if the entries are there, so a session has no gap.
+    /// **Invariant:** the session advances if and only if the entries are stored, so a session has no gap.
     pub async fn add_entries(&self, add: AddEntries<'_>) -> Result<Added, Error> {
         let items = chunk_items(&add.after.id, add.first, add.entries)?;
         if items.iter().map(size).sum::<usize>() > MAX_TRANSACTION_BYTES {
@@ -112,17 +109,17 @@ impl Store {
         }
         let mut writes = vec![self.session_update(add.before, add.after)?];
         for item in items {
-            writes.push(self.put(item, Fresh::Unchecked)?);
+            writes.push(self.put(item, Existing::Overwrite)?);
         }
         match self.client.transact_write_items().set_transact_items(Some(writes)).send().await {
             Ok(_) => Ok(Added::Stored),
-            Err(SdkError::ServiceError(refused)) if raced(refused.err()) => Ok(Added::Raced),
+            Err(SdkError::ServiceError(refused)) if is_conflict(refused.err()) => Ok(Added::Conflict),
             Err(error) => Err(Error::from_table(error)),
         }
     }
 
-    /// Sets everything that this code knows of a session, if it is still the one that was read. Attributes that only a
-    /// newer deploy knows stay as they are.
+    /// Sets all known attributes of a session, if the stored version is still that of `before`. Attributes that only
+    /// a newer deploy knows stay as they are.
     fn session_update(&self, before: Option<&Session>, after: &Session) -> Result<TransactWriteItem, Error> {
         let mut update = Update::builder()
             .table_name(&self.table)
@@ -149,15 +146,15 @@ impl Store {
         Ok(TransactWriteItem::builder().update(update).build())
     }
 
-    /// Chunks from the one that holds entry `from` on, oldest first: about `limit`, or as many as one query answers with.
-    /// None, if there is no such entry.
+    /// Chunks starting with the one that holds entry `from`, oldest first: about `limit`, or as many as one query
+    /// returns. Empty if there is no such entry.
     pub async fn chunks_from(&self, id: &SessionId, from: u64, limit: usize) -> Result<Vec<Chunk>, Error> {
         let chunks = self.chunks_at(id, from, limit).await?;
         if chunks.first().is_some_and(|chunk| chunk.first == from) {
             return Ok(chunks);
         }
-        // A reader that resumes usually stands at the start of a chunk. If not, it is within the last one that starts
-        // before.
+        // A reader that resumes usually starts at a chunk boundary. Otherwise the entry is in the last chunk that
+        // starts before it.
         let query = self.entries_between(id, 0, from).scan_index_forward(false).limit(1);
         let page = query.send().await.map_err(Error::from_table)?;
         match page.items.unwrap_or_default().first() {
@@ -168,13 +165,13 @@ impl Store {
 
     async fn chunks_at(&self, id: &SessionId, from: u64, limit: usize) -> Result<Vec<Chunk>, Error> {
         let mut chunks: Vec<Chunk> = Vec::new();
-        let mut go_on = None;
+        let mut start_key = None;
         // A query may end within a chunk: at its limit, or when it has read 1 MB.
         loop {
             let query = self
                 .entries_between(id, from, keys::MAX_NUMBER)
                 .limit(i32::try_from(limit).unwrap_or(i32::MAX))
-                .set_exclusive_start_key(go_on);
+                .set_exclusive_start_key(start_key);
             let page = query.send().await.map_err(Error::from_table)?;
             for item in page.items.unwrap_or_default() {
                 let first = get_number(&item, FIRST)?;
@@ -183,13 +180,13 @@ impl Store {
                     None => chunks.push(Chunk { first, pieces: vec![item] }),
                 }
             }
-            go_on = page.last_evaluated_key;
-            let whole = chunks.last().map_or(Ok(true), Chunk::is_whole)?;
-            if whole {
+            start_key = page.last_evaluated_key;
+            let complete = chunks.last().map_or(Ok(true), Chunk::is_complete)?;
+            if complete {
                 return Ok(chunks);
             }
-            if go_on.is_none() {
-                return Err(Error::missing("entries of which a piece is missing"));
+            if start_key.is_none() {
+                return Err(Error::malformed("a chunk of entries with a missing piece"));
             }
         }
     }
@@ -213,13 +210,13 @@ impl Store {
     }
 }
 
-/// The kind of a session's head.
+/// `kind` of a session's state item.
 const SESSION: &str = "session";
 /// The number of a chunk's first entry, on each of its pieces.
 const FIRST: &str = "first";
-/// How many pieces a chunk has, on each of them.
+/// The number of pieces of a chunk, on each of its pieces.
 const PIECES: &str = "pieces";
-/// The content of one of several.
+/// The content of one of several pieces.
 const PIECE: &str = "piece";
 
 fn chunk_items(id: &SessionId, first: u64, entries: &[JsonObject]) -> Result<Vec<Item>, Error> {
@@ -236,14 +233,14 @@ fn chunk_items(id: &SessionId, first: u64, entries: &[JsonObject]) -> Result<Vec
     if packed.len() <= MAX_PACKED_BYTES {
         return Ok(vec![item(0, 1, packed.attribute())]);
     }
-    // Always compressed, since a piece may end within a character.
+    // Always compressed, because a piece may end within a character.
     let bytes = packed.into_compressed()?;
     let pieces: Vec<&[u8]> = bytes.chunks(MAX_PACKED_BYTES).collect();
     let content = |piece: &[u8]| (PIECE.to_owned(), AttributeValue::B(Blob::new(piece)));
     Ok(pieces.iter().enumerate().map(|(index, piece)| item(index, pieces.len(), content(piece))).collect())
 }
 
-fn raced(error: &TransactWriteItemsError) -> bool {
+fn is_conflict(error: &TransactWriteItemsError) -> bool {
     let TransactWriteItemsError::TransactionCanceledException(cancelled) = error else { return false };
     let codes = cancelled.cancellation_reasons().iter().filter_map(|reason| reason.code());
     codes.into_iter().any(|code| matches!(code, "ConditionalCheckFailed" | "TransactionConflict"))
@@ -254,24 +251,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_come_back_in_however_many_pieces_they_went() {
+    fn entries_survive_a_round_trip_in_any_number_of_pieces() {
         let id = SessionId::parse("c0ffee").unwrap();
         let mut noise = 7u64;
         let mut entry = |bytes: usize| {
-            let letters = std::iter::repeat_with(|| {
+            let characters = std::iter::repeat_with(|| {
                 noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 char::from_digit(u32::try_from((noise >> 33) % 36).unwrap(), 36).unwrap()
             });
-            JsonObject::of(&serde_json::json!({"text": letters.take(bytes).collect::<String>()}))
+            JsonObject::of(&serde_json::json!({"text": characters.take(bytes).collect::<String>()}))
         };
-        for (sizes, several) in
+        for (sizes, is_split) in
             [(vec![10], false), (vec![2_000, 10, 5_000], false), (vec![400_000, 10, 700_000], true)]
         {
             let entries: Vec<JsonObject> = sizes.into_iter().map(&mut entry).collect();
             let pieces = chunk_items(&id, 7, &entries).unwrap();
-            assert!((pieces.len() > 1) == several && pieces.iter().all(|item| size(item) < 400_000));
+            assert!((pieces.len() > 1) == is_split && pieces.iter().all(|item| size(item) < 400_000));
             let chunk = Chunk { first: 7, pieces };
-            assert!(chunk.is_whole().unwrap());
+            assert!(chunk.is_complete().unwrap());
             assert_eq!(chunk.entries().unwrap(), entries);
         }
     }

@@ -1,4 +1,4 @@
-//! Making the table, for the hosts that have no CloudFormation. `infra/TABLE.md` and `template.yaml` say the same.
+//! Creating the table on hosts without CloudFormation. `template.yaml` defines the same table for AWS.
 
 use crate::Store;
 use crate::error::Error;
@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{
 };
 
 impl Store {
-    /// Makes the table if it is not there.
+    /// Creates the table if it does not exist.
     pub async fn ensure_table(&self) -> Result<(), Error> {
         let broken = |e: BuildError| Error::broken("describing the table", e);
         let mut create = self

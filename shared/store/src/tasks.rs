@@ -4,31 +4,22 @@ use crate::Store;
 use crate::error::Error;
 use crate::items::{get_text, text, value};
 use crate::keys;
-use crate::sandboxes::Whose;
+use crate::page::{Cursor, ListScope, Page};
 use domain::{Entity, Task, TaskId, Ticket, TicketId, entity};
 use serde::de::DeserializeOwned;
 
-/// A page of a list.
-#[derive(Debug)]
-pub struct Page<T> {
-    /// Newest first.
-    pub items: Vec<T>,
-    /// Where the next page starts, if there is one.
-    pub next: Option<String>,
-}
-
 impl Store {
-    /// A task, as of now.
+    /// A consistent read.
     pub async fn task(&self, id: &TaskId) -> Result<Option<Task>, Error> {
         self.entity(&Entity::Task(id.clone())).await
     }
 
-    /// A ticket, as of now.
+    /// A consistent read.
     pub async fn ticket(&self, id: &TicketId) -> Result<Option<Ticket>, Error> {
         self.entity(&Entity::Ticket(id.clone())).await
     }
 
-    /// Tasks by their ids, at most a hundred, as of now, in the order of the ids. Those that are not there are left out.
+    /// Up to 100 tasks by id, in the order of `wanted`. Ids that do not exist are left out.
     pub async fn tasks(&self, wanted: &[TaskId]) -> Result<Vec<Task>, Error> {
         let keys = wanted.iter().map(|id| keys::entity(&Entity::Task(id.clone())).attributes().into());
         let found: Result<Vec<Task>, Error> =
@@ -38,7 +29,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Tickets by their ids, as above.
+    /// Up to 100 tickets by id, in the order of `wanted`. Ids that do not exist are left out.
     pub async fn tickets(&self, wanted: &[TicketId]) -> Result<Vec<Ticket>, Error> {
         let keys = wanted.iter().map(|id| keys::entity(&Entity::Ticket(id.clone())).attributes().into());
         let found: Result<Vec<Ticket>, Error> =
@@ -51,37 +42,32 @@ impl Store {
     /// Tasks, newest first.
     pub async fn tasks_of(
         &self,
-        whose: &Whose,
-        from: Option<String>,
+        scope: &ListScope,
+        after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page<Task>, Error> {
-        let (order, next) = self.index_page(entity::TASK, whose, from, limit).await?;
-        let ids: Vec<TaskId> = order.iter().filter_map(|id| TaskId::parse(id).ok()).collect();
+        let Page { items, next } = self.index_page(entity::TASK, scope, after, limit).await?;
+        let ids: Vec<TaskId> = items.iter().filter_map(|id| TaskId::parse(id).ok()).collect();
         Ok(Page { items: self.tasks(&ids).await?, next })
     }
 
     /// Tickets, newest first.
     pub async fn tickets_of(
         &self,
-        whose: &Whose,
-        from: Option<String>,
+        scope: &ListScope,
+        after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page<Ticket>, Error> {
-        let (order, next) = self.index_page(entity::TICKET, whose, from, limit).await?;
-        let ids: Vec<TicketId> = order.iter().filter_map(|id| TicketId::parse(id).ok()).collect();
+        let Page { items, next } = self.index_page(entity::TICKET, scope, after, limit).await?;
+        let ids: Vec<TicketId> = items.iter().filter_map(|id| TicketId::parse(id).ok()).collect();
         Ok(Page { items: self.tickets(&ids).await?, next })
     }
 
-    /// Where a list that ended with this task goes on: the same for all lists of tasks.
-    pub fn behind(task: &Task) -> String {
-        keys::by_time(task.created_at, task.id.as_str())
-    }
-
-    /// Ids of the tasks of a ticket, newest first.
+    /// Ids of the tasks of a ticket, newest first. Its cursors are interchangeable with those of [`Self::tasks_of`].
     pub async fn tasks_of_ticket(
         &self,
         ticket: &TicketId,
-        from: Option<String>,
+        after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page<TaskId>, Error> {
         let partition = keys::partition(&Entity::Ticket(ticket.clone()));
@@ -94,8 +80,8 @@ impl Store {
             .expression_attribute_names("#sk", keys::SK)
             .expression_attribute_values(":pk", text(partition.clone()))
             .expression_attribute_values(":tasks", text(keys::TASK_OF_TICKET))
-            .set_exclusive_start_key(from.map(|from| {
-                let sk = format!("{}{from}", keys::TASK_OF_TICKET);
+            .set_exclusive_start_key(after.map(|after| {
+                let sk = format!("{}{}", keys::TASK_OF_TICKET, after.as_str());
                 keys::Key { pk: partition, sk }.attributes().into()
             }))
             .consistent_read(true)
@@ -103,13 +89,13 @@ impl Store {
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let page = query.send().await.map_err(Error::from_table)?;
         let next = page.last_evaluated_key.as_ref().map(|key| get_text(key, keys::SK)).transpose()?;
-        let next = next.map(|sk| sk.strip_prefix(keys::TASK_OF_TICKET).unwrap_or(sk).to_owned());
+        let next = next.map(|sk| Cursor::new(sk.strip_prefix(keys::TASK_OF_TICKET).unwrap_or(sk)));
         let items = page.items.unwrap_or_default();
         Ok(Page { items: items.iter().map(task_id).collect::<Result<_, _>>()?, next })
     }
 
     /// Up to `limit` tasks that wait for this one.
-    pub async fn dependants(&self, task: &TaskId, limit: usize) -> Result<Vec<TaskId>, Error> {
+    pub async fn dependents(&self, task: &TaskId, limit: usize) -> Result<Vec<TaskId>, Error> {
         let query = self
             .client
             .query()
@@ -125,10 +111,10 @@ impl Store {
         page.items.unwrap_or_default().iter().map(task_id).collect()
     }
 
-    /// Whether an edge leads from this task to one that waits for it, as of now.
-    pub async fn is_awaited_by(&self, task: &TaskId, waits: &TaskId) -> Result<bool, Error> {
+    /// Whether `dependent` waits for `task`. A consistent read.
+    pub async fn has_dependent(&self, task: &TaskId, dependent: &TaskId) -> Result<bool, Error> {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
-        let found = get.set_key(Some(keys::blocks(task, waits).attributes().into())).send().await;
+        let found = get.set_key(Some(keys::blocks(task, dependent).attributes().into())).send().await;
         Ok(found.map_err(Error::from_table)?.item.is_some())
     }
 

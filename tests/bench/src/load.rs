@@ -1,4 +1,4 @@
-//! A client that costs little: the cores are the plane's, not the load's.
+//! A minimal HTTP client. It shares the cores with the plane, so it must use little CPU time.
 
 use crate::report::Measured;
 use futures_util::future::join_all;
@@ -6,21 +6,20 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// One kept-alive connection.
+/// A keep-alive connection.
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    /// Connects.
     pub async fn open(address: &str) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         stream.set_nodelay(true).expect("a TCP socket has this option");
         Self { stream, buffer: Vec::with_capacity(64 * 1024) }
     }
 
-    /// Sends a whole request and reads the whole answer; panics unless it is a 2xx.
+    /// Sends a request and returns the response body. Panics unless the status is 2xx.
     pub async fn request(&mut self, request: &[u8]) -> &[u8] {
         self.stream.write_all(request).await.expect("the server reads");
         self.buffer.clear();
@@ -42,24 +41,22 @@ impl Connection {
     }
 }
 
-fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    text.windows(what.len()).position(|window| window == what)
+fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
+    text.windows(needle.len()).position(|window| window == needle)
 }
 
-/// A POST as bytes.
 pub fn post(path: &str, token: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n{body}")
         .into_bytes()
 }
 
-/// A GET as bytes.
 pub fn get(path: &str, token: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\r\n").into_bytes()
 }
 
-/// Sends `count` requests over so many connections, each as soon as the last is answered. `request` makes the
-/// request with this number on this connection.
+/// Sends `count` requests over `connections` connections, each as soon as the previous one on its connection is answered.
+/// `request` builds a request from the index of its connection and its number on that connection.
 pub async fn drive(
     address: &str,
     connections: usize,
@@ -68,10 +65,10 @@ pub async fn drive(
 ) -> Measured {
     let opened = join_all((0..connections).map(|_| Connection::open(address))).await;
     let begun = Instant::now();
-    let runs = opened.into_iter().enumerate().map(|(lane, mut connection)| async move {
+    let runs = opened.into_iter().enumerate().map(|(index, mut connection)| async move {
         let mut times: Vec<Duration> = Vec::with_capacity(count / connections);
         for number in 0..count / connections {
-            let request = request(lane, number);
+            let request = request(index, number);
             let sent = Instant::now();
             connection.request(&request).await;
             times.push(sent.elapsed());

@@ -1,33 +1,31 @@
-//! The table.
+//! The table of results.
 
 use std::time::Duration;
 use terminal::{print_error, print_line};
 
-/// What was measured.
 #[derive(Debug, Default)]
 pub struct Report {
     rows: Vec<[String; 6]>,
-    floors: Vec<(usize, f64)>,
+    baselines: Vec<(usize, f64)>,
 }
 
-/// How long things took, and how many there were in a second.
+/// Latencies and throughput.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// Each one's time, sorted.
+    /// Sorted.
     pub times: Vec<Duration>,
-    /// How many in a second, all connections together.
+    /// Over all connections.
     pub per_second: f64,
 }
 
 impl Measured {
-    /// From the times of single things and the time of all.
+    /// From single latencies and the total time.
     pub fn new(mut times: Vec<Duration>, all: Duration) -> Self {
         times.sort_unstable();
         let per_second = times.len() as f64 / all.as_secs_f64();
         Self { times, per_second }
     }
 
-    /// The time within which this share of them was done.
     pub fn percentile(&self, share: f64) -> Duration {
         let index = (self.times.len() as f64 * share) as usize;
         self.times[index.min(self.times.len() - 1)]
@@ -35,39 +33,38 @@ impl Measured {
 }
 
 impl Report {
-    /// The floor for a number of connections.
-    pub fn floor(&mut self, connections: usize, measured: &Measured) {
-        self.floors.push((connections, measured.per_second));
-        self.row(&format!("floor: empty handler, {connections} connections"), measured, "", "requests/s");
+    /// The baseline for a number of connections.
+    pub fn baseline(&mut self, connections: usize, measured: &Measured) {
+        self.baselines.push((connections, measured.per_second));
+        self.row(&format!("baseline: empty handler, {connections} connections"), measured, "", "requests/s");
     }
 
-    /// A rate with its ratio to the floor. `each` is how many things one request brings.
-    pub fn rate(&mut self, name: &str, connections: usize, measured: &Measured, each: usize, aim: &str) {
-        let floor = self.floors.iter().find(|(known, _)| *known == connections).map(|(_, rate)| *rate);
-        let ratio = floor.map(|floor| format!("{:.2}", measured.per_second / floor)).unwrap_or_default();
+    /// A rate with its ratio to the baseline. `each` is the number of events per request.
+    pub fn rate(&mut self, name: &str, connections: usize, measured: &Measured, each: usize, target: &str) {
+        let baseline = self.baselines.iter().find(|(known, _)| *known == connections).map(|(_, rate)| *rate);
+        let ratio = baseline.map(|rate| format!("{:.2}", measured.per_second / rate)).unwrap_or_default();
         let unit = if each == 1 { "requests/s" } else { "events/s" };
         let mut scaled = measured.clone();
         scaled.per_second *= each as f64;
-        self.row(name, &scaled, aim, unit);
+        self.row(name, &scaled, target, unit);
         if let Some(row) = self.rows.last_mut() {
             row[4] = ratio;
         }
     }
 
-    /// Times without a rate.
-    pub fn times(&mut self, name: &str, measured: &Measured, aim: &str) {
-        self.row(name, measured, aim, "");
+    /// Latencies without a rate.
+    pub fn times(&mut self, name: &str, measured: &Measured, target: &str) {
+        self.row(name, measured, target, "");
     }
 
-    /// A single value.
-    pub fn value(&mut self, name: &str, value: String, aim: &str) {
-        self.rows.push([name.into(), value, String::new(), String::new(), String::new(), aim.into()]);
+    pub fn value(&mut self, name: &str, value: String, target: &str) {
+        self.rows.push([name.into(), value, String::new(), String::new(), String::new(), target.into()]);
     }
 
-    fn row(&mut self, name: &str, measured: &Measured, aim: &str, unit: &str) {
+    fn row(&mut self, name: &str, measured: &Measured, target: &str, unit: &str) {
         let rate = if unit.is_empty() { String::new() } else { format!("{:.0} {unit}", measured.per_second) };
         let ms = |share| format!("{:.2} ms", measured.percentile(share).as_secs_f64() * 1e3);
-        self.rows.push([name.into(), rate, ms(0.5), ms(0.99), String::new(), aim.into()]);
+        self.rows.push([name.into(), rate, ms(0.5), ms(0.99), String::new(), target.into()]);
         self.progress();
     }
 
@@ -77,10 +74,10 @@ impl Report {
         }
     }
 
-    /// As Markdown.
+    /// Prints a Markdown table.
     pub fn print(&self) {
-        let head = ["measured", "rate or value", "p50", "p99", "of the floor", "aim"].map(str::to_owned);
-        let all: Vec<&[String; 6]> = std::iter::once(&head).chain(&self.rows).collect();
+        let header = ["scenario", "rate or value", "p50", "p99", "of baseline", "target"].map(str::to_owned);
+        let all: Vec<&[String; 6]> = std::iter::once(&header).chain(&self.rows).collect();
         let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         for (index, row) in all.iter().enumerate() {
             let cells: Vec<String> = row

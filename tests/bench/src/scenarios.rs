@@ -1,4 +1,4 @@
-//! What is measured.
+//! Scenarios of the HTTP API and sockets.
 
 use crate::load::{Connection, drive, get, post};
 use crate::report::{Measured, Report};
@@ -13,11 +13,10 @@ use tokio_tungstenite::tungstenite::Message;
 
 /// The plane under load.
 pub struct Plane {
-    /// Where it listens.
     pub address: String,
     /// The operator's token.
     pub token: String,
-    /// Its process.
+    /// Its process id.
     pub process: u32,
 }
 
@@ -42,7 +41,7 @@ impl Plane {
     }
 }
 
-/// An event as an agent sends it: about 400 bytes.
+/// A typical event of about 400 bytes.
 fn event_data(n: usize) -> Value {
     json!({
         "turn": n, "tool": "Bash", "tool_use_id": format!("toolu_{n:020}"), "event_subtype": "tool_use",
@@ -51,7 +50,7 @@ fn event_data(n: usize) -> Value {
     })
 }
 
-/// One event as a request.
+/// A request body with one event.
 pub fn single(n: usize) -> String {
     json!({"event_type": "agent.tool_use", "event_data": event_data(n), "source": "agent"}).to_string()
 }
@@ -68,20 +67,20 @@ fn batch(number: usize, size: usize) -> String {
 }
 
 /// The same server with an empty handler.
-pub async fn floor(report: &mut Report, address: &str, scale: usize) {
+pub async fn baseline(report: &mut Report, address: &str, scale: usize) {
     let body = single(1);
     for connections in [1, 32] {
         drive(address, connections, 2_000, |_, _| post("/x", "t", &body)).await;
         let measured = drive(address, connections, 20_000 / scale, |_, _| post("/x", "t", &body)).await;
-        report.floor(connections, &measured);
+        report.baseline(connections, &measured);
     }
 }
 
-/// One event a request.
+/// One event per request.
 pub async fn single_posts(report: &mut Report, plane: &Plane, scale: usize) {
     let sandboxes = &plane.register_all("single", 32).await;
-    let request = |lane: usize, n: usize| {
-        let (path, token) = &sandboxes[lane];
+    let request = |index: usize, n: usize| {
+        let (path, token) = &sandboxes[index];
         post(path, token, &single(n))
     };
     drive(&plane.address, 32, 1_600, request).await;
@@ -93,14 +92,14 @@ pub async fn single_posts(report: &mut Report, plane: &Plane, scale: usize) {
     report.rate("single POST, 32 connections, 1 sandbox", 32, &shared, 1, "≥ 1,500/s");
 }
 
-/// A hundred events a request.
+/// A hundred events per request.
 pub async fn batches(report: &mut Report, plane: &Plane, scale: usize) {
     let sandboxes = &plane.register_all("batched", 8).await;
-    // Made beforehand: building a batch costs the load more than storing it costs the plane.
+    // Built in advance: building a batch takes more CPU time than storing it.
     let count = 1_600 / scale;
     let bodies: &Vec<String> = &(0..count).map(|number| batch(number, 100)).collect();
-    let request = |lane: usize, n: usize| {
-        let (path, token) = &sandboxes[lane];
+    let request = |index: usize, n: usize| {
+        let (path, token) = &sandboxes[index];
         post(path, token, &bodies[n])
     };
     let measured = drive(&plane.address, 8, count, request).await;
@@ -111,7 +110,7 @@ pub async fn batches(report: &mut Report, plane: &Plane, scale: usize) {
     report.rate("batches of 100, 1 connection", 0, &measured, 100, "");
 }
 
-/// From before the POST to the frame in a client's hand.
+/// From before the POST until a client receives the frame.
 pub async fn post_to_socket(report: &mut Report, plane: &Plane, scale: usize) {
     let one = latencies(plane, "live-1", 1, 0, 1_000 / scale, Duration::from_millis(5)).await;
     report.times("POST to socket, 1 subscriber, 200 POSTs/s at most", &one, "p50 ≤ 4 ms");
@@ -143,7 +142,7 @@ async fn latencies(
                 let Message::Text(text) = frame else { continue };
                 if text.contains("\"subscribed\"") {
                     ready.fetch_add(1, Ordering::SeqCst);
-                    // Whoever is stalled never reads again, and keeps its socket open.
+                    // A stalled subscriber stops reading and keeps its socket open.
                     if n >= readers {
                         std::future::pending::<()>().await;
                     }
@@ -186,7 +185,7 @@ fn sent_at(frame: &str) -> Option<Duration> {
     digits[..end].parse().ok().map(Duration::from_micros)
 }
 
-/// The newest hundred of a short and of a long log.
+/// Pages of a short and of a long log.
 pub async fn pages(report: &mut Report, plane: &Plane, scale: usize) {
     let mut medians = Vec::new();
     for (id, events) in [("pages-short", 1_000), ("pages-long", 200_000)] {
@@ -218,12 +217,12 @@ pub async fn pages(report: &mut Report, plane: &Plane, scale: usize) {
     }
 }
 
-/// What the plane's process holds.
+/// Resident memory of the plane.
 pub fn memory(report: &mut Report, plane: &Plane, when: &str) {
     report.value(&format!("resident memory {when}"), resident(plane.process), "");
 }
 
-/// How much memory a process has, as the system says it.
+/// Resident memory of a process.
 pub fn resident(process: u32) -> String {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

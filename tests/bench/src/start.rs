@@ -1,4 +1,4 @@
-//! A function's cold start: from its process's start until it asks the runtime API for its first event.
+//! Cold start of a function: from the start of its process until it requests its first event.
 
 use crate::report::{Measured, Report};
 use axum::Router;
@@ -11,31 +11,31 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// A runtime API that has no event for anybody, and tells who asks.
+/// A fake Lambda runtime API that never returns an event, and reports each request.
 struct RuntimeApi {
     address: String,
-    asked: mpsc::UnboundedReceiver<Instant>,
+    requests: mpsc::UnboundedReceiver<Instant>,
 }
 
 impl RuntimeApi {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address").to_string();
-        let (asking, asked) = mpsc::unbounded_channel();
+        let (sender, requests) = mpsc::unbounded_channel();
         let router = Router::new().fallback(move || {
-            let asking = asking.clone();
+            let sender = sender.clone();
             async move {
-                // Nobody listens any more when the bench is done.
-                let _unheard = asking.send(Instant::now());
+                // Fails after the end of the benchmark.
+                let _sent = sender.send(Instant::now());
                 std::future::pending::<()>().await;
             }
         });
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { address, asked }
+        Self { address, requests }
     }
 }
 
-/// `variables` are what the function finds its AWS with, in a file.
+/// `variables` is the file with the function's environment variables.
 pub async fn cold(report: &mut Report, bootstrap: &Path, variables: &Path, scale: usize) {
     let text = std::fs::read_to_string(variables).expect("the plane has written lambda.env");
     let variables: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
@@ -57,15 +57,12 @@ pub async fn cold(report: &mut Report, bootstrap: &Path, variables: &Path, scale
             .kill_on_drop(true)
             .spawn()
             .expect("the bootstrap can be started");
-        let asked = timeout(Duration::from_secs(10), api.asked.recv()).await;
-        let asked = asked.expect("it asks for an event within 10 s").expect("the runtime API runs");
-        times.push(asked - begun);
+        let requested = timeout(Duration::from_secs(10), api.requests.recv()).await;
+        let requested =
+            requested.expect("the function requests an event within 10 s").expect("the runtime API runs");
+        times.push(requested - begun);
         process.kill().await.expect("a child can be killed");
     }
     let all = times.iter().sum();
-    report.times(
-        "cold start of events-ingest, until it asks for work",
-        &Measured::new(times, all),
-        "p50 ≤ 20 ms",
-    );
+    report.times("cold start of events-ingest", &Measured::new(times, all), "p50 ≤ 20 ms");
 }

@@ -1,4 +1,4 @@
-//! From somebody's wish to an agent that works on it in a sandbox of its own, and to the result.
+//! Latency of tickets: from the POST to a running agent, and to the result.
 
 use crate::load::{Connection, post};
 use crate::report::{Measured, Report};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Instant;
 
-/// One ticket after the other, each with an agent that says a word and is done.
+/// Creates tickets one after the other, each with a scripted agent of one step.
 pub async fn post_to_agent(report: &mut Report, plane: &Plane, folder: &Path, scale: usize) {
     let script = folder.join("hello.jsonl");
     let step = json!({"type": "text", "text": "Hello."});
@@ -31,6 +31,6 @@ pub async fn post_to_agent(report: &mut Report, plane: &Plane, folder: &Path, sc
         completed.push(result - posted);
     }
     let all = begun.elapsed();
-    report.times("ticket POST to agent.started, a process of its own", &Measured::new(started, all), "≤ 1 s");
-    report.times("ticket POST to task.completed, a script of one step", &Measured::new(completed, all), "");
+    report.times("ticket POST to agent.started, process provider", &Measured::new(started, all), "≤ 1 s");
+    report.times("ticket POST to task.completed, one-step script", &Measured::new(completed, all), "");
 }

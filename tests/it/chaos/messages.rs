@@ -1,13 +1,13 @@
-//! Whatever breaks, each message reaches the agent and is confirmed once, and all but interrupts come in order.
+//! Despite faults, each message reaches the agent and is acknowledged once, and all but interrupts arrive in order.
 
 use super::{kill_and_restart, read_log, register, seed, text};
-use crate::command::recipe;
+use crate::command::process_options;
 use crate::support::OPERATOR;
 use client::{Inbox, MessageIn, Messenger, Pull, ReceiptIn};
 use domain::message::{MessageType, State};
 use domain::{MessageId, SandboxId};
 use futures_util::future::join_all;
-use kit::chaos::Chaos;
+use kit::chaos::ChaosProxy;
 use kit::process::Process;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -19,67 +19,75 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Side by side, or it would take minutes: the order is per sandbox.
+/// Sandboxes run in parallel to keep the test short; order is per sandbox.
 const SANDBOXES: u64 = 20;
-const EACH: u64 = 100;
-/// So many messages apart: interrupts, which overtake the others.
-const INTERRUPTS: u64 = 10;
+const MESSAGES_PER_SANDBOX: u64 = 100;
+/// Every nth message is an interrupt, which overtakes the others.
+const INTERRUPT_EVERY: u64 = 10;
 const KILLS: u64 = 8;
 
-/// What the agent of one sandbox was given, in that order. It outlives the puller, as an agent's memory does.
-type Given = Arc<Mutex<Vec<String>>>;
+/// Ids of the messages that the agent of one sandbox received, in order. Like an agent's transcript, it outlives the
+/// worker that pulls.
+type Received = Arc<Mutex<Vec<String>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_message_arrives_in_order_and_is_confirmed_once() {
+async fn messages_are_delivered_in_order_and_acknowledged_once() {
     let (seed, data) = (seed(), TempDir::new().unwrap());
-    let mut recipe = recipe(&data);
-    let plane = Process::start(&recipe).await;
+    let mut options = process_options(&data);
+    let plane = Process::start(&options).await;
     let address: SocketAddr = plane.url.trim_start_matches("http://").parse().unwrap();
-    recipe.port = address.port();
-    let (direct, network) = (plane.url.clone(), Chaos::start(address, seed.value.wrapping_add(10)).await);
+    options.port = address.port();
+    let (direct, network) =
+        (plane.url.clone(), ChaosProxy::start(address, seed.value.wrapping_add(10)).await);
     let (progress, watched) = watch::channel(0u64);
     let mut tokens = Vec::new();
     for n in 0..SANDBOXES {
         tokens.push(register(&direct, &id(n)).await);
     }
-    let killer =
-        tokio::spawn(kill_and_restart(plane, recipe, watched, (KILLS, SANDBOXES * EACH), seed.value));
+    let killer = tokio::spawn(kill_and_restart(
+        plane,
+        options,
+        watched,
+        (KILLS, SANDBOXES * MESSAGES_PER_SANDBOX),
+        seed.value,
+    ));
     let runs = tokens.into_iter().zip(0..).map(|(token, n)| {
-        let (given, sandbox) = (Given::default(), SandboxId::parse(id(n)).unwrap());
+        let (received, sandbox) = (Received::default(), SandboxId::parse(id(n)).unwrap());
         let worker =
-            Worker { url: network.url.clone(), token, sandbox: sandbox.clone(), given: given.clone() };
+            Worker { url: network.url.clone(), token, sandbox: sandbox.clone(), received: received.clone() };
         let pulling = tokio::spawn(worker.run_until_done(direct.clone(), seed.value.wrapping_add(100 + n)));
         let sending = send(&network.url, sandbox, &progress);
         async move {
             let (sent, pulled) = tokio::join!(sending, pulling);
-            pulled.expect("the worker is done");
-            let given = given.lock().unwrap().clone();
-            (n, sent, given)
+            pulled.expect("the worker finishes");
+            let received = received.lock().unwrap().clone();
+            (n, sent, received)
         }
     });
-    let runs = timeout(Duration::from_secs(800), join_all(runs)).await.expect("all is done in time");
-    let plane = timeout(Duration::from_secs(60), killer).await.expect("the killer is done").unwrap();
+    let runs =
+        timeout(Duration::from_secs(800), join_all(runs)).await.expect("all messages are delivered in time");
+    let plane = timeout(Duration::from_secs(60), killer).await.expect("the killer finishes").unwrap();
 
-    let (mut twice, http) = (0, reqwest::Client::new());
-    for (n, sent, given) in runs {
-        let mut first_times: Vec<String> = Vec::new();
-        for id in &given {
-            if !first_times.contains(id) {
-                first_times.push(id.clone());
+    let (mut redeliveries, http) = (0, reqwest::Client::new());
+    for (n, sent, received) in runs {
+        let mut first_deliveries: Vec<String> = Vec::new();
+        for id in &received {
+            if !first_deliveries.contains(id) {
+                first_deliveries.push(id.clone());
             }
         }
-        assert_eq!(in_order(&first_times), in_order(&sent), "each reaches the agent, in order");
-        assert_eq!(interrupts(&first_times), interrupts(&sent), "so does each interrupt");
-        twice += given.len() - sent.len();
+        assert_eq!(ordered(&first_deliveries), ordered(&sent), "each message reaches the agent, in order");
+        assert_eq!(interrupts(&first_deliveries), interrupts(&sent), "each interrupt reaches the agent");
+        redeliveries += received.len() - sent.len();
         let log = read_log(&plane.url, &id(n)).await;
-        assert_eq!(told(&log, "queued"), sent, "each is queued once, in order");
-        let delivered = told(&log, "delivered");
-        assert_eq!(in_order(&delivered), in_order(&sent), "each is confirmed once, in order");
-        assert_eq!(interrupts(&delivered), interrupts(&sent), "so is each interrupt");
-        let shown = read(&http, &plane.url, &id(n)).await.unwrap();
-        assert_eq!(shown["queue_size"], 0, "none waits any more");
+        assert_eq!(logged_ids(&log, "queued"), sent, "each message is queued once, in order");
+        let delivered = logged_ids(&log, "delivered");
+        assert_eq!(ordered(&delivered), ordered(&sent), "each message is acknowledged once, in order");
+        assert_eq!(interrupts(&delivered), interrupts(&sent), "each interrupt is acknowledged once");
+        let sandbox = read(&http, &plane.url, &id(n)).await.unwrap();
+        assert_eq!(sandbox["queue_size"], 0, "the queue is empty");
     }
-    assert!(twice > 0, "a worker that dies between taking and confirming is given a message again");
+    assert!(redeliveries > 0, "a worker killed before it acknowledges gets the message again");
 }
 
 fn id(n: u64) -> String {
@@ -90,8 +98,8 @@ fn is_interrupt(id: &str) -> bool {
     id.starts_with("i-")
 }
 
-/// Those that nothing but an interrupt may overtake.
-fn in_order(ids: &[String]) -> Vec<&String> {
+/// Messages that only an interrupt may overtake.
+fn ordered(ids: &[String]) -> Vec<&String> {
     ids.iter().filter(|id| !is_interrupt(id)).collect()
 }
 
@@ -101,7 +109,7 @@ fn interrupts(ids: &[String]) -> Vec<&String> {
     interrupts
 }
 
-fn told(log: &[Value], state: &str) -> Vec<String> {
+fn logged_ids(log: &[Value], state: &str) -> Vec<String> {
     let of_state = log.iter().filter(|event| event["event_type"] == format!("message.{state}"));
     of_state.map(|event| text(&event["event_data"]["message_id"])).collect()
 }
@@ -109,36 +117,36 @@ fn told(log: &[Value], state: &str) -> Vec<String> {
 async fn send(url: &str, sandbox: SandboxId, progress: &watch::Sender<u64>) -> Vec<String> {
     let messenger = Messenger::new(url, &sandbox, Some(OPERATOR.into()), Duration::from_millis(400));
     let mut sent = Vec::new();
-    for n in 0..EACH {
+    for n in 0..MESSAGES_PER_SANDBOX {
         let (kind, message_type) = match n {
-            n if n % INTERRUPTS == INTERRUPTS - 1 => ("i", MessageType::Interrupt),
+            n if n % INTERRUPT_EVERY == INTERRUPT_EVERY - 1 => ("i", MessageType::Interrupt),
             n if n % 3 == 0 => ("m", MessageType::Guidance),
             _ => ("m", MessageType::UserMessage),
         };
         let message_id = MessageId::parse(format!("{kind}-{n}")).unwrap();
         let message = MessageIn { message_id, message_type, content: format!("step {n}") };
-        let queued = messenger.send(&message).await.expect("no message is refused");
+        let queued = messenger.send(&message).await.expect("no message is rejected");
         sent.push(queued.message_id.to_string());
         progress.send_modify(|sent| *sent += 1);
     }
     sent
 }
 
-/// What takes the messages of one sandbox. It is killed again and again, and remembers nothing.
+/// Pulls the messages of one sandbox. It is killed repeatedly and keeps no state.
 #[derive(Clone)]
 struct Worker {
     url: String,
     token: String,
     sandbox: SandboxId,
-    given: Given,
+    received: Received,
 }
 
 impl Worker {
     async fn run_until_done(self, direct: String, seed: u64) {
         let mut random = StdRng::seed_from_u64(seed);
-        // One for all requests: to make one takes milliseconds.
+        // Shared by all requests, because creating a client takes milliseconds.
         let http = reqwest::Client::new();
-        while delivered(&http, &direct, &self.sandbox).await < EACH {
+        while delivered(&http, &direct, &self.sandbox).await < MESSAGES_PER_SANDBOX {
             let running = tokio::spawn(self.clone().run());
             tokio::time::sleep(Duration::from_millis(random.random_range(300..3_000))).await;
             running.abort();
@@ -146,29 +154,29 @@ impl Worker {
     }
 
     async fn run(self) {
-        let pull = Pull { wait_secs: 1, most: 10, hidden_secs: 1 };
+        let pull = Pull { wait_secs: 1, max_messages: 10, visibility_secs: 1 };
         let token = Some(self.token.clone());
         let inbox = Inbox::new(&self.url, &self.sandbox, token, pull, Duration::from_millis(400));
         loop {
-            let pulled = inbox.next().await.expect("its own messages are not refused");
-            let mut taken = Vec::new();
+            let pulled = inbox.next().await.expect("a worker may pull its own messages");
+            let mut pulled_ids = Vec::new();
             for message in pulled.messages {
-                self.given.lock().unwrap().push(message.id.to_string());
-                taken.push(message.id);
+                self.received.lock().unwrap().push(message.id.to_string());
+                pulled_ids.push(message.id);
             }
-            if taken.is_empty() {
+            if pulled_ids.is_empty() {
                 continue;
             }
-            let receipts = taken.into_iter();
+            let receipts = pulled_ids.into_iter();
             let receipts =
                 receipts.map(|message_id| ReceiptIn { message_id, state: State::Delivered, detail: None });
             let receipts: Vec<ReceiptIn> = receipts.collect();
-            inbox.acknowledge(&receipts).await.expect("receipts are not refused");
+            inbox.acknowledge(&receipts).await.expect("receipts are accepted");
         }
     }
 }
 
-/// How many messages of a sandbox are confirmed; none, as long as the plane does not answer.
+/// Number of acknowledged messages of a sandbox; 0 while the plane is down.
 async fn delivered(http: &reqwest::Client, url: &str, sandbox: &SandboxId) -> u64 {
     let sandbox = read(http, url, sandbox.as_str()).await.unwrap_or_default();
     sandbox["event_counts"]["message.delivered"].as_u64().unwrap_or(0)

@@ -1,11 +1,11 @@
-//! A network that drops, delays, doubles and reorders, and a plane that is killed again and again.
+//! A network that drops, delays, duplicates and reorders requests, and a plane that is killed repeatedly.
 
 mod events;
 mod messages;
 pub mod worker;
 
 use crate::support::OPERATOR;
-use kit::process::{Process, Recipe};
+use kit::process::{Process, ProcessOptions};
 use kit::seed::Seed;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -13,36 +13,37 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The seed of a test here, unless `SUNABA_SEED` has another. What the test decides by chance comes from it; when each
-/// process does what does not.
+/// Default seed, unless `SUNABA_SEED` is set. It determines the random choices of a test, but not the timing of
+/// processes.
 fn seed() -> Seed {
     Seed::or(0x5_0a_ba)
 }
 
-/// Kills the plane at a random moment after each of `kills` parts of the way, while requests are being answered.
+/// Kills and restarts the plane `kills` times, at random moments spread over `total` steps of progress.
 async fn kill_and_restart(
     mut plane: Process,
-    recipe: Recipe,
+    options: ProcessOptions,
     mut progress: watch::Receiver<u64>,
-    (kills, whole): (u64, u64),
+    (kills, total): (u64, u64),
     seed: u64,
 ) -> Process {
     let mut random = StdRng::seed_from_u64(seed.wrapping_add(3));
     for kill in 1..=kills {
-        let part = whole * kill / (kills + 1);
-        progress.wait_for(|sent| *sent >= part).await.expect("the sender is at work");
+        let threshold = total * kill / (kills + 1);
+        progress.wait_for(|sent| *sent >= threshold).await.expect("the sender is running");
         tokio::time::sleep(Duration::from_millis(random.random_range(0..60))).await;
         plane.kill().await;
-        plane = Process::start(&recipe).await;
+        plane = Process::start(&options).await;
     }
     plane
 }
 
-/// The token of the worker of a new sandbox.
+/// Registers a sandbox and returns its worker token.
 pub async fn register(url: &str, id: &str) -> String {
     let request = reqwest::Client::new().post(format!("{url}/api/v1/sandboxes")).bearer_auth(OPERATOR);
-    let answer: Value = request.json(&json!({"sandbox_id": id})).send().await.unwrap().json().await.unwrap();
-    text(&answer["worker_token"])
+    let response: Value =
+        request.json(&json!({"sandbox_id": id})).send().await.unwrap().json().await.unwrap();
+    text(&response["worker_token"])
 }
 
 pub async fn read_log(url: &str, id: &str) -> Vec<Value> {

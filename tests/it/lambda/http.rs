@@ -1,28 +1,30 @@
-//! Requests of an HTTP API.
+//! Requests of the HTTP API.
 
 use super::check;
-use crate::payloads::{fixture, fixture_by, request};
-use crate::stage::{Stage, body_of, invoke, viewer};
+use crate::harness::{Harness, body_of, invoke, viewer};
+use crate::payloads::{fixture, fixture_with_worker, request};
 use crate::support::OPERATOR;
 use aws_smithy_types::base64;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_batch_in_base64_is_stored_and_a_page_of_it_is_answered() {
-    let stage = Stage::open().await;
-    let (process, worker) = (stage.process(), stage.register("s-1").await);
-    let stored = invoke(&process, "events-ingest", &fixture_by("http-ingest-base64", &worker)).await.unwrap();
+async fn base64_encoded_batch_is_stored_and_readable() {
+    let harness = Harness::open().await;
+    let (process, worker) = (harness.process(), harness.register("s-1").await);
+    let stored =
+        invoke(&process, "events-ingest", &fixture_with_worker("http-ingest-base64", &worker)).await.unwrap();
     check("http-ingest-base64", &stored);
-    // By another function, which is another process.
-    let page = invoke(&stage.process(), "events-list", &fixture("http-get-events")).await.unwrap();
+    // Another function runs in another process.
+    let page = invoke(&harness.process(), "events-list", &fixture("http-get-events")).await.unwrap();
     check("http-get-events", &page);
 }
 
 #[tokio::test]
-async fn an_alias_of_a_path_is_the_same_function_and_text_comes_back_as_it_was() {
-    let stage = Stage::open().await;
-    let (process, worker) = (stage.process(), stage.register("s-1").await);
-    let stored = invoke(&process, "events-ingest", &fixture_by("http-ingest-alias", &worker)).await.unwrap();
+async fn path_alias_reaches_the_same_function() {
+    let harness = Harness::open().await;
+    let (process, worker) = (harness.process(), harness.register("s-1").await);
+    let stored =
+        invoke(&process, "events-ingest", &fixture_with_worker("http-ingest-alias", &worker)).await.unwrap();
     check("http-ingest-alias", &stored);
     let read = request("GET", "/api/v1/sandbox/s-1/events/1/body", &viewer(), None);
     let read = invoke(&process, "events-body", &read).await.unwrap();
@@ -30,13 +32,13 @@ async fn an_alias_of_a_path_is_the_same_function_and_text_comes_back_as_it_was()
 }
 
 #[tokio::test]
-async fn a_registered_sandbox_comes_with_a_token_that_works() {
-    let stage = Stage::open().await;
-    let process = stage.process();
-    let answer = invoke(&process, "sandboxes-register", &fixture("http-register")).await.unwrap();
-    let body = body_of(&answer);
+async fn registering_a_sandbox_returns_a_valid_worker_token() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let response = invoke(&process, "sandboxes-register", &fixture("http-register")).await.unwrap();
+    let body = body_of(&response);
     let sandbox = &body["sandbox"];
-    assert_eq!(answer["statusCode"], 201, "{answer}");
+    assert_eq!(response["statusCode"], 201, "{response}");
     assert_eq!(
         (&sandbox["sandbox_id"], &sandbox["org"], &sandbox["name"]),
         (&json!("s-7"), &json!("acme"), &json!("Fix the build"))
@@ -48,33 +50,33 @@ async fn a_registered_sandbox_comes_with_a_token_that_works() {
     assert_eq!(stored["statusCode"], 200, "{stored}");
 }
 
-/// Whatever API Gateway is told to send where: a function has the permissions of its own row only.
+/// Even if API Gateway is misconfigured: a function has only the permissions of its own registry entry.
 #[tokio::test]
-async fn a_request_that_belongs_to_another_function_is_not_answered() {
-    let stage = Stage::open().await;
-    let (process, _worker) = (stage.process(), stage.register("s-1").await);
-    let request = fixture("http-another-functions");
-    let refused = invoke(&process, "events-list", &request).await.unwrap();
-    check("http-another-functions", &refused);
-    let answered = invoke(&process, "sandboxes-get", &request).await.unwrap();
-    assert_eq!(answered["statusCode"], 200, "{answered}");
+async fn function_rejects_requests_of_other_routes() {
+    let harness = Harness::open().await;
+    let (process, _worker) = (harness.process(), harness.register("s-1").await);
+    let request = fixture("http-get-sandbox");
+    let rejected = invoke(&process, "events-list", &request).await.unwrap();
+    check("http-get-sandbox", &rejected);
+    let accepted = invoke(&process, "sandboxes-get", &request).await.unwrap();
+    assert_eq!(accepted["statusCode"], 200, "{accepted}");
 }
 
 #[tokio::test]
-async fn a_request_without_a_token_is_told_so() {
-    let stage = Stage::open().await;
-    let refused = invoke(&stage.process(), "events-list", &fixture("http-without-token")).await.unwrap();
-    check("http-without-token", &refused);
+async fn request_without_a_token_is_unauthorized() {
+    let harness = Harness::open().await;
+    let rejected = invoke(&harness.process(), "events-list", &fixture("http-without-token")).await.unwrap();
+    check("http-without-token", &rejected);
 }
 
-/// A cursor holds a `#`. Whoever reads the path and the query as one text would lose what follows it.
+/// A cursor contains a `#`. Parsed as part of one URL, it would start a fragment.
 #[tokio::test]
-async fn a_cursor_leads_to_the_next_page() {
-    let stage = Stage::open().await;
+async fn cursor_with_reserved_characters_returns_the_next_page() {
+    let harness = Harness::open().await;
     for id in ["s-1", "s-2"] {
-        stage.register(id).await;
+        harness.register(id).await;
     }
-    let process = stage.process();
+    let process = harness.process();
     let mut seen = Vec::new();
     let mut path = "/api/v1/sandboxes?limit=1".to_owned();
     for _ in 0..2 {
@@ -88,18 +90,18 @@ async fn a_cursor_leads_to_the_next_page() {
     assert_eq!(seen, ["s-2", "s-1"]);
 }
 
-/// As a text within Lambda's answer each of them would take two bytes.
+/// JSON escaping would double the size of a body that is full of quotation marks.
 #[tokio::test]
-async fn an_answer_full_of_quotation_marks_goes_as_base64() {
-    let stage = Stage::open().await;
-    let (process, worker) = (stage.process(), stage.register("s-1").await);
+async fn response_that_escaping_would_double_is_sent_as_base64() {
+    let harness = Harness::open().await;
+    let (process, worker) = (harness.process(), harness.register("s-1").await);
     let data = json!({"text": "\"".repeat(10_000)});
     let event = json!({"event_type": "agent.message", "event_data": data});
     let event = request("POST", "/api/v1/sandboxes/s-1/events", &worker, Some(&event));
     assert_eq!(invoke(&process, "events-ingest", &event).await.unwrap()["statusCode"], 200);
     let read = request("GET", "/api/v1/sandboxes/s-1/events/1/body", &viewer(), None);
-    let answer = invoke(&process, "events-body", &read).await.unwrap();
-    assert_eq!(answer["isBase64Encoded"], true);
-    let body = base64::decode(answer["body"].as_str().unwrap()).unwrap();
+    let response = invoke(&process, "events-body", &read).await.unwrap();
+    assert_eq!(response["isBase64Encoded"], true);
+    let body = base64::decode(response["body"].as_str().unwrap()).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), data);
 }

@@ -1,21 +1,21 @@
-//! Records of the table's stream.
+//! Records of the table stream.
 
-use crate::payloads::{connect, fixture, request, sequence_number, together};
-use crate::stage::{Stage, heard, invoke, viewer};
+use crate::harness::{Harness, invoke, received_frames, viewer};
+use crate::payloads::{combined, connect, fixture, request, sequence_number};
 use edge::Plane;
 use local::aws::{Fault, Inbox};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A socket of somebody of the org acme, who hears everything.
-async fn listener(stage: &Stage, process: &Arc<Plane>) -> Inbox {
-    let inbox = stage.socket("c-1");
-    let opening = connect("c-1", &[("token", &viewer())]);
-    assert_eq!(invoke(process, "realtime-connect", &opening).await.unwrap()["statusCode"], 200);
+/// A socket of a viewer of the org acme, without filters.
+async fn subscriber(harness: &Harness, process: &Arc<Plane>) -> Inbox {
+    let inbox = harness.socket("c-1");
+    let payload = connect("c-1", &[("token", &viewer())]);
+    assert_eq!(invoke(process, "realtime-connect", &payload).await.unwrap()["statusCode"], 200);
     inbox
 }
 
-fn nothing_failed() -> Value {
+fn no_failures() -> Value {
     json!({"batchItemFailures": []})
 }
 
@@ -23,28 +23,28 @@ fn failed(name: &str) -> Value {
     json!({"batchItemFailures": [{"itemIdentifier": sequence_number(name)}]})
 }
 
-/// What a socket was told: the ids of events, in order.
-fn told(inbox: &mut Inbox) -> Vec<Value> {
-    heard(inbox).expect("the socket is open").iter().map(|frame| frame["id"].clone()).collect()
+/// Ids of the events that a socket received, in order.
+fn received_ids(inbox: &mut Inbox) -> Vec<Value> {
+    received_frames(inbox).expect("the socket is open").iter().map(|frame| frame["id"].clone()).collect()
 }
 
 #[tokio::test]
-async fn what_is_news_is_told_in_order_and_the_rest_is_passed_over() {
-    let stage = Stage::open().await;
-    let process = stage.process();
-    let mut inbox = listener(&stage, &process).await;
-    let all = together(&[
-        "stream-head",
+async fn events_are_broadcast_in_order_and_other_records_are_skipped() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let mut inbox = subscriber(&harness, &process).await;
+    let all = combined(&[
+        "stream-state",
         "stream-segment",
         "stream-expired",
-        "stream-unreadable",
+        "stream-undecodable",
         "stream-compressed",
-        "stream-pulse",
+        "stream-ephemeral",
     ]);
-    assert_eq!(invoke(&process, "events-broadcast", &all).await.unwrap(), nothing_failed());
-    let frames = heard(&mut inbox).unwrap();
-    let seen: Vec<Value> = frames.iter().map(|frame| json!([frame["id"], frame["seq"]])).collect();
-    assert_eq!(json!(seen), json!([["e-1", 1], ["e-2", 2], ["e-3", 3], ["e-4", null]]));
+    assert_eq!(invoke(&process, "events-broadcast", &all).await.unwrap(), no_failures());
+    let frames = received_frames(&mut inbox).unwrap();
+    let summary: Vec<Value> = frames.iter().map(|frame| json!([frame["id"], frame["seq"]])).collect();
+    assert_eq!(json!(summary), json!([["e-1", 1], ["e-2", 2], ["e-3", 3], ["e-4", null]]));
     assert_eq!(
         frames[0],
         json!({
@@ -59,32 +59,32 @@ async fn what_is_news_is_told_in_order_and_the_rest_is_passed_over() {
 }
 
 #[tokio::test]
-async fn each_record_that_is_no_news_is_passed_over_by_itself() {
-    let stage = Stage::open().await;
-    let process = stage.process();
-    let mut inbox = listener(&stage, &process).await;
-    stage.aws.meter.start();
-    for name in ["stream-head", "stream-expired", "stream-unreadable"] {
-        let answer = invoke(&process, "events-broadcast", &fixture(name)).await.unwrap();
-        assert_eq!((answer, told(&mut inbox)), (nothing_failed(), vec![]), "{name}");
-        assert_eq!(stage.aws.meter.waiting(), 0, "{name} costs nothing");
+async fn records_without_events_make_no_aws_calls() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let mut inbox = subscriber(&harness, &process).await;
+    harness.aws.meter.start();
+    for name in ["stream-state", "stream-expired", "stream-undecodable"] {
+        let response = invoke(&process, "events-broadcast", &fixture(name)).await.unwrap();
+        assert_eq!((response, received_ids(&mut inbox)), (no_failures(), vec![]), "{name}");
+        assert_eq!(harness.aws.meter.recorded(), 0, "{name} makes no AWS call");
     }
 }
 
 #[tokio::test]
-async fn turns_of_a_life_go_to_the_bus_and_nothing_else_does() {
-    let stage = Stage::open().await;
-    let process = stage.process();
-    let all = together(&["stream-segment", "stream-lifecycle", "stream-expired"]);
-    assert_eq!(invoke(&process, "events-publish", &all).await.unwrap(), nothing_failed());
-    let published = stage.aws.published();
+async fn only_lifecycle_events_are_sent_to_eventbridge() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let all = combined(&["stream-segment", "stream-lifecycle", "stream-expired"]);
+    assert_eq!(invoke(&process, "events-publish", &all).await.unwrap(), no_failures());
+    let published = harness.aws.published();
     assert_eq!(published.len(), 1, "{published:?}");
-    let notice = &published[0];
+    let entry = &published[0];
     assert_eq!(
-        (&notice["Source"], &notice["DetailType"]),
+        (&entry["Source"], &entry["DetailType"]),
         (&json!("sunaba"), &json!("SANDBOX_AGENT_COMPLETED"))
     );
-    let detail: Value = serde_json::from_str(notice["Detail"].as_str().unwrap()).unwrap();
+    let detail: Value = serde_json::from_str(entry["Detail"].as_str().unwrap()).unwrap();
     assert_eq!(
         detail,
         json!({
@@ -96,12 +96,12 @@ async fn turns_of_a_life_go_to_the_bus_and_nothing_else_does() {
     );
 }
 
-/// What the store writes, as the stream brings it, is what the local host would have told.
+/// A stored item that passes through a Lambda payload is broadcast exactly as the local host broadcasts it.
 #[tokio::test]
-async fn what_was_stored_comes_through_the_stream_unchanged() {
-    let mut stage = Stage::open().await;
-    let (process, worker) = (stage.process(), stage.register("s-1").await);
-    let mut inbox = listener(&stage, &process).await;
+async fn stored_events_pass_through_the_stream_unchanged() {
+    let mut harness = Harness::open().await;
+    let (process, worker) = (harness.process(), harness.register("s-1").await);
+    let mut inbox = subscriber(&harness, &process).await;
     let text = "Grüße, \"Welt\"\n".repeat(200);
     let events = [
         json!({"event_id": "e-1", "event_type": "agent.message", "event_data": {"text": "short"}}),
@@ -112,91 +112,92 @@ async fn what_was_stored_comes_through_the_stream_unchanged() {
     for event in events {
         let event = request("POST", "/api/v1/sandboxes/s-1/events", &worker, Some(&event));
         assert_eq!(invoke(&process, "events-ingest", &event).await.unwrap()["statusCode"], 200);
-        images.push(stage.feeds.records.recv().await.unwrap().image);
+        images.push(harness.feeds.records.recv().await.unwrap().image);
     }
-    let packed: Vec<bool> = images.iter().map(|image| image.contains_key("zstd")).collect();
-    assert_eq!(packed, [false, true, false], "one of them is binary");
+    let compressed: Vec<bool> = images.iter().map(|image| image.contains_key("zstd")).collect();
+    assert_eq!(compressed, [false, true, false], "one record is binary");
 
-    edge::stream::broadcast(&process, &images).await.unwrap();
-    let direct = heard(&mut inbox).unwrap();
+    edge::stream::broadcast(&process, "1", &images).await.unwrap();
+    let direct = received_frames(&mut inbox).unwrap();
     assert_eq!(direct[1]["payload"]["text"], text);
     let payload = crate::payloads::stream(&images);
-    assert_eq!(invoke(&process, "events-broadcast", &payload).await.unwrap(), nothing_failed());
-    assert_eq!(heard(&mut inbox).unwrap(), direct);
+    assert_eq!(invoke(&process, "events-broadcast", &payload).await.unwrap(), no_failures());
+    assert_eq!(received_frames(&mut inbox).unwrap(), direct);
 }
 
 #[tokio::test]
-async fn a_fault_that_passes_is_not_reported_and_everything_is_told() {
-    let stage = Stage::open().await;
-    let process = stage.process();
-    let mut inbox = listener(&stage, &process).await;
-    stage.aws.faults.inject("BatchGetItem", Fault::Unreachable);
-    let both = together(&["stream-segment", "stream-compressed"]);
-    assert_eq!(invoke(&process, "events-broadcast", &both).await.unwrap(), nothing_failed());
-    assert_eq!(told(&mut inbox), ["e-1", "e-2", "e-3"]);
-    assert_eq!(stage.aws.faults.waiting(), 0);
+async fn transient_fault_is_retried_within_the_invocation() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let mut inbox = subscriber(&harness, &process).await;
+    harness.aws.faults.inject("BatchGetItem", Fault::Unreachable);
+    let both = combined(&["stream-segment", "stream-compressed"]);
+    assert_eq!(invoke(&process, "events-broadcast", &both).await.unwrap(), no_failures());
+    assert_eq!(received_ids(&mut inbox), ["e-1", "e-2", "e-3"]);
+    assert_eq!(harness.aws.faults.pending(), 0);
 }
 
 #[tokio::test]
-async fn where_the_first_record_fails_lambda_comes_back_with_it() {
-    let stage = Stage::open().await;
-    let process = stage.process();
-    let mut inbox = listener(&stage, &process).await;
+async fn failed_record_is_reported_for_retry() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let mut inbox = subscriber(&harness, &process).await;
     for _ in 0..2 {
-        stage.aws.faults.inject("BatchGetItem", Fault::Throttled);
+        harness.aws.faults.inject("BatchGetItem", Fault::Throttled);
     }
-    // What is removed counts for nothing: the first that can fail is the second.
-    let all = together(&["stream-expired", "stream-segment", "stream-compressed"]);
+    // The record of an expired item is skipped, so the second record is the first that can fail.
+    let all = combined(&["stream-expired", "stream-segment", "stream-compressed"]);
     assert_eq!(invoke(&process, "events-broadcast", &all).await.unwrap(), failed("stream-segment"));
-    assert!(told(&mut inbox).is_empty(), "what comes later waits for it");
-    // Lambda repeats from there.
-    assert_eq!(invoke(&process, "events-broadcast", &all).await.unwrap(), nothing_failed());
-    assert_eq!(told(&mut inbox), ["e-1", "e-2", "e-3"]);
+    assert!(received_ids(&mut inbox).is_empty(), "later records wait");
+    // Lambda retries from the failed record.
+    assert_eq!(invoke(&process, "events-broadcast", &all).await.unwrap(), no_failures());
+    assert_eq!(received_ids(&mut inbox), ["e-1", "e-2", "e-3"]);
 }
 
-/// Named, it would come back with all the others behind it, again and again until all were given up together.
+/// Reported as a partial failure, it would make Lambda retry the whole batch until all records are discarded. After a
+/// failed invocation, Lambda splits the batch instead.
 #[tokio::test]
-async fn a_batch_whose_very_first_record_fails_is_halved_by_lambda() {
-    let stage = Stage::open().await;
-    let process = stage.process();
-    let mut inbox = listener(&stage, &process).await;
-    let fail_twice = || (0..2).for_each(|_| stage.aws.faults.inject("BatchGetItem", Fault::Throttled));
+async fn failure_of_the_first_record_fails_the_invocation() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let mut inbox = subscriber(&harness, &process).await;
+    let fail_twice = || (0..2).for_each(|_| harness.aws.faults.inject("BatchGetItem", Fault::Throttled));
     fail_twice();
-    let both = together(&["stream-segment", "stream-compressed"]);
-    assert!(invoke(&process, "events-broadcast", &both).await.is_err(), "only a failed invocation is halved");
-    assert!(told(&mut inbox).is_empty());
+    let both = combined(&["stream-segment", "stream-compressed"]);
+    assert!(invoke(&process, "events-broadcast", &both).await.is_err(), "only a failed invocation is split");
+    assert!(received_ids(&mut inbox).is_empty());
     fail_twice();
     let alone = invoke(&process, "events-broadcast", &fixture("stream-segment")).await.unwrap();
     assert_eq!(alone, failed("stream-segment"));
 }
 
 #[tokio::test]
-async fn what_is_before_a_record_that_fails_is_told() {
-    let stage = Stage::open().await;
-    let process = stage.process();
-    let mut inbox = listener(&stage, &process).await;
-    // From now on this process knows who listens to messages, and need not ask. Of heartbeats it knows nothing.
+async fn records_before_a_failed_one_are_delivered() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let mut inbox = subscriber(&harness, &process).await;
+    // This process now caches the subscribers of messages, but not those of heartbeats.
     invoke(&process, "events-broadcast", &fixture("stream-compressed")).await.unwrap();
-    assert_eq!(told(&mut inbox), ["e-3"]);
-    // All together fails at the stamps, the second by itself where it asks who listens.
-    stage.aws.faults.inject("BatchGetItem", Fault::ServerError);
-    stage.aws.faults.inject("Query", Fault::ServerError);
-    let both = together(&["stream-compressed", "stream-pulse"]);
-    assert_eq!(invoke(&process, "events-broadcast", &both).await.unwrap(), failed("stream-pulse"));
-    assert_eq!(told(&mut inbox), ["e-3"]);
-    assert_eq!(stage.aws.faults.waiting(), 0);
+    assert_eq!(received_ids(&mut inbox), ["e-3"]);
+    // The batch fails when it reads the subscription versions; alone, the second record fails at its subscriber query.
+    harness.aws.faults.inject("BatchGetItem", Fault::ServerError);
+    harness.aws.faults.inject("Query", Fault::ServerError);
+    let both = combined(&["stream-compressed", "stream-ephemeral"]);
+    assert_eq!(invoke(&process, "events-broadcast", &both).await.unwrap(), failed("stream-ephemeral"));
+    assert_eq!(received_ids(&mut inbox), ["e-3"]);
+    assert_eq!(harness.aws.faults.pending(), 0);
 }
 
 #[tokio::test]
-async fn what_the_bus_does_not_take_comes_again() {
-    let stage = Stage::open().await;
-    let process = stage.process();
+async fn events_rejected_by_eventbridge_are_retried() {
+    let harness = Harness::open().await;
+    let process = harness.process();
     for _ in 0..2 {
-        stage.aws.faults.inject("PutEvents", Fault::ServerError);
+        harness.aws.faults.inject("PutEvents", Fault::ServerError);
     }
-    let all = together(&["stream-segment", "stream-lifecycle"]);
+    let all = combined(&["stream-segment", "stream-lifecycle"]);
     assert_eq!(invoke(&process, "events-publish", &all).await.unwrap(), failed("stream-lifecycle"));
-    assert!(stage.aws.published().is_empty());
-    assert_eq!(invoke(&process, "events-publish", &all).await.unwrap(), nothing_failed());
-    assert_eq!(stage.aws.published().len(), 1);
+    assert!(harness.aws.published().is_empty());
+    assert_eq!(invoke(&process, "events-publish", &all).await.unwrap(), no_failures());
+    assert_eq!(harness.aws.published().len(), 1);
 }

@@ -1,11 +1,11 @@
-//! A message is sent once, and can be read ever after.
+//! Sending, cancelling and the history of messages.
 
-use super::{MESSAGES, ack, ids, pull, send, told};
+use super::{MESSAGES, ack, ids, message_events, pull, send};
 use crate::support::{OPERATOR, TestPlane, user};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_repeated_message_is_sent_once_and_gets_the_first_answer() {
+async fn retried_message_is_sent_once_and_gets_its_original_response() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let first = send(&plane, "m-1", "one").await.ok();
@@ -15,34 +15,34 @@ async fn a_repeated_message_is_sent_once_and_gets_the_first_answer() {
     assert_eq!((changed.status, &changed.body["code"]), (409, &json!("message_changed")));
     assert_eq!(ids(&pull(&plane, &worker, "wait=0").await), ["m-1", "m-2"]);
     ack(&plane, &worker, &[("m-1", "delivered"), ("m-2", "delivered")]).await;
-    assert_eq!(send(&plane, "m-1", "one").await.ok(), first, "long after it was confirmed");
+    assert_eq!(send(&plane, "m-1", "one").await.ok(), first, "a retry after the acknowledgement");
     assert!(pull(&plane, &worker, "wait=0").await.is_empty());
     let without_id = plane.post(MESSAGES, OPERATOR, json!({"content": "three"})).await.ok();
     assert!(without_id["message_id"].as_str().unwrap().starts_with("msg-"));
 }
 
 #[tokio::test]
-async fn the_history_goes_back_page_by_page() {
+async fn message_history_is_paged_newest_first() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     for n in 1..=7 {
         send(&plane, &format!("m-{n}"), "go on").await.ok();
         plane.post_events("s-1", &worker, json!({"event_type": "agent.message"})).await.ok();
     }
-    let (mut seen, mut before) = (Vec::new(), String::new());
+    let (mut messages, mut before) = (Vec::new(), String::new());
     loop {
         let page = plane.get(&format!("{MESSAGES}/history?limit=3{before}"), OPERATOR).await.ok();
-        seen.extend(page["messages"].as_array().unwrap().clone());
+        messages.extend(page["messages"].as_array().unwrap().clone());
         match page["next_before"].as_u64() {
             Some(next) => before = format!("&before={next}"),
             None => break,
         }
     }
-    assert_eq!(ids(&seen), ["m-7", "m-6", "m-5", "m-4", "m-3", "m-2", "m-1"]);
+    assert_eq!(ids(&messages), ["m-7", "m-6", "m-5", "m-4", "m-3", "m-2", "m-1"]);
 }
 
 #[tokio::test]
-async fn messages_are_not_the_sandboxs_own_doing() {
+async fn queued_messages_do_not_count_as_sandbox_activity() {
     let plane = TestPlane::start().await;
     plane.register("s-1", "acme").await;
     send(&plane, "m-1", "are you there?").await.ok();
@@ -52,7 +52,7 @@ async fn messages_are_not_the_sandboxs_own_doing() {
 }
 
 #[tokio::test]
-async fn a_message_can_be_taken_back_until_it_is_confirmed() {
+async fn message_can_be_cancelled_until_it_is_delivered() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;
     let cancel = async |id: &str| {
@@ -63,23 +63,27 @@ async fn a_message_can_be_taken_back_until_it_is_confirmed() {
         send(&plane, id, "go on").await.ok();
     }
     assert_eq!(cancel("m-2").await.ok()["state"], "cancelled");
-    assert_eq!(cancel("m-2").await.ok()["receipts"][1]["detail"], "taken back");
+    assert_eq!(cancel("m-2").await.ok()["receipts"][1]["detail"], "cancelled by the sender");
     assert_eq!(ids(&pull(&plane, &worker, "wait=0&max=1").await), ["m-1"]);
-    // In the worker's hands, and not confirmed: what was held back behind it may go.
+    // Cancelling a fetched, unacknowledged message releases the messages behind it.
     cancel("m-1").await.ok();
     assert_eq!(ids(&pull(&plane, &worker, "wait=0").await), ["m-3"]);
-    let answer = ack(&plane, &worker, &[("m-1", "delivered"), ("m-3", "delivered")]).await;
-    assert_eq!(answer["receipts"][0], json!({"message_id": "m-1", "state": "cancelled", "changed": false}));
+    let response = ack(&plane, &worker, &[("m-1", "delivered"), ("m-3", "delivered")]).await;
+    assert_eq!(response["receipts"][0], json!({"message_id": "m-1", "state": "cancelled", "changed": false}));
     let late = cancel("m-3").await;
     assert_eq!((late.status, &late.body["code"]), (409, &json!("message_delivered")));
     assert_eq!(cancel("m-9").await.status, 404);
-    let cancelled = told(&plane).await.into_iter().filter(|(state, _)| state == "cancelled");
-    assert_eq!(cancelled.map(|(_, id)| id).collect::<Vec<_>>(), ["m-2", "m-1"], "each is told once");
-    assert_eq!(answer["queue_size"], 0);
+    let cancelled = message_events(&plane).await.into_iter().filter(|(state, _)| state == "cancelled");
+    assert_eq!(
+        cancelled.map(|(_, id)| id).collect::<Vec<_>>(),
+        ["m-2", "m-1"],
+        "each cancellation is logged once"
+    );
+    assert_eq!(response["queue_size"], 0);
 }
 
 #[tokio::test]
-async fn users_speak_for_themselves_whatever_they_call_it() {
+async fn message_source_comes_from_the_token() {
     let plane = TestPlane::start().await;
     plane.register("s-1", "acme").await;
     let notice = json!({"content": "maintenance", "message_type": "system"});

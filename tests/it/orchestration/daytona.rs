@@ -1,7 +1,7 @@
-//! The real plane and the provider that it has on AWS, at a Daytona of ours that refuses, breaks and loses answers.
+//! The real plane with the Daytona provider, against a fake Daytona API that rejects, fails and loses responses.
 
-use super::{LOOK, Stage, quick};
-use kit::daytona::{Daytona, Mishap, Operation, Options, Trouble};
+use super::{POLL_INTERVAL, PlaneProcess, quick_script};
+use kit::daytona::{Daytona, Fault, Faults, Operation, Options};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,21 +10,20 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
-/// A storm with a provider that is left alone for half a minute takes its time.
-const LONG: Duration = Duration::from_secs(150);
-/// How long Daytona is to let a sandbox live.
+/// Random faults open the circuit breaker for half a minute at a time, so these tests need longer.
+const LONG_TIMEOUT: Duration = Duration::from_secs(150);
 const LIFETIME_MINUTES: &str = "77";
 
-/// A Daytona, and a plane that has its sandboxes there.
-struct Away {
-    // First, so that nobody asks a Daytona that is gone.
-    stage: Stage,
+/// A fake Daytona API, and a plane that creates its sandboxes there.
+struct DaytonaPlane {
+    // Declared first, so that the plane is dropped before the API that it calls.
+    plane: PlaneProcess,
     daytona: Daytona,
     _worker: TempDir,
 }
 
-impl Away {
-    async fn start(options: Options, more: &[&str]) -> Self {
+impl DaytonaPlane {
+    async fn start(options: Options, extra_arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let worker = folder.path().join("worker");
         let script = format!("#!/bin/sh\nexec '{}' worker\n", env!("CARGO_BIN_EXE_sunaba"));
@@ -43,93 +42,93 @@ impl Away {
             "--sandbox-lifetime-minutes",
             LIFETIME_MINUTES,
         ];
-        arguments.extend(more);
-        let stage = Stage::start(&arguments).await;
-        Self { stage, daytona, _worker: folder }
+        arguments.extend(extra_arguments);
+        let plane = PlaneProcess::start(&arguments).await;
+        Self { plane, daytona, _worker: folder }
     }
 
-    /// The ticket's task when it is over.
-    async fn ended(&self, ticket: &str) -> Value {
+    /// Waits until the task of the ticket is completed or failed.
+    async fn wait_until_finished(&self, ticket: &str) -> Value {
         let path = format!("/api/v1/tasks?ticket_id={ticket}");
         let mut task = Value::Null;
-        let over = async {
+        let finished = async {
             while task["status"] != "completed" && task["status"] != "failed" {
-                sleep(LOOK).await;
-                task = self.stage.get(&path).await["tasks"][0].clone();
+                sleep(POLL_INTERVAL).await;
+                task = self.plane.get(&path).await["tasks"][0].clone();
             }
         };
-        let over = timeout(LONG, over).await;
-        assert!(over.is_ok(), "{task:#}\n{}", self.stage.plane_log());
+        let finished = timeout(LONG_TIMEOUT, finished).await;
+        assert!(finished.is_ok(), "{task:#}\n{}", self.plane.log_text());
         task
     }
 
-    /// Waits until nothing is left at Daytona, in none of its sandboxes.
-    async fn until_empty(&self) {
-        // One counts as gone a moment before its last process is.
+    /// Waits until Daytona has neither sandboxes nor processes of sandboxes.
+    async fn wait_until_empty(&self) {
+        // A sandbox counts as deleted a moment before its last process exits.
         let running =
             || self.daytona.sandboxes().iter().any(|seen| !self.daytona.processes(&seen.name).is_empty());
         let empty = async {
-            while !self.daytona.living().is_empty() || running() {
-                sleep(LOOK).await;
+            while !self.daytona.live_sandboxes().is_empty() || running() {
+                sleep(POLL_INTERVAL).await;
             }
         };
-        let left = timeout(LONG, empty).await;
-        assert!(left.is_ok(), "{:#?}\n{}", self.daytona.living(), self.stage.plane_log());
+        let left = timeout(LONG_TIMEOUT, empty).await;
+        assert!(left.is_ok(), "{:#?}\n{}", self.daytona.live_sandboxes(), self.plane.log_text());
     }
 
-    /// What every sandbox was made with, whichever try asked for it.
-    fn check_wishes(&self, tasks: &BTreeSet<String>) {
+    /// Checks the create request of every sandbox, of all attempts.
+    fn check_specs(&self, tasks: &BTreeSet<String>) {
         let seen = self.daytona.sandboxes();
         let names: BTreeSet<&str> = seen.iter().map(|seen| seen.name.as_str()).collect();
-        assert_eq!(names.len(), seen.len(), "two were made under one name");
+        assert_eq!(names.len(), seen.len(), "two sandboxes have the same name");
         let planes: BTreeSet<&str> =
-            seen.iter().filter_map(|seen| seen.wish["labels"]["plane"].as_str()).collect();
+            seen.iter().filter_map(|seen| seen.request["labels"]["plane"].as_str()).collect();
         assert_eq!(planes.len(), 1, "{planes:?}");
         for seen in &seen {
-            let wish = &seen.wish;
-            assert_eq!(wish["autoStopInterval"], 0, "{wish}");
-            assert_eq!(wish["ttlMinutes"].to_string(), LIFETIME_MINUTES, "{wish}");
-            assert_eq!((&wish["public"], &wish["env"]), (&json!(false), &json!({})), "{wish}");
+            let spec = &seen.request;
+            assert_eq!(spec["autoStopInterval"], 0, "{spec}");
+            assert_eq!(spec["ttlMinutes"].to_string(), LIFETIME_MINUTES, "{spec}");
+            assert_eq!((&spec["public"], &spec["env"]), (&json!(false), &json!({})), "{spec}");
             assert_eq!(
-                (&wish["labels"]["app"], &wish["labels"]["sandbox"]),
+                (&spec["labels"]["app"], &spec["labels"]["sandbox"]),
                 (&json!("sunaba"), &json!(seen.name))
             );
-            assert!(tasks.contains(wish["labels"]["task"].as_str().unwrap()), "{wish}");
+            assert!(tasks.contains(spec["labels"]["task"].as_str().unwrap()), "{spec}");
             assert!(!seen.commands.concat().contains("swt_"), "a token can be read in {:?}", seen.commands);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_ticket_ends_and_nothing_is_left_at_daytona_whatever_it_does() {
+async fn tickets_finish_and_sandboxes_are_deleted_despite_daytona_faults() {
     let short = Duration::from_millis(250);
     let options = Options {
-        starts_after: short,
-        ends_after: short,
-        trouble: Trouble::none().by_dice(7, 8).with_delay(short),
+        start_delay: short,
+        delete_delay: short,
+        faults: Faults::none().at_random(7, 8).with_delay(short),
         ..Options::default()
     };
-    let away = Away::start(options, &[]).await;
-    let agent = away.stage.script(&quick());
+    let setup = DaytonaPlane::start(options, &[]).await;
+    let agent = setup.plane.write_script(&quick_script());
     let mut tickets = Vec::new();
     for _ in 0..6 {
-        tickets.push(away.stage.ticket(json!({"agent": agent, "memory_gb": 3})).await);
+        tickets.push(setup.plane.create_ticket(json!({"agent": agent, "memory_gb": 3})).await);
     }
     let (mut tasks, mut completed) = (BTreeSet::new(), 0);
     for ticket in &tickets {
-        let task = away.ended(ticket).await;
+        let task = setup.wait_until_finished(ticket).await;
         match task["status"] == "completed" {
             true => completed += 1,
-            // It is Daytona's fault and not the task's, so every try was used.
+            // Provider faults are retryable, so a failed task has used all attempts.
             false => assert_eq!(task["attempt"], 4, "{task:#}"),
         }
         tasks.insert(task["id"].as_str().unwrap().to_owned());
     }
-    assert!(completed > 0, "{}", away.stage.plane_log());
-    away.until_empty().await;
-    away.check_wishes(&tasks);
-    assert_eq!(away.stage.running().await, 0);
-    let calls = away.daytona.calls();
+    assert!(completed > 0, "{}", setup.plane.log_text());
+    setup.wait_until_empty().await;
+    setup.check_specs(&tasks);
+    assert_eq!(setup.plane.active_tasks().await, 0);
+    let calls = setup.daytona.calls();
     for operation in [
         Operation::Create,
         Operation::Find,
@@ -138,67 +137,71 @@ async fn every_ticket_ends_and_nothing_is_left_at_daytona_whatever_it_does() {
         Operation::Upload,
         Operation::RunInSession,
     ] {
-        assert!(calls.contains_key(&operation), "{operation:?} was never asked for: {calls:?}");
+        assert!(calls.contains_key(&operation), "{operation:?} was never called: {calls:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_step_that_goes_wrong_at_daytona_is_done_again_in_the_same_sandbox() {
-    let refused = |status| Mishap::Refused { status, message: "Not now".to_owned() };
-    let trouble = Trouble::none()
-        // An account that is not paid for, and is a moment later.
-        .once(Operation::Create, refused(402))
-        .once(Operation::Find, Mishap::Slow(Duration::ZERO))
-        // It is made, nobody says so, and looking for it does not help.
-        .once(Operation::Create, Mishap::Lost)
-        .once(Operation::Find, Mishap::Broken)
-        .once(Operation::Upload, refused(404))
-        .once(Operation::OpenSession, Mishap::Busy { header: "retry-after".to_owned(), secs: 1 })
-        .once(Operation::Delete, Mishap::BrokenAfterwards);
-    let away = Away::start(Options { trouble, ..Options::default() }, &[]).await;
-    let agent = away.stage.script(&quick());
-    let ticket = away.stage.ticket(json!({"agent": agent})).await;
-    let task = away.stage.until_status(&ticket, "completed").await;
+async fn failed_daytona_calls_are_retried_in_the_same_sandbox() {
+    let rejected = |status| Fault::Rejected { status, message: "Not now".to_owned() };
+    let faults = Faults::none()
+        // Payment required at first, accepted on retry.
+        .once(Operation::Create, rejected(402))
+        .once(Operation::Find, Fault::Delayed(Duration::ZERO))
+        // The sandbox is created, but the response is lost and the lookup fails too.
+        .once(Operation::Create, Fault::ResponseLost)
+        .once(Operation::Find, Fault::Error)
+        .once(Operation::Upload, rejected(404))
+        .once(Operation::OpenSession, Fault::RateLimited { header: "retry-after".to_owned(), secs: 1 })
+        .once(Operation::Delete, Fault::ErrorAfterExecution);
+    let setup = DaytonaPlane::start(Options { faults, ..Options::default() }, &[]).await;
+    let agent = setup.plane.write_script(&quick_script());
+    let ticket = setup.plane.create_ticket(json!({"agent": agent})).await;
+    let task = setup.plane.wait_for_status(&ticket, "completed").await;
     assert_eq!(task["attempt"], 1, "{task:#}");
-    away.until_empty().await;
-    assert_eq!(away.daytona.sandboxes().len(), 1);
-    let log = away.stage.names("sandboxes", task["sandbox_id"].as_str().unwrap()).await;
-    let retried = log.iter().filter(|name| *name == "sandbox.retrying").count();
-    assert_eq!(retried, 4, "{log:?}");
+    setup.wait_until_empty().await;
+    assert_eq!(setup.daytona.sandboxes().len(), 1);
+    let event_types = setup.plane.event_types("sandboxes", task["sandbox_id"].as_str().unwrap()).await;
+    let retries = event_types.iter().filter(|name| *name == "sandbox.retrying").count();
+    assert_eq!(retries, 4, "{event_types:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_ticket_wants_of_its_sandbox_arrives_at_daytona() {
+async fn requested_image_and_resources_are_sent_to_daytona() {
     let options = Options { snapshots: Vec::new(), ..Options::default() };
-    let away =
-        Away::start(options, &["--sandbox-image", "registry.example/agents:1", "--sandbox-cpu", "3"]).await;
-    let agent = away.stage.script(&quick());
-    let ticket = away.stage.ticket(json!({"agent": agent, "memory_gb": 6})).await;
-    let task = away.stage.until_status(&ticket, "completed").await;
-    away.until_empty().await;
-    away.check_wishes(&[task["id"].as_str().unwrap().to_owned()].into());
-    let wish = &away.daytona.sandboxes()[0].wish;
-    assert_eq!(wish["buildInfo"]["dockerfileContent"], "FROM registry.example/agents:1\n");
-    assert_eq!([&wish["memory"], &wish["cpu"], &wish["disk"]], [6, 3, 8]);
-    let log = away.stage.log("sandboxes", task["sandbox_id"].as_str().unwrap()).await;
-    let told = log.iter().find(|event| event["event_type"] == "sandbox.uploading").unwrap();
-    let made_of = &told["event_data"]["made_of"];
-    assert_eq!(made_of["image"], "registry.example/agents:1", "{told}");
-    assert_eq!([&made_of["memory_gb"], &made_of["cpu"], &made_of["disk_gb"]], [6, 3, 8]);
+    let setup =
+        DaytonaPlane::start(options, &["--sandbox-image", "registry.example/agents:1", "--sandbox-cpu", "3"])
+            .await;
+    let agent = setup.plane.write_script(&quick_script());
+    let ticket = setup.plane.create_ticket(json!({"agent": agent, "memory_gb": 6})).await;
+    let task = setup.plane.wait_for_status(&ticket, "completed").await;
+    setup.wait_until_empty().await;
+    setup.check_specs(&[task["id"].as_str().unwrap().to_owned()].into());
+    let spec = &setup.daytona.sandboxes()[0].request;
+    assert_eq!(spec["buildInfo"]["dockerfileContent"], "FROM registry.example/agents:1\n");
+    assert_eq!([&spec["memory"], &spec["cpu"], &spec["disk"]], [6, 3, 8]);
+    let events = setup.plane.events("sandboxes", task["sandbox_id"].as_str().unwrap()).await;
+    let event = events.iter().find(|event| event["event_type"] == "sandbox.uploading").unwrap();
+    let actual_resources = &event["event_data"]["actual_resources"];
+    assert_eq!(actual_resources["image"], "registry.example/agents:1", "{event}");
+    assert_eq!(
+        [&actual_resources["memory_gb"], &actual_resources["cpu"], &actual_resources["disk_gb"]],
+        [6, 3, 8]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sandbox_from_a_snapshot_says_what_it_really_has() {
-    let away = Away::start(Options::default(), &[]).await;
-    let agent = away.stage.script(&quick());
-    let ticket = away.stage.ticket(json!({"agent": agent, "memory_gb": 6})).await;
-    let task = away.stage.until_status(&ticket, "completed").await;
-    let log = away.stage.log("sandboxes", task["sandbox_id"].as_str().unwrap()).await;
-    let told = log.iter().find(|event| event["event_type"] == "sandbox.uploading").unwrap();
-    let made_of = json!({"snapshot": "ai-agent-dev-light", "memory_gb": 6, "cpu": 1, "disk_gb": 5});
+async fn snapshot_sandbox_reports_its_actual_resources() {
+    let setup = DaytonaPlane::start(Options::default(), &[]).await;
+    let agent = setup.plane.write_script(&quick_script());
+    let ticket = setup.plane.create_ticket(json!({"agent": agent, "memory_gb": 6})).await;
+    let task = setup.plane.wait_for_status(&ticket, "completed").await;
+    let events = setup.plane.events("sandboxes", task["sandbox_id"].as_str().unwrap()).await;
+    let event = events.iter().find(|event| event["event_type"] == "sandbox.uploading").unwrap();
+    let actual_resources = json!({"snapshot": "ai-agent-dev-light", "memory_gb": 6, "cpu": 1, "disk_gb": 5});
     assert_eq!(
-        told["event_data"]["made_of"], made_of,
-        "what was asked for is given, the rest is the snapshot's"
+        event["event_data"]["actual_resources"], actual_resources,
+        "requested resources are applied, the rest comes from the snapshot"
     );
-    away.until_empty().await;
+    setup.wait_until_empty().await;
 }

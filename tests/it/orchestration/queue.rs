@@ -1,8 +1,8 @@
-//! Ten thousand tasks of one graph, wide and deep: a claim costs the same however many wait, completing a task costs
-//! what those cost that wait for it, and nobody claims what somebody else has claimed.
+//! Dispatch at scale, on a wide and deep graph of ten thousand tasks: the cost of a claim does not grow with the queue,
+//! the cost of completing a task grows only with its dependents, and no task is claimed twice.
 
-use super::chaos::world::{change, task};
-use crate::stage::Stage;
+use super::chaos::simulation::{change, task};
+use crate::harness::Harness;
 use contract::jobs::Job;
 use domain::attempt::Attempt;
 use domain::breaker::Breaker;
@@ -16,61 +16,64 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::commit::{Commit, Committed, Edge, Limits};
 
-/// Those that wait for the first and for nothing else.
+/// Number of tasks that depend on the first task only.
 const WIDE: usize = 1_000;
-/// Behind the first as well, in rows: each waits for two of the row before.
+/// The deep part also starts at the first task: each task depends on two tasks of the row before.
 const ROWS: usize = 180;
-const ROW: usize = 50;
-/// In all: the first, the wide ones, the deep ones; one of the last row is left out.
+const ROW_LENGTH: usize = 50;
+/// Total: the first task, the wide part and the deep part, whose last row is one short.
 const TASKS: usize = 10_000;
-/// What one dispatch claims.
+/// Maximum number of claims of one dispatch.
 const CLAIMS: usize = 25;
 
 #[tokio::test]
-async fn a_claim_costs_the_same_however_many_tasks_wait() {
-    let mut stage = Stage::open().await;
-    stage.pass_over_news();
-    let process = dispatcher(&stage);
+async fn claim_cost_is_independent_of_queue_length() {
+    let mut harness = Harness::open().await;
+    harness.discard_records();
+    let process = dispatcher(&harness);
     let few = OrgId::parse("few").unwrap();
-    write(&stage, &few, (0..CLAIMS + 15).map(|index| Node { index, waits_for: vec![] }).collect()).await;
+    write(&harness, &few, (0..CLAIMS + 15).map(|index| Node { index, depends_on: vec![] }).collect()).await;
     let many = OrgId::parse("many").unwrap();
-    write(&stage, &many, graph()).await;
+    write(&harness, &many, graph()).await;
 
-    let alone = claims(&stage, &process, &few).await;
-    assert_eq!(alone.claimed, CLAIMS);
-    let first = claims(&stage, &process, &many).await;
-    assert_eq!(first.claimed, 1, "everything waits for the first");
+    let small_queue = dispatch_once(&harness, &process, &few).await;
+    assert_eq!(small_queue.claimed, CLAIMS);
+    let first = dispatch_once(&harness, &process, &many).await;
+    assert_eq!(first.claimed, 1, "all others depend on the first task");
 
-    let told = complete(&stage, &process, &many, 0).await;
-    let ready = WIDE + ROW;
-    // Each costs one transaction; and for every 25 of them there are some reads.
-    assert!(told <= ready + 4 * ready.div_ceil(25) + 10, "{told} calls to tell {ready} tasks");
-
-    let crowded = claims(&stage, &process, &many).await;
-    assert_eq!(crowded.claimed, CLAIMS);
-    assert_eq!(
-        crowded.calls, alone.calls,
-        "calls to the table, with {ready} that are ready and {TASKS} that wait"
-    );
-    println!("{CLAIMS} claims: {} units with few tasks, {} with {TASKS}", alone.units, crowded.units);
+    let unblock_calls = complete(&harness, &process, &many, 0).await;
+    let ready = WIDE + ROW_LENGTH;
+    // One transaction for each dependent, and a few reads for every 25 of them.
     assert!(
-        crowded.units < alone.units * 1.5,
+        unblock_calls <= ready + 4 * ready.div_ceil(25) + 10,
+        "{unblock_calls} calls to unblock {ready} tasks"
+    );
+
+    let large_queue = dispatch_once(&harness, &process, &many).await;
+    assert_eq!(large_queue.claimed, CLAIMS);
+    assert_eq!(large_queue.calls, small_queue.calls, "table calls with {ready} ready tasks out of {TASKS}");
+    println!(
+        "{CLAIMS} claims: {} units with few tasks, {} with {TASKS}",
+        small_queue.units, large_queue.units
+    );
+    assert!(
+        large_queue.units < small_queue.units * 1.5,
         "{CLAIMS} claims cost {} units with few tasks and {} with {TASKS}",
-        alone.units,
-        crowded.units
+        small_queue.units,
+        large_queue.units
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eight_dispatchers_never_claim_a_task_twice() {
+async fn concurrent_dispatchers_never_claim_a_task_twice() {
     const DISPATCHERS: usize = 8;
-    let stage = Stage::open().await;
+    let harness = Harness::open().await;
     let org = OrgId::parse("many").unwrap();
     let tasks = 600;
-    write(&stage, &org, (0..tasks).map(|index| Node { index, waits_for: vec![] }).collect()).await;
-    stage.aws.meter.start();
+    write(&harness, &org, (0..tasks).map(|index| Node { index, depends_on: vec![] }).collect()).await;
+    harness.aws.meter.start();
     let dispatchers = (0..DISPATCHERS).map(|_| {
-        let (process, org) = (dispatcher(&stage), org.clone());
+        let (process, org) = (dispatcher(&harness), org.clone());
         tokio::spawn(async move {
             let mut claimed = 0;
             loop {
@@ -83,7 +86,7 @@ async fn eight_dispatchers_never_claim_a_task_twice() {
         })
     });
     let claimed: Vec<usize> = join_all(dispatchers).await.into_iter().map(Result::unwrap).collect();
-    let calls = stage.aws.meter.take().len();
+    let calls = harness.aws.meter.take().len();
     println!(
         "{DISPATCHERS} dispatchers claim {claimed:?} with {:.1} calls for each",
         calls as f64 / tasks as f64
@@ -93,28 +96,28 @@ async fn eight_dispatchers_never_claim_a_task_twice() {
     let ids: Vec<TaskId> = (0..tasks).map(|index| id(&org, index)).collect();
     let mut sandboxes = BTreeMap::new();
     for chunk in ids.chunks(100) {
-        for task in stage.aws.store.tasks(chunk).await.unwrap() {
-            // A second claim would be a second try.
+        for task in harness.aws.store.tasks(chunk).await.unwrap() {
+            // A second claim would be a second attempt.
             assert_eq!((task.status, task.attempt), (Status::Claiming, 1), "{}", task.id);
             let other = sandboxes.insert(task.sandbox.clone().unwrap(), task.id.clone());
             assert_eq!(other, None, "{} shares a sandbox", task.id);
         }
     }
     assert_eq!(sandboxes.len(), tasks);
-    let heads =
-        stage.aws.store.watched_sandboxes(&store::sandboxes::Whose::All, None, 10_000).await.unwrap().0;
-    assert_eq!(heads.len(), tasks, "a claim is a sandbox, and there are no others");
-    assert_eq!(stage.aws.store.slots(&org).await.unwrap().running as usize, tasks);
+    let sandboxes_stored =
+        harness.aws.store.watched_sandboxes(&store::page::ListScope::All, None, 10_000).await.unwrap().0;
+    assert_eq!(sandboxes_stored.len(), tasks, "each claim creates exactly one sandbox");
+    assert_eq!(harness.aws.store.slots(&org).await.unwrap().running as usize, tasks);
 }
 
-/// However fast they are, the limit holds, and what is free is used.
+/// The limit holds under concurrency, and all free slots are used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dispatchers_in_parallel_keep_to_the_limits() {
-    let stage = Stage::open().await;
+async fn concurrent_dispatchers_respect_the_limits() {
+    let harness = Harness::open().await;
     let org = OrgId::parse("many").unwrap();
-    write(&stage, &org, (0..60).map(|index| Node { index, waits_for: vec![] }).collect()).await;
+    write(&harness, &org, (0..60).map(|index| Node { index, depends_on: vec![] }).collect()).await;
     let dispatchers = (0..8).map(|_| {
-        let process = stage.process_with(|settings| {
+        let process = harness.process_with(|settings| {
             settings.orchestration.limits = Limits { org: 30, project: 20 };
         });
         let org = org.clone();
@@ -123,17 +126,17 @@ async fn dispatchers_in_parallel_keep_to_the_limits() {
         })
     });
     let claimed: usize = join_all(dispatchers).await.into_iter().map(Result::unwrap).sum();
-    let slots = stage.aws.store.slots(&org).await.unwrap();
+    let slots = harness.aws.store.slots(&org).await.unwrap();
     let project = slots.projects.values().copied().collect::<Vec<_>>();
-    // All are of one project.
+    // All tasks belong to one project.
     assert_eq!((claimed, slots.running, project), (20, 20, vec![20]));
 }
 
-/// Where a project is full, the others go on, however many there are and however few of them are looked at.
+/// Holds even if there are more projects than one dispatch examines.
 #[tokio::test]
-async fn no_project_stands_in_the_way_of_another() {
-    let stage = Stage::open().await;
-    let process = stage.process_with(|settings| {
+async fn full_project_does_not_block_other_projects() {
+    let harness = Harness::open().await;
+    let process = harness.process_with(|settings| {
         settings.orchestration.limits = Limits { org: 1_000, project: 2 };
     });
     let org = OrgId::parse("many").unwrap();
@@ -143,9 +146,9 @@ async fn no_project_stands_in_the_way_of_another() {
         (index, json!({"project": project}))
     });
     write_with(
-        &stage,
+        &harness,
         &org,
-        of_projects.map(|(index, fields)| (Node { index, waits_for: vec![] }, fields)).collect(),
+        of_projects.map(|(index, fields)| (Node { index, depends_on: vec![] }, fields)).collect(),
     )
     .await;
     let mut claimed = 0;
@@ -155,42 +158,42 @@ async fn no_project_stands_in_the_way_of_another() {
             more => claimed += more,
         }
     }
-    assert_eq!(claimed, PROJECTS * 2, "two of each");
-    let slots = stage.aws.store.slots(&org).await.unwrap();
+    assert_eq!(claimed, PROJECTS * 2, "two of each project");
+    let slots = harness.aws.store.slots(&org).await.unwrap();
     assert!(slots.projects.values().all(|running| *running == 2), "{slots:?}");
 }
 
-/// What is more urgent in one project does not keep the others waiting for ever, wherever their names stand.
+/// Dispatch rotates between projects, so the order of their names does not starve any of them.
 #[tokio::test]
-async fn every_project_gets_its_turn() {
-    let stage = Stage::open().await;
-    let process = dispatcher(&stage);
+async fn projects_are_served_fairly() {
+    let harness = Harness::open().await;
+    let process = dispatcher(&harness);
     let org = OrgId::parse("many").unwrap();
     const PROJECTS: usize = 30;
     let nodes = (0..PROJECTS * 10).map(|index| {
-        let node = Node { index, waits_for: vec![] };
+        let node = Node { index, depends_on: vec![] };
         (node, json!({"project": format!("p-{:02}", index % PROJECTS)}))
     });
-    write_with(&stage, &org, nodes.collect()).await;
-    // A tenth of them.
+    write_with(&harness, &org, nodes.collect()).await;
+    // A tenth of all tasks.
     let mut claimed = 0;
     while claimed < PROJECTS {
         claimed += app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap();
     }
-    let slots = stage.aws.store.slots(&org).await.unwrap();
+    let slots = harness.aws.store.slots(&org).await.unwrap();
     let late = slots.projects.keys().filter(|project| project.as_str() >= "p-15").count();
-    assert!(late >= 5, "only {:?} have had a turn", slots.projects);
+    assert!(late >= 5, "only {:?} have been served", slots.projects);
 }
 
-/// Score decides, and one claim in eight goes to whoever has waited longest for what it is.
+/// The score decides; one claim in eight goes to the task that has waited longest.
 #[tokio::test]
-async fn the_most_urgent_goes_first() {
-    let stage = Stage::open().await;
-    let process = stage.process_with(|settings| {
+async fn most_urgent_tasks_are_claimed_first() {
+    let harness = Harness::open().await;
+    let process = harness.process_with(|settings| {
         settings.orchestration.limits = Limits { org: 4, project: 100 };
     });
     let org = OrgId::parse("many").unwrap();
-    let now = app::Clock::now(stage.clock.as_ref());
+    let now = app::Clock::now(harness.clock.as_ref());
     let soon = now.plus_secs(60);
     let kinds = [
         json!({"priority": "LOW"}),
@@ -201,95 +204,96 @@ async fn the_most_urgent_goes_first() {
         json!({"priority": "MEDIUM", "dependents": 10}),
     ];
     let nodes = kinds.into_iter().enumerate();
-    write_with(&stage, &org, nodes.map(|(index, kind)| (Node { index, waits_for: vec![] }, kind)).collect())
-        .await;
+    write_with(
+        &harness,
+        &org,
+        nodes.map(|(index, kind)| (Node { index, depends_on: vec![] }, kind)).collect(),
+    )
+    .await;
     app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap();
     let ids: Vec<TaskId> = (0..6).map(|index| id(&org, index)).collect();
-    let tasks = stage.aws.store.tasks(&ids).await.unwrap();
+    let tasks = harness.aws.store.tasks(&ids).await.unwrap();
     let claimed: Vec<bool> = tasks.iter().map(|task| task.status == Status::Claiming).collect();
     assert_eq!(claimed, [false, true, true, true, false, true]);
 }
 
-/// A provider that is down holds up those that want it, and nobody else.
 #[tokio::test]
-async fn a_provider_that_is_down_hides_nobody_who_wants_another() {
-    let stage = Stage::open().await;
-    let process = dispatcher(&stage);
+async fn open_breaker_does_not_block_tasks_of_other_providers() {
+    let harness = Harness::open().await;
+    let process = dispatcher(&harness);
     let org = OrgId::parse("many").unwrap();
-    let now = app::Clock::now(stage.clock.as_ref());
+    let now = app::Clock::now(harness.clock.as_ref());
     let down = (0..5).fold(Breaker::default(), |breaker, _| breaker.failed(now));
-    stage.aws.store.keep_breaker("daytona", &down).await.unwrap();
-    // Two hundred in twenty projects before it, all of which want the one that is down.
+    harness.aws.store.put_breaker("daytona", &down).await.unwrap();
+    // Two hundred tasks in twenty projects come first, all for the provider that is down.
     let nodes = (0..=200).map(|index| {
         let provider = if index == 200 { "process" } else { "daytona" };
         let fields = json!({"project": format!("p-{:02}", index / 10), "execution": {"provider": provider}});
-        (Node { index, waits_for: vec![] }, fields)
+        (Node { index, depends_on: vec![] }, fields)
     });
-    write_with(&stage, &org, nodes.collect()).await;
+    write_with(&harness, &org, nodes.collect()).await;
     assert_eq!(app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap(), 1);
-    let task = stage.aws.store.task(&id(&org, 200)).await.unwrap().unwrap();
+    let task = harness.aws.store.task(&id(&org, 200)).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Claiming);
 }
 
-/// Counters of projects that have nothing to do any more do not pile up.
 #[tokio::test]
-async fn projects_without_work_are_not_counted_for_ever() {
-    let stage = Stage::open().await;
-    let process = dispatcher(&stage);
+async fn counters_of_idle_projects_are_removed() {
+    let harness = Harness::open().await;
+    let process = dispatcher(&harness);
     let org = OrgId::parse("many").unwrap();
     for round in 0..4 {
         let nodes = (round * 40..(round + 1) * 40)
-            .map(|index| (Node { index, waits_for: vec![] }, json!({"project": format!("p-{index}")})));
-        write_with(&stage, &org, nodes.collect()).await;
+            .map(|index| (Node { index, depends_on: vec![] }, json!({"project": format!("p-{index}")})));
+        write_with(&harness, &org, nodes.collect()).await;
         while app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap() > 0 {}
         for index in round * 40..(round + 1) * 40 {
-            let (store, now) = (&stage.aws.store, app::Clock::now(stage.clock.as_ref()));
+            let (store, now) = (&harness.aws.store, app::Clock::now(harness.clock.as_ref()));
             let task = store.task(&id(&org, index)).await.unwrap().unwrap();
             let mut commit = Commit::new(now);
             commit.tasks.push(change(
-                stage.ids.as_ref(),
+                harness.ids.as_ref(),
                 Some(&task),
                 task.cancel("not wanted", now).unwrap(),
             ));
             store.commit(commit).await.unwrap();
         }
     }
-    let slots = stage.aws.store.slots(&org).await.unwrap();
+    let slots = harness.aws.store.slots(&org).await.unwrap();
     assert_eq!(slots.running, 0);
-    assert!(slots.projects.len() <= 120, "{} projects are counted", slots.projects.len());
+    assert!(slots.projects.len() <= 120, "{} projects have a counter", slots.projects.len());
 }
 
-/// Whoever stands in a queue is found by a sweep, whatever jobs were lost; and an org without work costs nothing.
+/// The sweep makes up for lost jobs, and an org without queued tasks costs nothing.
 #[tokio::test]
-async fn a_sweep_finds_every_queue_with_somebody_in_it_and_no_other() {
-    let mut stage = Stage::open().await;
-    let process = dispatcher(&stage);
+async fn sweep_dispatches_exactly_the_orgs_with_queued_tasks() {
+    let mut harness = Harness::open().await;
+    let process = dispatcher(&harness);
     let orgs: Vec<OrgId> = ["a", "a-b", "b", "c"].map(|org| OrgId::parse(org).unwrap()).into();
     for (org, tasks) in orgs.iter().zip([150, 1, 3, 2]) {
-        write(&stage, org, (0..tasks).map(|index| Node { index, waits_for: vec![] }).collect()).await;
+        write(&harness, org, (0..tasks).map(|index| Node { index, depends_on: vec![] }).collect()).await;
     }
-    let swept = async |stage: &mut Stage| {
+    let swept = async |harness: &mut Harness| {
         app::reconcile::sweep::run(process.orchestration().unwrap()).await.unwrap();
         let mut jobs = Vec::new();
-        while let Ok(job) = stage.feeds.jobs.try_recv() {
-            jobs.push(Job::decode(&job).unwrap());
+        while let Ok(job) = harness.feeds.jobs.try_recv() {
+            jobs.push(Job::decode(&job.body).unwrap());
         }
         jobs.retain(|job| matches!(job, Job::Dispatch { .. }));
         jobs
     };
     let dispatches =
         |orgs: &[OrgId]| orgs.iter().map(|org| Job::Dispatch { org: org.clone() }).collect::<Vec<_>>();
-    assert_eq!(swept(&mut stage).await, dispatches(&orgs));
+    assert_eq!(swept(&mut harness).await, dispatches(&orgs));
     app::tasks::dispatch::run(process.orchestration().unwrap(), orgs[2].clone()).await.unwrap();
-    while stage.feeds.jobs.try_recv().is_ok() {}
-    let jobs = swept(&mut stage).await;
+    while harness.feeds.jobs.try_recv().is_ok() {}
+    let jobs = swept(&mut harness).await;
     assert_eq!(jobs, dispatches(&[orgs[0].clone(), orgs[1].clone(), orgs[3].clone()]));
 }
 
-/// A task of a graph.
 struct Node {
     index: usize,
-    waits_for: Vec<usize>,
+    depends_on: Vec<usize>,
 }
 
 fn id(org: &OrgId, index: usize) -> TaskId {
@@ -297,86 +301,90 @@ fn id(org: &OrgId, index: usize) -> TaskId {
 }
 
 fn graph() -> Vec<Node> {
-    let first = Node { index: 0, waits_for: vec![] };
-    let wide = (1..=WIDE).map(|index| Node { index, waits_for: vec![0] });
+    let first = Node { index: 0, depends_on: vec![] };
+    let wide = (1..=WIDE).map(|index| Node { index, depends_on: vec![0] });
     let deep = (WIDE + 1..TASKS).map(|index| {
-        let (row, place) = ((index - WIDE - 1) / ROW, (index - WIDE - 1) % ROW);
-        let above = |place: usize| WIDE + 1 + (row.wrapping_sub(1)) * ROW + place;
-        let waits_for = if row == 0 { vec![0] } else { vec![above(place), above((place + 1) % ROW)] };
-        Node { index, waits_for }
+        let (row, place) = ((index - WIDE - 1) / ROW_LENGTH, (index - WIDE - 1) % ROW_LENGTH);
+        let in_previous_row = |place: usize| WIDE + 1 + (row.wrapping_sub(1)) * ROW_LENGTH + place;
+        let depends_on = if row == 0 {
+            vec![0]
+        } else {
+            vec![in_previous_row(place), in_previous_row((place + 1) % ROW_LENGTH)]
+        };
+        Node { index, depends_on }
     });
     let nodes: Vec<Node> = std::iter::once(first).chain(wide).chain(deep).collect();
-    assert_eq!((nodes.len(), ROWS), (TASKS, (TASKS - WIDE).div_ceil(ROW)));
+    assert_eq!((nodes.len(), ROWS), (TASKS, (TASKS - WIDE).div_ceil(ROW_LENGTH)));
     nodes
 }
 
-async fn write(stage: &Stage, org: &OrgId, nodes: Vec<Node>) {
-    write_with(stage, org, nodes.into_iter().map(|node| (node, json!({"project": "p"}))).collect()).await;
+async fn write(harness: &Harness, org: &OrgId, nodes: Vec<Node>) {
+    write_with(harness, org, nodes.into_iter().map(|node| (node, json!({"project": "p"}))).collect()).await;
 }
 
-/// Writes a graph down, as creating its tasks one after the other would.
-async fn write_with(stage: &Stage, org: &OrgId, nodes: Vec<(Node, Value)>) {
-    /// So that a transaction has fewer than a hundred items.
-    const TOGETHER: usize = 16;
-    let now = app::Clock::now(stage.clock.as_ref());
+/// Stores a graph as if its tasks had been created one after the other.
+async fn write_with(harness: &Harness, org: &OrgId, nodes: Vec<(Node, Value)>) {
+    /// Keeps a transaction below a hundred items.
+    const TASKS_PER_COMMIT: usize = 16;
+    let now = app::Clock::now(harness.clock.as_ref());
     let mut dependents: BTreeMap<usize, u32> = BTreeMap::new();
-    for other in nodes.iter().flat_map(|(node, _)| &node.waits_for) {
+    for other in nodes.iter().flat_map(|(node, _)| &node.depends_on) {
         *dependents.entry(*other).or_default() += 1;
     }
-    for chunk in nodes.chunks(TOGETHER) {
+    for chunk in nodes.chunks(TASKS_PER_COMMIT) {
         let mut commit = Commit::new(now);
-        for (node, more) in chunk {
-            let depends_on: Vec<TaskId> = node.waits_for.iter().map(|index| id(org, *index)).collect();
+        for (node, extra_fields) in chunk {
+            let depends_on: Vec<TaskId> = node.depends_on.iter().map(|index| id(org, *index)).collect();
             let mut fields = json!({
                 "depends_on": depends_on, "unmet": depends_on.len(),
                 "dependents": dependents.get(&node.index).copied().unwrap_or(0),
             });
-            fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            fields.as_object_mut().unwrap().extend(extra_fields.as_object().unwrap().clone());
             let task = task(id(org, node.index).as_str(), org, now, fields);
-            for before in depends_on {
-                commit.edges.push(Edge::Add { task: before, waits: task.id.clone() });
+            for dependency in depends_on {
+                commit.edges.push(Edge::Add { task: dependency, dependent: task.id.clone() });
             }
-            commit.tasks.push(change(stage.ids.as_ref(), None, task.created(&Default::default(), now)));
+            commit.tasks.push(change(harness.ids.as_ref(), None, task.created(&Default::default(), now)));
         }
-        let written = stage.aws.store.commit(commit).await.unwrap();
+        let written = harness.aws.store.commit(commit).await.unwrap();
         assert!(matches!(written, Committed::Done(_)), "{written:?}");
     }
 }
 
-/// A process for which there is always a free slot.
-fn dispatcher(stage: &Stage) -> Arc<Plane> {
-    stage.process_with(|settings| {
+/// A process without effective concurrency limits.
+fn dispatcher(harness: &Harness) -> Arc<Plane> {
+    harness.process_with(|settings| {
         settings.orchestration.limits = Limits { org: 1_000_000, project: 1_000_000 };
     })
 }
 
-/// What a dispatch did, and what it took.
-struct Claims {
+/// The result of one dispatch and its cost.
+struct DispatchCost {
     claimed: usize,
+    /// Table calls by operation.
     calls: BTreeMap<String, usize>,
-    /// What it read and wrote, as DynamoDB bills it.
+    /// Read and write units, as DynamoDB bills them.
     units: f64,
 }
 
-/// One dispatch. Its calls to the table, by operation.
-async fn claims(stage: &Stage, process: &Plane, org: &OrgId) -> Claims {
-    stage.aws.meter.start();
+async fn dispatch_once(harness: &Harness, process: &Plane, org: &OrgId) -> DispatchCost {
+    harness.aws.meter.start();
     let claimed = app::tasks::dispatch::run(process.orchestration().unwrap(), org.clone()).await.unwrap();
-    stage.aws.meter.stop();
+    harness.aws.meter.stop();
     let (mut calls, mut units) = (BTreeMap::new(), 0.0);
-    for call in stage.aws.meter.take().into_iter().filter(|call| call.resource.starts_with("table/")) {
+    for call in harness.aws.meter.take().into_iter().filter(|call| call.resource.starts_with("table/")) {
         units += call.read_units + call.write_units;
         *calls.entry(call.operation).or_default() += 1;
     }
-    Claims { claimed, calls, units }
+    DispatchCost { claimed, calls, units }
 }
 
-/// A step of a try.
+/// One transition of an attempt.
 type Step = fn(&Task, &Attempt, Timestamp) -> Option<Transition>;
 
-/// Completes a task that was claimed, and has those told that wait for it; how many calls to the table that took.
-async fn complete(stage: &Stage, process: &Plane, org: &OrgId, index: usize) -> usize {
-    let (store, now) = (&stage.aws.store, app::Clock::now(stage.clock.as_ref()));
+/// Completes a claimed task and unblocks its dependents. Returns the number of table calls for unblocking.
+async fn complete(harness: &Harness, process: &Plane, org: &OrgId, index: usize) -> usize {
+    let (store, now) = (&harness.aws.store, app::Clock::now(harness.clock.as_ref()));
     let claimed = store.task(&id(org, index)).await.unwrap().unwrap();
     let attempt = Attempt { number: claimed.attempt, sandbox: claimed.sandbox.clone().unwrap() };
     let steps: [Step; 3] = [
@@ -387,20 +395,26 @@ async fn complete(stage: &Stage, process: &Plane, org: &OrgId, index: usize) -> 
     let mut task = claimed;
     for step in steps {
         let mut commit = Commit::new(now);
-        commit.tasks.push(change(stage.ids.as_ref(), Some(&task), step(&task, &attempt, now).unwrap()));
+        commit.tasks.push(change(harness.ids.as_ref(), Some(&task), step(&task, &attempt, now).unwrap()));
         store.commit(commit).await.unwrap();
         task = store.task(&task.id).await.unwrap().unwrap();
     }
-    stage.aws.meter.start();
+    harness.aws.meter.start();
     let mut left = true;
     while left {
-        edge::jobs::run(process, &Job::ReconcileTask { task_id: task.id.clone() }.encode()).await.unwrap();
-        // What is too much for one job is another's.
+        edge::jobs::run(process, "job-1", &Job::ReconcileTask { task_id: task.id.clone() }.encode())
+            .await
+            .unwrap();
+        // A job that cannot unblock all dependents leaves the rest to the next one.
         left = store.task(&task.id).await.unwrap().unwrap().dependents > 0;
     }
-    stage.aws.meter.stop();
-    let calls = stage.aws.meter.take();
-    let told = store.task(&task.id).await.unwrap().unwrap();
-    assert_eq!((told.status, told.dependents), (Status::Completed, 0), "not all were told");
+    harness.aws.meter.stop();
+    let calls = harness.aws.meter.take();
+    let completed = store.task(&task.id).await.unwrap().unwrap();
+    assert_eq!(
+        (completed.status, completed.dependents),
+        (Status::Completed, 0),
+        "some dependents are still blocked"
+    );
     calls.into_iter().filter(|call| call.resource.starts_with("table/")).count()
 }

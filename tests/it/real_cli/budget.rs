@@ -1,4 +1,4 @@
-//! Turns that may not go on.
+//! Turns that end because of a budget or a model error.
 
 use super::session;
 use super::turns::bash;
@@ -7,15 +7,15 @@ use kit::model::{Model, Reply, Script, Usage};
 use kit::offline::offline;
 
 #[test]
-fn a_turn_stops_when_its_money_is_spent() {
+fn turn_stops_when_its_budget_is_exceeded() {
     offline(async {
-        let dear = Usage { input: 100_000, output: 10_000, ..Usage::default() };
+        let expensive = Usage { input: 100_000, output: 10_000, ..Usage::default() };
         let script = Script::new()
-            .when("work", bash("echo one", "Work").billed(dear))
-            .always("one", bash("echo one", "Work").billed(dear));
+            .when("work", bash("echo one", "Work").with_usage(expensive))
+            .always("one", bash("echo one", "Work").with_usage(expensive));
         let (_home, _model, mut cli) =
             session(script, &["--max-budget-usd=0.50", "--allowedTools=Bash"]).await;
-        cli.say("work").await;
+        cli.send_message("work").await;
         let result = cli.result().await;
         assert_eq!(result["subtype"], "error_max_budget_usd", "{result}");
         assert!(result["total_cost_usd"].as_f64().unwrap() > 0.50, "{result}");
@@ -25,7 +25,7 @@ fn a_turn_stops_when_its_money_is_spent() {
 }
 
 #[test]
-fn an_overloaded_model_is_tried_again_and_then_given_up() {
+fn overloaded_model_is_retried_up_to_the_limit() {
     offline(async {
         let script = Script::new().always("hello", Reply::error(529, None));
         let (home, model) = (Home::new(), Model::start(script).await);
@@ -33,14 +33,14 @@ fn an_overloaded_model_is_tried_again_and_then_given_up() {
         let retries = [("CLAUDE_CODE_MAX_RETRIES", "2")];
         let mut cli = Cli::start_with(&home, &model, &[&session], &retries);
         cli.initialize().await;
-        cli.say("hello").await;
+        cli.send_message("hello").await;
         let retry = cli.until(|frame| frame["subtype"] == "api_retry").await;
         assert_eq!(retry["error_status"], 529, "{retry}");
         let result = cli.result().await;
         assert_eq!(result["subtype"], "success", "{result}");
         assert_eq!(result["is_error"], true, "{result}");
         assert_eq!(result["api_error_status"], 529, "{result}");
-        assert_eq!(model.told().len(), 3, "once, and twice again");
+        assert_eq!(model.prompts().len(), 3, "one attempt and two retries");
         let (_, recording) = cli.close().await;
         recording.save("api_error");
     });

@@ -1,15 +1,15 @@
-//! What the real Claude Code does, in the version that the worker speaks to: each behaviour that the worker counts on,
-//! seen on the program itself, with a scripted model and without a network.
+//! Behaviour of the real Claude Code that the worker relies on, in the supported version, with a scripted model and
+//! without a network.
 //!
-//! Every test leaves a capture of both directions in `target/captures/claude`; `cargo xtask captures` takes them into
+//! Every test saves a capture of both directions in `target/captures/claude`. `cargo xtask captures` copies them to
 //! `tests/it/captures/claude`, where the worker's own tests read them.
 
+mod background_tasks;
 mod budget;
 mod interrupts;
 mod network;
 mod resuming;
 mod steering;
-mod tasks;
 mod turns;
 
 use kit::claude::{Cli, Home};
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 const SESSION: &str = "11111111-2222-4333-8444-555555555555";
 
-/// A CLI that was greeted, in a session of its own.
+/// An initialized CLI with a new session.
 async fn session(script: Script, flags: &[&str]) -> (Home, Model, Cli) {
     let (home, model) = (Home::new(), Model::start(script).await);
     let session = format!("--session-id={SESSION}");
@@ -29,22 +29,22 @@ async fn session(script: Script, flags: &[&str]) -> (Home, Model, Cli) {
     (home, model, cli)
 }
 
-/// A command that says that it has begun, and goes on when the test lets it (or after a minute, if the test is gone): see
-/// [`until_begun`] and [`let_go`].
+/// A command that creates the file `begun` and then waits for the file `go`, for at most a minute. See [`until_begun`]
+/// and [`open_gate`].
 const GATED: &str = "touch begun; for _ in $(seq 600); do [ -e go ] && break; sleep 0.1; done;";
 
-/// Waits until the command has begun, and hears what is said meanwhile.
+/// Waits until the command has begun, while reading frames so that the CLI does not block.
 async fn until_begun(cli: &mut Cli, home: &Home) {
     let begun = home.workspace.join("begun");
     let wait = async {
         while !begun.exists() {
-            // Nothing said for a while: look again.
-            let _heard = timeout(Duration::from_millis(50), cli.next()).await;
+            // On a timeout, check the file again.
+            let _frame = timeout(Duration::from_millis(50), cli.next()).await;
         }
     };
     timeout(Duration::from_secs(60), wait).await.expect("the command begins");
 }
 
-fn let_go(home: &Home) {
+fn open_gate(home: &Home) {
     std::fs::write(home.workspace.join("go"), "").unwrap();
 }

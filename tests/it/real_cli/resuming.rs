@@ -1,7 +1,7 @@
-//! Sessions that go on elsewhere.
+//! Sessions that resume on another machine.
 
 use super::turns::bash;
-use super::{SESSION, session};
+use super::{GATED, SESSION, open_gate, session};
 use kit::claude::{Cli, Home, Recording};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
@@ -9,27 +9,28 @@ use serde_json::{Value, json};
 use std::fs;
 
 #[test]
-fn a_killed_turn_goes_on_from_its_mirror_on_another_machine() {
+fn killed_turn_resumes_from_its_mirrored_transcript_on_another_machine() {
     offline(async {
         let script = Script::new()
             .when("begin", Reply::text("I begin."))
-            .when("go on", bash("sleep 2; echo slept >> log.txt; cat log.txt", "Wait"))
+            .when("go on", bash(&format!("{GATED} echo slept >> log.txt; cat log.txt"), "Wait"))
             .always("slept", Reply::text("Finished."))
-            .always("", bash("sleep 1; echo slept >> log.txt; cat log.txt", "Wait"));
-        let (_lost, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
-        cli.say("begin").await;
+            .always("", bash("echo slept >> log.txt; cat log.txt", "Work"));
+        let (lost, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
+        cli.send_message("begin").await;
         cli.result().await;
-        let first = cli.say("go on").await;
+        let first = cli.send_message("go on").await;
         cli.receipt(&first, "started").await;
         cli.until(|frame| frame["message"]["content"][0]["type"] == "tool_use").await;
-        // The mirror may lag behind: what is not in it is lost with the machine.
+        // The mirror may lag behind, and entries that are not mirrored are lost with the machine.
         cli.until(|frame| frame["type"] == "transcript_mirror" && frame.to_string().contains("tool_use"))
             .await;
         let recording = cli.kill().await;
+        open_gate(&lost);
         recording.save("killed");
 
         let home = Home::new();
-        rebuild(&recording, &home);
+        restore_transcript(&recording, &home);
         let resume = format!("--resume={SESSION}");
         let environment = [
             ("CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "1"),
@@ -40,17 +41,17 @@ fn a_killed_turn_goes_on_from_its_mirror_on_another_machine() {
         let result = cli.result().await;
         assert_eq!(result["subtype"], "success", "{result}");
         assert_eq!(result["result"], "Finished.", "{result}");
-        let history = model.until_told("slept").await.body["messages"].to_string();
-        assert!(history.contains("I begin."), "the model knows what was before: {history}");
-        // What a machine spent before it was lost is not in its mirror: the count begins anew.
+        let history = model.until_prompted("slept").await.body["messages"].to_string();
+        assert!(history.contains("I begin."), "the model gets the history: {history}");
+        // The mirror has no costs, so the total restarts at zero.
         assert!((result["total_cost_usd"].as_f64().unwrap() - 0.0012).abs() < 1e-9, "{result}");
         let (_, recording) = cli.close().await;
         recording.save("resumed");
     });
 }
 
-/// Writes what was mirrored to where the CLI looks for it.
-fn rebuild(recording: &Recording, home: &Home) {
+/// Writes the mirrored transcript to the path where the CLI reads it.
+fn restore_transcript(recording: &Recording, home: &Home) {
     let path = home.transcript(SESSION);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let name = path.file_name().unwrap();
@@ -60,10 +61,10 @@ fn rebuild(recording: &Recording, home: &Home) {
     fs::write(path, lines.concat()).unwrap();
 }
 
-/// An entry that the plane did not take has a stand-in in the record (`outbox::store`): the CLI passes over it, and finds
-/// what came before.
+/// A transcript has a placeholder for each entry that the plane rejected (`outbox::store`). The CLI skips it and still
+/// finds the earlier entries.
 #[test]
-fn a_record_with_stand_ins_is_gone_on_with() {
+fn session_resumes_from_a_transcript_with_placeholders() {
     offline(async {
         let script = Script::new()
             .when("begin", Reply::text("I begin."))
@@ -71,20 +72,20 @@ fn a_record_with_stand_ins_is_gone_on_with() {
             .always("", Reply::text("I go on."));
         let (_lost, model, mut cli) = session(script, &[]).await;
         for text in ["begin", "remember"] {
-            cli.say(text).await;
+            cli.send_message(text).await;
             cli.result().await;
         }
         let (_, recording) = cli.close().await;
         let home = Home::new();
-        rebuild(&recording, &home);
+        restore_transcript(&recording, &home);
         let path = home.transcript(SESSION);
-        let record = fs::read_to_string(&path).unwrap();
+        let transcript = fs::read_to_string(&path).unwrap();
         let mut lines = vec![r#"{"type":"sunaba.refused"}"#.to_owned()];
-        for line in record.lines() {
+        for line in transcript.lines() {
             let entry: Value = serde_json::from_str(line).unwrap();
             lines.push(match line.contains("A large answer.") && entry["uuid"].is_string() {
                 true => json!({"type": "system", "subtype": "sunaba.refused", "level": "info",
-                    "content": "Left out here: too large to be kept.", "uuid": entry["uuid"],
+                    "content": "Omitted: the entry is too large to be stored.", "uuid": entry["uuid"],
                     "parentUuid": entry["parentUuid"], "sessionId": entry["sessionId"],
                     "timestamp": entry["timestamp"], "isSidechain": false})
                 .to_string(),
@@ -94,13 +95,13 @@ fn a_record_with_stand_ins_is_gone_on_with() {
         fs::write(&path, lines.join("\n") + "\n").unwrap();
         let mut cli = Cli::start(&home, &model, &[&format!("--resume={SESSION}")]);
         cli.initialize().await;
-        // Under a name of its own: the CLI knows those that it has answered.
+        // A new id, because the CLI ignores messages that it has already answered.
         let message = json!({"role": "user", "content": "and now"});
         let uuid = "00000000-0000-4000-8000-0000000000aa";
         cli.send(json!({"type": "user", "message": message, "parent_tool_use_id": null, "session_id": "", "uuid": uuid}))
             .await;
         assert_eq!(cli.result().await["result"], "I go on.");
-        let history = model.until_told("and now").await.body["messages"].to_string();
+        let history = model.until_prompted("and now").await.body["messages"].to_string();
         assert!(history.contains("I begin.") && !history.contains("A large answer."), "{history}");
         cli.close().await;
     });

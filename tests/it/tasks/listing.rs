@@ -1,18 +1,18 @@
-//! Lists of tasks.
+//! Listing tasks.
 
-use super::{Desk, ids};
+use super::{TaskApi, ids};
 use crate::support::{OPERATOR, user};
 use app::tasks;
-use app::tasks::list::Wanted;
+use app::tasks::list::Filter;
 use contract::tasks::TaskOut;
 use domain::access::Principal;
 use serde_json::{Value, json};
 
-/// Every task of a list, read page by page, and how many pages that took.
-async fn all(desk: &Desk, query: &str) -> (Vec<String>, usize) {
+/// Reads all pages; returns the task ids and the number of pages.
+async fn read_all(api: &TaskApi, query: &str) -> (Vec<String>, usize) {
     let (mut seen, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
     loop {
-        let page = desk.get(&format!("/tasks?{query}{cursor}")).await;
+        let page = api.get(&format!("/tasks?{query}{cursor}")).await;
         seen.extend(ids(&page).into_iter().map(str::to_owned));
         pages += 1;
         assert_eq!(page["has_more"], page["next_cursor"].is_string(), "{query}");
@@ -22,47 +22,47 @@ async fn all(desk: &Desk, query: &str) -> (Vec<String>, usize) {
 }
 
 #[tokio::test]
-async fn a_list_is_paged_newest_first_without_a_gap_or_a_repeat() {
-    let desk = Desk::open().await;
-    desk.ticket("k-1").await;
+async fn pages_are_newest_first_without_gaps_or_duplicates() {
+    let api = TaskApi::open().await;
+    api.create_ticket("k-1").await;
     for n in 1..=7 {
         let ticket = if n % 2 == 0 { json!("k-1") } else { Value::Null };
-        desk.create(&format!("t-{n}"), json!({"ticket_id": ticket, "task_type": "step"})).await;
+        api.create(&format!("t-{n}"), json!({"ticket_id": ticket, "task_type": "step"})).await;
     }
-    for (query, expected, most) in [
+    for (query, expected, max_pages) in [
         ("limit=2&task_type=step", "t-7 t-6 t-5 t-4 t-3 t-2 t-1", 4),
         ("limit=7&task_type=step", "t-7 t-6 t-5 t-4 t-3 t-2 t-1", 2),
         ("limit=1&ticket_id=k-1&task_type=step", "t-6 t-4 t-2", 4),
         ("limit=3&status=pending&task_type=step", "t-7 t-6 t-5 t-4 t-3 t-2 t-1", 4),
     ] {
-        let (seen, pages) = all(&desk, query).await;
+        let (seen, pages) = read_all(&api, query).await;
         assert_eq!(seen.join(" "), expected, "{query}");
-        assert!(pages <= most, "{query}: {pages} pages");
+        assert!(pages <= max_pages, "{query}: {pages} pages");
     }
-    let (seen, _) = all(&desk, "limit=3").await;
+    let (seen, _) = read_all(&api, "limit=3").await;
     assert_eq!(seen.len(), 8, "the ticket's first task too: {seen:?}");
     assert_eq!(seen[..7].join(" "), "t-7 t-6 t-5 t-4 t-3 t-2 t-1");
 }
 
 #[tokio::test]
-async fn each_filter_gives_what_it_says() {
-    let desk = Desk::open().await;
-    let first = desk.ticket("k-1").await["task_id"].as_str().unwrap().to_owned();
-    desk.create(
+async fn each_filter_returns_exactly_the_matching_tasks() {
+    let api = TaskApi::open().await;
+    let first = api.create_ticket("k-1").await["task_id"].as_str().unwrap().to_owned();
+    api.create(
         "t-tests",
         json!({"task_type": "write_tests", "ticket_id": "k-1", "phase_id": "PHASE_TESTING"}),
     )
     .await;
-    desk.create("t-project", json!({"project_id": "p-1", "depends_on": ["t-tests"]})).await;
-    let (status, _) = desk.post("/tasks/t-tests/cancel", json!({})).await;
+    api.create("t-project", json!({"project_id": "p-1", "depends_on": ["t-tests"]})).await;
+    let (status, _) = api.post("/tasks/t-tests/cancel", json!({})).await;
     assert_eq!(status, 200);
-    // A first try that failed, and a second at work.
-    let older = desk.start(&first).await;
-    desk.tell(&older, "agent.failed", json!({"error": "the model is away (503)"})).await;
-    desk.tend(&older).await;
-    desk.stage.clock.advance_secs(120);
-    desk.work(&contract::jobs::Job::ReconcileTask { task_id: super::task_id(&first) }).await;
-    let newer = desk.start(&first).await;
+    // A failed first attempt and a running second one.
+    let older = api.start(&first).await;
+    api.emit(&older, "agent.failed", json!({"error": "the model is away (503)"})).await;
+    api.reconcile(&older).await;
+    api.harness.clock.advance_secs(120);
+    api.run_job(&contract::jobs::Job::ReconcileTask { task_id: super::task_id(&first) }).await;
+    let newer = api.start(&first).await;
     assert_ne!(older, newer);
     let first = first.as_str();
     for (query, expected) in [
@@ -79,38 +79,45 @@ async fn each_filter_gives_what_it_says() {
         ("project_id=p-1", vec!["t-project"]),
         ("ticket_id=k-1", vec!["t-tests", first]),
         ("ticket_id=k-1&has_sandbox=true", vec![first]),
-        ("ticket_id=nobody", vec![]),
+        ("ticket_id=missing", vec![]),
         (&format!("sandbox_id={newer}"), vec![first]),
         (&format!("sandbox_id={older}"), vec![first]),
         (&format!("sandbox_id={older}&status=pending"), vec![]),
-        ("sandbox_id=nobody", vec![]),
+        ("sandbox_id=missing", vec![]),
     ] {
-        let page = desk.get(&format!("/tasks?{query}")).await;
+        let page = api.get(&format!("/tasks?{query}")).await;
         assert_eq!(ids(&page), expected, "{query}");
         assert_eq!((&page["next_cursor"], &page["has_more"]), (&Value::Null, &json!(false)), "{query}");
     }
 }
 
 #[tokio::test]
-async fn few_among_many_are_found_over_empty_pages_and_a_foreign_ticket_tells_nothing() {
-    let desk = Desk::open().await;
-    desk.ticket("k-1").await;
-    desk.create("t-old", json!({"task_type": "needle", "ticket_id": "k-1"})).await;
-    desk.create("t", json!({"ticket_id": "k-1"})).await;
-    desk.copies("t", 1_000).await;
+async fn sparse_matches_are_found_across_empty_pages() {
+    let api = TaskApi::open().await;
+    api.create_ticket("k-1").await;
+    api.create("t-old", json!({"task_type": "needle", "ticket_id": "k-1"})).await;
+    api.create("t", json!({"ticket_id": "k-1"})).await;
+    api.add_copies("t", 1_000).await;
     for query in ["task_type=needle", "task_type=needle&ticket_id=k-1"] {
-        let page = desk.get(&format!("/tasks?{query}")).await;
+        let page = api.get(&format!("/tasks?{query}")).await;
         assert_eq!(
             (ids(&page), &page["has_more"]),
             (vec![], &json!(true)),
-            "{query}: looked at enough for one request"
+            "{query}: the scan limit of one request is reached"
         );
-        assert_eq!(all(&desk, query).await, (vec!["t-old".to_owned()], 2), "{query}");
+        assert_eq!(read_all(&api, query).await, (vec!["t-old".to_owned()], 2), "{query}");
     }
+}
+
+#[tokio::test]
+async fn filter_by_a_foreign_ticket_returns_nothing() {
+    let api = TaskApi::open().await;
+    api.create_ticket("k-1").await;
+    api.create("t", json!({"ticket_id": "k-1"})).await;
     for (token, query) in
         [(user("rival", "admin"), "ticket_id=k-1"), (OPERATOR.into(), "ticket_id=k-1&org=rival")]
     {
-        let (status, page) = desk.ask(&token, "GET", &format!("/tasks?{query}"), None).await;
+        let (status, page) = api.call(&token, "GET", &format!("/tasks?{query}"), None).await;
         assert_eq!(
             (status, page),
             (200, json!({"tasks": [], "next_cursor": null, "has_more": false})),
@@ -120,27 +127,27 @@ async fn few_among_many_are_found_over_empty_pages_and_a_foreign_ticket_tells_no
 }
 
 #[tokio::test]
-async fn a_page_of_long_tasks_ends_before_it_is_too_large() {
-    let desk = Desk::open().await;
-    // Six megabytes in all.
-    desk.create("t", json!({"description": "x".repeat(100_000)})).await;
-    desk.copies("t", 59).await;
+async fn page_size_in_bytes_is_bounded() {
+    let api = TaskApi::open().await;
+    // Six megabytes in total.
+    api.create("t", json!({"description": "x".repeat(100_000)})).await;
+    api.add_copies("t", 59).await;
     let mut seen = Vec::new();
     let mut cursor = None;
     loop {
         let command = tasks::list::Command {
             principal: Principal::Operator,
             org: None,
-            wanted: Wanted::default(),
+            filter: Filter::default(),
             cursor,
             limit: 100,
         };
         let page =
-            tasks::list::run(tasks::list::Deps { store: &desk.stage.aws.store }, command).await.unwrap();
-        let now = app::Clock::now(desk.stage.clock.as_ref());
-        let written: Vec<TaskOut> =
+            tasks::list::run(tasks::list::Deps { store: &api.harness.aws.store }, command).await.unwrap();
+        let now = app::Clock::now(api.harness.clock.as_ref());
+        let shown: Vec<TaskOut> =
             page.tasks.iter().map(|task| TaskOut::new(task, &Default::default(), now)).collect();
-        assert!(json!(written).to_string().len() < 4 * 1024 * 1024);
+        assert!(json!(shown).to_string().len() < 4 * 1024 * 1024);
         seen.extend(page.tasks.into_iter().map(|task| task.id.to_string()));
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -153,17 +160,17 @@ async fn a_page_of_long_tasks_ends_before_it_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_list_holds_the_callers_org_and_an_operator_sees_all() {
-    let desk = Desk::open().await;
-    desk.create("t-1", json!({})).await;
-    desk.stage.clock.advance_secs(1);
+async fn list_is_limited_to_the_callers_org() {
+    let api = TaskApi::open().await;
+    api.create("t-1", json!({})).await;
+    api.harness.clock.advance_secs(1);
     let theirs = json!({"task_id": "t-2", "title": "Theirs", "org": "rival"});
-    assert_eq!(desk.ask(OPERATOR, "POST", "/tasks", Some(theirs)).await.0, 201);
-    let sandbox = desk.start("t-1").await;
+    assert_eq!(api.call(OPERATOR, "POST", "/tasks", Some(theirs)).await.0, 201);
+    let sandbox = api.start("t-1").await;
     let rival = user("rival", "admin");
     for (token, query, expected) in [
-        (&*desk.member, String::new(), vec!["t-1"]),
-        (&desk.member, "org=acme".into(), vec!["t-1"]),
+        (&*api.member, String::new(), vec!["t-1"]),
+        (&api.member, "org=acme".into(), vec!["t-1"]),
         (&rival, String::new(), vec!["t-2"]),
         (&rival, "has_sandbox=true".into(), vec![]),
         (&rival, format!("sandbox_id={sandbox}"), vec![]),
@@ -172,16 +179,16 @@ async fn a_list_holds_the_callers_org_and_an_operator_sees_all() {
         (OPERATOR, format!("sandbox_id={sandbox}"), vec!["t-1"]),
         (OPERATOR, format!("sandbox_id={sandbox}&org=rival"), vec![]),
     ] {
-        let (status, page) = desk.ask(token, "GET", &format!("/tasks?{query}"), None).await;
+        let (status, page) = api.call(token, "GET", &format!("/tasks?{query}"), None).await;
         assert_eq!((status, ids(&page)), (200, expected), "{query}");
     }
-    assert_eq!(desk.ask(&desk.member, "GET", "/tasks?org=rival", None).await.0, 403);
-    assert_eq!(desk.ask(&desk.worker(&sandbox).await, "GET", "/tasks", None).await.0, 403);
+    assert_eq!(api.call(&api.member, "GET", "/tasks?org=rival", None).await.0, 403);
+    assert_eq!(api.call(&api.worker_token(&sandbox).await, "GET", "/tasks", None).await.0, 403);
 }
 
 #[tokio::test]
-async fn a_wrong_question_is_answered_with_what_is_wrong() {
-    let desk = Desk::open().await;
+async fn invalid_query_parameter_is_named() {
+    let api = TaskApi::open().await;
     for (query, field) in [
         ("limit=0", "limit"),
         ("limit=101", "limit"),
@@ -195,7 +202,7 @@ async fn a_wrong_question_is_answered_with_what_is_wrong() {
         ("project_id=a%20b", "project_id"),
         ("org=a%20b", "org"),
     ] {
-        let (status, problem) = desk.ask(&desk.member, "GET", &format!("/tasks?{query}"), None).await;
+        let (status, problem) = api.call(&api.member, "GET", &format!("/tasks?{query}"), None).await;
         assert_eq!((status, &problem["field"]), (422, &json!(field)), "{query}: {problem}");
     }
 }

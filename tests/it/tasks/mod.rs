@@ -1,21 +1,21 @@
-//! Tasks over HTTP: what people ask of them, what workers report, and that what is counted stays right.
+//! The task API: user actions, worker reports, and the consistency of counters.
 //!
-//! All of it is asked as Lambda asks, of functions that run one at a time: nobody works on what is queued unless a test
-//! says so, and so what a request did can be seen.
+//! Requests invoke functions as Lambda does, one at a time. Queued jobs run only when a test runs them, so each test can
+//! observe the effect of a single request.
 
-mod counting;
+mod consistency;
 mod creating;
 mod cycles;
-mod depending;
+mod dependencies;
 mod listing;
 mod monitoring;
-mod moving;
 mod reporting;
-mod telling;
+mod unblocking;
+mod updating;
 
+use crate::harness::{Harness, body_of, invoke, keys};
 use crate::payloads::request;
-use crate::permissions::work::Shelf;
-use crate::stage::{Stage, body_of, invoke, keys};
+use crate::permissions::provisioning::InstantProvider;
 use crate::support::{OPERATOR, user};
 use app::orchestration::Providers;
 use contract::jobs::Job;
@@ -32,97 +32,95 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use store::commit::{Change, Commit, Committed, Limits};
 
-/// A plane with a provider that makes sandboxes at once, and room for whatever is ready.
-pub struct Desk {
-    pub stage: Stage,
+/// A plane with an instant provider and high concurrency limits, and a client of its task API.
+pub struct TaskApi {
+    pub harness: Harness,
     pub plane: Arc<Plane>,
-    /// A member of acme.
+    /// Token of a member of the org acme.
     pub member: String,
 }
 
-impl Desk {
+impl TaskApi {
     pub async fn open() -> Self {
         Self::open_with(|_| {}).await
     }
 
-    /// One where somebody has to approve of tickets within a minute.
+    /// Tickets require approval within a minute.
     pub async fn with_approval() -> Self {
         let approval = ApprovalSettings::new(true, 60).unwrap();
         Self::open_with(|settings| settings.orchestration.approval = approval).await
     }
 
     async fn open_with(change: impl FnOnce(&mut Settings)) -> Self {
-        let stage = Stage::open().await;
-        // A plane that nobody has ever seen listening gives nobody up.
-        let listening = Uptime::from_now(app::Clock::now(stage.clock.as_ref()));
-        stage.aws.store.put_uptime(&listening).await.unwrap();
-        let shelf: Arc<dyn SandboxProvider> = Arc::new(Shelf::default());
-        let reach = Bindings { providers: Some(Providers::new([shelf])), ..stage.aws.bindings() };
+        let harness = Harness::open().await;
+        // Liveness timers need a recorded uptime.
+        let uptime = Uptime::from_now(app::Clock::now(harness.clock.as_ref()));
+        harness.aws.store.put_uptime(&uptime).await.unwrap();
+        let provider: Arc<dyn SandboxProvider> = Arc::new(InstantProvider::default());
+        let bindings = Bindings { providers: Some(Providers::new([provider])), ..harness.aws.bindings() };
         let mut settings = Settings::default();
-        settings.orchestration.default_provider = "shelf".to_owned();
+        settings.orchestration.default_provider = "instant".to_owned();
         settings.orchestration.limits = Limits { org: 1_000, project: 1_000 };
         change(&mut settings);
-        let authenticator = Authenticator::new(&keys(), stage.clock.clone());
-        let (clock, ids) = (stage.clock.clone(), stage.ids.clone());
-        let plane = Plane::new(stage.aws.store.clone(), reach, authenticator, clock, ids, settings);
-        Self { stage, plane: Arc::new(plane), member: user("acme", "member") }
+        let authenticator = Authenticator::new(&keys(), harness.clock.clone());
+        let (clock, ids) = (harness.clock.clone(), harness.ids.clone());
+        let plane = Plane::new(harness.aws.store.clone(), bindings, authenticator, clock, ids, settings);
+        Self { harness, plane: Arc::new(plane), member: user("acme", "member") }
     }
 
-    /// What is answered to a request.
-    pub async fn ask(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> (u64, Value) {
-        ask(&self.plane, token, method, path, body).await
+    pub async fn call(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> (u64, Value) {
+        call(&self.plane, token, method, path, body).await
     }
 
-    /// The same by a member of acme.
+    /// As a member of acme; asserts success.
     pub async fn get(&self, path: &str) -> Value {
-        let (status, answer) = self.ask(&self.member, "GET", path, None).await;
+        let (status, answer) = self.call(&self.member, "GET", path, None).await;
         assert_eq!(status, 200, "{path}: {answer}");
         answer
     }
 
     pub async fn post(&self, path: &str, body: Value) -> (u64, Value) {
-        self.ask(&self.member, "POST", path, Some(body)).await
+        self.call(&self.member, "POST", path, Some(body)).await
     }
 
-    /// Creates a task a moment after the last.
-    pub async fn create(&self, id: &str, mut more: Value) -> Value {
-        self.stage.clock.advance_secs(1);
-        more["task_id"] = json!(id);
-        if more["title"].is_null() {
-            more["title"] = json!(format!("Task {id}"));
+    /// Creates a task, one second after the previous one.
+    pub async fn create(&self, id: &str, mut fields: Value) -> Value {
+        self.harness.clock.advance_secs(1);
+        fields["task_id"] = json!(id);
+        if fields["title"].is_null() {
+            fields["title"] = json!(format!("Task {id}"));
         }
-        let (status, task) = self.post("/tasks", more).await;
+        let (status, task) = self.post("/tasks", fields).await;
         assert_eq!(status, 201, "{task}");
         task
     }
 
-    /// Puts copies of a task beside it, each a moment newer than the last. Far faster than to ask for each.
-    pub async fn copies(&self, id: &str, count: usize) {
-        let (store, template) = (&self.stage.aws.store, self.stored(id).await);
+    /// Stores copies of a task, each one second newer. Much faster than a request for each.
+    pub async fn add_copies(&self, id: &str, count: usize) {
+        let (store, template) = (&self.harness.aws.store, self.stored(id).await);
         let mut task = Task { place: None, unmet: 1, seq: 0, segments: 0, ..template };
-        for first in (0..count).step_by(MOST_AT_ONCE) {
+        for first in (0..count).step_by(MAX_PER_COMMIT) {
             let mut commit = Commit::new(task.created_at);
-            for n in first..count.min(first + MOST_AT_ONCE) {
+            for n in first..count.min(first + MAX_PER_COMMIT) {
                 task.id = TaskId::parse(format!("{id}-{n:05}")).unwrap();
                 task.created_at = task.created_at.plus_secs(1);
                 commit.tasks.push(Change { before: None, after: task.clone(), events: Vec::new() });
             }
-            self.stage.clock.advance_secs(commit.tasks.len() as i64);
+            self.harness.clock.advance_secs(commit.tasks.len() as i64);
             assert!(matches!(store.commit(commit).await.unwrap(), Committed::Done(_)));
         }
     }
 
-    /// Creates a ticket.
-    pub async fn ticket(&self, id: &str) -> Value {
+    pub async fn create_ticket(&self, id: &str) -> Value {
         let body = json!({"ticket_id": id, "title": id, "check_duplicates": false});
         let (status, ticket) = self.post("/tickets", body).await;
         assert_eq!(status, 201, "{ticket}");
         ticket
     }
 
-    /// A task, all of it.
+    /// The task as it is stored.
     pub async fn stored(&self, id: &str) -> Task {
-        self.stage
+        self.harness
             .aws
             .store
             .task(&task_id(id))
@@ -132,82 +130,81 @@ impl Desk {
     }
 
     /// The types of a task's events, oldest first.
-    pub async fn log(&self, id: &str) -> Vec<String> {
+    pub async fn event_types(&self, id: &str) -> Vec<String> {
         let page = self.get(&format!("/tasks/{id}/events?order=oldest&limit=500")).await;
         let events = page["events"].as_array().unwrap();
         events.iter().map(|event| event["event_type"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Those that stand in the queue.
+    /// Ids of the queued tasks of acme.
     pub async fn queue(&self) -> Vec<String> {
-        let queue = self.stage.aws.store.candidates(&acme(), None, 1_000).await.unwrap();
-        queue.candidates.iter().map(|ready| ready.id.to_string()).collect()
+        let queue = self.harness.aws.store.candidates(&acme(), None, 1_000).await.unwrap();
+        queue.items.iter().map(|ready| ready.id.to_string()).collect()
     }
 
-    /// Does a job.
-    pub async fn work(&self, job: &Job) {
-        edge::jobs::run(&self.plane, &job.encode()).await.unwrap_or_else(|why| panic!("{job:?}: {why}"));
+    pub async fn run_job(&self, job: &Job) {
+        edge::jobs::run(&self.plane, "job-1", &job.encode())
+            .await
+            .unwrap_or_else(|why| panic!("{job:?}: {why}"));
     }
 
-    /// Gives whatever is ready a sandbox on paper; this task's.
+    /// Claims all ready tasks; returns the sandbox of this one, which is not provisioned yet.
     pub async fn claim(&self, id: &str) -> SandboxId {
         while app::tasks::dispatch::run(self.plane.orchestration().unwrap(), acme()).await.unwrap() > 0 {}
         self.stored(id).await.sandbox.unwrap_or_else(|| panic!("{id} was not claimed"))
     }
 
-    pub async fn tend(&self, sandbox: &SandboxId) {
-        self.work(&Job::ReconcileSandbox { sandbox_id: sandbox.clone() }).await;
+    pub async fn reconcile(&self, sandbox: &SandboxId) {
+        self.run_job(&Job::ReconcileSandbox { sandbox_id: sandbox.clone() }).await;
     }
 
-    /// Has the sandbox of a task made.
+    /// Claims the task and provisions its sandbox.
     pub async fn assign(&self, id: &str) -> SandboxId {
         let sandbox = self.claim(id).await;
-        self.tend(&sandbox).await;
+        self.reconcile(&sandbox).await;
         sandbox
     }
 
-    /// Has an agent work on a task.
+    /// Claims the task, provisions its sandbox, and reports a working agent.
     pub async fn start(&self, id: &str) -> SandboxId {
         let sandbox = self.assign(id).await;
-        self.tell(&sandbox, "agent.heartbeat", json!({"status": "working"})).await;
-        self.tend(&sandbox).await;
+        self.emit(&sandbox, "agent.heartbeat", json!({"status": "working"})).await;
+        self.reconcile(&sandbox).await;
         assert_eq!(self.stored(id).await.status.as_str(), "running", "{id}");
         sandbox
     }
 
-    /// Somebody tells what happens in a sandbox.
-    pub async fn tell(&self, sandbox: &SandboxId, event_type: &str, data: Value) -> (u64, Value) {
+    pub async fn emit(&self, sandbox: &SandboxId, event_type: &str, data: Value) -> (u64, Value) {
         let body = json!({"event_type": event_type, "event_data": data});
-        self.ask(OPERATOR, "POST", &format!("/sandboxes/{sandbox}/events"), Some(body)).await
+        self.call(OPERATOR, "POST", &format!("/sandboxes/{sandbox}/events"), Some(body)).await
     }
 
-    /// Completes a task as its worker does.
+    /// Reports the task as completed, with the token of its worker.
     pub async fn complete(&self, id: &str) -> Value {
         let sandbox = match self.stored(id).await {
             Task { status: Status::Running, sandbox: Some(sandbox), .. } => sandbox,
             _ => self.assign(id).await,
         };
         let path = format!("/sandboxes/{sandbox}/task-complete");
-        let token = self.worker(&sandbox).await;
-        let (status, answer) = self.ask(&token, "POST", &path, Some(json!({"task_id": id}))).await;
+        let token = self.worker_token(&sandbox).await;
+        let (status, answer) = self.call(&token, "POST", &path, Some(json!({"task_id": id}))).await;
         assert_eq!(status, 200, "{answer}");
         answer
     }
 
-    /// The token of a sandbox's worker.
-    pub async fn worker(&self, sandbox: &SandboxId) -> String {
-        let head = self.stage.aws.store.sandbox(sandbox).await.unwrap().unwrap();
-        self.plane.worker_token(sandbox, head.generation)
+    pub async fn worker_token(&self, sandbox: &SandboxId) -> String {
+        let stored = self.harness.aws.store.sandbox(sandbox).await.unwrap().unwrap();
+        self.plane.worker_token(sandbox, stored.generation)
     }
 
-    /// The jobs of this name that were asked for since the last look.
-    pub async fn jobs(&mut self, name: &str) -> Vec<Value> {
-        self.stage.jobs().await.into_iter().filter(|job| job["job"] == name).collect()
+    /// The jobs of this name sent since the last call.
+    pub async fn take_jobs(&mut self, name: &str) -> Vec<Value> {
+        self.harness.take_jobs().await.into_iter().filter(|job| job["job"] == name).collect()
     }
 }
 
-/// What is answered to a request, by whichever function its path leads to.
-pub async fn ask(
+/// Invokes the function that serves this path; returns the status and the body.
+pub async fn call(
     plane: &Arc<Plane>,
     token: &str,
     method: &str,
@@ -215,24 +212,24 @@ pub async fn ask(
     body: Option<Value>,
 ) -> (u64, Value) {
     let path = format!("/api/v1{path}");
-    let bare = path.split('?').next().unwrap();
+    let bare_path = path.split('?').next().unwrap();
     let found =
-        resolve(&method.parse().unwrap(), bare).unwrap_or_else(|why| panic!("{method} {path}: {why:?}"));
+        resolve(&method.parse().unwrap(), bare_path).unwrap_or_else(|why| panic!("{method} {path}: {why:?}"));
     let payload = request(method, &path, token, body.as_ref());
     let answer = invoke(plane, found.function.name, &payload).await.unwrap();
     let status = answer["statusCode"].as_u64().unwrap();
     if status >= 400 {
-        let read = serde_json::from_str::<Problem>(answer["body"].as_str().unwrap());
+        let problem = serde_json::from_str::<Problem>(answer["body"].as_str().unwrap());
         assert!(
-            read.is_ok_and(|read| u64::from(read.status) == status),
-            "clients must be able to read it: {answer}"
+            problem.is_ok_and(|problem| u64::from(problem.status) == status),
+            "not a valid problem document: {answer}"
         );
     }
     (status, body_of(&answer))
 }
 
-/// A transaction holds a hundred items, and such a task is two or three.
-const MOST_AT_ONCE: usize = 30;
+/// A transaction holds a hundred items; a task takes two or three.
+const MAX_PER_COMMIT: usize = 30;
 
 pub fn acme() -> OrgId {
     OrgId::parse("acme").unwrap()
@@ -242,7 +239,6 @@ pub fn task_id(id: &str) -> TaskId {
     TaskId::parse(id).unwrap()
 }
 
-/// The ids on a page.
 pub fn ids(page: &Value) -> Vec<&str> {
     page["tasks"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap()).collect()
 }

@@ -1,25 +1,25 @@
-//! What workers report. What comes late, again, or from another sandbox changes nothing, and is answered clearly.
+//! Reports of workers. Late, repeated and foreign reports change nothing and get a clear response.
 
-use super::{Desk, task_id};
+use super::{TaskApi, task_id};
 use crate::support::OPERATOR;
 use contract::jobs::Job;
 use domain::{SandboxId, Task};
 use serde_json::{Value, json};
 
-/// Where a task can stand when a report comes.
-const STATES: [&str; 8] =
+/// Every status that a task can have when a report arrives.
+const STATUSES: [&str; 8] =
     ["pending", "claiming", "assigned", "running", "validating", "completed", "failed", "cancelled"];
 
-impl Desk {
-    /// A task in a state, after a first try that failed; that try's sandbox.
-    async fn second_try(&self, id: &str, state: &str) -> SandboxId {
+impl TaskApi {
+    /// Brings a task into this status after a failed first attempt. Returns the sandbox of the first attempt.
+    async fn second_attempt(&self, id: &str, state: &str) -> SandboxId {
         self.create(id, json!({"validation": state == "validating"})).await;
         let older = self.start(id).await;
-        self.tell(&older, "agent.failed", json!({"error": "the model is away (503)"})).await;
-        self.tend(&older).await;
-        self.stage.clock.advance_secs(120);
+        self.emit(&older, "agent.failed", json!({"error": "the model is away (503)"})).await;
+        self.reconcile(&older).await;
+        self.harness.clock.advance_secs(120);
         if state != "pending" {
-            self.work(&Job::ReconcileTask { task_id: task_id(id) }).await;
+            self.run_job(&Job::ReconcileTask { task_id: task_id(id) }).await;
             match state {
                 "claiming" => self.claim(id).await,
                 "assigned" => self.assign(id).await,
@@ -36,172 +36,175 @@ impl Desk {
         older
     }
 
-    /// All that is known of a task: it, and its log.
-    async fn all_of(&self, id: &str) -> (Task, Vec<String>) {
-        (self.stored(id).await, self.log(id).await)
+    async fn task_and_events(&self, id: &str) -> (Task, Vec<String>) {
+        (self.stored(id).await, self.event_types(id).await)
     }
 
-    /// Says what came of a task, as a worker says it.
+    /// Reports the outcome of a task through the worker route.
     async fn report(&self, sandbox: &SandboxId, id: &str, success: bool) -> (u64, Value) {
         let body =
             json!({"task_id": id, "success": success, "result": {"output": "late"}, "error_message": "late"});
-        self.ask(OPERATOR, "POST", &format!("/sandboxes/{sandbox}/task-complete"), Some(body)).await
+        self.call(OPERATOR, "POST", &format!("/sandboxes/{sandbox}/task-complete"), Some(body)).await
     }
 
-    /// Says all that a worker can say about the end of its task, and has done what is due for the sandbox.
-    async fn last_words(&self, sandbox: &SandboxId, id: &str) {
+    /// Emits every event that ends a task, and reconciles the sandbox after each.
+    async fn emit_final_events(&self, sandbox: &SandboxId, id: &str) {
         for (event, data) in [
             ("agent.completed", json!({"success": true, "task_id": id})),
             ("agent.failed", json!({"error": "late", "task_id": id})),
             ("agent.completed", json!({"success": true, "task_id": id})),
         ] {
-            let (status, answer) = self.tell(sandbox, event, data).await;
+            let (status, answer) = self.emit(sandbox, event, data).await;
             assert_eq!((status, &answer["status"]), (200, &json!("received")), "{answer}");
-            self.tend(sandbox).await;
+            self.reconcile(sandbox).await;
         }
     }
 }
 
 #[tokio::test]
-async fn an_older_trys_reports_change_nothing_wherever_the_task_stands() {
-    let desk = Desk::open().await;
-    for state in STATES {
+async fn reports_of_an_older_attempt_change_nothing() {
+    let api = TaskApi::open().await;
+    for state in STATUSES {
         let id = format!("t-{state}");
-        let older = desk.second_try(&id, state).await;
-        let before = desk.all_of(&id).await;
-        desk.last_words(&older, &id).await;
+        let older = api.second_attempt(&id, state).await;
+        let before = api.task_and_events(&id).await;
+        api.emit_final_events(&older, &id).await;
         for success in [true, false] {
-            let (status, answer) = desk.report(&older, &id, success).await;
+            let (status, answer) = api.report(&older, &id, success).await;
             let expected = match (state, success) {
-                // No other try has begun: that one has said its last word, and may repeat it.
+                // The next attempt has not started, so the first one may repeat its own outcome.
                 ("pending", false) => (200, "pending"),
-                ("pending", true) => (409, "outcome_known"),
-                _ => (409, "not_its_task"),
+                ("pending", true) => (409, "outcome_already_recorded"),
+                _ => (409, "task_mismatch"),
             };
-            let word = if status == 200 { &answer["new_status"] } else { &answer["code"] };
-            assert_eq!((status, word), (expected.0, &json!(expected.1)), "{state}: {answer}");
+            let result = if status == 200 { &answer["new_status"] } else { &answer["code"] };
+            assert_eq!((status, result), (expected.0, &json!(expected.1)), "{state}: {answer}");
         }
-        let judged = json!({"task_id": id, "passed": true, "feedback": "late"});
-        let (status, problem) = desk.post(&format!("/sandboxes/{older}/validation-result"), judged).await;
-        assert_eq!((status, &problem["code"]), (409, &json!("not_validating")), "{state}: {problem}");
+        let review = json!({"task_id": id, "passed": true, "feedback": "late"});
+        let (status, problem) = api.post(&format!("/sandboxes/{older}/validation-result"), review).await;
+        assert_eq!((status, &problem["code"]), (409, &json!("task_not_validating")), "{state}: {problem}");
         assert!(problem["detail"].as_str().unwrap().contains("nothing was changed"), "{problem}");
-        assert_eq!(desk.all_of(&id).await, before, "{state}");
+        assert_eq!(api.task_and_events(&id).await, before, "{state}");
     }
 }
 
 #[tokio::test]
-async fn reports_from_other_sandboxes_change_nothing_wherever_the_task_stands() {
-    let desk = Desk::open().await;
+async fn reports_of_other_sandboxes_change_nothing() {
+    let api = TaskApi::open().await;
     let registered = async |id: &str, org: &str| {
         let body = json!({"sandbox_id": id, "org": org});
-        let (status, answer) = desk.ask(OPERATOR, "POST", "/sandboxes", Some(body)).await;
+        let (status, answer) = api.call(OPERATOR, "POST", "/sandboxes", Some(body)).await;
         assert_eq!(status, 201, "{answer}");
         answer["worker_token"].as_str().unwrap().to_owned()
     };
     registered("s-free", "acme").await;
     let theirs = registered("s-theirs", "rival").await;
     let free = SandboxId::parse("s-free").unwrap();
-    for state in STATES {
+    for state in STATUSES {
         let (id, other) = (format!("t-{state}"), format!("other-{state}"));
-        desk.second_try(&id, state).await;
-        desk.create(&other, json!({})).await;
-        // One more is claimed on the way if it stands in the queue; the task under test does not.
-        let busy = desk.start(&other).await;
-        let (before, others) = (desk.all_of(&id).await, desk.all_of(&other).await);
+        api.second_attempt(&id, state).await;
+        api.create(&other, json!({})).await;
+        // This claims all queued tasks; the task under test is not among them.
+        let busy = api.start(&other).await;
+        let (before, other_before) = (api.task_and_events(&id).await, api.task_and_events(&other).await);
         for sandbox in [&busy, &free] {
             for success in [true, false] {
-                let (status, problem) = desk.report(sandbox, &id, success).await;
-                assert_eq!((status, &problem["code"]), (409, &json!("not_its_task")), "{state}: {problem}");
+                let (status, problem) = api.report(sandbox, &id, success).await;
+                assert_eq!((status, &problem["code"]), (409, &json!("task_mismatch")), "{state}: {problem}");
                 assert!(problem["detail"].as_str().unwrap().contains(id.as_str()), "{problem}");
             }
-            let judged = json!({"task_id": id, "passed": false, "feedback": "no"});
+            let review = json!({"task_id": id, "passed": false, "feedback": "no"});
             let (status, problem) =
-                desk.post(&format!("/sandboxes/{sandbox}/validation-result"), judged).await;
-            assert_eq!((status, &problem["code"]), (409, &json!("not_validating")), "{state}: {problem}");
+                api.post(&format!("/sandboxes/{sandbox}/validation-result"), review).await;
+            assert_eq!(
+                (status, &problem["code"]),
+                (409, &json!("task_not_validating")),
+                "{state}: {problem}"
+            );
         }
-        assert_eq!(desk.all_of(&other).await, others, "{state}");
-        // A worker of another org, under its own name and under one of ours.
+        assert_eq!(api.task_and_events(&other).await, other_before, "{state}");
+        // A worker of another org, for its own sandbox and for one of acme.
         let body = json!({"task_id": id});
         for (sandbox, expected) in [("s-theirs", 409), (busy.as_str(), 403)] {
             let path = format!("/sandboxes/{sandbox}/task-complete");
-            let (status, problem) = desk.ask(&theirs, "POST", &path, Some(body.clone())).await;
+            let (status, problem) = api.call(&theirs, "POST", &path, Some(body.clone())).await;
             assert_eq!(status, expected, "{state}: {problem}");
         }
-        // What they say in their own logs is about their own work, whatever task they name.
-        desk.last_words(&busy, &id).await;
+        // Events in a sandbox's own log concern only its own task, whatever task id they carry.
+        api.emit_final_events(&busy, &id).await;
         for event in ["agent.completed", "agent.failed"] {
-            desk.tell(&free, event, json!({"task_id": id})).await;
+            api.emit(&free, event, json!({"task_id": id})).await;
         }
-        assert_eq!(desk.stored(&other).await.status.as_str(), "completed");
-        assert_eq!(desk.all_of(&id).await, before, "{state}");
+        assert_eq!(api.stored(&other).await.status.as_str(), "completed");
+        assert_eq!(api.task_and_events(&id).await, before, "{state}");
     }
 }
 
 #[tokio::test]
-async fn a_repeated_report_gets_the_first_answer_and_another_is_refused() {
-    let desk = Desk::open().await;
+async fn repeated_report_is_idempotent_and_a_different_one_is_rejected() {
+    let api = TaskApi::open().await;
     for (state, validation) in [("completed", false), ("validating", true)] {
-        desk.create(state, json!({"validation": validation})).await;
-        let sandbox = desk.start(state).await;
-        let (status, first) = desk.report(&sandbox, state, true).await;
+        api.create(state, json!({"validation": validation})).await;
+        let sandbox = api.start(state).await;
+        let (status, first) = api.report(&sandbox, state, true).await;
         assert_eq!((status, &first["new_status"]), (200, &json!(state)), "{first}");
-        assert_eq!(desk.stored(state).await.result.unwrap().text(), r#"{"output":"late"}"#);
-        let before = desk.all_of(state).await;
-        let log = desk.get(&format!("/sandboxes/{sandbox}")).await["seq"].clone();
-        assert_eq!(desk.report(&sandbox, state, true).await, (200, first));
-        let (status, problem) = desk.report(&sandbox, state, false).await;
-        assert_eq!((status, &problem["code"]), (409, &json!("outcome_known")), "{problem}");
+        assert_eq!(api.stored(state).await.result.unwrap().text(), r#"{"output":"late"}"#);
+        let before = api.task_and_events(state).await;
+        let log = api.get(&format!("/sandboxes/{sandbox}")).await["seq"].clone();
+        assert_eq!(api.report(&sandbox, state, true).await, (200, first));
+        let (status, problem) = api.report(&sandbox, state, false).await;
+        assert_eq!((status, &problem["code"]), (409, &json!("outcome_already_recorded")), "{problem}");
         assert_eq!(
-            desk.get(&format!("/sandboxes/{sandbox}")).await["seq"],
+            api.get(&format!("/sandboxes/{sandbox}")).await["seq"],
             log,
-            "the sandbox's log says it once"
+            "the sandbox log has the outcome once"
         );
-        desk.last_words(&sandbox, state).await;
-        assert_eq!(desk.all_of(state).await, before, "{state}");
+        api.emit_final_events(&sandbox, state).await;
+        assert_eq!(api.task_and_events(state).await, before, "{state}");
     }
-    // A failure that is not tried again.
-    desk.create("failed", json!({"max_retries": 0})).await;
-    let sandbox = desk.start("failed").await;
-    let (status, first) = desk.report(&sandbox, "failed", false).await;
+    // A failure without retries left.
+    api.create("failed", json!({"max_retries": 0})).await;
+    let sandbox = api.start("failed").await;
+    let (status, first) = api.report(&sandbox, "failed", false).await;
     assert_eq!((status, &first["new_status"]), (200, &json!("failed")));
-    let before = desk.all_of("failed").await;
-    assert_eq!(desk.report(&sandbox, "failed", false).await, (200, first));
-    assert_eq!(desk.report(&sandbox, "failed", true).await.1["code"], "outcome_known");
-    desk.last_words(&sandbox, "failed").await;
-    assert_eq!(desk.all_of("failed").await, before);
+    let before = api.task_and_events("failed").await;
+    assert_eq!(api.report(&sandbox, "failed", false).await, (200, first));
+    assert_eq!(api.report(&sandbox, "failed", true).await.1["code"], "outcome_already_recorded");
+    api.emit_final_events(&sandbox, "failed").await;
+    assert_eq!(api.task_and_events("failed").await, before);
 }
 
-/// Its own sandbox, of the last try: it does not know yet that nobody waits for it.
+/// From the sandbox of the current attempt, which does not know of the cancellation yet.
 #[tokio::test]
-async fn what_a_worker_says_after_its_task_was_called_off_changes_nothing() {
-    let desk = Desk::open().await;
+async fn reports_after_cancellation_change_nothing() {
+    let api = TaskApi::open().await;
     for verb in ["cancel", "fail"] {
         for begun in ["claiming", "assigned", "running"] {
             let id = format!("{verb}-{begun}");
-            desk.create(&id, json!({})).await;
+            api.create(&id, json!({})).await;
             let sandbox = match begun {
-                "claiming" => desk.claim(&id).await,
-                "assigned" => desk.assign(&id).await,
-                _ => desk.start(&id).await,
+                "claiming" => api.claim(&id).await,
+                "assigned" => api.assign(&id).await,
+                _ => api.start(&id).await,
             };
-            assert_eq!(desk.post(&format!("/tasks/{id}/{verb}"), json!({})).await.0, 200);
-            let before = desk.all_of(&id).await;
+            assert_eq!(api.post(&format!("/tasks/{id}/{verb}"), json!({})).await.0, 200);
+            let before = api.task_and_events(&id).await;
             for success in [true, false] {
-                let (status, problem) = desk.report(&sandbox, &id, success).await;
-                assert_eq!((status, &problem["code"]), (409, &json!("not_its_task")), "{id}: {problem}");
+                let (status, problem) = api.report(&sandbox, &id, success).await;
+                assert_eq!((status, &problem["code"]), (409, &json!("task_mismatch")), "{id}: {problem}");
             }
-            desk.last_words(&sandbox, &id).await;
-            assert_eq!(desk.all_of(&id).await, before, "{id}");
+            api.emit_final_events(&sandbox, &id).await;
+            assert_eq!(api.task_and_events(&id).await, before, "{id}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_report_names_what_is_wrong_with_it() {
-    let desk = Desk::open().await;
-    desk.create("t", json!({})).await;
-    let sandbox = desk.start("t").await;
-    let before = desk.all_of("t").await;
+async fn invalid_report_names_the_field() {
+    let api = TaskApi::open().await;
+    api.create("t", json!({})).await;
+    let sandbox = api.start("t").await;
+    let before = api.task_and_events("t").await;
     for (path, body, field) in [
         ("task-complete", json!({}), "task_id"),
         ("task-complete", json!({"task_id": "t", "success": "yes"}), "success"),
@@ -210,45 +213,45 @@ async fn a_report_names_what_is_wrong_with_it() {
         ("validation-result", json!({"task_id": "t", "passed": true}), "feedback"),
     ] {
         let (status, problem) =
-            desk.ask(OPERATOR, "POST", &format!("/sandboxes/{sandbox}/{path}"), Some(body.clone())).await;
+            api.call(OPERATOR, "POST", &format!("/sandboxes/{sandbox}/{path}"), Some(body.clone())).await;
         assert_eq!((status, &problem["field"]), (422, &json!(field)), "{body}: {problem}");
     }
-    assert_eq!(desk.all_of("t").await, before);
+    assert_eq!(api.task_and_events("t").await, before);
 }
 
-/// As the seeds spell the routes: in the singular, and with the tasks below their sandboxes.
+/// The OmoiOS spellings: `/sandbox` in the singular, and task routes below their sandbox.
 #[tokio::test]
-async fn the_seeds_spellings_lead_a_task_from_its_sandbox_to_its_end() {
-    let desk = Desk::open().await;
-    desk.create("t", json!({"validation": true})).await;
-    let mut tries = Vec::new();
+async fn route_aliases_work_for_the_whole_task_lifecycle() {
+    let api = TaskApi::open().await;
+    api.create("t", json!({"validation": true})).await;
+    let mut sandboxes = Vec::new();
     for (route, passed, status) in [("sandbox", false, "needs_revision"), ("sandboxes", true, "completed")] {
-        let sandbox = desk.start("t").await;
-        let worker = desk.worker(&sandbox).await;
-        let (seen, task) = desk.ask(&worker, "GET", &format!("/{route}/{sandbox}/task"), None).await;
+        let sandbox = api.start("t").await;
+        let worker = api.worker_token(&sandbox).await;
+        let (seen, task) = api.call(&worker, "GET", &format!("/{route}/{sandbox}/task"), None).await;
         assert_eq!((seen, &task["id"], &task["status"]), (200, &json!("t"), &json!("running")), "{task}");
         for query in
             ["task_type=sandbox".to_owned(), format!("sandbox_id={sandbox}"), "has_sandbox=true".to_owned()]
         {
-            assert_eq!(super::ids(&desk.get(&format!("/tasks?{query}")).await), ["t"], "{query}");
+            assert_eq!(super::ids(&api.get(&format!("/tasks?{query}")).await), ["t"], "{query}");
         }
         let done = json!({"task_id": "t", "success": true, "result": {"pr_url": "https://example.com/1"}});
         let path = format!("/{route}/{sandbox}/task-complete");
-        let (seen, answer) = desk.ask(&worker, "POST", &path, Some(done)).await;
+        let (seen, answer) = api.call(&worker, "POST", &path, Some(done)).await;
         let expected =
             json!({"status": "accepted", "task_id": "t", "new_status": "validating", "unblocked_tasks": []});
         assert_eq!((seen, answer), (200, expected));
-        let judged = json!({"task_id": "t", "passed": passed, "feedback": "Look again.", "recommendations": ["Test it."]});
-        let (seen, answer) = desk.post(&format!("/{route}/{sandbox}/validation-result"), judged).await;
+        let review = json!({"task_id": "t", "passed": passed, "feedback": "Look again.", "recommendations": ["Test it."]});
+        let (seen, answer) = api.post(&format!("/{route}/{sandbox}/validation-result"), review).await;
         let expected = json!({"status": "accepted", "task_id": "t", "validation_passed": passed, "new_task_status": status});
         assert_eq!((seen, answer), (200, expected));
-        tries.push(sandbox);
+        sandboxes.push(sandbox);
     }
-    assert_ne!(tries[0], tries[1], "every try has a sandbox of its own");
-    for sandbox in &tries {
-        assert_eq!(desk.get(&format!("/sandbox/{sandbox}/task")).await["status"], "completed");
+    assert_ne!(sandboxes[0], sandboxes[1], "each attempt has its own sandbox");
+    for sandbox in &sandboxes {
+        assert_eq!(api.get(&format!("/sandbox/{sandbox}/task")).await["status"], "completed");
     }
-    let task = desk.get("/tasks/t").await;
+    let task = api.get("/tasks/t").await;
     assert_eq!((&task["attempt"], &task["feedback"]), (&json!(2), &json!("Look again.\n- Test it.")));
     assert_eq!(task["result"], json!({"pr_url": "https://example.com/1"}));
 }

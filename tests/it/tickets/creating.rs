@@ -1,14 +1,14 @@
-//! A ticket comes in.
+//! Creating tickets.
 
-use super::{Desk, ids};
+use super::{TicketApi, ids};
 use crate::support::{OPERATOR, user};
 use local::aws::Fault;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_ticket_is_created_with_its_first_task_in_the_queue() {
-    let mut desk = Desk::open().await;
-    let (status, ticket) = desk.create(json!({
+async fn ticket_is_created_with_a_queued_first_task() {
+    let mut api = TicketApi::open().await;
+    let (status, ticket) = api.post(json!({
         "description": "Add a login page\nWith OAuth, please.", "priority": "HIGH", "project_id": "p-1",
         "github_owner": "acme", "github_repo": "shop", "timeout_seconds": 600, "max_retries": 1, "validation": true,
         "agent": "scripted:hello.jsonl", "model": "m-1", "branch": "login", "memory_gb": 8,
@@ -29,10 +29,10 @@ async fn a_ticket_is_created_with_its_first_task_in_the_queue() {
     ] {
         assert_eq!(ticket[field], expected, "{field}");
     }
-    assert_eq!(desk.jobs().await, [json!({"job": "dispatch", "org": "acme"})]);
+    assert_eq!(api.take_jobs().await, [json!({"job": "dispatch", "org": "acme"})]);
     let id = ticket["id"].as_str().unwrap();
-    assert_eq!(desk.events(id).await, ["ticket.created"]);
-    let shown = desk.get(id).await;
+    assert_eq!(api.event_types(id).await, ["ticket.created"]);
+    let shown = api.get(id).await;
     let tasks = shown["tasks"].as_array().unwrap();
     assert_eq!(tasks.len(), 1);
     assert_eq!(tasks[0]["id"], ticket["task_id"]);
@@ -40,7 +40,7 @@ async fn a_ticket_is_created_with_its_first_task_in_the_queue() {
     assert_eq!(tasks[0]["sandbox_id"], Value::Null);
     assert_eq!(tasks[0]["title"], "Implement: Add a login page With OAuth, please.");
     let task = domain::TaskId::parse(ticket["task_id"].as_str().unwrap()).unwrap();
-    let task = desk.stage.aws.store.task(&task).await.unwrap().unwrap();
+    let task = api.harness.aws.store.task(&task).await.unwrap().unwrap();
     assert_eq!(task.description, "Add a login page\nWith OAuth, please.");
     assert_eq!((task.timeout_secs, task.max_retries, task.validation), (Some(600), 1, true));
     let execution = &task.execution;
@@ -48,103 +48,108 @@ async fn a_ticket_is_created_with_its_first_task_in_the_queue() {
     assert_eq!((execution.model.as_deref(), execution.branch.as_deref()), (Some("m-1"), Some("login")));
     assert_eq!((execution.repository.as_deref(), execution.memory_gb), (Some("acme/shop"), Some(8)));
     let acme = domain::OrgId::parse("acme").unwrap();
-    let queue = desk.stage.aws.store.candidates(&acme, None, 10).await.unwrap();
-    assert_eq!(queue.candidates.iter().map(|ready| &ready.id).collect::<Vec<_>>(), [&task.id]);
-    let watched = desk.stage.aws.store.watched(None, 10).await.unwrap().watched;
+    let queue = api.harness.aws.store.candidates(&acme, None, 10).await.unwrap();
+    assert_eq!(queue.items.iter().map(|ready| &ready.id).collect::<Vec<_>>(), [&task.id]);
+    let watched = api.harness.aws.store.watched(None, 10).await.unwrap().items;
     let ready = store::keys::Watched::Ready(acme, task.id);
-    assert_eq!(watched, [ready], "that it stands in the queue is looked at, and nothing else yet");
+    assert_eq!(watched, [ready], "only the queued task is on the watch list");
 }
 
 #[tokio::test]
-async fn a_phased_ticket_begins_with_its_requirements_and_a_phase_of_its_own_is_kept() {
-    let desk = Desk::open().await;
-    let ticket = desk.created("k-1", json!({"workflow_mode": "phased", "phase_id": "PHASE_DESIGN"})).await;
+async fn phased_ticket_starts_with_requirements_analysis() {
+    let api = TicketApi::open().await;
+    let ticket = api.create("k-1", json!({"workflow_mode": "phased", "phase_id": "PHASE_DESIGN"})).await;
     assert_eq!((&ticket["workflow_mode"], &ticket["phase_id"]), (&json!("phased"), &json!("PHASE_DESIGN")));
-    assert_eq!(desk.get("k-1").await["tasks"][0]["task_type"], "analyze_requirements");
+    assert_eq!(api.get("k-1").await["tasks"][0]["task_type"], "analyze_requirements");
 }
 
 #[tokio::test]
-async fn a_repeat_after_a_lost_answer_is_one_ticket_and_one_task() {
-    let mut desk = Desk::open().await;
-    let wish = json!({"ticket_id": "k-1", "title": "Fix it", "description": "Now."});
-    let (status, first) = desk.create(wish.clone()).await;
+async fn ticket_creation_is_idempotent() {
+    let mut api = TicketApi::open().await;
+    let spec = json!({"ticket_id": "k-1", "title": "Fix it", "description": "Now."});
+    let (status, first) = api.post(spec.clone()).await;
     assert_eq!(status, 201);
-    let (status, again) = desk.create(wish.clone()).await;
-    assert_eq!((status, &again), (200, &first), "the same answer, and no duplicate of itself");
-    // What does not change the wish does not change the repeat.
+    let (status, repeated) = api.post(spec.clone()).await;
+    assert_eq!((status, &repeated), (200, &first), "the same response, and not a duplicate of itself");
+    // An equivalent request is a retry too.
     let same = json!({"title": " Fix it ", "description": "Now.", "ticket_id": "k-1", "force_create": true});
-    assert_eq!(desk.create(same).await, (200, first));
-    assert_eq!(desk.get("k-1").await["tasks"].as_array().unwrap().len(), 1);
-    assert_eq!(desk.events("k-1").await, ["ticket.created"]);
-    assert_eq!(desk.jobs().await.len(), 1);
+    assert_eq!(api.post(same).await, (200, first));
+    assert_eq!(api.get("k-1").await["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(api.event_types("k-1").await, ["ticket.created"]);
+    assert_eq!(api.take_jobs().await.len(), 1);
     for (field, value) in [("description", json!("Later.")), ("priority", json!("LOW")), ("cpu", json!(1))] {
-        let mut other = wish.clone();
+        let mut other = spec.clone();
         other[field] = value;
-        let (status, problem) = desk.create(other).await;
+        let (status, problem) = api.post(other).await;
         assert_eq!((status, &problem["code"]), (409, &json!("ticket_changed")), "{field}: {problem}");
     }
 }
 
 #[tokio::test]
-async fn an_id_of_another_org_is_taken_and_nothing_more_is_told() {
-    let desk = Desk::open().await;
-    desk.created("k-1", json!({"title": "Our secret plan"})).await;
-    let wish = json!({"ticket_id": "k-1", "title": "Our secret plan", "check_duplicates": false});
-    let (status, problem) = desk.create_as(&user("rival", "admin"), &wish).await;
+async fn id_conflict_with_another_org_reveals_nothing() {
+    let api = TicketApi::open().await;
+    api.create("k-1", json!({"title": "Our secret plan"})).await;
+    let spec = json!({"ticket_id": "k-1", "title": "Our secret plan", "check_duplicates": false});
+    let (status, problem) = api.post_as(&user("rival", "admin"), &spec).await;
     assert_eq!(
         (status, &problem["code"], &problem["detail"]),
-        (409, &json!("ticket_id_taken"), &json!("The id k-1 is taken."))
+        (409, &json!("ticket_id_taken"), &json!("The id k-1 is already taken."))
     );
-    let facts: Vec<&String> = problem.as_object().unwrap().keys().collect();
-    assert!(!problem.to_string().contains("acme") && !problem.to_string().contains("secret"), "{facts:?}");
+    let keys: Vec<&String> = problem.as_object().unwrap().keys().collect();
+    assert!(!problem.to_string().contains("acme") && !problem.to_string().contains("secret"), "{keys:?}");
 }
 
 #[tokio::test]
-async fn two_creations_at_once_under_one_id_are_one_ticket() {
-    let desk = Desk::open().await;
-    let wish = json!({"ticket_id": "k-1", "title": "Fix it"});
-    let (one, other, third) =
-        tokio::join!(desk.create(wish.clone()), desk.create(wish.clone()), desk.create(wish.clone()));
-    let mut statuses = [one.0, other.0, third.0];
+async fn concurrent_creations_with_one_id_create_one_ticket() {
+    let api = TicketApi::open().await;
+    let spec = json!({"ticket_id": "k-1", "title": "Fix it"});
+    let (first, second, third) =
+        tokio::join!(api.post(spec.clone()), api.post(spec.clone()), api.post(spec.clone()));
+    let mut statuses = [first.0, second.0, third.0];
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 201]);
-    assert_eq!((&one.1, &other.1), (&other.1, &third.1), "all are told of the same ticket and task");
-    assert_eq!(desk.get("k-1").await["tasks"].as_array().unwrap().len(), 1);
-    assert_eq!(desk.events("k-1").await, ["ticket.created"]);
+    assert_eq!((&first.1, &second.1), (&second.1, &third.1), "all receive the same ticket and task");
+    assert_eq!(api.get("k-1").await["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(api.event_types("k-1").await, ["ticket.created"]);
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_refused_is_tried_again_and_one_that_fails_leaves_nothing() {
-    let desk = Desk::open().await;
-    desk.stage.aws.faults.inject("TransactWriteItems", Fault::TransactionConflict);
-    desk.created("k-1", json!({})).await;
-    assert_eq!(desk.get("k-1").await["tasks"].as_array().unwrap().len(), 1);
+async fn transaction_conflict_is_retried() {
+    let api = TicketApi::open().await;
+    api.harness.aws.faults.inject("TransactWriteItems", Fault::TransactionConflict);
+    api.create("k-1", json!({})).await;
+    assert_eq!(api.get("k-1").await["tasks"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn failed_transaction_stores_nothing() {
+    let api = TicketApi::open().await;
     for _ in 0..20 {
-        desk.stage.aws.faults.inject("TransactWriteItems", Fault::Throttled);
+        api.harness.aws.faults.inject("TransactWriteItems", Fault::Throttled);
     }
-    let wish = json!({"ticket_id": "k-2", "title": "Another", "check_duplicates": false});
-    let (status, _) = desk.create(wish).await;
+    let spec = json!({"ticket_id": "k-1", "title": "Another", "check_duplicates": false});
+    let (status, _) = api.post(spec).await;
     assert_eq!(status, 503);
-    assert_eq!(ids(&desk.list("").await), ["k-1"]);
+    assert!(ids(&api.list("").await).is_empty());
 }
 
 #[tokio::test]
-async fn an_operator_names_the_org_and_a_user_only_their_own() {
-    let desk = Desk::open().await;
-    let wish = |org: &str| json!({"title": "Fix it", "org": org});
-    let (status, ticket) = desk.create_as(OPERATOR, &wish("rival")).await;
+async fn only_operators_may_create_for_another_org() {
+    let api = TicketApi::open().await;
+    let spec = |org: &str| json!({"title": "Fix it", "org": org});
+    let (status, ticket) = api.post_as(OPERATOR, &spec("rival")).await;
     assert_eq!((status, &ticket["org"], &ticket["created_by"]), (201, &json!("rival"), &json!("operator")));
-    let (status, ticket) = desk.create_as(OPERATOR, &json!({"title": "Fix it"})).await;
+    let (status, ticket) = api.post_as(OPERATOR, &json!({"title": "Fix it"})).await;
     assert_eq!((status, &ticket["org"]), (201, &json!("default")));
-    assert_eq!(desk.create(wish("rival")).await.0, 403);
-    assert_eq!(desk.create(wish("acme")).await.0, 201);
-    assert_eq!(desk.create_as(&user("acme", "viewer"), &wish("acme")).await.0, 403);
+    assert_eq!(api.post(spec("rival")).await.0, 403);
+    assert_eq!(api.post(spec("acme")).await.0, 201);
+    assert_eq!(api.post_as(&user("acme", "viewer"), &spec("acme")).await.0, 403);
 }
 
-/// The rules for each field are tested where they are: `contract::tickets`.
+/// `contract::tickets` tests the rules of each field.
 #[tokio::test]
-async fn what_is_wrong_is_named_and_nothing_is_stored() {
-    let mut desk = Desk::open().await;
+async fn invalid_request_names_the_field_and_stores_nothing() {
+    let mut api = TicketApi::open().await;
     for (body, status, field) in [
         (json!({}), 422, "title"),
         (json!({"title": ""}), 422, "title"),
@@ -160,9 +165,9 @@ async fn what_is_wrong_is_named_and_nothing_is_stored() {
         (json!({"title": "t", "description": "x".repeat(64 * 1024 + 1)}), 413, "description"),
         (json!([]), 422, "body"),
     ] {
-        let (seen, problem) = desk.create(body.clone()).await;
+        let (seen, problem) = api.post(body.clone()).await;
         assert_eq!((seen, &problem["field"]), (status, &json!(field)), "{body}: {problem}");
     }
-    assert!(ids(&desk.list("").await).is_empty());
-    assert!(desk.jobs().await.is_empty());
+    assert!(ids(&api.list("").await).is_empty());
+    assert!(api.take_jobs().await.is_empty());
 }

@@ -1,20 +1,20 @@
-//! An agent that speaks the Agent Client Protocol, through the same worker.
+//! An agent that implements the Agent Client Protocol (ACP).
 
-use super::{GATED, Stage, of, types};
+use super::{Fixture, GATED, data_of, event_types};
 use kit::acp::with_program;
 use kit::model::Script;
 use serde_json::{Value, json};
 
-fn says(text: &str) -> Value {
+fn message(text: &str) -> Value {
     json!({"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}})
 }
 
-fn calls(method: &str, params: Value) -> Value {
+fn call(method: &str, params: Value) -> Value {
     json!({"call": {"method": method, "params": params}})
 }
 
-/// A turn that edits a file, after asking, and goes on until there is a file `go`.
-fn editing() -> Value {
+/// A turn that requests permission, edits a file, and then waits for the file `go`.
+fn edit_turn() -> Value {
     let edit = json!({"sessionUpdate": "tool_call", "toolCallId": "edit-1", "title": "Edit a.txt", "kind": "edit",
         "status": "pending", "rawInput": {"path": "a.txt"}});
     let options = json!([{"optionId": "yes", "name": "Yes", "kind": "allow_once"},
@@ -24,116 +24,120 @@ fn editing() -> Value {
         "content": diff});
     let wait = json!({"command": "sh", "args": ["-c", GATED]});
     json!([
-        says("I look at it."),
+        message("I will edit it."),
         {"update": edit},
-        calls("session/request_permission", json!({"toolCall": {"toolCallId": "edit-1"}, "options": options})),
-        calls("fs/write_text_file", json!({"path": "a.txt", "content": "new\n"})),
+        call("session/request_permission", json!({"toolCall": {"toolCallId": "edit-1"}, "options": options})),
+        call("fs/write_text_file", json!({"path": "a.txt", "content": "new\n"})),
         {"update": done},
-        calls("terminal/create", wait),
-        calls("terminal/wait_for_exit", json!({"terminalId": "terminal-1"})),
-        says("Edited."),
+        call("terminal/create", wait),
+        call("terminal/wait_for_exit", json!({"terminalId": "terminal-1"})),
+        message("Edited."),
     ])
 }
 
 #[test]
-fn an_acp_agent_is_driven_like_any_other() {
+fn acp_agent_emits_the_same_events_as_other_agents() {
     let turns = json!([
-        editing(),
-        [says("That, too.")],
-        [says("I begin."), "wait_for_cancel"],
-        [says("Something else, then.")],
+        edit_turn(),
+        [message("That, too.")],
+        [message("I begin."), "wait_for_cancel"],
+        [message("Something else, then.")],
     ]);
     with_program(&json!({"turns": turns}), |program| async move {
-        let stage = Stage::new(Script::new()).await;
-        std::fs::write(stage.home.workspace.join("a.txt"), "old\n").unwrap();
+        let fixture = Fixture::new(Script::new()).await;
+        std::fs::write(fixture.home.workspace.join("a.txt"), "old\n").unwrap();
         let agent = format!("acp:{program}");
-        let worker = stage.worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Edit it")]);
-        let edited = stage.until_any("agent.file_edited").await;
+        let worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Edit it")]);
+        let edited = fixture.wait_for_event("agent.file_edited").await;
         assert_eq!(edited["event_data"]["tool_use_id"], "edit-1", "{edited}");
         assert!(edited["event_data"]["full_diff"].as_str().unwrap().ends_with("-old\n+new\n"), "{edited}");
-        let decided = stage.until_any("agent.permission_decided").await;
+        let decided = fixture.wait_for_event("agent.permission_decided").await;
         assert_eq!(decided["event_data"]["decision"], "allow", "{decided}");
 
-        // The protocol has no steering: what is said meanwhile is held, and nobody says that the agent has it.
-        let held = stage.say("user_message", "and that").await;
-        stage.receipt(&held, "fetched").await;
-        stage.until_any("agent.message_injected").await;
-        assert!(of(&stage.log().await, "message.delivered").is_empty(), "it is held");
-        stage.let_go();
+        // The protocol has no steering: the worker holds a message during a turn, and does not report it as delivered.
+        let held = fixture.send_message("user_message", "and that").await;
+        fixture.wait_for_receipt(&held, "fetched").await;
+        fixture.wait_for_event("agent.message_injected").await;
+        assert!(data_of(&fixture.log().await, "message.delivered").is_empty(), "the message is held");
+        fixture.open_gate();
         for state in ["delivered", "started", "completed"] {
-            stage.receipt(&held, state).await;
+            fixture.wait_for_receipt(&held, state).await;
         }
-        let completed = stage.until_any("agent.completed").await;
+        let completed = fixture.wait_for_event("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "That, too.", "{completed}");
 
-        let third = stage.say("user_message", "work").await;
-        stage.receipt(&third, "started").await;
-        let interrupt = stage.say("interrupt", "do something else").await;
-        let interrupted = stage.until_any("agent.interrupted").await;
+        let third = fixture.send_message("user_message", "work").await;
+        fixture.wait_for_receipt(&third, "started").await;
+        let interrupt = fixture.send_message("interrupt", "do something else").await;
+        let interrupted = fixture.wait_for_event("agent.interrupted").await;
         assert_eq!(interrupted["event_data"]["message_id"], interrupt.as_str(), "{interrupted}");
-        stage.receipt(&third, "cancelled").await;
-        stage.receipt(&interrupt, "completed").await;
-        stage.until("agent.message", |data| data["content"] == "Something else, then.").await;
+        fixture.wait_for_receipt(&third, "cancelled").await;
+        fixture.wait_for_receipt(&interrupt, "completed").await;
+        fixture.wait_for("agent.message", |data| data["content"] == "Something else, then.").await;
 
         assert_eq!(worker.terminate().await, Some(0));
-        let log = stage.log().await;
-        let types = types(&log);
-        for once in ["agent.tool_use", "agent.tool_completed", "agent.file_edited", "agent.completed"] {
-            assert_eq!(types.iter().filter(|found| **found == once).count(), 1, "{once} in {types:?}");
+        let log = fixture.log().await;
+        let types = event_types(&log);
+        for expected in ["agent.tool_use", "agent.tool_completed", "agent.file_edited", "agent.completed"] {
+            assert_eq!(
+                types.iter().filter(|found| **found == expected).count(),
+                1,
+                "{expected} in {types:?}"
+            );
         }
         assert!(!types.contains(&"agent.unparsed"), "{types:?}");
         assert_eq!(types.last(), Some(&"agent.shutdown"));
-        let turns = of(&log, "agent.turn_completed");
+        let turns = data_of(&log, "agent.turn_completed");
         let reasons: Vec<&Value> = turns.iter().map(|turn| &turn["stop_reason"]).collect();
         assert_eq!(reasons, ["end_turn", "end_turn", "cancelled", "end_turn"]);
     });
 }
 
 #[test]
-fn an_acp_agent_that_dies_again_and_again_fails_its_task() {
-    let script = json!({"turns": [[says("I begin."), "die"]]});
+fn acp_agent_that_keeps_crashing_fails_its_task() {
+    let script = json!({"turns": [[message("I begin."), "crash"]]});
     with_program(&script, |program| async move {
-        let stage = Stage::new(Script::new()).await;
+        let fixture = Fixture::new(Script::new()).await;
         let agent = format!("acp:{program}");
-        let _worker = stage.worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it")]);
-        let died = stage.until_any("agent.stream_error").await;
-        assert_eq!(died["event_data"]["restarts"], true, "{died}");
-        let failed = stage.until_any("agent.failed").await;
+        let _worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it")]);
+        let crashed = fixture.wait_for_event("agent.stream_error").await;
+        assert_eq!(crashed["event_data"]["restarts"], true, "{crashed}");
+        let failed = fixture.wait_for_event("agent.failed").await;
         assert!(failed["event_data"]["error"].as_str().unwrap().contains("exit code"), "{failed}");
-        let log = stage.log().await;
-        assert_eq!(of(&log, "agent.stream_error").len(), 4, "three times in a row, and no more");
+        let log = fixture.log().await;
+        assert_eq!(data_of(&log, "agent.stream_error").len(), 4, "three restarts, then the task fails");
     });
 }
 
 #[test]
-fn an_acp_agent_goes_on_with_its_session_after_its_worker_was_killed() {
+fn acp_agent_resumes_its_session_after_a_worker_kill() {
     let capabilities = json!({"sessionCapabilities": {"resume": {}}});
-    let script = json!({"capabilities": capabilities, "turns": [[says("Done.")]]});
+    let script = json!({"capabilities": capabilities, "turns": [[message("Done.")]]});
     with_program(&script, |program| async move {
-        let stage = Stage::new(Script::new()).await;
+        let fixture = Fixture::new(Script::new()).await;
         let agent = format!("acp:{program}");
-        let worker = stage.worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it")]);
-        stage.until_any("agent.completed").await;
+        let worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it")]);
+        fixture.wait_for_event("agent.completed").await;
         worker.kill().await;
-        let _worker = stage.worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it")]);
+        let _worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it")]);
         let is_resumed = |data: &Value| data["metadata"]["resumed"] == true;
-        let resumed = stage.until("agent.system_message", is_resumed).await;
-        let log = stage.log().await;
-        let first = &of(&log, "agent.system_message")[0]["metadata"]["session_id"];
+        let resumed = fixture.wait_for("agent.system_message", is_resumed).await;
+        let log = fixture.log().await;
+        let first = &data_of(&log, "agent.system_message")[0]["metadata"]["session_id"];
         assert_eq!(&resumed["event_data"]["metadata"]["session_id"], first, "the same session");
-        assert_eq!(of(&log, "agent.completed").len(), 1);
+        assert_eq!(data_of(&log, "agent.completed").len(), 1);
     });
 }
 
 #[test]
-fn an_acp_agent_is_given_the_session_that_somebody_names() {
+fn acp_agent_resumes_the_configured_session() {
     let capabilities = json!({"sessionCapabilities": {"resume": {}}});
     with_program(&json!({"capabilities": capabilities}), |program| async move {
-        let stage = Stage::new(Script::new()).await;
+        let fixture = Fixture::new(Script::new()).await;
         let agent = format!("acp:{program}");
-        let _worker = stage.worker(&[("AGENT", &agent), ("RESUME_SESSION_ID", "sess_7")]);
+        let _worker = fixture.start_worker(&[("AGENT", &agent), ("RESUME_SESSION_ID", "sess_7")]);
         let named = |data: &Value| data["metadata"]["session_id"] == "sess_7";
-        let resumed = stage.until("agent.system_message", named).await;
+        let resumed = fixture.wait_for("agent.system_message", named).await;
         assert_eq!(resumed["event_data"]["metadata"]["resumed"], true, "{resumed}");
     });
 }

@@ -1,10 +1,10 @@
-//! Files that change, whoever changes them.
+//! Reports of changed files.
 
-use super::{OPERATOR, Stage, command, git, of, text, tool, turn_end};
+use super::{Fixture, OPERATOR, command, data_of, git, text, tool, turn_end};
 use kit::model::Script;
 use serde_json::{Value, json};
 
-/// Commands, then what is told of the one file that each changes: its name, what happened, lines added and removed.
+/// Commands that each change one file, with the expected report: path, change type, lines added and removed.
 const CHANGES: [(&str, &str, &str, u64, u64); 7] = [
     ("rm doomed.txt", "doomed.txt", "deleted", 0, 2),
     ("git mv old.txt new.txt", "new.txt", "renamed", 0, 0),
@@ -16,9 +16,9 @@ const CHANGES: [(&str, &str, &str, u64, u64); 7] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_commands_do_to_files_is_told_once_with_the_tool_that_did_it() {
-    let stage = Stage::new(Script::new()).await;
-    let folder = &stage.home.workspace;
+async fn file_changes_are_reported_once_with_their_tool_use() {
+    let fixture = Fixture::new(Script::new()).await;
+    let folder = &fixture.home.workspace;
     for (name, content) in [
         ("doomed.txt", "one\ntwo\n"),
         ("old.txt", "a text that is long enough\nto be known again\n"),
@@ -39,74 +39,76 @@ async fn what_commands_do_to_files_is_told_once_with_the_tool_that_did_it() {
         tool("Edit", json!({"file_path": "edited.txt", "old_string": "more", "new_string": "less"})),
         text("All changed."),
     ]);
-    let agent = stage.script(&steps);
-    let worker = stage.worker(&[("AGENT", &agent)]);
-    stage.until_any("agent.waiting").await;
-    stage.until_looked_at().await;
+    let agent = fixture.script(&steps);
+    let worker = fixture.start_worker(&[("AGENT", &agent)]);
+    fixture.wait_for_event("agent.waiting").await;
+    fixture.wait_for_first_scan().await;
     for (change, path, change_type, added, removed) in CHANGES {
-        stage.say("user_message", "go on").await;
-        let event = stage.until("agent.file_edited", |data| data["file_path"] == path).await;
+        fixture.send_message("user_message", "go on").await;
+        let event = fixture.wait_for("agent.file_edited", |data| data["file_path"] == path).await;
         let data = &event["event_data"];
         assert_eq!(data["change_type"], change_type, "{change}: {data}");
         let counts = (&data["lines_added"], &data["lines_removed"], &data["binary"]);
         assert_eq!(counts, (&json!(added), &json!(removed), &json!(path == "blob.bin")), "{change}: {data}");
-        let log = stage.log().await;
-        let used = of(&log, "agent.tool_use");
-        let used = used.iter().find(|used| used["input"]["command"] == change).unwrap();
-        assert_eq!(data["tool_use_id"], used["tool_use_id"], "{change}: {data}");
-        assert_eq!(data["turn"], used["turn"], "{change}: {data}");
+        let log = fixture.log().await;
+        let tool_uses = data_of(&log, "agent.tool_use");
+        let tool_use = tool_uses.iter().find(|tool_use| tool_use["input"]["command"] == change).unwrap();
+        assert_eq!(data["tool_use_id"], tool_use["tool_use_id"], "{change}: {data}");
+        assert_eq!(data["turn"], tool_use["turn"], "{change}: {data}");
     }
-    let last = stage.say("user_message", "go on").await;
-    stage.receipt(&last, "completed").await;
-    // What is still to be told of files is told before its last word.
+    let last = fixture.send_message("user_message", "go on").await;
+    fixture.wait_for_receipt(&last, "completed").await;
+    // Pending file reports are sent before the final event.
     worker.terminate().await;
-    let log = stage.log().await;
-    let told: Vec<(&Value, &Value)> =
-        of(&log, "agent.file_edited").iter().map(|data| (&data["file_path"], &data["change_type"])).collect();
+    let log = fixture.log().await;
+    let reported: Vec<(&Value, &Value)> = data_of(&log, "agent.file_edited")
+        .iter()
+        .map(|data| (&data["file_path"], &data["change_type"]))
+        .collect();
     let expected: Vec<(Value, Value)> = CHANGES
         .iter()
         .map(|(_, path, change_type, ..)| (json!(path), json!(change_type)))
         .chain([(json!("edited.txt"), json!("modified"))])
         .collect();
-    assert_eq!(told, expected.iter().map(|(path, change)| (path, change)).collect::<Vec<_>>());
-    let edit = *of(&log, "agent.file_edited").last().unwrap();
+    assert_eq!(reported, expected.iter().map(|(path, change)| (path, change)).collect::<Vec<_>>());
+    let edit = *data_of(&log, "agent.file_edited").last().unwrap();
     assert!(edit["full_diff"].as_str().unwrap().ends_with("-more\n+less\n"), "{edit}");
-    let renamed = of(&log, "agent.file_edited");
+    let renamed = data_of(&log, "agent.file_edited");
     let renamed: Vec<&Value> = renamed.iter().filter_map(|data| data.get("previous_path")).collect();
     assert_eq!(renamed, ["old.txt", "loose.txt"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_change_is_shown_in_short_and_kept_by_reference() {
-    let stage = Stage::new(Script::new()).await;
+async fn large_diff_is_previewed_and_stored_by_reference() {
+    let fixture = Fixture::new(Script::new()).await;
     let line = "a line of a large file\n";
     let large = line.repeat(300 * 1024 / line.len());
     let huge = line.repeat(1024 * 1024 / line.len());
-    let agent = stage.script(&[
+    let agent = fixture.script(&[
         tool("Write", json!({"file_path": "large.txt", "content": large})),
         tool("Write", json!({"file_path": "huge.txt", "content": huge})),
         text("Written."),
     ]);
-    let _worker = stage.worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Write much")]);
-    stage.until_any("agent.completed").await;
+    let _worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Write much")]);
+    fixture.wait_for_event("agent.completed").await;
 
-    let event = stage.until("agent.file_edited", |data| data["file_path"] == "large.txt").await;
+    let event = fixture.wait_for("agent.file_edited", |data| data["file_path"] == "large.txt").await;
     let data = &event["event_data"];
     assert!(data["diff_preview"].as_str().unwrap().chars().count() <= 5_000, "{data}");
     assert!(data.get("full_diff").is_none(), "pages stay small");
     assert_eq!(event["body"]["omitted"], json!(["full_diff"]), "{}", event["body"]);
-    let whole = stage.plane.get(event["body"]["href"].as_str().unwrap(), OPERATOR).await.ok();
-    let diff = whole["full_diff"].as_str().unwrap();
+    let body = fixture.plane.get(event["body"]["href"].as_str().unwrap(), OPERATOR).await.ok();
+    let diff = body["full_diff"].as_str().unwrap();
     assert_eq!(diff.len() as u64, data["full_diff_size"].as_u64().unwrap());
     assert_eq!(diff.matches(&format!("+{line}")).count() as u64, data["lines_added"].as_u64().unwrap());
 
-    let event = stage.until("agent.file_edited", |data| data["file_path"] == "huge.txt").await;
+    let event = fixture.wait_for("agent.file_edited", |data| data["file_path"] == "huge.txt").await;
     let data = &event["event_data"];
-    assert_eq!(data["full_diff_available"], false, "what is cut says so: {data}");
+    assert_eq!(data["full_diff_available"], false, "a truncated diff is marked: {data}");
     assert!(data["full_diff_size"].as_u64().unwrap() > 1024 * 1024, "{data}");
     assert_eq!(data["lines_added"], 1024 * 1024 / line.len());
-    let log = stage.log().await;
-    assert_eq!(of(&log, "agent.file_edited").len(), 2, "each is told once");
-    assert_eq!(of(&log, "agent.tool_completed").len(), 2);
-    assert!(of(&log, "worker.event_refused").is_empty());
+    let log = fixture.log().await;
+    assert_eq!(data_of(&log, "agent.file_edited").len(), 2, "each change is reported once");
+    assert_eq!(data_of(&log, "agent.tool_completed").len(), 2);
+    assert!(data_of(&log, "worker.event_refused").is_empty());
 }

@@ -1,19 +1,19 @@
-//! The worker, as a process, with the real Claude Code or a script as its agent and a plane of the test's own.
+//! The worker as a process, with the real Claude Code or a script as its agent, against a plane for each test.
 
 mod acp;
-mod away;
-mod ending;
+mod completion;
 mod files;
-mod leaving;
+mod live_updates;
+mod plane_outage;
 mod repository;
+mod restarts;
 mod resuming;
-mod review;
 mod scripted;
 mod secrets;
 mod settings;
+mod shutdown;
 mod steering;
 mod turns;
-mod watching;
 
 use crate::support::{OPERATOR, TestPlane};
 use kit::claude::{Home, MODEL, binary};
@@ -27,16 +27,16 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-/// Whatever takes longer does not come.
-const SOON: Duration = Duration::from_secs(120);
-/// How often a test looks at the log.
-const LOOK: Duration = Duration::from_millis(20);
+/// A test fails when it waits longer than this.
+const DEADLINE: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A command that goes on until there is a file `go`. Claude Code refuses to sleep for long.
-const GATED: &str = "until [ -e go ]; do sleep 0.05; done; echo gone on";
+/// A command that runs until a file `go` exists, because Claude Code rejects long sleeps. It ends after five minutes,
+/// longer than any test waits, so that it cannot outlive its agent forever.
+const GATED: &str = "for _ in $(seq 6000); do [ -e go ] && break; sleep 0.05; done; echo gate opened";
 
-/// A plane, a model and a folder.
-struct Stage {
+/// A plane, a scripted model and a home folder for one worker.
+struct Fixture {
     plane: TestPlane,
     model: Model,
     home: Home,
@@ -44,18 +44,18 @@ struct Stage {
     token: String,
 }
 
-impl Stage {
+impl Fixture {
     async fn new(script: Script) -> Self {
         let (plane, model, home) = (TestPlane::start().await, Model::start(script).await, Home::new());
         let token = plane.register("box", "acme").await;
         Self { plane, model, home, sandbox: "box".into(), token }
     }
 
-    /// What a worker finds in its environment, and nothing else.
+    /// The complete environment of a worker.
     fn environment(&self) -> BTreeMap<OsString, OsString> {
-        let mut all: BTreeMap<OsString, OsString> = BTreeMap::new();
+        let mut variables: BTreeMap<OsString, OsString> = BTreeMap::new();
         for (name, value) in self.home.environment(&self.model) {
-            all.insert(name.into(), value);
+            variables.insert(name.into(), value);
         }
         let own = [
             ("SANDBOX_ID", self.sandbox.clone()),
@@ -68,12 +68,12 @@ impl Stage {
             ("SETTING_SOURCES", "user".to_owned()),
             ("LOG", "debug".to_owned()),
         ];
-        all.extend(own.map(|(name, value)| (name.into(), value.into())));
-        all
+        variables.extend(own.map(|(name, value)| (name.into(), value.into())));
+        variables
     }
 
-    /// Starts a worker with these variables on top.
-    fn worker(&self, variables: &[(&str, &str)]) -> Worker {
+    /// Starts a worker with additional environment variables.
+    fn start_worker(&self, variables: &[(&str, &str)]) -> Worker {
         let mut environment = self.environment();
         environment.extend(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         let log = std::fs::File::create(self.home.home().join("worker.log")).unwrap();
@@ -91,7 +91,7 @@ impl Stage {
         Worker { child }
     }
 
-    /// Writes a script, and says how it is named to a worker.
+    /// Writes a script and returns the value of `AGENT` that selects it.
     fn script(&self, steps: &[Value]) -> String {
         let path = self.home.home().join("script.jsonl");
         let lines: Vec<String> = steps.iter().map(|step| format!("{step}\n")).collect();
@@ -99,42 +99,42 @@ impl Stage {
         format!("scripted:{}", path.display())
     }
 
-    /// The sandbox as the plane shows it.
-    async fn shown(&self) -> Value {
+    /// The sandbox, as the API returns it.
+    async fn sandbox_details(&self) -> Value {
         self.plane.get(&format!("/api/v1/sandboxes/{}", self.sandbox), OPERATOR).await.ok()
     }
 
     /// Lets a [`GATED`] command end.
-    fn let_go(&self) {
+    fn open_gate(&self) {
         std::fs::write(self.home.workspace.join("go"), "").unwrap();
     }
 
-    /// Waits until the plane shows something.
-    async fn until_shown(&self, fits: impl Fn(&Value) -> bool) -> Value {
+    /// Polls the sandbox until it matches.
+    async fn wait_for_sandbox(&self, matches: impl Fn(&Value) -> bool) -> Value {
         let found = async {
             loop {
-                let shown = self.shown().await;
-                if fits(&shown) {
-                    return shown;
+                let sandbox = self.sandbox_details().await;
+                if matches(&sandbox) {
+                    return sandbox;
                 }
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        timeout(SOON, found).await.expect("the plane shows it")
+        timeout(DEADLINE, found).await.expect("the sandbox reaches the expected state")
     }
 
-    /// Waits until the worker has looked at the workspace for the first time: what changes from now on is seen.
-    async fn until_looked_at(&self) {
+    /// Waits until the worker has scanned the workspace once: it reports changes from then on.
+    async fn wait_for_first_scan(&self) {
         let state = self.home.home().join("state");
-        let looked = async {
+        let scanned = async {
             while !(state.exists() && files(&state).iter().any(|file| file.ends_with("last.json"))) {
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        timeout(SOON, looked).await.expect("the worker looks at the workspace");
+        timeout(DEADLINE, scanned).await.expect("the worker scans the workspace");
     }
 
-    /// What the worker said so far.
+    /// Standard error of the worker so far.
     fn worker_log(&self) -> String {
         std::fs::read_to_string(self.home.home().join("worker.log")).unwrap_or_default()
     }
@@ -143,50 +143,50 @@ impl Stage {
         self.plane.log(&self.sandbox).await
     }
 
-    /// Waits until the log holds an event of this type for which this is so, and returns it.
-    async fn until(&self, event_type: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    /// Waits for an event of this type whose data matches.
+    async fn wait_for(&self, event_type: &str, matches: impl Fn(&Value) -> bool) -> Value {
         let found = async {
             loop {
                 let log = self.log().await;
                 let found = log
                     .into_iter()
-                    .find(|event| event["event_type"] == event_type && fits(&event["event_data"]));
+                    .find(|event| event["event_type"] == event_type && matches(&event["event_data"]));
                 if let Some(event) = found {
                     return event;
                 }
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        match timeout(SOON, found).await {
+        match timeout(DEADLINE, found).await {
             Ok(event) => event,
             Err(_) => {
                 let worker = self.worker_log();
-                let log: Vec<String> = self.log().await.iter().map(line).collect();
-                panic!("{event_type} did not come. The log:\n{}\nThe worker said:\n{worker}", log.join("\n"));
+                let log: Vec<String> = self.log().await.iter().map(describe).collect();
+                panic!("{event_type} did not arrive. Log:\n{}\nWorker log:\n{worker}", log.join("\n"));
             }
         }
     }
 
-    /// Waits until there is one of this type.
-    async fn until_any(&self, event_type: &str) -> Value {
-        self.until(event_type, |_| true).await
+    /// Waits for an event of this type.
+    async fn wait_for_event(&self, event_type: &str) -> Value {
+        self.wait_for(event_type, |_| true).await
     }
 
     /// Sends a message and returns its id.
-    async fn say(&self, message_type: &str, content: &str) -> String {
+    async fn send_message(&self, message_type: &str, content: &str) -> String {
         let body = json!({"content": content, "message_type": message_type});
         let path = format!("/api/v1/sandboxes/{}/messages", self.sandbox);
-        let answer = self.plane.post(&path, OPERATOR, body).await.ok();
-        answer["message_id"].as_str().unwrap().to_owned()
+        let response = self.plane.post(&path, OPERATOR, body).await.ok();
+        response["message_id"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until a message has come so far.
-    async fn receipt(&self, message: &str, state: &str) -> Value {
-        self.until(&format!("message.{state}"), |data| data["message_id"] == message).await
+    /// Waits until a message has reached this state.
+    async fn wait_for_receipt(&self, message: &str, state: &str) -> Value {
+        self.wait_for(&format!("message.{state}"), |data| data["message_id"] == message).await
     }
 }
 
-/// A worker that runs.
+/// A running worker process.
 struct Worker {
     child: Child,
 }
@@ -200,36 +200,36 @@ impl Worker {
         self.child.kill().await.unwrap();
     }
 
-    /// Asks it to stop, and waits until it is gone: its exit code.
+    /// Sends SIGTERM, waits for the process to exit, and returns its exit code.
     async fn terminate(mut self) -> Option<i32> {
-        let sent = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().await.unwrap();
-        assert!(sent.success());
-        let ended = timeout(SOON, self.child.wait()).await.expect("a worker ends when it is told to");
+        let status = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().await.unwrap();
+        assert!(status.success());
+        let ended = timeout(DEADLINE, self.child.wait()).await.expect("a worker exits on SIGTERM");
         ended.unwrap().code()
     }
 
-    /// Waits until it is gone by itself.
-    async fn ended(mut self) -> Option<i32> {
-        timeout(SOON, self.child.wait()).await.expect("it ends by itself").unwrap().code()
+    /// Waits for the process to exit and returns its exit code.
+    async fn wait_for_exit(mut self) -> Option<i32> {
+        timeout(DEADLINE, self.child.wait()).await.expect("the worker exits").unwrap().code()
     }
 }
 
-/// A step of a script: a tool.
+/// A step of a script: a tool call.
 fn tool(name: &str, input: Value) -> Value {
     json!({"type": "tool_use", "name": name, "input": input})
 }
 
-/// A step of a script: a command.
+/// A step of a script: a shell command.
 fn command(command: &str) -> Value {
     tool("Bash", json!({"command": command, "description": "Work"}))
 }
 
-/// A step of a script: something said.
+/// A step of a script: a text of the agent.
 fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// A step of a script: nothing more until somebody says something.
+/// A step of a script: the end of a turn. The agent waits for the next message.
 fn turn_end() -> Value {
     json!({"play": "turn_end"})
 }
@@ -243,7 +243,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
-/// Every file in a folder, however deep.
+/// All files in a folder, recursively.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -258,18 +258,18 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The events of a type.
-fn of<'a>(log: &'a [Value], event_type: &str) -> Vec<&'a Value> {
+/// Data of the events of a type.
+fn data_of<'a>(log: &'a [Value], event_type: &str) -> Vec<&'a Value> {
     log.iter().filter(|event| event["event_type"] == event_type).map(|event| &event["event_data"]).collect()
 }
 
-/// An event as a person reads it.
-fn line(event: &Value) -> String {
+/// An event on one line, for failure messages.
+fn describe(event: &Value) -> String {
     let data: String = event["event_data"].to_string().chars().take(300).collect();
     format!("{} {} {data}", event["seq"], event["event_type"].as_str().unwrap_or_default())
 }
 
-/// The types of a log's events, in order.
-fn types(log: &[Value]) -> Vec<&str> {
+/// Types of the events in a log, in order.
+fn event_types(log: &[Value]) -> Vec<&str> {
     log.iter().map(|event| event["event_type"].as_str().unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! What the command says about itself and its environment.
+//! Configuration of the worker: `check` and `--help`.
 
 use std::process::{Command, Output};
 
@@ -7,13 +7,13 @@ fn worker(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     command.arg("worker").args(arguments).env_clear().envs(variables.iter().copied()).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 #[test]
-fn a_check_finds_every_problem_at_once() {
-    let wrong = [
+fn check_reports_every_invalid_setting_at_once() {
+    let invalid = [
         ("SANDBOX_ID", "no spaces please"),
         ("CALLBACK_URL", "localhost:8000"),
         ("SOCKET_URL", "http://elsewhere"),
@@ -34,22 +34,22 @@ fn a_check_finds_every_problem_at_once() {
         ("REPOSITORY_URL", "https://x:planted-in-the-url@github.com/a/b"),
         ("REQUIRE_TESTS", "true"),
     ];
-    let checked = worker(&["check"], &wrong);
+    let checked = worker(&["check"], &invalid);
     assert_eq!(checked.status.code(), Some(2));
-    let output = said(&checked);
-    for (variable, _) in wrong.iter().filter(|(variable, _)| *variable != "CONTINUOUS_MODE") {
-        assert!(output.contains(&format!("wrong: {variable}: ")), "{variable} is missing in\n{output}");
+    let output = printed(&checked);
+    for (variable, _) in invalid.iter().filter(|(variable, _)| *variable != "CONTINUOUS_MODE") {
+        assert!(output.contains(&format!("error: {variable}: ")), "{variable} is missing in\n{output}");
     }
     assert!(!output.contains("planted"), "{output}");
-    // It does not start with any of them, and says the same.
-    let run = worker(&[], &wrong);
+    // The worker does not start, and prints the same errors.
+    let run = worker(&[], &invalid);
     assert_eq!(run.status.code(), Some(2));
-    assert_eq!(said(&run).lines().count(), output.lines().filter(|line| line.contains(": ")).count());
+    assert_eq!(printed(&run).lines().count(), output.lines().filter(|line| line.contains(": ")).count());
 }
 
 #[test]
-fn a_check_of_what_is_right_shows_it_without_secrets() {
-    let right = [
+fn check_prints_valid_settings_without_secrets() {
+    let valid = [
         ("SANDBOX_ID", "demo"),
         ("SANDBOX_TOKEN", "planted-sandbox-token"),
         ("CALLBACK_URL", "https://plane.example"),
@@ -59,25 +59,26 @@ fn a_check_of_what_is_right_shows_it_without_secrets() {
         ("ANTHROPIC_API_KEY", "planted-model-key"),
         ("TASK_DESCRIPTION", "Say hello"),
     ];
-    let checked = worker(&["check"], &right);
-    let output = said(&checked);
+    let checked = worker(&["check"], &valid);
+    let output = printed(&checked);
     assert_eq!(checked.status.code(), Some(0), "{output}");
     for expected in ["demo", "https://plane.example", "hello", "github.com/acme/shop", "Say hello"] {
         assert!(output.contains(expected), "{expected} is missing in\n{output}");
     }
     assert!(!output.contains("planted"), "{output}");
     let absent = worker(&["check"], &[("SANDBOX_ID", "demo"), ("CLAUDE_PATH", "/nowhere/claude")]);
-    assert_eq!(absent.status.code(), Some(2), "an agent that is not there is a problem");
-    assert!(said(&absent).contains("wrong: CLAUDE_PATH: "), "{}", said(&absent));
+    assert_eq!(absent.status.code(), Some(2), "a missing agent binary is an error");
+    assert!(printed(&absent).contains("error: CLAUDE_PATH: "), "{}", printed(&absent));
 }
 
 #[test]
-fn the_help_names_the_variables() {
+fn help_lists_the_documented_variables() {
     let help = worker(&["--help"], &[]);
     assert_eq!(help.status.code(), Some(0));
     let documented = include_str!("../../../docs/worker.md");
-    let table = documented.split("## Settings").nth(1).unwrap().split("**Permissions.**").next().unwrap();
-    let help = said(&help);
+    let table =
+        documented.split("## Configuration").nth(1).unwrap().split("**Permissions.**").next().unwrap();
+    let help = printed(&help);
     for variable in
         ["SANDBOX_ID", "CALLBACK_URL", "AGENT", "TASK_DESCRIPTION", "GITHUB_TOKEN", "EXIT_WHEN_DONE"]
     {

@@ -1,6 +1,6 @@
-//! What people say to a working agent.
+//! Messages to a running agent.
 
-use super::{GATED, Stage, of};
+use super::{Fixture, GATED, data_of};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::json;
@@ -11,140 +11,150 @@ fn bash(command: &str) -> Reply {
 }
 
 #[test]
-fn a_message_reaches_an_agent_in_the_middle_of_its_work() {
+fn message_joins_the_running_turn() {
     offline(async {
         let script = Script::new()
-            .when("take your time", bash("sleep 2; echo slept"))
+            .when("take your time", bash(GATED))
             .when("use blue instead", Reply::text("Blue it is."));
-        let stage = Stage::new(script).await;
-        let _worker = stage.worker(&[("TASK_DESCRIPTION", "take your time")]);
-        stage.until_any("agent.tool_use").await;
-        let message = stage.say("user_message", "use blue instead").await;
-        for state in ["fetched", "delivered", "started", "completed"] {
-            stage.receipt(&message, state).await;
+        let fixture = Fixture::new(script).await;
+        let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "take your time")]);
+        fixture.wait_for_event("agent.tool_use").await;
+        let message = fixture.send_message("user_message", "use blue instead").await;
+        for state in ["fetched", "delivered"] {
+            fixture.wait_for_receipt(&message, state).await;
         }
-        let completed = stage.until_any("agent.completed").await;
-        assert_eq!(completed["event_data"]["final_output"], "Blue it is.", "in the same turn");
-        let injected = stage.until_any("agent.message_injected").await;
+        fixture.open_gate();
+        for state in ["started", "completed"] {
+            fixture.wait_for_receipt(&message, state).await;
+        }
+        let completed = fixture.wait_for_event("agent.completed").await;
+        assert_eq!(
+            completed["event_data"]["final_output"], "Blue it is.",
+            "the message joined the same turn"
+        );
+        let injected = fixture.wait_for_event("agent.message_injected").await;
         assert_eq!(injected["event_data"]["message_id"], message.as_str());
         assert_eq!(injected["event_data"]["intervention_number"], 1);
     });
 }
 
 #[test]
-fn guidance_is_marked_as_what_it_is() {
+fn guidance_is_labelled_in_the_prompt() {
     offline(async {
-        let script = Script::new()
-            .when("begin", bash("sleep 1; echo slept"))
-            .when("mind the tests", Reply::text("I do."));
-        let stage = Stage::new(script).await;
-        let _worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
-        stage.until_any("agent.tool_use").await;
-        stage.say("guidance", "mind the tests").await;
-        let request = stage.model.until_told("mind the tests").await;
-        assert!(request.told.contains("[Guidance from the guardian"), "{}", request.told);
+        let script = Script::new().when("begin", bash(GATED)).when("mind the tests", Reply::text("I do."));
+        let fixture = Fixture::new(script).await;
+        let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "begin")]);
+        fixture.wait_for_event("agent.tool_use").await;
+        let message = fixture.send_message("guidance", "mind the tests").await;
+        fixture.wait_for_receipt(&message, "delivered").await;
+        fixture.open_gate();
+        let request = fixture.model.until_prompted("mind the tests").await;
+        assert!(request.prompt.contains("[Guidance from the guardian"), "{}", request.prompt);
     });
 }
 
 #[test]
-fn an_interrupt_stops_the_turn_and_its_text_is_what_comes_next() {
+fn interrupt_stops_the_turn_and_its_text_is_the_next_prompt() {
     offline(async {
         let script = Script::new()
             .when("work hard", bash(GATED))
             .when("do this instead", Reply::text("Done differently."));
-        let stage = Stage::new(script).await;
-        let _worker = stage.worker(&[("TASK_DESCRIPTION", "work hard")]);
-        stage.until_any("agent.tool_use").await;
-        let message = stage.say("interrupt", "do this instead").await;
-        // The command would never have ended by itself.
-        let interrupted = stage.until_any("agent.interrupted").await;
+        let fixture = Fixture::new(script).await;
+        let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "work hard")]);
+        fixture.wait_for_event("agent.tool_use").await;
+        let message = fixture.send_message("interrupt", "do this instead").await;
+        // The gate of the command is never opened, so only the interrupt ends it.
+        let interrupted = fixture.wait_for_event("agent.interrupted").await;
         assert_eq!(interrupted["event_data"]["message_id"], message.as_str());
-        stage.receipt(&message, "completed").await;
-        let completed = stage.until_any("agent.completed").await;
+        fixture.wait_for_receipt(&message, "completed").await;
+        let completed = fixture.wait_for_event("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "Done differently.");
     });
 }
 
 #[test]
-fn what_is_said_together_with_an_interrupt_is_not_lost() {
+fn messages_sent_with_an_interrupt_are_not_lost() {
     offline(async {
-        let script = Script::new().when("work hard", bash(GATED)).always("", Reply::text("Heard."));
-        let stage = Stage::new(script).await;
-        let _worker = stage.worker(&[("TASK_DESCRIPTION", "work hard")]);
-        stage.until_any("agent.tool_use").await;
-        let said = [("user_message", "first"), ("interrupt", "second"), ("user_message", "third")];
+        let script = Script::new().when("work hard", bash(GATED)).always("", Reply::text("Understood."));
+        let fixture = Fixture::new(script).await;
+        let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "work hard")]);
+        fixture.wait_for_event("agent.tool_use").await;
+        let messages = [("user_message", "first"), ("interrupt", "second"), ("user_message", "third")];
         let mut sent = Vec::new();
-        for (message_type, content) in said {
-            sent.push(stage.say(message_type, content).await);
+        for (message_type, content) in messages {
+            sent.push(fixture.send_message(message_type, content).await);
         }
         for message in &sent {
-            stage.receipt(message, "completed").await;
+            fixture.wait_for_receipt(message, "completed").await;
         }
-        let told = stage.model.told().join("\n");
-        for (_, content) in said {
-            assert_eq!(told.matches(content).count(), 1, "{content} in {told}");
+        let prompts = fixture.model.prompts().join("\n");
+        for (_, content) in messages {
+            assert_eq!(prompts.matches(content).count(), 1, "{content} in {prompts}");
         }
     });
 }
 
 #[test]
-fn trouble_after_the_task_does_not_undo_it() {
+fn failed_turn_after_completion_does_not_fail_the_task() {
     offline(async {
         let script = Script::new()
             .when("do it", Reply::text("Done."))
             .when("and now", Reply::error(400, None))
             .when("again", Reply::text("Here."));
-        let stage = Stage::new(script).await;
-        let _worker = stage.worker(&[("TASK_DESCRIPTION", "do it")]);
-        stage.until_any("agent.completed").await;
-        stage.say("user_message", "and now").await;
-        stage.until("agent.turn_completed", |data| data["success"] == false).await;
-        let again = stage.say("user_message", "again").await;
-        stage.receipt(&again, "completed").await;
-        stage.until("agent.message", |data| data["content"] == "Here.").await;
-        let log = stage.log().await;
-        assert!(of(&log, "agent.failed").is_empty(), "the task was over");
-        assert_eq!(of(&log, "agent.completed").len(), 1);
+        let fixture = Fixture::new(script).await;
+        let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "do it")]);
+        fixture.wait_for_event("agent.completed").await;
+        fixture.send_message("user_message", "and now").await;
+        fixture.wait_for("agent.turn_completed", |data| data["success"] == false).await;
+        let again = fixture.send_message("user_message", "again").await;
+        fixture.wait_for_receipt(&again, "completed").await;
+        fixture.wait_for("agent.message", |data| data["content"] == "Here.").await;
+        let log = fixture.log().await;
+        assert!(data_of(&log, "agent.failed").is_empty(), "the task was already completed");
+        assert_eq!(data_of(&log, "agent.completed").len(), 1);
     });
 }
 
 #[test]
-fn a_stop_ends_everything_and_the_agent_waits() {
+fn stop_cancels_queued_messages_and_the_agent_waits() {
     offline(async {
         let script = Script::new()
-            .when("work hard", Reply::text("word ".repeat(400).trim()).slowly(Duration::from_millis(50)))
+            .when(
+                "work hard",
+                Reply::text("word ".repeat(400).trim()).with_word_delay(Duration::from_millis(50)),
+            )
             .when("again", Reply::text("Here I am."));
-        let stage = Stage::new(script).await;
-        let _worker = stage.worker(&[("TASK_DESCRIPTION", "work hard")]);
-        stage.until_any("agent.system_message").await;
-        stage.model.until_told("work hard").await;
-        let queued = stage.say("user_message", "and then this").await;
-        stage.receipt(&queued, "delivered").await;
-        let stop = stage.say("stop", "Stop.").await;
-        stage.receipt(&stop, "completed").await;
-        stage.receipt(&queued, "cancelled").await;
-        let waiting = stage.until_any("agent.waiting").await;
-        assert!(waiting["event_data"]["message"].as_str().unwrap().contains("stopped"), "{waiting}");
-        let told = stage.model.told();
-        assert!(!told.iter().any(|told| told.contains("and then this")), "it was taken back: {told:?}");
-        // A person has taken over: what they say next is worked on, and decides.
-        let again = stage.say("user_message", "again").await;
-        stage.receipt(&again, "completed").await;
-        let completed = stage.until_any("agent.completed").await;
+        let fixture = Fixture::new(script).await;
+        let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "work hard")]);
+        fixture.wait_for_event("agent.system_message").await;
+        fixture.model.until_prompted("work hard").await;
+        let queued = fixture.send_message("user_message", "and then this").await;
+        fixture.wait_for_receipt(&queued, "delivered").await;
+        let stop = fixture.send_message("stop", "Stop.").await;
+        fixture.wait_for_receipt(&stop, "completed").await;
+        fixture.wait_for_receipt(&queued, "cancelled").await;
+        let waiting = fixture.wait_for_event("agent.waiting").await;
+        assert!(waiting["event_data"]["message"].as_str().unwrap().contains("Stopped"), "{waiting}");
+        let prompts = fixture.model.prompts();
+        assert!(!prompts.iter().any(|prompt| prompt.contains("and then this")), "cancelled: {prompts:?}");
+        // The next message starts a new turn, whose result completes the task.
+        let again = fixture.send_message("user_message", "again").await;
+        fixture.wait_for_receipt(&again, "completed").await;
+        let completed = fixture.wait_for_event("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "Here I am.");
     });
 }
 
 #[test]
-fn an_agent_without_a_task_waits_to_be_told() {
+fn agent_without_a_task_waits_for_a_message() {
     offline(async {
-        let stage = Stage::new(Script::new().when("hello", Reply::text("Hello."))).await;
-        let _worker = stage.worker(&[]);
-        stage.until_any("agent.waiting").await;
-        let message = stage.say("user_message", "hello").await;
-        stage.receipt(&message, "completed").await;
-        stage.until("agent.message", |data| data["content"] == "Hello.").await;
-        let log = stage.log().await;
+        let fixture = Fixture::new(Script::new().when("hello", Reply::text("Hello."))).await;
+        let _worker = fixture.start_worker(&[]);
+        fixture.wait_for_event("agent.waiting").await;
+        let message = fixture.send_message("user_message", "hello").await;
+        fixture.wait_for_receipt(&message, "completed").await;
+        fixture.wait_for("agent.message", |data| data["content"] == "Hello.").await;
+        let log = fixture.log().await;
         assert!(
             !log.iter().any(|event| event["event_type"] == "agent.completed"),
             "there was no task to complete"

@@ -1,4 +1,4 @@
-//! A small agent that speaks the Agent Client Protocol and does what a script says.
+//! A scripted agent that speaks the Agent Client Protocol.
 
 mod program;
 
@@ -12,61 +12,57 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 
-/// What the agent does.
+/// The behaviour of the agent.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// What it says it can do: `agentCapabilities`.
+    /// `agentCapabilities` of the initialize response.
     pub capabilities: Value,
-    /// The updates that a loaded session replays.
+    /// Updates that are replayed when a session is loaded.
     pub history: Vec<Value>,
-    /// What it does at each prompt. It has nothing to do at further ones.
+    /// Steps for each prompt. Further prompts end immediately.
     pub turns: VecDeque<Vec<Step>>,
-    /// The error that a new session is refused with.
-    pub refuses_new: Option<Value>,
-    /// The error that a session is refused to be loaded or resumed with.
-    pub refuses_old: Option<Value>,
+    /// If set, `session/new` fails with this error.
+    pub new_session_error: Option<Value>,
+    /// If set, `session/load` and `session/resume` fail with this error.
+    pub load_session_error: Option<Value>,
 }
 
-/// One thing that it does.
+/// One step of a turn.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Tells an update of its session.
+    /// Sends a `session/update`.
     Update(Value),
-    /// Calls its client, and waits for the answer, which is kept in the record. `sessionId` is filled in.
+    /// Calls the client and waits for the response, which is kept in the record. `sessionId` is filled in.
     Call {
-        /// The method.
         method: String,
-        /// Its parameters.
         params: Value,
     },
-    /// Writes a line, whatever it is.
+    /// Writes a line that need not be valid.
     Line(String),
-    /// Waits until its client wants the turn to end.
+    /// Waits until the client cancels the turn.
     WaitForCancel,
-    /// Waits.
     Sleep {
-        /// How long.
         ms: u64,
     },
-    /// Writes to its standard error.
-    Complain(String),
-    /// Ends the turn with this answer.
+    /// Writes to standard error.
+    Stderr(String),
+    /// Ends the turn with this result.
     Answer(Value),
     /// Ends the turn with this error.
-    Refuse(Value),
-    /// Goes away in the middle of it all.
-    Die,
+    Fail(Value),
+    /// Exits during the turn.
+    Crash,
 }
 
-/// All that its client has sent, in order.
+/// All messages from the client, in order.
 pub type Record = Arc<Mutex<Vec<Value>>>;
 
-/// Plays a script until its client closes, or the script says [`Step::Die`] (then `false`).
+/// Runs a script until the client closes the connection (`true`) or a step crashes the agent (`false`).
 ///
 /// # Errors
-/// When a stream breaks.
+/// If a stream fails.
 pub async fn serve(
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
@@ -99,28 +95,30 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
                     "agentInfo": { "name": "kit", "version": "1" },
                     "authMethods": [],
                 })),
-                "session/new" => match &self.script.refuses_new {
+                "session/new" => match &self.script.new_session_error {
                     Some(error) => Err(error.clone()),
                     None => Ok(json!({ "sessionId": self.session })),
                 },
-                method @ ("session/load" | "session/resume") => match self.script.refuses_old.clone() {
-                    Some(error) => Err(error),
-                    None => {
-                        message["params"]["sessionId"]
-                            .as_str()
-                            .unwrap_or_default()
-                            .clone_into(&mut self.session);
-                        if method == "session/load" {
-                            for update in self.script.history.clone() {
-                                self.update(update).await?;
+                method @ ("session/load" | "session/resume") => {
+                    match self.script.load_session_error.clone() {
+                        Some(error) => Err(error),
+                        None => {
+                            message["params"]["sessionId"]
+                                .as_str()
+                                .unwrap_or_default()
+                                .clone_into(&mut self.session);
+                            if method == "session/load" {
+                                for update in self.script.history.clone() {
+                                    self.update(update).await?;
+                                }
                             }
+                            Ok(json!({}))
                         }
-                        Ok(json!({}))
                     }
-                },
+                }
                 "session/prompt" => {
                     self.cancelled = false;
-                    match self.play().await? {
+                    match self.run_turn().await? {
                         Some(answer) => answer,
                         None => return Ok(false),
                     }
@@ -136,18 +134,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         Ok(true)
     }
 
-    /// Plays the next turn: its answer, or nothing if the agent is to die.
-    async fn play(&mut self) -> io::Result<Option<Result<Value, Value>>> {
+    /// Runs the next turn. Returns its response, or `None` if the agent crashes.
+    async fn run_turn(&mut self) -> io::Result<Option<Result<Value, Value>>> {
         for step in self.script.turns.pop_front().unwrap_or_default() {
             match step {
                 Step::Update(update) => self.update(update).await?,
                 Step::Call { method, params } => self.call(&method, params).await?,
                 Step::Line(line) => self.send(&line).await?,
                 Step::Sleep { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
-                Step::Complain(text) => io::stderr().write_all(text.as_bytes())?,
+                Step::Stderr(text) => io::stderr().write_all(text.as_bytes())?,
                 Step::Answer(answer) => return Ok(Some(Ok(answer))),
-                Step::Refuse(error) => return Ok(Some(Err(error))),
-                Step::Die => return Ok(None),
+                Step::Fail(error) => return Ok(Some(Err(error))),
+                Step::Crash => return Ok(None),
                 Step::WaitForCancel => {
                     while !self.cancelled {
                         if self.next().await?.is_none() {
@@ -185,7 +183,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         let Some(line) = self.lines.next_line().await? else { return Ok(None) };
         let message: Value = serde_json::from_str(&line)?;
         self.cancelled |= message["method"] == "session/cancel";
-        self.record.lock().expect("nobody panics with it").push(message.clone());
+        self.record.lock().expect("no code panics while holding the lock").push(message.clone());
         Ok(Some(message))
     }
 

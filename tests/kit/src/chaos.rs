@@ -1,4 +1,4 @@
-//! A network that drops, delays, doubles and reorders requests and responses.
+//! An HTTP proxy that drops, delays, duplicates and reorders requests and responses.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -14,95 +14,92 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// What happens to a request.
+/// What the proxy does to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mishap {
-    /// Nothing.
+pub enum Fault {
     None,
-    /// It does not arrive.
     DropRequest,
-    /// It arrives; its answer does not.
+    /// Forwards the request and drops the response.
     DropResponse,
-    /// It arrives late.
     DelayRequest,
-    /// Its answer arrives late, most often too late.
+    /// Delays the response, usually beyond the client's timeout.
     DelayResponse,
-    /// It arrives twice.
-    Double,
-    /// It arrives, and again later: behind requests that were sent after it.
+    /// Forwards the request twice.
+    Duplicate,
+    /// Forwards the request, and again later, after requests that were sent after it.
     ReplayLater,
 }
 
-/// A network in front of a plane. Dropping it ends it.
+/// A proxy in front of a plane. It stops when dropped.
 #[derive(Debug)]
-pub struct Chaos {
-    /// Where it starts: `http://127.0.0.1:40000`.
+pub struct ChaosProxy {
+    /// `http://127.0.0.1:40000`.
     pub url: String,
-    happened: Arc<Mutex<BTreeMap<Mishap, usize>>>,
+    fault_counts: Arc<Mutex<BTreeMap<Fault, usize>>>,
     task: JoinHandle<()>,
 }
 
 #[derive(Clone)]
-struct Network {
+struct Proxy {
     upstream: String,
     http: reqwest::Client,
     random: Arc<Mutex<StdRng>>,
-    happened: Arc<Mutex<BTreeMap<Mishap, usize>>>,
+    fault_counts: Arc<Mutex<BTreeMap<Fault, usize>>>,
 }
 
-impl Chaos {
-    /// A network to `upstream`. The same seed makes the same choices.
+impl ChaosProxy {
+    /// Starts a proxy to `upstream`. The same seed chooses the same faults.
     pub async fn start(upstream: SocketAddr, seed: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
-        let happened: Arc<Mutex<BTreeMap<Mishap, usize>>> = Arc::default();
-        let network = Network {
+        let fault_counts: Arc<Mutex<BTreeMap<Fault, usize>>> = Arc::default();
+        let proxy = Proxy {
             upstream: format!("http://{upstream}"),
             http: reqwest::Client::builder().timeout(Duration::from_secs(5)).build().expect("a client"),
             random: Arc::new(Mutex::new(StdRng::seed_from_u64(seed))),
-            happened: happened.clone(),
+            fault_counts: fault_counts.clone(),
         };
-        let router = Router::new().fallback(pass).with_state(network);
+        let router = Router::new().fallback(pass).with_state(proxy);
         let task = tokio::spawn(async move {
-            axum::serve(listener, router).await.expect("the network serves until it is dropped");
+            axum::serve(listener, router).await.expect("a listener keeps accepting");
         });
-        Self { url, happened, task }
+        Self { url, fault_counts, task }
     }
 
-    /// How often each mishap happened.
-    pub fn happened(&self) -> BTreeMap<Mishap, usize> {
-        self.happened.lock().expect("no code panics while it holds the counts").clone()
+    /// How often each fault was injected.
+    pub fn fault_counts(&self) -> BTreeMap<Fault, usize> {
+        self.fault_counts.lock().expect("no code panics while holding the lock").clone()
     }
 }
 
-impl Drop for Chaos {
+impl Drop for ChaosProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Network {
-    fn choose(&self) -> (Mishap, Duration) {
-        let mut random = self.random.lock().expect("no code panics while it holds the dice");
-        let mishap = match random.random_range(0..100) {
-            0..8 => Mishap::DropRequest,
-            8..16 => Mishap::DropResponse,
-            16..24 => Mishap::DelayRequest,
-            24..30 => Mishap::DelayResponse,
-            30..40 => Mishap::Double,
-            40..52 => Mishap::ReplayLater,
-            _ => Mishap::None,
+impl Proxy {
+    fn choose(&self) -> (Fault, Duration) {
+        let mut random = self.random.lock().expect("no code panics while holding the lock");
+        let fault = match random.random_range(0..100) {
+            0..8 => Fault::DropRequest,
+            8..16 => Fault::DropResponse,
+            16..24 => Fault::DelayRequest,
+            24..30 => Fault::DelayResponse,
+            30..40 => Fault::Duplicate,
+            40..52 => Fault::ReplayLater,
+            _ => Fault::None,
         };
         *self
-            .happened
+            .fault_counts
             .lock()
-            .expect("no code panics while it holds the counts")
-            .entry(mishap)
+            .expect("no code panics while holding the lock")
+            .entry(fault)
             .or_default() += 1;
-        (mishap, Duration::from_millis(random.random_range(1..250)))
+        (fault, Duration::from_millis(random.random_range(1..250)))
     }
 
-    async fn forward(&self, request: &Letter) -> Option<Response> {
+    async fn forward(&self, request: &BufferedRequest) -> Option<Response> {
         let url = format!("{}{}", self.upstream, request.target);
         let forwarded = self.http.request(request.method.clone(), url).headers(request.headers.clone());
         let answer = forwarded.body(request.body.clone()).send().await.ok()?;
@@ -115,47 +112,47 @@ impl Network {
 }
 
 #[derive(Clone)]
-struct Letter {
+struct BufferedRequest {
     method: http::Method,
     target: String,
     headers: http::HeaderMap,
     body: Bytes,
 }
 
-async fn pass(State(network): State<Network>, request: Request) -> Response {
-    let (head, body) = request.into_parts();
-    let target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-    let mut headers = head.headers;
+async fn pass(State(proxy): State<Proxy>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    let mut headers = parts.headers;
     headers.remove(http::header::HOST);
     headers.remove(http::header::CONTENT_LENGTH);
     let Ok(body) = to_bytes(body, usize::MAX).await else { return broken() };
-    let letter = Letter { method: head.method, target, headers, body };
-    let (mishap, delay) = network.choose();
-    let answer = match mishap {
-        Mishap::DropRequest => None,
-        Mishap::None => network.forward(&letter).await,
-        Mishap::DropResponse => {
-            network.forward(&letter).await;
+    let request = BufferedRequest { method: parts.method, target, headers, body };
+    let (fault, delay) = proxy.choose();
+    let answer = match fault {
+        Fault::DropRequest => None,
+        Fault::None => proxy.forward(&request).await,
+        Fault::DropResponse => {
+            proxy.forward(&request).await;
             None
         }
-        Mishap::DelayRequest => {
+        Fault::DelayRequest => {
             tokio::time::sleep(delay).await;
-            network.forward(&letter).await
+            proxy.forward(&request).await
         }
-        Mishap::DelayResponse => {
-            let answer = network.forward(&letter).await;
+        Fault::DelayResponse => {
+            let answer = proxy.forward(&request).await;
             tokio::time::sleep(delay * 4).await;
             answer
         }
-        Mishap::Double => {
-            let (first, second) = tokio::join!(network.forward(&letter), network.forward(&letter));
+        Fault::Duplicate => {
+            let (first, second) = tokio::join!(proxy.forward(&request), proxy.forward(&request));
             second.or(first)
         }
-        Mishap::ReplayLater => {
-            let answer = network.forward(&letter).await;
+        Fault::ReplayLater => {
+            let answer = proxy.forward(&request).await;
             tokio::spawn(async move {
                 tokio::time::sleep(delay * 2).await;
-                network.forward(&letter).await;
+                proxy.forward(&request).await;
             });
             answer
         }
@@ -163,7 +160,7 @@ async fn pass(State(network): State<Network>, request: Request) -> Response {
     answer.unwrap_or_else(broken)
 }
 
-/// An answer that ends before it is complete: to the client the connection broke.
+/// An incomplete response: the client sees a broken connection.
 fn broken() -> Response {
     let cut = futures_util::stream::once(async { Err::<Bytes, _>(std::io::Error::other("cut")) });
     Response::new(Body::from_stream(cut))

@@ -1,4 +1,4 @@
-//! The real Claude Code, driven by a test over its standard input and output, with a scripted model behind it.
+//! Drives the real Claude Code CLI over its standard input and output, with a scripted model.
 
 mod recording;
 
@@ -15,13 +15,12 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// Whatever takes longer does not come.
-const SOON: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The model that is asked for, so that its price is known.
+/// A fixed model, so that its price is known.
 pub const MODEL: &str = "claude-sonnet-4-5";
 
-/// How it is started, always: the two-way protocol, with everything that it can tell.
+/// Flags of every start: the bidirectional protocol, with all optional frames.
 pub const FLAGS: [&str; 12] = [
     "-p",
     "--output-format=stream-json",
@@ -37,39 +36,37 @@ pub const FLAGS: [&str; 12] = [
     MODEL,
 ];
 
-/// Where tools and captures of this build are: cargo's target folder.
+/// Cargo's target folder, which contains tools and captures.
 pub fn target() -> PathBuf {
     let this = std::env::current_exe().expect("a test knows its own binary");
-    // `target/debug/deps/it-0123456789abcdef`, or `target/release/bench`. Cargo marks the folder.
+    // The binary is `target/debug/deps/it-0123456789abcdef` or `target/release/bench`. Cargo marks the folder with a tag.
     let marked = |folder: &&Path| folder.join("CACHEDIR.TAG").exists();
     this.ancestors().find(marked).expect("this is built into cargo's target folder").to_owned()
 }
 
-/// The CLI in the version that this project speaks to.
+/// The CLI in the version that `cargo xtask tools` installs.
 pub fn binary() -> PathBuf {
     let path = target().join("tools/claude/node_modules/.bin/claude");
     assert!(path.exists(), "Claude Code is not at {}: run `cargo xtask tools`", path.display());
     path
 }
 
-/// A fresh machine as far as the CLI can see: its home, its configuration, and a workspace.
+/// An isolated environment for the CLI: home, configuration and workspace.
 #[derive(Debug)]
 pub struct Home {
     folder: TempDir,
-    /// What the agent works on.
     pub workspace: PathBuf,
     /// `CLAUDE_CONFIG_DIR`.
     pub config: PathBuf,
 }
 
 impl Home {
-    /// An empty one.
     pub fn new() -> Self {
-        let folder = TempDir::with_prefix("claude-").expect("a temporary folder can be made");
+        let folder = TempDir::with_prefix("claude-").expect("a temporary folder can be created");
         let workspace = folder.path().join("workspace");
         let config = folder.path().join("home/.claude");
-        for made in [&workspace, &config, &folder.path().join("tmp")] {
-            std::fs::create_dir_all(made).expect("a temporary folder can be written");
+        for path in [&workspace, &config, &folder.path().join("tmp")] {
+            std::fs::create_dir_all(path).expect("a temporary folder can be written");
         }
         Self { folder, workspace, config }
     }
@@ -79,12 +76,12 @@ impl Home {
         self.folder.path().join("home")
     }
 
-    /// `TMPDIR`: what tools in the background write goes there.
+    /// `TMPDIR`. Background tools write their output there.
     pub fn temporary(&self) -> PathBuf {
         self.folder.path().join("tmp")
     }
 
-    /// The whole environment that the CLI gets, or a worker that starts it: this and nothing else.
+    /// The complete environment of the CLI, or of a worker that starts it.
     pub fn environment(&self, model: &Model) -> Vec<(&'static str, OsString)> {
         let mut all = vec![
             ("PATH", std::env::var_os("PATH").unwrap_or_default()),
@@ -99,7 +96,7 @@ impl Home {
         all
     }
 
-    /// Where the CLI keeps the transcript of a session in this workspace.
+    /// The file of a session's transcript.
     pub fn transcript(&self, session: &str) -> PathBuf {
         self.config.join("projects").join(key(&self.workspace)).join(format!("{session}.jsonl"))
     }
@@ -111,7 +108,7 @@ impl Default for Home {
     }
 }
 
-/// What makes the CLI keep to itself, and lets it run as root.
+/// Variables that disable background traffic, and allow the CLI to run as root.
 pub const QUIET: [&str; 7] = [
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
     "CLAUDE_CODE_DISABLE_TERMINAL_TITLE",
@@ -122,29 +119,29 @@ pub const QUIET: [&str; 7] = [
     "IS_SANDBOX",
 ];
 
-/// The name of a folder's transcripts: every character that is not a letter or a digit becomes a dash.
+/// The CLI's name for a workspace: every character that is not a letter or a digit becomes a dash.
 pub fn key(folder: &Path) -> String {
     folder.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// A CLI that runs. Dropping it kills it.
+/// A running CLI. It is killed when dropped.
 #[derive(Debug)]
 pub struct Cli {
     child: Child,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
     recording: Recording,
-    asked: u32,
-    said: u32,
+    control_requests: u32,
+    messages: u32,
 }
 
 impl Cli {
-    /// Starts it with [`FLAGS`] and these, which name the session: `--session-id=…` or `--resume=…`.
+    /// Starts the CLI with [`FLAGS`] and `flags`, which select the session: `--session-id=…` or `--resume=…`.
     pub fn start(home: &Home, model: &Model, flags: &[&str]) -> Self {
         Self::start_with(home, model, flags, &[])
     }
 
-    /// As [`Cli::start`], with more in its environment.
+    /// As [`Cli::start`], with additional environment variables.
     pub fn start_with(home: &Home, model: &Model, flags: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = Command::new(binary())
             .args(FLAGS)
@@ -166,17 +163,15 @@ impl Cli {
             output: BufReader::new(output).lines(),
             child,
             recording: Recording::of(home, model),
-            asked: 0,
-            said: 0,
+            control_requests: 0,
+            messages: 0,
         }
     }
 
-    /// Everything that was said by either side.
     pub fn recording(&self) -> &Recording {
         &self.recording
     }
 
-    /// Writes a frame.
     pub async fn send(&mut self, frame: Value) {
         let input = self.input.as_mut().expect("its standard input is open");
         input.write_all(format!("{frame}\n").as_bytes()).await.expect("the CLI reads");
@@ -184,31 +179,31 @@ impl Cli {
         self.recording.push(Direction::In, frame);
     }
 
-    /// Asks something of the CLI itself, and waits for the answer.
+    /// Sends a control request and waits for its response.
     pub async fn control(&mut self, request: Value) -> Value {
-        let id = self.ask(request).await;
+        let id = self.send_control_request(request).await;
         let answer =
             |frame: &Value| frame["type"] == "control_response" && frame["response"]["request_id"] == *id;
         self.until(answer).await["response"].clone()
     }
 
-    /// Asks something of the CLI itself. Returns the id that its answer will have.
-    pub async fn ask(&mut self, request: Value) -> String {
-        self.asked += 1;
-        let id = format!("req_{}", self.asked);
+    /// Sends a control request. Returns its id.
+    pub async fn send_control_request(&mut self, request: Value) -> String {
+        self.control_requests += 1;
+        let id = format!("req_{}", self.control_requests);
         self.send(json!({"type": "control_request", "request_id": id, "request": request})).await;
         id
     }
 
-    /// What everything begins with.
+    /// Sends the first request of the protocol.
     pub async fn initialize(&mut self) -> Value {
         self.control(json!({"subtype": "initialize", "hooks": null})).await
     }
 
-    /// Says something to the agent. Returns the name under which its receipts come.
-    pub async fn say(&mut self, text: &str) -> String {
-        self.said += 1;
-        let uuid = format!("00000000-0000-4000-8000-{:012}", self.said);
+    /// Sends a user message. Returns the id that its receipts carry.
+    pub async fn send_message(&mut self, text: &str) -> String {
+        self.messages += 1;
+        let uuid = format!("00000000-0000-4000-8000-{:012}", self.messages);
         let message = json!({"role": "user", "content": text});
         self.send(json!({
             "type": "user", "message": message, "parent_tool_use_id": null, "session_id": "", "uuid": uuid,
@@ -217,24 +212,24 @@ impl Cli {
         uuid
     }
 
-    /// Answers a request of the CLI, such as `can_use_tool`.
+    /// Answers a control request of the CLI, such as `can_use_tool`.
     pub async fn answer(&mut self, request: &Value, response: Value) {
         let response =
             json!({"subtype": "success", "request_id": request["request_id"], "response": response});
         self.send(json!({"type": "control_response", "response": response})).await;
     }
 
-    /// Waits until it asks whether it may use a tool.
+    /// Waits for a permission request.
     pub async fn permission(&mut self) -> Value {
         self.until(|frame| frame["request"]["subtype"] == "can_use_tool").await
     }
 
-    /// Waits until it asks whether it may use a tool, and allows it.
+    /// Waits for a permission request and allows it.
     pub async fn allow(&mut self) -> Value {
-        let asked = self.permission().await;
-        let input = asked["request"]["input"].clone();
-        self.answer(&asked, json!({"behavior": "allow", "updatedInput": input})).await;
-        asked
+        let request = self.permission().await;
+        let input = request["request"]["input"].clone();
+        self.answer(&request, json!({"behavior": "allow", "updatedInput": input})).await;
+        request
     }
 
     /// Waits for the end of a turn.
@@ -242,35 +237,35 @@ impl Cli {
         self.until(|frame| frame["type"] == "result").await
     }
 
-    /// Waits until something said has come so far: `queued`, `started`, `completed`, `cancelled`.
+    /// Waits until a message reaches a state: `queued`, `started`, `completed` or `cancelled`.
     pub async fn receipt(&mut self, uuid: &str, state: &str) -> Value {
         self.until(|frame| frame["command_uuid"] == uuid && frame["state"] == state).await
     }
 
-    /// Reads on until a frame fits.
-    pub async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    /// Reads frames until one matches.
+    pub async fn until(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
         let begun = self.recording.lines().len();
         let read = async {
             loop {
                 match self.next().await {
-                    Some(frame) if fits(&frame) => return Some(frame),
+                    Some(frame) if matches(&frame) => return Some(frame),
                     Some(_) => {}
                     None => return None,
                 }
             }
         };
-        match timeout(SOON, read).await {
+        match timeout(TIMEOUT, read).await {
             Ok(Some(frame)) => frame,
             outcome => {
-                let heard = self.recording.lines()[begun..].iter().map(|line| line.frame.to_string());
-                let heard: Vec<String> = heard.map(|text| text.chars().take(300).collect()).collect();
-                let why = if outcome.is_ok() { "The CLI ended" } else { "Time ran out" };
-                panic!("{why} before the frame came that was waited for. It said:\n{}", heard.join("\n"))
+                let received = self.recording.lines()[begun..].iter().map(|line| line.frame.to_string());
+                let received: Vec<String> = received.map(|text| text.chars().take(300).collect()).collect();
+                let why = if outcome.is_ok() { "The CLI exited" } else { "Timed out" };
+                panic!("{why} before the expected frame. Received:\n{}", received.join("\n"))
             }
         }
     }
 
-    /// The next frame, or `None` when it has ended.
+    /// The next frame, or `None` after the CLI closed its output.
     pub async fn next(&mut self) -> Option<Value> {
         let line = self.output.next_line().await.expect("its output is text")?;
         let frame: Value = serde_json::from_str(&line).expect("every line of its output is JSON");
@@ -278,23 +273,23 @@ impl Cli {
         Some(frame)
     }
 
-    /// Closes its standard input: nothing more will be said.
-    pub fn hang_up(&mut self) {
+    /// Closes the standard input of the CLI.
+    pub fn close_input(&mut self) {
         drop(self.input.take());
     }
 
-    /// Closes its standard input and reads until it ends.
+    /// Closes the standard input and reads until the CLI exits.
     pub async fn close(mut self) -> (ExitStatus, Recording) {
-        self.hang_up();
+        self.close_input();
         let end = async {
             while self.next().await.is_some() {}
             self.child.wait().await.expect("a child can be waited for")
         };
-        let status = timeout(SOON, end).await.expect("it ends when there is nothing to read");
+        let status = timeout(TIMEOUT, end).await.expect("the CLI exits at the end of its input");
         (status, self.recording)
     }
 
-    /// `kill -9`, as when a sandbox is lost.
+    /// Sends SIGKILL, as when a sandbox is lost.
     pub async fn kill(mut self) -> Recording {
         self.child.kill().await.expect("a child can be killed");
         self.recording

@@ -1,23 +1,24 @@
-//! A Daytona that is ours: its REST API as far as the plane uses it, with sandboxes that are folders, and that really run
-//! what is put into them.
+//! A fake Daytona: the part of its REST API that the plane uses, with sandboxes that are folders on this machine and that
+//! really run commands.
 //!
-//! It is slow where Daytona is slow (a sandbox is there before it has started, and for a while after it was told to end),
-//! refuses what Daytona refuses, and has whatever [`Trouble`] a test wishes. A sandbox's home is a folder on this machine,
-//! so an absolute path that a command prints there is one that a file can be sent to. Deliberately absent: images,
-//! resources, networks, and everything about a sandbox that the plane does not ask.
+//! It has the delays of Daytona (a sandbox exists before it has started, and for a while after its deletion was
+//! requested), rejects what Daytona rejects, and injects [`Faults`]. A sandbox's home is a folder on this machine, so an
+//! absolute path that a command prints is valid for uploads. Deliberately absent: images, resources, networks, and all
+//! properties of a sandbox that the plane does not read.
 
+mod faults;
 mod machine;
 mod sandboxes;
 mod toolbox;
-mod trouble;
 
-pub use sandboxes::Seen;
-pub use trouble::{Mishap, Operation, Trouble};
+pub use faults::{Fault, Faults, Operation};
+pub use sandboxes::SandboxView;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
+use faults::Injector;
 use http::{Method, StatusCode};
 use sandboxes::Sandboxes;
 use serde_json::{Value, json};
@@ -27,230 +28,232 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use trouble::Dice;
 
-/// What a Daytona is like.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The key that it wants.
+    /// The accepted API key.
     pub key: String,
-    /// How long a sandbox takes until it has started.
-    pub starts_after: Duration,
-    /// How long one that was told to end is still there.
-    pub ends_after: Duration,
-    /// Most sandboxes on one page of a list.
+    /// Time from the creation of a sandbox until it has started.
+    pub start_delay: Duration,
+    /// Time for which a sandbox is still listed after its deletion was requested.
+    pub delete_delay: Duration,
+    /// Maximum number of sandboxes per page.
     pub page: usize,
-    /// The snapshots that it has.
+    /// Existing snapshots.
     pub snapshots: Vec<String>,
-    /// Images that cannot be built from.
-    pub bad_images: Vec<String>,
-    /// What goes wrong.
-    pub trouble: Trouble,
+    /// Images whose build fails.
+    pub unpullable_images: Vec<String>,
+    pub faults: Faults,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             key: "dtn_key".to_owned(),
-            starts_after: Duration::ZERO,
-            ends_after: Duration::ZERO,
+            start_delay: Duration::ZERO,
+            delete_delay: Duration::ZERO,
             page: 100,
             snapshots: vec!["ai-agent-dev-light".to_owned()],
-            bad_images: Vec::new(),
-            trouble: Trouble::default(),
+            unpullable_images: Vec::new(),
+            faults: Faults::default(),
         }
     }
 }
 
-/// A Daytona that runs. Dropping it ends it, and all that runs in its sandboxes.
+/// A running fake. When dropped, it stops and kills all processes of its sandboxes.
 #[derive(Debug)]
 pub struct Daytona {
     url: String,
-    desk: Arc<Desk>,
+    server: Arc<Server>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Desk {
+struct Server {
     options: Options,
     toolbox_url: String,
-    dice: Mutex<Dice>,
+    injector: Mutex<Injector>,
     calls: Mutex<BTreeMap<Operation, usize>>,
     sandboxes: Sandboxes,
 }
 
 impl Daytona {
-    /// Starts one on a free port of the loopback.
+    /// Starts a fake on a free port of the loopback.
     pub async fn start(options: Options) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
-        let desk = Desk::new(&listener, options);
-        let task = tokio::spawn(run(listener, desk.clone()));
-        Self { url: format!("{url}/api"), desk, task }
+        let server = Server::new(&listener, options);
+        let task = tokio::spawn(run(listener, server.clone()));
+        Self { url: format!("{url}/api"), server, task }
     }
 
-    /// Where its API is: `http://127.0.0.1:40000/api`.
+    /// `http://127.0.0.1:40000/api`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The key that it wants.
+    /// The accepted API key.
     pub fn key(&self) -> &str {
-        &self.desk.options.key
+        &self.server.options.key
     }
 
-    /// Every sandbox that was ever made, in the order in which they were.
-    pub fn sandboxes(&self) -> Vec<Seen> {
-        self.desk.sandboxes.seen()
+    /// All sandboxes, including deleted ones, in the order of their creation.
+    pub fn sandboxes(&self) -> Vec<SandboxView> {
+        self.server.sandboxes.views()
     }
 
-    /// Those that are not gone.
-    pub fn living(&self) -> Vec<Seen> {
-        self.sandboxes().into_iter().filter(|seen| seen.state != "destroyed").collect()
+    /// Sandboxes that are not deleted.
+    pub fn live_sandboxes(&self) -> Vec<SandboxView> {
+        self.sandboxes().into_iter().filter(|sandbox| sandbox.state != "destroyed").collect()
     }
 
-    /// The processes that run in a sandbox, whether it is gone or not.
+    /// Processes that run in a sandbox, even if it is deleted.
     pub fn processes(&self, name: &str) -> Vec<i32> {
-        self.desk.sandboxes.processes(name)
+        self.server.sandboxes.processes(name)
     }
 
-    /// How often it was asked for what, whatever came of it.
+    /// Completes the deletion of a sandbox, regardless of the delay.
+    pub fn end(&self, name: &str) {
+        self.server.sandboxes.end(name);
+    }
+
+    /// Number of requests by operation, successful or not.
     pub fn calls(&self) -> BTreeMap<Operation, usize> {
-        lock(&self.desk.calls).clone()
+        lock(&self.server.calls).clone()
     }
 
-    /// Has other things go wrong from now on.
-    pub fn set_trouble(&self, trouble: Trouble) {
-        *lock(&self.desk.dice) = Dice::new(trouble);
+    /// Replaces the faults.
+    pub fn set_faults(&self, faults: Faults) {
+        *lock(&self.server.injector) = Injector::new(faults);
     }
 }
 
 impl Drop for Daytona {
     fn drop(&mut self) {
         self.task.abort();
-        self.desk.sandboxes.end_all();
+        self.server.sandboxes.end_all();
     }
 }
 
-/// Serves a Daytona of its own until it is no longer waited for: what a program that is only that needs.
+/// Serves a fake until the future is dropped.
 pub async fn serve(listener: TcpListener, options: Options) {
-    let desk = Desk::new(&listener, options);
-    run(listener, desk).await;
+    let server = Server::new(&listener, options);
+    run(listener, server).await;
 }
 
-async fn run(listener: TcpListener, desk: Arc<Desk>) {
-    let router = Router::new().fallback(answer).with_state(desk);
-    axum::serve(listener, router).await.expect("a listener goes on accepting");
+async fn run(listener: TcpListener, server: Arc<Server>) {
+    let router = Router::new().fallback(answer).with_state(server);
+    axum::serve(listener, router).await.expect("a listener keeps accepting");
 }
 
-impl Desk {
+impl Server {
     fn new(listener: &TcpListener, options: Options) -> Arc<Self> {
         let address = listener.local_addr().expect("a bound listener has an address");
-        let dice = Mutex::new(Dice::new(options.trouble.clone()));
+        let injector = Mutex::new(Injector::new(options.faults.clone()));
         let toolbox_url = format!("http://{address}/toolbox");
         let (calls, sandboxes) = Default::default();
-        Arc::new(Self { options, toolbox_url, dice, calls, sandboxes })
+        Arc::new(Self { options, toolbox_url, injector, calls, sandboxes })
     }
 }
 
-/// What is asked for, taken apart.
+/// A parsed request.
 #[derive(Debug)]
-struct Asked {
+struct ApiRequest {
     method: Method,
-    /// The parts of the path, behind `api` or `toolbox`.
+    /// Path segments after `api` or `toolbox`.
     path: Vec<String>,
     query: BTreeMap<String, String>,
     body: Vec<u8>,
 }
 
-impl Asked {
+impl ApiRequest {
     fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// What is answered: a status and its JSON.
-type Said = (u16, Value);
+/// Status and JSON body.
+type ApiResponse = (u16, Value);
 
-/// A refusal as Daytona words it.
-fn refusal(status: u16, message: &str) -> Said {
+/// An error in Daytona's format.
+fn refusal(status: u16, message: &str) -> ApiResponse {
     (status, json!({"statusCode": status, "error": "Error", "message": message}))
 }
 
-async fn answer(State(desk): State<Arc<Desk>>, request: Request) -> Response {
+async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let sent = parts.headers.get("authorization").and_then(|value| value.to_str().ok());
-    if sent != Some(&format!("Bearer {}", desk.options.key)) {
+    if sent != Some(&format!("Bearer {}", server.options.key)) {
         return response(refusal(401, "Invalid credentials"));
     }
     let Ok(body) = to_bytes(body, usize::MAX).await else { return cut() };
     let mut path: Vec<String> = parts.uri.path().split('/').skip(1).map(str::to_owned).collect();
     let side = path.remove(0);
     let query = query(parts.uri.query().unwrap_or_default());
-    let asked = Asked { method: parts.method, path, query, body: body.to_vec() };
-    let Some(operation) = Operation::of(&side, &asked.method, &asked.path) else {
+    let request = ApiRequest { method: parts.method, path, query, body: body.to_vec() };
+    let Some(operation) = Operation::of(&side, &request.method, &request.path) else {
         return response(refusal(404, "Cannot do that here"));
     };
-    *lock(&desk.calls).entry(operation).or_default() += 1;
-    let mishap = lock(&desk.dice).throw(operation);
-    match mishap {
-        None => response(perform(&desk, operation, asked).await),
-        Some(Mishap::Busy { header, secs }) => {
+    *lock(&server.calls).entry(operation).or_default() += 1;
+    let fault = lock(&server.injector).next(operation);
+    match fault {
+        None => response(perform(&server, operation, request).await),
+        Some(Fault::RateLimited { header, secs }) => {
             let mut answer = response(refusal(429, "Rate limit exceeded"));
             let name = http::HeaderName::from_bytes(header.as_bytes()).expect("a test names a real header");
             answer.headers_mut().insert(name, secs.into());
             answer
         }
-        Some(Mishap::Refused { status, message }) => response(refusal(status, &message)),
-        Some(Mishap::Broken) => response(refusal(500, "Internal server error")),
-        Some(Mishap::BrokenAfterwards) => {
-            perform(&desk, operation, asked).await;
+        Some(Fault::Rejected { status, message }) => response(refusal(status, &message)),
+        Some(Fault::Error) => response(refusal(500, "Internal server error")),
+        Some(Fault::ErrorAfterExecution) => {
+            perform(&server, operation, request).await;
             response(refusal(500, "Internal server error"))
         }
-        Some(Mishap::Unheard) => cut(),
-        Some(Mishap::Lost) => {
-            perform(&desk, operation, asked).await;
+        Some(Fault::RequestLost) => cut(),
+        Some(Fault::ResponseLost) => {
+            perform(&server, operation, request).await;
             cut()
         }
-        Some(Mishap::Slow(delay)) => {
-            // Whoever asks may hang up meanwhile, and it happens all the same.
+        Some(Fault::Delayed(delay)) => {
+            // The operation is executed even if the client disconnects.
             let work = tokio::spawn(async move {
                 tokio::time::sleep(delay).await;
-                perform(&desk, operation, asked).await
+                perform(&server, operation, request).await
             });
             work.await.map_or_else(|_| cut(), response)
         }
     }
 }
 
-async fn perform(desk: &Desk, operation: Operation, asked: Asked) -> Said {
-    let id = asked.path.get(1).map(String::as_str).unwrap_or_default();
+async fn perform(server: &Server, operation: Operation, request: ApiRequest) -> ApiResponse {
+    let id = request.path.get(1).map(String::as_str).unwrap_or_default();
     match operation {
-        Operation::Create => desk.sandboxes.create(&desk.options, &desk.toolbox_url, asked.json()),
-        Operation::List => desk.sandboxes.list(&desk.options, &desk.toolbox_url, &asked.query),
-        Operation::Find => desk.sandboxes.find(&desk.toolbox_url, id),
-        Operation::Delete => desk.sandboxes.delete(&desk.options, &desk.toolbox_url, id).await,
-        Operation::Resize => desk.sandboxes.resize(&desk.toolbox_url, id, &asked.json()),
-        Operation::Preview => desk.sandboxes.preview(id, &asked.path[3]),
+        Operation::Create => server.sandboxes.create(&server.options, &server.toolbox_url, request.json()),
+        Operation::List => server.sandboxes.list(&server.options, &server.toolbox_url, &request.query),
+        Operation::Find => server.sandboxes.find(&server.toolbox_url, id),
+        Operation::Delete => server.sandboxes.delete(&server.options, &server.toolbox_url, id).await,
+        Operation::Resize => server.sandboxes.resize(&server.toolbox_url, id, &request.json()),
+        Operation::Preview => server.sandboxes.preview(id, &request.path[3]),
         Operation::Execute
         | Operation::Upload
         | Operation::OpenSession
-        | Operation::LookAtSession
+        | Operation::GetSession
         | Operation::RunInSession
-        | Operation::CloseSession => match desk.sandboxes.started(&asked.path[0]) {
-            Ok(machine) => toolbox::perform(&machine, operation, &asked).await,
-            Err(said) => said,
+        | Operation::CloseSession => match server.sandboxes.started(&request.path[0]) {
+            Ok(machine) => toolbox::perform(&machine, operation, &request).await,
+            Err(response) => response,
         },
     }
 }
 
-fn response((status, body): Said) -> Response {
-    // Not always labelled as JSON, as with theirs.
+fn response((status, body): ApiResponse) -> Response {
+    // Without a content type, because Daytona does not always send one.
     let answer = Response::builder().status(StatusCode::from_u16(status).expect("a real status"));
     answer.body(Body::from(body.to_string())).expect("its parts are right")
 }
 
-/// An answer that breaks off before anything is said.
+/// A connection that breaks before the response.
 fn cut() -> Response {
     let cut = futures_util::stream::once(async { Err::<String, _>(io::Error::other("cut")) });
     Response::new(Body::from_stream(cut))

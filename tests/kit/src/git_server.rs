@@ -1,6 +1,6 @@
-//! A git server on the loopback: `git http-backend` behind as much of HTTP as git needs, and a password.
+//! A git server on the loopback: `git http-backend` behind a minimal HTTP server with a password.
 //!
-//! It is real git, so clones and pushes are real too. Deliberately absent: connections that are kept, and encryption.
+//! Clones and pushes use real git. Deliberately absent: keep-alive connections and TLS.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Serves the bare repositories of a folder until it is dropped.
@@ -29,10 +30,11 @@ struct Counts {
     refused: AtomicUsize,
     broken: AtomicUsize,
     pause_ms: AtomicU64,
+    held: watch::Sender<bool>,
 }
 
 impl Server {
-    /// Asks for this `user:password`, or for none if that is empty.
+    /// Requires this `user:password`, or none if it is empty.
     pub async fn start(folder: &Path, password: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
@@ -42,10 +44,10 @@ impl Server {
         let mut task = JoinSet::new();
         task.spawn(async move {
             loop {
-                let (stream, _) = listener.accept().await.expect("a listener goes on accepting");
+                let (stream, _) = listener.accept().await.expect("a listener keeps accepting");
                 let (folder, expected, counts) = (folder.clone(), expected.clone(), shared.clone());
                 tokio::spawn(async move {
-                    // A client that leaves early misses the rest, nothing more.
+                    // A client may disconnect early.
                     let _ = answer(stream, folder, expected, &counts).await;
                 });
             }
@@ -53,25 +55,35 @@ impl Server {
         Self { port, counts, _task: task }
     }
 
-    /// Where a repository in its folder is: `http://127.0.0.1:40000/remote.git`.
+    /// The URL of a repository in the folder: `http://127.0.0.1:40000/remote.git`.
     pub fn url(&self, repository: &str) -> String {
         format!("http://127.0.0.1:{}/{repository}", self.port)
     }
 
-    /// How many requests had no or a wrong password.
+    /// Number of requests without a valid password.
     pub fn refused(&self) -> usize {
         self.counts.refused.load(Ordering::SeqCst)
     }
 
-    /// The next connections are cut.
+    /// Closes the next `count` connections without an answer.
     pub fn break_next(&self, count: usize) {
         self.counts.broken.store(count, Ordering::SeqCst);
     }
 
-    /// Every answer takes so long from now on: there is time to look at who asks.
+    /// Delays every answer, so that a test can inspect the client.
     pub fn pause(&self, pause: Duration) {
-        let milliseconds = u64::try_from(pause.as_millis()).expect("tests are shorter");
+        let milliseconds = u64::try_from(pause.as_millis()).expect("pauses in tests are short");
         self.counts.pause_ms.store(milliseconds, Ordering::SeqCst);
+    }
+
+    /// Answers no request until [`Server::release`].
+    pub fn hold(&self) {
+        self.counts.held.send_replace(true);
+    }
+
+    /// Answers requests again, including those that arrived in the meantime.
+    pub fn release(&self) {
+        self.counts.held.send_replace(false);
     }
 }
 
@@ -81,11 +93,13 @@ async fn answer(
     expected: Option<String>,
     counts: &Counts,
 ) -> io::Result<()> {
-    let one_less = |count: usize| count.checked_sub(1);
-    if counts.broken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
+    let decrement = |count: usize| count.checked_sub(1);
+    if counts.broken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, decrement).is_ok() {
         return Ok(());
     }
     tokio::time::sleep(Duration::from_millis(counts.pause_ms.load(Ordering::SeqCst))).await;
+    // The sender lives as long as the server.
+    drop(counts.held.subscribe().wait_for(|held| !held).await);
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     stream.read_line(&mut line).await?;

@@ -1,11 +1,11 @@
-//! What the integration tests stand on: a plane to start and kill, clients, networks that misbehave, agents that
-//! play a script, repositories, and templates to look into.
+//! Support for integration tests: plane processes, clients, proxies that inject faults, scripted agents and models, git
+//! repositories, and a parser for templates.
 
 pub mod acp;
 pub mod chaos;
 pub mod claude;
-pub mod cutter;
 pub mod daytona;
+pub mod flaky_proxy;
 pub mod git_server;
 pub mod model;
 pub mod offline;

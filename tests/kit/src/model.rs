@@ -1,8 +1,8 @@
-//! A scripted Messages API: what an agent talks to instead of a model.
+//! A scripted Messages API that replaces the model.
 //!
-//! A test writes down what the model answers to what it is told; the rest of the agent is real. Requests that an agent
-//! makes on its own account (a title for the session, a look at the quota) offer no tools, and are answered without
-//! touching the script. Deliberately absent: prices, limits, and any check of what the agent sends beyond its JSON.
+//! A test defines the model's replies to prompts; the agent is real. Side requests of an agent (a session title, a quota
+//! check) offer no tools and are answered without using a rule. Deliberately absent: prices, limits, and validation of
+//! requests beyond their JSON.
 
 mod reply;
 mod stream;
@@ -24,10 +24,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Whatever a test waits for comes within this time, or not at all.
-const SOON: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the model answers, rule by rule: the first that fits and is not used up.
+/// Rules for the model's replies. The first rule that matches and is not used up applies.
 #[derive(Debug, Clone, Default)]
 pub struct Script(Vec<Rule>);
 
@@ -35,23 +34,23 @@ pub struct Script(Vec<Rule>);
 struct Rule {
     needle: String,
     reply: Reply,
-    /// How often it may still be used; `None` for as often as it fits.
+    /// Remaining uses; `None` for unlimited.
     left: Option<u32>,
 }
 
 impl Script {
-    /// One that has no answer to anything.
+    /// A script without rules.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Once, when what the model was told last (a text, or the result of a tool) contains this.
+    /// Replies once, if the prompt (texts and tool results since the last reply) contains `needle`.
     #[must_use]
     pub fn when(self, needle: &str, reply: Reply) -> Self {
         self.times(1, needle, reply)
     }
 
-    /// As [`Script::when`], so many times.
+    /// As [`Script::when`], several times.
     #[must_use]
     pub fn times(mut self, times: u32, needle: &str, reply: Reply) -> Self {
         self.0.push(Rule { needle: needle.to_owned(), reply, left: Some(times) });
@@ -65,93 +64,97 @@ impl Script {
         self
     }
 
-    fn take(&mut self, told: &str) -> Option<Reply> {
-        let fits = |rule: &&mut Rule| rule.left != Some(0) && told.contains(&rule.needle);
-        let rule = self.0.iter_mut().find(fits)?;
+    fn take(&mut self, prompt: &str) -> Option<Reply> {
+        let matches = |rule: &&mut Rule| rule.left != Some(0) && prompt.contains(&rule.needle);
+        let rule = self.0.iter_mut().find(matches)?;
         rule.left = rule.left.map(|left| left - 1);
         Some(rule.reply.clone())
     }
 }
 
-/// What an agent asked the model.
+/// A request to the model.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// `/v1/messages?beta=true`.
     pub path: String,
-    /// The JSON that it sent, or null.
+    /// The JSON body, or null.
     pub body: Value,
-    /// Whether it was on the agent's own account, beside the conversation.
-    pub aside: bool,
-    /// What the model was told since it last spoke: texts and results of tools.
-    pub told: String,
+    /// Whether it is outside of the conversation.
+    pub is_side_request: bool,
+    /// Texts and tool results since the model's last reply.
+    pub prompt: String,
 }
 
-/// A model that runs. Dropping it ends it.
+/// A running model server. It stops when dropped.
 #[derive(Debug)]
 pub struct Model {
     url: String,
-    desk: Arc<Desk>,
+    server: Arc<Server>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Desk {
+struct Server {
     script: Mutex<Script>,
     requests: watch::Sender<Vec<Request>>,
     tools: Mutex<u32>,
 }
 
 impl Model {
-    /// Starts one on a free port of the loopback.
+    /// Starts a model on a free port of the loopback.
     pub async fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
-        let desk =
-            Desk { script: Mutex::new(script), requests: watch::Sender::default(), tools: Mutex::new(0) };
-        let desk = Arc::new(desk);
+        let server =
+            Server { script: Mutex::new(script), requests: watch::Sender::default(), tools: Mutex::new(0) };
+        let server = Arc::new(server);
         let router = Router::new()
             .route("/", any(|| async {}))
             .route("/v1/messages", post(messages))
             .route("/v1/messages/count_tokens", post(count_tokens))
             .fallback(unknown)
-            .with_state(desk.clone());
+            .with_state(server.clone());
         let task = tokio::spawn(async move {
-            axum::serve(listener, router).await.expect("a listener goes on accepting");
+            axum::serve(listener, router).await.expect("a listener keeps accepting");
         });
-        Self { url, desk, task }
+        Self { url, server, task }
     }
 
-    /// Where it is: `http://127.0.0.1:40000`. This is what `ANTHROPIC_BASE_URL` wants.
+    /// The value for `ANTHROPIC_BASE_URL`: `http://127.0.0.1:40000`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Everything that it was asked so far.
+    /// All requests so far.
     pub fn requests(&self) -> Vec<Request> {
-        self.desk.requests.borrow().clone()
+        self.server.requests.borrow().clone()
     }
 
-    /// What it was told so far in conversations, one text per request.
-    pub fn told(&self) -> Vec<String> {
-        let requests = self.desk.requests.borrow();
-        requests.iter().filter(|request| !request.aside).map(|request| request.told.clone()).collect()
+    /// The prompts of the conversation so far, one per request.
+    pub fn prompts(&self) -> Vec<String> {
+        let requests = self.server.requests.borrow();
+        requests
+            .iter()
+            .filter(|request| !request.is_side_request)
+            .map(|request| request.prompt.clone())
+            .collect()
     }
 
-    /// Waits until it was told something that contains this, and returns that request.
-    pub async fn until_told(&self, needle: &str) -> Request {
-        let mut requests = self.desk.requests.subscribe();
-        let found = |request: &&Request| !request.aside && request.told.contains(needle);
+    /// Waits for a prompt that contains `needle`, and returns its request.
+    pub async fn until_prompted(&self, needle: &str) -> Request {
+        let mut requests = self.server.requests.subscribe();
+        let found = |request: &&Request| !request.is_side_request && request.prompt.contains(needle);
         let wait = requests.wait_for(|requests| requests.iter().any(|request| found(&request)));
-        let heard = tokio::time::timeout(SOON, wait).await;
-        let Ok(Ok(requests)) = heard else {
-            panic!("nobody told the model {needle:?}; it was told {:#?}", self.told());
+        let outcome = tokio::time::timeout(TIMEOUT, wait).await;
+        let Ok(Ok(requests)) = outcome else {
+            panic!("no prompt contained {needle:?}; prompts: {:#?}", self.prompts());
         };
-        requests.iter().find(found).cloned().expect("it was waited for")
+        requests.iter().find(found).cloned().expect("the condition of the wait was met")
     }
 
-    /// Adds rules behind those that are there.
+    /// Appends rules.
     pub fn extend(&self, script: Script) {
-        lock(&self.desk.script).0.extend(script.0);
+        lock(&self.server.script).0.extend(script.0);
     }
 }
 
@@ -161,61 +164,61 @@ impl Drop for Model {
     }
 }
 
-async fn messages(State(desk): State<Arc<Desk>>, uri: Uri, body: Bytes) -> Response {
+async fn messages(State(server): State<Arc<Server>>, uri: Uri, body: Bytes) -> Response {
     let request = read(&uri, &body);
-    let (aside, told) = (request.aside, request.told.clone());
+    let (is_side_request, prompt) = (request.is_side_request, request.prompt.clone());
     let model = request.body["model"].as_str().unwrap_or("claude-sonnet-4-5").to_owned();
     let streamed = request.body["stream"] == true;
     let number = {
         let mut number = 0;
-        desk.requests.send_modify(|requests| {
+        server.requests.send_modify(|requests| {
             requests.push(request);
             number = requests.len();
         });
         number
     };
-    let reply = match aside {
+    let reply = match is_side_request {
         true => Some(Reply::text("{}")),
-        false => lock(&desk.script).take(&told),
+        false => lock(&server.script).take(&prompt),
     };
     let Some(mut reply) = reply else {
-        // Not one of the errors that are tried again: the test ends, and says why.
-        return failure(400, None, &format!("no rule of the script fits: {told}"));
+        // A status that agents do not retry, so that the test fails with the reason.
+        return failure(400, None, &format!("no rule of the script matches: {prompt}"));
     };
     if let Some(error) = reply.error {
-        return failure(error.status, error.retry_after_secs, "as the script says");
+        return failure(error.status, error.retry_after_secs, "scripted error");
     }
-    reply.name_tools(&mut lock(&desk.tools));
+    reply.assign_tool_ids(&mut lock(&server.tools));
     let opening = reply.message(&format!("msg_{number:04}"), &model);
     match streamed {
         true => stream::answer(opening, reply),
-        false => whole(&reply.whole(opening)),
+        false => json_response(&reply.complete(opening)),
     }
 }
 
-async fn count_tokens(State(desk): State<Arc<Desk>>, uri: Uri, body: Bytes) -> Response {
+async fn count_tokens(State(server): State<Arc<Server>>, uri: Uri, body: Bytes) -> Response {
     let mut request = read(&uri, &body);
-    request.aside = true;
-    desk.requests.send_modify(|requests| requests.push(request));
-    whole(&json!({"input_tokens": body.len() / 4}))
+    request.is_side_request = true;
+    server.requests.send_modify(|requests| requests.push(request));
+    json_response(&json!({"input_tokens": body.len() / 4}))
 }
 
-async fn unknown(State(desk): State<Arc<Desk>>, uri: Uri, body: Bytes) -> Response {
+async fn unknown(State(server): State<Arc<Server>>, uri: Uri, body: Bytes) -> Response {
     let mut request = read(&uri, &body);
-    request.aside = true;
-    desk.requests.send_modify(|requests| requests.push(request));
-    failure(404, None, "there is no such route")
+    request.is_side_request = true;
+    server.requests.send_modify(|requests| requests.push(request));
+    failure(404, None, "route not found")
 }
 
 fn read(uri: &Uri, body: &[u8]) -> Request {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let aside = body["tools"].as_array().is_none_or(Vec::is_empty);
-    Request { path: uri.to_string(), told: told(&body), aside, body }
+    let is_side_request = body["tools"].as_array().is_none_or(Vec::is_empty);
+    Request { path: uri.to_string(), prompt: prompt(&body), is_side_request, body }
 }
 
-/// The texts since the model's last words. What an agent says about itself before the first of them (its environment,
-/// its skills) would fit any rule, and is left out.
-fn told(body: &Value) -> String {
+/// The texts since the model's last reply. The agent's own context in the first prompt (its environment, its skills) is
+/// left out, because it could match any rule.
+fn prompt(body: &Value) -> String {
     let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let last = messages.iter().rposition(|message| message["role"] == "assistant");
     let mut texts = Vec::new();
@@ -240,10 +243,10 @@ fn collect<'a>(content: &'a Value, texts: &mut Vec<&'a str>) {
     }
 }
 
-fn whole(body: &Value) -> Response {
+fn json_response(body: &Value) -> Response {
     let answer =
         Response::builder().header("content-type", "application/json").body(Body::from(body.to_string()));
-    answer.expect("its parts are right")
+    answer.expect("the response is valid")
 }
 
 fn failure(status: u16, retry_after_secs: Option<u64>, message: &str) -> Response {
@@ -255,8 +258,8 @@ fn failure(status: u16, retry_after_secs: Option<u64>, message: &str) -> Respons
         529 => "overloaded_error",
         _ => "api_error",
     };
-    let mut answer = whole(&json!({"type": "error", "error": {"type": kind, "message": message}}));
-    *answer.status_mut() = StatusCode::from_u16(status).expect("a script names real statuses");
+    let mut answer = json_response(&json!({"type": "error", "error": {"type": kind, "message": message}}));
+    *answer.status_mut() = StatusCode::from_u16(status).expect("scripts use valid statuses");
     if let Some(secs) = retry_after_secs {
         answer.headers_mut().insert("retry-after", secs.into());
     }

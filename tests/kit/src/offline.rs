@@ -1,18 +1,18 @@
-//! Tests that nothing gets out of: a network namespace with nothing in it but the loopback.
+//! Tests without network access: they run in a network namespace that has only the loopback.
 //!
-//! A foreign program is asked not to call home, and may do so anyway. Here it cannot. In a namespace the loopback is
-//! another one too, so the whole test moves there: plane, worker, agent and model.
+//! Third-party programs may ignore settings that disable telemetry; in a namespace they cannot reach the network. A
+//! namespace has its own loopback, so the whole test runs inside: plane, worker, agent and model.
 
 use std::future::Future;
 use std::net::UdpSocket;
 use std::process::Command;
 
-/// Runs a test without any network but the loopback: directly where there is no other, and otherwise by starting this
-/// one test again inside of a new namespace. To be called by a `#[test]` that does nothing else.
+/// Runs a test without network access: directly if there is none, otherwise by starting this test again in a new
+/// namespace. Must be the only statement of a `#[test]`.
 pub fn offline<F: Future<Output = ()>>(test: F) {
     if is_offline() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        return runtime.expect("a runtime can be made").block_on(test);
+        return runtime.expect("a runtime can be created").block_on(test);
     }
     let name = name_of::<F>();
     let this = std::env::current_exe().expect("a test knows its own binary");
@@ -23,21 +23,21 @@ pub fn offline<F: Future<Output = ()>>(test: F) {
         .output()
         .expect("unshare can be started; it is part of util-linux");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    // A name that does not exist would run nothing, and pass.
+    // With a wrong name no test would run, and the exit code would still be 0.
     assert!(
         output.status.success() && out.contains("1 passed"),
-        "{name} failed in a network namespace of its own. If the namespace could not be made, run `cargo xtask \
-         tools`, which installs what it takes, as a user who may make one.\n{out}\n{err}"
+        "{name} failed in its network namespace. If the namespace could not be created, run `cargo xtask tools` to \
+         install what it needs, as a user with permission to create namespaces.\n{out}\n{err}"
     );
 }
 
-/// Whether there is no way to the internet. A datagram's socket looks for one without sending anything.
+/// Whether there is no route to the internet. Connecting a UDP socket checks the route without sending anything.
 fn is_offline() -> bool {
     let reaches = |from: &str, to: &str| UdpSocket::bind(from).and_then(|socket| socket.connect(to)).is_ok();
     !reaches("0.0.0.0:0", "1.1.1.1:443") && !reaches("[::]:0", "[2606:4700:4700::1111]:443")
 }
 
-/// The test's name as its binary knows it: the path of the function that the block was written in, without the crate.
+/// The name of the test: the path of the function that defines the block, without the crate.
 pub(crate) fn name_of<F>() -> &'static str {
     let path = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
     path.split_once("::").map_or(path, |(_, name)| name)

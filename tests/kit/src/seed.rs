@@ -1,11 +1,11 @@
-//! Seeds of randomised tests. A test that fails prints its seed and the command that runs that seed alone.
+//! Seeds of randomized tests. A failing test prints its seed and the command that repeats it.
 
 use std::thread;
 
-/// Replaces the seeds of a test.
+/// Overrides the seeds of a test.
 pub const VARIABLE: &str = "SUNABA_SEED";
 
-/// Runs a test with each of these seeds, or only with the one in [`VARIABLE`].
+/// Runs a test with each seed, or only with the one in [`VARIABLE`].
 pub async fn each(seeds: impl IntoIterator<Item = u64>, mut test: impl AsyncFnMut(u64)) {
     for seed in chosen(seeds) {
         let _failure = Seed::of(seed);
@@ -13,9 +13,9 @@ pub async fn each(seeds: impl IntoIterator<Item = u64>, mut test: impl AsyncFnMu
     }
 }
 
-/// The seeds of a test: these, or only the one in [`VARIABLE`].
+/// These seeds, or only the one in [`VARIABLE`].
 pub fn chosen(seeds: impl IntoIterator<Item = u64>) -> Vec<u64> {
-    #[expect(clippy::disallowed_methods, reason = "a developer sets it to run one seed again")]
+    #[expect(clippy::disallowed_methods, reason = "a developer sets it to repeat one seed")]
     match std::env::var(VARIABLE) {
         Ok(seed) => {
             vec![seed.parse().unwrap_or_else(|_| panic!("{VARIABLE} must be a number, not {seed:?}"))]
@@ -24,30 +24,28 @@ pub fn chosen(seeds: impl IntoIterator<Item = u64>) -> Vec<u64> {
     }
 }
 
-/// The seed of a test that is running. Dropped by a panic, it prints how to run the test again.
+/// The seed of a running test. If it is dropped by a panic, it prints how to repeat the test.
 #[derive(Debug)]
 pub struct Seed {
-    /// The number.
     pub value: u64,
     test: String,
 }
 
 impl Seed {
-    /// This one.
     pub fn of(value: u64) -> Self {
         // The test harness names the thread of a test after it.
         Self { value, test: thread::current().name().unwrap_or_default().to_owned() }
     }
 
-    /// This one, unless [`VARIABLE`] has another.
-    pub fn or(usual: u64) -> Self {
-        Self::of(chosen([usual])[0])
+    /// This seed, unless [`VARIABLE`] overrides it.
+    pub fn or(default: u64) -> Self {
+        Self::of(chosen([default])[0])
     }
 
-    fn advice(&self) -> String {
+    fn rerun_hint(&self) -> String {
         let Self { value, test } = self;
         format!(
-            "Seed {value} failed. To run it alone: {VARIABLE}={value} cargo test --workspace -- --exact {test}"
+            "Seed {value} failed. To repeat it: {VARIABLE}={value} cargo test --workspace -- --exact {test}"
         )
     }
 }
@@ -57,7 +55,7 @@ impl Drop for Seed {
         if thread::panicking() {
             #[expect(clippy::print_stderr, reason = "the test harness shows it with the failure")]
             {
-                eprintln!("{}", self.advice());
+                eprintln!("{}", self.rerun_hint());
             }
         }
     }
@@ -68,10 +66,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_names_the_seed_and_the_command_that_runs_it_again() {
-        let advice = Seed::of(17).advice();
+    fn failure_prints_seed_and_command() {
+        let hint = Seed::of(17).rerun_hint();
         let command = "SUNABA_SEED=17 cargo test --workspace -- --exact \
-                       seed::tests::failure_names_the_seed_and_the_command_that_runs_it_again";
-        assert!(advice.starts_with("Seed 17 failed.") && advice.ends_with(command), "{advice}");
+                       seed::tests::failure_prints_seed_and_command";
+        assert!(hint.starts_with("Seed 17 failed.") && hint.ends_with(command), "{hint}");
     }
 }

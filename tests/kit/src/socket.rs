@@ -1,4 +1,4 @@
-//! A client's end of a socket.
+//! A WebSocket client.
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -8,15 +8,13 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-/// A client's end of a socket.
 #[derive(Debug)]
 pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
-/// Whatever takes longer does not come.
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Socket {
-    /// Opens one, or tells the status with which it was refused.
+    /// Opens a socket. Returns the HTTP status if the handshake is rejected.
     pub async fn open(url: &str) -> Result<Self, u16> {
         match connect_async(url).await {
             Ok((socket, _)) => Ok(Self(socket)),
@@ -25,27 +23,27 @@ impl Socket {
         }
     }
 
-    /// Sends a frame.
-    pub async fn say(&mut self, frame: Value) {
-        self.say_text(&frame.to_string()).await;
+    /// Sends a JSON frame.
+    pub async fn send(&mut self, frame: Value) {
+        self.send_text(&frame.to_string()).await;
     }
 
-    /// Sends any text.
-    pub async fn say_text(&mut self, text: &str) {
+    /// Sends text that need not be valid JSON.
+    pub async fn send_text(&mut self, text: &str) {
         self.0.send(Message::text(text)).await.expect("the socket is open");
     }
 
     /// The next frame.
-    pub async fn hear(&mut self) -> Value {
-        self.try_hear().await.expect("the socket is open")
+    pub async fn receive(&mut self) -> Value {
+        self.try_receive().await.expect("the socket is open")
     }
 
     /// The next frame, or `None` when the socket is closed.
-    pub async fn try_hear(&mut self) -> Option<Value> {
-        timeout(SOON, self.next()).await.expect("a frame within 10 s")
+    pub async fn try_receive(&mut self) -> Option<Value> {
+        timeout(TIMEOUT, self.next()).await.expect("a frame before the timeout")
     }
 
-    /// The next frame, however long it takes, or `None` when the socket is closed.
+    /// The next frame without a timeout, or `None` when the socket is closed.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
             match self.0.next().await? {
@@ -58,14 +56,14 @@ impl Socket {
         }
     }
 
-    /// Everything that is heard until the answer to a ping: whatever was told before the ping was said.
-    pub async fn hear_until_pong(&mut self) -> Vec<Value> {
-        self.say(json!({"type": "ping"})).await;
-        let mut heard = Vec::new();
+    /// All frames until the answer to a ping, which are those that were sent before the ping.
+    pub async fn receive_until_pong(&mut self) -> Vec<Value> {
+        self.send(json!({"type": "ping"})).await;
+        let mut frames = Vec::new();
         loop {
-            match self.hear().await {
-                pong if pong["type"] == "pong" => return heard,
-                frame => heard.push(frame),
+            match self.receive().await {
+                pong if pong["type"] == "pong" => return frames,
+                frame => frames.push(frame),
             }
         }
     }

@@ -1,9 +1,8 @@
-//! CloudFormation templates as JSON: the short forms of YAML (`!Ref x`) written out (`{"Ref": "x"}`).
+//! Parses CloudFormation templates to JSON, with YAML short forms (`!Ref x`) expanded (`{"Ref": "x"}`).
 
 use saphyr::{LoadableYamlNode, ScalarOwned, YamlOwned};
 use serde_json::{Map, Value, json};
 
-/// Reads a template.
 pub fn parse(yaml: &str) -> Result<Value, String> {
     let documents = YamlOwned::load_from_str(yaml).map_err(|error| error.to_string())?;
     documents.first().map(value).ok_or_else(|| "the template is empty".to_owned())
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_forms_are_written_out() {
+    fn short_forms_are_expanded() {
         let template = parse(
             "A: !Ref Table\nB: !GetAtt Table.Stream.Arn\nC: !If [X, !Sub \"${A}-b\", 3]\nD: {E: true, F: '3', 1: ~}",
         );

@@ -11,19 +11,19 @@ import type {
   TaskStatus,
   TicketList,
   TicketOut,
-  TicketShown,
+  TicketDetails,
 } from '../../src/api/contract'
 import { Worker } from './worker'
 
 /** An event as a worker sends it. */
-export interface Told {
+export interface WorkerEvent {
   event_type: string
   event_data: JsonObject
   source?: string
   event_id?: string
 }
 
-/** The plane over HTTP, as a test needs it: what it makes, and what is true there. */
+/** An HTTP client for setting up and checking the state of the control plane. */
 export class Api {
   private readonly url: string
   private readonly token: string
@@ -41,25 +41,25 @@ export class Api {
     return this.send<T>('POST', path, body)
   }
 
-  /** A ticket that nobody takes for another one. */
+  /** Creates a ticket without the duplicate check. */
   ticket(fields: JsonObject): Promise<TicketOut> {
     return this.post('/tickets', { force_create: true, ...fields })
   }
 
-  showTicket(id: string): Promise<TicketShown> {
+  showTicket(id: string): Promise<TicketDetails> {
     return this.get(`/tickets/${id}`)
   }
 
-  async ticketsWith(words: string): Promise<TicketOut[]> {
+  async ticketsWith(title: string): Promise<TicketOut[]> {
     const { tickets } = await this.get<TicketList>('/tickets?limit=100')
-    return tickets.filter((ticket) => ticket.title.includes(words))
+    return tickets.filter((ticket) => ticket.title.includes(title))
   }
 
-  async ticketWith(words: string): Promise<TicketOut> {
-    return until(`there is a ticket "${words}"`, async () => (await this.ticketsWith(words))[0] ?? null)
+  async ticketWith(title: string): Promise<TicketOut> {
+    return until(`ticket "${title}" to exist`, async () => (await this.ticketsWith(title))[0] ?? null)
   }
 
-  /** Calls off what is done for a ticket. */
+  /** Cancels the task of a ticket. */
   async cancel(ticket: TicketOut): Promise<void> {
     await this.post(`/tasks/${ticket.task_id ?? ''}/cancel`, {})
   }
@@ -72,17 +72,17 @@ export class Api {
     return this.get(`/sandboxes/${id}`)
   }
 
-  /** A sandbox that the test itself plays. */
+  /** Registers a sandbox whose worker is simulated by the test. */
   async register(name: string): Promise<Worker> {
-    const id = `by-hand-${randomUUID().slice(0, 8)}`
+    const id = `registered-${randomUUID().slice(0, 8)}`
     const { worker_token: token } = await this.post<Registered>('/sandboxes', { sandbox_id: id, name })
     return new Worker(id, new Api(this.url, token))
   }
 
-  /** The whole log, oldest first. */
+  /** The complete log, oldest first. */
   async log(id: string): Promise<EventOut[]> {
     const events: EventOut[] = []
-    for (let after = 0; ; ) {
+    for (let after = 0; ;) {
       const page = await this.get<EventPage>(`/sandboxes/${id}/events?order=oldest&limit=500&after_seq=${after}`)
       events.push(...page.events)
       if (!page.has_more || page.next_after_seq === null) return events
@@ -95,31 +95,33 @@ export class Api {
     return history.messages
   }
 
-  /** The sandbox that works on a ticket, once there is one. */
+  /** Waits for the sandbox of a ticket. */
   async sandboxOf(ticketId: string): Promise<string> {
-    return until(`ticket ${ticketId} has a sandbox`, async () => {
+    return until(`ticket ${ticketId} to have a sandbox`, async () => {
       const ticket = await this.showTicket(ticketId)
       return ticket.tasks[0]?.sandbox_id ?? null
     })
   }
 
   async untilTask(id: string, status: TaskStatus): Promise<TaskOut> {
-    return until(`task ${id} is ${status}`, async () => {
+    return until(`task ${id} to be ${status}`, async () => {
       const task = await this.task(id)
       return task.status === status ? task : null
     })
   }
 
   async untilSandbox(id: string, status: SandboxStatus): Promise<SandboxOut> {
-    return until(`sandbox ${id} is ${status}`, async () => {
+    return until(`sandbox ${id} to be ${status}`, async () => {
       const sandbox = await this.sandbox(id)
       return sandbox.status === status ? sandbox : null
     })
   }
 
-  /** Waits until the log has so many events. */
+  /** Waits until the log has at least `seq` events. */
   async untilSeq(id: string, seq: number): Promise<void> {
-    await until(`sandbox ${id} is at event ${seq}`, async () => ((await this.sandbox(id)).last_seq >= seq ? true : null))
+    await until(`sandbox ${id} to reach event ${seq}`, async () =>
+      (await this.sandbox(id)).last_seq >= seq ? true : null,
+    )
   }
 
   private async send<T>(method: string, path: string, body?: unknown): Promise<T> {
@@ -129,19 +131,19 @@ export class Api {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await response.text()
-    if (!response.ok) throw new Error(`${method} ${path} was answered with ${response.status}: ${text}`)
-    // The plane's own contract, which these types are made from.
+    if (!response.ok) throw new Error(`${method} ${path} returned ${response.status}: ${text}`)
+    // The types are generated from the contract of the control plane.
     return JSON.parse(text) as T
   }
 }
 
-/** Looks until there is something. For what the plane knows; what a page shows is waited for with `expect`. */
-export async function until<T>(what: string, look: () => Promise<T | null>, deadlineMs = 30_000): Promise<T> {
+/** Polls the control plane until a condition holds. Use `expect` to wait for what a page shows. */
+export async function until<T>(condition: string, poll: () => Promise<T | null>, deadlineMs = 30_000): Promise<T> {
   const deadline = Date.now() + deadlineMs
   for (;;) {
-    const found = await look()
+    const found = await poll()
     if (found !== null) return found
-    if (Date.now() > deadline) throw new Error(`It did not come to pass in ${deadlineMs / 1000} s that ${what}.`)
+    if (Date.now() > deadline) throw new Error(`Timed out after ${deadlineMs / 1000} s waiting for ${condition}.`)
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }

@@ -1,6 +1,6 @@
 import type { Locator, Page } from '@playwright/test'
 
-/** The page where work is asked for. */
+/** The page that creates tickets. */
 export class CommandPage {
   readonly page: Page
 
@@ -13,7 +13,7 @@ export class CommandPage {
   }
 
   get prompt(): Locator {
-    return this.page.getByRole('textbox', { name: 'What should be done?' })
+    return this.page.getByRole('textbox', { name: 'What should the agent do?' })
   }
 
   async chooseAgent(agent: string) {

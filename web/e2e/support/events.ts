@@ -1,34 +1,34 @@
-import type { Told } from './api'
+import type { WorkerEvent } from './api'
 
-/** Events with the shapes that the worker gives them (docs/worker.md). */
+// Events in the format of the worker (docs/worker.md).
 
 let calls = 0
 
 const nextCall = () => `toolu_${String((calls += 1)).padStart(6, '0')}`
 
-export const started = (): Told => ({
+export const started = (): WorkerEvent => ({
   event_type: 'agent.started',
   source: 'worker',
   event_data: { sdk: 'scripted', model: 'scripted', session_id: 'session-1', task: 'Do something' },
 })
 
-export const text = (content: string, turn = 1): Told => ({
+export const text = (content: string, turn = 1): WorkerEvent => ({
   event_type: 'agent.message',
   event_data: { content, content_length: content.length, turn },
 })
 
-export const thinking = (content: string, turn = 1): Told => ({
+export const thinking = (content: string, turn = 1): WorkerEvent => ({
   event_type: 'agent.thinking',
   event_data: { content, turn },
 })
 
-export const failed = (error: string): Told => ({
+export const failed = (error: string): WorkerEvent => ({
   event_type: 'agent.error',
   event_data: { error, turn: 1 },
 })
 
-/** A command, from its call to its end. */
-export function command(line: string, output: string, exit = 0, turn = 1): Told[] {
+/** A command: call and completion. */
+export function command(line: string, output: string, exit = 0, turn = 1): WorkerEvent[] {
   const tool_use_id = nextCall()
   const input = { command: line, description: 'A command of a test' }
   return [
@@ -43,8 +43,8 @@ export function command(line: string, output: string, exit = 0, turn = 1): Told[
   ]
 }
 
-/** A file that is written by a tool: call, end, and the change itself. */
-export function written(path: string, lines: readonly string[], turn = 1): Told[] {
+/** A file written by a tool: call, completion and file change. */
+export function written(path: string, lines: readonly string[], turn = 1): WorkerEvent[] {
   const tool_use_id = nextCall()
   const input = { file_path: path, content: `${lines.join('\n')}\n` }
   return [
@@ -60,19 +60,24 @@ export function written(path: string, lines: readonly string[], turn = 1): Told[
   ]
 }
 
-function created(path: string, lines: readonly string[], tool_use_id: string, turn: number): Told {
-  const head = ['--- /dev/null', `+++ b/${path}`, `@@ -0,0 +1,${lines.length} @@`]
-  const diff = [...head, ...lines.map((line) => `+${line}`)].join('\n') + '\n'
+function created(path: string, lines: readonly string[], tool_use_id: string, turn: number): WorkerEvent {
+  const header = ['--- /dev/null', `+++ b/${path}`, `@@ -0,0 +1,${lines.length} @@`]
+  const diff = [...header, ...lines.map((line) => `+${line}`)].join('\n') + '\n'
   return {
     event_type: 'agent.file_edited',
     event_data: {
       ...{ turn, tool_use_id, file_path: path, change_type: 'created', lines_added: lines.length, lines_removed: 0 },
-      ...{ diff_preview: diff.slice(0, 5_000), full_diff: diff, full_diff_available: true, full_diff_size: diff.length },
+      ...{
+        diff_preview: diff.slice(0, 5_000),
+        full_diff: diff,
+        full_diff_available: true,
+        full_diff_size: diff.length,
+      },
     },
   }
 }
 
-export const turnCompleted = (turn: number, cost_usd: number): Told => ({
+export const turnCompleted = (turn: number, cost_usd: number): WorkerEvent => ({
   event_type: 'agent.turn_completed',
   event_data: {
     ...{ turn, turns: turn, success: true, interrupted: false, subtype: 'success', stop_reason: 'end_turn' },
@@ -81,7 +86,11 @@ export const turnCompleted = (turn: number, cost_usd: number): Told => ({
   },
 })
 
-export const preview = (status: 'starting' | 'ready' | 'failed' | 'stopped', url: string | null, port = 3000): Told => ({
+export const preview = (
+  status: 'starting' | 'ready' | 'failed' | 'stopped',
+  url: string | null,
+  port = 3000,
+): WorkerEvent => ({
   event_type: `preview.${status}`,
   source: 'worker',
   event_data: { port, framework: 'vite', ...(url === null ? {} : { url }) },

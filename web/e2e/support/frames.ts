@@ -1,24 +1,23 @@
 import type { Page } from '@playwright/test'
 
 export interface Frames {
-  /** How many were drawn. */
   count: number
-  /** What each of them cost the page's main thread on average, in milliseconds of processor time. */
+  /** Average CPU time of the main thread per frame. */
   cpuMs: number
 }
 
 /**
- * Measures what a page draws while something is done to it, in processor time: how many frames a second are drawn
- * depends on what else the machine does, and what a frame costs hardly does.
+ * Measures the rendering cost of an action in CPU time per frame. The frame rate depends on the load of the machine; the
+ * cost of a frame hardly does.
  */
 export async function framesWhile(page: Page, act: () => Promise<void>): Promise<Frames> {
   const devtools = await page.context().newCDPSession(page)
-  // The main thread's own clock, which stands still while other processes have the processor.
+  // The CPU clock of the main thread, which does not advance while other processes run.
   await devtools.send('Performance.enable', { timeDomain: 'threadTicks' })
   const spentMs = async () => {
     const { metrics } = await devtools.send('Performance.getMetrics')
     const tasks = metrics.find(({ name }) => name === 'TaskDuration')
-    if (tasks === undefined) throw new Error('Chromium does not say how long its tasks took.')
+    if (tasks === undefined) throw new Error('Chromium did not report TaskDuration.')
     return tasks.value * 1_000
   }
   const counter = await page.evaluateHandle(() => {

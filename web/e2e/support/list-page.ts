@@ -20,7 +20,6 @@ export class ListPage {
     return this.page.getByRole('searchbox')
   }
 
-  /** What scrolls. */
   get scroller(): Locator {
     return this.page.getByRole('list', { name: 'Sandboxes' }).locator('..')
   }
@@ -29,8 +28,8 @@ export class ListPage {
     return this.page.getByRole('article')
   }
 
-  card(words: string): Locator {
-    return this.cards.filter({ hasText: words })
+  card(title: string): Locator {
+    return this.cards.filter({ hasText: title })
   }
 
   filter(name: string): Locator {

@@ -1,19 +1,19 @@
 import type { RunPage } from './run-page'
 
 export interface Movement {
-  /** How far what is read has moved on the screen in all, downward being more than 0. */
+  /** Total movement of the visible rows; downward is positive. */
   total: number
-  /** The furthest that it moved within one frame against the direction of the whole. */
+  /** Largest movement within one frame against the scroll direction. */
   back: number
 }
 
 /**
- * Turns the wheel, and follows from frame to frame where rows are on the screen until nothing moves any more. What a
- * reader sees is right if rows move by what the wheel was turned and by nothing else, whatever is loaded or measured.
+ * Scrolls with the wheel and tracks the position of visible rows in every frame until they stop. Rows must move by the
+ * scrolled distance and nothing else, whatever is loaded or measured meanwhile.
  */
 export async function wheel(run: RunPage, by: number): Promise<Movement> {
   const following = await run.feed.evaluateHandle((feed, upward) => {
-    // Of the rows in sight: what is above them may move as it likes.
+    // Only visible rows: rows above may move.
     const tops = () => {
       const edge = feed.getBoundingClientRect()
       const found = new Map<string, number>()
@@ -27,22 +27,22 @@ export async function wheel(run: RunPage, by: number): Promise<Movement> {
       const movement = { total: 0, back: 0 }
       let before = tops()
       let still = 0
-      const look = () => {
-        const now = tops()
-        const common = [...now.keys()].findLast((moment) => before.has(moment))
+      const track = () => {
+        const current = tops()
+        const common = [...current.keys()].findLast((href) => before.has(href))
         if (common === undefined) {
-          reject(new Error('All rows in sight were others from one frame to the next.'))
+          reject(new Error('No visible row was the same in two consecutive frames.'))
           return
         }
-        const moved = (now.get(common) ?? 0) - (before.get(common) ?? 0)
+        const moved = (current.get(common) ?? 0) - (before.get(common) ?? 0)
         movement.total += moved
         movement.back = Math.max(movement.back, upward ? -moved : moved)
         still = moved === 0 ? still + 1 : 0
-        before = now
+        before = current
         if (still > 5 && movement.total !== 0) resolve(movement)
-        else requestAnimationFrame(look)
+        else requestAnimationFrame(track)
       }
-      requestAnimationFrame(look)
+      requestAnimationFrame(track)
     })
     return { ended }
   }, by < 0)

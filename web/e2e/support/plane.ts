@@ -12,20 +12,20 @@ const binary = process.env['SUNABA_BIN'] ?? path.resolve(web, '../target/debug/s
 const dist = path.resolve(web, 'dist')
 
 /**
- * A real plane with the console that was built, in a folder of its own. It can be killed and started again on the same
- * port and data, as after a power cut. Its sandboxes outlive it, so `close` ends them by the mark that they carry.
+ * A real control plane with the built console and its own data folder. It can be killed and restarted on the same port
+ * and data, as after a power failure. Its sandboxes outlive it, so `close` finds them by their environment and ends them.
  */
 export class Plane {
   static async start(): Promise<Plane> {
-    needs(binary, 'Build it with `cargo build --bin sunaba`, or say where it is with SUNABA_BIN.')
-    needs(path.join(dist, 'index.html'), 'Build the console with `npm run build`.')
+    requireFile(binary, 'Build it with `cargo build --bin sunaba` or set SUNABA_BIN.')
+    requireFile(path.join(dist, 'index.html'), 'Build the console with `npm run build`.')
     const plane = new Plane(mkdtempSync(path.join(tmpdir(), 'sunaba-e2e-')), await freePort())
     await plane.launch()
     return plane
   }
 
   readonly url: string
-  /** The operator's. The plane makes it up at its first start and keeps it. */
+  /** The operator token, which the control plane generates at its first start. */
   token = ''
   private readonly data: string
   private readonly port: number
@@ -41,24 +41,24 @@ export class Plane {
     return new Api(this.url, this.token)
   }
 
-  /** Ends it as a power cut would: no goodbye to anybody. Sandboxes go on. */
+  /** Kills the process without a shutdown, as a power failure would. Sandboxes continue. */
   async kill() {
     const child = this.child
     if (child === null) return
     this.child = null
-    const gone = once(child, 'exit')
+    const exited = once(child, 'exit')
     child.kill('SIGKILL')
-    await gone
+    await exited
   }
 
-  /** Starts it again, where and as it was. */
+  /** Restarts it with the same port and data. */
   async restart() {
     await this.launch()
   }
 
   async close() {
     await this.kill()
-    endAllThatCarry(this.data)
+    killSandboxes(this.data)
     rmSync(this.data, { recursive: true, force: true, maxRetries: 5 })
   }
 
@@ -68,39 +68,44 @@ export class Plane {
       [
         ...['dev', '--port', String(this.port), '--data', this.data, '--web', dist, '--log', 'warn'],
         ...['--agent', 'scripted:hello', '--max-concurrent-tasks-per-org', '50', '--events-per-minute', '1000000'],
-        // One at a time in a project: so a test can have a ticket wait.
+        // One task per project, so that a test can make a ticket wait.
         ...['--max-concurrent-tasks-per-project', '1'],
       ],
       { stdio: ['ignore', 'pipe', 'pipe'] },
     )
     this.child = child
-    const said: string[] = []
-    createInterface({ input: child.stderr }).on('line', (line) => said.push(line))
+    const output: string[] = []
+    createInterface({ input: child.stderr }).on('line', (line) => output.push(line))
     const link = await new Promise<string>((resolve, reject) => {
-      const late = setTimeout(() => reject(new Error(`The plane did not start in time:\n${said.join('\n')}`)), 30_000)
+      const timeout = setTimeout(
+        () => reject(new Error(`The control plane did not start in time:\n${output.join('\n')}`)),
+        30_000,
+      )
       createInterface({ input: child.stdout }).on('line', (line) => {
-        said.push(line)
+        output.push(line)
         const ready = /^Sunaba is ready: (\S+)/.exec(line)?.[1]
         if (ready === undefined) return
-        clearTimeout(late)
+        clearTimeout(timeout)
         resolve(ready)
       })
       child.once('exit', (code) => {
-        clearTimeout(late)
-        reject(new Error(`The plane ended with ${code ?? 'a signal'} before it was ready:\n${said.join('\n')}`))
+        clearTimeout(timeout)
+        reject(
+          new Error(`The control plane exited with ${code ?? 'a signal'} before it was ready:\n${output.join('\n')}`),
+        )
       })
     })
     this.token = new URL(link).searchParams.get('token') ?? ''
   }
 }
 
-function needs(file: string, advice: string) {
-  if (!existsSync(file)) throw new Error(`There is no ${file}. ${advice}`)
+function requireFile(file: string, advice: string) {
+  if (!existsSync(file)) throw new Error(`${file} does not exist. ${advice}`)
 }
 
 /**
- * A port that nothing listens on, below those that systems give to outgoing connections (from 32768 on Linux, 49152 on
- * macOS). While the plane is down, such a connection could take its port, and the plane could not start again.
+ * A free port below the ephemeral range (from 32768 on Linux, 49152 on macOS). While the control plane is down, an
+ * outgoing connection could take a port of that range, and the control plane could not restart.
  */
 async function freePort(): Promise<number> {
   for (;;) {
@@ -117,14 +122,14 @@ async function freePort(): Promise<number> {
   }
 }
 
-/** Every process of a sandbox has its folder in its environment, which is inside of the plane's. */
-function endAllThatCarry(folder: string) {
+/** Every process of a sandbox has its folder, which is inside the data folder, in its environment. */
+function killSandboxes(folder: string) {
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) continue
     try {
       if (readFileSync(`/proc/${name}/environ`, 'utf8').includes(`${folder}/`)) process.kill(Number(name), 'SIGKILL')
     } catch {
-      // It has ended meanwhile, or is nobody's of ours.
+      // The process has exited, or belongs to another user.
     }
   }
 }

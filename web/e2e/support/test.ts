@@ -2,42 +2,42 @@ import { type Page, test as base, expect } from '@playwright/test'
 import type { Api } from './api'
 import { Plane } from './plane'
 
-/** What a browser says by itself when a test cuts a connection on purpose. Everything else is a defect. */
-const CUTS = /Failed to load resource|WebSocket connection to|ERR_CONNECTION|net::ERR/
+/** Browser errors that are expected when a test closes a connection. Everything else is a defect. */
+const EXPECTED_ERRORS = /Failed to load resource|WebSocket connection to|ERR_CONNECTION|net::ERR/
 
 interface Fixtures {
   api: Api
-  /** Fails a test whose pages threw, or complained. */
-  quiet: undefined
+  /** Fails a test whose pages threw or logged an error. */
+  noPageErrors: undefined
 }
 
-/** A test has a plane, shared with the other tests of its process, and a browser that is signed in to it. */
+/** Each test has a control plane, shared with the other tests of its process, and a signed-in browser. */
 export const test = base.extend<Fixtures, { plane: Plane }>({
   plane: [
-    // Playwright reads what a fixture needs out of this pattern: it has to be one.
-    async ({}, give) => {
+    // Playwright derives the dependencies of a fixture from this destructuring pattern, so it is required.
+    async ({}, provide) => {
       const plane = await Plane.start()
-      await give(plane)
+      await provide(plane)
       await plane.close()
     },
     { scope: 'worker', timeout: 60_000 },
   ],
-  api: async ({ plane }, give) => give(plane.api),
-  baseURL: async ({ plane }, give) => give(plane.url),
-  storageState: async ({ plane }, give) =>
-    give({
+  api: async ({ plane }, provide) => provide(plane.api),
+  baseURL: async ({ plane }, provide) => provide(plane.url),
+  storageState: async ({ plane }, provide) =>
+    provide({
       cookies: [],
       origins: [{ origin: plane.url, localStorage: [{ name: 'sunaba.token', value: plane.token }] }],
     }),
-  quiet: [
-    async ({ context }, give) => {
-      const complaints: string[] = []
-      context.on('weberror', (error) => complaints.push(error.error().stack ?? error.error().message))
+  noPageErrors: [
+    async ({ context }, provide) => {
+      const errors: string[] = []
+      context.on('weberror', (error) => errors.push(error.error().stack ?? error.error().message))
       context.on('console', (message) => {
-        if (message.type() === 'error' && !CUTS.test(message.text())) complaints.push(message.text())
+        if (message.type() === 'error' && !EXPECTED_ERRORS.test(message.text())) errors.push(message.text())
       })
-      await give(undefined)
-      expect(complaints, 'what pages threw or complained about').toEqual([])
+      await provide(undefined)
+      expect(errors, 'errors of the pages').toEqual([])
     },
     { auto: true },
   ],
@@ -45,10 +45,10 @@ export const test = base.extend<Fixtures, { plane: Plane }>({
 
 export { expect }
 
-/** A script of the scripted agent in e2e/scripts, as a ticket names it. */
+/** The agent string for a script in e2e/scripts. */
 export const script = (name: string) => `scripted:${import.meta.dirname}/../scripts/${name}.jsonl`
 
-/** Where a page is, without its host. */
+/** The path and query of a page. */
 export function address(page: Page): string {
   const { pathname, search } = new URL(page.url())
   return `${pathname}${search}`

@@ -1,15 +1,15 @@
-import type { Api, Told } from './api'
+import type { Api, WorkerEvent } from './api'
 
-interface Handed {
+interface FetchedMessage {
   id: string
   content: string
   message_type: string
 }
 
-/** How many events one batch may hold. */
-const BATCH = 100
+/** Maximum number of events in a batch. */
+const MAX_BATCH = 100
 
-/** A sandbox's worker, played by a test: what it tells, and what it does with messages. */
+/** A worker simulated by a test: emits events and handles messages. */
 export class Worker {
   readonly id: string
   private readonly api: Api
@@ -20,15 +20,15 @@ export class Worker {
     this.api = api
   }
 
-  /** Tells events, in numbered batches. */
-  async tell(...events: readonly Told[]): Promise<void> {
-    for (let from = 0; from < events.length; from += BATCH) {
+  /** Sends events in numbered batches. */
+  async emit(...events: readonly WorkerEvent[]): Promise<void> {
+    for (let from = 0; from < events.length; from += MAX_BATCH) {
       this.batch += 1
       const batch = this.batch
       await this.api.post(`/sandboxes/${this.id}/events`, {
         epoch: 1,
         batch,
-        events: events.slice(from, from + BATCH).map((event, index) => ({
+        events: events.slice(from, from + MAX_BATCH).map((event, index) => ({
           event_id: `${this.id}.${batch}.${index}`,
           ...event,
         })),
@@ -36,10 +36,10 @@ export class Worker {
     }
   }
 
-  /** Takes what people have said, and has not confirmed it yet. */
-  async pull(): Promise<Handed[]> {
+  /** Fetches messages without confirming them. */
+  async pull(): Promise<FetchedMessage[]> {
     const path = `/sandboxes/${this.id}/messages?ack=manual&wait=10&visibility=60`
-    return (await this.api.get<{ messages: Handed[] }>(path)).messages
+    return (await this.api.get<{ messages: FetchedMessage[] }>(path)).messages
   }
 
   async confirm(message: string, state: 'delivered' | 'started' | 'completed' | 'cancelled'): Promise<void> {

@@ -3,7 +3,7 @@ import { api } from '../util/paths'
 import type { JsonObject } from './contract'
 import { get } from './http'
 
-/** All of an event's data, for who asks for what a page left out. `null` asks for nothing. An event never changes. */
+/** Fetches the full data of an event that a page abridged. `null` disables the query. Events are immutable. */
 export function useBody(sandboxId: string, seq: number | null) {
   return useQuery({
     queryKey: ['event-body', sandboxId, seq],

@@ -1,32 +1,32 @@
-import { Refused } from './http'
+import { ApiError } from './http'
 
-/** A sentence for whatever went wrong: what happened, and what the reader can do. */
-export function sentence(error: unknown): string {
-  if (!(error instanceof Refused)) return 'Something went wrong in this page. Reload it and try again.'
+/** An error message for people: what happened, and what they can do about it. */
+export function errorMessage(error: unknown): string {
+  if (!(error instanceof ApiError)) return 'Something went wrong. Reload the page and try again.'
   switch (error.code) {
     case 'unreachable':
-    case 'broken_off':
-      return `${error.message} Is it running?`
+    case 'incomplete_response':
+      return `${error.message} Check that it is running.`
     case 'unauthorized':
-      return 'Your token is missing, wrong or too old. Sign in again.'
+      return 'Your token is missing, invalid or expired. Sign in again.'
     case 'forbidden':
-      return 'Your role does not allow this.'
+      return 'You do not have permission to do this.'
     case 'sandbox_finished':
-      return 'This sandbox has ended. Nobody is there to read it.'
+      return 'Sandbox ended. It no longer receives messages.'
     case 'mailbox_full':
-      return 'Too many messages wait for this agent. Try again when it has read some.'
+      return "The agent's mailbox is full. Try again after it has read some messages."
     case 'rate_limited':
       return 'Too many requests. Try again in a moment.'
     default:
-      return error.status >= 500 ? 'The plane is out of order for a moment. Try again.' : error.message
+      return error.status >= 500 ? 'The control plane is temporarily unavailable. Try again.' : error.message
   }
 }
 
-/** How long to wait before the next: as long as the plane asks for, else longer each time. */
+/** The server's `Retry-After` if it sent one, otherwise exponential backoff. */
 export function retryDelay(failures: number, error: Error): number {
-  const asked = error instanceof Refused ? error.retryAfterSeconds : null
-  return asked === null ? Math.min(1_000 * 2 ** failures, 30_000) : asked * 1_000
+  const retryAfterSeconds = error instanceof ApiError ? error.retryAfterSeconds : null
+  return retryAfterSeconds === null ? Math.min(1_000 * 2 ** failures, 30_000) : retryAfterSeconds * 1_000
 }
 
-/** Retries in queries: what may pass, a few times. */
-export const retry = (failures: number, error: Error) => error instanceof Refused && error.mayPass && failures < 3
+/** Queries retry transient failures up to three times. */
+export const retry = (failures: number, error: Error) => error instanceof ApiError && error.isRetryable && failures < 3

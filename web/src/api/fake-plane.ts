@@ -1,51 +1,51 @@
 import { fromPage } from '../timeline/event'
 import type { EventFrame, EventOut, EventPage, JsonObject } from './contract'
-import { Refused } from './http'
-import type { Socket, World } from './socket-world'
+import { ApiError } from './http'
+import type { Socket, Environment } from './environment'
 
 /**
- * A plane for tests: one log, sockets that can be cut, lose, double and delay, pages with limits, and a clock that only
- * moves when it is told to. Nothing here waits for real time.
+ * A control plane for tests: one log, sockets that can disconnect and drop, duplicate or delay frames, pages with
+ * limits, and a clock that tests advance. Nothing here waits for real time.
  */
 export class FakePlane {
   now = 1_000_000
-  chance = 0.5
+  randomValue = 0.5
   online = true
   token: string | null = 'good'
-  /** Tokens that are let in; `null` stands for nobody in particular, on an open plane. */
+  /** Accepted tokens; `null` stands for anonymous access. */
   accepted = new Set<string | null>(['good'])
-  /** What a look at the browser's memory would find. */
-  kept: string | null = 'good'
-  /** Whether requests and handshakes are answered. */
+  /** The token in the browser's local storage. */
+  storedToken: string | null = 'good'
+  /** Whether requests and handshakes succeed. */
   up = true
-  /** How many frames of the next ones do not arrive though the socket stays. */
-  losing = 0
-  doubling = false
-  /** Frames wait until `deliver`. */
+  /** Number of upcoming frames that are dropped while the socket stays open. */
+  framesToDrop = 0
+  duplicating = false
+  /** Frames are held back until `deliver`. */
   holding = false
   largestPage = 500
-  /** How many of the next requests fail. */
-  failing = 0
-  /** Sockets open, and never say a word. */
-  speechless = false
-  /** How long a page is on its way, as it was when it was read. */
-  slowness = 0
-  /** Requests that are sent now are never answered. They fail after the timeout of `http.ts`. */
-  hanging = false
+  /** Number of upcoming requests that fail. */
+  requestsToFail = 0
+  /** Sockets open but never send a frame. */
+  silent = false
+  /** Delay between reading a page and delivering it. */
+  latencyMs = 0
+  /** Requests get no response and fail after the timeout of `http.ts`. */
+  requestsHang = false
   readonly requests: string[] = []
   readonly sockets: FakeSocket[] = []
   readonly log: EventOut[] = []
   readonly #timers = new Map<number, { at: number; run: () => void }>()
   readonly #paints = new Set<() => void>()
-  readonly #wake = new Set<() => void>()
-  readonly #offline = new Set<() => void>()
-  readonly #tokens = new Set<() => void>()
+  readonly #wakeListeners = new Set<() => void>()
+  readonly #offlineListeners = new Set<() => void>()
+  readonly #tokenListeners = new Set<() => void>()
   #held: { socket: FakeSocket; text: string }[] = []
   #count = 0
 
-  readonly world: World = {
+  readonly environment: Environment = {
     now: () => this.now,
-    random: () => this.chance,
+    random: () => this.randomValue,
     later: (run, milliseconds) => {
       this.#count += 1
       const id = this.#count
@@ -65,30 +65,34 @@ export class FakePlane {
       this.requests.push(`${path}?${new URLSearchParams(query as Record<string, string>).toString()}`)
       await Promise.resolve()
       signal.throwIfAborted()
-      if (this.hanging) await this.#timeout(signal)
-      this.failing -= 1
-      if (!this.up || this.failing >= 0) throw new Refused(0, 'unreachable', 'The plane cannot be reached.', null, null)
+      if (this.requestsHang) await this.#timeout(signal)
+      this.requestsToFail -= 1
+      if (!this.up || this.requestsToFail >= 0)
+        throw new ApiError(0, 'unreachable', 'Cannot reach the control plane.', null, null)
       const page = this.page(query)
-      if (this.slowness > 0) await new Promise<void>((resolve) => this.world.later(resolve, this.slowness))
+      if (this.latencyMs > 0) await new Promise<void>((resolve) => this.environment.later(resolve, this.latencyMs))
       signal.throwIfAborted()
-      // What the plane has in its log is what it would say: tests have no other type for it.
+      // Tests only ever request event pages, so `T` is `EventPage`.
       return page as T
     },
     token: () => this.token,
-    renew: (refused) => {
-      if (this.kept === refused) return false
-      this.signIn(this.kept)
+    reloadToken: (rejected) => {
+      if (this.storedToken === rejected) return false
+      this.signIn(this.storedToken)
       return true
     },
-    onToken: (listener) => listen(this.#tokens, listener),
+    onToken: (listener) => subscribe(this.#tokenListeners, listener),
     isOnline: () => this.online,
-    onWake: (listener) => listen(this.#wake, listener),
-    onOffline: (listener) => listen(this.#offline, listener),
+    onWake: (listener) => subscribe(this.#wakeListeners, listener),
+    onOffline: (listener) => subscribe(this.#offlineListeners, listener),
   }
 
   #timeout(signal: AbortSignal) {
     return new Promise<never>((_, reject) => {
-      const cancel = this.world.later(() => reject(new Refused(0, 'unreachable', 'Timed out.', null, null)), 30_000)
+      const cancel = this.environment.later(
+        () => reject(new ApiError(0, 'unreachable', 'Timed out.', null, null)),
+        30_000,
+      )
       signal.addEventListener('abort', () => {
         cancel()
         reject(new Error('aborted'))
@@ -96,37 +100,36 @@ export class FakePlane {
     })
   }
 
-  /** The socket that is open, if one is. */
   get socket(): FakeSocket | undefined {
     return this.sockets.findLast((socket) => !socket.closed)
   }
 
-  /** What somebody would have left behind. */
-  get leftovers() {
+  /** Timers, paints, sockets and listeners that were not released. */
+  get openResources() {
     return {
       timers: this.#timers.size,
       paints: this.#paints.size,
       sockets: this.sockets.filter((socket) => !socket.closed).length,
-      listeners: this.#wake.size + this.#offline.size + this.#tokens.size,
+      listeners: this.#wakeListeners.size + this.#offlineListeners.size + this.#tokenListeners.size,
     }
   }
 
   signIn(token: string | null) {
     this.token = token
-    for (const listener of this.#tokens) listener()
+    for (const listener of this.#tokenListeners) listener()
   }
 
   wakeUp() {
     this.online = true
-    for (const listener of [...this.#wake]) listener()
+    for (const listener of [...this.#wakeListeners]) listener()
   }
 
   goOffline() {
     this.online = false
-    for (const listener of [...this.#offline]) listener()
+    for (const listener of [...this.#offlineListeners]) listener()
   }
 
-  /** Stores events and tells of them. */
+  /** Stores events and broadcasts them. */
   append(count: number, type = 'agent.message', data: JsonObject = {}) {
     const frames: EventFrame[] = []
     for (let more = 0; more < count; more += 1) {
@@ -134,21 +137,30 @@ export class FakePlane {
       const at = new Date(this.now).toISOString()
       const event_data = { content: `event ${seq}`, ...data }
       const id = `e-${seq}`
-      this.log.push({ sandbox_id: 's', id, seq, event_type: type, event_data, source: 'agent', created_at: at, emitted_at: null })
+      this.log.push({
+        sandbox_id: 's',
+        id,
+        seq,
+        event_type: type,
+        event_data,
+        source: 'agent',
+        created_at: at,
+        emitted_at: null,
+      })
       frames.push(frame({ id, seq, type, data: event_data, at }))
     }
-    this.tell(...frames)
+    this.broadcast(...frames)
   }
 
-  /** Sends frames to whoever is subscribed. */
-  tell(...frames: EventFrame[]) {
+  /** Sends frames to every subscribed socket. */
+  broadcast(...frames: EventFrame[]) {
     const first = frames[0]
     if (first === undefined) return
     const text = JSON.stringify(frames.length === 1 ? first : { type: 'events', events: frames })
     for (const socket of this.sockets) {
       if (socket.closed || !socket.subscribed) continue
-      if (this.losing > 0) this.losing -= 1
-      else for (let times = this.doubling ? 2 : 1; times > 0; times -= 1) this.send(socket, text)
+      if (this.framesToDrop > 0) this.framesToDrop -= 1
+      else for (let times = this.duplicating ? 2 : 1; times > 0; times -= 1) this.send(socket, text)
     }
   }
 
@@ -157,15 +169,15 @@ export class FakePlane {
     else socket.onmessage?.({ data: text })
   }
 
-  /** Lets go what was held back. */
+  /** Releases the frames that `holding` kept back. */
   deliver() {
     const held = this.#held
     this.#held = []
     for (const { socket, text } of held) socket.onmessage?.({ data: text })
   }
 
-  /** Ends all sockets without a word. */
-  cut() {
+  /** Closes all sockets without an error frame. */
+  disconnect() {
     this.#held = []
     for (const socket of this.sockets) socket.end()
   }
@@ -190,29 +202,29 @@ export class FakePlane {
     }
   }
 
-  /** Lets answers arrive, and what they lead to: all of it is done before the next turn of the event loop. */
-  async settle() {
+  /** Runs all pending microtasks, so that responses and what follows from them are processed. */
+  async flush() {
     await new Promise((resolve) => setImmediate(resolve))
   }
 
-  /** Paints, if somebody asked for it. */
+  /** Runs the callbacks that wait for the next animation frame. */
   paint() {
     const paints = [...this.#paints]
     this.#paints.clear()
     for (const run of paints) run()
   }
 
-  /** Moves the clock, and runs what is due on the way in its order. */
-  async pass(milliseconds: number) {
+  /** Advances the clock and runs the timers that become due, in order. */
+  async advance(milliseconds: number) {
     const until = this.now + milliseconds
-    await this.settle()
+    await this.flush()
     for (;;) {
       const [next] = [...this.#timers].sort(([, left], [, right]) => left.at - right.at)
       if (next === undefined || next[1].at > until) break
       this.#timers.delete(next[0])
       this.now = Math.max(this.now, next[1].at)
       next[1].run()
-      await this.settle()
+      await this.flush()
     }
     this.now = until
     this.paint()
@@ -225,12 +237,12 @@ export class FakeSocket implements Socket {
   onclose: (() => void) | null = null
   closed = false
   subscribed = false
-  /** Whether it answers at all; one that does not is dead and does not know it. */
-  deaf = false
+  /** Whether the connection is half-open: it stays open, but nothing is answered. */
+  unresponsive = false
   readonly sent: JsonObject[] = []
   readonly url: string
   readonly #plane: FakePlane
-  #known = false
+  #authenticated = false
 
   constructor(plane: FakePlane, url: string) {
     this.#plane = plane
@@ -243,11 +255,11 @@ export class FakeSocket implements Socket {
   }
 
   send(text: string) {
-    const said = JSON.parse(text) as JsonObject
-    this.sent.push(said)
-    if (this.deaf || this.#plane.speechless) return
+    const received = JSON.parse(text) as JsonObject
+    this.sent.push(received)
+    if (this.unresponsive || this.#plane.silent) return
     void Promise.resolve().then(() => {
-      if (!this.closed) this.#answer(said)
+      if (!this.closed) this.#answer(received)
     })
   }
 
@@ -256,36 +268,36 @@ export class FakeSocket implements Socket {
     this.subscribed = false
   }
 
-  /** The other side ends it. */
+  /** The server closes it. */
   end() {
     if (this.closed) return
     this.close()
     this.onclose?.()
   }
 
-  #answer(said: JsonObject) {
-    if (said['type'] === 'ping') {
-      this.#say({ type: 'pong' })
+  #answer(received: JsonObject) {
+    if (received['type'] === 'ping') {
+      this.#reply({ type: 'pong' })
       return
     }
-    const bearer = said['type'] === 'auth' && typeof said['token'] === 'string' ? said['token'] : null
-    if (!this.#known && !this.#plane.accepted.has(bearer)) {
-      this.#say({ error: 'Who are you?', code: 'unauthorized' })
+    const bearer = received['type'] === 'auth' && typeof received['token'] === 'string' ? received['token'] : null
+    if (!this.#authenticated && !this.#plane.accepted.has(bearer)) {
+      this.#reply({ error: 'Authentication required.', code: 'unauthorized' })
       this.end()
       return
     }
-    this.#known = true
+    this.#authenticated = true
     this.subscribed = true
-    if (said['type'] === 'auth') this.#say({ status: 'authenticated' })
-    this.#say({ status: 'subscribed', filters: {}, batch: true })
+    if (received['type'] === 'auth') this.#reply({ status: 'authenticated' })
+    this.#reply({ status: 'subscribed', filters: {}, batch: true })
   }
 
-  #say(value: JsonObject) {
+  #reply(value: JsonObject) {
     this.onmessage?.({ data: JSON.stringify(value) })
   }
 }
 
-interface Told {
+interface FakeEvent {
   id: string
   seq: number | null
   type: string
@@ -293,8 +305,8 @@ interface Told {
   at: string
 }
 
-/** An event of sandbox `s`, as sockets tell of it. */
-export function frame({ id, seq, type, data, at }: Told): EventFrame {
+/** An event of sandbox `s` as a socket frame. */
+export function frame({ id, seq, type, data, at }: FakeEvent): EventFrame {
   return {
     id,
     seq,
@@ -306,10 +318,10 @@ export function frame({ id, seq, type, data, at }: Told): EventFrame {
   }
 }
 
-/** What a reader who missed nothing has. */
-export const whole = (plane: FakePlane) => plane.log.map(fromPage)
+/** The events a client has that missed none. */
+export const allEvents = (plane: FakePlane) => plane.log.map(fromPage)
 
-function listen(listeners: Set<() => void>, listener: () => void) {
+function subscribe(listeners: Set<() => void>, listener: () => void) {
   listeners.add(listener)
   return () => listeners.delete(listener)
 }

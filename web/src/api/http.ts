@@ -1,8 +1,8 @@
 import type { Problem } from './contract'
-import { renew, token } from './session'
+import { reloadToken, token } from './auth'
 
-/** The plane refused, or did not answer. `status` is 0 where there was no answer at all. */
-export class Refused extends Error {
+/** The control plane rejected a request or did not respond. `status` is 0 if there was no response. */
+export class ApiError extends Error {
   readonly status: number
   readonly code: string
   readonly problem: Problem | null
@@ -10,21 +10,21 @@ export class Refused extends Error {
 
   constructor(status: number, code: string, detail: string, problem: Problem | null, retryAfterSeconds: number | null) {
     super(detail)
-    this.name = 'Refused'
+    this.name = 'ApiError'
     this.status = status
     this.code = code
     this.problem = problem
     this.retryAfterSeconds = retryAfterSeconds
   }
 
-  /** Whether the same request may succeed later. */
-  get mayPass(): boolean {
+  /** Whether the same request may succeed later: no response, timeout, rate limit or server error. */
+  get isRetryable(): boolean {
     return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500
   }
 }
 
-/** No request waits for longer: whoever looks at a spinner wants to know. */
-const PATIENCE_MS = 30_000
+/** An error after 30 s is more useful to people than a spinner. */
+const REQUEST_TIMEOUT_MS = 30_000
 
 export type Query = Record<string, string | number | boolean | undefined>
 
@@ -51,13 +51,13 @@ export function withQuery(path: string, query: Query): string {
 async function send<T>(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<T> {
   const used = token()
   const response = await attempt(method, path, body, used, signal)
-  // Another tab may have signed in anew since this one read its token.
-  if (response.status === 401 && renew(used)) return read<T>(await attempt(method, path, body, token(), signal))
+  // Another tab may have signed in with a new token since this one read its own.
+  if (response.status === 401 && reloadToken(used)) return read<T>(await attempt(method, path, body, token(), signal))
   return read<T>(response)
 }
 
 async function attempt(method: string, path: string, body: unknown, bearer: string | null, signal?: AbortSignal) {
-  const patience = AbortSignal.timeout(PATIENCE_MS)
+  const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS)
   const headers = new Headers()
   if (bearer !== null) headers.set('authorization', `Bearer ${bearer}`)
   if (body !== undefined) headers.set('content-type', 'application/json')
@@ -66,32 +66,32 @@ async function attempt(method: string, path: string, body: unknown, bearer: stri
       method,
       headers,
       cache: 'no-store',
-      signal: signal === undefined ? patience : AbortSignal.any([patience, signal]),
+      signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
   } catch (error) {
     if (signal?.aborted === true) throw error
-    const detail = patience.aborted ? 'The plane did not answer in time.' : 'The plane cannot be reached.'
-    throw new Refused(0, 'unreachable', detail, null, null)
+    const detail = timeout.aborted ? 'The control plane did not respond in time.' : 'Cannot reach the control plane.'
+    throw new ApiError(0, 'unreachable', detail, null, null)
   }
 }
 
 async function read<T>(response: Response): Promise<T> {
   const text = await response.text().catch(() => {
-    throw new Refused(0, 'broken_off', "The plane's answer broke off.", null, null)
+    throw new ApiError(0, 'incomplete_response', 'The connection to the control plane was lost.', null, null)
   })
   const value = parse(text)
   if (response.ok) {
-    // What the plane says is what `shared/contract` says: the types are generated from it.
+    // The types are generated from `shared/contract`, which the control plane serializes.
     if (value !== undefined) return value as T
-    throw new Refused(0, 'unreadable', 'The answer is not what the plane would say.', null, null)
+    throw new ApiError(0, 'invalid_response', 'The control plane returned an invalid response.', null, null)
   }
   const problem = isProblem(value) ? value : null
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN)
-  throw new Refused(
+  throw new ApiError(
     response.status,
     problem?.code ?? `http_${response.status}`,
-    problem?.detail ?? `The plane answered with ${response.status}.`,
+    problem?.detail ?? `The control plane returned HTTP ${response.status}.`,
     problem,
     Number.isFinite(retryAfter) ? retryAfter : null,
   )

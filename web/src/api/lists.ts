@@ -3,24 +3,31 @@ import { useEffect, useMemo } from 'react'
 import { api } from '../util/paths'
 import type { SandboxOut, TaskList, TaskOut, TicketList } from './contract'
 import { retry } from './errors'
-import { gather, note, readNewest, sandboxList, taskList, type Gathered, type Listed } from './gathered'
+import {
+  loadPages,
+  mergeItems,
+  readNewest,
+  sandboxList,
+  taskList,
+  type LoadedList,
+  type ListSource,
+} from './paged-list'
 import { get } from './http'
 import { keys } from './queries'
 import { createRefresher, type Refresher } from './refresher'
 
-/** Every task, newest first; the newest are there at once, and the others follow while somebody reads. */
-export const useTaskList = () => useGathered(taskList)
+/** Every task, newest first. The first page is shown at once; the other pages load in the background. */
+export const useTaskList = () => useLoadedList(taskList)
 
-/** Every sandbox, in the same way. */
-export const useSandboxList = () => useGathered(sandboxList)
+/** Every sandbox, loaded in the same way. */
+export const useSandboxList = () => useLoadedList(sandboxList)
 
-/** Tickets that wait until somebody approves them: they have no task yet. */
+/** Tickets that wait for approval. They have no task yet. */
 export const useTicketsToApprove = () => useTickets({ approval_status: 'pending_review', limit: 100 })
 
-/** What was asked for lately. */
 export const useRecentTickets = (limit: number) => useTickets({ limit })
 
-/** The newest tasks: those of recent tickets are among them. */
+/** The newest tasks, which include those of recent tickets. */
 export function useRecentTasks() {
   return useQuery({
     queryKey: [...keys.lists, 'tasks'],
@@ -28,20 +35,20 @@ export function useRecentTasks() {
   })
 }
 
-/** Reads the lists again, after a time in which no socket told of changes. */
-export async function rereadLists(client: QueryClient) {
-  await Promise.all([reread(client, taskList), reread(client, sandboxList), rereadTickets(client)])
+/** Reloads the lists after a time without a socket, in which changes may have been missed. */
+export async function refetchLists(client: QueryClient) {
+  await Promise.all([reload(client, taskList), reload(client, sandboxList), refetchTickets(client)])
 }
 
-export const rereadTickets = (client: QueryClient) =>
+export const refetchTickets = (client: QueryClient) =>
   client.invalidateQueries({ queryKey: [...keys.lists, 'tickets'] })
 
 const WITHOUT_SOCKET_MS = 5_000
 const WITH_SOCKET_MS = 30_000
 
 /**
- * Looks at what is newest every few seconds while no socket tells of it. With one it still looks at sandboxes, seldom:
- * nothing tells of one that somebody registered until it speaks.
+ * Polls the newest items every few seconds while there is no socket. With a socket it still polls sandboxes, less
+ * often: a registered sandbox emits no event until its worker connects.
  */
 export function usePolledNewest(isLive: boolean) {
   const client = useQueryClient()
@@ -50,24 +57,24 @@ export function usePolledNewest(isLive: boolean) {
     refetchInterval: isLive ? WITH_SOCKET_MS : WITHOUT_SOCKET_MS,
     retry: false,
     queryFn: async () => {
-      const lists = isLive ? [] : [readNewest(client, taskList), rereadTickets(client)]
+      const lists = isLive ? [] : [readNewest(client, taskList), refetchTickets(client)]
       await Promise.all([readNewest(client, sandboxList), ...lists])
       return Date.now()
     },
   })
 }
 
-/** Reads single tasks and sandboxes again, a few at a time, as sockets tell of them. */
+/** Reloads single tasks and sandboxes, a few at a time, as socket events announce changes. */
 export function useRefresher(): Refresher {
   const client = useQueryClient()
   const refresher = useMemo(
     () =>
       createRefresher({
-        task: async (id) => note(client, taskList, [await get<TaskOut>(api.task(id))]),
-        sandbox: async (id) => note(client, sandboxList, [await get<SandboxOut>(api.sandbox(id))]),
+        task: async (id) => mergeItems(client, taskList, [await get<TaskOut>(api.task(id))]),
+        sandbox: async (id) => mergeItems(client, sandboxList, [await get<SandboxOut>(api.sandbox(id))]),
         newestTasks: () => readNewest(client, taskList),
         newestSandboxes: () => readNewest(client, sandboxList),
-        tickets: () => rereadTickets(client),
+        tickets: () => refetchTickets(client),
       }),
     [client],
   )
@@ -82,26 +89,26 @@ function useTickets(query: { approval_status?: string; limit: number }) {
   })
 }
 
-function useGathered<Item>(listed: Listed<Item>) {
+function useLoadedList<Item>(source: ListSource<Item>) {
   const client = useQueryClient()
-  return useQuery<Gathered<Item>>({
-    queryKey: listed.key,
-    // The socket says what changed, and `rereadLists` is for when there was none.
+  return useQuery<LoadedList<Item>>({
+    queryKey: source.key,
+    // Socket events announce changes, and `refetchLists` covers the time without a socket.
     staleTime: Number.POSITIVE_INFINITY,
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
     structuralSharing: false,
-    // Whoever waits for the first page wants to know soon; whoever has one can read meanwhile.
+    // Report a failure early: the first page blocks the view, and later pages do not.
     retry: (failures, error) => failures < 1 && retry(failures, error),
-    queryFn: ({ signal }) => gather(client, listed, signal),
+    queryFn: ({ signal }) => loadPages(client, source, signal),
   })
 }
 
-async function reread<Item>(client: QueryClient, listed: Listed<Item>) {
-  const isFirstPageOnItsWay = client.getQueryData(listed.key) === undefined
-  await client.refetchQueries({ queryKey: listed.key, exact: true }, { cancelRefetch: true })
-  // That page may have been read before the socket was there to tell of changes. It cannot be asked for anew while it
-  // is on its way. If this fails, the query itself tries again, and says so.
-  if (!isFirstPageOnItsWay) return
-  await readNewest(client, listed).catch(() => client.refetchQueries({ queryKey: listed.key, exact: true }))
+async function reload<Item>(client: QueryClient, source: ListSource<Item>) {
+  const isLoadingFirstPage = client.getQueryData(source.key) === undefined
+  await client.refetchQueries({ queryKey: source.key, exact: true }, { cancelRefetch: true })
+  // The first page may have been read before the socket was subscribed, and it cannot be refetched while it is loading.
+  // If this request fails, the query itself retries and reports the error.
+  if (!isLoadingFirstPage) return
+  await readNewest(client, source).catch(() => client.refetchQueries({ queryKey: source.key, exact: true }))
 }

@@ -2,194 +2,195 @@ import { timeOfDay } from '../util/time'
 import { api } from '../util/paths'
 import type { ErrorFrame, EventFrame, FilterChange } from './contract'
 import { withQuery } from './http'
-import { hear, say } from './socket-frames'
-import { browser, type Socket, type World } from './socket-world'
+import { encodeFrame, parseFrame } from './socket-frames'
+import { browserEnvironment, type Socket, type Environment } from './environment'
 
-/** How a page stands with the plane, in the words that it shows. */
+/** State of the connection to the control plane, as pages show it. */
 export type Connection = 'connecting' | 'live' | 'reconnecting' | 'disconnected'
 
 export interface LiveStatus {
   /**
-   * `connecting`: it was never live. `reconnecting`: it was. `disconnected`: given up for now; it goes on trying,
-   * slowly, and `detail` says when.
+   * `connecting`: it has never been live. `reconnecting`: it has been live before. `disconnected`: repeated attempts
+   * failed; it retries at a slow pace, and `detail` gives the time of the next attempt.
    */
   readonly connection: Connection
-  /** Why, in a sentence. */
+  /** The reason, as a sentence for people. */
   readonly detail: string | null
-  /** Whether every matching event comes at this moment. A short cut is not worth a word to the reader, but it is one. */
+  /** Whether events are being received. False during a short disconnect, while `connection` still is `live`. */
   readonly subscribed: boolean
 }
 
 export interface LiveOptions {
   filters: FilterChange
   onFrames(frames: readonly EventFrame[]): void
-  /** Each time that it is subscribed, also after `setFilters`: from here on nothing is missed. Fetch what came before. */
+  /** After each subscription, including after `setFilters`. Later events are received; fetch the earlier ones. */
   onSubscribed(): void
   onStatus(status: LiveStatus): void
-  world?: World
+  environment?: Environment
 }
 
-/** One socket, for as long as a page needs it: it comes back by itself, whatever ends it. */
+/** A socket that reconnects until it is closed. */
 export interface Live {
   readonly status: () => LiveStatus
-  /** Tries at once, if it is not connected. */
+  /** Connects at once if it is not connected. */
   readonly retryNow: () => void
-  /** Opens another socket in place of one that is live and has lost events. */
+  /** Replaces a live socket that has lost events. */
   readonly replace: () => void
-  /** Another wish; answered by `onSubscribed`. A list that is not named lifts its restriction. */
+  /** Changes the subscription; `onSubscribed` confirms it. An absent list lifts its restriction. */
   readonly setFilters: (filters: FilterChange) => void
   readonly close: () => void
 }
 
-/** Waits before a try: at most the first, doubled each time, at most the second. Chance spreads many pages. */
-const FIRST_WAIT_MS = 500
-const LONGEST_WAIT_MS = 30_000
-/** Whoever was live for so long begins to count its failures afresh. */
-const STEADY_MS = 10_000
-/** After so many failures in a row the reader is told that it does not work. */
+/** Exponential backoff between reconnect attempts, with full jitter so that many pages do not reconnect at once. */
+const INITIAL_BACKOFF_MS = 500
+const MAX_BACKOFF_MS = 30_000
+/** The failure count resets after a connection of this length. */
+const STABLE_CONNECTION_MS = 10_000
+/** Consecutive failures before the status becomes `disconnected`. */
 const FAILURES_UNTIL_DISCONNECTED = 6
-/** A cut that is mended so soon is not shown: sockets end every two hours in any case. */
-const UNSEEN_CUT_MS = 2_000
+/** Disconnects shorter than this are not shown: sockets are closed every two hours in any case. */
+const HIDDEN_DISCONNECT_MS = 2_000
 const PING_MS = 45_000
 const SILENCE_MS = 90_000
-/** From the first packet to `subscribed`. */
+/** Limit from opening the socket to the `subscribed` frame. */
 const HANDSHAKE_MS = 15_000
-/** A socket that looks alive after a sleep has so long to prove it. */
+/** Time to answer a ping after the machine may have slept. */
 const PROBE_MS = 5_000
 
 /**
  * Opens a socket and keeps it open.
  *
- * **Invariant:** frames come only between an `onSubscribed` and the next cut, and every cut is followed by an
- * `onSubscribed` before the next frame. Who fetches then has missed nothing.
+ * **Invariant:** frames arrive only between an `onSubscribed` and the next disconnect, and every disconnect is followed
+ * by an `onSubscribed` before the next frame. A client that fetches on `onSubscribed` misses no event.
  */
 export function openLive(options: LiveOptions): Live {
-  const world = options.world ?? browser
+  const environment = options.environment ?? browserEnvironment
   let wanted = options.filters
-  /** The filters that the plane was last asked for, and whether it has said yes. */
-  let asked = wanted
-  let answered = false
+  /** The filters last requested, and whether the control plane has confirmed them. */
+  let requested = wanted
+  let confirmed = false
   let socket: Socket | null = null
   let bearer: string | null = null
   let liveSince: number | null = null
   let everLive = false
-  let heardAt = 0
-  /** When it was last live, until the reader is told. */
-  let cutAt: number | null = null
+  let lastReceivedAt = 0
+  /** When the connection was lost, while that is not shown yet. */
+  let disconnectedAt: number | null = null
   let failures = 0
-  let nextTryAt = 0
-  /** Why the plane does not let us in, if it is not for want of an answer. */
-  let refusal: string | null = null
+  let nextAttemptAt = 0
+  /** Why the control plane rejected the subscription. `null` for network failures. */
+  let rejection: string | null = null
   let reason: string | null = null
   let closed = false
   let status: LiveStatus = { connection: 'connecting', detail: null, subscribed: false }
-  const timers = { again: idle, deadline: idle, ping: idle, probe: idle, unseen: idle }
+  const timers = { reconnect: noop, handshake: noop, ping: noop, probe: noop, hiddenDisconnect: noop }
 
   function connect() {
-    drop()
-    if (!world.isOnline()) {
-      tell()
+    dropSocket()
+    if (!environment.isOnline()) {
+      publishStatus()
       return
     }
-    const mine = world.socket(withQuery(api.socket, asQuery(wanted)))
-    socket = mine
-    expectAnswer()
-    mine.onopen = () => {
-      bearer = world.token()
-      // The filters are in the address, so that being known is being subscribed. A plane that asks nobody has let us
-      // in already, and only has to say so.
-      mine.send(say(bearer === null ? { type: 'subscribe' } : { type: 'auth', token: bearer }))
+    const opened = environment.socket(withQuery(api.socket, asQuery(wanted)))
+    socket = opened
+    startHandshake()
+    opened.onopen = () => {
+      bearer = environment.token()
+      // The filters are in the URL, so authenticating also subscribes. With anonymous access the socket is subscribed
+      // already, and an empty `subscribe` requests the confirmation.
+      opened.send(encodeFrame(bearer === null ? { type: 'subscribe' } : { type: 'auth', token: bearer }))
     }
-    mine.onmessage = ({ data }) => {
-      heardAt = world.now()
+    opened.onmessage = ({ data }) => {
+      lastReceivedAt = environment.now()
       timers.probe()
       receive(data)
     }
-    mine.onclose = () => lose(null)
+    opened.onclose = () => disconnect(null)
   }
 
-  function expectAnswer() {
-    asked = wanted
-    answered = false
-    timers.deadline()
-    timers.deadline = world.later(() => lose('The plane did not answer in time.'), HANDSHAKE_MS)
+  function startHandshake() {
+    requested = wanted
+    confirmed = false
+    timers.handshake()
+    timers.handshake = environment.later(() => disconnect('The control plane did not respond in time.'), HANDSHAKE_MS)
   }
 
   function receive(data: unknown) {
-    const heard = hear(data)
-    switch (heard.kind) {
+    const frame = parseFrame(data)
+    switch (frame.kind) {
       case 'events':
-        if (liveSince !== null && heard.events.length > 0) options.onFrames(heard.events)
+        if (liveSince !== null && frame.events.length > 0) options.onFrames(frame.events)
         return
       case 'subscribed':
-        confirmed()
+        confirm()
         return
       case 'error':
-        refused(heard.error)
+        reject(frame.error)
         return
-      case 'nothing':
+      case 'ignored':
         return
     }
   }
 
-  function confirmed() {
-    answered = true
-    timers.deadline()
+  function confirm() {
+    confirmed = true
+    timers.handshake()
     const isNew = liveSince === null
     if (isNew) {
-      liveSince = world.now()
+      liveSince = environment.now()
       everLive = true
-      cutAt = refusal = reason = null
-      timers.unseen()
+      disconnectedAt = rejection = reason = null
+      timers.hiddenDisconnect()
       keepAlive()
     }
-    tell()
-    // Frames come from now on, whatever else is asked for: what came before has to be fetched.
-    if (isNew || asked === wanted) options.onSubscribed()
-    if (asked !== wanted) ask()
+    publishStatus()
+    // Frames arrive from now on, even while a filter change is pending, so earlier events have to be fetched now.
+    if (isNew || requested === wanted) options.onSubscribed()
+    if (requested !== wanted) requestFilters()
   }
 
-  function refused({ code, error }: ErrorFrame) {
+  function reject({ code, error }: ErrorFrame) {
     if (code === 'unauthorized' || code === 'token_expired') {
-      // Whoever has another token tells everybody, us included: `newToken` goes on with it.
-      if (world.renew(bearer)) return
-      refusal =
+      // If another tab has stored a newer token, the token listener (`onNewToken`) reconnects with it.
+      if (environment.reloadToken(bearer)) return
+      rejection =
         bearer === null
-          ? 'The plane asks who you are. Sign in with a token.'
+          ? 'Authentication required. Sign in with a token.'
           : 'Your token is no longer valid. Sign in again.'
-      lose(refusal)
-    } else if (!answered) {
-      // A wish that was not granted leaves the socket open, but nothing would ever come of it.
-      if (code === 'forbidden') refusal = 'Your role does not allow this.'
-      lose(error)
+      disconnect(rejection)
+    } else if (!confirmed) {
+      // A rejected subscription leaves the socket open, but no events would arrive on it.
+      if (code === 'forbidden') rejection = 'You do not have permission to do this.'
+      disconnect(error)
     }
   }
 
-  /** The socket has ended, or is of no use. */
-  function lose(why: string | null) {
+  /** Handles a socket that was closed or is unusable: closes it and schedules the next attempt. */
+  function disconnect(why: string | null) {
     if (closed) return
     if (liveSince !== null) {
-      cutAt = world.now()
-      if (cutAt - liveSince >= STEADY_MS) failures = 0
-      timers.unseen()
-      timers.unseen = world.later(() => {
-        cutAt = null
-        tell()
-      }, UNSEEN_CUT_MS)
+      disconnectedAt = environment.now()
+      if (disconnectedAt - liveSince >= STABLE_CONNECTION_MS) failures = 0
+      timers.hiddenDisconnect()
+      timers.hiddenDisconnect = environment.later(() => {
+        disconnectedAt = null
+        publishStatus()
+      }, HIDDEN_DISCONNECT_MS)
     }
     reason = why ?? reason
-    drop()
-    const longest = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** failures)
-    const patience = refusal === null ? world.random() * longest : LONGEST_WAIT_MS * (0.5 + world.random() / 2)
+    dropSocket()
+    const backoff = Math.min(MAX_BACKOFF_MS, INITIAL_BACKOFF_MS * 2 ** failures)
+    const delay =
+      rejection === null ? environment.random() * backoff : MAX_BACKOFF_MS * (0.5 + environment.random() / 2)
     failures += 1
-    nextTryAt = world.now() + patience
-    timers.again = world.later(connect, patience)
-    tell()
+    nextAttemptAt = environment.now() + delay
+    timers.reconnect = environment.later(connect, delay)
+    publishStatus()
   }
 
-  /** Says how it stands, if that has changed. */
-  function tell() {
-    const next = standing()
+  /** Notifies `onStatus` if the status has changed. */
+  function publishStatus() {
+    const next = currentStatus()
     if (
       status.connection === next.connection &&
       status.detail === next.detail &&
@@ -201,72 +202,72 @@ export function openLive(options: LiveOptions): Live {
     options.onStatus(status)
   }
 
-  function standing(): LiveStatus {
+  function currentStatus(): LiveStatus {
     if (liveSince !== null) return { connection: 'live', detail: null, subscribed: true }
     const subscribed = false
-    if (!world.isOnline()) return { connection: 'disconnected', detail: OFFLINE, subscribed }
-    if (refusal !== null) return { connection: 'disconnected', detail: refusal, subscribed }
-    if (cutAt !== null) return { connection: 'live', detail: null, subscribed }
+    if (!environment.isOnline()) return { connection: 'disconnected', detail: OFFLINE, subscribed }
+    if (rejection !== null) return { connection: 'disconnected', detail: rejection, subscribed }
+    if (disconnectedAt !== null) return { connection: 'live', detail: null, subscribed }
     if (failures < FAILURES_UNTIL_DISCONNECTED) {
       return { connection: everLive ? 'reconnecting' : 'connecting', detail: reason, subscribed }
     }
-    const next = timeOfDay(new Date(nextTryAt).toISOString())
+    const next = timeOfDay(new Date(nextAttemptAt).toISOString())
     return {
       connection: 'disconnected',
-      detail: `${reason ?? 'The plane cannot be reached.'} Next try at ${next}.`,
+      detail: `${reason ?? 'Cannot reach the control plane.'} Next attempt at ${next}.`,
       subscribed,
     }
   }
 
-  function ask() {
-    expectAnswer()
-    // An empty list lifts a restriction; one that is absent would leave it as it was.
+  function requestFilters() {
+    startHandshake()
+    // An empty list lifts a restriction; an absent one would keep it.
     const { event_types = [], entity_types = [], entity_ids = [] } = wanted
-    socket?.send(say({ type: 'subscribe', event_types, entity_types, entity_ids, batch: true }))
+    socket?.send(encodeFrame({ type: 'subscribe', event_types, entity_types, entity_ids, batch: true }))
   }
 
   function keepAlive() {
-    timers.ping = world.later(() => {
-      if (world.now() - heardAt >= SILENCE_MS) {
-        lose('The plane fell silent.')
+    timers.ping = environment.later(() => {
+      if (environment.now() - lastReceivedAt >= SILENCE_MS) {
+        disconnect('The connection timed out.')
       } else {
-        socket?.send(say({ type: 'ping' }))
+        socket?.send(encodeFrame({ type: 'ping' }))
         keepAlive()
       }
     }, PING_MS)
   }
 
-  /** The machine may have slept, and the socket died without a word. */
+  /** The machine may have slept and the connection be half-open, so probe it. */
   function wake() {
     if (liveSince === null) {
-      tryNow()
+      connectNow()
       return
     }
-    socket?.send(say({ type: 'ping' }))
+    socket?.send(encodeFrame({ type: 'ping' }))
     timers.probe()
-    timers.probe = world.later(() => lose('The plane fell silent.'), PROBE_MS)
+    timers.probe = environment.later(() => disconnect('The connection timed out.'), PROBE_MS)
   }
 
-  /** No need to wait any longer. A handshake that is under way goes on. */
-  function tryNow() {
+  /** Skips the remaining backoff. A handshake in progress continues. */
+  function connectNow() {
     if (closed || socket !== null) return
-    refusal = null
+    rejection = null
     connect()
-    tell()
+    publishStatus()
   }
 
-  /** Somebody signed in or out: what comes from now on is for them. */
-  function newToken() {
-    if (closed || world.token() === bearer) return
-    refusal = null
-    lose(null)
+  /** The user signed in or out, so the subscription is renewed with the new token. */
+  function onNewToken() {
+    if (closed || environment.token() === bearer) return
+    rejection = null
+    disconnect(null)
     failures = 0
     connect()
-    tell()
+    publishStatus()
   }
 
-  function drop() {
-    for (const cancel of [timers.again, timers.deadline, timers.ping, timers.probe]) cancel()
+  function dropSocket() {
+    for (const cancel of [timers.reconnect, timers.handshake, timers.ping, timers.probe]) cancel()
     liveSince = null
     if (socket === null) return
     socket.onopen = socket.onmessage = socket.onclose = null
@@ -274,35 +275,39 @@ export function openLive(options: LiveOptions): Live {
     socket = null
   }
 
-  const forget = [world.onWake(wake), world.onOffline(() => lose(null)), world.onToken(newToken)]
+  const unsubscribe = [
+    environment.onWake(wake),
+    environment.onOffline(() => disconnect(null)),
+    environment.onToken(onNewToken),
+  ]
   connect()
 
   return {
     status: () => status,
     retryNow: () => {
       failures = 0
-      tryNow()
+      connectNow()
     },
     replace: () => {
-      if (liveSince !== null) lose('The plane did not tell of everything.')
+      if (liveSince !== null) disconnect('Events were missed.')
     },
     setFilters: (filters) => {
       if (sameFilters(filters, wanted)) return
       wanted = filters
-      if (liveSince !== null && answered) ask()
+      if (liveSince !== null && confirmed) requestFilters()
     },
     close: () => {
       closed = true
-      timers.unseen()
-      drop()
-      for (const each of forget) each()
+      timers.hiddenDisconnect()
+      dropSocket()
+      for (const each of unsubscribe) each()
     },
   }
 }
 
-const OFFLINE = 'This browser is offline. It goes on when it is online again.'
+const OFFLINE = 'You are offline. The connection resumes when you are back online.'
 
-const idle = (): void => undefined
+const noop = (): void => undefined
 
 function asQuery(filters: FilterChange) {
   const list = (values: string[] | undefined) =>

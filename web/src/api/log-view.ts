@@ -1,46 +1,46 @@
 import type { LogEvent } from '../timeline/event'
 import { empty, extend, fold, type Timeline } from '../timeline/fold'
-import { advance, begin, type Run } from '../timeline/run'
+import { advance, emptyRun, type Run } from '../timeline/run'
 import type { Connection } from './live'
-import type { Writing } from './log-partial'
+import type { PartialText } from './partial-text'
 
-/** One sandbox's log, as far as it is loaded, and what follows from it. A new object for each change. */
+/** The loaded part of a sandbox's log and what is derived from it. Immutable: each change creates a new object. */
 export interface LogView {
-  /** Ascending, without a gap. */
+  /** Ascending, without gaps. */
   readonly events: readonly LogEvent[]
   readonly timeline: Timeline
   readonly run: Run
-  /** Numbers of the first and the last event that are loaded; 0 where there is none. */
+  /** Sequence numbers of the first and last loaded events; 0 if there are none. */
   readonly first: number
   readonly last: number
   readonly hasOlder: boolean
   readonly loadingOlder: boolean
-  /** Why older events could not be loaded, until they are asked for again. */
+  /** Why older events could not be loaded; cleared by the next attempt. */
   readonly olderError: unknown
-  /** Everything from the first event on is loaded. */
-  readonly whole: boolean
-  /** How far `loadAll` is. */
+  /** Everything since the first event is loaded. */
+  readonly complete: boolean
+  /** Progress of `loadAll`. */
   readonly progress: { readonly loaded: number; readonly of: number } | null
-  /** What the agent is writing at this moment. */
-  readonly partial: Writing | null
+  /** Text that the agent is still generating. */
+  readonly partial: PartialText | null
   readonly heartbeatAt: string | null
   readonly connection: Connection
   readonly detail: string | null
-  /** `failed` only while nothing could be shown at all. */
+  /** `failed` only while there is nothing to show. */
   readonly state: 'loading' | 'ready' | 'failed'
   readonly error: unknown
 }
 
-export const nothing: LogView = {
+export const emptyView: LogView = {
   events: [],
   timeline: empty,
-  run: begin,
+  run: emptyRun,
   first: 0,
   last: 0,
   hasOlder: false,
   loadingOlder: false,
   olderError: null,
-  whole: false,
+  complete: false,
   progress: null,
   partial: null,
   heartbeatAt: null,
@@ -50,12 +50,11 @@ export const nothing: LogView = {
   error: null,
 }
 
-/** These events and no others. */
 export function folded(events: readonly LogEvent[]) {
-  return { ...bounds(events), events, timeline: fold(events), run: advance(begin, events) }
+  return { ...bounds(events), events, timeline: fold(events), run: advance(emptyRun, events) }
 }
 
-/** A view's events, and those that come right after them. */
+/** Appends events that directly follow those of the view. */
 export function extended(view: LogView, added: readonly LogEvent[]) {
   const events = view.events.concat(added)
   return { ...bounds(events), events, timeline: extend(view.timeline, added), run: advance(view.run, added) }
@@ -63,5 +62,5 @@ export function extended(view: LogView, added: readonly LogEvent[]) {
 
 function bounds(events: readonly LogEvent[]) {
   const first = events[0]?.seq ?? 0
-  return { first, last: events.at(-1)?.seq ?? 0, hasOlder: first > 1, whole: first <= 1 }
+  return { first, last: events.at(-1)?.seq ?? 0, hasOlder: first > 1, complete: first <= 1 }
 }

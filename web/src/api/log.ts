@@ -1,75 +1,75 @@
 import { fromFrame, type LogEvent } from '../timeline/event'
 import type { EventFrame } from './contract'
-import { Refused } from './http'
+import { ApiError } from './http'
 import { type Live, type LiveStatus, openLive } from './live'
 import { readAfter, readBefore, readNewest, readRange } from './log-pages'
-import { Partials } from './log-partial'
-import { Resume } from './log-resume'
-import { extended, folded, type LogView, nothing } from './log-view'
-import { browser, type World } from './socket-world'
+import { PartialTexts } from './partial-text'
+import { ReorderBuffer } from './reorder-buffer'
+import { extended, folded, type LogView, emptyView } from './log-view'
+import { browserEnvironment, type Environment } from './environment'
 
 export type { LogView } from './log-view'
 
 export interface LogOptions {
-  world?: World
-  /** What is new in the log since it was opened, in order, each event once. */
+  environment?: Environment
+  /** Events appended to the log since it was opened, in order, each once. */
   onEvents?(events: readonly LogEvent[]): void
-  /** Events of other entities that `watch` named. */
+  /** Events of the other entities passed to `watch`. */
   onOthers?(frames: readonly EventFrame[]): void
-  /** Something else than the log may have changed unseen: after each subscription, and at each look without one. */
-  onLook?(): void
+  /** Other state may have changed unseen: called after each subscription and at each poll without a socket. */
+  onRefresh?(): void
 }
 
-/** Follows a log for as long as somebody listens: the first listener opens the socket, the last one closes it. */
+/** Follows a log while it has subscribers: the first one opens the socket, the last one closes it. */
 export interface LogFollower {
   readonly view: () => LogView
   readonly subscribe: (listener: () => void) => () => void
   readonly loadOlder: () => void
   readonly loadAll: () => void
-  /** Tries at once what failed: the socket, the log, older pages. */
+  /** Immediately retries what failed: the socket, the log, older pages. */
   readonly retry: () => void
-  /** Has the same socket tell of these tasks and tickets too. */
+  /** Subscribes the same socket to these tasks and tickets too. */
   readonly watch: (entityIds: readonly string[]) => void
 }
 
-/** The end of a log shows no gap: after so long without an event somebody looks. */
-const LOOK_MS = 45_000
-/** Without a socket it is looked so often; after failures, less and less. */
+/** A lost last frame leaves no visible gap, so the log is polled after this long without an event. */
+const IDLE_POLL_MS = 45_000
+/** Poll interval without a socket; grows with failures. */
 const POLL_MS = 3_000
-const LONGEST_POLL_MS = 30_000
+const MAX_POLL_MS = 30_000
 
 /**
- * Subscribe, then fetch, then apply: the recipe of `docs/protocol.md`.
+ * Subscribe, then fetch, then apply, as `docs/protocol.md` describes.
  *
- * **Invariant:** `events` is the log without a gap and without a repeat, whatever breaks on the way.
+ * **Invariant:** `events` is the log without gaps or duplicates, whatever fails on the way.
  */
 export function followLog(sandboxId: string, options: LogOptions = {}): LogFollower {
-  const world = options.world ?? browser
+  const environment = options.environment ?? browserEnvironment
   const listeners = new Set<() => void>()
-  const partials = new Partials()
-  let resume = new Resume<LogEvent>(0)
-  /** Applied, and not shown yet: a burst is shown once for each frame that is painted. */
-  let fresh: LogEvent[] = []
+  const partials = new PartialTexts()
+  let resume = new ReorderBuffer<LogEvent>(0)
+  /** Applied but not shown yet: a burst is shown once per animation frame. */
+  let unpainted: LogEvent[] = []
   let others: readonly string[] = []
   let live: Live | null = null
   let abort = new AbortController()
-  /** Whether the newest page is here: what comes before that is not kept, but fetched. */
+  /** Whether the newest page is loaded. Events that arrive before it are fetched, not kept. */
   let opened = false
-  /** Whether frames come. */
+  /** Whether the socket is subscribed. */
   let up = false
-  /** Whether the socket was cut since it was last subscribed. */
-  let wasCut = false
-  /** Ends the fetch that is under way. */
+  /** Whether the socket was disconnected since the last subscription. */
+  let wasDisconnected = false
+  /** Aborts the fetch in progress. */
   let fetching: AbortController | null = null
   let behind = false
-  let failure: { times: number; mayPass: boolean } | null = null
-  let quietSince = 0
-  /** The end of the log when a look began for which no frame was the reason, and none has come since. */
-  let quietAt: number | null = null
+  let failure: { times: number; isRetryable: boolean } | null = null
+  let idleSince = 0
+  /** End of the log at the start of an idle poll; `null` once a frame arrives. Detects a socket that delivers nothing. */
+  let idlePollSeq: number | null = null
   let wantsAll = false
-  let stopTimer = idle
+  let stopTimer = noop
   let stopPaint: (() => void) | null = null
-  let view = nothing
+  let view = emptyView
 
   function change(what: Partial<LogView>) {
     view = { ...view, ...what }
@@ -78,16 +78,22 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
 
   function start() {
     abort = new AbortController()
-    live = openLive({ world, filters: filters(), onFrames: hear, onSubscribed: subscribed, onStatus: connected })
-    // The first page does not wait for the socket. What comes in between is fetched when that is subscribed.
-    look()
+    live = openLive({
+      environment,
+      filters: filters(),
+      onFrames: receive,
+      onSubscribed: subscribed,
+      onStatus: statusChanged,
+    })
+    // The first page does not wait for the socket. Events in between are fetched after the subscription.
+    refresh()
   }
 
   function stop() {
     abort.abort()
     live?.close()
     live = null
-    up = wasCut = false
+    up = wasDisconnected = false
     abandon()
     stopTimer()
     stopPaint?.()
@@ -100,25 +106,25 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   const filters = () => ({ entity_ids: [sandboxId, ...others] })
 
   function subscribed() {
-    options.onLook?.()
-    // What was asked for before may hang on a plane that is gone, and what failed then says nothing of this one. Frames
-    // show a gap until the fetch is done, so waiting for either would be a page that says Live and stands still.
-    if (wasCut || failure !== null) lookAfresh()
-    else look()
-    wasCut = false
+    options.onRefresh?.()
+    // An earlier request may hang on a crashed control plane, and earlier failures say nothing about this one. Frames
+    // show a gap until the fetch is done, so waiting for either would leave a page that says Live but does not update.
+    if (wasDisconnected || failure !== null) refreshNow()
+    else refresh()
+    wasDisconnected = false
   }
 
-  function connected({ connection, detail, subscribed }: LiveStatus) {
+  function statusChanged({ connection, detail, subscribed }: LiveStatus) {
     change({ connection, detail })
     if (subscribed === up) return
     up = subscribed
-    // What the agent writes meanwhile is not told again: half a sentence is worse than none.
+    // Partial text is not sent again, and half a sentence is worse than none.
     if (!up && partials.clear()) paint()
-    if (!up) wasCut = true
-    rest()
+    if (!up) wasDisconnected = true
+    schedulePoll()
   }
 
-  function hear(frames: readonly EventFrame[]) {
+  function receive(frames: readonly EventFrame[]) {
     const foreign: EventFrame[] = []
     const ready: LogEvent[] = []
     for (const frame of frames) {
@@ -127,19 +133,19 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
         continue
       }
       const event = fromFrame(frame)
-      quietAt = null
-      if (event === null) fleeting(frame)
-      else if (opened) ready.push(...resume.take(event.seq, event))
+      idlePollSeq = null
+      if (event === null) receiveEphemeral(frame)
+      else if (opened) ready.push(...resume.insert(event.seq, event))
       else behind = true
     }
     apply(ready)
-    if (opened && resume.hasGap && fetching === null) look()
+    if (opened && resume.hasGap && fetching === null) refresh()
     if (foreign.length > 0) options.onOthers?.(foreign)
   }
 
-  function fleeting(frame: EventFrame) {
+  function receiveEphemeral(frame: EventFrame) {
     if (frame.payload['original_event_type'] === 'agent.partial') {
-      if (partials.hear(frame.payload)) paint()
+      if (partials.add(frame.payload)) paint()
     } else if (view.heartbeatAt === null || frame.timestamp > view.heartbeatAt) {
       change({ heartbeatAt: frame.timestamp })
     }
@@ -147,51 +153,51 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
 
   function apply(events: readonly LogEvent[]) {
     if (events.length === 0) return
-    quietSince = world.now()
+    idleSince = environment.now()
     for (const event of events) {
-      partials.settle(event)
-      fresh.push(event)
+      partials.complete(event)
+      unpainted.push(event)
     }
     options.onEvents?.(events)
     paint()
   }
 
   function paint() {
-    stopPaint ??= world.paint(() => {
+    stopPaint ??= environment.paint(() => {
       stopPaint = null
       show()
     })
   }
 
   function show() {
-    const added = fresh
-    fresh = []
+    const added = unpainted
+    unpainted = []
     change({ ...(added.length > 0 && extended(view, added)), partial: partials.shown })
   }
 
-  /** Fetches whatever the plane has and we do not. One at a time: who asks meanwhile is served by the same run. */
-  function look() {
+  /** Fetches the events that are missing here. Runs once at a time: concurrent calls share the run in progress. */
+  function refresh() {
     behind = true
     if (fetching === null && live !== null) void catchUp()
   }
 
-  /** The same, without waiting for a fetch that is under way or for the time after a failure. */
-  function lookAfresh() {
+  /** Refreshes without waiting for a fetch in progress or for a backoff delay. */
+  function refreshNow() {
     abandon()
     failure = null
-    look()
+    refresh()
   }
 
   function abandon() {
     fetching?.abort()
     fetching = null
-    quietAt = null
+    idlePollSeq = null
   }
 
   async function catchUp() {
-    const mine = new AbortController()
-    const { signal } = mine
-    fetching = mine
+    const controller = new AbortController()
+    const { signal } = controller
+    fetching = controller
     stopTimer()
     try {
       while (behind) {
@@ -201,67 +207,66 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
         behind ||= resume.hasGap
       }
       failure = null
-      quietSince = world.now()
+      idleSince = environment.now()
       if (view.error !== null) change({ error: null })
-      // The socket is open and tells of nothing: another one will.
-      if (quietAt !== null && resume.last > quietAt) live?.replace()
-      quietAt = null
+      // The open socket delivered none of these events, so replace it.
+      if (idlePollSeq !== null && resume.last > idlePollSeq) live?.replace()
+      idlePollSeq = null
     } catch (error) {
       if (signal.aborted) return
-      failure = { times: (failure?.times ?? 0) + 1, mayPass: !(error instanceof Refused) || error.mayPass }
+      failure = { times: (failure?.times ?? 0) + 1, isRetryable: !(error instanceof ApiError) || error.isRetryable }
       change(opened ? { error } : { error, state: 'failed' })
     }
-    // A listener may have ended this run meanwhile.
+    // A listener may have aborted this run meanwhile.
     if (signal.aborted) return
     fetching = null
-    rest()
+    schedulePoll()
   }
 
   async function fetchFirst(signal: AbortSignal) {
-    const events = await readNewest(world, sandboxId, signal)
+    const events = await readNewest(environment, sandboxId, signal)
     signal.throwIfAborted()
-    resume = new Resume(events.at(-1)?.seq ?? 0)
+    resume = new ReorderBuffer(events.at(-1)?.seq ?? 0)
     opened = true
-    // Blocks of a message that is still being written may be finished already.
-    for (const event of events) partials.settle(event)
+    // Blocks of a message that is still being generated may be finished already.
+    for (const event of events) partials.complete(event)
     change({ ...folded(events), partial: partials.shown, state: 'ready', error: null })
     if (wantsAll) loadAll()
   }
 
   async function fetchNewer(signal: AbortSignal) {
-    for (let more = true; more; ) {
-      const page = await readAfter(world, sandboxId, resume.last, signal)
+    for (let more = true; more;) {
+      const page = await readAfter(environment, sandboxId, resume.last, signal)
       signal.throwIfAborted()
-      apply(page.events.flatMap((event) => resume.take(event.seq, event)))
+      apply(page.events.flatMap((event) => resume.insert(event.seq, event)))
       more = page.hasMore
     }
   }
 
-  /** Sets the clock for the next look. */
-  function rest() {
+  function schedulePoll() {
     stopTimer()
     if (live === null || fetching !== null) return
-    stopTimer = world.later(() => {
-      if (up && failure === null && world.now() < quietSince + LOOK_MS) {
-        rest()
+    stopTimer = environment.later(() => {
+      if (up && failure === null && environment.now() < idleSince + IDLE_POLL_MS) {
+        schedulePoll()
         return
       }
-      if (!up) options.onLook?.()
-      else if (failure === null) quietAt = resume.last
-      look()
-    }, patience())
+      if (!up) options.onRefresh?.()
+      else if (failure === null) idlePollSeq = resume.last
+      refresh()
+    }, pollDelay())
   }
 
-  function patience() {
-    if (failure !== null && !failure.mayPass) return LONGEST_POLL_MS
+  function pollDelay() {
+    if (failure !== null && !failure.isRetryable) return MAX_POLL_MS
     if (failure !== null) {
-      return Math.min(LONGEST_POLL_MS, POLL_MS * 2 ** (failure.times - 1)) * (0.5 + world.random() / 2)
+      return Math.min(MAX_POLL_MS, POLL_MS * 2 ** (failure.times - 1)) * (0.5 + environment.random() / 2)
     }
-    return up ? Math.max(0, quietSince + LOOK_MS - world.now()) : POLL_MS
+    return up ? Math.max(0, idleSince + IDLE_POLL_MS - environment.now()) : POLL_MS
   }
 
   function loadOlder() {
-    void older((signal) => readBefore(world, sandboxId, view.first, signal))
+    void older((signal) => readBefore(environment, sandboxId, view.first, signal))
   }
 
   function loadAll() {
@@ -270,13 +275,13 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
     const of = view.last
     const here = view.events.length
     void older((signal) =>
-      readRange(world, sandboxId, { after: 0, before: view.first }, signal, (loaded) =>
+      readRange(environment, sandboxId, { after: 0, before: view.first }, signal, (loaded) =>
         change({ progress: { loaded: here + loaded, of } }),
       ),
     )
   }
 
-  /** Puts older events before those that are here. */
+  /** Prepends older events. */
   async function older(read: (signal: AbortSignal) => Promise<LogEvent[]>) {
     if (live === null || !view.hasOlder || view.loadingOlder) return
     const { signal } = abort
@@ -288,7 +293,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
       change({ ...folded(events.concat(view.events)), loadingOlder: false, progress: null })
     } catch (error) {
       if (signal.aborted) return
-      // Not again by itself: whoever wants it has a button.
+      // No automatic retry: the page shows a button.
       wantsAll = false
       change({ loadingOlder: false, progress: null, olderError: error })
     }
@@ -310,7 +315,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
     retry: () => {
       live?.retryNow()
       if (!opened && view.state === 'failed') change({ state: 'loading', error: null })
-      lookAfresh()
+      refreshNow()
       if (view.olderError !== null) loadOlder()
     },
     watch: (entityIds) => {
@@ -320,4 +325,4 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   }
 }
 
-const idle = (): void => undefined
+const noop = (): void => undefined

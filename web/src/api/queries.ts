@@ -9,25 +9,25 @@ import type {
   SandboxOut,
   TaskEnded,
   TaskOut,
-  TicketShown,
+  TicketDetails,
 } from './contract'
-import { get, post, Refused, remove } from './http'
+import { get, post, ApiError, remove } from './http'
 
 /**
- * Names of what queries hold. What belongs to one sandbox stands behind its name, so that one call refreshes all of it.
+ * Query keys. Everything that belongs to one sandbox shares its prefix, so that one call refreshes all of it.
  */
 export const keys = {
   sandbox: (id: string) => ['sandbox', id] as const,
   sandboxTask: (id: string) => ['sandbox', id, 'task'] as const,
   ticket: (id: string) => ['ticket', id] as const,
-  /** Whatever lists tasks, sandboxes or tickets begins so. */
+  /** Prefix of all lists of tasks, sandboxes or tickets. */
   lists: ['list'] as const,
 }
 
 export const sandboxQuery = (id: string) =>
   queryOptions({ queryKey: keys.sandbox(id), queryFn: ({ signal }) => get<SandboxOut>(api.sandbox(id), {}, signal) })
 
-/** The task that a sandbox is for; `null` for one that somebody registered by hand. */
+/** The task of a sandbox; `null` for a sandbox that was registered without one. */
 export const sandboxTaskQuery = (id: string) =>
   queryOptions({
     queryKey: keys.sandboxTask(id),
@@ -35,26 +35,26 @@ export const sandboxTaskQuery = (id: string) =>
       try {
         return await get<TaskOut>(api.sandboxTask(id), {}, signal)
       } catch (error) {
-        if (error instanceof Refused && error.status === 404) return null
+        if (error instanceof ApiError && error.status === 404) return null
         throw error
       }
     },
   })
 
 export const ticketQuery = (id: string) =>
-  queryOptions({ queryKey: keys.ticket(id), queryFn: ({ signal }) => get<TicketShown>(api.ticket(id), {}, signal) })
+  queryOptions({ queryKey: keys.ticket(id), queryFn: ({ signal }) => get<TicketDetails>(api.ticket(id), {}, signal) })
 
 export const useSandbox = (id: string) => useQuery(sandboxQuery(id))
 export const useSandboxTask = (id: string) => useQuery(sandboxTaskQuery(id))
 
-/** `null` asks for nothing: a task may have no ticket. */
+/** `null` disables the query: a task may have no ticket. */
 export const useTicket = (id: string | null) => useQuery({ ...ticketQuery(id ?? ''), enabled: id !== null })
 
-/** Everything that the plane knows of one sandbox is asked for again, as far as somebody shows it. */
+/** Invalidates all queries of one sandbox. */
 export function refreshSandbox(queries: QueryClient, id: string) {
   return queries.invalidateQueries({
     queryKey: keys.sandbox(id),
-    // A sandbox that was registered by hand has no task and never gets one.
+    // A sandbox registered without a task never gets one.
     predicate: ({ queryKey, state }) => !(queryKey[2] === 'task' && state.data === null),
   })
 }
@@ -62,23 +62,23 @@ export function refreshSandbox(queries: QueryClient, id: string) {
 export function useCreateTicket() {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: (ticket: NewTicket) => post<TicketShown | Duplicates>(api.tickets, ticket),
+    mutationFn: (ticket: NewTicket) => post<TicketDetails | Duplicates>(api.tickets, ticket),
     onSuccess: () => queries.invalidateQueries({ queryKey: keys.lists }),
   })
 }
 
-/** Sends a message. One with an id of its own may be sent again: it is the same message. */
+/** Sends a message. Idempotent if the message has an id. */
 export const sendMessage = (sandboxId: string, message: NewMessage) =>
   post<MessageQueued>(api.messages(sandboxId), message)
 
-/** Takes a message back that no worker has confirmed. The log tells what came of it. */
+/** Cancels a message that no worker has confirmed. The log contains the outcome. */
 export function useCancelMessage(sandboxId: string) {
   return useMutation({
     mutationFn: (messageId: string) => post<MessageRecord>(api.cancelMessage(sandboxId, messageId), {}),
   })
 }
 
-/** Ends a sandbox. Its log stays. */
+/** Terminates a sandbox and keeps its log. */
 export function useStopSandbox() {
   const refresh = useRefresh()
   return useMutation({
@@ -93,7 +93,7 @@ interface TaskAndReason {
   reason: string
 }
 
-/** Gives a task up. It counts as failed, and can be asked for again. */
+/** Marks a task as failed. It can be retried. */
 export function useFailTask() {
   const refresh = useRefresh()
   return useMutation({
@@ -102,7 +102,6 @@ export function useFailTask() {
   })
 }
 
-/** Calls a task off. */
 export function useCancelTask() {
   const refresh = useRefresh()
   return useMutation({
@@ -111,7 +110,7 @@ export function useCancelTask() {
   })
 }
 
-/** Asks for a failed or cancelled task again. It gets a new sandbox. */
+/** Retries a failed or cancelled task in a new sandbox. */
 export function useRetryTask() {
   const refresh = useRefresh()
   return useMutation({
@@ -120,21 +119,21 @@ export function useRetryTask() {
   })
 }
 
-/** Says whether what came of a task is good enough; `feedback` is what the next try is told. */
-export function useJudge(sandboxId: string) {
+/** Reviews the result of a task; `feedback` is passed to the next attempt. */
+export function useReview(sandboxId: string) {
   const refresh = useRefresh()
   return useMutation({
-    mutationFn: (judgement: { taskId: string; passed: boolean; feedback: string }) =>
-      post<unknown>(api.judge(sandboxId), {
-        task_id: judgement.taskId,
-        passed: judgement.passed,
-        feedback: judgement.feedback,
+    mutationFn: (review: { taskId: string; passed: boolean; feedback: string }) =>
+      post<unknown>(api.reviewResult(sandboxId), {
+        task_id: review.taskId,
+        passed: review.passed,
+        feedback: review.feedback,
       }),
     onSettled: refresh,
   })
 }
 
-/** A change to a task is a change to its sandbox, its ticket and every list that shows them. */
+/** A change to a task affects its sandbox, its ticket and every list that shows them. */
 function useRefresh() {
   const queries = useQueryClient()
   return () =>

@@ -1,123 +1,123 @@
-import { Refused } from './http'
+import { ApiError } from './http'
 
 /**
- * Reads again what sockets tell of: single items while they are few, the newest page when many change at once, and
- * never more than a few requests a second, however busy the plane is.
+ * Reloads items that socket events announce as changed: single items while they are few, the newest page when many
+ * change at once, and never more than a few requests per second.
  */
 export interface Refresher {
   task(id: string): void
   sandbox(id: string): void
   tickets(): void
-  /** Forgets what waits, what is being read and what failed: it starts afresh with what it is told of next. */
+  /** Discards pending reads, reads in progress and the failure count. */
   reset(): void
 }
 
 export interface Reads {
   task: (id: string) => Promise<unknown>
   sandbox: (id: string) => Promise<unknown>
-  /** Gives back which ones it read. */
+  /** Returns the ids that it read. */
   newestTasks: () => Promise<readonly string[]>
   newestSandboxes: () => Promise<readonly string[]>
   tickets: () => Promise<unknown>
 }
 
-/** Frames about one thing come in twos and threes: a moment gathers them. */
-const GATHER_MS = 150
-/** Between two rounds; longer and longer while the plane does not answer. */
+/** Frames about one item arrive in twos and threes, so wait a moment to coalesce them. */
+const COALESCE_MS = 150
+/** Pause between two rounds; grows exponentially while requests fail. */
 const ROUND_MS = 1_000
-const LONGEST_ROUND_MS = 30_000
-/** Requests of a round, for each of the two kinds. */
-const AT_ONCE = 2
-/** From here on a page costs less than one request for each. */
-const MANY = 6
+const MAX_ROUND_MS = 30_000
+/** Concurrent single-item requests per round and kind. */
+const CONCURRENCY = 2
+/** From this number of items on, one page is cheaper than single requests. */
+const PAGE_THRESHOLD = 6
 
 export function createRefresher(reads: Reads): Refresher {
   const tasks = new Set<string>()
   const sandboxes = new Set<string>()
-  let ticketsWait = false
+  let ticketsPending = false
   let timer: ReturnType<typeof setTimeout> | undefined
-  /** The round that is under way. */
+  /** The round in progress. */
   let reading: symbol | null = null
   let failures = 0
 
-  const isSomethingLeft = () => tasks.size > 0 || sandboxes.size > 0 || ticketsWait
+  const hasPending = () => tasks.size > 0 || sandboxes.size > 0 || ticketsPending
   const schedule = (delay: number) => {
     if (timer === undefined && reading === null) timer = setTimeout(() => void round(), delay)
   }
   const round = async () => {
     timer = undefined
-    const mine = Symbol('round')
-    reading = mine
-    if (ticketsWait) void reads.tickets()
-    ticketsWait = false
-    const answered = await Promise.all([
+    const current = Symbol('round')
+    reading = current
+    if (ticketsPending) void reads.tickets()
+    ticketsPending = false
+    const succeeded = await Promise.all([
       readSome(tasks, reads.newestTasks, reads.task),
       readSome(sandboxes, reads.newestSandboxes, reads.sandbox),
     ])
-    if (reading !== mine) return
+    if (reading !== current) return
     reading = null
-    failures = answered.includes(false) ? failures + 1 : 0
-    if (isSomethingLeft()) schedule(Math.min(ROUND_MS * 2 ** failures, LONGEST_ROUND_MS))
+    failures = succeeded.includes(false) ? failures + 1 : 0
+    if (hasPending()) schedule(Math.min(ROUND_MS * 2 ** failures, MAX_ROUND_MS))
   }
-  const add = (waiting: Set<string>, id: string) => {
-    waiting.add(id)
-    schedule(GATHER_MS)
+  const add = (pending: Set<string>, id: string) => {
+    pending.add(id)
+    schedule(COALESCE_MS)
   }
   return {
     task: (id) => add(tasks, id),
     sandbox: (id) => add(sandboxes, id),
     tickets() {
-      ticketsWait = true
-      schedule(GATHER_MS)
+      ticketsPending = true
+      schedule(COALESCE_MS)
     },
     reset() {
       clearTimeout(timer)
       timer = undefined
       reading = null
       failures = 0
-      ticketsWait = false
+      ticketsPending = false
       tasks.clear()
       sandboxes.clear()
     },
   }
 }
 
-/** Reads some of what waits. Says whether the plane answered; what it did not answer waits on. */
+/** Reads some pending items and returns whether the requests succeeded. Items that failed stay pending. */
 async function readSome(
-  waiting: Set<string>,
+  pending: Set<string>,
   readNewest: () => Promise<readonly string[]>,
   readOne: (id: string) => Promise<unknown>,
 ): Promise<boolean> {
-  if (waiting.size >= MANY) {
-    const asked = take(waiting, waiting.size)
+  if (pending.size >= PAGE_THRESHOLD) {
+    const ids = take(pending, pending.size)
     try {
       const found = new Set(await readNewest())
-      for (const id of asked) if (!found.has(id)) waiting.add(id)
+      for (const id of ids) if (!found.has(id)) pending.add(id)
     } catch (error) {
-      if (mayPass(error)) for (const id of asked) waiting.add(id)
+      if (isRetryable(error)) for (const id of ids) pending.add(id)
       return false
     }
   }
-  // What is too old for the newest page goes one by one.
-  const answers = await Promise.all(
-    take(waiting, AT_ONCE).map(async (id) => {
+  // Items too old for the newest page are read one by one.
+  const results = await Promise.all(
+    take(pending, CONCURRENCY).map(async (id) => {
       try {
         await readOne(id)
         return true
       } catch (error) {
-        if (mayPass(error)) waiting.add(id)
-        return !mayPass(error)
+        if (isRetryable(error)) pending.add(id)
+        return !isRetryable(error)
       }
     }),
   )
-  return !answers.includes(false)
+  return !results.includes(false)
 }
 
-/** Taken out before it is read: who is told of during the read has to be read again. */
-function take(waiting: Set<string>, most: number): string[] {
-  const ids = [...waiting].slice(0, most)
-  for (const id of ids) waiting.delete(id)
+/** Removes ids before they are read, so that a change during the read makes them pending again. */
+function take(pending: Set<string>, max: number): string[] {
+  const ids = [...pending].slice(0, max)
+  for (const id of ids) pending.delete(id)
   return ids
 }
 
-const mayPass = (error: unknown) => error instanceof Refused && error.mayPass
+const isRetryable = (error: unknown) => error instanceof ApiError && error.isRetryable

@@ -1,19 +1,19 @@
 import type { ClientFrame, ErrorFrame, EventFrame, JsonObject } from './contract'
 
-/** What the plane says on a socket, as far as somebody has to do something about it. */
-export type Heard =
+/** A frame from the control plane, reduced to what the console acts on. */
+export type ReceivedFrame =
   | { kind: 'events'; events: EventFrame[] }
   | { kind: 'subscribed' }
   | { kind: 'error'; error: ErrorFrame }
-  /** A sign of life, or what a newer plane says and this console does not know. */
-  | { kind: 'nothing' }
+  /** A keep-alive, or a frame of a newer control plane that this console does not know. */
+  | { kind: 'ignored' }
 
-const NOTHING: Heard = { kind: 'nothing' }
+const IGNORED: ReceivedFrame = { kind: 'ignored' }
 
-/** Reads a frame. Whatever it is, the plane is there. */
-export function hear(data: unknown): Heard {
+/** Parses a frame. Never throws: unknown and malformed frames are ignored. */
+export function parseFrame(data: unknown): ReceivedFrame {
   const frame = typeof data === 'string' ? parse(data) : null
-  if (frame === null) return NOTHING
+  if (frame === null) return IGNORED
   if (isEventFrame(frame)) return { kind: 'events', events: [frame] }
   if (frame['type'] === 'events' && Array.isArray(frame['events'])) {
     return { kind: 'events', events: frame['events'].filter(isEventFrame) }
@@ -22,10 +22,10 @@ export function hear(data: unknown): Heard {
   if (typeof frame['error'] === 'string' && typeof frame['code'] === 'string') {
     return { kind: 'error', error: { error: frame['error'], code: frame['code'] } }
   }
-  return NOTHING
+  return IGNORED
 }
 
-export const say = (frame: ClientFrame) => JSON.stringify(frame)
+export const encodeFrame = (frame: ClientFrame) => JSON.stringify(frame)
 
 function parse(text: string): Record<string, unknown> | null {
   try {
@@ -53,5 +53,5 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** What was parsed from JSON and is an object is a JSON object. */
+/** An object that was parsed from JSON is a JSON object. */
 const isJsonObject = (value: unknown): value is JsonObject => isObject(value)

@@ -7,8 +7,8 @@ export interface LiveHandle extends LiveStatus {
 }
 
 /**
- * A page's one socket, for pages that show more than one log. `onFrame` gets whatever passes the filters;
- * `onSubscribed` is called each time that the socket is up: fetch then, and nothing is missed.
+ * The socket of a page that shows more than one log. `onFrame` receives the events that match the filters.
+ * `onSubscribed` is called after each subscription: a page that fetches then misses no event.
  */
 export function useLive(
   filters: FilterChange,
@@ -17,7 +17,7 @@ export function useLive(
 ): LiveHandle {
   const [status, setStatus] = useState<LiveStatus>({ connection: 'connecting', detail: null, subscribed: false })
   const live = useRef<Live | null>(null)
-  const hear = useEffectEvent((frames: readonly EventFrame[]) => {
+  const receive = useEffectEvent((frames: readonly EventFrame[]) => {
     for (const frame of frames) onFrame(frame)
   })
   const subscribed = useEffectEvent(onSubscribed)
@@ -25,15 +25,15 @@ export function useLive(
   useEffect(() => {
     const opened = openLive({
       filters: current(),
-      onFrames: (frames) => hear(frames),
+      onFrames: (frames) => receive(frames),
       onSubscribed: () => subscribed(),
       onStatus: setStatus,
     })
     live.current = opened
     return () => opened.close()
   }, [])
-  // Filters are often written where they are used: only what they say counts.
-  const wish = JSON.stringify(filters)
-  useEffect(() => live.current?.setFilters(current()), [wish])
+  // Callers often create the filters inline, so compare them by value.
+  const serialized = JSON.stringify(filters)
+  useEffect(() => live.current?.setFilters(current()), [serialized])
   return { ...status, retry: () => live.current?.retryNow() }
 }

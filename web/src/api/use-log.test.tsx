@@ -7,7 +7,7 @@ import { frame } from './fake-plane'
 import { useSandbox, useSandboxTask } from './queries'
 import { useLog } from './use-log'
 
-/** Sockets that are opened by the page itself, as a browser has them. */
+/** Replaces the browser's `WebSocket`. */
 class FakeWebSocket {
   static readonly OPEN = 1
   static all: FakeWebSocket[] = []
@@ -29,7 +29,7 @@ class FakeWebSocket {
     this.readyState = 3
   }
 
-  hear(value: unknown) {
+  receive(value: unknown) {
     act(() => this.onmessage?.({ data: JSON.stringify(value) }))
   }
 }
@@ -46,10 +46,20 @@ beforeEach(() => {
   vi.stubGlobal('fetch', (path: string) => {
     if (path.includes('/events')) {
       return Promise.resolve(
-        Response.json({ sandbox_id: 's', events: [], total_count: 0, last_seq: 0, has_more: false, next_after_seq: null, next_before_seq: null }),
+        Response.json({
+          sandbox_id: 's',
+          events: [],
+          total_count: 0,
+          last_seq: 0,
+          has_more: false,
+          next_after_seq: null,
+          next_before_seq: null,
+        }),
       )
     }
-    return Promise.resolve(Response.json(path.endsWith('/task') ? { id: 't', ticket_id: 'k', status: taskStatus } : { status }))
+    return Promise.resolve(
+      Response.json(path.endsWith('/task') ? { id: 't', ticket_id: 'k', status: taskStatus } : { status }),
+    )
   })
 })
 afterEach(() => {
@@ -75,13 +85,13 @@ async function shown() {
   const [socket] = open()
   if (socket === undefined) throw new Error('no socket')
   act(() => socket.onopen?.())
-  socket.hear({ status: 'subscribed', filters: {}, batch: true })
+  socket.receive({ status: 'subscribed', filters: {}, batch: true })
   await screen.findByText('live ready, sandbox running, task running, 0 events')
   return { socket, ...view }
 }
 
 describe('a page that follows a sandbox', () => {
-  it('has one socket, which tells of the task and the ticket too, and closes it when it is left', async () => {
+  it('uses one socket for sandbox, task and ticket and closes it on unmount', async () => {
     const { socket, unmount } = await shown()
     await vi.waitFor(() => expect(socket.sent.at(-1)).toContain('"entity_ids":["s","t","k"]'))
     expect(open()).toHaveLength(1)
@@ -89,18 +99,18 @@ describe('a page that follows a sandbox', () => {
     expect(open()).toHaveLength(0)
   })
 
-  it('asks for the status again when the log says that it changed', async () => {
+  it('refetches the status when the log shows a change', async () => {
     const { socket } = await shown()
     status = 'completed'
-    socket.hear(frame({ id: 'e', seq: 1, type: 'sandbox.completed', data: {}, at: '2026-01-01T12:00:00Z' }))
+    socket.receive(frame({ id: 'e', seq: 1, type: 'sandbox.completed', data: {}, at: '2026-01-01T12:00:00Z' }))
     await screen.findByText('live ready, sandbox completed, task running, 1 events')
   })
 
-  it('asks for the task again when its own log says something', async () => {
+  it('refetches the task when it has a new event', async () => {
     const { socket } = await shown()
     taskStatus = 'validating'
-    const told = frame({ id: 'e', seq: 3, type: 'task.validating', data: {}, at: '2026-01-01T12:00:00Z' })
-    socket.hear({ ...told, event_type: 'TASK_VALIDATING', entity_type: 'task', entity_id: 't' })
+    const event = frame({ id: 'e', seq: 3, type: 'task.validating', data: {}, at: '2026-01-01T12:00:00Z' })
+    socket.receive({ ...event, event_type: 'TASK_VALIDATING', entity_type: 'task', entity_id: 't' })
     await screen.findByText('live ready, sandbox running, task validating, 0 events')
   })
 })

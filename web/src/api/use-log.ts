@@ -6,14 +6,14 @@ import { keys, refreshSandbox, useSandboxTask } from './queries'
 
 export interface Log extends LogView {
   readonly loadOlder: () => void
-  /** The whole run, from its first event. `progress` says how far it is. */
+  /** Loads the complete run; `progress` shows how far it is. */
   readonly loadAll: () => void
   readonly retry: () => void
 }
 
 /**
- * Follows a sandbox: its log, and on the same socket its task and ticket. What queries hold of them is asked for again
- * when something happened that changes it, so that no badge is stale.
+ * Follows a sandbox: its log and, on the same socket, its task and ticket. Refetches their queries when an event changes
+ * them, so that no badge is stale.
  */
 export function useLog(sandboxId: string): Log {
   const queries = useQueryClient()
@@ -21,7 +21,7 @@ export function useLog(sandboxId: string): Log {
     const refresh = () => void refreshSandbox(queries, sandboxId)
     return followLog(sandboxId, {
       onEvents: (events) => {
-        if (events.some(changesWhatIsKnown)) refresh()
+        if (events.some(affectsQueries)) refresh()
       },
       onOthers: (frames) => {
         refresh()
@@ -29,7 +29,7 @@ export function useLog(sandboxId: string): Log {
           if (entity_type === 'ticket') void queries.invalidateQueries({ queryKey: keys.ticket(entity_id) })
         }
       },
-      onLook: refresh,
+      onRefresh: refresh,
     })
   }, [queries, sandboxId])
   const view = useSyncExternalStore(follower.subscribe, follower.view)
@@ -45,9 +45,15 @@ export function useLog(sandboxId: string): Log {
   )
 }
 
-/** Whether the plane says something else of the sandbox, its task or its messages after this. */
-function changesWhatIsKnown({ type }: LogEvent): boolean {
-  return type.startsWith('sandbox.') || type.startsWith('message.') || TURNS.has(type)
+/** Whether an event changes what queries return for the sandbox, its task or its messages. */
+function affectsQueries({ type }: LogEvent): boolean {
+  return type.startsWith('sandbox.') || type.startsWith('message.') || STATUS_EVENTS.has(type)
 }
 
-const TURNS = new Set(['agent.started', 'agent.waiting', 'agent.completed', 'agent.failed', 'continuous.completed'])
+const STATUS_EVENTS = new Set([
+  'agent.started',
+  'agent.waiting',
+  'agent.completed',
+  'agent.failed',
+  'continuous.completed',
+])

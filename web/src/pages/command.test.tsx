@@ -4,7 +4,7 @@ import userEvent from '@testing-library/user-event'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import CommandPage from './command'
 import { show, socket } from './testing/page'
-import { FakePlane, refusal } from './testing/plane'
+import { FakePlane, problem } from './testing/plane'
 import { eventWith, shownWith, taskWith } from './testing/samples'
 
 vi.mock('../api/use-live', async () => ({ useLive: (await import('./testing/page')).socket.useLive }))
@@ -22,30 +22,30 @@ afterEach(() => {
 })
 
 const open = (at = '/command') => show(<CommandPage />, '/command', at)
-const prompt = () => screen.getByRole('textbox', { name: 'What should be done?' })
+const prompt = () => screen.getByRole('textbox', { name: 'What should the agent do?' })
 const address = () => screen.getByLabelText('Address').textContent
 const ticketInAddress = () => new URLSearchParams(address().split('?')[1]).get('ticket') ?? ''
 
 describe('the prompt', () => {
-  it('has the focus, breaks lines with Shift+Enter, and is sent with Enter', async () => {
+  it('is focused, breaks lines with Shift+Enter and submits with Enter', async () => {
     open()
     expect(document.activeElement).toBe(prompt())
     await userEvent.keyboard('Count words{Shift>}{Enter}{/Shift}of a text')
-    expect(plane.wishes).toHaveLength(0)
+    expect(plane.createRequests).toHaveLength(0)
     await userEvent.keyboard('{Enter}')
     await waitFor(() => expect(address()).toMatch(/^\/command\?ticket=ticket-/))
-    expect(plane.wishes).toMatchObject([{ description: 'Count words\nof a text', workflow_mode: 'quick' }])
-    expect(ticketInAddress()).toBe(plane.wishes[0]?.ticket_id)
+    expect(plane.createRequests).toMatchObject([{ description: 'Count words\nof a text', workflow_mode: 'quick' }])
+    expect(ticketInAddress()).toBe(plane.createRequests[0]?.ticket_id)
   })
 
-  it('sends nothing where nothing is written', async () => {
+  it('does not submit blank text', async () => {
     open()
     await userEvent.keyboard('   {Enter}')
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Start' }).disabled).toBe(true)
-    expect(plane.wishes).toEqual([])
+    expect(plane.createRequests).toEqual([])
   })
 
-  it('and what was chosen outlive the page; the prompt goes once it is sent, the choices stay', async () => {
+  it('and its options survive a reload; only the options survive submitting', async () => {
     const { unmount } = open()
     await userEvent.type(prompt(), 'Half a thought')
     await userEvent.type(screen.getByRole('combobox', { name: 'Agent' }), 'scripted:hello')
@@ -53,7 +53,7 @@ describe('the prompt', () => {
     const again = open()
     expect(screen.getByDisplayValue('Half a thought')).toBe(prompt())
     await userEvent.type(prompt(), '{Enter}')
-    await waitFor(() => expect(plane.wishes).toMatchObject([{ agent: 'scripted:hello' }]))
+    await waitFor(() => expect(plane.createRequests).toMatchObject([{ agent: 'scripted:hello' }]))
     await screen.findByRole('list', { name: 'Progress' })
     again.unmount()
     open()
@@ -61,28 +61,28 @@ describe('the prompt', () => {
     expect(screen.queryByDisplayValue('Half a thought')).toBeNull()
   })
 
-  it('stays when the answer is lost, and sent again it is the same ticket', async () => {
+  it('is kept when the response is lost, and a retry creates no second ticket', async () => {
     open()
     let isLost = true
     plane.before = (method) => (method === 'POST' && isLost ? 'lost' : null)
     await userEvent.type(prompt(), 'Once{Enter}')
-    expect((await screen.findByRole('alert')).textContent).toMatch(/cannot be reached/)
+    expect((await screen.findByRole('alert')).textContent).toMatch(/Cannot reach/)
     expect(screen.getByDisplayValue('Once')).toBe(prompt())
     isLost = false
     await userEvent.type(prompt(), '{Enter}')
     await waitFor(() => expect(address()).toMatch(/ticket=/))
-    expect(new Set(plane.wishes.map((wish) => wish.ticket_id)).size).toBe(1)
+    expect(new Set(plane.createRequests.map((request) => request.ticket_id)).size).toBe(1)
     expect(plane.tickets.size).toBe(1)
   })
 
-  it('says in a sentence that a role does not allow it', async () => {
+  it('explains missing permission', async () => {
     open()
-    plane.before = (method) => (method === 'POST' ? refusal(403, 'forbidden') : null)
+    plane.before = (method) => (method === 'POST' ? problem(403, 'forbidden') : null)
     await userEvent.type(prompt(), 'Please{Enter}')
-    expect((await screen.findByRole('alert')).textContent).toMatch(/role does not allow/)
+    expect((await screen.findByRole('alert')).textContent).toMatch(/do not have permission/)
   })
 
-  it('shows who has asked for much the same, and can be sent all the same under its own name', async () => {
+  it('lists similar tickets and can be created anyway with the same id', async () => {
     const like = { ticket_id: 'ticket-7', title: 'Count the words', description: '', status: 'building' as const }
     plane.duplicates = {
       is_duplicate: true,
@@ -96,17 +96,17 @@ describe('the prompt', () => {
     expect(within(alert).getByRole('link', { name: 'Count the words' }).getAttribute('href')).toBe(
       '/command?ticket=ticket-7',
     )
-    expect(alert.textContent).toMatch(/93% alike/)
-    await userEvent.click(within(alert).getByRole('button', { name: 'Create it anyway' }))
+    expect(alert.textContent).toMatch(/93% similar/)
+    await userEvent.click(within(alert).getByRole('button', { name: 'Create anyway' }))
     await waitFor(() => expect(address()).toMatch(/ticket=/))
-    expect(plane.wishes).toMatchObject([{}, { force_create: true }])
-    expect(plane.wishes[0]?.ticket_id).toBe(plane.wishes[1]?.ticket_id)
+    expect(plane.createRequests).toMatchObject([{}, { force_create: true }])
+    expect(plane.createRequests[0]?.ticket_id).toBe(plane.createRequests[1]?.ticket_id)
   })
 })
 
 describe("a ticket's progress", () => {
   beforeEach(() => {
-    plane.tickets.set('mine', shownWith({ id: 'mine', title: 'My own wish' }))
+    plane.tickets.set('mine', shownWith({ id: 'mine', title: 'My own ticket' }))
     plane.tasks.set('task-mine', taskWith({ id: 'task-mine', ticket_id: 'mine' }))
   })
   const claim = (task: string, sandbox: string, ...types: string[]) => {
@@ -118,39 +118,39 @@ describe("a ticket's progress", () => {
     )
   }
 
-  it('goes on after a reload, follows the socket, and ends at its own sandbox', async () => {
+  it('resumes after a reload, follows the socket and opens its sandbox', async () => {
     open('/command?ticket=mine')
     await screen.findByText('Waiting for a free slot')
     claim('task-mine', 'box-mine', 'sandbox.creating')
-    socket.tell('sandbox', 'box-mine', { ticket_id: 'mine' })
-    await screen.findByText('Creating the sandbox')
+    socket.emit('sandbox', 'box-mine', { ticket_id: 'mine' })
+    await screen.findByText('Creating sandbox')
     claim('task-mine', 'box-mine', 'sandbox.creating', 'sandbox.spawned')
-    socket.tell('sandbox', 'box-mine', { ticket_id: 'mine' })
+    socket.emit('sandbox', 'box-mine', { ticket_id: 'mine' })
     await screen.findByText('The sandbox page')
     expect(address()).toBe('/sandbox/box-mine')
   })
 
-  it('is not moved by the sandbox of somebody else, not even one that spawns at the same moment', async () => {
+  it('ignores the sandbox of another ticket', async () => {
     open('/command?ticket=mine')
     await screen.findByText('Waiting for a free slot')
     plane.tasks.set('task-theirs', taskWith({ id: 'task-theirs', ticket_id: 'theirs' }))
     claim('task-theirs', 'box-theirs', 'sandbox.spawned')
-    const before = plane.asked.length
+    const before = plane.requests.length
     vi.useFakeTimers({ shouldAdvanceTime: true })
     try {
-      socket.tell('sandbox', 'box-theirs', { ticket_id: 'theirs', sandbox_id: 'box-theirs' })
+      socket.emit('sandbox', 'box-theirs', { ticket_id: 'theirs', sandbox_id: 'box-theirs' })
       await vi.advanceTimersByTimeAsync(2_000)
     } finally {
       vi.useRealTimers()
     }
-    expect(plane.asked.slice(before)).toEqual([])
+    expect(plane.requests.slice(before)).toEqual([])
     expect(address()).toBe('/command?ticket=mine')
     claim('task-mine', 'box-mine', 'sandbox.spawned')
-    socket.tell('sandbox', 'box-mine', { ticket_id: 'mine' })
+    socket.emit('sandbox', 'box-mine', { ticket_id: 'mine' })
     await waitFor(() => expect(address()).toBe('/sandbox/box-mine'))
   })
 
-  it('is looked at every few seconds while there is no socket', async () => {
+  it('is polled while there is no socket', async () => {
     vi.useFakeTimers({ shouldAdvanceTime: true })
     try {
       socket.connection = 'reconnecting'
@@ -164,16 +164,16 @@ describe("a ticket's progress", () => {
     }
   })
 
-  it('can be cancelled, and asked for again', async () => {
+  it('can be cancelled and retried', async () => {
     open('/command?ticket=mine')
     await userEvent.click(await screen.findByRole('button', { name: 'Cancel' }))
-    await screen.findByText('It was cancelled.')
+    await screen.findByText('Ticket cancelled.')
     expect(plane.tasks.get('task-mine')?.status).toBe('cancelled')
     await userEvent.click(screen.getByRole('button', { name: 'Retry' }))
     await screen.findByText('Waiting for a free slot')
   })
 
-  it('waits for an approval, which can be given here', async () => {
+  it('waits for approval, which can be given on the page', async () => {
     plane.tasks.clear()
     plane.tickets.set('mine', shownWith({ id: 'mine', approval_status: 'pending_review' }))
     open('/command?ticket=mine')
@@ -182,31 +182,31 @@ describe("a ticket's progress", () => {
     await screen.findByText('Waiting for a free slot')
   })
 
-  it('says so if there is no such ticket', async () => {
-    open('/command?ticket=nobody')
-    await screen.findByText('There is no such ticket')
+  it('shows an empty state for an unknown ticket', async () => {
+    open('/command?ticket=unknown')
+    await screen.findByText('Ticket not found')
   })
 })
 
 describe('recent tickets', () => {
-  it('lead to their sandbox, or to what they wait for', async () => {
-    plane.tickets.set('old', shownWith({ id: 'old', title: 'An old wish', status: 'done' }))
+  it('link to their sandbox or to their progress', async () => {
+    plane.tickets.set('old', shownWith({ id: 'old', title: 'An old ticket', status: 'done' }))
     plane.tasks.set('t-old', taskWith({ id: 't-old', ticket_id: 'old', status: 'completed', sandbox_id: 'box-old' }))
-    plane.tickets.set('new', shownWith({ id: 'new', title: 'A new wish' }))
+    plane.tickets.set('new', shownWith({ id: 'new', title: 'A new ticket' }))
     plane.tasks.set('t-new', taskWith({ id: 't-new', ticket_id: 'new' }))
     open()
     const link = async (name: string) => (await screen.findByRole('link', { name })).getAttribute('href')
     await screen.findByText('Completed')
-    expect(await link('An old wish')).toBe('/sandbox/box-old')
-    expect(await link('A new wish')).toBe('/command?ticket=new')
+    expect(await link('An old ticket')).toBe('/sandbox/box-old')
+    expect(await link('A new ticket')).toBe('/command?ticket=new')
   })
 
-  it('that cannot be loaded say why, and can be asked for again', async () => {
-    plane.before = (method, path) => (method === 'GET' && path.endsWith('/tickets') ? refusal(500, 'internal') : null)
+  it('show a load error and retry', async () => {
+    plane.before = (method, path) => (method === 'GET' && path.endsWith('/tickets') ? problem(500, 'internal') : null)
     open()
-    const again = await screen.findByRole('button', { name: 'Try again' })
+    const retry = await screen.findByRole('button', { name: 'Try again' })
     plane.before = () => null
-    await userEvent.click(again)
-    await screen.findByText(/Nothing was asked for yet/)
+    await userEvent.click(retry)
+    await screen.findByText(/No tickets yet/)
   })
 })

@@ -5,34 +5,34 @@ import { useRecentTickets } from '../api/lists'
 import { keys } from '../api/queries'
 import { useLive } from '../api/use-live'
 import { ConnectionChip } from '../ui/connection'
-import { useCalm } from '../util/calm'
+import { useThrottled } from '../util/throttle'
 import { PromptForm } from './command/prompt-form'
 import { RECENT, RecentTickets } from './command/recent-tickets'
 import { TicketProgress } from './command/ticket-progress'
-import { TURNS, progressKey } from './command/use-progress'
+import { PROGRESS_EVENTS, progressKey } from './command/use-progress'
 
 const PROGRESS_MS = 100
 const RECENT_MS = 1_000
 
-/** Says what is wanted; with a ticket in the address, shows how far that one has come. */
+/** Creates tickets; with a ticket in the URL, shows its progress. */
 export default function CommandPage() {
   const [address] = useSearchParams()
   const ticketId = address.get('ticket')
   const queries = useQueryClient()
   const recent = useRecentTickets(RECENT)
 
-  const readProgress = useCalm(() => {
+  const refreshProgress = useThrottled(() => {
     if (ticketId !== null) void queries.invalidateQueries({ queryKey: progressKey(ticketId) })
   }, PROGRESS_MS)
-  const readRecent = useCalm(() => void queries.invalidateQueries({ queryKey: keys.lists }), RECENT_MS)
-  const hear = (frame: EventFrame) => {
-    // Those of others are none of this ticket's business, however much is spawned at the same moment.
-    if (ticketId !== null && isAbout(frame, ticketId)) readProgress()
-    if (frame.entity_type !== 'sandbox') readRecent()
+  const refreshRecent = useThrottled(() => void queries.invalidateQueries({ queryKey: keys.lists }), RECENT_MS)
+  const onFrame = (frame: EventFrame) => {
+    // Ignore events of other tickets, even if their sandboxes start at the same moment.
+    if (ticketId !== null && isAbout(frame, ticketId)) refreshProgress()
+    if (frame.entity_type !== 'sandbox') refreshRecent()
   }
-  const live = useLive({ event_types: TURNS }, hear, () => {
-    readProgress()
-    readRecent()
+  const live = useLive({ event_types: PROGRESS_EVENTS }, onFrame, () => {
+    refreshProgress()
+    refreshRecent()
   })
   return (
     <div className="mx-auto flex max-w-3xl flex-col gap-8 px-4 py-6 sm:py-10">

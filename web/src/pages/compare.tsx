@@ -1,8 +1,8 @@
 import { ArrowLeftRight } from 'lucide-react'
 import { Tabs } from 'radix-ui'
 import { Link, useSearchParams } from 'react-router'
-import { Refused } from '../api/http'
-import type { WholeLog } from '../api/whole-log'
+import { ApiError } from '../api/http'
+import type { FullLog } from '../api/full-log'
 import { Button } from '../ui/button'
 import { Spinner } from '../ui/spinner'
 import { Empty, Failed } from '../ui/states'
@@ -53,15 +53,20 @@ export default function ComparePage() {
           >
             <ArrowLeftRight size={15} aria-hidden /> Swap
           </Button>
-          <RunPicker label="Right" chosen={rightId} recent={recent.data ?? []} onChoose={(id) => change({ right: id })} />
+          <RunPicker
+            label="Right"
+            chosen={rightId}
+            recent={recent.data ?? []}
+            onChoose={(id) => change({ right: id })}
+          />
         </div>
       </header>
       {leftId === null || rightId === null ? (
-        <Empty title="Choose two runs">Their outcome, cost, files and steps are shown side by side.</Empty>
+        <Empty title="Choose two runs">Compare their outcome, cost, files and steps side by side.</Empty>
       ) : left.side === null || right.side === null ? (
         <div className="grid sm:grid-cols-2">
-          <Waiting name="Left" sandboxId={leftId} log={left.log} />
-          <Waiting name="Right" sandboxId={rightId} log={right.log} />
+          <SideLoading name="Left" sandboxId={leftId} log={left.log} />
+          <SideLoading name="Right" sandboxId={rightId} log={right.log} />
         </div>
       ) : (
         <Compared left={left.side} right={right.side} view={view} onChange={change} />
@@ -82,9 +87,13 @@ function Compared({
   onChange: (values: Record<string, string | null>, replace?: boolean) => void
 }) {
   return (
-    <Tabs.Root value={view} onValueChange={(next) => onChange({ view: next }, true)} className="flex min-h-0 flex-1 flex-col">
+    <Tabs.Root
+      value={view}
+      onValueChange={(next) => onChange({ view: next }, true)}
+      className="flex min-h-0 flex-1 flex-col"
+    >
       <div className="flex flex-wrap items-center gap-x-4 border-b border-line bg-surface px-3 sm:px-4">
-        <Tabs.List aria-label="What to compare" className="flex">
+        <Tabs.List aria-label="Comparison views" className="flex">
           {views.map(({ value, name }) => (
             <Tabs.Trigger
               key={value}
@@ -117,10 +126,10 @@ function Compared({
   )
 }
 
-function Waiting({ name, sandboxId, log }: { name: string; sandboxId: string; log: WholeLog }) {
+function SideLoading({ name, sandboxId, log }: { name: string; sandboxId: string; log: FullLog }) {
   if (log.state === 'failed') {
-    return log.error instanceof Refused && log.error.status === 404 ? (
-      <Empty title={`${name}: there is no such run`}>
+    return log.error instanceof ApiError && log.error.status === 404 ? (
+      <Empty title={`${name}: run not found`}>
         <span className="font-mono break-all">{sandboxId}</span>
       </Empty>
     ) : (
@@ -130,7 +139,8 @@ function Waiting({ name, sandboxId, log }: { name: string; sandboxId: string; lo
   const { loaded, of } = log.progress
   return (
     <p role="status" className="flex items-center justify-center gap-2 px-6 py-16 text-ink-soft">
-      {log.state === 'loading' && <Spinner />} {name}: {log.state === 'ready' ? 'loaded' : 'loading the run…'} {of !== null && `${count(loaded)} of ${count(of)} events`}
+      {log.state === 'loading' && <Spinner />} {name}: {log.state === 'ready' ? 'loaded' : 'loading events…'}{' '}
+      {of !== null && `${count(loaded)} of ${count(of)} events`}
     </p>
   )
 }

@@ -3,8 +3,8 @@ import { act, cleanup, screen, waitFor, within } from '@testing-library/react'
 import userEvent from '@testing-library/user-event'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import SandboxesPage from './sandboxes'
-import { pretendLayout, show, socket } from './testing/page'
-import { FakePlane, refusal } from './testing/plane'
+import { mockLayout, show, socket } from './testing/page'
+import { FakePlane, problem } from './testing/plane'
 import { sandboxWith, taskWith } from './testing/samples'
 
 vi.mock('../api/use-live', async () => ({ useLive: (await import('./testing/page')).socket.useLive }))
@@ -14,7 +14,7 @@ beforeEach(() => {
   plane = new FakePlane()
   plane.install()
   socket.connection = 'live'
-  pretendLayout()
+  mockLayout()
 })
 afterEach(() => {
   cleanup()
@@ -24,10 +24,12 @@ afterEach(() => {
 const open = (at = '/sandboxes') => show(<SandboxesPage />, '/sandboxes', at)
 const address = () => screen.getByLabelText('Address').textContent
 const titles = () => screen.queryAllByRole('heading', { level: 2 }).map((heading) => heading.textContent)
-const filterButton = (name: RegExp) => within(screen.getByRole('group', { name: 'Status' })).getByRole('button', { name })
-const card = async (title: string) => (await screen.findByRole('link', { name: title })).closest('article') ?? document.body
+const filterButton = (name: RegExp) =>
+  within(screen.getByRole('group', { name: 'Status' })).getByRole('button', { name })
+const card = async (title: string) =>
+  (await screen.findByRole('link', { name: title })).closest('article') ?? document.body
 
-/** Later ones are newer. */
+/** Adds tasks; later ones are newer. */
 function has(...tasks: Parameters<typeof taskWith>[0][]) {
   for (const [place, task] of tasks.entries()) {
     const id = task.id ?? `task-${plane.tasks.size}`
@@ -36,33 +38,33 @@ function has(...tasks: Parameters<typeof taskWith>[0][]) {
   }
 }
 
-describe('the four states', () => {
-  it('six places while it loads', async () => {
+describe('the list', () => {
+  it('shows placeholders while it loads', async () => {
     const { container } = open()
     expect(screen.getByRole('status', { name: 'Loading sandboxes…' })).toBeTruthy()
     expect(container.querySelectorAll('.animate-pulse')).toHaveLength(6)
     await screen.findByText('No sandboxes yet')
   })
 
-  it('an error in words, and a way to try again', async () => {
-    plane.before = (_, path) => (path.endsWith('/tasks') ? refusal(403, 'forbidden') : null)
+  it('shows an error with a retry button', async () => {
+    plane.before = (_, path) => (path.endsWith('/tasks') ? problem(403, 'forbidden') : null)
     open()
-    await screen.findByText('Your role does not allow this.')
+    await screen.findByText('You do not have permission to do this.')
     plane.before = () => null
     await userEvent.click(screen.getByRole('button', { name: 'Try again' }))
     await screen.findByText('No sandboxes yet')
   })
 
-  it('nothing at all, and nothing that matches, are not the same', async () => {
+  it('distinguishes an empty list from no matches', async () => {
     has({ title: 'Count words', sandbox_id: 'box-1', status: 'running' })
     open('/sandboxes?q=nowhere&status=failed')
-    await screen.findByText('Nothing matches')
+    await screen.findByText('No matches')
     await userEvent.click(screen.getByRole('button', { name: 'Clear filters' }))
     await screen.findByRole('link', { name: 'Count words' })
     expect(address()).toBe('/sandboxes')
   })
 
-  it('every page of a long list, of which only what is in sight is in the document', async () => {
+  it('loads every page and renders only visible cards', async () => {
     plane.pageSize = 100
     has(...Array.from({ length: 2_000 }, (_, number) => ({ title: `Work ${number}`, sandbox_id: `box-${number}` })))
     open()
@@ -81,7 +83,7 @@ describe('filters and the search', () => {
     )
   })
 
-  it('are in the address, and counts follow the search', async () => {
+  it('are in the URL, and counts follow the search', async () => {
     open()
     await screen.findByRole('link', { name: 'Draw a map' })
     expect(filterButton(/^All 3$/)).toBeTruthy()
@@ -96,13 +98,13 @@ describe('filters and the search', () => {
     expect(filterButton(/^Failed/).getAttribute('aria-pressed')).toBe('true')
   })
 
-  it('come out of the address', async () => {
+  it('are restored from the URL', async () => {
     open('/sandboxes?q=count&status=running')
     await waitFor(() => expect(titles()).toEqual(['Count words']))
     expect(screen.getByRole<HTMLInputElement>('searchbox').value).toBe('count')
   })
 
-  it('are reached with /, and the cards with arrows', async () => {
+  it('are reachable with / and the cards with arrow keys', async () => {
     open()
     await screen.findByRole('link', { name: 'Draw a map' })
     await userEvent.keyboard('/')
@@ -116,34 +118,34 @@ describe('filters and the search', () => {
   })
 })
 
-describe('what can be done', () => {
+describe('the actions of a card', () => {
   const choose = async (title: string, entry: string) => {
-    await userEvent.click(within(await card(title)).getByRole('button', { name: `What to do with ${title}` }))
+    await userEvent.click(within(await card(title)).getByRole('button', { name: `Actions for ${title}` }))
     await userEvent.click(await screen.findByRole('menuitem', { name: entry }))
   }
 
-  it('a task is marked as failed after one question, and that can be taken back', async () => {
+  it('mark a task as failed after confirmation and offer a retry', async () => {
     has({ id: 'task-a', title: 'Count words', status: 'running', sandbox_id: 'box-1' })
     open()
     await choose('Count words', 'Mark as failed')
-    const question = await screen.findByRole('alertdialog')
-    expect(plane.asked).not.toContain('POST /api/v1/tasks/task-a/fail')
-    await userEvent.click(within(question).getByRole('button', { name: 'Mark as failed' }))
+    const dialog = await screen.findByRole('alertdialog')
+    expect(plane.requests).not.toContain('POST /api/v1/tasks/task-a/fail')
+    await userEvent.click(within(dialog).getByRole('button', { name: 'Mark as failed' }))
     await waitFor(async () => expect((await card('Count words')).textContent).toContain('Failed'))
     await userEvent.click(await screen.findByRole('button', { name: 'Retry' }))
-    await waitFor(() => expect(plane.asked).toContain('POST /api/v1/tasks/task-a/retry'))
+    await waitFor(() => expect(plane.requests).toContain('POST /api/v1/tasks/task-a/retry'))
     await waitFor(async () => expect((await card('Count words')).textContent).toContain('Pending'))
   })
 
-  it('a question can be answered with no', async () => {
+  it('do nothing if the confirmation is dismissed', async () => {
     has({ id: 'task-a', title: 'Count words', status: 'running', sandbox_id: 'box-1' })
     open()
     await choose('Count words', 'Stop')
-    await userEvent.click(await screen.findByRole('button', { name: 'Keep it' }))
-    expect(plane.asked.filter((request) => !request.startsWith('GET'))).toEqual([])
+    await userEvent.click(await screen.findByRole('button', { name: 'Keep running' }))
+    expect(plane.requests.filter((request) => !request.startsWith('GET'))).toEqual([])
   })
 
-  it('stopping cancels a task, and ends a sandbox that has none', async () => {
+  it('stop a task, or a sandbox without a task', async () => {
     has({ id: 'task-a', title: 'Count words', status: 'running', sandbox_id: 'box-1' })
     plane.sandboxes.set('by-hand', sandboxWith({ sandbox_id: 'by-hand', name: 'By hand' }))
     open()
@@ -152,43 +154,43 @@ describe('what can be done', () => {
       await userEvent.click(within(await screen.findByRole('alertdialog')).getByRole('button', { name: 'Stop' }))
     }
     await waitFor(async () => expect((await card('By hand')).textContent).toContain('Stopped'))
-    expect(plane.asked).toContain('POST /api/v1/tasks/task-a/cancel')
-    expect(plane.asked).toContain('DELETE /api/v1/sandboxes/by-hand')
+    expect(plane.requests).toContain('POST /api/v1/tasks/task-a/cancel')
+    expect(plane.requests).toContain('DELETE /api/v1/sandboxes/by-hand')
   })
 
-  it('a refusal is said in words', async () => {
+  it('show an error message if they are rejected', async () => {
     has({ id: 'task-a', title: 'Count words', status: 'failed', sandbox_id: 'box-1' })
-    plane.before = (method) => (method === 'POST' ? refusal(403, 'forbidden') : null)
+    plane.before = (method) => (method === 'POST' ? problem(403, 'forbidden') : null)
     open()
     await choose('Count words', 'Retry')
-    await waitFor(() => expect(screen.getAllByText('Your role does not allow this.').length).toBeGreaterThan(0))
+    await waitFor(() => expect(screen.getAllByText('You do not have permission to do this.').length).toBeGreaterThan(0))
   })
 
-  it('only what is possible is offered', async () => {
+  it('include only what is possible', async () => {
     has({ title: 'Done with', status: 'completed', sandbox_id: 'box-1' })
     open()
     await userEvent.click(within(await card('Done with')).getByRole('button'))
     const entries = (await screen.findAllByRole('menuitem')).map((entry) => entry.textContent)
-    expect(entries).toEqual(['Open', 'Copy id', 'Compare with…'])
+    expect(entries).toEqual(['Open', 'Copy ID', 'Compare with…'])
   })
 })
 
 describe('a live list', () => {
-  it('shows a new task on top and its new state, and reads only that one', async () => {
+  it('adds a new task on top and reads only that one', async () => {
     has({ title: 'Count words', status: 'running', sandbox_id: 'box-1' })
     open()
     await screen.findByRole('link', { name: 'Count words' })
     has({ id: 'task-new', title: 'Draw a map' })
-    const before = plane.asked.length
-    socket.tell('task', 'task-new')
+    const before = plane.requests.length
+    socket.emit('task', 'task-new')
     await waitFor(() => expect(titles()).toEqual(['Draw a map', 'Count words']))
-    expect(plane.asked.slice(before)).toEqual(['GET /api/v1/tasks/task-new'])
+    expect(plane.requests.slice(before)).toEqual(['GET /api/v1/tasks/task-new'])
     plane.change('task-new', { status: 'running', sandbox_id: 'box-2' })
-    socket.tell('task', 'task-new')
+    socket.emit('task', 'task-new')
     await waitFor(async () => expect((await card('Draw a map')).textContent).toContain('Running'), { timeout: 3_000 })
   })
 
-  it('reads everything again when the socket was away', async () => {
+  it('reloads everything after a reconnect', async () => {
     has({ id: 'task-a', title: 'Count words', status: 'running', sandbox_id: 'box-1' })
     open()
     await screen.findByRole('link', { name: 'Count words' })
@@ -197,16 +199,16 @@ describe('a live list', () => {
     await waitFor(async () => expect((await card('Count words')).textContent).toContain('Completed'))
   })
 
-  it('looks at the newest every few seconds while there is no socket', async () => {
+  it('polls the newest tasks while there is no socket', async () => {
     vi.useFakeTimers({ shouldAdvanceTime: true })
     try {
       socket.connection = 'disconnected'
       has({ id: 'task-a', title: 'Count words', status: 'running', sandbox_id: 'box-1' })
       open()
       await screen.findByRole('link', { name: 'Count words' })
-      plane.change('task-a', { status: 'failed', error_message: 'The worker died.' })
+      plane.change('task-a', { status: 'failed', error_message: 'The worker crashed.' })
       await vi.advanceTimersByTimeAsync(6_000)
-      await screen.findByText('The worker died.')
+      await screen.findByText('The worker crashed.')
       expect(screen.getByRole('status', { name: /Disconnected/ })).toBeTruthy()
     } finally {
       vi.useRealTimers()

@@ -1,6 +1,6 @@
 import { useMemo } from 'react'
 import { Link } from 'react-router'
-import { sentence } from '../api/errors'
+import { errorMessage } from '../api/errors'
 import { Button } from '../ui/button'
 import { Spinner } from '../ui/spinner'
 import { Empty, Failed } from '../ui/states'
@@ -14,11 +14,10 @@ import { counts, filter, search } from './sandboxes/listing'
 import { Filters, SearchField, Title } from './sandboxes/toolbar'
 import { useView } from './sandboxes/view'
 
-/** Everything that agents work on or have worked on. */
 export default function SandboxesPage() {
   const { cards, live, refresher, state, isGrowing, isRefreshing, error, refresh } = useFollowedListing()
-  const { view, type, settle, choose, clear } = useView()
-  const { act, question } = useActions(refresher)
+  const { view, type, flush, choose, clear } = useView()
+  const { act, dialog } = useActions(refresher)
   const found = useMemo(() => search(cards, view.query), [cards, view.query])
   const shown = useMemo(() => filter(found, view.filter), [found, view.filter])
   const isFiltered = view.query.trim() !== '' || view.filter !== 'all'
@@ -34,20 +33,20 @@ export default function SandboxesPage() {
             onRefresh={refresh}
           />
           <div className="flex flex-col gap-2 lg:flex-row lg:items-center lg:gap-4">
-            <SearchField value={view.query} onType={type} onLeave={settle} />
+            <SearchField value={view.query} onType={type} onLeave={flush} />
             <Filters chosen={view.filter} numbers={counts(found)} onChoose={choose} />
           </div>
           {state === 'ready' && (
             <p role="status" className={isGrowing ? 'flex items-center gap-2 text-xs text-ink-faint' : 'sr-only'}>
               {isGrowing && <Spinner size={12} />}
               {isGrowing
-                ? `${plural(cards.length, 'sandbox', 'sandboxes')} so far; older ones are being loaded…`
+                ? `${plural(cards.length, 'sandbox', 'sandboxes')} loaded. Loading older ones…`
                 : `${count(shown.length)} of ${plural(cards.length, 'sandbox', 'sandboxes')} shown`}
             </p>
           )}
           {state === 'ready' && error !== null && (
             <p role="alert" className="flex flex-wrap items-center gap-2 text-sm text-bad">
-              Not everything could be loaded. {sentence(error)}
+              Some sandboxes could not be loaded. {errorMessage(error)}
               <Button onClick={refresh}>Try again</Button>
             </p>
           )}
@@ -56,8 +55,8 @@ export default function SandboxesPage() {
       {state === 'loading' && <Skeletons />}
       {state === 'failed' && <Failed error={error} onRetry={refresh} />}
       {state === 'ready' && shown.length > 0 && <CardGrid cards={shown} act={act} />}
-      {state === 'ready' && shown.length === 0 && (isFiltered ? <NothingFound onClear={clear} /> : <NothingYet />)}
-      {question}
+      {state === 'ready' && shown.length === 0 && (isFiltered ? <NoMatches onClear={clear} /> : <NoSandboxes />)}
+      {dialog}
     </div>
   )
 }
@@ -74,23 +73,23 @@ function Skeletons() {
   )
 }
 
-function NothingYet() {
+function NoSandboxes() {
   return (
     <Empty title="No sandboxes yet">
-      <p>Say what you want done, and an agent begins in a sandbox of its own.</p>
+      <p>Create a ticket, and an agent starts working on it in its own sandbox.</p>
       <p className="mt-3">
         <Link to={paths.command} className="font-medium text-accent hover:underline">
-          Begin with a prompt
+          Create a ticket
         </Link>
       </p>
     </Empty>
   )
 }
 
-function NothingFound({ onClear }: { onClear: () => void }) {
+function NoMatches({ onClear }: { onClear: () => void }) {
   return (
-    <Empty title="Nothing matches">
-      <p>No sandbox has these words and this status.</p>
+    <Empty title="No matches">
+      <p>No sandbox matches your search and filters.</p>
       <p className="mt-3">
         <Button onClick={onClear}>Clear filters</Button>
       </p>

@@ -1,33 +1,33 @@
 import type { LogEvent } from '../timeline/event'
 import { type Timeline, empty, extend } from '../timeline/fold'
-import { type Run, advance, begin } from '../timeline/run'
+import { type Run, advance, emptyRun } from '../timeline/run'
 
-/** What was to be seen of a run when an event had just happened. */
+/** The state of a run right after an event. */
 export interface Moment {
-  /** How many events had happened. */
+  /** Number of events up to this moment. */
   readonly length: number
   readonly timeline: Timeline
   readonly run: Run
 }
 
 /**
- * The run as of its first `length` events, fast wherever one jumps: it goes on from the nearest checkpoint before, or
- * from where somebody looked last. `events` is a log from its beginning, and may grow between calls.
+ * The run as of its first `length` events. Fast for random access: it continues from the nearest earlier checkpoint or
+ * from the last result. `events` is a log from its beginning and may grow between calls.
  */
 export function momentAt(events: readonly LogEvent[], length: number): Moment {
   const wanted = Math.min(Math.max(0, length), events.length)
   const first = events[0]
   if (first === undefined || wanted === 0) return beginning
   const history = historyOf(first)
-  const moment = onward(events, nearest(events, history, wanted), wanted)
+  const moment = advanceTo(events, nearest(events, history, wanted), wanted)
   history.last = moment
   return moment
 }
 
-const beginning: Moment = { length: 0, timeline: empty, run: begin }
+const beginning: Moment = { length: 0, timeline: empty, run: emptyRun }
 
-/** So many events are folded well within a frame. A checkpoint holds a list of rows, so there are not more of them. */
-const STEP = 400
+/** Small enough that folding one interval takes less than a frame, large enough to limit the memory for checkpoints. */
+const CHECKPOINT_INTERVAL = 400
 
 interface History {
   /** After 0, 400, 800, … events. */
@@ -35,7 +35,7 @@ interface History {
   last: Moment
 }
 
-/** Two logs that begin with the same event are the same log, one perhaps longer. */
+/** Logs that start with the same event are the same log, possibly at different lengths. */
 const histories = new WeakMap<LogEvent, History>()
 
 function historyOf(first: LogEvent): History {
@@ -46,18 +46,18 @@ function historyOf(first: LogEvent): History {
   return history
 }
 
-/** The latest moment that is known and not after the wanted one; makes the checkpoints that are missing on the way. */
+/** The latest known moment that is not after the wanted one. Creates missing checkpoints on the way. */
 function nearest(events: readonly LogEvent[], { checkpoints, last }: History, wanted: number): Moment {
-  const place = Math.floor(wanted / STEP)
-  let moment = checkpoints[Math.min(place, checkpoints.length - 1)] ?? beginning
-  while (checkpoints.length <= place) {
-    moment = onward(events, moment, checkpoints.length * STEP)
+  const index = Math.floor(wanted / CHECKPOINT_INTERVAL)
+  let moment = checkpoints[Math.min(index, checkpoints.length - 1)] ?? beginning
+  while (checkpoints.length <= index) {
+    moment = advanceTo(events, moment, checkpoints.length * CHECKPOINT_INTERVAL)
     checkpoints.push(moment)
   }
   return last.length <= wanted && last.length > moment.length ? last : moment
 }
 
-function onward(events: readonly LogEvent[], from: Moment, length: number): Moment {
+function advanceTo(events: readonly LogEvent[], from: Moment, length: number): Moment {
   if (from.length === length) return from
   const more = events.slice(from.length, length)
   return { length, timeline: extend(from.timeline, more), run: advance(from.run, more) }

@@ -1,12 +1,12 @@
 import { type Clock, offsetOf } from './clock'
 
-/** What is drawn under the scrubber: how much of each kind happened in each column. However long the log, as many columns. */
+/** The histogram under the scrubber: events per kind and column. The number of columns does not depend on the log. */
 export interface Bins<Kind extends string> {
   readonly columns: number
   readonly counts: ReadonlyMap<Kind, Uint32Array>
 }
 
-/** `marks` name events by their number in the log, which begins with `first`. */
+/** `marks` refer to events by sequence number; `first` is that of the first event. */
 export function bins<Kind extends string>(
   marks: readonly { readonly seq: number; readonly kind: Kind }[],
   clock: Clock,
@@ -24,14 +24,14 @@ export function bins<Kind extends string>(
   return { columns, counts }
 }
 
-/** Bars as one SVG path in a box of `columns` by 1: one element for a kind, however many marks. */
+/** Bars as one SVG path in a box of `columns` by 1, so that each kind is a single element. */
 export function barsPath(counts: Uint32Array): string {
-  const most = counts.reduce((greatest, value) => Math.max(greatest, value), 1)
+  const max = counts.reduce((greatest, value) => Math.max(greatest, value), 1)
   let path = ''
   counts.forEach((value, column) => {
     if (value === 0) return
-    // One is seen as well as many: a bar begins at two fifths of the height.
-    const height = 0.4 + 0.6 * (Math.log2(1 + value) / Math.log2(1 + most))
+    // A single event must be visible next to many, so bars have a minimum height.
+    const height = 0.4 + 0.6 * (Math.log2(1 + value) / Math.log2(1 + max))
     path += `M${column} 1V${(1 - height).toFixed(2)}h1V1z`
   })
   return path

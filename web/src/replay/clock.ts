@@ -1,34 +1,34 @@
 /**
- * The time of a replay. A run is shown on a line of milliseconds; each event has its place there, its *offset*. Where
- * silences are shortened, a gap counts for at most `LONGEST_SILENCE_MS`, so that an hour of waiting takes two seconds.
+ * The time axis of a replay in milliseconds; each event has an *offset* on it. If idle gaps are skipped, a gap counts for
+ * at most `MAX_GAP_MS`, so that an hour of waiting takes two seconds.
  *
- * Events are known here by their index in the log, 0 for the first.
+ * Events are identified by their index in the log, starting at 0.
  */
 export interface Clock {
-  /** Where each event is: never falling. */
+  /** Offset of each event, never decreasing. */
   readonly offsets: Float64Array
-  /** The offset of the last event. */
+  /** Offset of the last event. */
   readonly totalMs: number
-  /** How much silence was left out. */
+  /** Total idle time that was skipped. */
   readonly skippedMs: number
 }
 
-export const LONGEST_SILENCE_MS = 2_000
+export const MAX_GAP_MS = 2_000
 
 export const SPEEDS = [1, 2, 5, 10, 50] as const
 export type Speed = (typeof SPEEDS)[number]
 
-export function clock(events: readonly { readonly at: string }[], skipSilences: boolean): Clock {
+export function clock(events: readonly { readonly at: string }[], skipGaps: boolean): Clock {
   const offsets = new Float64Array(events.length)
   let offset = 0
   let skippedMs = 0
   let before: number | null = null
   events.forEach((event, index) => {
     const parsed = Date.parse(event.at)
-    // Clocks of planes can be set back; a log's order is what counts.
+    // A server clock can be set back; the order of the log is authoritative.
     const now: number = Number.isNaN(parsed) ? (before ?? 0) : Math.max(parsed, before ?? parsed)
     const gap = now - (before ?? now)
-    const counted = skipSilences ? Math.min(gap, LONGEST_SILENCE_MS) : gap
+    const counted = skipGaps ? Math.min(gap, MAX_GAP_MS) : gap
     offset += counted
     skippedMs += gap - counted
     offsets[index] = offset
@@ -37,12 +37,11 @@ export function clock(events: readonly { readonly at: string }[], skipSilences: 
   return { offsets, totalMs: offset, skippedMs }
 }
 
-/** Where an event is on the line. */
 export function offsetOf(clock: Clock, index: number): number {
   return clock.offsets[Math.min(Math.max(index, 0), clock.offsets.length - 1)] ?? 0
 }
 
-/** The last event that has happened at this offset; the first one if none has. */
+/** The last event at or before this offset, or the first event. */
 export function indexAt(clock: Clock, offset: number): number {
   let low = 0
   let high = clock.offsets.length
@@ -54,7 +53,7 @@ export function indexAt(clock: Clock, offset: number): number {
   return Math.max(0, low - 1)
 }
 
-/** Where a replay is that was at `from` and has played for so long. */
+/** The offset after playing for `elapsedMs` from `from`. */
 export function played(clock: Clock, from: number, elapsedMs: number, speed: number): number {
   return Math.min(clock.totalMs, from + Math.max(0, elapsedMs) * speed)
 }

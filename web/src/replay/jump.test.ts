@@ -7,7 +7,7 @@ const marks = [
   { seq: 9, kind: 'edit' },
 ]
 
-it('jumps to the nearest mark of a kind in a direction, never to where it is', () => {
+it('jumps to the nearest other mark of a kind in a direction', () => {
   expect(jump(marks, 'edit', 2, 'after')).toBe(9)
   expect(jump(marks, 'edit', 9, 'before')).toBe(2)
   expect(jump(marks, 'error', 9, 'before')).toBe(5)

@@ -1,4 +1,4 @@
-/** The next mark of a kind after an event, or the one before it; `null` where there is none. Marks are in order. */
+/** The next mark of a kind before or after an event; `null` if there is none. Marks must be in order. */
 export function jump<Kind extends string>(
   marks: readonly { readonly seq: number; readonly kind: Kind }[],
   kind: Kind,

@@ -1,18 +1,19 @@
 import { type Clock, type Speed, indexAt, offsetOf, played } from './clock'
 
-/** Where a replay stands. Pure: whoever shows it says how much time has passed. */
+/** State of a replay. Pure: the caller supplies the elapsed time. */
 export interface Player {
-  /** The event that has just happened. */
+  /** Index of the current event. */
   readonly index: number
-  /** How long ago, on the line of the clock. */
+  /** Time since that event on the replay clock. */
   readonly intoMs: number
   readonly playing: boolean
   readonly speed: Speed
 }
 
-export const offsetNow = (player: Player, clock: Clock) => Math.min(clock.totalMs, offsetOf(clock, player.index) + player.intoMs)
+export const offsetNow = (player: Player, clock: Clock) =>
+  Math.min(clock.totalMs, offsetOf(clock, player.index) + player.intoMs)
 
-/** So much time has passed while it plays. At the end it stops. */
+/** Advances a playing replay. Stops at the end. */
 export function tick(player: Player, clock: Clock, elapsedMs: number): Player {
   if (!player.playing) return player
   const offset = played(clock, offsetNow(player, clock), elapsedMs, player.speed)
@@ -26,15 +27,15 @@ export function seek(player: Player, clock: Clock, index: number): Player {
   return { ...player, index: Math.min(Math.max(0, index), last), intoMs: 0 }
 }
 
-/** To a place on the line, as somebody who drags the slider does. */
 export const seekOffset = (player: Player, clock: Clock, offset: number) => seek(player, clock, indexAt(clock, offset))
 
-/** By hand, event by event: whoever does that wants to look, so it stops. */
-export const step = (player: Player, clock: Clock, by: number) => seek({ ...player, playing: false }, clock, player.index + by)
+/** Moves by single events and pauses. */
+export const step = (player: Player, clock: Clock, by: number) =>
+  seek({ ...player, playing: false }, clock, player.index + by)
 
-/** From the end it begins anew. */
+/** Plays or pauses; at the end it restarts. */
 export function toggle(player: Player, clock: Clock): Player {
   if (player.playing) return { ...player, playing: false }
-  const over = player.index >= clock.offsets.length - 1
-  return { ...(over ? seek(player, clock, 0) : player), playing: clock.offsets.length > 1 }
+  const ended = player.index >= clock.offsets.length - 1
+  return { ...(ended ? seek(player, clock, 0) : player), playing: clock.offsets.length > 1 }
 }

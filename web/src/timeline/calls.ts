@@ -4,9 +4,9 @@ import type { LogEvent } from './event'
 import { firstText, isObject, isOmitted, isSame, longText, number, object, text, toolUseId } from './read'
 import type { Row, SkillRow, SubagentRow, ToolRow } from './rows'
 
-// What the events of a tool say, in the words of any worker.
+// Parses tool events from any worker.
 
-/** The row of a call: a tool's, a sub-agent's or a skill's. */
+/** The row of a tool, sub-agent or skill call. */
 export function rowOf(event: LogEvent): ToolRow | SubagentRow | SkillRow {
   const { data } = event
   const tool = toolName(event)
@@ -35,10 +35,13 @@ export function rowOf(event: LogEvent): ToolRow | SubagentRow | SkillRow {
   }
 }
 
-export function isSameCall(one: Row, other: Row): boolean {
-  if (one.kind === 'tool' && other.kind === 'tool') return one.tool === other.tool && isSame(one.input, other.input)
-  if (one.kind === 'skill' && other.kind === 'skill') return one.skill === other.skill && isSame(one.input, other.input)
-  return one.kind === 'subagent' && other.kind === 'subagent' && one.prompt === other.prompt && one.agent === other.agent
+export function isSameCall(left: Row, right: Row): boolean {
+  if (left.kind === 'tool' && right.kind === 'tool') return left.tool === right.tool && isSame(left.input, right.input)
+  if (left.kind === 'skill' && right.kind === 'skill')
+    return left.skill === right.skill && isSame(left.input, right.input)
+  return (
+    left.kind === 'subagent' && right.kind === 'subagent' && left.prompt === right.prompt && left.agent === right.agent
+  )
 }
 
 function subagentOf(event: LogEvent): SubagentRow {
@@ -78,7 +81,7 @@ export function toolInput({ data }: LogEvent): JsonObject {
   return input === null ? {} : { input }
 }
 
-/** What a tool gave back, all of it if it is here. */
+/** The output of a tool, in full if it is not truncated. */
 export function output(event: LogEvent): { output: JsonValue; rest: number | null } {
   const response = event.data['tool_response'] ?? null
   const long = longText(event, 'tool_response', 'full_response')
@@ -87,8 +90,13 @@ export function output(event: LogEvent): { output: JsonValue; rest: number | nul
   return { output: response === null && long.text === '' ? null : long.text, rest: long.rest }
 }
 
-/** The worker's decision, or the agent's own, which comes as a note about the session. */
-export function readDecision({ data }: LogEvent): { id: string | null; tool: string; allowed: boolean; reason: string | null } {
+/** The permission decision of the worker, or of the agent itself, which arrives as a system message. */
+export function readDecision({ data }: LogEvent): {
+  id: string | null
+  tool: string
+  allowed: boolean
+  reason: string | null
+} {
   const about = object(data, 'metadata') ?? data
   return {
     id: toolUseId(about),
@@ -98,7 +106,6 @@ export function readDecision({ data }: LogEvent): { id: string | null; tool: str
   }
 }
 
-/** All tokens that a sub-agent used. */
 export function tokens(usage: JsonObject): number | null {
   const total = number(usage, 'total_tokens')
   if (total !== null) return total

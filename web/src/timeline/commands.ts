@@ -13,54 +13,54 @@ export interface Command {
   readonly description: string | null
   /** `null` while it runs. */
   readonly output: string | null
-  /** `null` where nobody told it. */
+  /** `null` if it was not reported. */
   readonly exitCode: number | null
   readonly status: ToolRow['status']
   readonly at: string
   readonly durationMs: number | null
-  /** Where the rest of a long output is: the event's number. */
+  /** Sequence number of the event whose body has the full output, if `output` is truncated. */
   readonly rest: number | null
 }
 
 export interface CommandMemory {
   readonly places: VersionedMap<number>
-  /** Places of those that run, the oldest first, and which sub-agent runs each. */
+  /** Positions of running commands, oldest first, with the sub-agent that runs each. */
   readonly running: ReadonlyMap<number, string | null>
-  /** Calls that somebody did not allow. */
-  readonly refused: ReadonlySet<string>
-  /** Sub-agents that work on when the turn is over. */
+  /** Tool calls whose permission was denied. */
+  readonly denied: ReadonlySet<string>
+  /** Sub-agents that continue after the turn has ended. */
   readonly background: ReadonlySet<string>
 }
 
 export const noCommands: CommandMemory = {
   places: new VersionedMap(),
   running: new Map(),
-  refused: new Set(),
+  denied: new Set(),
   background: new Set(),
 }
 
-/** The commands of a run, in the making. */
+/** Builds the list of commands of a run. */
 export class Commands {
   readonly list: Command[]
   private readonly places: MapChange<number>
   private readonly running: Map<number, string | null>
-  private readonly refused: Set<string>
+  private readonly denied: Set<string>
   private readonly background: Set<string>
 
   constructor(list: readonly Command[], memory: CommandMemory) {
     this.list = [...list]
     this.places = memory.places.change()
     this.running = new Map(memory.running)
-    this.refused = new Set(memory.refused)
+    this.denied = new Set(memory.denied)
     this.background = new Set(memory.background)
   }
 
   memory(): CommandMemory {
-    const { running, refused, background } = this
-    return { places: this.places.finish(), running, refused, background }
+    const { running, denied, background } = this
+    return { places: this.places.finish(), running, denied, background }
   }
 
-  take(event: LogEvent): void {
+  apply(event: LogEvent): void {
     switch (event.type) {
       case 'agent.tool_use':
         this.begin(event)
@@ -70,21 +70,21 @@ export class Commands {
         break
       case 'agent.tool_result':
       case 'agent.user_tool_result':
-        this.answer(event)
+        this.applyResult(event)
         break
       case 'agent.permission_decided':
-        this.noteDecision(event)
+        this.applyDecision(event)
         break
       case 'agent.system_message':
-        if (text(event.data, 'subtype') === 'permission_denied') this.noteDecision(event)
-        this.noteBackground(event)
+        if (text(event.data, 'subtype') === 'permission_denied') this.applyDecision(event)
+        this.applyBackground(event)
         break
       case 'agent.subagent_invoked':
-        this.noteBackground(event)
+        this.applyBackground(event)
         break
       case 'agent.turn_completed':
       case 'agent.turn_complete':
-        this.cutOff((parent) => parent === null || !this.background.has(parent))
+        this.interrupt((parent) => parent === null || !this.background.has(parent))
         break
       case 'agent.started':
       case 'agent.completed':
@@ -96,7 +96,7 @@ export class Commands {
       case 'sandbox.failed':
       case 'sandbox.terminated':
       case 'sandbox.terminated_idle':
-        this.cutOff(() => true)
+        this.interrupt(() => true)
         break
     }
   }
@@ -120,47 +120,47 @@ export class Commands {
   private end(event: LogEvent): void {
     const id = toolUseId(event.data)
     const known = id === null ? this.matching(event) : this.places.get(id)
-    const told = output(event)
-    this.finish(known ?? this.begin(event), event, told.output, told.rest)
+    const result = output(event)
+    this.finish(known ?? this.begin(event), event, result.output, result.rest)
   }
 
-  private answer(event: LogEvent): void {
+  private applyResult(event: LogEvent): void {
     const index = this.places.get(toolUseId(event.data) ?? '')
-    // Whoever tells both has told the end, or will.
+    // Workers that send both events report the output in the completion.
     if (index === undefined || this.list[index]?.output !== null) return
     this.finish(index, event, event.data['result'] ?? event.data['content'] ?? null, null)
   }
 
-  private finish(index: number | null, event: LogEvent, told: JsonValue, rest: number | null): void {
+  private finish(index: number | null, event: LogEvent, value: JsonValue, rest: number | null): void {
     const command = index === null ? undefined : this.list[index]
     if (index === null || command === undefined) return
     const failed = flag(event.data, 'is_error')
-    const refused = command.toolUseId !== null && this.refused.has(command.toolUseId)
+    const denied = command.toolUseId !== null && this.denied.has(command.toolUseId)
     this.running.delete(index)
     this.list[index] = {
       ...command,
-      // An end without words leaves what was printed before.
-      output: told === null ? (command.output ?? '') : printed(told),
-      exitCode: exitCodeOf(told, failed),
-      status: failed ? (refused ? 'refused' : 'failed') : 'done',
+      // A completion without output keeps the earlier output.
+      output: value === null ? (command.output ?? '') : formatOutput(value),
+      exitCode: exitCodeOf(value, failed),
+      status: failed ? (denied ? 'denied' : 'failed') : 'done',
       durationMs: number(event.data, 'duration_ms') ?? command.durationMs,
       rest,
     }
   }
 
-  /** The oldest that runs with the same text, for workers that name no ids. */
+  /** The oldest running command with the same text, for workers that send no ids. */
   private matching(event: LogEvent): number | undefined {
     const command = text(toolInput(event), 'command')
     for (const index of this.running.keys()) if (this.list[index]?.command === command) return index
     return undefined
   }
 
-  private noteDecision(event: LogEvent): void {
+  private applyDecision(event: LogEvent): void {
     const { id, allowed } = readDecision(event)
-    if (id !== null && !allowed) this.refused.add(id)
+    if (id !== null && !allowed) this.denied.add(id)
   }
 
-  private noteBackground({ data }: LogEvent): void {
+  private applyBackground({ data }: LogEvent): void {
     const metadata = object(data, 'metadata') ?? {}
     const parent = firstText(data, 'parent_tool_use_id')
     const id = toolUseId(data) ?? firstText(metadata, 'tool_use_id')
@@ -168,26 +168,28 @@ export class Commands {
     if (id !== null && isBackground) this.background.add(id)
   }
 
-  private cutOff(isOver: (parent: string | null) => boolean): void {
+  private interrupt(shouldEnd: (parent: string | null) => boolean): void {
     for (const [index, parent] of this.running) {
       const command = this.list[index]
-      if (command === undefined || !isOver(parent)) continue
+      if (command === undefined || !shouldEnd(parent)) continue
       this.running.delete(index)
       this.list[index] = { ...command, status: 'interrupted' }
     }
   }
 }
 
-function printed(told: JsonValue): string {
-  if (typeof told === 'string') return told
-  if (!isObject(told)) return told === null ? '' : JSON.stringify(told)
-  const parts = [text(told, 'stdout'), text(told, 'stderr'), text(told, 'output')].filter((part) => part !== null && part !== '')
-  return parts.length > 0 ? parts.join('\n') : JSON.stringify(told)
+function formatOutput(value: JsonValue): string {
+  if (typeof value === 'string') return value
+  if (!isObject(value)) return value === null ? '' : JSON.stringify(value)
+  const parts = [text(value, 'stdout'), text(value, 'stderr'), text(value, 'output')].filter(
+    (part) => part !== null && part !== '',
+  )
+  return parts.length > 0 ? parts.join('\n') : JSON.stringify(value)
 }
 
-function exitCodeOf(told: JsonValue, failed: boolean): number | null {
-  if (isObject(told)) return number(told, 'exit_code') ?? number(told, 'exitCode')
-  const code = typeof told === 'string' && failed ? /^Exit code (\d+)/.exec(told)?.[1] : undefined
+function exitCodeOf(value: JsonValue, failed: boolean): number | null {
+  if (isObject(value)) return number(value, 'exit_code') ?? number(value, 'exitCode')
+  const code = typeof value === 'string' && failed ? /^Exit code (\d+)/.exec(value)?.[1] : undefined
   if (code !== undefined) return Number(code)
   return failed ? null : 0
 }

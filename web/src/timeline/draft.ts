@@ -3,68 +3,68 @@ import { firstText, number } from './read'
 import type { PlanItem, Row, SubagentRow } from './rows'
 import { MapChange, VersionedMap } from './versions'
 
-/** Where a row is: in a sub-agent's steps, or among the rows themselves. Rows never move. */
+/** Path of a row: at the top level, or within the steps of a sub-agent. Rows never move. */
 export interface Place {
   readonly within: Place | null
   readonly index: number
 }
 
-/** What must be known of the rows so far to fold the next event into them. Never changed, only replaced. */
+/** State that is needed to fold the next event into the rows. Immutable. */
 export interface Memory {
-  /** By what a row is about: `tool:<id>`, `message:<id>`, `heard:<uuid>`, `preview:<port>`, … */
+  /** By subject: `tool:<id>`, `message:<id>`, `echo:<uuid>`, `preview:<port>`, … */
   readonly places: VersionedMap<Place>
-  /** What runs, by the row's key, the oldest first. */
+  /** Running rows by key, oldest first. */
   readonly running: ReadonlyMap<string, Place>
-  /** Uses with a result, and without a completion that a worker which names no ids may still tell. */
+  /** Tool calls with a result but no completion yet. Workers without ids may still send one. */
   readonly unconfirmed: readonly Place[]
-  /** Messages that no worker has said to have taken. */
-  readonly unclaimed: readonly Place[]
-  /** Messages that were taken, and will be echoed without a name. */
-  readonly unheard: readonly Place[]
-  /** What each agent plans, by the sub-agent's `tool_use_id`, or '' for the agent itself. */
+  /** Messages that no worker has injected yet. */
+  readonly undelivered: readonly Place[]
+  /** Messages that were injected without a uuid and will be echoed by the agent. */
+  readonly awaitingEcho: readonly Place[]
+  /** Plans by the sub-agent's `tool_use_id`, or '' for the main agent. */
   readonly plans: ReadonlyMap<string, Plan>
-  /** Whether the log is known from its very first event. */
+  /** Whether the log is loaded from its first event. */
   readonly fromStart: boolean
 }
 
 export interface Plan {
   readonly items: readonly PlannedItem[]
-  /** The row that shows it as it stands. */
+  /** The row that shows its current state. */
   readonly place: Place | null
 }
 
 export interface PlannedItem extends PlanItem {
   readonly id: string | null
-  /** The call that made it, until it has an id. */
-  readonly madeBy: string | null
+  /** The call that created it, until it has an id. */
+  readonly createdBy: string | null
 }
 
-export const blank: Memory = {
+export const emptyMemory: Memory = {
   places: new VersionedMap(),
   running: new Map(),
   unconfirmed: [],
-  unclaimed: [],
-  unheard: [],
+  undelivered: [],
+  awaitingEcho: [],
   plans: new Map(),
   fromStart: false,
 }
 
-/** At most so many are remembered where nobody says when they are over. */
-const REMEMBERED = 64
+/** Limit for rows that wait for an event which may never arrive. */
+const MAX_REMEMBERED = 64
 
 type RowOf<Kind extends Row['kind']> = Extract<Row, { kind: Kind }>
 
-/** Rows that are being extended. What is not its own it copies before it changes it, once. */
+/** Extends rows with copy-on-write: rows and lists it does not own are copied once before the first change. */
 export class Draft {
   readonly rows: Row[]
   readonly places: MapChange<Place>
   readonly running: Map<string, Place>
   readonly plans: Map<string, Plan>
   unconfirmed: readonly Place[]
-  unclaimed: readonly Place[]
-  unheard: readonly Place[]
+  undelivered: readonly Place[]
+  awaitingEcho: readonly Place[]
   fromStart: boolean
-  /** Rows that became part of the row before them, by key. */
+  /** Rows that were merged into the row before them, by key. */
   readonly merged = new Map<string, string>()
   private readonly owned = new Set<object>()
 
@@ -74,23 +74,23 @@ export class Draft {
     this.running = new Map(memory.running)
     this.plans = new Map(memory.plans)
     this.unconfirmed = memory.unconfirmed
-    this.unclaimed = memory.unclaimed
-    this.unheard = memory.unheard
+    this.undelivered = memory.undelivered
+    this.awaitingEcho = memory.awaitingEcho
     this.fromStart = memory.fromStart
   }
 
   memory(): Memory {
-    const { running, unconfirmed, unclaimed, unheard, plans, fromStart } = this
-    return { places: this.places.finish(), running, unconfirmed, unclaimed, unheard, plans, fromStart }
+    const { running, unconfirmed, undelivered, awaitingEcho, plans, fromStart } = this
+    return { places: this.places.finish(), running, unconfirmed, undelivered, awaitingEcho, plans, fromStart }
   }
 
   at(place: Place): Row {
     const row = this.list(place.within)[place.index]
-    if (row === undefined) throw new Error('a place is made by add, and rows stay where they are')
+    if (row === undefined) throw new Error('places come from add, and rows never move')
     return row
   }
 
-  /** The row there, to be changed by this event. */
+  /** The row at a place, as a mutable copy that this event changes. */
   change(place: Place, event: LogEvent): Row {
     this.touch(place.within, event.seq)
     const row = this.own(place)
@@ -98,18 +98,18 @@ export class Draft {
     return row
   }
 
-  /** The same, if it is of this kind. */
+  /** Like `change`, or `null` if the row is of another kind. */
   changeIf<Kind extends Row['kind']>(place: Place, kind: Kind, event: LogEvent): RowOf<Kind> | null {
     return isOf(this.at(place), kind) ? narrowed(this.change(place, event), kind) : null
   }
 
-  /** Adds a row at the end, among the steps of the sub-agent that did it. */
+  /** Appends a row to the steps of its sub-agent, or to the top level. */
   add(row: Row): Place {
-    const within = this.home(row.parent, row)
+    const within = this.containerOf(row.parent, row)
     this.touch(within, row.seq)
     const list = this.ownList(within)
     const isNamed = !row.key.startsWith('seq:')
-    // Two rows with one name would be one to whoever draws them.
+    // Keys must be unique: React would treat two rows with the same key as one.
     if (isNamed && this.places.get(row.key) !== undefined) row.key = `seq:${row.seq}`
     this.owned.add(row)
     list.push(row)
@@ -118,13 +118,13 @@ export class Draft {
     return place
   }
 
-  /** The row before this one, if this one is the last of its list. */
+  /** The previous row, if the given one is the last of its list. */
   before(place: Place): Place | null {
     const isLast = place.index === this.list(place.within).length - 1
     return isLast && place.index > 0 ? { within: place.within, index: place.index - 1 } : null
   }
 
-  /** Drops the last row of a list in favour of the one before. */
+  /** Removes the last row of a list after it was merged into the one before. */
   merge(last: Place, into: Place): void {
     const dropped = this.ownList(last.within).pop()
     if (dropped === undefined) return
@@ -132,22 +132,22 @@ export class Draft {
     this.places.set(dropped.key, into)
   }
 
-  /** The last row of whoever did this. */
+  /** The last row of the given sub-agent, or of the top level. */
   last(parent: string | null, event: LogEvent): Place | null {
-    const within = this.home(parent, event)
+    const within = this.containerOf(parent, event)
     const { length } = this.list(within)
     return length === 0 ? null : { within, index: length - 1 }
   }
 
   remember(places: readonly Place[], place: Place): readonly Place[] {
-    return [...places, place].slice(-REMEMBERED)
+    return [...places, place].slice(-MAX_REMEMBERED)
   }
 
   /**
-   * In whose steps it belongs. A sub-agent whose call is not in the loaded part of the log gets a row all the same: it
-   * is filled when more is known of it.
+   * The sub-agent row whose steps contain it. A sub-agent whose call is not in the loaded part of the log gets a
+   * placeholder row, which later events complete.
    */
-  private home(parent: string | null, of: { seq: number; at: string }): Place | null {
+  private containerOf(parent: string | null, of: { seq: number; at: string }): Place | null {
     if (parent === null) return null
     const known = this.places.get(`tool:${parent}`)
     if (known !== undefined) return this.at(known).kind === 'subagent' ? known : known.within
@@ -156,7 +156,7 @@ export class Draft {
     return place
   }
 
-  /** What happens in a sub-agent happens to its row, too. */
+  /** A change inside a sub-agent also changes its row. */
   private touch(place: Place | null, seq: number): void {
     for (let each = place; each !== null; each = each.within) this.own(each).lastSeq = seq
   }
@@ -188,12 +188,12 @@ export class Draft {
   }
 }
 
-export function isSamePlace(one: Place | null, other: Place | null): boolean {
-  if (one === null || other === null) return one === other
-  return one.index === other.index && isSamePlace(one.within, other.within)
+export function isSamePlace(left: Place | null, right: Place | null): boolean {
+  if (left === null || right === null) return left === right
+  return left.index === right.index && isSamePlace(left.within, right.within)
 }
 
-/** What every row has that begins with this event. Spread it last: V8 takes twenty times as long the other way round. */
+/** Common fields of a row that starts with this event. Spread it last: V8 is twenty times slower the other way round. */
 export function base(event: LogEvent, key = `seq:${event.seq}`) {
   return {
     key,

@@ -1,17 +1,17 @@
 import type { BodyOut, EventFrame, EventOut, JsonObject, JsonValue, Source } from '../api/contract'
 
-/** An event of a log, wherever it came from: a page or a socket. */
+/** An event of a log, from a page or a socket. */
 export interface LogEvent {
-  /** Its place in the log. */
+  /** Its position in the log. */
   seq: number
   id: string
-  /** As it was sent: `agent.tool_use`. */
+  /** For example `agent.tool_use`. */
   type: string
   data: JsonObject
   source: Source
-  /** When the plane stored it: what pages and frames agree on. */
+  /** When the control plane stored it. Pages and frames agree on this time. */
   at: string
-  /** Where the rest of its data is, if this is not all. */
+  /** Where the full data is, if `data` is abridged. */
   body: BodyOut | null
 }
 
@@ -27,7 +27,7 @@ export function fromPage(event: EventOut): LogEvent {
   }
 }
 
-/** `null` for what is fleeting: it has no place in a log. */
+/** `null` for ephemeral events, which have no position in the log. */
 export function fromFrame(frame: EventFrame): LogEvent | null {
   if (frame.seq === null) return null
   const { source, original_event_type, body_ref, ...data } = frame.payload

@@ -2,18 +2,18 @@ import type { LogEvent } from './event'
 import { readChange } from './files'
 import type { FileChange } from './rows'
 
-/** A file, and all that happened to it. */
+/** A file and all its changes. */
 export interface FileState {
   readonly path: string
-  /** As against the beginning of the run: one that was created and then modified is created. */
+  /** Relative to the start of the run: a file that was created and then modified counts as created. */
   readonly status: FileChange['change']
   readonly added: number
   readonly removed: number
-  /** In the order in which they happened. */
+  /** In chronological order. */
   readonly changes: readonly FileChange[]
 }
 
-/** The files of a run, in the making. */
+/** Builds the list of changed files of a run. */
 export class Files {
   readonly states: FileState[]
   private readonly places: Map<string, number>
@@ -24,10 +24,11 @@ export class Files {
     this.places = new Map(states.map(({ path }, index) => [path, index]))
   }
 
-  take(event: LogEvent): void {
+  apply(event: LogEvent): void {
     const change = readChange(event)
-    // A file that gets another name keeps its past, unless there is one of that name already.
-    const moved = change.previousPath === null || this.places.has(change.path) ? undefined : this.places.get(change.previousPath)
+    // A renamed file keeps its history, unless a file with the new name exists already.
+    const moved =
+      change.previousPath === null || this.places.has(change.path) ? undefined : this.places.get(change.previousPath)
     const index = this.places.get(change.path) ?? moved ?? this.states.length
     const before = this.states[index]
     const changes = this.changesOf(index)

@@ -1,24 +1,24 @@
 import type { JsonObject, Source } from '../api/contract'
 import type { LogEvent } from './event'
 
-// Events in the shapes that the worker and the plane tell, short enough to be read.
+// Sample events in the shapes that the worker and the control plane emit.
 
-/** What happened, before it has a place in a log. */
-export interface Told {
+/** An event before it has a position in a log. */
+export interface EventInput {
   type: string
   data: JsonObject
   source?: Source
   omitted?: string[]
 }
 
-/** A log of what happened: numbered from one, a second apart. */
-export function log(...told: Told[]): LogEvent[] {
-  return numbered(told, 1)
+/** A log of these events, numbered from one and a second apart. */
+export function log(...events: EventInput[]): LogEvent[] {
+  return numbered(events, 1)
 }
 
-/** The same for a log whose beginning is not loaded. */
-export function numbered(told: readonly Told[], first: number): LogEvent[] {
-  return told.map(({ type, data, source = 'agent', omitted }, index) => ({
+/** Like `log`, for a log whose beginning is not loaded. */
+export function numbered(events: readonly EventInput[], first: number): LogEvent[] {
+  return events.map(({ type, data, source = 'agent', omitted }, index) => ({
     seq: first + index,
     id: `e-${first + index}`,
     type,
@@ -29,31 +29,66 @@ export function numbered(told: readonly Told[], first: number): LogEvent[] {
   }))
 }
 
-export const told = (type: string, data: JsonObject = {}): Told => ({ type, data })
+export const eventOf = (type: string, data: JsonObject = {}): EventInput => ({ type, data })
 
 const within = (parent?: string): JsonObject => (parent === undefined ? {} : { parent_tool_use_id: parent })
 
-export const call = (id: string, tool: string, input: JsonObject, parent?: string): Told =>
-  told('agent.tool_use', { event_subtype: 'tool_use', tool, tool_use_id: id, input, turn: 1, ...within(parent) })
+export const call = (id: string, tool: string, input: JsonObject, parent?: string): EventInput =>
+  eventOf('agent.tool_use', { event_subtype: 'tool_use', tool, tool_use_id: id, input, turn: 1, ...within(parent) })
 
-export const completion = (id: string, tool: string, input: JsonObject, response = 'ok', more: JsonObject = {}): Told =>
-  told('agent.tool_completed', { tool, tool_use_id: id, tool_input: input, tool_response: response, is_error: false, duration_ms: 12, turn: 1, ...more })
+export const completion = (
+  id: string,
+  tool: string,
+  input: JsonObject,
+  response = 'ok',
+  more: JsonObject = {},
+): EventInput =>
+  eventOf('agent.tool_completed', {
+    tool,
+    tool_use_id: id,
+    tool_input: input,
+    tool_response: response,
+    is_error: false,
+    duration_ms: 12,
+    turn: 1,
+    ...more,
+  })
 
-export const edit = (path: string, id: string | null, more: JsonObject = {}): Told => {
+export const edit = (path: string, id: string | null, more: JsonObject = {}): EventInput => {
   const diff = `--- a/${path}\n+++ b/${path}\n@@ -1 +1 @@\n-one\n+two\n`
   const size = { full_diff: diff, full_diff_available: true, full_diff_size: diff.length }
-  return told('agent.file_edited', { tool_use_id: id, file_path: path, change_type: 'modified', lines_added: 1, lines_removed: 1, diff_preview: diff, ...size, binary: false, turn: 1, ...more })
+  return eventOf('agent.file_edited', {
+    tool_use_id: id,
+    file_path: path,
+    change_type: 'modified',
+    lines_added: 1,
+    lines_removed: 1,
+    diff_preview: diff,
+    ...size,
+    binary: false,
+    turn: 1,
+    ...more,
+  })
 }
 
-export const text = (content: string, parent?: string): Told => told('agent.message', { content, content_length: content.length, turn: 1, ...within(parent) })
+export const text = (content: string, parent?: string): EventInput =>
+  eventOf('agent.message', { content, content_length: content.length, turn: 1, ...within(parent) })
 
-export const thinking = (content: string, parent?: string): Told => told('agent.thinking', { content, turn: 1, ...within(parent) })
+export const thinking = (content: string, parent?: string): EventInput =>
+  eventOf('agent.thinking', { content, turn: 1, ...within(parent) })
 
-/** A message of the model is whole: nothing that a reader sees. */
-export const whole = (parent?: string): Told => told('agent.assistant_message', { model: 'opus', stop_reason: 'tool_use', block_count: 1, turn: 1, ...within(parent) })
+/** The end of a model message. It has no row of its own. */
+export const assistantMessage = (parent?: string): EventInput =>
+  eventOf('agent.assistant_message', {
+    model: 'opus',
+    stop_reason: 'tool_use',
+    block_count: 1,
+    turn: 1,
+    ...within(parent),
+  })
 
-export const invoked = (id: string, prompt: string, parent?: string): Told =>
-  told('agent.subagent_invoked', {
+export const invoked = (id: string, prompt: string, parent?: string): EventInput =>
+  eventOf('agent.subagent_invoked', {
     subagent_type: 'explorer',
     subagent_description: 'Look around',
     subagent_prompt: prompt,
@@ -64,8 +99,8 @@ export const invoked = (id: string, prompt: string, parent?: string): Told =>
     ...within(parent),
   })
 
-export const returned = (id: string, prompt: string, result = 'Found it.', parent?: string): Told =>
-  told('agent.subagent_completed', {
+export const returned = (id: string, prompt: string, result = 'Found it.', parent?: string): EventInput =>
+  eventOf('agent.subagent_completed', {
     subagent_type: 'explorer',
     subagent_description: 'Look around',
     subagent_prompt: prompt,
@@ -79,31 +114,76 @@ export const returned = (id: string, prompt: string, result = 'Found it.', paren
     ...within(parent),
   })
 
-export const system = (subtype: string, metadata: JsonObject): Told => told('agent.system_message', { subtype, metadata, turn: 1 })
+export const system = (subtype: string, metadata: JsonObject): EventInput =>
+  eventOf('agent.system_message', { subtype, metadata, turn: 1 })
 
-export const queued = (id: string, content: string, type = 'user_message'): Told => ({
-  ...told('message.queued', { message_id: id, message_type: type, content, priority: 'normal', sender: { kind: 'user', id: 'u-1' } }),
+export const queued = (id: string, content: string, type = 'user_message'): EventInput => ({
+  ...eventOf('message.queued', {
+    message_id: id,
+    message_type: type,
+    content,
+    priority: 'normal',
+    sender: { kind: 'user', id: 'u-1' },
+  }),
   source: 'user',
 })
 
-export const receipt = (id: string, state: string, more: JsonObject = {}): Told => told(`message.${state}`, { message_id: id, ...more })
+export const receipt = (id: string, state: string, more: JsonObject = {}): EventInput =>
+  eventOf(`message.${state}`, { message_id: id, ...more })
 
-export const injected = (id: string, content: string): Told =>
-  told('agent.message_injected', { message_id: id, message_uuid: `uuid-${id}`, message_type: 'user_message', content, sender: { kind: 'user', id: 'u-1' }, turn: 1 })
+export const injected = (id: string, content: string): EventInput =>
+  eventOf('agent.message_injected', {
+    message_id: id,
+    message_uuid: `uuid-${id}`,
+    message_type: 'user_message',
+    content,
+    sender: { kind: 'user', id: 'u-1' },
+    turn: 1,
+  })
 
-export const heard = (uuid: string | null, content: string, more: JsonObject = {}): Told =>
-  told('agent.user_message', { content, content_length: content.length, message_uuid: uuid, turn: 0, ...more })
+export const userMessage = (uuid: string | null, content: string, more: JsonObject = {}): EventInput =>
+  eventOf('agent.user_message', { content, content_length: content.length, message_uuid: uuid, turn: 0, ...more })
 
-export const todo = (id: string, ...items: [text: string, status: string][]): Told =>
+export const todo = (id: string, ...items: [text: string, status: string][]): EventInput =>
   call(id, 'TodoWrite', { todos: items.map(([content, status]) => ({ content, status, activeForm: content })) })
 
-export const decided = (id: string, decision: string, reason?: string): Told =>
-  told('agent.permission_decided', { tool: 'Bash', tool_use_id: id, mode: 'acceptEdits', decision, ...(reason === undefined ? {} : { reason }) })
+export const decided = (id: string, decision: string, reason?: string): EventInput =>
+  eventOf('agent.permission_decided', {
+    tool: 'Bash',
+    tool_use_id: id,
+    mode: 'acceptEdits',
+    decision,
+    ...(reason === undefined ? {} : { reason }),
+  })
 
-export const turn = (more: JsonObject = {}): Told =>
-  told('agent.turn_completed', { success: true, interrupted: false, turn: 2, turns: 2, cost_usd: 0.25, total_cost_usd: 0.25, input_tokens: 100, output_tokens: 20, cache_read_tokens: 5, cache_write_tokens: 7, duration_ms: 900, session_id: 's-1', ...more })
+export const turn = (more: JsonObject = {}): EventInput =>
+  eventOf('agent.turn_completed', {
+    success: true,
+    interrupted: false,
+    turn: 2,
+    turns: 2,
+    cost_usd: 0.25,
+    total_cost_usd: 0.25,
+    input_tokens: 100,
+    output_tokens: 20,
+    cache_read_tokens: 5,
+    cache_write_tokens: 7,
+    duration_ms: 900,
+    session_id: 's-1',
+    ...more,
+  })
 
-export const started = (): Told => told('agent.started', { sdk: 'claude', model: 'opus', task: 'Mend it', session_id: 's-1', is_resuming: false })
+export const started = (): EventInput =>
+  eventOf('agent.started', { sdk: 'claude', model: 'opus', task: 'Fix it', session_id: 's-1', is_resuming: false })
 
-export const done = (more: JsonObject = {}): Told =>
-  told('agent.completed', { success: true, stop_reason: 'completed', cost_usd: 0.25, total_cost_usd: 0.25, input_tokens: 100, output_tokens: 20, session_id: 's-1', ...more })
+export const done = (more: JsonObject = {}): EventInput =>
+  eventOf('agent.completed', {
+    success: true,
+    stop_reason: 'completed',
+    cost_usd: 0.25,
+    total_cost_usd: 0.25,
+    input_tokens: 100,
+    output_tokens: 20,
+    session_id: 's-1',
+    ...more,
+  })

@@ -1,5 +1,5 @@
 import type { KnownEventType } from '../api/contract'
-import { base, blank, Draft, type Memory, type Place } from './draft'
+import { base, Draft, emptyMemory, type Memory, type Place } from './draft'
 import type { LogEvent } from './event'
 import { iteration } from './iterations'
 import * as lines from './lines'
@@ -10,33 +10,33 @@ import { firstText, flag, longText, number, text } from './read'
 import type { Row } from './rows'
 import * as tools from './tools'
 
-/** A log, folded as far as it is known. */
+/** The folded form of the loaded log. */
 export interface Timeline {
   readonly rows: readonly Row[]
-  /** Of the newest event that is in it. */
+  /** Sequence number of the newest folded event. */
   readonly last: number
-  /** What it takes to go on from here. */
+  /** State for folding further events. */
   readonly memory: Memory
 }
 
-export const empty: Timeline = { rows: [], last: 0, memory: blank }
+export const empty: Timeline = { rows: [], last: 0, memory: emptyMemory }
 
 /**
- * The timeline with these events, which ascend; what it has already is ignored. The timeline itself stays as it is, and
- * so do all rows that nothing happened to: the same object means the same content.
+ * Adds events, which must ascend; events that it contains already are ignored. The given timeline is not modified.
+ * Unchanged rows are reused, so the same object means the same content.
  */
 export function extend(timeline: Timeline, events: readonly LogEvent[]): Timeline {
   const { last } = timeline
-  const fresh = events.filter((event) => event.seq > last)
-  return fresh.length === 0 ? timeline : grow(timeline, fresh, () => undefined)
+  const added = events.filter((event) => event.seq > last)
+  return added.length === 0 ? timeline : grow(timeline, added, () => undefined)
 }
 
-/** The timeline of these events, in whichever order they are and however often each is there. */
+/** Folds events in any order, with or without duplicates. */
 export function fold(events: readonly LogEvent[]): Timeline {
   return extend(empty, inOrder(events))
 }
 
-/** In which row each event ended up, by its key; `null` for what is not shown. */
+/** Maps each event to the key of its row; `null` for events that are not shown. */
 export function rowsOfEvents(events: readonly LogEvent[]): Map<number, string | null> {
   const keys = new Map<number, string | null>()
   let merged = new Map<string, string>()
@@ -45,37 +45,37 @@ export function rowsOfEvents(events: readonly LogEvent[]): Map<number, string | 
     merged = draft.merged
   })
   for (const [seq, key] of keys) {
-    let now = key
-    while (now !== null && merged.has(now)) now = merged.get(now) ?? null
-    keys.set(seq, now)
+    let current = key
+    while (current !== null && merged.has(current)) current = merged.get(current) ?? null
+    keys.set(seq, current)
   }
   return keys
 }
 
-type Witness = (event: LogEvent, place: Place | null, draft: Draft) => void
+type Observer = (event: LogEvent, place: Place | null, draft: Draft) => void
 
-function grow(timeline: Timeline, events: readonly LogEvent[], witness: Witness): Timeline {
+function grow(timeline: Timeline, events: readonly LogEvent[], onEvent: Observer): Timeline {
   const draft = new Draft(timeline.rows, timeline.memory)
   let { last } = timeline
   for (const event of events) {
     if (event.seq <= last) continue
     if (last === 0) draft.fromStart = event.seq === 1
     last = event.seq
-    const handle = isKnown(event.type) ? known[event.type] : (foreign[event.type] ?? unknown)
+    const handler = isKnown(event.type) ? known[event.type] : (foreign[event.type] ?? unknown)
     if (endsPreviews(event)) closePreviews(draft, event)
-    witness(event, handle(draft, event), draft)
+    onEvent(event, handler(draft, event), draft)
   }
   return { rows: draft.rows, last, memory: draft.memory() }
 }
 
 function inOrder(events: readonly LogEvent[]): LogEvent[] {
-  return [...events].sort((one, other) => one.seq - other.seq)
+  return [...events].sort((left, right) => left.seq - right.seq)
 }
 
-/** Folds one event in, and says where it is to be seen; `null` for nowhere. */
+/** Folds one event and returns the place of its row; `null` if it is not shown. */
 type Handler = (draft: Draft, event: LogEvent) => Place | null
 
-/** Every type that the plane and its worker tell. A new one does not compile until somebody says how it is shown. */
+/** Every event type of the control plane and the worker. A new type does not compile until it has a handler here. */
 const known: Readonly<Record<KnownEventType, Handler>> = {
   'sandbox.pending': lines.spawning,
   'sandbox.preparing': lines.spawning,
@@ -91,26 +91,26 @@ const known: Readonly<Record<KnownEventType, Handler>> = {
   'sandbox.failed': lines.failed,
   'sandbox.terminated': lines.terminated,
   'sandbox.terminated_idle': lines.terminated,
-  'task.created': lines.turnOfEntity,
-  'task.ready': lines.turnOfEntity,
-  'task.claimed': lines.turnOfEntity,
-  'task.assigned': lines.turnOfEntity,
-  'task.started': lines.turnOfEntity,
-  'task.completed': lines.turnOfEntity,
-  'task.failed': lines.turnOfEntity,
-  'task.retrying': lines.turnOfEntity,
-  'task.cancelled': lines.turnOfEntity,
-  'task.validating': lines.turnOfEntity,
-  'task.needs_revision': lines.turnOfEntity,
-  'task.updated': lines.turnOfEntity,
-  'task.dependencies_changed': lines.turnOfEntity,
-  'ticket.created': lines.turnOfEntity,
-  'ticket.transitioned': lines.turnOfEntity,
-  'ticket.approved': lines.turnOfEntity,
-  'ticket.rejected': lines.turnOfEntity,
-  'ticket.timed_out': lines.turnOfEntity,
-  'ticket.blocked': lines.turnOfEntity,
-  'ticket.unblocked': lines.turnOfEntity,
+  'task.created': lines.entityEvent,
+  'task.ready': lines.entityEvent,
+  'task.claimed': lines.entityEvent,
+  'task.assigned': lines.entityEvent,
+  'task.started': lines.entityEvent,
+  'task.completed': lines.entityEvent,
+  'task.failed': lines.entityEvent,
+  'task.retrying': lines.entityEvent,
+  'task.cancelled': lines.entityEvent,
+  'task.validating': lines.entityEvent,
+  'task.needs_revision': lines.entityEvent,
+  'task.updated': lines.entityEvent,
+  'task.dependencies_changed': lines.entityEvent,
+  'ticket.created': lines.entityEvent,
+  'ticket.transitioned': lines.entityEvent,
+  'ticket.approved': lines.entityEvent,
+  'ticket.rejected': lines.entityEvent,
+  'ticket.timed_out': lines.entityEvent,
+  'ticket.blocked': lines.entityEvent,
+  'ticket.unblocked': lines.entityEvent,
   'message.queued': messages.queued,
   'message.fetched': messages.receipt,
   'message.delivered': messages.receipt,
@@ -124,14 +124,15 @@ const known: Readonly<Record<KnownEventType, Handler>> = {
   'workspace.snapshots_off': lines.snapshotsOff,
   'agent.started': lines.started,
   'agent.system_message': lines.systemMessage,
-  'agent.user_message': messages.heard,
-  'agent.message': written,
-  'agent.thinking': thought,
-  'agent.assistant_message': (draft, event) => (firstText(event.data, 'content') === null ? null : written(draft, event)),
+  'agent.user_message': messages.userMessage,
+  'agent.message': agentText,
+  'agent.thinking': agentThinking,
+  'agent.assistant_message': (draft, event) =>
+    firstText(event.data, 'content') === null ? null : agentText(draft, event),
   'agent.tool_use': tools.called,
   'agent.tool_completed': tools.ended,
-  'agent.tool_result': tools.answered,
-  'agent.user_tool_result': tools.answered,
+  'agent.tool_result': tools.resultReceived,
+  'agent.user_tool_result': tools.resultReceived,
   'agent.subagent_invoked': tools.called,
   'agent.subagent_completed': tools.ended,
   'agent.skill_invoked': tools.called,
@@ -149,8 +150,8 @@ const known: Readonly<Record<KnownEventType, Handler>> = {
   'agent.error': lines.agentError,
   'agent.unparsed': other,
   'agent.shutdown': lines.shutdown,
-  'agent.heartbeat': never,
-  'agent.partial': never,
+  'agent.heartbeat': hidden,
+  'agent.partial': hidden,
   'continuous.started': iteration,
   'continuous.completed': iteration,
   'iteration.started': iteration,
@@ -162,16 +163,16 @@ const known: Readonly<Record<KnownEventType, Handler>> = {
   'preview.ready': preview,
   'preview.failed': preview,
   'preview.stopped': preview,
-  'worker.outbox_full': lines.workerTrouble,
-  'worker.event_refused': lines.workerTrouble,
-  'worker.receipt_refused': lines.workerTrouble,
-  'worker.transcript_refused': lines.workerTrouble,
-  'worker.transcript_behind': lines.workerTrouble,
-  'worker.spool_damaged': lines.workerTrouble,
-  'worker.transcript_lost': lines.workerTrouble,
+  'worker.outbox_full': lines.workerProblem,
+  'worker.event_refused': lines.workerProblem,
+  'worker.receipt_refused': lines.workerProblem,
+  'worker.transcript_refused': lines.workerProblem,
+  'worker.transcript_behind': lines.workerProblem,
+  'worker.spool_damaged': lines.workerProblem,
+  'worker.transcript_lost': lines.workerProblem,
 }
 
-/** What other workers say for the same things. */
+/** Event types of other workers. */
 const foreign: Readonly<Record<string, Handler | undefined>> = {
   'agent.turn_complete': turn,
 }
@@ -184,22 +185,22 @@ function unknown(draft: Draft, event: LogEvent): Place | null {
   return /heartbeat/i.test(event.type) ? null : other(draft, event)
 }
 
-function never(): null {
+function hidden(): null {
   return null
 }
 
-function written(draft: Draft, event: LogEvent): Place {
+function agentText(draft: Draft, event: LogEvent): Place {
   const { text, rest } = longText(event, 'content', 'full_content')
   return draft.add({ kind: 'text', text, rest, ...base(event) })
 }
 
-function thought(draft: Draft, event: LogEvent): Place {
+function agentThinking(draft: Draft, event: LogEvent): Place {
   const { text, rest } = longText(event, 'content', 'full_content')
   return draft.add({ kind: 'thinking', text, rest, ...base(event) })
 }
 
 function turn(draft: Draft, event: LogEvent): Place {
-  tools.cutOff(draft, event, 'turn')
+  tools.interruptRunning(draft, event, 'turn')
   const { data } = event
   return draft.add({
     kind: 'turn',

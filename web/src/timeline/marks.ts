@@ -1,15 +1,14 @@
 import type { LogEvent } from './event'
-import { faultOf } from './faults'
+import { errorOf } from './event-error'
 import { firstText } from './read'
 
-/** A moment of a run that somebody may want to jump to. */
+/** A point of a run that a reader may want to jump to. */
 export interface Mark {
   readonly seq: number
   readonly at: string
   readonly kind: 'error' | 'edit' | 'message' | 'turn' | 'tool'
 }
 
-/** The moments of a log, in its order. */
 export function marks(events: readonly LogEvent[]): Mark[] {
   return events.flatMap((event) => {
     const kind = kindOf(event)
@@ -18,14 +17,14 @@ export function marks(events: readonly LogEvent[]): Mark[] {
 }
 
 function kindOf(event: LogEvent): Mark['kind'] | null {
-  if (faultOf(event) !== null) return 'error'
+  if (errorOf(event) !== null) return 'error'
   switch (event.type) {
     case 'agent.file_edited':
       return 'edit'
     case 'message.queued':
       return 'message'
     case 'agent.message_injected':
-      // One with a name was marked when it was sent.
+      // A message with an id was marked when it was sent.
       return firstText(event.data, 'message_id') === null ? 'message' : null
     case 'agent.turn_completed':
     case 'agent.turn_complete':

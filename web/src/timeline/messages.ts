@@ -2,82 +2,81 @@ import { MESSAGE_STATES, MESSAGE_TYPES, type JsonObject, type MessageState, type
 import { base, type Draft, type Place } from './draft'
 import type { LogEvent } from './event'
 import { firstText, flag, isOmitted, object, text } from './read'
-import type { SaidRow } from './rows'
+import type { MessageRow } from './rows'
 
-// A message is one row, where it was sent. The plane tells how far it comes by `message_id`; the worker tells under
-// which `message_uuid` it gives it to the agent; the agent echoes what it reads under that name.
+// A message is one row, at the point where it was sent. Receipts refer to its `message_id`. The worker reports the
+// `message_uuid` under which it injects the message, and the agent echoes it with that uuid.
 
-/** Somebody sends a message. */
 export function queued(draft: Draft, event: LogEvent): Place {
   const id = firstText(event.data, 'message_id')
   const place = draft.add({
-    ...said(event, id === null ? undefined : `message:${id}`),
+    ...messageRow(event, id === null ? undefined : `message:${id}`),
     messageId: id,
     receipts: [{ state: 'queued', at: event.at, detail: null }],
   })
-  draft.unclaimed = draft.remember(draft.unclaimed, place)
+  draft.undelivered = draft.remember(draft.undelivered, place)
   return place
 }
 
-/** It has come further: `message.delivered`. */
+/** A delivery state such as `message.delivered`. */
 export function receipt(draft: Draft, event: LogEvent): Place {
   const state = stateOf(event.type)
   const id = firstText(event.data, 'message_id')
   const place = id === null ? undefined : draft.places.get(`message:${id}`)
-  const row = place === undefined ? null : draft.changeIf(place, 'said', event)
+  const row = place === undefined ? null : draft.changeIf(place, 'message', event)
   if (place === undefined || row === null || state === null) return unknownReceipt(draft, event)
-  // It is handed out again until somebody confirms it: the first time counts.
+  // A message is redelivered until it is confirmed; the first time counts.
   if (!row.receipts.some((each) => each.state === state)) {
     row.receipts = [...row.receipts, { state, at: event.at, detail: firstText(event.data, 'detail') }]
   }
-  if (state === 'cancelled') draft.unclaimed = without(draft, draft.unclaimed, place)
+  if (state === 'cancelled') draft.undelivered = without(draft, draft.undelivered, place)
   return place
 }
 
-/** The worker gives a message to the agent. */
+/** The worker injects a message into the agent's conversation. */
 export function injected(draft: Draft, event: LogEvent): Place {
   const { data } = event
   const id = firstText(data, 'message_id')
   const uuid = firstText(data, 'message_uuid')
   const content = text(data, 'content')
   const named = id === null ? undefined : draft.places.get(`message:${id}`)
-  const known = named ?? (id === null ? withText(draft, draft.unclaimed, content) : undefined)
-  const place = known ?? draft.add({ ...said(event, id === null ? undefined : `message:${id}`), messageId: id })
-  const row = draft.changeIf(place, 'said', event)
+  const known = named ?? (id === null ? withText(draft, draft.undelivered, content) : undefined)
+  const place = known ?? draft.add({ ...messageRow(event, id === null ? undefined : `message:${id}`), messageId: id })
+  const row = draft.changeIf(place, 'message', event)
   if (row?.text === '' && content !== null) row.text = content
-  draft.unclaimed = without(draft, draft.unclaimed, place)
-  if (uuid !== null) draft.places.set(`heard:${uuid}`, place)
-  else draft.unheard = draft.remember(draft.unheard, place)
+  draft.undelivered = without(draft, draft.undelivered, place)
+  if (uuid !== null) draft.places.set(`echo:${uuid}`, place)
+  else draft.awaitingEcho = draft.remember(draft.awaitingEcho, place)
   return place
 }
 
-/** The agent reads something: a message, its task, or what its own machinery has to say. */
-export function heard(draft: Draft, event: LogEvent): Place {
+/** A user message in the agent's conversation: an echoed message, the task prompt, or a generated message. */
+export function userMessage(draft: Draft, event: LogEvent): Place {
   const { data } = event
   const uuid = firstText(data, 'message_uuid')
   const content = text(data, 'content')
   const known = echoed(draft, event, uuid, content)
   if (known !== null) {
     draft.change(known, event)
-    draft.unheard = without(draft, draft.unheard, known)
+    draft.awaitingEcho = without(draft, draft.awaitingEcho, known)
     return known
   }
-  const isTask = isTaskItself(draft, event)
+  const isTask = isTaskPrompt(draft, event)
   const key = isTask ? 'task' : uuid === null ? undefined : `uuid:${uuid}`
-  const row = said(event, key)
-  // What nobody sent is the worker's: go on, mend this, you were interrupted.
+  const row = messageRow(event, key)
+  // A message without a sender comes from the worker, for example after an interruption.
   return draft.add({ ...row, messageType: isTask ? 'task' : 'system', synthetic: !isTask, sender: null })
 }
 
 function echoed(draft: Draft, event: LogEvent, uuid: string | null, content: string | null): Place | null {
   const parent = base(event).parent
   if (parent !== null) return promptOf(draft, draft.places.get(`tool:${parent}`), content)
-  const named = uuid === null ? undefined : draft.places.get(`heard:${uuid}`)
+  const named = uuid === null ? undefined : draft.places.get(`echo:${uuid}`)
   if (named !== undefined) return named
   if (uuid !== null || flag(event.data, 'synthetic')) return null
-  const unnamed = withText(draft, draft.unheard, content)
+  const unnamed = withText(draft, draft.awaitingEcho, content)
   if (unnamed !== undefined) return unnamed
-  // Workers that do not say whose prompt it is.
+  // Some workers do not report which sub-agent a prompt belongs to.
   for (const place of draft.running.values()) {
     const prompted = promptOf(draft, place, content)
     if (prompted !== null) return prompted
@@ -85,23 +84,23 @@ function echoed(draft: Draft, event: LogEvent, uuid: string | null, content: str
   return null
 }
 
-/** The sub-agent there, if this is its prompt, which its row shows already. */
+/** The sub-agent at this place, if the content is its prompt, which its row shows already. */
 function promptOf(draft: Draft, place: Place | undefined, content: string | null): Place | null {
   if (place === undefined || content === null) return null
   const row = draft.at(place)
   return row.kind === 'subagent' && row.prompt.trim() === content.trim() ? place : null
 }
 
-/** The first thing that an agent reads and nobody sent. Only who knows the log from its start knows what came first. */
-function isTaskItself(draft: Draft, event: LogEvent): boolean {
+/** Whether this is the task prompt: the first message without a sender, if the log is loaded from its start. */
+function isTaskPrompt(draft: Draft, event: LogEvent): boolean {
   const isPlain = !flag(event.data, 'synthetic') && base(event).parent === null
   return isPlain && draft.fromStart && draft.places.get('task') === undefined
 }
 
-function said(event: LogEvent, key: string | undefined): SaidRow {
+function messageRow(event: LogEvent, key: string | undefined): MessageRow {
   const { data } = event
   return {
-    kind: 'said',
+    kind: 'message',
     text: text(data, 'content') ?? '',
     messageId: null,
     messageType: typeOf(data),
@@ -113,12 +112,12 @@ function said(event: LogEvent, key: string | undefined): SaidRow {
   }
 }
 
-const RECEIPT_WORDS: Readonly<Record<MessageState, string>> = {
+const RECEIPT_LABELS: Readonly<Record<MessageState, string>> = {
   queued: 'sent',
   fetched: 'fetched',
   delivered: 'delivered',
-  started: 'begun',
-  completed: 'done',
+  started: 'started',
+  completed: 'completed',
   cancelled: 'cancelled',
 }
 
@@ -129,7 +128,7 @@ function unknownReceipt(draft: Draft, event: LogEvent): Place {
     ...base(event),
     kind: 'line',
     tone: 'quiet',
-    text: `An earlier message: ${RECEIPT_WORDS[state]}`,
+    text: `Earlier message: ${RECEIPT_LABELS[state]}`,
     detail: firstText(event.data, 'detail'),
     eventType: event.type,
   })
@@ -138,12 +137,12 @@ function unknownReceipt(draft: Draft, event: LogEvent): Place {
 function withText(draft: Draft, places: readonly Place[], content: string | null): Place | undefined {
   return places.find((place) => {
     const row = draft.at(place)
-    return row.kind === 'said' && row.text === content
+    return row.kind === 'message' && row.text === content
   })
 }
 
-function without(draft: Draft, places: readonly Place[], gone: Place): readonly Place[] {
-  const { key } = draft.at(gone)
+function without(draft: Draft, places: readonly Place[], removed: Place): readonly Place[] {
+  const { key } = draft.at(removed)
   return places.length === 0 ? places : places.filter((place) => draft.at(place).key !== key)
 }
 
@@ -152,11 +151,11 @@ function stateOf(eventType: string): MessageState | null {
 }
 
 function typeOf(data: JsonObject): MessageType {
-  const told = text(data, 'message_type')
-  return told === 'guardian_nudge' ? 'guidance' : (MESSAGE_TYPES.find((type) => type === told) ?? 'user_message')
+  const value = text(data, 'message_type')
+  return value === 'guardian_nudge' ? 'guidance' : (MESSAGE_TYPES.find((type) => type === value) ?? 'user_message')
 }
 
-function senderOf(data: JsonObject): SaidRow['sender'] {
+function senderOf(data: JsonObject): MessageRow['sender'] {
   const sender = object(data, 'sender')
   const kind = sender === null ? null : firstText(sender, 'kind')
   const id = (sender === null ? null : firstText(sender, 'id')) ?? firstText(data, 'sender_id')

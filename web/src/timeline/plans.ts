@@ -4,8 +4,8 @@ import type { LogEvent } from './event'
 import { firstText, flag, isObject, list, object, text, toolUseId } from './read'
 import type { PlanItem } from './rows'
 
-// A plan is shown as it stands, in one row as long as nothing else happens. Agents tell it whole (`TodoWrite`, ACP), or
-// item by item (`TaskCreate`, `TaskUpdate`).
+// A plan is shown in one row, which is updated until another row follows. Agents send the complete plan (`TodoWrite`,
+// ACP) or change single items (`TaskCreate`, `TaskUpdate`).
 
 const PLAN_TOOLS = new Set(['TodoWrite', 'TaskCreate', 'TaskUpdate'])
 
@@ -13,7 +13,7 @@ export function isPlanTool(tool: string | null): boolean {
   return tool !== null && PLAN_TOOLS.has(tool)
 }
 
-/** The agent says what it plans. */
+/** The agent creates or changes its plan. */
 export function plan(draft: Draft, event: LogEvent): Place {
   const owner = ownerOf(event)
   const before = draft.plans.get(owner) ?? { items: [], place: null }
@@ -25,19 +25,19 @@ export function plan(draft: Draft, event: LogEvent): Place {
   return place
 }
 
-/** The tool that changed the plan has ended. What came of it is in the plan, unless it failed. */
-export function planned(draft: Draft, event: LogEvent, place: Place): Place {
+/** The tool call that changed the plan has completed. The plan shows the result, unless the call failed. */
+export function planToolCompleted(draft: Draft, event: LogEvent, place: Place): Place {
   const owner = ownerOf(event)
-  const now = draft.plans.get(owner)
+  const current = draft.plans.get(owner)
   const id = toolUseId(event.data)
   if (!flag(event.data, 'is_error')) {
     draft.change(place, event)
-    if (now !== undefined) draft.plans.set(owner, { ...now, items: itemsNumbered(now.items, event) })
+    if (current !== undefined) draft.plans.set(owner, { ...current, items: itemsNumbered(current.items, event) })
     return place
   }
-  const items = now === undefined ? [] : itemsNumbered(now.items, event)
-  if (now !== undefined && items.length < now.items.length) {
-    draft.plans.set(owner, { ...now, items })
+  const items = current === undefined ? [] : itemsNumbered(current.items, event)
+  if (current !== undefined && items.length < current.items.length) {
+    draft.plans.set(owner, { ...current, items })
     const row = draft.changeIf(place, 'plan', event)
     if (row !== null) row.items = items.map(shown)
   }
@@ -58,7 +58,7 @@ export function planned(draft: Draft, event: LogEvent, place: Place): Place {
   })
 }
 
-/** The items after an event, for whoever only wants to know the plan. */
+/** The plan items after an event. */
 export function itemsAfter(before: readonly PlannedItem[], event: LogEvent): readonly PlannedItem[] {
   const input = object(event.data, 'input') ?? object(event.data, 'tool_input') ?? {}
   const tool = firstText(event.data, 'tool', 'tool_name')
@@ -68,28 +68,28 @@ export function itemsAfter(before: readonly PlannedItem[], event: LogEvent): rea
   return entries.map(readItem)
 }
 
-/** The items when the call that made one has ended: the answer tells its number, or that there is none. */
+/** The items after the call that created one has completed: the response contains its id, or an error. */
 export function itemsNumbered(before: readonly PlannedItem[], event: LogEvent): readonly PlannedItem[] {
   const call = toolUseId(event.data)
-  if (call === null || !before.some((item) => item.madeBy === call)) return before
-  if (flag(event.data, 'is_error')) return before.filter((item) => item.madeBy !== call)
+  if (call === null || !before.some((item) => item.createdBy === call)) return before
+  if (flag(event.data, 'is_error')) return before.filter((item) => item.createdBy !== call)
   const id = /#(\w+)/.exec(text(event.data, 'tool_response') ?? '')?.[1]
-  return id === undefined ? before : before.map((item) => (item.madeBy === call ? { ...item, id } : item))
+  return id === undefined ? before : before.map((item) => (item.createdBy === call ? { ...item, id } : item))
 }
 
 export function shown({ text, status }: PlannedItem): PlanItem {
   return { text, status }
 }
 
-function created(before: readonly PlannedItem[], input: JsonObject, madeBy: string | null): readonly PlannedItem[] {
-  const item = { ...readItem(input), madeBy }
-  const isAgain = before.some(({ text, id }) => madeBy === null && id === null && text === item.text)
-  return isAgain ? before : [...before, item]
+function created(before: readonly PlannedItem[], input: JsonObject, createdBy: string | null): readonly PlannedItem[] {
+  const item = { ...readItem(input), createdBy }
+  const isDuplicate = before.some(({ text, id }) => createdBy === null && id === null && text === item.text)
+  return isDuplicate ? before : [...before, item]
 }
 
 function updated(before: readonly PlannedItem[], input: JsonObject): readonly PlannedItem[] {
   const id = text(input, 'taskId')
-  // Whoever numbers from one, in order, need not tell the number.
+  // Agents that number items from one, in order, may omit the id.
   const index = before.findIndex((item, position) => (item.id ?? `${position + 1}`) === id)
   const item = before[index]
   if (item === undefined) return before
@@ -111,10 +111,10 @@ function show(draft: Draft, event: LogEvent, before: Plan, items: readonly Plann
   return draft.add({ ...base(event), kind: 'plan', items: items.map(shown) })
 }
 
-function isEqual(one: readonly PlannedItem[], other: readonly PlannedItem[]): boolean {
+function isEqual(left: readonly PlannedItem[], right: readonly PlannedItem[]): boolean {
   return (
-    one.length === other.length &&
-    one.every((item, index) => item.text === other[index]?.text && item.status === other[index].status)
+    left.length === right.length &&
+    left.every((item, index) => item.text === right[index]?.text && item.status === right[index].status)
   )
 }
 
@@ -124,8 +124,9 @@ function ownerOf(event: LogEvent): string {
 
 function readItem(value: JsonValue): PlannedItem {
   const data = isObject(value) ? value : {}
-  const words = typeof value === 'string' ? value : firstText(data, 'content', 'subject', 'title', 'text', 'description')
-  return { text: words ?? '', status: readStatus(data), id: firstText(data, 'id'), madeBy: null }
+  const content =
+    typeof value === 'string' ? value : firstText(data, 'content', 'subject', 'title', 'text', 'description')
+  return { text: content ?? '', status: readStatus(data), id: firstText(data, 'id'), createdBy: null }
 }
 
 function readStatus(data: JsonObject): PlanItem['status'] {

@@ -3,28 +3,28 @@ import type { LogEvent } from './event'
 import { firstText, number } from './read'
 import type { PreviewRow } from './rows'
 
-/** What listens at a port: one row from its start to its end. */
+/** A server on a port: one row from start to stop. */
 export function preview(draft: Draft, event: LogEvent): Place {
-  const told = readPreview(event)
-  const key = `preview:${told.port ?? ''}`
+  const update = readPreview(event)
+  const key = `preview:${update.port ?? ''}`
   const known = draft.places.get(key)
   const row = known === undefined ? null : draft.changeIf(known, 'preview', event)
-  const isNew = told.status === 'starting' && (row?.status === 'stopped' || row?.status === 'failed')
+  const isNew = update.status === 'starting' && (row?.status === 'stopped' || row?.status === 'failed')
   if (known === undefined || row === null || isNew) {
-    const place = draft.add({ ...base(event), kind: 'preview', ...told })
+    const place = draft.add({ ...base(event), kind: 'preview', ...update })
     draft.places.set(key, place)
-    note(draft, key, place, told.status)
+    trackRunning(draft, key, place, update.status)
     return place
   }
-  note(draft, key, known, told.status)
-  row.status = told.status
-  row.url = told.url ?? row.url
-  row.framework = told.framework ?? row.framework
-  row.detail = told.detail
+  trackRunning(draft, key, known, update.status)
+  row.status = update.status
+  row.url = update.url ?? row.url
+  row.framework = update.framework ?? row.framework
+  row.detail = update.detail
   return known
 }
 
-/** Nobody listens in a sandbox that is gone, and nobody is left to say so. */
+/** A sandbox that ended cannot report that its servers stopped, so their previews are stopped here. */
 export function closePreviews(draft: Draft, event: LogEvent): void {
   for (const [key, place] of draft.running) {
     if (draft.at(place).kind !== 'preview') continue
@@ -34,7 +34,7 @@ export function closePreviews(draft: Draft, event: LogEvent): void {
   }
 }
 
-/** Whether this event says that the sandbox is gone, with all that listened in it. */
+/** Whether this event ends the sandbox and with it all previews. */
 export const endsPreviews = ({ type }: LogEvent) => ENDS.has(type)
 
 const ENDS: ReadonlySet<string> = new Set([
@@ -45,7 +45,7 @@ const ENDS: ReadonlySet<string> = new Set([
   'sandbox.terminated_idle',
 ])
 
-function note(draft: Draft, key: string, place: Place, status: Preview['status']): void {
+function trackRunning(draft: Draft, key: string, place: Place, status: Preview['status']): void {
   if (status === 'starting' || status === 'ready') draft.running.set(key, place)
   else draft.running.delete(key)
 }

@@ -3,19 +3,19 @@ import { expect, it, vi } from 'vitest'
 import type { LogEvent } from './event'
 import { completion, edit, log, text, call } from './fixtures'
 import { empty, extend, fold, rowsOfEvents, type Timeline } from './fold'
-import { histories } from './random-logs'
+import { randomLogs } from './random-logs'
 import type { Row } from './rows'
-import { advance, begin, type Run } from './run'
+import { advance, emptyRun, type Run } from './run'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-/** The same events in batches, with what was there before sent again. */
+/** The same events in batches that overlap. */
 function batches(events: readonly LogEvent[], cuts: readonly number[]): LogEvent[][] {
   const result: LogEvent[][] = []
   for (let from = 0, number = 0; from < events.length; number++) {
     const cut = cuts[number % cuts.length] ?? 1
-    const again = Math.max(0, from - (cut % 3))
-    result.push(events.slice(again, from + cut))
+    const overlapStart = Math.max(0, from - (cut % 3))
+    result.push(events.slice(overlapStart, from + cut))
     from += cut
   }
   return result
@@ -24,22 +24,24 @@ function batches(events: readonly LogEvent[], cuts: readonly number[]): LogEvent
 const cuts = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 8 })
 const facts = ({ memory, ...rest }: Run) => ({ ...rest, known: memory.planned.length })
 
-it('any batches and any duplicates give the same rows', () => {
+it('rows do not depend on batching or duplicates', () => {
   fc.assert(
-    fc.property(histories(), cuts, (events, cut) => {
-      const whole = fold(events)
+    fc.property(randomLogs(), cuts, (events, cut) => {
+      const full = fold(events)
       const grown = batches(events, cut).reduce<Timeline>(extend, empty)
-      expect(grown.rows).toEqual(whole.rows)
-      expect(grown.last).toBe(whole.last)
+      expect(grown.rows).toEqual(full.rows)
+      expect(grown.last).toBe(full.last)
     }),
     { numRuns: 400 },
   )
 })
 
-it('any order gives the same rows', () => {
+it('rows do not depend on the order of events', () => {
   fc.assert(
     fc.property(
-      histories().chain((events) => fc.tuple(fc.constant(events), fc.shuffledSubarray([...events, ...events], { minLength: events.length * 2 }))),
+      randomLogs().chain((events) =>
+        fc.tuple(fc.constant(events), fc.shuffledSubarray([...events, ...events], { minLength: events.length * 2 })),
+      ),
       ([events, shuffled]) => {
         expect(fold(shuffled).rows).toEqual(fold(events).rows)
       },
@@ -48,9 +50,9 @@ it('any order gives the same rows', () => {
   )
 })
 
-it('a timeline that was extended is still what it was', () => {
+it('extending a timeline does not modify it', () => {
   fc.assert(
-    fc.property(histories(), fc.nat(60), (events, at) => {
+    fc.property(randomLogs(), fc.nat(60), (events, at) => {
       const half = fold(events.slice(0, at))
       const before = structuredClone(half.rows)
       extend(half, events)
@@ -61,9 +63,9 @@ it('a timeline that was extended is still what it was', () => {
   )
 })
 
-it('the same row object means that nothing happened to it', () => {
+it('a reused row object is unchanged', () => {
   fc.assert(
-    fc.property(histories(), fc.nat(60), (events, at) => {
+    fc.property(randomLogs(), fc.nat(60), (events, at) => {
       const half = fold(events.slice(0, at))
       for (const [index, row] of extend(half, events).rows.entries()) {
         if (row === half.rows[index]) expect(row.lastSeq).toBeLessThanOrEqual(half.last)
@@ -72,12 +74,12 @@ it('the same row object means that nothing happened to it', () => {
   )
 })
 
-it('every event is in exactly one row, or among those that are never shown', () => {
+it('every event is in exactly one row or of a hidden type', () => {
   fc.assert(
-    fc.property(histories(), (events) => {
+    fc.property(randomLogs(), (events) => {
       const keys = new Set<string>()
       const collect = (row: Row) => {
-        expect(keys.has(row.key), `two rows are called ${row.key}`).toBe(false)
+        expect(keys.has(row.key), `two rows have the key ${row.key}`).toBe(false)
         keys.add(row.key)
         if (row.kind === 'subagent') row.steps.forEach(collect)
       }
@@ -85,7 +87,7 @@ it('every event is in exactly one row, or among those that are never shown', () 
       const places = rowsOfEvents(events)
       for (const event of events) {
         const key = places.get(event.seq)
-        if (isNeverShown(event)) expect(key, event.type).toBeNull()
+        if (isHidden(event)) expect(key, event.type).toBeNull()
         else expect(keys.has(key ?? ''), `${event.type} is in ${String(key)}`).toBe(true)
       }
     }),
@@ -93,52 +95,58 @@ it('every event is in exactly one row, or among those that are never shown', () 
   )
 })
 
-function isNeverShown({ type, data }: LogEvent): boolean {
+function isHidden({ type, data }: LogEvent): boolean {
   if (type === 'agent.heartbeat' || type === 'agent.partial') return true
   if (type === 'agent.assistant_message') return typeof data['content'] !== 'string' || data['content'].trim() === ''
   return type === 'agent.system_message' && data['subtype'] === 'task_updated'
 }
 
-it('any batches and any duplicates give the same facts', () => {
+it('run facts do not depend on batching or duplicates', () => {
   fc.assert(
-    fc.property(histories(), cuts, (events, cut) => {
-      expect(facts(batches(events, cut).reduce<Run>(advance, begin))).toEqual(facts(advance(begin, events)))
+    fc.property(randomLogs(), cuts, (events, cut) => {
+      expect(facts(batches(events, cut).reduce<Run>(advance, emptyRun))).toEqual(facts(advance(emptyRun, events)))
     }),
     { numRuns: 300 },
   )
 })
 
-it('fifty thousand events are folded at once, and a hundred more in no time', () => {
+it('folds fifty thousand events, and a hundred more, within their time limits', () => {
   const command = (number: number) => ({ command: `cargo test ${number}` })
-  const happened = Array.from({ length: 10_020 }, (_, number) => [text(`step ${number}`), call(`t-${number}`, 'Bash', command(number)), completion(`t-${number}`, 'Bash', command(number), 'ok'.repeat(50)), edit(`src/${number % 300}.rs`, `t-${number}`), text('done')]).flat()
-  const events = log(...happened)
-  const [most, more] = [events.slice(0, 50_000), events.slice(50_000)]
-  const timeline = quickest(3, 900, () => fold(most))
-  quickest(5, 25, () => extend(timeline, more))
-  const run = quickest(3, 600, () => advance(begin, most))
-  quickest(5, 25, () => advance(run, more))
+  const inputs = Array.from({ length: 10_020 }, (_, number) => [
+    text(`step ${number}`),
+    call(`t-${number}`, 'Bash', command(number)),
+    completion(`t-${number}`, 'Bash', command(number), 'ok'.repeat(50)),
+    edit(`src/${number % 300}.rs`, `t-${number}`),
+    text('done'),
+  ]).flat()
+  const events = log(...inputs)
+  const [initial, more] = [events.slice(0, 50_000), events.slice(50_000)]
+  const timeline = fastest(3, 900, () => fold(initial))
+  fastest(5, 25, () => extend(timeline, more))
+  const run = fastest(3, 600, () => advance(emptyRun, initial))
+  fastest(5, 25, () => advance(run, more))
   expect(timeline.rows).toHaveLength(30_000)
   expect(run.counts.events).toBe(50_000)
 })
 
-it('fifty thousand steps of one sub-agent are folded at once', () => {
+it('folds fifty thousand steps of one sub-agent within its time limit', () => {
   const events = log(...Array.from({ length: 50_000 }, (_, number) => text(`step ${number}`, 'a')))
-  expect(quickest(2, 900, () => fold(events)).rows).toHaveLength(1)
+  expect(fastest(2, 900, () => fold(events)).rows).toHaveLength(1)
 })
 
 /**
- * What it gives, if the quickest of some tries is quick enough. Counted is the processor's time: others may be at work on
- * the same machine. The bounds are several times what it takes.
+ * Runs `work` several times, checks the fastest run against a limit, and returns its result. Measures CPU time because
+ * other processes may be running. The limits are several times the usual duration.
  */
-function quickest<Result>(tries: number, mostMs: number, work: () => Result): Result {
+function fastest<Result>(attempts: number, maxMs: number, work: () => Result): Result {
   let result = work()
   let best = Infinity
-  for (let index = 0; index < tries; index++) {
-    const begun = process.cpuUsage()
+  for (let index = 0; index < attempts; index++) {
+    const start = process.cpuUsage()
     result = work()
-    best = Math.min(best, process.cpuUsage(begun).user / 1000)
+    best = Math.min(best, process.cpuUsage(start).user / 1000)
   }
-  if (process.env['TIMINGS'] !== undefined) console.info(`${best.toFixed(1)} ms of ${mostMs}`)
-  expect(best).toBeLessThan(mostMs)
+  if (process.env['TIMINGS'] !== undefined) console.info(`${best.toFixed(1)} ms of ${maxMs}`)
+  expect(best).toBeLessThan(maxMs)
   return result
 }

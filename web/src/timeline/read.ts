@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../api/contract'
 import type { LogEvent } from './event'
 
-// Event data comes from workers of any age and origin. These never throw: what is not as expected is `null`.
+// Event data comes from workers of any version and vendor. These functions never throw; unexpected data reads as `null`.
 
 export function text(data: JsonObject, field: string): string | null {
   const value = data[field]
@@ -27,7 +27,7 @@ export function list(data: JsonObject, field: string): JsonValue[] {
   return Array.isArray(value) ? value : []
 }
 
-/** The first of these fields that holds a text with something in it. */
+/** The first of these fields that holds a non-blank string. */
 export function firstText(data: JsonObject, ...fields: string[]): string | null {
   for (const field of fields) {
     const value = data[field]
@@ -40,34 +40,36 @@ export function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Which tool an event is about, in the words of any worker. */
+/** The id of the tool call an event belongs to, under the field name of any worker. */
 export function toolUseId(data: JsonObject): string | null {
   return firstText(data, 'tool_use_id', 'tool_id')
 }
 
-/** Whether this field did not fit and is only in the event's body. */
+/** Whether one of these fields was too large and is only in the event's body. */
 export function isOmitted(event: LogEvent, ...fields: string[]): boolean {
   return event.body?.omitted.some((name) => fields.includes(name)) ?? false
 }
 
 /**
- * A text that may be there twice: its beginning in one field, all of it in another. All of it if it is here; otherwise
- * its beginning, and the number of the event whose body has the rest.
+ * Reads a text whose beginning is in one field and whose full version may be in another. If the full text was omitted,
+ * returns the beginning and, as `rest`, the sequence number of the event whose body has the full text.
  */
 export function longText(event: LogEvent, field: string, fullField: string): { text: string; rest: number | null } {
-  const whole = text(event.data, fullField)
-  if (whole !== null) return { text: whole, rest: null }
+  const complete = text(event.data, fullField)
+  if (complete !== null) return { text: complete, rest: null }
   return { text: text(event.data, field) ?? '', rest: isOmitted(event, field, fullField) ? event.seq : null }
 }
 
-/** Whether two values say the same. The order of an object's fields does not matter. */
-export function isSame(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
-  if (one === other) return true
-  if (Array.isArray(one)) {
-    return Array.isArray(other) && one.length === other.length && one.every((value, index) => isSame(value, other[index]))
+/** Deep equality. The order of object fields does not matter. */
+export function isSame(left: JsonValue | undefined, right: JsonValue | undefined): boolean {
+  if (left === right) return true
+  if (Array.isArray(left)) {
+    return (
+      Array.isArray(right) && left.length === right.length && left.every((value, index) => isSame(value, right[index]))
+    )
   }
-  if (!isObject(one) || !isObject(other)) return false
-  const fields = Object.keys(one)
-  if (fields.length !== Object.keys(other).length) return false
-  return fields.every((field) => field in other && isSame(one[field], other[field]))
+  if (!isObject(left) || !isObject(right)) return false
+  const fields = Object.keys(left)
+  if (fields.length !== Object.keys(right).length) return false
+  return fields.every((field) => field in right && isSame(left[field], right[field]))
 }

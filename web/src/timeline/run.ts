@@ -1,6 +1,6 @@
 import type { LogEvent } from './event'
 import { Commands, type CommandMemory, type Command, noCommands } from './commands'
-import { faultOf } from './faults'
+import { errorOf } from './event-error'
 import { Files, type FileState } from './file-states'
 import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
 import { endsPreviews, readPreview } from './previews'
@@ -13,12 +13,12 @@ import { largest, noUsage, readUsage, summed, type Usage } from './usage'
 export type { Command } from './commands'
 export type { FileState } from './file-states'
 
-/** The facts of a run, as of the last event that it knows. */
+/** Facts about a run, as of the last event it includes. */
 export interface Run {
   readonly last: number
   readonly startedAt: string | null
   readonly endedAt: string | null
-  /** `null` while it runs, and for one that was stopped before it came to anything. */
+  /** `null` while it runs, and if it was stopped before it finished. */
   readonly outcome: 'completed' | 'failed' | null
   readonly stopReason: string | null
   readonly sessionId: string | null
@@ -29,18 +29,18 @@ export interface Run {
   readonly outputTokens: number
   readonly cacheReadTokens: number
   readonly cacheWriteTokens: number
-  /** The highest number of a turn. */
+  /** The highest turn number. */
   readonly turns: number
-  /** One for each path, in the order of their first change. */
+  /** One per path, in the order of the first change. */
   readonly files: readonly FileState[]
   readonly commands: readonly Command[]
   readonly counts: Counts
-  /** Everything that went wrong, tools that failed included. */
-  readonly errors: readonly Fault[]
-  /** What the agent itself plans; the plans of its sub-agents are in their rows. */
+  /** All errors, including failed tools. */
+  readonly errors: readonly RunError[]
+  /** The plan of the main agent; plans of sub-agents are in their rows. */
   readonly plan: readonly PlanItem[]
   readonly preview: Preview | null
-  /** What it takes to go on from here. */
+  /** State for applying further events. */
   readonly memory: RunMemory
 }
 
@@ -49,12 +49,12 @@ export interface Counts {
   /** Calls of tools, sub-agents and skills. */
   readonly toolUses: number
   readonly fileEdits: number
-  /** What was said to the agent. */
+  /** Messages to the agent. */
   readonly messages: number
   readonly errors: number
 }
 
-export interface Fault {
+export interface RunError {
   readonly seq: number
   readonly at: string
   readonly text: string
@@ -65,20 +65,20 @@ export interface Preview {
   readonly port: number | null
   readonly url: string | null
   readonly framework: string | null
-  /** Of the event that told of it last. */
+  /** Of the last event about it. */
   readonly seq: number
 }
 
 interface RunMemory {
   readonly commands: CommandMemory
   readonly planned: readonly PlannedItem[]
-  /** What the turns cost, added up. */
+  /** Sum over the turns. */
   readonly summed: Usage
-  /** The largest totals that somebody told: all there is where turns are not told, or not loaded. */
-  readonly told: Usage
+  /** The largest reported totals, for logs without turn events or with turns that are not loaded. */
+  readonly reported: Usage
 }
 
-export const begin: Run = {
+export const emptyRun: Run = {
   last: 0,
   startedAt: null,
   endedAt: null,
@@ -95,42 +95,48 @@ export const begin: Run = {
   errors: [],
   plan: [],
   preview: null,
-  memory: { commands: noCommands, planned: [], summed: noUsage, told: noUsage },
+  memory: { commands: noCommands, planned: [], summed: noUsage, reported: noUsage },
 }
 
-/** The run with these events, which ascend; what it knows already is ignored. The run itself stays as it is. */
+/** Adds events, which must ascend; known events are ignored. The given run is not modified. */
 export function advance(run: Run, events: readonly LogEvent[]): Run {
-  const fresh = events.filter((event) => event.seq > run.last)
-  if (fresh.length === 0) return run
+  const added = events.filter((event) => event.seq > run.last)
+  if (added.length === 0) return run
   const files = new Files(run.files)
   const commands = new Commands(run.commands, run.memory.commands)
   const errors = [...run.errors]
   const next: Changing = { ...run, counts: { ...run.counts }, memory: { ...run.memory } }
-  for (const event of fresh) {
+  for (const event of added) {
     if (event.seq <= next.last) continue
     next.last = event.seq
     next.counts.events += 1
     next.turns = Math.max(next.turns, number(event.data, 'turn') ?? 0)
-    commands.take(event)
-    if (event.type === 'agent.file_edited') files.take(event)
-    const fault = faultOf(event)
-    if (fault !== null) errors.push({ seq: event.seq, at: event.at, text: fault })
-    count(next, event, fault)
-    Object.assign(next, lifeAfter(next, event), aboutAgent(next, event))
+    commands.apply(event)
+    if (event.type === 'agent.file_edited') files.apply(event)
+    const error = errorOf(event)
+    if (error !== null) errors.push({ seq: event.seq, at: event.at, text: error })
+    count(next, event, error)
+    Object.assign(next, lifecycleAfter(next, event), aboutAgent(next, event))
     next.preview = previewAfter(next.preview, event)
-    notePlan(next, event)
-    noteUsage(next, event)
+    applyPlan(next, event)
+    applyUsage(next, event)
   }
   next.memory.commands = commands.memory()
-  return { ...next, files: files.states, commands: commands.list, errors, ...largest(next.memory.summed, next.memory.told) }
+  return {
+    ...next,
+    files: files.states,
+    commands: commands.list,
+    errors,
+    ...largest(next.memory.summed, next.memory.reported),
+  }
 }
 
 type Mutable<Type> = { -readonly [Field in keyof Type]: Type[Field] }
 
 type Changing = Mutable<Omit<Run, 'counts' | 'memory'>> & { counts: Mutable<Counts>; memory: Mutable<RunMemory> }
 
-function count({ counts }: Changing, event: LogEvent, fault: string | null): void {
-  if (fault !== null) counts.errors += 1
+function count({ counts }: Changing, event: LogEvent, error: string | null): void {
+  if (error !== null) counts.errors += 1
   switch (event.type) {
     case 'agent.tool_use':
     case 'agent.subagent_invoked':
@@ -146,15 +152,15 @@ function count({ counts }: Changing, event: LogEvent, fault: string | null): voi
   }
 }
 
-/** When it began and ended, and how. What ended once has ended. */
-function lifeAfter(run: Changing, event: LogEvent): Partial<Run> {
+/** Start, end and outcome. An ended run does not start again. */
+function lifecycleAfter(run: Changing, event: LogEvent): Partial<Run> {
   const { data, at } = event
   const reason = firstText(data, 'stop_reason', 'reason')
   switch (event.type) {
     case 'agent.started':
       return { startedAt: run.startedAt ?? at }
     case 'agent.completed':
-      // OmoiOS tells it after every query: the last one counts.
+      // OmoiOS emits it after every query; the last one counts.
       return { outcome: data['success'] === false ? 'failed' : 'completed', stopReason: reason, endedAt: at }
     case 'agent.failed':
       return { outcome: 'failed', stopReason: reason, endedAt: at }
@@ -179,7 +185,10 @@ function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
       }
     case 'agent.system_message': {
       const metadata = object(data, 'metadata') ?? {}
-      return { model: firstText(metadata, 'model') ?? run.model, sessionId: firstText(metadata, 'session_id') ?? run.sessionId }
+      return {
+        model: firstText(metadata, 'model') ?? run.model,
+        sessionId: firstText(metadata, 'session_id') ?? run.sessionId,
+      }
     }
     case 'agent.assistant_message':
       return { model: run.model ?? firstText(data, 'model') }
@@ -193,9 +202,10 @@ function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
   }
 }
 
-/** The page to look at: of several ports, the one that was ready last. */
+/** The preview to show: of several ports, the one that became ready last. */
 function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
-  if (endsPreviews(event)) return before === null || before.status === 'failed' ? before : { ...before, status: 'stopped' }
+  if (endsPreviews(event))
+    return before === null || before.status === 'failed' ? before : { ...before, status: 'stopped' }
   if (!event.type.startsWith('preview.')) return before
   const { status, port, url, framework } = readPreview(event)
   if (before?.port === port) {
@@ -204,7 +214,7 @@ function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
   return before?.status === 'ready' && status !== 'ready' ? before : { status, port, url, framework, seq: event.seq }
 }
 
-function notePlan(run: Changing, event: LogEvent): void {
+function applyPlan(run: Changing, event: LogEvent): void {
   if (firstText(event.data, 'parent_tool_use_id') !== null) return
   const before = run.memory.planned
   const isEnd = event.type === 'agent.tool_completed'
@@ -216,23 +226,26 @@ function notePlan(run: Changing, event: LogEvent): void {
   if (run.memory.planned !== before) run.plan = run.memory.planned.map(shown)
 }
 
-function noteUsage(run: Changing, event: LogEvent): void {
+function applyUsage(run: Changing, event: LogEvent): void {
   switch (event.type) {
     case 'agent.turn_completed':
       run.memory.summed = summed(run.memory.summed, readUsage(event.data))
-      run.memory.told = largest(run.memory.told, { ...noUsage, costUsd: number(event.data, 'total_cost_usd') ?? 0 })
+      run.memory.reported = largest(run.memory.reported, {
+        ...noUsage,
+        costUsd: number(event.data, 'total_cost_usd') ?? 0,
+      })
       break
     case 'agent.turn_complete':
     case 'agent.completed':
     case 'agent.failed':
     case 'continuous.completed':
     case 'iteration.completed':
-      run.memory.told = largest(run.memory.told, totalOf(event))
+      run.memory.reported = largest(run.memory.reported, totalOf(event))
       break
   }
 }
 
-/** `cost_usd` is of all of it in an agent's last word, and of the one iteration in an iteration's. */
+/** `cost_usd` is the total in the agent's final event, and the cost of one iteration in an iteration event. */
 function totalOf({ type, data }: LogEvent): Usage {
   const usage = type.startsWith('agent.') ? readUsage(data) : noUsage
   return { ...usage, costUsd: Math.max(usage.costUsd, number(data, 'total_cost_usd') ?? 0) }

@@ -2,11 +2,11 @@ import { aboutSubagent, isSameCall, output, readDecision, rowOf, tokens, toolNam
 import { base, type Draft, type Place } from './draft'
 import type { LogEvent } from './event'
 import { readChange } from './files'
-import { isPlanTool, plan, planned } from './plans'
+import { isPlanTool, plan, planToolCompleted } from './plans'
 import { firstText, flag, isOmitted, longText, number, object, text, toolUseId } from './read'
 import type { SkillRow, SubagentRow, ToolRow } from './rows'
 
-// A call and its end are one row, at the place of the call. They are matched by the id of the call and nothing else: the
+// A call and its completion are one row, at the position of the call. They are matched only by the id of the call: the
 // same command may run twice, and the same file may be edited twice.
 
 /** A tool, a sub-agent or a skill is called. */
@@ -18,11 +18,10 @@ export function called(draft: Draft, event: LogEvent): Place | null {
   return begin(draft, event)
 }
 
-/** It has ended. */
 export function ended(draft: Draft, event: LogEvent): Place | null {
   const id = toolUseId(event.data)
   const known = id === null ? matching(draft, event) : draft.places.get(`tool:${id}`)
-  if (known !== undefined && draft.at(known).kind === 'plan') return planned(draft, event, known)
+  if (known !== undefined && draft.at(known).kind === 'plan') return planToolCompleted(draft, event, known)
   if (known === undefined && isPlanTool(toolName(event)) && !flag(event.data, 'is_error')) return plan(draft, event)
   const place = known ?? begin(draft, event)
   draft.running.delete(draft.at(place).key)
@@ -31,8 +30,8 @@ export function ended(draft: Draft, event: LogEvent): Place | null {
   return collapse(draft, event, place)
 }
 
-/** What a tool gave back, told apart from its end: by a provider's own tools, and by workers that tell both. */
-export function answered(draft: Draft, event: LogEvent): Place {
+/** A tool result without a completion: from the tools of a model provider, or from workers that send both. */
+export function resultReceived(draft: Draft, event: LogEvent): Place {
   const id = toolUseId(event.data)
   const known = id === null ? undefined : draft.places.get(`tool:${id}`)
   const place = known ?? begin(draft, event)
@@ -45,7 +44,7 @@ export function answered(draft: Draft, event: LogEvent): Place {
   const failed = flag(event.data, 'is_error')
   if (row.kind === 'tool') {
     row.output = text(event.data, field) === null ? (event.data[field] ?? null) : result
-    row.status = failed ? (row.permission?.allowed === false ? 'refused' : 'failed') : 'done'
+    row.status = failed ? (row.permission?.allowed === false ? 'denied' : 'failed') : 'done'
     row.rest = rest ?? row.rest
   } else if (row.kind === 'subagent' && !row.background) {
     Object.assign(row, { result, rest, status: failed ? 'failed' : 'done' } satisfies Partial<SubagentRow>)
@@ -55,7 +54,7 @@ export function answered(draft: Draft, event: LogEvent): Place {
   return place
 }
 
-/** Somebody decided whether a tool may run. */
+/** A permission decision about a tool call. */
 export function decided(draft: Draft, event: LogEvent): Place {
   const { id, tool, allowed, reason } = readDecision(event)
   const place = id === null ? undefined : draft.places.get(`tool:${id}`)
@@ -63,10 +62,10 @@ export function decided(draft: Draft, event: LogEvent): Place {
     const row = draft.changeIf(place, 'tool', event)
     if (row !== null) {
       row.permission = { allowed, reason }
-      if (!allowed && row.status === 'failed') row.status = 'refused'
+      if (!allowed && row.status === 'failed') row.status = 'denied'
       return place
     }
-    // Sub-agents, skills and plans have no field for it: that they may is no news.
+    // Sub-agents, skills and plans have no field for it, and an allowed call needs no extra line.
     if (allowed) {
       draft.change(place, event)
       return place
@@ -76,13 +75,13 @@ export function decided(draft: Draft, event: LogEvent): Place {
     ...base(event),
     kind: 'line',
     tone: allowed ? 'quiet' : 'warn',
-    text: allowed ? `${tool} was allowed` : `${tool} was refused`,
+    text: allowed ? `${tool} was allowed` : `${tool} was denied`,
     detail: reason,
     eventType: event.type,
   })
 }
 
-/** A file has changed: part of the tool that did it. */
+/** A file change, which belongs to the tool call that made it. */
 export function edited(draft: Draft, event: LogEvent): Place {
   const change = readChange(event)
   const place = change.toolUseId === null ? undefined : draft.places.get(`tool:${change.toolUseId}`)
@@ -99,12 +98,12 @@ export function edited(draft: Draft, event: LogEvent): Place {
 }
 
 /**
- * Whatever still runs has ended with its agent, or with its turn, which leaves what works in the background. Nobody
- * will tell how; if somebody does all the same, that counts.
+ * Marks running rows as interrupted when the agent or its turn ends. The end of a turn keeps background work running.
+ * A completion that arrives later still counts.
  */
-export function cutOff(draft: Draft, event: LogEvent, what: 'everything' | 'turn'): void {
+export function interruptRunning(draft: Draft, event: LogEvent, what: 'everything' | 'turn'): void {
   for (const [key, place] of draft.running) {
-    // What listens at a port outlives its agent, and ends with its sandbox: `previews.ts`.
+    // A server outlives its agent and ends with the sandbox: see `previews.ts`.
     if (draft.at(place).kind === 'preview') continue
     if (what === 'turn' && isInBackground(draft, place)) continue
     draft.running.delete(key)
@@ -121,15 +120,15 @@ function isInBackground(draft: Draft, place: Place): boolean {
   return false
 }
 
-/** The row of a call whose end, or whose steps, came first: now more is known of it. */
+/** The call arrived after its completion or its steps, so it completes the existing row. */
 function calledLate(draft: Draft, event: LogEvent, place: Place): Place {
   const row = draft.change(place, event)
-  const made = rowOf(event)
-  row.turn ??= made.turn
-  if (row.kind === 'tool' && made.kind === 'tool') {
-    Object.assign(row, { tool: made.tool, title: made.title, input: made.input } satisfies Partial<ToolRow>)
-  } else if (row.kind === 'subagent' && made.kind === 'subagent') {
-    const { agent, description, prompt } = made
+  const parsed = rowOf(event)
+  row.turn ??= parsed.turn
+  if (row.kind === 'tool' && parsed.kind === 'tool') {
+    Object.assign(row, { tool: parsed.tool, title: parsed.title, input: parsed.input } satisfies Partial<ToolRow>)
+  } else if (row.kind === 'subagent' && parsed.kind === 'subagent') {
+    const { agent, description, prompt } = parsed
     Object.assign(row, { agent, description, prompt } satisfies Partial<SubagentRow>)
   }
   return place
@@ -148,16 +147,16 @@ function finish(draft: Draft, event: LogEvent, place: Place): void {
   const failed = flag(data, 'is_error')
   const status = failed ? 'failed' : 'done'
   if (row.kind === 'tool') {
-    const told = output(event)
-    row.status = failed && row.permission?.allowed === false ? 'refused' : status
+    const response = output(event)
+    row.status = failed && row.permission?.allowed === false ? 'denied' : status
     row.durationMs = number(data, 'duration_ms')
-    if (told.output !== null || row.output === null) row.output = told.output
+    if (response.output !== null || row.output === null) row.output = response.output
     const input = object(data, 'tool_input')
     if (input !== null && Object.keys(row.input).length === 0) row.input = input
-    row.rest = told.rest ?? row.rest
+    row.rest = response.rest ?? row.rest
   } else if (row.kind === 'skill') {
-    const told = output(event)
-    Object.assign(row, { status, output: told.output, rest: told.rest } satisfies Partial<SkillRow>)
+    const response = output(event)
+    Object.assign(row, { status, output: response.output, rest: response.rest } satisfies Partial<SkillRow>)
   } else if (row.kind === 'subagent') {
     finishSubagent(draft, event, place, row)
   }
@@ -170,13 +169,13 @@ function finishSubagent(draft: Draft, event: LogEvent, place: Place, row: Subage
   row.description ||= about.description
   row.prompt ||= about.prompt
   if (row.background && !flag(data, 'is_error')) {
-    // It was sent off; a notification says when it is done.
+    // It runs in the background; a notification reports its end.
     draft.running.set(row.key, place)
     return
   }
   row.status = flag(data, 'is_error') ? 'failed' : 'done'
-  const told = output(event)
-  row.result = firstText(data, 'subagent_result') ?? (typeof told.output === 'string' ? told.output : null)
+  const response = output(event)
+  row.result = firstText(data, 'subagent_result') ?? (typeof response.output === 'string' ? response.output : null)
   row.rest = isOmitted(event, 'subagent_result') ? event.seq : null
   row.durationMs = number(data, 'subagent_duration_ms') ?? number(data, 'duration_ms')
   row.costUsd = number(data, 'subagent_cost_usd')
@@ -186,7 +185,7 @@ function finishSubagent(draft: Draft, event: LogEvent, place: Place, row: Subage
 
 const WRITES = new Set(['Write', 'Edit', 'MultiEdit', 'NotebookEdit'])
 
-/** A write that says the same as the one right before it, and came to the same, is one row with it. */
+/** Merges a write into the previous row if both have the same input and outcome. */
 function collapse(draft: Draft, event: LogEvent, place: Place): Place {
   const before = draft.before(place)
   if (before === null || event.body !== null) return place
@@ -201,16 +200,16 @@ function collapse(draft: Draft, event: LogEvent, place: Place): Place {
   return before
 }
 
-function isSameWrite(one: ToolRow, other: ToolRow): boolean {
-  const isWhole = one.rest === null && other.rest === null && Object.keys(one.input).length > 0
-  return isWhole && WRITES.has(one.tool) && one.status === other.status && isSameCall(one, other)
+function isSameWrite(left: ToolRow, right: ToolRow): boolean {
+  const isComplete = left.rest === null && right.rest === null && Object.keys(left.input).length > 0
+  return isComplete && WRITES.has(left.tool) && left.status === right.status && isSameCall(left, right)
 }
 
-/** The oldest open use of the same tool with the same input: the best guess where a worker names no ids. */
+/** The oldest open call of the same tool with the same input: the best guess if a worker sends no ids. */
 function matching(draft: Draft, event: LogEvent): Place | undefined {
-  const made = rowOf(event)
+  const parsed = rowOf(event)
   for (const places of [draft.running.values(), draft.unconfirmed]) {
-    for (const place of places) if (isSameCall(draft.at(place), made)) return place
+    for (const place of places) if (isSameCall(draft.at(place), parsed)) return place
   }
   return undefined
 }

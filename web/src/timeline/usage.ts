@@ -1,7 +1,6 @@
 import type { JsonObject } from '../api/contract'
 import { number } from './read'
 
-/** What an agent used. */
 export interface Usage {
   readonly costUsd: number
   readonly inputTokens: number
@@ -22,16 +21,16 @@ export function readUsage(data: JsonObject): Usage {
   }
 }
 
-export const summed = (one: Usage, other: Usage) => combined(one, other, (left, right) => left + right)
+export const summed = (left: Usage, right: Usage) => combined(left, right, (a, b) => a + b)
 
-export const largest = (one: Usage, other: Usage) => combined(one, other, Math.max)
+export const largest = (left: Usage, right: Usage) => combined(left, right, Math.max)
 
-function combined(one: Usage, other: Usage, combine: (one: number, other: number) => number): Usage {
+function combined(left: Usage, right: Usage, combine: (left: number, right: number) => number): Usage {
   return {
-    costUsd: combine(one.costUsd, other.costUsd),
-    inputTokens: combine(one.inputTokens, other.inputTokens),
-    outputTokens: combine(one.outputTokens, other.outputTokens),
-    cacheReadTokens: combine(one.cacheReadTokens, other.cacheReadTokens),
-    cacheWriteTokens: combine(one.cacheWriteTokens, other.cacheWriteTokens),
+    costUsd: combine(left.costUsd, right.costUsd),
+    inputTokens: combine(left.inputTokens, right.inputTokens),
+    outputTokens: combine(left.outputTokens, right.outputTokens),
+    cacheReadTokens: combine(left.cacheReadTokens, right.cacheReadTokens),
+    cacheWriteTokens: combine(left.cacheWriteTokens, right.cacheWriteTokens),
   }
 }

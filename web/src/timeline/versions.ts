@@ -1,11 +1,11 @@
-/** Enough that copying one of them is nothing, few enough that copying the list of them is nothing either. */
+/** Enough that a bucket is small, and few enough that copying the list of buckets is cheap too. */
 const BUCKETS = 1024
 
 type Buckets<Value> = readonly (ReadonlyMap<string, Value> | undefined)[]
 
 /**
- * A map that can be changed while its older versions stay as they are, at the price of the few buckets that a change
- * touches. So a timeline of fifty thousand rows can be extended, also twice from the same point.
+ * A persistent map: a change copies only the buckets it touches, and older versions stay valid. A timeline of fifty
+ * thousand rows can so be extended cheaply, even twice from the same point.
  */
 export class VersionedMap<Value> {
   private readonly buckets: Buckets<Value>
@@ -19,7 +19,7 @@ export class VersionedMap<Value> {
   }
 }
 
-/** The next version of a map, in the making. */
+/** Builds the next version of a map. */
 export class MapChange<Value> {
   private readonly buckets: (ReadonlyMap<string, Value> | undefined)[]
   private readonly owned = new Map<number, Map<string, Value>>()
@@ -43,7 +43,7 @@ export class MapChange<Value> {
     bucket.set(key, value)
   }
 
-  /** Nothing may be set after this. */
+  /** Must be the last call. */
   finish(): VersionedMap<Value> {
     return new VersionedMap(this.buckets)
   }

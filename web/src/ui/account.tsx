@@ -1,10 +1,10 @@
 import { KeyRound } from 'lucide-react'
 import { Dialog } from 'radix-ui'
 import { useId, useState, useSyncExternalStore } from 'react'
-import { onToken, signIn, signOut, token } from '../api/session'
+import { onToken, signIn, signOut, token } from '../api/auth'
 import { Button } from './button'
 
-/** Who looks: a token can be given, replaced and forgotten. */
+/** Sign-in: set, replace or remove the token. */
 export function Account() {
   const current = useSyncExternalStore(onToken, token)
   const [open, setOpen] = useState(false)
@@ -28,8 +28,8 @@ export function Account() {
           <Dialog.Title className="text-base font-semibold">Your token</Dialog.Title>
           <Dialog.Description className="mt-1 text-sm text-ink-soft">
             {current === null
-              ? 'Paste the token that `sunaba dev` printed, or the one that your organisation gave you.'
-              : 'This browser keeps a token. Paste another to replace it.'}
+              ? 'Paste the token that `sunaba dev` printed, or the one from your organisation.'
+              : 'A token is stored in this browser. Paste another to replace it.'}
           </Dialog.Description>
           <form
             className="mt-4 flex flex-col gap-3"
@@ -54,7 +54,7 @@ export function Account() {
             <div className="flex justify-end gap-2">
               {current !== null && (
                 <Button
-                  look="danger"
+                  variant="danger"
                   onClick={() => {
                     signOut()
                     setOpen(false)
@@ -63,8 +63,8 @@ export function Account() {
                   Sign out
                 </Button>
               )}
-              <Button look="primary" type="submit" disabled={typed.trim() === ''}>
-                Use it
+              <Button variant="primary" type="submit" disabled={typed.trim() === ''}>
+                Sign in
               </Button>
             </div>
           </form>

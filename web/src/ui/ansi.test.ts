@@ -4,7 +4,7 @@ import { pieces, plainText } from './ansi'
 const escape = '\u001b'
 
 describe('pieces', () => {
-  it('shows colours as our own', () => {
+  it('maps colours to those of the console', () => {
     expect(pieces(`${escape}[31mred${escape}[0m and ${escape}[1;32mbold green${escape}[0m`)).toEqual([
       { text: 'red', className: 'text-bad' },
       { text: ' and ', className: undefined },
@@ -23,10 +23,10 @@ describe('pieces', () => {
   ])('shows %s as %s', (code, className) => {
     expect(pieces(`${escape}[${code}mword`)).toEqual([{ text: 'word', className }])
   })
-  it('shows of an overwritten line what was left on the screen', () => {
+  it('shows the final state of an overwritten line', () => {
     expect(plainText('10%\r50%\r100%\r\ndone\r\n')).toBe('100%\ndone\n')
   })
-  it('leaves out what is told to a terminal', () => {
+  it('removes control sequences', () => {
     expect(plainText(`${escape}]0;title\u0007a${escape}[2Kb${escape}[?25lc`)).toBe('abc')
   })
 })

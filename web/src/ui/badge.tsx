@@ -12,7 +12,7 @@ const tones: Record<Tone, string> = {
   accent: 'bg-accent-soft text-accent border-accent/30',
 }
 
-/** A word in a coloured pill. The word says it; the colour only helps. */
+/** A label in a coloured pill. The text carries the meaning, not the colour alone. */
 export function Badge({ tone = 'quiet', icon, children }: { tone?: Tone; icon?: ReactNode; children: ReactNode }) {
   return (
     <span

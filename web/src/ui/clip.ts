@@ -1,25 +1,25 @@
-/** The beginning of a long text, cut between lines where that is possible. */
+/** The beginning of a long text, cut between lines if possible. */
 export interface Clipped {
-  readonly head: string
-  /** Lines that are not in `head`, and how many there are in all. */
+  readonly start: string
+  /** Lines that are not in `start`, and how many there are in all. */
   readonly hiddenLines: number
   readonly totalLines: number
-  /** `head` is all of it. */
-  readonly whole: boolean
+  /** `start` is the full text. */
+  readonly complete: boolean
 }
 
-/** A single line may be a whole file: it is cut too. */
+/** A single line may be an entire file, so long lines are cut too. */
 const CHARACTERS_PER_LINE = 400
 
 export function clip(text: string, lines: number): Clipped {
   const totalLines = countLines(text)
   const end = Math.min(endOfLine(text, lines), lines * CHARACTERS_PER_LINE)
-  if (end >= text.length) return { head: text, hiddenLines: 0, totalLines, whole: true }
-  const head = text.slice(0, end)
-  return { head, hiddenLines: Math.max(0, totalLines - countLines(head)), totalLines, whole: false }
+  if (end >= text.length) return { start: text, hiddenLines: 0, totalLines, complete: true }
+  const start = text.slice(0, end)
+  return { start, hiddenLines: Math.max(0, totalLines - countLines(start)), totalLines, complete: false }
 }
 
-/** As people count: the end of the last line begins no new one. */
+/** A trailing newline does not start another line. */
 export function countLines(text: string): number {
   if (text === '') return 0
   let count = 1

@@ -4,9 +4,9 @@ import { count, plural } from '../util/numbers'
 import { Ansi, plainText } from './ansi'
 import { clip } from './clip'
 import { CopyButton } from './copy'
-import { useKept } from './kept'
+import { useRetainedState } from './retained-state'
 
-/** Text of a machine: a beginning, a way to the rest, and a button that copies all of it. */
+/** Machine output: the first lines, a button for the rest, and a button that copies all of it. */
 export function Code({
   text,
   what = 'text',
@@ -16,18 +16,18 @@ export function Code({
   more,
 }: {
   text: string
-  /** What is copied: "output". */
+  /** Name for the copy button, such as "output". */
   what?: string
   lines?: number
-  /** It came from a terminal. */
+  /** The text contains ANSI escape sequences. */
   ansi?: boolean
   tone?: 'plain' | 'bad'
-  /** A way to what is not even in `text`. */
+  /** A control that loads what is not in `text`. */
   more?: ReactNode
 }) {
-  const [open, setOpen] = useKept(`all ${what}`, false)
+  const [open, setOpen] = useRetainedState(`all ${what}`, false)
   const cut = useMemo(() => clip(text, lines), [text, lines])
-  const shown = open ? text : cut.head
+  const shown = open ? text : cut.start
   return (
     <div className="group/code relative min-w-0">
       <pre
@@ -41,9 +41,9 @@ export function Code({
       <div className="absolute top-1 right-1 opacity-0 transition-opacity group-focus-within/code:opacity-100 group-hover/code:opacity-100 pointer-coarse:opacity-100">
         <CopyButton text={ansi ? () => plainText(text) : text} what={what} />
       </div>
-      {!cut.whole && (
+      {!cut.complete && (
         <MoreButton onClick={() => setOpen(!open)}>
-          {open ? 'Show less' : cut.hiddenLines > 0 ? showAll(cut.totalLines, cut.hiddenLines) : 'Show all of it'}
+          {open ? 'Show less' : cut.hiddenLines > 0 ? showAll(cut.totalLines, cut.hiddenLines) : 'Show all'}
         </MoreButton>
       )}
       {more}
@@ -55,7 +55,7 @@ export function Code({
 export const showAll = (total: number, hidden: number) =>
   hidden >= 100 ? `Show all ${count(total)} lines` : `Show all (${plural(hidden, 'more line')})`
 
-/** A quiet way to what was left out on purpose. */
+/** Shows content that is collapsed by default. */
 export function MoreButton({
   onClick,
   disabled = false,
@@ -64,7 +64,7 @@ export function MoreButton({
 }: {
   onClick: () => void
   disabled?: boolean
-  /** Whether what it opens is open, where it opens something. */
+  /** Whether its content is expanded, if it expands something. */
   expanded?: boolean
   children: ReactNode
 }) {

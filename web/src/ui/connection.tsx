@@ -2,14 +2,14 @@ import { CircleCheck, CircleX, LoaderCircle, type LucideIcon } from 'lucide-reac
 import type { Connection } from '../api/live'
 import { Badge, type Tone } from './badge'
 
-const looks: Record<Connection, { word: string; tone: Tone; icon: LucideIcon; spins: boolean }> = {
-  connecting: { word: 'Connecting', tone: 'quiet', icon: LoaderCircle, spins: true },
-  live: { word: 'Live', tone: 'good', icon: CircleCheck, spins: false },
-  reconnecting: { word: 'Reconnecting', tone: 'warn', icon: LoaderCircle, spins: true },
-  disconnected: { word: 'Disconnected', tone: 'bad', icon: CircleX, spins: false },
+const styles: Record<Connection, { label: string; tone: Tone; icon: LucideIcon; spins: boolean }> = {
+  connecting: { label: 'Connecting', tone: 'quiet', icon: LoaderCircle, spins: true },
+  live: { label: 'Live', tone: 'good', icon: CircleCheck, spins: false },
+  reconnecting: { label: 'Reconnecting', tone: 'warn', icon: LoaderCircle, spins: true },
+  disconnected: { label: 'Disconnected', tone: 'bad', icon: CircleX, spins: false },
 }
 
-/** How the page stands with the plane, with a way to try at once where that may help. */
+/** The connection status, with a retry button while it is not connected. */
 export function ConnectionChip({
   connection,
   detail,
@@ -19,13 +19,13 @@ export function ConnectionChip({
   detail: string | null
   onRetry: () => void
 }) {
-  const { word, tone, icon: Icon, spins } = looks[connection]
+  const { label, tone, icon: Icon, spins } = styles[connection]
   const mayRetry = connection === 'reconnecting' || connection === 'disconnected'
   return (
     <span className="inline-flex items-center gap-2" title={detail ?? undefined}>
-      <span role="status" aria-label={detail === null ? `Connection: ${word}` : `Connection: ${word}. ${detail}`}>
+      <span role="status" aria-label={detail === null ? `Connection: ${label}` : `Connection: ${label}. ${detail}`}>
         <Badge tone={tone} icon={<Icon aria-hidden size={12} className={spins ? 'animate-spin' : undefined} />}>
-          {word}
+          {label}
         </Badge>
       </span>
       {mayRetry && (

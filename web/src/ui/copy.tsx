@@ -1,7 +1,7 @@
 import { Check, Copy } from 'lucide-react'
 import { useState } from 'react'
 
-/** Copies a text, and says that it did. A text that takes work to make is given as a function. */
+/** Copies a text and confirms it. Pass a function if the text is expensive to compute. */
 export function CopyButton({ text, what }: { text: string | (() => string); what: string }) {
   const [copied, setCopied] = useState(false)
   const copy = async () => {

@@ -3,7 +3,7 @@ import { Decoration, Diff, Hunk, type HunkData, type HunkTokens, markEdits, pars
 import 'react-diff-view/style/index.css'
 import './diff.css'
 
-/** Loaded when the first diff needs it: see `diff.tsx`. */
+/** Loaded on demand by `diff.tsx`. */
 export default function DiffView({
   body,
   type,
@@ -16,7 +16,7 @@ export default function DiffView({
   type: 'add' | 'delete' | 'modify'
   split: boolean
   numbers: boolean
-  /** What cannot be read as a diff is shown as it is. */
+  /** Shown if the body is not a valid diff. */
   fallback: ReactNode
 }) {
   const wide = useSyncExternalStore(onWidth, isWide)
@@ -32,19 +32,23 @@ export default function DiffView({
       gutterType={numbers ? 'default' : 'none'}
       tokens={tokens}
     >
-      {(shown) => shown.flatMap((hunk, index) => [
-        ...(index === 0 ? [] : [
-          <Decoration key={`before ${hunk.content}`}>
-            <span className="diff-gap">{hunk.content}</span>
-          </Decoration>,
-        ]),
-        <Hunk key={hunk.content} hunk={hunk} />,
-      ])}
+      {(shown) =>
+        shown.flatMap((hunk, index) => [
+          ...(index === 0
+            ? []
+            : [
+                <Decoration key={`before ${hunk.content}`}>
+                  <span className="diff-gap">{hunk.content}</span>
+                </Decoration>,
+              ]),
+          <Hunk key={hunk.content} hunk={hunk} />,
+        ])
+      }
     </Diff>
   )
 }
 
-/** The parser wants files with names; which, does not matter here. */
+/** The parser requires file names; their values do not matter. */
 const HEADER = 'diff --git a/file b/file\n--- a/file\n+++ b/file\n'
 
 function hunksOf(body: string): HunkData[] | null {
@@ -56,12 +60,12 @@ function hunksOf(body: string): HunkData[] | null {
   }
 }
 
-/** What is compared within lines. More would take longer than anybody waits while scrolling. */
-const MOST_CHANGES = 200
+/** Limit for highlighting within lines. More would make scrolling slow. */
+const MAX_CHANGES = 200
 
 function edits(hunks: HunkData[]): HunkTokens | null {
   const changes = hunks.flatMap((hunk) => hunk.changes)
-  if (changes.length > MOST_CHANGES || changes.every((change) => change.type !== 'delete')) return null
+  if (changes.length > MAX_CHANGES || changes.every((change) => change.type !== 'delete')) return null
   return tokenize(hunks, { enhancers: [markEdits(hunks, { type: 'block' })] })
 }
 

@@ -8,10 +8,12 @@ afterEach(cleanup)
 const edit = '--- a/notes.md\n+++ b/notes.md\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n'
 
 describe('Diff', () => {
-  it('shows lines with their numbers, and not the names of files', async () => {
+  it('shows numbered lines without the file header', async () => {
     render(<Diff diff={edit} />)
     const table = await screen.findByRole('table')
-    const rows = [...table.querySelectorAll('tr')].map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent))
+    const rows = [...table.querySelectorAll('tr')].map((row) =>
+      [...row.querySelectorAll('td')].map((cell) => cell.textContent),
+    )
     expect(rows).toEqual([
       ['1', '1', 'one'],
       ['2', '', 'two'],
@@ -19,7 +21,7 @@ describe('Diff', () => {
       ['3', '3', 'three'],
     ])
   })
-  it('shows a beginning and then all of it', async () => {
+  it('shows the first lines and expands to all', async () => {
     const lines = Array.from({ length: 40 }, (_, index) => `+line ${index + 1}`).join('\n')
     render(<Diff diff={`--- /dev/null\n+++ b/a\n@@ -0,0 +1,40 @@\n${lines}\n`} />)
     await screen.findByText('line 24')
@@ -29,14 +31,14 @@ describe('Diff', () => {
     fireEvent.click(screen.getByRole('button', { name: 'Show less' }))
     expect(screen.queryByText('line 40')).toBeNull()
   })
-  it('says why there is nothing to see', () => {
+  it('explains why there is no diff', () => {
     render(<Diff diff="" binary />)
-    expect(screen.getByText('This file is not text. Its contents are not shown.')).toBeTruthy()
+    expect(screen.getByText('Binary file. Contents are not shown.')).toBeTruthy()
     cleanup()
     render(<Diff diff={'\n'} />)
-    expect(screen.getByText('No line of it has changed.')).toBeTruthy()
+    expect(screen.getByText('No lines changed.')).toBeTruthy()
   })
-  it('shows what it cannot read as it is', async () => {
+  it('shows an invalid diff as plain text', async () => {
     render(<Diff diff={'@@ nonsense\n\\ what is this'} />)
     await new Promise((done) => setTimeout(done, 0))
     expect(screen.getByText(/what is this/).tagName).toBe('PRE')

@@ -1,12 +1,12 @@
 import { Suspense, lazy, memo } from 'react'
 import { plural } from '../util/numbers'
 import { MoreButton, showAll } from './code'
-import { useKept } from './kept'
+import { useRetainedState } from './retained-state'
 import { clip } from './clip'
 
 const DiffView = lazy(() => import('./diff-view'))
 
-/** A unified diff, or why there is none. Side by side only where there is room for it. */
+/** A unified diff, or the reason why there is none. Side by side only on wide screens. */
 export const Diff = memo(function Diff({
   diff,
   binary = false,
@@ -18,32 +18,32 @@ export const Diff = memo(function Diff({
   diff: string
   binary?: boolean
   split?: boolean
-  /** How many are shown at first. */
+  /** Number of lines shown before expanding. */
   lines?: number
-  /** Whether it is known where in the file this is. */
+  /** Whether line numbers are known. */
   numbers?: boolean
 }) {
-  const [open, setOpen] = useKept('all of the diff', false)
-  if (binary) return <Note>This file is not text. Its contents are not shown.</Note>
-  if (diff.trim() === '') return <Note>No line of it has changed.</Note>
+  const [open, setOpen] = useRetainedState('all of the diff', false)
+  if (binary) return <Note>Binary file. Contents are not shown.</Note>
+  if (diff.trim() === '') return <Note>No lines changed.</Note>
   const body = bodyOf(diff)
   const cut = clip(body, lines)
-  const shown = open ? body : cut.head
+  const shown = open ? body : cut.start
   return (
     <div className="min-w-0">
       <Suspense fallback={<Raw text={shown} />}>
         <DiffView body={shown} type={typeOf(diff)} split={split} numbers={numbers} fallback={<Raw text={shown} />} />
       </Suspense>
-      {!cut.whole && (
+      {!cut.complete && (
         <MoreButton onClick={() => setOpen(!open)}>
-          {open ? 'Show less' : cut.hiddenLines > 0 ? showAll(cut.totalLines, cut.hiddenLines) : 'Show all of it'}
+          {open ? 'Show less' : cut.hiddenLines > 0 ? showAll(cut.totalLines, cut.hiddenLines) : 'Show all'}
         </MoreButton>
       )}
     </div>
   )
 })
 
-/** "+3 −1", in words for those who do not see it. */
+/** "+3 −1", with a text alternative for screen readers. */
 export function Lines({ added, removed }: { added: number; removed: number }) {
   return (
     <span className="font-mono text-xs whitespace-nowrap tabular-nums">
@@ -71,7 +71,7 @@ function Raw({ text }: { text: string }) {
   )
 }
 
-/** The changes without what names the files: a card has said that already. */
+/** The hunks without the file header, since the card shows the file name. */
 function bodyOf(diff: string): string {
   const start = diff.startsWith('@@') ? 0 : diff.indexOf('\n@@') + 1
   return start > 0 || diff.startsWith('@@') ? diff.slice(start) : diff

@@ -3,7 +3,7 @@ import rehypeSanitize from 'rehype-sanitize'
 import remarkGfm from 'remark-gfm'
 import './markdown.css'
 
-/** Loaded when the first text needs it: see `markdown.tsx`. */
+/** Loaded on demand by `markdown.tsx`. */
 export default function MarkdownView({ text }: { text: string }) {
   return (
     <div className="markdown">
@@ -19,31 +19,31 @@ const rehypePlugins = [rehypeSanitize]
 
 const components: Components = {
   a: ({ href, children }) =>
-    leadsElsewhere(href) ? (
+    isExternal(href) ? (
       <a href={href} target="_blank" rel="noreferrer">
         {children}
       </a>
     ) : (
       <span>{children}</span>
     ),
-  // An image would tell its host that somebody reads this, and the plane's policy forbids it: it is a link instead.
+  // Loading an image would reveal the reader to its host, and the content security policy forbids it, so link to it.
   img: ({ src, alt }) => {
     const name = alt === undefined || alt === '' ? 'Image' : `Image: ${alt}`
-    if (typeof src !== 'string' || !leadsElsewhere(src)) return <span>{name}</span>
+    if (typeof src !== 'string' || !isExternal(src)) return <span>{name}</span>
     return (
       <a href={src} target="_blank" rel="noreferrer">
         {name}
       </a>
     )
   },
-  // A heading of a message is no heading of the page.
+  // Headings of a message must not appear in the page's heading outline.
   h1: ({ children }) => <p className="heading heading-large">{children}</p>,
   h2: ({ children }) => <p className="heading heading-large">{children}</p>,
   h3: ({ children }) => <p className="heading">{children}</p>,
   h4: ({ children }) => <p className="heading">{children}</p>,
   h5: ({ children }) => <p className="heading">{children}</p>,
   h6: ({ children }) => <p className="heading">{children}</p>,
-  // Whatever is wider than the page scrolls, by keyboard too.
+  // Wide content scrolls, also by keyboard.
   pre: ({ children }) => <pre tabIndex={0}>{children}</pre>,
   table: ({ children }) => (
     <div className="table" role="region" aria-label="Table" tabIndex={0}>
@@ -58,10 +58,10 @@ const components: Components = {
 }
 
 /**
- * An agent's links lead out of the console or nowhere: `src/app.ts` is a file of its sandbox and no page of ours, and
- * an address of ours may carry somebody else's token.
+ * Links in messages must lead to another site: `src/app.ts` is a file of the sandbox, not a page of the console, and a
+ * link into the console may carry another user's token.
  */
-function leadsElsewhere(href: string | undefined): boolean {
+function isExternal(href: string | undefined): boolean {
   if (href === undefined || !URL.canParse(href)) return false
   const { protocol, origin } = new URL(href)
   return protocol === 'mailto:' || ((protocol === 'http:' || protocol === 'https:') && origin !== location.origin)
@@ -73,16 +73,18 @@ interface Node {
   children?: Node[] | undefined
 }
 
-/** Tags are shown as they were written. Sanitising alone would drop them, and with them what somebody meant to say. */
+/** Shows HTML tags as text. Sanitising alone would drop them together with their meaning. */
 function htmlAsText() {
   return (tree: Node) => {
     tree.children = tree.children?.map((child) =>
-      child.type === 'html' ? { type: 'paragraph', children: [{ type: 'text', value: child.value ?? '' }] } : within(child),
+      child.type === 'html'
+        ? { type: 'paragraph', children: [{ type: 'text', value: child.value ?? '' }] }
+        : escapeHtml(child),
     )
   }
 }
 
-function within(node: Node): Node {
+function escapeHtml(node: Node): Node {
   if (node.type === 'html') return { type: 'text', value: node.value ?? '' }
-  return node.children === undefined ? node : { ...node, children: node.children.map(within) }
+  return node.children === undefined ? node : { ...node, children: node.children.map(escapeHtml) }
 }

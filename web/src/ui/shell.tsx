@@ -6,7 +6,7 @@ import { paths } from '../util/paths'
 import { Account } from './account'
 import { Toasts } from './toast'
 
-/** What is on every page: the way to the others, the theme, who is signed in. */
+/** The frame of every page: navigation, theme, sign-in. */
 export function Shell({ children }: { children: ReactNode }) {
   return (
     <div className="flex h-full flex-col">
@@ -14,10 +14,14 @@ export function Shell({ children }: { children: ReactNode }) {
         href="#main"
         className="sr-only focus:not-sr-only focus:absolute focus:top-2 focus:left-2 focus:z-50 focus:rounded focus:bg-surface focus:p-2"
       >
-        Skip to the page
+        Skip to content
       </a>
       <header className="flex h-12 shrink-0 items-center gap-1 border-b border-line bg-surface px-2 sm:gap-2 sm:px-4">
-        <NavLink to={paths.command} aria-label="Sunaba" className="mr-1 flex items-center gap-2 rounded px-1 font-semibold sm:mr-3">
+        <NavLink
+          to={paths.command}
+          aria-label="Sunaba"
+          className="mr-1 flex items-center gap-2 rounded px-1 font-semibold sm:mr-3"
+        >
           <img src="/icon.svg" alt="" className="size-6" />
           <span className="hidden sm:inline">Sunaba</span>
         </NavLink>
@@ -60,8 +64,8 @@ type Theme = 'system' | 'light' | 'dark'
 
 function ThemeButton() {
   const [theme, setTheme] = useState<Theme>(() => {
-    const kept = document.documentElement.dataset['theme']
-    return kept === 'light' || kept === 'dark' ? kept : 'system'
+    const stored = document.documentElement.dataset['theme']
+    return stored === 'light' || stored === 'dark' ? stored : 'system'
   })
   const next: Theme = theme === 'system' ? 'light' : theme === 'light' ? 'dark' : 'system'
   const change = () => {
@@ -70,7 +74,7 @@ function ThemeButton() {
     try {
       localStorage.setItem('sunaba.theme', next)
     } catch {
-      // It holds until the page is closed.
+      // Without local storage the theme lasts until the page is closed.
     }
     setTheme(next)
   }

@@ -1,6 +1,6 @@
 import { LoaderCircle } from 'lucide-react'
 
-/** Something is on its way. Beside it stands a word that says what. */
+/** A loading indicator. Put a text next to it that says what is loading. */
 export function Spinner({ size = 14 }: { size?: number }) {
   return <LoaderCircle aria-hidden size={size} className="animate-spin" />
 }

@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react'
-import { sentence } from '../api/errors'
+import { errorMessage } from '../api/errors'
 import { Button } from './button'
 import { Spinner } from './spinner'
 
-/** Nothing is here, and why. */
+/** The empty state of a list or page. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="flex flex-col items-center gap-3 px-6 py-16 text-center">
@@ -13,17 +13,16 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   )
 }
 
-/** It could not be shown, why, and a way to try again. */
+/** An error message with a retry button. */
 export function Failed({ error, onRetry }: { error: unknown; onRetry: () => void }) {
   return (
     <div role="alert" className="flex flex-col items-center gap-3 px-6 py-16 text-center">
-      <p className="max-w-md">{sentence(error)}</p>
+      <p className="max-w-md">{errorMessage(error)}</p>
       <Button onClick={onRetry}>Try again</Button>
     </div>
   )
 }
 
-/** It is on its way. */
 export function Loading({ what }: { what: string }) {
   return (
     <p role="status" className="flex items-center justify-center gap-2 px-6 py-16 text-ink-soft">

@@ -1,10 +1,10 @@
 import { Ban, CircleCheck, CircleDashed, CircleX, Eye, LoaderCircle, RotateCcw, type LucideIcon } from 'lucide-react'
 import { Badge, type Tone } from './badge'
-import type { Standing, Status } from './standing'
+import type { StatusGroup, Status } from './statuses'
 
-export { ofSandbox, ofTask, ofTicket, type Standing, type Status } from './standing'
+export { ofSandbox, ofTask, ofTicket, type StatusGroup, type Status } from './statuses'
 
-const looks: Record<Standing, { tone: Tone; icon: LucideIcon }> = {
+const styles: Record<StatusGroup, { tone: Tone; icon: LucideIcon }> = {
   running: { tone: 'info', icon: LoaderCircle },
   validating: { tone: 'accent', icon: RotateCcw },
   awaiting: { tone: 'warn', icon: Eye },
@@ -14,17 +14,17 @@ const looks: Record<Standing, { tone: Tone; icon: LucideIcon }> = {
   cancelled: { tone: 'quiet', icon: Ban },
 }
 
-/** Where a task, a sandbox or a ticket stands: `<StatusBadge status={ofTask(task)} />`. */
+/** The status of a task, a sandbox or a ticket: `<StatusBadge status={ofTask(task)} />`. */
 export function StatusBadge({ status }: { status: Status }) {
   return (
-    <Badge tone={looks[status.standing].tone} icon={<StatusIcon standing={status.standing} size={12} />}>
-      {status.word}
+    <Badge tone={styles[status.group].tone} icon={<StatusIcon group={status.group} size={12} />}>
+      {status.label}
     </Badge>
   )
 }
 
-/** Its icon alone, where the word stands beside it. */
-export function StatusIcon({ standing, size = 14 }: { standing: Standing; size?: number }) {
-  const Icon = looks[standing].icon
-  return <Icon aria-hidden size={size} className={standing === 'running' ? 'animate-spin' : undefined} />
+/** The icon alone, for use next to the label. */
+export function StatusIcon({ group, size = 14 }: { group: StatusGroup; size?: number }) {
+  const Icon = styles[group].icon
+  return <Icon aria-hidden size={size} className={group === 'running' ? 'animate-spin' : undefined} />
 }

@@ -2,7 +2,7 @@ import { Toast } from 'radix-ui'
 import { useSyncExternalStore } from 'react'
 import { classes } from '../util/classes'
 
-/** A sentence that comes and goes. With an `undo`, a button takes back what it tells of. */
+/** A short message that disappears after a few seconds, with an optional action such as Undo. */
 interface Note {
   id: number
   text: string
@@ -14,7 +14,6 @@ let notes: readonly Note[] = []
 let last = 0
 const listeners = new Set<() => void>()
 
-/** Says something for a few seconds. */
 export function toast(text: string, options: { tone?: Note['tone']; action?: Note['action'] } = {}) {
   last += 1
   change([...notes.slice(-2), { id: last, text, tone: options.tone ?? 'plain', action: options.action ?? null }])
@@ -38,7 +37,7 @@ export function Toasts() {
         <Toast.Root
           key={note.id}
           onOpenChange={(open) => {
-            if (!open) change(notes.filter((other) => other.id !== note.id))
+            if (!open) change(notes.filter((each) => each.id !== note.id))
           }}
           className={classes(
             'flex items-center gap-3 rounded-lg border bg-surface px-4 py-3 text-sm shadow-lg',

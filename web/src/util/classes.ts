@@ -1,4 +1,4 @@
 import clsx, { type ClassValue } from 'clsx'
 
-/** Class names, joined. */
+/** Joins class names. */
 export const classes = (...values: ClassValue[]) => clsx(values)

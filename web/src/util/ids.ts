@@ -1,8 +1,8 @@
 /**
- * An id that nobody else has. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine;
- * a plane on another machine of the house is neither.
+ * A random unique id. `crypto.randomUUID` exists only in secure contexts (HTTPS or localhost), and a control plane on
+ * another machine of the local network is neither.
  */
-export function freshId(prefix: string): string {
+export function uniqueId(prefix: string): string {
   const random = crypto.getRandomValues(new Uint8Array(16))
   return `${prefix}-${Array.from(random, (byte) => byte.toString(16).padStart(2, '0')).join('')}`
 }

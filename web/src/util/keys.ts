@@ -1,10 +1,10 @@
 import type { KeyboardEvent } from 'react'
 
 /**
- * Whether this key belongs to an input method (Japanese, Chinese, …): its Enter ends a word, and is no wish to send.
- * Safari tells by the code only.
+ * Whether an input method (Japanese, Chinese, …) handles this key: its Enter ends a word and must not submit.
+ * Safari reports this only through the key code.
  */
-export function composes(event: KeyboardEvent): boolean {
+export function isComposing(event: KeyboardEvent): boolean {
   // eslint-disable-next-line @typescript-eslint/no-deprecated
   return event.nativeEvent.isComposing || event.keyCode === 229
 }

@@ -1,13 +1,13 @@
-/** Every path of the console. Nothing else spells one. */
+/** Every path of the console. No other module builds one. */
 export const paths = {
   command: '/command',
-  /** A ticket on its way to its sandbox. */
+  /** Progress of a ticket until its sandbox runs. */
   progress: (ticket: string) => `/command?ticket=${encodeURIComponent(ticket)}`,
   sandboxes: '/sandboxes',
   sandbox: (id: string) => `/sandbox/${encodeURIComponent(id)}`,
-  /** A moment of a run: the replay, stopped at this event. */
+  /** The replay, paused at this event. */
   moment: (id: string, seq: number) => `/sandbox/${encodeURIComponent(id)}?tab=replay&at=${seq}`,
-  /** A tab of the sandbox that is shown. */
+  /** A tab of the current sandbox. */
   tab: (name: string) => `?tab=${name}`,
   compare: (left?: string, right?: string) => {
     const query = new URLSearchParams()
@@ -17,7 +17,7 @@ export const paths = {
   },
 } as const
 
-/** Every path of the plane. */
+/** Every path of the API. */
 export const api = {
   tickets: '/api/v1/tickets',
   ticket: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}`,
@@ -33,7 +33,7 @@ export const api = {
   sandboxes: '/api/v1/sandboxes',
   sandbox: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}`,
   sandboxTask: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/task`,
-  judge: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/validation-result`,
+  reviewResult: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/validation-result`,
   events: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/events`,
   eventBody: (id: string, seq: number) => `/api/v1/sandboxes/${encodeURIComponent(id)}/events/${seq}/body`,
   messages: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/messages`,

@@ -1,9 +1,8 @@
-/** What this console gives as a reason when somebody ends something. The plane's own reasons are sentences already. */
+/** Reason codes that this console sends. Reasons from the control plane are sentences already. */
 const sentences: Record<string, string> = {
-  marked_failed_by_user: 'Somebody marked it as failed.',
-  stopped_by_user: 'Somebody stopped it.',
-  cancelled_by_user: 'Somebody cancelled it.',
+  marked_failed_by_user: 'Marked as failed by a user.',
+  stopped_by_user: 'Stopped by a user.',
+  cancelled_by_user: 'Cancelled by a user.',
 }
 
-/** Why something ended, in a sentence. */
-export const inWords = (reason: string) => sentences[reason] ?? reason
+export const describeReason = (reason: string) => sentences[reason] ?? reason

@@ -23,27 +23,26 @@ export function duration(milliseconds: number): string {
 const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
 
-/** The time of day. */
 export const timeOfDay = (at: string) => clock.format(new Date(at))
 
 /** Date and time, for tooltips and details. */
 export const dateAndTime = (at: string) => full.format(new Date(at))
 
-/** The time that it is for everything inside: a replay shows what was, and what runs there has not run until today. */
-export const MomentInTime = createContext<number | null>(null)
+/** Overrides the current time for its children: a replay shows durations as of the replayed moment. */
+export const ClockOverride = createContext<number | null>(null)
 
-/** The time, for words like "5m ago": one timer for all of them, every ten seconds. */
+/** The current time for labels like "5m ago", updated every ten seconds by one shared timer. */
 export const useNow = ticker(10_000)
 
-/** The time to the second, for what runs right now. */
+/** The current time to the second, for what is running now. */
 export const useSecond = ticker(1_000)
 
-/** A hook that gives the time, from one timer for all that use it. It rests while nobody does. */
+/** A hook that returns the time from one shared timer, which stops while it has no users. */
 function ticker(everyMs: number) {
   let now = Date.now()
   let ticking: ReturnType<typeof setInterval> | undefined
   const listeners = new Set<() => void>()
-  const listen = (listener: () => void) => {
+  const subscribe = (listener: () => void) => {
     listeners.add(listener)
     if (ticking === undefined) {
       now = Date.now()
@@ -61,7 +60,7 @@ function ticker(everyMs: number) {
     }
   }
   return function useTime(): number {
-    const ticked = useSyncExternalStore(listen, () => now)
-    return useContext(MomentInTime) ?? ticked
+    const ticked = useSyncExternalStore(subscribe, () => now)
+    return useContext(ClockOverride) ?? ticked
   }
 }

@@ -1,4 +1,4 @@
-//! Agents, and what they have in common: whatever the agent is, it is asked in one way and tells in one way.
+//! Agent adapters. Every agent is driven with the same commands and reports the same outputs.
 
 pub mod acp;
 pub mod claude;
@@ -8,155 +8,129 @@ pub mod process;
 pub mod scripted;
 
 use crate::event::Event;
-use crate::workspace::diff::Told;
+use crate::workspace::diff::EmittedChange;
 use domain::message::State;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-/// An agent that runs. When `asks` is dropped it is stopped.
+/// A running agent. Dropping `commands` stops it.
 #[derive(Debug)]
-pub struct Running {
-    /// What it is asked.
-    pub asks: mpsc::Sender<Ask>,
-    /// What it tells, in order. The last is [`Tell::Ended`].
-    pub tells: mpsc::Receiver<Tell>,
+pub struct AgentHandle {
+    pub commands: mpsc::Sender<AgentCommand>,
+    /// In order. The last one is [`AgentOutput::Exited`].
+    pub outputs: mpsc::Receiver<AgentOutput>,
 }
 
-/// What an agent is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
-    /// Read this: now if you can, otherwise when the turn is over.
-    Say(Say),
-    /// Stop this turn.
+pub enum AgentCommand {
+    /// Delivered during the current turn if the agent supports it, otherwise after it.
+    Message(UserMessage),
+    /// Stops the current turn.
     Interrupt {
-        /// Forget what you were told and have not begun, too.
+        /// Also drops messages whose turn has not started.
         cancel_queued: bool,
     },
-    /// Finish and go away. Whoever does not within a few seconds is killed, with all its children.
+    /// Shuts the agent down. After a grace period its process group is killed.
     Stop,
 }
 
-/// Something said to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Say {
-    /// Its name: receipts come back under it.
+pub struct UserMessage {
+    /// Receipts refer to the message by this id.
     pub uuid: Uuid,
-    /// The text, as the agent reads it.
     pub text: String,
 }
 
-/// What an agent tells.
 #[derive(Debug)]
-pub enum Tell {
-    /// It did something.
+pub enum AgentOutput {
     Event(Event),
-    /// It is writing: the text of a block so far, or more of it. Shown, never stored.
+    /// Text that is still being streamed. Displayed, never stored.
     Partial(Partial),
-    /// It has come so far with what it was told (`Delivered`, `Started`, `Completed`, `Cancelled`).
+    /// Delivery progress of a [`UserMessage`]: `Delivered`, `Started`, `Completed` or `Cancelled`.
     Receipt {
-        /// Which [`Say`].
         uuid: Uuid,
-        /// How far.
         state: State,
     },
-    /// It has stopped the turn, as it was asked to.
+    /// The turn was stopped by [`AgentCommand::Interrupt`].
     Interrupted {
-        /// What it had been told and will not begin.
+        /// Queued messages that were dropped.
         cancelled: Vec<Uuid>,
     },
-    /// A tool has ended: files may have changed.
+    /// A tool has finished, so files may have changed.
     ToolEnded {
-        /// Which.
         tool_use_id: String,
-        /// In which turn.
         turn: u64,
-        /// Files whose change it has told already.
-        edited: Vec<Told>,
+        /// Files whose change was already emitted as an event.
+        edited: Vec<EmittedChange>,
     },
-    /// What it does takes long, and goes on.
+    /// A long-running tool is still working.
     Progress,
-    /// It has written into its own record.
-    Recorded,
-    /// It runs, as this process.
+    /// The agent appended to its own transcript.
+    TranscriptWritten,
+    /// The process id.
     Process(u32),
-    /// The session that it works in, once it is known.
+    /// The session id, as soon as it is known.
     Session(String),
-    /// It has begun to work, or has nothing left to do.
-    Mood(Mood),
-    /// A turn is over.
+    Activity(Activity),
     TurnEnded(Box<TurnEnd>),
-    /// It is gone.
-    Ended(End),
+    Exited(ExitReason),
 }
 
-/// Text that is being written.
+/// A piece of streamed text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partial {
-    /// The message that it is part of.
     pub message_id: String,
-    /// The block within the message.
+    /// Index of the block within the message.
     pub block: u64,
     /// `text` or `thinking`.
     pub kind: &'static str,
-    /// Where in the block this begins, in characters.
+    /// Position in the block, in characters.
     pub offset: u64,
-    /// What was written.
     pub text: String,
 }
 
-/// Whether an agent has something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mood {
-    /// It works on something, or has background tasks that do.
+pub enum Activity {
+    /// A turn is running, or background tasks are.
     Working,
-    /// It waits to be told something.
+    /// Waiting for a message.
     Idle,
 }
 
-/// How a turn went.
+/// The result of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnEnd {
-    /// Whether it ended as it should.
     pub success: bool,
-    /// Whether somebody stopped it.
     pub interrupted: bool,
-    /// Whether a limit ended it: `max_turns` or `budget`.
+    /// The limit that ended the turn: `max_turns` or `budget`.
     pub limit: Option<Cow<'static, str>>,
-    /// What went wrong, if something did.
     pub error: Option<String>,
-    /// The last thing it said.
+    /// The agent's last text.
     pub result: String,
-    /// The agent's session.
     pub session: String,
-    /// What this turn cost.
+    /// Cost of this turn only.
     pub cost_usd: f64,
-    /// Tokens of this turn.
+    /// Tokens of this turn only.
     pub tokens: Tokens,
-    /// How many times it asked its model, since it began.
+    /// Number of model responses since the agent started.
     pub turns: u64,
-    /// What it was told and worked on in this turn.
+    /// Messages that were handled in this turn.
     pub answered: Vec<Uuid>,
 }
 
-/// Tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tokens {
-    /// Read.
     pub input: u64,
-    /// Written.
     pub output: u64,
-    /// Read from the cache.
     pub cache_read: u64,
-    /// Written to the cache.
     pub cache_write: u64,
 }
 
 impl Tokens {
-    /// Both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -168,24 +142,18 @@ impl Tokens {
     }
 }
 
-/// How an agent ended.
+/// Why an agent's process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
-    /// It went by itself, or because it was asked to.
-    Left {
-        /// Its exit code.
+pub enum ExitReason {
+    Exited {
         code: i32,
     },
-    /// It was killed.
     Killed {
-        /// By which signal.
         signal: i32,
-        /// Whether the system did it for want of memory, as far as can be told.
+        /// Whether it was the OOM killer, judged by the control group's counter.
         out_of_memory: bool,
     },
-    /// It never came up.
     NotStarted {
-        /// Why.
         reason: String,
     },
 }

@@ -1,31 +1,30 @@
-//! Whether a tool may be used when the CLI asks. There is nobody to ask in a sandbox, so rules answer, at once.
+//! Permission policy for tools. A sandbox has no interactive user, so rules answer permission requests immediately.
 
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
 
-/// How the CLI handles permissions, in its own words.
+/// Permission modes of the CLI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It asks about everything that changes something.
+    /// Asks before every change.
     Default,
-    /// It edits files without asking.
+    /// Edits files without asking.
     AcceptEdits,
-    /// It only looks, and makes a plan.
+    /// Read-only: the agent writes a plan.
     Plan,
-    /// It does not ask. The CLI refuses this as root unless it is told that it is in a sandbox.
+    /// Never asks. As root, the CLI refuses this mode unless `IS_SANDBOX` is set.
     BypassPermissions,
-    /// What it would have to ask about it does not do.
+    /// Denies everything that would need a permission.
     DontAsk,
-    /// It decides by itself.
+    /// The CLI decides.
     Auto,
 }
 
 impl Mode {
-    /// Every mode.
     pub const ALL: [Self; 6] =
         [Self::Default, Self::AcceptEdits, Self::Plan, Self::BypassPermissions, Self::DontAsk, Self::Auto];
 
-    /// As the CLI spells it.
+    /// The CLI's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -37,102 +36,103 @@ impl Mode {
         }
     }
 
-    /// From the environment. `manual` is an older word for `default`.
+    /// `manual` is an older name for `default`.
     pub fn parse(text: &str) -> Option<Self> {
         let text = if text == "manual" { "default" } else { text };
         Self::ALL.into_iter().find(|mode| mode.as_str().eq_ignore_ascii_case(text))
     }
 }
 
-/// What is decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Go ahead.
     Allow,
-    /// Do not, and this is why, for the agent to read.
+    /// With the reason, which the agent reads.
     Deny(String),
 }
 
-/// The rules.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// How the agent was started.
     pub mode: Mode,
-    /// Tools that may never be used. A bare name: rules with patterns are the CLI's own business.
+    /// Names of forbidden tools. Rules with patterns are left to the CLI.
     pub denied: Vec<String>,
-    /// Where it works: files elsewhere are not its to change.
+    /// The workspace. Files outside of it must not be changed.
     pub root: PathBuf,
 }
 
-/// Fields in which tools name the file that they change.
+/// Input fields that hold the path of the file to change.
 const PATH_FIELDS: [&str; 3] = ["file_path", "notebook_path", "path"];
 
-/// Tools that only look. They may look anywhere: headers, caches and logs lie outside of a workspace, and what must not
-/// be read must not be in the sandbox.
+/// Read-only tools. They may read any path: headers, caches and logs are outside of the workspace, and secrets must not
+/// be in the sandbox at all.
 const READERS: [&str; 5] = ["Read", "Glob", "Grep", "LS", "NotebookRead"];
 
 impl Policy {
-    /// Whether `tool` may be used with this input.
     pub fn decide(&self, tool: &str, input: &Value) -> Decision {
         if self.denied.iter().any(|denied| denied == tool) {
             return Decision::Deny(format!("{tool} is not allowed in this sandbox."));
         }
         match self.mode {
-            Mode::Plan => return Decision::Deny("This run only plans: it may not change anything.".into()),
+            Mode::Plan => {
+                return Decision::Deny("This run is in plan mode and must not make changes.".into());
+            }
             Mode::DontAsk => {
-                return Decision::Deny(format!("Nobody is there to allow {tool}. Do without it."));
+                return Decision::Deny(format!(
+                    "{tool} needs a permission that this run cannot ask for. Continue without it."
+                ));
             }
             _ => {}
         }
         if tool == "AskUserQuestion" {
-            let way = "Write your question as text and end your turn; the answer will come as a message.";
-            return Decision::Deny(way.into());
+            let reason = "Write your question as text and end your turn; the answer will come as a message.";
+            return Decision::Deny(reason.into());
         }
         if READERS.contains(&tool) {
             return Decision::Allow;
         }
-        let outside =
-            PATH_FIELDS.iter().filter_map(|field| input.get(field)?.as_str()).find(|path| !self.holds(path));
+        let outside = PATH_FIELDS
+            .iter()
+            .filter_map(|field| input.get(field)?.as_str())
+            .find(|path| !self.contains(path));
         match outside {
             Some(path) => {
                 let root = self.root.display();
-                Decision::Deny(format!("{path} is outside of {root}. Work inside of it."))
+                Decision::Deny(format!("{path} is outside of the workspace {root}."))
             }
             None => Decision::Allow,
         }
     }
 
-    /// Whether a path lies in the workspace, as it is written and as links lead.
-    fn holds(&self, path: &str) -> bool {
-        // The CLI takes this for somebody's home.
+    /// Whether a path is in the workspace, both lexically and after resolving symbolic links.
+    fn contains(&self, path: &str) -> bool {
+        // The CLI expands `~` to the home directory.
         let is_home = path.starts_with('~');
-        let path = plain(&self.root.join(path));
+        let path = normalized(&self.root.join(path));
         if is_home || !path.starts_with(&self.root) {
             return false;
         }
         let Ok(real_root) = self.root.canonicalize() else { return true };
-        // The file may not be there yet: what is there of its folders tells where it will be. A link to what is not
-        // there is there, and leads who knows where.
-        let existing = path.ancestors().find(|place| place.symlink_metadata().is_ok());
+        // The file may not exist yet, so resolve its deepest existing ancestor. A dangling symbolic link counts as
+        // existing, fails to resolve, and is rejected.
+        let existing = path.ancestors().find(|ancestor| ancestor.symlink_metadata().is_ok());
         existing
-            .and_then(|place| place.canonicalize().ok())
-            .is_some_and(|place| place.starts_with(&real_root))
+            .and_then(|ancestor| ancestor.canonicalize().ok())
+            .is_some_and(|ancestor| ancestor.starts_with(&real_root))
     }
 }
 
-/// Without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
+/// Resolves `.` and `..` lexically.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for component in path.components() {
         match component {
             Component::ParentDir => {
-                plain.pop();
+                normalized.pop();
             }
             Component::CurDir => {}
-            other => plain.push(other),
+            other => normalized.push(other),
         }
     }
-    plain
+    normalized
 }
 
 #[cfg(test)]
@@ -141,7 +141,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_tool_is_allowed_inside_the_workspace_and_where_nothing_forbids_it() {
+    fn changes_are_allowed_only_inside_the_workspace() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let links = [("/etc", "elsewhere"), ("/", "above"), ("/nowhere/yet", "dangling")];

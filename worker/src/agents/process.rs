@@ -1,7 +1,7 @@
-//! An agent's process: started in a group of its own, so that it goes with everything it has started, and told apart
-//! when it is gone: left, killed, or killed for want of memory.
+//! An agent's process. It runs in its own process group, so all descendants are killed with it. Its exit is classified
+//! as exited, killed, or killed by the OOM killer.
 
-use crate::agents::End;
+use crate::agents::ExitReason;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -12,30 +12,27 @@ use std::{fs, io};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// How much of what an agent wrote to its standard error is kept: enough for the last few lines of a stack trace.
+/// How much of standard error is retained: enough for the last lines of a stack trace.
 pub const STDERR_TAIL_BYTES: usize = 4 * 1024;
 
 const SIGKILL: i32 = 9;
 
-/// What a shell says of a child that was killed with signal 9.
-const SHELL_SAYS_KILLED: i32 = 128 + SIGKILL;
+/// The exit code with which a shell reports a child that was killed by SIGKILL.
+const SHELL_EXIT_SIGKILL: i32 = 128 + SIGKILL;
 
-/// What to start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Start {
-    /// The program, found by `PATH` if it is a bare name.
+pub struct ProcessSpec {
+    /// Looked up in `PATH` if it is a bare name.
     pub program: OsString,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Added to the worker's own environment.
+    /// Added to the worker's environment.
     pub env: Vec<(String, String)>,
-    /// Taken out of the worker's own environment. What is added wins.
+    /// Removed from the worker's environment, before `env` is added.
     pub env_removed: Vec<String>,
-    /// Where it runs.
     pub cwd: PathBuf,
 }
 
-/// A process that runs, with all that it has started. Dropping it kills them.
+/// A running process. Dropping it kills its process group.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -43,30 +40,26 @@ pub struct Process {
     memory: MemoryEvents,
 }
 
-/// The ends of a process's pipes.
 #[derive(Debug)]
 pub struct Pipes {
-    /// What it reads.
     pub stdin: ChildStdin,
-    /// What it writes.
     pub stdout: ChildStdout,
-    /// What it complains about.
     pub stderr: ChildStderr,
 }
 
 impl Process {
-    /// Starts a process in a group of its own, with pipes for everything that it reads and writes.
+    /// Starts a process in its own process group, with piped standard streams.
     ///
     /// # Errors
-    /// When the program or the folder is not there, or may not be used.
-    pub fn start(start: &Start) -> io::Result<(Self, Pipes)> {
+    /// When the program or the working directory is missing or not accessible.
+    pub fn spawn(spec: &ProcessSpec) -> io::Result<(Self, Pipes)> {
         let memory = MemoryEvents::of_this_group();
-        let mut command = Command::new(&start.program);
-        command.args(&start.arguments).current_dir(&start.cwd);
-        for name in &start.env_removed {
+        let mut command = Command::new(&spec.program);
+        command.args(&spec.arguments).current_dir(&spec.cwd);
+        for name in &spec.env_removed {
             command.env_remove(name);
         }
-        command.envs(start.env.iter().map(|(name, value)| (name, value)));
+        command.envs(spec.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
         let pipes = Pipes {
@@ -78,51 +71,48 @@ impl Process {
         Ok((Self { child, group, memory }, pipes))
     }
 
-    /// Its process id, while it runs.
     pub fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Asks the process and all that it has started to end.
+    /// Sends SIGTERM to the process group.
     pub fn terminate_group(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Kills the process and all that it has started.
+    /// Sends SIGKILL to the process group.
     pub fn kill_group(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Waits until the process is gone, kills whatever it has left behind, and says how it ended. Can be dropped and
-    /// called again: nothing is lost.
-    pub async fn wait(&mut self) -> End {
+    /// Waits for the process to exit and kills the rest of its group. Cancel-safe.
+    pub async fn wait(&mut self) -> ExitReason {
         let ended = self.child.wait().await;
         self.kill_group();
-        // From now on the number may be somebody else's.
+        // The group id may be reused from now on.
         self.group = None;
-        self.end(ended)
+        self.exit_reason(ended)
     }
 
-    /// Waits until the process itself is gone, leaves alone what it has started until this is dropped, and says how it
-    /// ended. Can be dropped and called again.
-    pub async fn wait_for_leader(&mut self) -> End {
+    /// Waits for the process itself to exit. Its descendants keep running until this is dropped. Cancel-safe.
+    pub async fn wait_for_leader(&mut self) -> ExitReason {
         let ended = self.child.wait().await;
-        // Without members the number may become somebody else's.
+        // The id of an empty group may be reused.
         self.group = self.group.filter(|&group| test_kill_process_group(group).is_ok());
-        self.end(ended)
+        self.exit_reason(ended)
     }
 
-    fn end(&self, ended: io::Result<ExitStatus>) -> End {
-        let memory_ran_out = self.memory.killed_since();
+    fn exit_reason(&self, ended: io::Result<ExitStatus>) -> ExitReason {
+        let oom_killed = self.memory.has_increased();
         match ended {
-            Ok(status) => end(status, memory_ran_out),
-            Err(_) => End::Killed { signal: SIGKILL, out_of_memory: memory_ran_out },
+            Ok(status) => exit_reason(status, oom_killed),
+            Err(_) => ExitReason::Killed { signal: SIGKILL, out_of_memory: oom_killed },
         }
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // Nobody left to hear it is what was wanted.
+            // An error means that the group is already gone.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -134,18 +124,18 @@ impl Drop for Process {
     }
 }
 
-/// How a process ended, given whether the system has killed for want of memory since it was started.
-pub fn end(status: ExitStatus, memory_ran_out: bool) -> End {
+/// Classifies an exit. `oom_killed` says whether the OOM killer was active since the process started.
+pub fn exit_reason(status: ExitStatus, oom_killed: bool) -> ExitReason {
     match (status.signal(), status.code()) {
-        (Some(signal), _) => End::Killed { signal, out_of_memory: signal == SIGKILL && memory_ran_out },
-        (None, Some(SHELL_SAYS_KILLED)) => End::Killed { signal: SIGKILL, out_of_memory: memory_ran_out },
-        (None, code) => End::Left { code: code.unwrap_or_default() },
+        (Some(signal), _) => ExitReason::Killed { signal, out_of_memory: signal == SIGKILL && oom_killed },
+        (None, Some(SHELL_EXIT_SIGKILL)) => ExitReason::Killed { signal: SIGKILL, out_of_memory: oom_killed },
+        (None, code) => ExitReason::Exited { code: code.unwrap_or_default() },
     }
 }
 
-/// How often the system has killed a process of this control group for want of memory.
+/// The OOM-kill counter of this control group.
 ///
-/// The count is of the whole group, so it says "as far as can be told": in a sandbox there is little else to kill.
+/// It covers the whole group, so attributing a kill to the agent is a guess; in a sandbox little else can be killed.
 #[derive(Debug)]
 struct MemoryEvents {
     file: PathBuf,
@@ -162,12 +152,12 @@ impl MemoryEvents {
         Self { file, before }
     }
 
-    fn killed_since(&self) -> bool {
+    fn has_increased(&self) -> bool {
         oom_kills(&self.file) > self.before
     }
 }
 
-/// `memory.events` of the worker's own control group. Inside a container that group is the root that it sees.
+/// `memory.events` of the worker's control group. Inside a container that group is mounted as the root.
 fn memory_events_file() -> PathBuf {
     let root = Path::new("/sys/fs/cgroup");
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -176,32 +166,31 @@ fn memory_events_file() -> PathBuf {
     own.unwrap_or_else(|| root.join("memory.events"))
 }
 
-/// Nobody, where the file is missing (control groups v1, or none).
+/// Zero if the file is missing (cgroups v1, or no cgroups).
 fn oom_kills(file: &Path) -> u64 {
     let events = fs::read_to_string(file).unwrap_or_default();
     let count = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
     count.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
 }
 
-/// The last that an agent wrote to its standard error, for whoever has to find out what went wrong.
+/// The end of an agent's standard error, for diagnostics.
 #[derive(Debug, Clone, Default)]
-pub struct Tail(Arc<Mutex<Vec<u8>>>);
+pub struct StderrTail(Arc<Mutex<Vec<u8>>>);
 
-impl Tail {
-    /// Reads to the end, and keeps the last [`STDERR_TAIL_BYTES`]. A pipe that nobody reads would stop the agent.
+impl StderrTail {
+    /// Reads to the end and keeps the last [`STDERR_TAIL_BYTES`]. The pipe must be drained, or the agent blocks.
     pub async fn follow(&self, mut stderr: impl AsyncRead + Unpin) {
         let mut buffer = [0; STDERR_TAIL_BYTES];
         while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
-            let mut kept = self.0.lock().expect("nobody panics with it");
+            let mut kept = self.0.lock().expect("no holder panics");
             kept.extend_from_slice(&buffer[..read]);
             let extra = kept.len().saturating_sub(STDERR_TAIL_BYTES);
             kept.drain(..extra);
         }
     }
 
-    /// As far as has been read.
     pub fn text(&self) -> String {
-        let kept = self.0.lock().expect("nobody panics with it");
+        let kept = self.0.lock().expect("no holder panics");
         String::from_utf8_lossy(&kept).trim().to_owned()
     }
 }
@@ -213,81 +202,85 @@ mod tests {
     use tokio::io::AsyncBufReadExt;
     use tokio::time::timeout;
 
-    fn shell(script: &str) -> Start {
+    fn shell(script: &str) -> ProcessSpec {
         let arguments = vec!["-c".into(), script.into()];
-        Start { program: "sh".into(), arguments, cwd: "/".into(), ..Start::default() }
+        ProcessSpec { program: "sh".into(), arguments, cwd: "/".into(), ..ProcessSpec::default() }
     }
 
-    async fn run(script: &str) -> End {
-        let (mut process, _pipes) = Process::start(&shell(script)).unwrap();
-        timeout(Duration::from_secs(10), process.wait()).await.expect("it ends within 10 s")
+    async fn run(script: &str) -> ExitReason {
+        let (mut process, _pipes) = Process::spawn(&shell(script)).unwrap();
+        timeout(Duration::from_secs(60), process.wait()).await.expect("it ends")
     }
 
     #[tokio::test]
-    async fn leaving_and_being_killed_are_told_apart() {
-        assert_eq!(run("exit 0").await, End::Left { code: 0 });
-        assert_eq!(run("exit 1").await, End::Left { code: 1 });
-        assert_eq!(run("kill -9 $$").await, End::Killed { signal: 9, out_of_memory: false });
-        assert_eq!(run("kill -15 $$").await, End::Killed { signal: 15, out_of_memory: false });
-        assert_eq!(run("sh -c 'kill -9 $$'; exit $?").await, End::Killed { signal: 9, out_of_memory: false });
+    async fn exit_and_kill_are_distinguished() {
+        assert_eq!(run("exit 0").await, ExitReason::Exited { code: 0 });
+        assert_eq!(run("exit 1").await, ExitReason::Exited { code: 1 });
+        assert_eq!(run("kill -9 $$").await, ExitReason::Killed { signal: 9, out_of_memory: false });
+        assert_eq!(run("kill -15 $$").await, ExitReason::Killed { signal: 15, out_of_memory: false });
+        assert_eq!(
+            run("sh -c 'kill -9 $$'; exit $?").await,
+            ExitReason::Killed { signal: 9, out_of_memory: false }
+        );
     }
 
     #[test]
-    fn want_of_memory_is_noticed_by_the_count_of_the_group() {
+    fn oom_kill_is_detected_by_the_cgroup_counter() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("memory.events");
-        assert!(!MemoryEvents::of(file.clone()).killed_since(), "a missing file says nothing");
+        assert!(!MemoryEvents::of(file.clone()).has_increased(), "a missing file counts as zero");
         fs::write(&file, "low 0\nhigh 0\nmax 9\noom 3\noom_kill 3\n").unwrap();
         let events = MemoryEvents::of(file.clone());
-        assert!(!events.killed_since());
+        assert!(!events.has_increased());
         fs::write(&file, "low 0\nhigh 0\nmax 9\noom 4\noom_kill 4\n").unwrap();
-        assert!(events.killed_since());
+        assert!(events.has_increased());
         let killed = ExitStatus::from_raw(9);
-        assert_eq!(end(killed, true), End::Killed { signal: 9, out_of_memory: true });
-        assert_eq!(end(ExitStatus::from_raw(0), true), End::Left { code: 0 });
+        assert_eq!(exit_reason(killed, true), ExitReason::Killed { signal: 9, out_of_memory: true });
+        assert_eq!(exit_reason(ExitStatus::from_raw(0), true), ExitReason::Exited { code: 0 });
     }
 
-    /// Its standard output closes only when everybody who holds it is gone.
+    /// Standard output closes only when every process that holds it is gone.
     #[tokio::test]
-    async fn a_process_goes_with_all_that_it_has_started() {
-        for leave in ["wait", "exit 3"] {
-            let script = format!("sleep 1000 & echo up; {leave}");
-            let (mut process, mut pipes) = Process::start(&shell(&script)).unwrap();
+    async fn descendants_are_killed_with_the_process() {
+        for last_command in ["wait", "exit 3"] {
+            let script = format!("sleep 1000 & echo up; {last_command}");
+            let (mut process, mut pipes) = Process::spawn(&shell(&script)).unwrap();
             let mut output = tokio::io::BufReader::new(&mut pipes.stdout);
             let mut line = String::new();
             output.read_line(&mut line).await.unwrap();
-            if leave == "wait" {
+            if last_command == "wait" {
                 process.kill_group();
             }
             process.wait().await;
-            let closed = timeout(Duration::from_secs(10), output.read_line(&mut line)).await;
-            assert_eq!(closed.expect("the sleeper is gone within 10 s").unwrap(), 0);
+            let closed = timeout(Duration::from_secs(60), output.read_line(&mut line)).await;
+            assert_eq!(closed.expect("the descendant is gone").unwrap(), 0);
         }
     }
 
     #[tokio::test]
-    async fn the_environment_is_added_to_and_taken_from() {
-        let mut start = shell("echo \"$ADDED-${HOME:-none}\"; pwd");
-        start.env = vec![("ADDED".to_owned(), "yes".to_owned())];
-        start.env_removed = vec!["HOME".to_owned()];
-        let (mut process, mut pipes) = Process::start(&start).unwrap();
+    async fn environment_variables_are_added_and_removed() {
+        let mut spec = shell("echo \"$ADDED-${HOME:-none}\"; pwd");
+        spec.env = vec![("ADDED".to_owned(), "yes".to_owned())];
+        spec.env_removed = vec!["HOME".to_owned()];
+        let (mut process, mut pipes) = Process::spawn(&spec).unwrap();
         let mut output = String::new();
         pipes.stdout.read_to_string(&mut output).await.unwrap();
-        assert_eq!(process.wait().await, End::Left { code: 0 });
+        assert_eq!(process.wait().await, ExitReason::Exited { code: 0 });
         assert_eq!(output, "yes-none\n/\n");
     }
 
     #[test]
-    fn what_is_not_there_is_not_started() {
+    fn missing_program_is_not_found() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _context = runtime.enter();
-        let start = Start { program: "/nowhere/agent".into(), cwd: "/".into(), ..Start::default() };
-        assert_eq!(Process::start(&start).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let spec =
+            ProcessSpec { program: "/nowhere/agent".into(), cwd: "/".into(), ..ProcessSpec::default() };
+        assert_eq!(Process::spawn(&spec).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[tokio::test]
-    async fn only_the_end_of_the_complaints_is_kept() {
-        let tail = Tail::default();
+    async fn only_the_tail_of_stderr_is_kept() {
+        let tail = StderrTail::default();
         let text = format!("{}the end\n", "x".repeat(3 * STDERR_TAIL_BYTES));
         tail.follow(text.as_bytes()).await;
         assert_eq!(tail.text().len(), STDERR_TAIL_BYTES - 1);

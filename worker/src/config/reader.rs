@@ -1,8 +1,9 @@
-//! Taking an environment apart, variable by variable, and noting what is wrong with each.
+//! Parses environment variables and collects the problem of each.
 
-use super::{Agent, Config, Continuous, GONE, Problem, Requirements, Resume, SECRETS};
+use super::variables::{self, OBSOLETE};
+use super::{Agent, Config, Continuous, Problem, Requirements, Resume, SECRETS};
 use crate::agents::policy::Mode;
-use crate::isolation::Walls;
+use crate::isolation::SandboxPolicy;
 use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::Repository;
@@ -12,35 +13,40 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Where the plane is when nobody says so.
-const PLANE: &str = "http://127.0.0.1:18000";
+const DEFAULT_PLANE: &str = "http://127.0.0.1:18000";
 
-/// Reads one environment.
 pub(super) struct Reader<'a> {
     environment: &'a BTreeMap<String, String>,
     problems: Vec<Problem>,
+    /// Names of all variables that were read.
+    #[cfg(test)]
+    pub(super) names: std::cell::RefCell<std::collections::BTreeSet<String>>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(environment: &'a BTreeMap<String, String>) -> Self {
-        Self { environment, problems: Vec::new() }
+        Self {
+            environment,
+            problems: Vec::new(),
+            #[cfg(test)]
+            names: std::cell::RefCell::default(),
+        }
     }
 
-    /// What is wrong with it, once it was read.
     pub(super) fn problems(self) -> Vec<Problem> {
         self.problems
     }
 
-    /// All of it, as far as it makes sense.
+    /// `None` if a required value is missing or invalid.
     pub(super) fn config(&mut self) -> Option<Config> {
-        for (name, why) in GONE {
+        for (name, why) in OBSOLETE {
             if self.text(name).is_some() {
-                self.complain(name, format!("not used: {why}"), true);
+                self.warn(name, format!("ignored: {why}"));
             }
         }
         let sandbox = self.sandbox();
-        let plane = self.address("CALLBACK_URL", &["http://", "https://"]);
-        let sockets = self.address("SOCKET_URL", &["ws://", "wss://"]);
+        let plane = self.url("CALLBACK_URL", &["http://", "https://"]);
+        let sockets = self.url("SOCKET_URL", &["ws://", "wss://"]);
         let agent = self.agent();
         let permission_mode = self.permission_mode();
         let cwd = self.cwd();
@@ -51,12 +57,12 @@ impl<'a> Reader<'a> {
         let task = self.task();
         let token = self.text("SANDBOX_TOKEN").map(Secret::new);
         if token.is_none() {
-            let what = "not set: only a plane that runs without authentication will answer";
-            self.complain("SANDBOX_TOKEN", what, true);
+            let message = "not set; this works only with a plane that runs without authentication";
+            self.warn("SANDBOX_TOKEN", message);
         }
         let mut disallowed_tools = self.list("DISALLOWED_TOOLS");
-        let asks = self.flag("ENABLE_ASK_USER_QUESTION", false);
-        if !asks && !disallowed_tools.iter().any(|tool| tool == "AskUserQuestion") {
+        let may_ask = self.flag("ENABLE_ASK_USER_QUESTION", false);
+        if !may_ask && !disallowed_tools.iter().any(|tool| tool == "AskUserQuestion") {
             disallowed_tools.push("AskUserQuestion".into());
         }
         let home = self.text("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
@@ -64,21 +70,21 @@ impl<'a> Reader<'a> {
         let claude_dir = self.text("CLAUDE_CONFIG_DIR").map_or_else(|| home.join(".claude"), PathBuf::from);
         let max_turns = self.number("MAX_TURNS", 50);
         let max_budget_usd = self.amount("MAX_BUDGET_USD", 10.0);
-        let heartbeat = self.seconds("HEARTBEAT_INTERVAL", 30);
+        let heartbeat_interval = self.seconds("HEARTBEAT_INTERVAL", 30);
         let spool_max_mb = self.number("SPOOL_MAX_MB", 256);
-        let background_patience = self.seconds("BACKGROUND_WAIT_SECONDS", 120);
+        let background_timeout = self.seconds("BACKGROUND_WAIT_SECONDS", 120);
         let preview = self.flag("PREVIEW_ENABLED", true);
         let partial_messages = self.flag("PARTIAL_MESSAGES", true);
         let exit_when_done = self.flag("EXIT_WHEN_DONE", false);
-        let walls = self.walls(cwd.as_ref(), state_dir.as_ref(), &claude_dir);
-        // Everything was looked at, and every problem noted, before the first one ends it.
+        let isolation = self.isolation(cwd.as_ref(), state_dir.as_ref(), &claude_dir);
+        // All variables are read, and all problems recorded, before the first missing value returns.
         let sandbox = sandbox?;
         Some(Config {
-            plane: plane.unwrap_or_else(|| PLANE.into()),
+            plane: plane.unwrap_or_else(|| DEFAULT_PLANE.into()),
             sockets,
             token,
             agent: agent?,
-            claude: self.text("CLAUDE_PATH").unwrap_or_else(|| "claude".into()),
+            claude_path: self.text("CLAUDE_PATH").unwrap_or_else(|| "claude".into()),
             task,
             cwd: cwd?,
             state_dir: state_dir.unwrap_or_else(|| home.join(".local/state/sunaba").join(sandbox.as_str())),
@@ -96,51 +102,51 @@ impl<'a> Reader<'a> {
             resume,
             continuous,
             requirements,
-            heartbeat: heartbeat?,
+            heartbeat_interval: heartbeat_interval?,
             preview,
             partial_messages,
             spool_max_bytes: spool_max_mb?.saturating_mul(1024 * 1024),
-            background_patience: background_patience?,
+            background_timeout: background_timeout?,
             exit_when_done,
-            walls,
+            isolation,
             log: self.text("LOG").unwrap_or_else(|| "info".into()),
             secrets: self.secrets(),
             sandbox,
         })
     }
 
-    /// What it may use of this machine, if it is to be kept inside.
-    fn walls(
+    fn isolation(
         &mut self,
         cwd: Option<&PathBuf>,
         state_dir: Option<&PathBuf>,
         claude_dir: &Path,
-    ) -> Option<Walls> {
-        let asked = self.list("ISOLATION");
+    ) -> Option<SandboxPolicy> {
+        let parts = self.list("ISOLATION");
         let known = |part: &String| ["files", "network"].contains(&part.as_str());
-        if asked.is_empty() || asked == ["none"] {
+        if parts.is_empty() || parts == ["none"] {
             return None;
         }
-        if !asked.iter().all(known) || !asked.iter().any(|part| part == "files") {
-            self.complain("ISOLATION", "must be none, or files, or files,network", false);
+        if !parts.iter().all(known) || !parts.iter().any(|part| part == "files") {
+            self.error("ISOLATION", "must be `none`, `files` or `files,network`");
             return None;
         }
-        let folders = |text: Option<String>| -> Vec<PathBuf> {
+        let directories = |text: Option<String>| -> Vec<PathBuf> {
             let text = text.unwrap_or_default();
             text.split(':').filter(|part| part.starts_with('/')).map(PathBuf::from).collect()
         };
-        let own = ["HOME", "TMPDIR"].map(|name| self.text(name).map(PathBuf::from));
-        let own = own.into_iter().flatten().chain(cwd.cloned()).chain(state_dir.cloned());
-        let own = own.chain([claude_dir.to_owned()]).collect();
-        let readable = [folders(self.text("PATH")), folders(self.text("ISOLATION_READABLE"))].concat();
-        let ports = asked.iter().any(|part| part == "network").then(|| self.ports());
-        Some(Walls { own, readable, ports })
+        let writable = ["HOME", "TMPDIR"].map(|name| self.text(name).map(PathBuf::from));
+        let writable = writable.into_iter().flatten().chain(cwd.cloned()).chain(state_dir.cloned());
+        let writable = writable.chain([claude_dir.to_owned()]).collect();
+        let readable =
+            [directories(self.text("PATH")), directories(self.text("ISOLATION_READABLE"))].concat();
+        let ports = parts.iter().any(|part| part == "network").then(|| self.ports());
+        Some(SandboxPolicy { writable, readable, ports })
     }
 
-    /// Where it has to connect to: the plane, the model, the code, and whoever passes it on to them.
+    /// Ports of the plane, the model API, the git server and proxies.
     fn ports(&self) -> Vec<u16> {
-        let plane = self.text("CALLBACK_URL").unwrap_or_else(|| PLANE.into());
-        let named = [
+        let plane = self.text("CALLBACK_URL").unwrap_or_else(|| DEFAULT_PLANE.into());
+        let variables = [
             "SOCKET_URL",
             "ANTHROPIC_BASE_URL",
             "REPOSITORY_URL",
@@ -149,7 +155,7 @@ impl<'a> Reader<'a> {
             "https_proxy",
             "http_proxy",
         ];
-        let urls = named.iter().filter_map(|name| self.text(name)).chain([plane]);
+        let urls = variables.iter().filter_map(|name| self.text(name)).chain([plane]);
         let mut ports: Vec<u16> = urls.filter_map(|url| port(&url)).chain([443]).collect();
         ports.sort_unstable();
         ports.dedup();
@@ -158,16 +164,16 @@ impl<'a> Reader<'a> {
 
     fn sandbox(&mut self) -> Option<SandboxId> {
         let Some(text) = self.text("SANDBOX_ID") else {
-            self.complain("SANDBOX_ID", "not set: the plane must know whose worker this is", false);
+            self.error("SANDBOX_ID", "not set");
             return None;
         };
-        SandboxId::parse(text).map_err(|why| self.complain("SANDBOX_ID", why.reason, false)).ok()
+        SandboxId::parse(text).map_err(|why| self.error("SANDBOX_ID", why.reason)).ok()
     }
 
-    fn address(&mut self, name: &str, schemes: &[&str]) -> Option<String> {
+    fn url(&mut self, name: &str, schemes: &[&str]) -> Option<String> {
         let text = self.text(name)?;
         if !schemes.iter().any(|scheme| text.starts_with(scheme)) {
-            self.complain(name, format!("{text:?} must start with {}", schemes.join(" or ")), false);
+            self.error(name, format!("{text:?} must start with {}", schemes.join(" or ")));
         }
         Some(text.trim_end_matches('/').to_owned())
     }
@@ -181,8 +187,8 @@ impl<'a> Reader<'a> {
             Some(("acp", command)) if !command.trim().is_empty() => Some(Agent::Acp(words(command))),
             Some(("scripted", script)) if !script.is_empty() => Some(Agent::Scripted(script.to_owned())),
             _ => {
-                let what = format!("{text:?} is not claude, acp:<command>, openhands or scripted:<file>");
-                self.complain("AGENT", what, false);
+                let message = format!("{text:?} is not claude, acp:<command>, openhands or scripted:<file>");
+                self.error("AGENT", message);
                 None
             }
         }
@@ -193,15 +199,15 @@ impl<'a> Reader<'a> {
         let mode = Mode::parse(&text);
         if mode.is_none() {
             let modes = Mode::ALL.map(Mode::as_str).join(", ");
-            self.complain("PERMISSION_MODE", format!("{text:?} is not one of {modes}"), false);
+            self.error("PERMISSION_MODE", format!("{text:?} is not one of {modes}"));
         }
         mode
     }
 
     fn cwd(&mut self) -> Option<PathBuf> {
-        let named = self.text("CWD").or_else(|| self.text("WORKSPACE_PATH"));
-        let cwd = named.map_or_else(std::env::current_dir, std::path::absolute);
-        cwd.map_err(|why| self.complain("CWD", why.to_string(), false)).ok()
+        let path = self.text("CWD").or_else(|| self.text("WORKSPACE_PATH"));
+        let cwd = path.map_or_else(std::env::current_dir, std::path::absolute);
+        cwd.map_err(|why| self.error("CWD", why.to_string())).ok()
     }
 
     fn repository(&mut self) -> Option<Repository> {
@@ -211,21 +217,20 @@ impl<'a> Reader<'a> {
         let branch = self.text("BRANCH_NAME");
         let Some(location) = location else {
             if branch.is_some() {
-                self.complain("BRANCH_NAME", "set, but there is no GITHUB_REPO or REPOSITORY_URL", true);
+                self.warn("BRANCH_NAME", "set, but neither GITHUB_REPO nor REPOSITORY_URL is");
             }
             return None;
         };
         if location.contains('@') && location.starts_with("http") {
-            let what =
-                "must hold no user or token: set GITHUB_TOKEN, which is kept out of files and commands";
-            self.complain("REPOSITORY_URL", what, false);
+            let message = "must not contain credentials; set GITHUB_TOKEN instead";
+            self.error("REPOSITORY_URL", message);
             return None;
         }
         let token = self.text("GITHUB_TOKEN").or_else(|| self.text("GH_TOKEN")).map(Secret::new);
         match Repository::new(&location, token, branch.as_deref()) {
             Ok(repository) => Some(repository),
             Err(why) => {
-                self.complain("GITHUB_REPO", why.to_string(), false);
+                self.error("GITHUB_REPO", why.to_string());
                 None
             }
         }
@@ -236,10 +241,10 @@ impl<'a> Reader<'a> {
         let session = self.text("RESUME_SESSION_ID")?;
         let acp = matches!(agent, Some(Agent::Acp(_)));
         if acp && fork {
-            self.complain("FORK_SESSION", "an agent that speaks ACP cannot copy a session", false);
+            self.error("FORK_SESSION", "ACP agents cannot fork a session");
         }
         if !acp && session.parse::<Uuid>().is_err() {
-            self.complain("RESUME_SESSION_ID", format!("{session:?} is not the id of a session"), false);
+            self.error("RESUME_SESSION_ID", format!("{session:?} is not a session id (UUID)"));
         }
         Some(Resume { session, fork })
     }
@@ -263,18 +268,17 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// In continuous mode with a repository, everything is required unless it is switched off; otherwise only what is
-    /// asked for.
+    /// In continuous mode with a repository, all git requirements default to on; otherwise they default to off.
     fn requirements(&mut self, continuous: bool, repository: bool) -> Requirements {
-        let usual = continuous && repository;
+        let default = continuous && repository;
         let tests = self.text("TEST_COMMAND");
         if self.flag("REQUIRE_TESTS", false) && tests.is_none() {
-            self.complain("REQUIRE_TESTS", "set, but TEST_COMMAND does not say how to run them", false);
+            self.error("REQUIRE_TESTS", "set, but TEST_COMMAND is not");
         }
         Requirements {
-            clean: self.flag("REQUIRE_CLEAN_GIT", usual),
-            pushed: self.flag("REQUIRE_CODE_PUSHED", usual),
-            pull_request: self.flag("REQUIRE_PR_CREATED", usual),
+            clean: self.flag("REQUIRE_CLEAN_GIT", default),
+            pushed: self.flag("REQUIRE_CODE_PUSHED", default),
+            pull_request: self.flag("REQUIRE_PR_CREATED", default),
             tests,
         }
     }
@@ -284,25 +288,25 @@ impl<'a> Reader<'a> {
             None => Task::default(),
             Some(Ok(task)) => task,
             Some(Err(why)) => {
-                self.complain("TASK_DATA_BASE64", why, false);
+                self.error("TASK_DATA_BASE64", why);
                 Task::default()
             }
         };
-        let put = |field: &mut Option<String>, name: &str| {
+        let set = |field: &mut Option<String>, name: &str| {
             if let Some(text) = self.text(name) {
                 *field = Some(text);
             }
         };
-        put(&mut task.task_id, "TASK_ID");
-        put(&mut task.agent_id, "AGENT_ID");
-        put(&mut task.spec_id, "SPEC_ID");
-        put(&mut task.ticket_id, "TICKET_ID");
-        put(&mut task.ticket_title, "TICKET_TITLE");
-        put(&mut task.ticket_description, "TICKET_DESCRIPTION");
-        put(&mut task.description, "TASK_DESCRIPTION");
-        put(&mut task.initial_prompt, "INITIAL_PROMPT");
-        put(&mut task.conversation, "CONVERSATION_CONTEXT");
-        put(&mut task.agent_type, "AGENT_TYPE");
+        set(&mut task.task_id, "TASK_ID");
+        set(&mut task.agent_id, "AGENT_ID");
+        set(&mut task.spec_id, "SPEC_ID");
+        set(&mut task.ticket_id, "TICKET_ID");
+        set(&mut task.ticket_title, "TICKET_TITLE");
+        set(&mut task.ticket_description, "TICKET_DESCRIPTION");
+        set(&mut task.description, "TASK_DESCRIPTION");
+        set(&mut task.initial_prompt, "INITIAL_PROMPT");
+        set(&mut task.conversation, "CONVERSATION_CONTEXT");
+        set(&mut task.agent_type, "AGENT_TYPE");
         task
     }
 
@@ -312,8 +316,11 @@ impl<'a> Reader<'a> {
         found.collect()
     }
 
-    /// A variable that is empty is not set.
+    /// An empty variable counts as not set.
     fn text(&self, name: &str) -> Option<String> {
+        debug_assert!(variables::is_known(name), "{name} is missing in the table of variables");
+        #[cfg(test)]
+        self.names.borrow_mut().insert(name.to_owned());
         self.environment.get(name).map(|text| text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
@@ -322,56 +329,68 @@ impl<'a> Reader<'a> {
         text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    fn flag(&mut self, name: &str, usual: bool) -> bool {
+    fn flag(&mut self, name: &str, default: bool) -> bool {
         match self.text(name).as_deref().map(str::to_ascii_lowercase).as_deref() {
-            None => usual,
+            None => default,
             Some("true" | "1" | "yes" | "on") => true,
             Some("false" | "0" | "no" | "off") => false,
             Some(other) => {
-                self.complain(name, format!("{other:?} is neither true nor false"), false);
-                usual
+                self.error(name, format!("{other:?} is not true or false"));
+                default
             }
         }
     }
 
-    fn number(&mut self, name: &str, usual: u64) -> Option<u64> {
-        let Some(text) = self.text(name) else { return Some(usual) };
+    fn number(&mut self, name: &str, default: u64) -> Option<u64> {
+        let Some(text) = self.text(name) else { return Some(default) };
         match text.parse() {
             Ok(number) if number > 0 => Some(number),
             _ => {
-                self.complain(name, format!("{text:?} is not a whole number above 0"), false);
+                self.error(name, format!("{text:?} is not a positive integer"));
                 None
             }
         }
     }
 
-    fn amount(&mut self, name: &str, usual: f64) -> Option<f64> {
-        let Some(text) = self.text(name) else { return Some(usual) };
+    fn amount(&mut self, name: &str, default: f64) -> Option<f64> {
+        let Some(text) = self.text(name) else { return Some(default) };
         match text.parse::<f64>() {
             Ok(amount) if amount.is_finite() && amount > 0.0 => Some(amount),
             _ => {
-                self.complain(name, format!("{text:?} is not an amount above 0"), false);
+                self.error(name, format!("{text:?} is not a positive number"));
                 None
             }
         }
     }
 
-    fn seconds(&mut self, name: &str, usual: u64) -> Option<Duration> {
-        self.number(name, usual).map(Duration::from_secs)
+    fn seconds(&mut self, name: &str, default: u64) -> Option<Duration> {
+        self.number(name, default).map(Duration::from_secs)
     }
 
-    fn complain(&mut self, variable: &str, what: impl Into<String>, harmless: bool) {
-        self.problems.push(Problem { variable: variable.to_owned(), what: what.into(), harmless });
+    fn error(&mut self, variable: &str, message: impl Into<String>) {
+        self.problems.push(Problem {
+            variable: variable.to_owned(),
+            message: message.into(),
+            is_warning: false,
+        });
+    }
+
+    fn warn(&mut self, variable: &str, message: impl Into<String>) {
+        self.problems.push(Problem {
+            variable: variable.to_owned(),
+            message: message.into(),
+            is_warning: true,
+        });
     }
 }
 
-/// The port that an address means.
+/// Explicit port of a URL, or the default of its scheme.
 fn port(url: &str) -> Option<u16> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?;
     match host.rsplit_once(':') {
-        // An address of IPv6 has colons of its own, inside of brackets.
+        // IPv6 addresses contain colons, but in brackets.
         Some((_, port)) if !port.contains(']') => port.parse().ok(),
         _ if ["https", "wss"].contains(&scheme) => Some(443),
         _ => Some(80),

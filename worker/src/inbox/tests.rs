@@ -1,65 +1,76 @@
-//! Messages come once, in order, with and without a bell.
+//! Messages are reported once and in order, with and without a socket.
 
 use super::*;
 use crate::fake_plane::FakePlane;
 
-fn pace() -> Pace {
-    let quick = Backoff { first: Duration::from_millis(1), most: Duration::from_millis(20) };
-    Pace { retry: quick, reopen: quick, wait_secs: 2, look: Duration::from_secs(60), ..Pace::default() }
+fn timing() -> Timing {
+    let quick = Backoff { initial: Duration::from_millis(1), max: Duration::from_millis(20) };
+    Timing {
+        retry: quick,
+        reconnect: quick,
+        wait_secs: 2,
+        poll_interval: Duration::from_secs(60),
+        ..Timing::default()
+    }
 }
 
-fn open(plane: &FakePlane, sockets: &str, pace: Pace) -> (Inbox, Arc<Notify>) {
-    let again = Arc::new(Notify::new());
-    let settings = Settings { once: plane.once(), hang: plane.hang(sockets), again: again.clone(), pace };
-    (Inbox::open(settings, [MessageId::parse("old").unwrap()]), again)
+fn open(plane: &FakePlane, sockets: &str, timing: Timing) -> (Inbox, Arc<Notify>) {
+    let more_messages = Arc::new(Notify::new());
+    let settings = Settings {
+        api: plane.api(),
+        wake_up: plane.wake_up_options(sockets),
+        more_messages: more_messages.clone(),
+        timing,
+    };
+    (Inbox::open(settings, [MessageId::parse("old").unwrap()]), more_messages)
 }
 
 async fn next(inbox: &mut Inbox) -> String {
-    let arrival = tokio::time::timeout(Duration::from_secs(10), inbox.arrivals.recv()).await.unwrap();
-    match arrival.unwrap() {
-        Arrival::Message(message) => message.id.to_string(),
-        Arrival::Again(id) => format!("again {id}"),
-        Arrival::Finished { reason } => format!("finished: {reason}"),
+    let event = tokio::time::timeout(Duration::from_secs(60), inbox.events.recv()).await.unwrap();
+    match event.unwrap() {
+        InboxEvent::Message(message) => message.id.to_string(),
+        InboxEvent::Redelivered(id) => format!("redelivered {id}"),
+        InboxEvent::SandboxFinished { reason } => format!("finished: {reason}"),
     }
 }
 
 #[tokio::test]
-async fn without_a_socket_messages_come_once_and_the_end_is_told() {
+async fn long_polling_reports_messages_once_and_the_end() {
     let plane = FakePlane::start(1).await;
-    let (mut inbox, _) = open(&plane, "ws://127.0.0.1:1/none", pace());
+    let (mut inbox, _) = open(&plane, "ws://127.0.0.1:1/none", timing());
     plane.send("m-1", 1, false);
     assert_eq!(next(&mut inbox).await, "m-1");
     plane.send("m-1", 2, false);
     plane.send("old", 2, false);
     plane.send("m-2", 1, false);
-    assert_eq!(next(&mut inbox).await, "again m-1");
-    assert_eq!(next(&mut inbox).await, "again old");
+    assert_eq!(next(&mut inbox).await, "redelivered m-1");
+    assert_eq!(next(&mut inbox).await, "redelivered old");
     assert_eq!(next(&mut inbox).await, "m-2");
     plane.inner().finished = true;
     assert_eq!(next(&mut inbox).await, "finished: too slow");
-    assert_eq!(inbox.arrivals.recv().await, None);
+    assert_eq!(inbox.events.recv().await, None);
 }
 
 #[tokio::test]
-async fn with_a_socket_it_asks_when_it_rings_and_not_otherwise() {
+async fn socket_wake_up_triggers_a_pull() {
     let plane = FakePlane::start(2).await;
-    let (mut inbox, again) = open(&plane, &plane.sockets.clone(), pace());
-    // Once the first pull is over, the socket is open, and it has looked.
+    let (mut inbox, more_messages) = open(&plane, &plane.sockets.clone(), timing());
+    // The second pull runs after the socket was opened.
     plane.until("two pulls", |inner| inner.pulls >= 2).await;
     plane.send("m-1", 1, true);
     assert_eq!(next(&mut inbox).await, "m-1");
     let pulls = plane.inner().pulls;
     assert!(pulls < 10, "{pulls}");
-    // No bell for this one: it was held back until a receipt.
+    // No wake-up for this one: the plane held it back until a receipt.
     plane.send("m-2", 1, false);
-    again.notify_one();
+    more_messages.notify_one();
     assert_eq!(next(&mut inbox).await, "m-2");
 }
 
 #[tokio::test]
-async fn a_lost_bell_costs_one_look() {
+async fn lost_wake_up_delays_by_one_poll_interval() {
     let plane = FakePlane::start(3).await;
-    let quick = Pace { look: Duration::from_millis(20), ..pace() };
+    let quick = Timing { poll_interval: Duration::from_millis(20), ..timing() };
     let (mut inbox, _) = open(&plane, &plane.sockets.clone(), quick);
     plane.until("two pulls", |inner| inner.pulls >= 2).await;
     plane.send("m-1", 1, false);
@@ -67,11 +78,12 @@ async fn a_lost_bell_costs_one_look() {
 }
 
 #[tokio::test]
-async fn every_message_comes_through_a_network_that_breaks() {
+async fn refused_pull_is_retried() {
     let plane = FakePlane::start(4).await;
     plane.inner().broken.push(("/messages", 503));
-    let (mut inbox, _) = open(&plane, "ws://127.0.0.1:1/none", pace());
+    let (mut inbox, _) = open(&plane, "ws://127.0.0.1:1/none", timing());
     plane.send("m-1", 1, false);
+    plane.until("a refused pull", |inner| inner.refused >= 1).await;
     plane.inner().broken.clear();
     assert_eq!(next(&mut inbox).await, "m-1");
 }

@@ -1,6 +1,6 @@
-//! The rules that Linux enforces.
+//! The Landlock implementation of [`SandboxPolicy`].
 
-use super::Walls;
+use super::SandboxPolicy;
 use anyhow::Context;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, PathBeneath, PathFd,
@@ -8,8 +8,8 @@ use landlock::{
 };
 use std::path::{Path, PathBuf};
 
-/// Where systems keep what everybody may read and run. Which of them are there differs.
-const SYSTEM: [&str; 13] = [
+/// System directories with read and execute access. Missing ones are skipped.
+const SYSTEM_DIRS: [&str; 13] = [
     "/bin",
     "/sbin",
     "/lib",
@@ -21,38 +21,38 @@ const SYSTEM: [&str; 13] = [
     "/nix",
     "/proc",
     "/sys",
-    // Where names are looked up: /etc/resolv.conf is a link to it.
+    // DNS: /etc/resolv.conf links here.
     "/run/systemd/resolve",
     "/run/resolvconf",
 ];
 
-/// What the kernel must be able to do for files: also to keep from truncating and moving, which the first versions
-/// could not. Linux 6.2.
-const FILES: ABI = ABI::V3;
+/// Required file restrictions. Earlier versions cannot restrict truncating (Linux 6.2) and moving files.
+const FILE_ABI: ABI = ABI::V3;
 
-impl Walls {
-    /// Keeps this thread inside, and everything that it starts from now on.
+impl SandboxPolicy {
+    /// Restricts this thread and all processes that it starts from now on.
     ///
     /// # Errors
-    /// When the kernel cannot do all of it, or a folder of its own cannot be made.
-    pub fn enter(&self, program: &Path) -> anyhow::Result<RestrictionStatus> {
+    /// If the kernel cannot enforce the whole policy, or a writable directory cannot be created.
+    pub fn apply(&self, program: &Path) -> anyhow::Result<RestrictionStatus> {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
         let mut ruleset = ruleset
-            .handle_access(AccessFs::from_all(FILES))
-            .context("this kernel has no Landlock, or an old one")?;
+            .handle_access(AccessFs::from_all(FILE_ABI))
+            .context("this kernel does not support Landlock ABI 3")?;
         if self.ports.is_some() {
             ruleset = ruleset
                 .handle_access(AccessNet::ConnectTcp)
-                .context("this kernel cannot keep from connecting")?;
+                .context("this kernel cannot restrict TCP connections")?;
         }
-        // More where there is more: no signals to whoever is outside.
+        // Best effort: newer kernels also block signals to processes outside of the sandbox.
         let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(ABI::V6))?;
-        let mut ruleset = ruleset.create().context("this kernel has no Landlock, or it is switched off")?;
-        let read = AccessFs::from_read(FILES);
-        for path in SYSTEM.iter().map(Path::new).chain(self.readable.iter().map(PathBuf::as_path)) {
-            // What is not there cannot be read anyway.
-            if let Ok(folder) = PathFd::new(path) {
-                ruleset = ruleset.add_rule(PathBeneath::new(folder, read))?;
+        let mut ruleset =
+            ruleset.create().context("this kernel does not support Landlock, or it is disabled")?;
+        let read = AccessFs::from_read(FILE_ABI);
+        for path in SYSTEM_DIRS.iter().map(Path::new).chain(self.readable.iter().map(PathBuf::as_path)) {
+            // Skip directories that do not exist.
+            if let Ok(directory) = PathFd::new(path) {
+                ruleset = ruleset.add_rule(PathBeneath::new(directory, read))?;
             }
         }
         if let Ok(file) = PathFd::new(program) {
@@ -61,11 +61,11 @@ impl Walls {
         if let Ok(devices) = PathFd::new("/dev") {
             ruleset = ruleset.add_rule(PathBeneath::new(devices, read | AccessFs::WriteFile))?;
         }
-        for folder in &self.own {
-            let made = std::fs::create_dir_all(folder).map_err(anyhow::Error::from);
-            let opened = made.and_then(|()| Ok(PathFd::new(folder)?));
-            let opened = opened.with_context(|| format!("{} cannot be its own", folder.display()))?;
-            ruleset = ruleset.add_rule(PathBeneath::new(opened, AccessFs::from_all(FILES)))?;
+        for directory in &self.writable {
+            let created = std::fs::create_dir_all(directory).map_err(anyhow::Error::from);
+            let opened = created.and_then(|()| Ok(PathFd::new(directory)?));
+            let opened = opened.with_context(|| format!("cannot use directory {}", directory.display()))?;
+            ruleset = ruleset.add_rule(PathBeneath::new(opened, AccessFs::from_all(FILE_ABI)))?;
         }
         for &port in self.ports.iter().flatten() {
             ruleset = ruleset.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
@@ -82,19 +82,23 @@ mod tests {
     use std::process::Command;
     use std::{fs, thread};
 
-    /// Only the thread that asks is kept inside: the other tests do not notice.
+    /// Only the spawned thread is restricted; other tests are not affected.
     #[test]
-    fn whoever_is_inside_can_use_its_own_and_the_systems_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let [own, outside] = ["own", "outside"].map(|name| folder.path().join(name));
+    fn restricted_thread_accesses_only_allowed_files_and_ports() {
+        let dir = tempfile::tempdir().unwrap();
+        let [own, outside] = ["own", "outside"].map(|name| dir.path().join(name));
         fs::create_dir_all(&outside).unwrap();
         fs::write(outside.join("file"), "text").unwrap();
         let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [allowed, other] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
-        let walls = Walls { own: vec![own.clone()], readable: Vec::new(), ports: Some(vec![allowed.port()]) };
-        let inside = thread::spawn(move || {
-            if let Err(why) = walls.enter(Path::new("/bin/sh")) {
-                // Then nobody runs.
+        let policy = SandboxPolicy {
+            writable: vec![own.clone()],
+            readable: Vec::new(),
+            ports: Some(vec![allowed.port()]),
+        };
+        let restricted = thread::spawn(move || {
+            if let Err(why) = policy.apply(Path::new("/bin/sh")) {
+                // Kernels without Landlock cannot run this test.
                 assert!(format!("{why:#}").contains("this kernel"), "{why:#}");
                 return;
             }
@@ -109,9 +113,9 @@ mod tests {
             assert!(TcpStream::connect(allowed).is_ok());
             assert_eq!(TcpStream::connect(other).unwrap_err().kind(), denied);
             let child = Command::new("/bin/sh").args(["-c", "cat \"$0\""]).arg(outside.join("file")).output();
-            assert!(!child.unwrap().status.success(), "what it starts is inside too");
+            assert!(!child.unwrap().status.success(), "child processes are restricted too");
         });
-        inside.join().unwrap();
-        assert!(fs::read(folder.path().join("outside/file")).is_ok(), "nobody else is");
+        restricted.join().unwrap();
+        assert!(fs::read(dir.path().join("outside/file")).is_ok(), "other threads are not restricted");
     }
 }

@@ -1,10 +1,10 @@
-//! Carrying transcripts to the plane: entries of one session at a time, numbered, so that a repeat is known as one.
+//! Uploads transcript entries, one session per request. They are numbered, so retries are idempotent.
 
-use super::courier::BATCH_BYTES;
-use super::judge::{Trouble, Verdict, judge};
-use super::shared::{Lane, Shared};
+use super::events::BATCH_BYTES;
+use super::response::{BlockReason, Outcome, classify};
+use super::shared::{Queue, Shared};
 use super::spool::Record;
-use super::store::{EntryLine, stand_in};
+use super::store::{EntryLine, placeholder};
 use client::Attempt;
 use contract::problem::Problem;
 use serde_json::Value;
@@ -12,149 +12,149 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most entries of a request.
-const MOST_ENTRIES: u64 = 100;
-/// Nobody watches a transcript: it may gather for longer than events do.
-const GATHER: u32 = 5;
+/// Maximum number of entries per request.
+const MAX_ENTRIES: u64 = 100;
+/// Transcripts are not displayed live, so they may be batched for longer than events.
+const BATCH_DELAY_FACTOR: u32 = 5;
 
-/// Entries on their way.
-struct Piece {
+/// Consecutive entries of one session, in flight.
+struct EntryBatch {
     session: String,
     first: u64,
     records: Vec<Record>,
     body: String,
 }
 
-/// Sends transcripts until somebody else is the worker.
+/// Uploads transcript entries until another worker takes over.
 pub(super) async fn run(shared: Arc<Shared>) {
-    let mut tries = 0;
-    let mut most = MOST_ENTRIES;
+    let mut attempts = 0;
+    let mut max_entries = MAX_ENTRIES;
     while !shared.is_fenced() {
-        shared.waits(Lane::Entries).await;
-        if tries == 0 && !shared.is_hurried() {
-            gather(&shared, shared.pace.gather * GATHER).await;
+        shared.non_empty(Queue::Entries).await;
+        if attempts == 0 && !shared.is_flushing() {
+            fill_batch(&shared, shared.timing.batch_delay * BATCH_DELAY_FACTOR).await;
         }
-        let piece = match compose(&shared, most) {
-            Ok(Some(composed)) => composed,
+        let batch = match compose(&shared, max_entries) {
+            Ok(Some(batch)) => batch,
             Ok(None) => {
-                shared.succeeded(Lane::Entries);
+                shared.succeeded(Queue::Entries);
                 continue;
             }
             Err(error) => {
-                tracing::warn!("Cannot read the spool of entries: {}", error.kind());
-                shared.failed(Lane::Entries, "unreadable_spool");
-                tokio::time::sleep(shared.pace.slow).await;
+                tracing::warn!("Cannot read the transcript spool: {}", error.kind());
+                shared.failed(Queue::Entries, "unreadable_spool");
+                tokio::time::sleep(shared.timing.blocked_delay).await;
                 continue;
             }
         };
-        let answer = shared.once.entries(&piece.session, &piece.body).await;
-        if let Attempt::Refused(problem) = &answer
-            && is_settled(&shared, &piece, problem).await
+        let attempt = shared.api.entries(&batch.session, &batch.body).await;
+        if let Attempt::Refused(problem) = &attempt
+            && session_refused(&shared, &batch, problem).await
         {
-            shared.ring(Lane::Events);
-            (tries, most) = (0, MOST_ENTRIES);
+            shared.notify(Queue::Events);
+            (attempts, max_entries) = (0, MAX_ENTRIES);
             continue;
         }
-        match judge(answer) {
-            Verdict::Stored(_) => {
-                let last = piece.records.last().map_or(0, |record| record.number);
-                shared.store().entries_done(last);
-                shared.succeeded(Lane::Entries);
-                (tries, most) = (0, MOST_ENTRIES);
+        match classify(attempt) {
+            Outcome::Stored(_) => {
+                let last = batch.records.last().map_or(0, |record| record.number);
+                shared.store().acknowledge_entries(last);
+                shared.succeeded(Queue::Entries);
+                (attempts, max_entries) = (0, MAX_ENTRIES);
             }
-            Verdict::Wrong(problem) => match piece.records.as_slice() {
+            Outcome::Rejected(problem) => match batch.records.as_slice() {
                 [record] => {
                     let mut store = shared.store();
-                    if store.is_refused(record) {
-                        store.session_lost(&piece.session, &problem.code, &problem.detail);
+                    if store.is_replaced(record) {
+                        store.abandon_session(&batch.session, &problem.code, &problem.detail);
                     } else {
-                        store.refused("entries", record, &problem);
-                        store.entry_refused(record);
+                        store.rejected("entries", record, &problem);
+                        store.replace_entry(record);
                     }
                     drop(store);
-                    shared.ring(Lane::Events);
+                    shared.notify(Queue::Events);
                 }
-                several => most = several.len() as u64 / 2,
+                several => max_entries = several.len() as u64 / 2,
             },
-            Verdict::Again(kind, after) => {
-                shared.failed(Lane::Entries, kind);
-                tokio::time::sleep(after.unwrap_or_else(|| shared.pace.retry.wait(tries))).await;
-                tries += 1;
+            Outcome::Retry(code, retry_after) => {
+                shared.failed(Queue::Entries, code);
+                tokio::time::sleep(retry_after.unwrap_or_else(|| shared.timing.retry.wait(attempts))).await;
+                attempts += 1;
             }
-            Verdict::Later(trouble) => {
-                shared.failed(Lane::Entries, trouble.as_str());
-                tokio::time::sleep(shared.pace.slow).await;
+            Outcome::Blocked(reason) => {
+                shared.failed(Queue::Entries, reason.as_str());
+                tokio::time::sleep(shared.timing.blocked_delay).await;
             }
-            Verdict::Renumber | Verdict::Fenced { .. } => {
-                shared.failed(Lane::Entries, Trouble::Refused.as_str());
-                tokio::time::sleep(shared.pace.slow).await;
+            Outcome::Renumber | Outcome::Fenced { .. } => {
+                shared.failed(Queue::Entries, BlockReason::Refused.as_str());
+                tokio::time::sleep(shared.timing.blocked_delay).await;
             }
         }
     }
 }
 
-/// Whether a refusal is about the session and not about these entries; then what follows from it is done. None of them
-/// would be another one tomorrow.
-async fn is_settled(shared: &Shared, piece: &Piece, problem: &Problem) -> bool {
+/// Handles refusals that concern the session rather than single entries, which a retry would not change. Returns
+/// whether this was one.
+async fn session_refused(shared: &Shared, batch: &EntryBatch, problem: &Problem) -> bool {
     let expected = problem.facts.get("expected_first").and_then(Value::as_u64);
     match (problem.status, problem.code.as_str(), expected) {
-        (409, "entries_gap", Some(expected)) if (1..piece.first).contains(&expected) => {
-            shared.store().session_goes_back(&piece.session, piece.first, expected);
+        (409, "entries_gap", Some(expected)) if (1..batch.first).contains(&expected) => {
+            shared.store().rewind_session(&batch.session, batch.first, expected);
         }
-        (409, ..) => shared.store().session_lost(&piece.session, &problem.code, &problem.detail),
-        // If the sandbox is there, the session is somebody else's.
-        (404, "not_found", _) if matches!(shared.once.sandbox().await, Attempt::Answered(_)) => {
-            shared.store().session_lost(&piece.session, &problem.code, &problem.detail);
+        (409, ..) => shared.store().abandon_session(&batch.session, &problem.code, &problem.detail),
+        // If the sandbox exists, the session belongs to another sandbox.
+        (404, "not_found", _) if matches!(shared.api.sandbox().await, Attempt::Answered(_)) => {
+            shared.store().abandon_session(&batch.session, &problem.code, &problem.detail);
         }
         _ => return false,
     }
     true
 }
 
-async fn gather(shared: &Shared, time: Duration) {
-    let until = tokio::time::Instant::now() + time;
-    while !shared.is_hurried() && shared.store().entries.waiting() < MOST_ENTRIES {
-        if tokio::time::timeout_at(until, shared.rung(Lane::Entries)).await.is_err() {
+async fn fill_batch(shared: &Shared, delay: Duration) {
+    let until = tokio::time::Instant::now() + delay;
+    while !shared.is_flushing() && shared.store().entries.waiting() < MAX_ENTRIES {
+        if tokio::time::timeout_at(until, shared.notified(Queue::Entries)).await.is_err() {
             return;
         }
     }
 }
 
-/// The next entries of one session. What is not wanted any more, or cannot be read, is passed over.
-fn compose(shared: &Shared, most: u64) -> io::Result<Option<Piece>> {
+/// The next consecutive entries of one session. Obsolete and damaged lines are skipped.
+fn compose(shared: &Shared, max_entries: u64) -> io::Result<Option<EntryBatch>> {
     let mut store = shared.store();
-    let head = store.entries.head();
-    let records = store.entries.read(head, most, BATCH_BYTES)?;
+    let front = store.entries.front();
+    let records = store.entries.read(front, max_entries, BATCH_BYTES)?;
     if records.is_empty() {
         let (last, missing) = (store.entries.next() - 1, store.entries.waiting());
-        store.entries_done(last);
+        store.acknowledge_entries(last);
         store.missing("entries", missing);
-        shared.ring(Lane::Events);
+        shared.notify(Queue::Events);
         return Ok(None);
     }
-    let mut piece: Option<(String, u64, Vec<String>)> = None;
-    let (mut taken, mut passed) = (Vec::new(), None);
+    let mut batch: Option<(String, u64, Vec<String>)> = None;
+    let (mut taken, mut skipped) = (Vec::new(), None);
     for record in records {
         let line = match serde_json::from_slice::<EntryLine<'_>>(&record.bytes) {
-            Ok(line) if !store.is_unwanted(&line) => line,
-            _ if piece.is_some() => break,
+            Ok(line) if !store.is_obsolete(&line) => line,
+            _ if batch.is_some() => break,
             Ok(_) => {
-                passed = Some(record.number);
+                skipped = Some(record.number);
                 continue;
             }
             Err(_) => {
                 store.damaged("entries", &record);
-                shared.ring(Lane::Events);
-                passed = Some(record.number);
+                shared.notify(Queue::Events);
+                skipped = Some(record.number);
                 continue;
             }
         };
-        let entry = match store.is_refused(&record) {
-            true => stand_in(line.entry).get().to_owned(),
+        let entry = match store.is_replaced(&record) {
+            true => placeholder(line.entry).get().to_owned(),
             false => line.entry.get().to_owned(),
         };
-        match &mut piece {
-            None => piece = Some((line.session.into_owned(), line.number, vec![entry])),
+        match &mut batch {
+            None => batch = Some((line.session.into_owned(), line.number, vec![entry])),
             Some((session, first, entries))
                 if *session == line.session && *first + entries.len() as u64 == line.number =>
             {
@@ -164,10 +164,10 @@ fn compose(shared: &Shared, most: u64) -> io::Result<Option<Piece>> {
         }
         taken.push(record);
     }
-    if let Some(passed) = passed {
-        store.entries_done(passed);
+    if let Some(skipped) = skipped {
+        store.acknowledge_entries(skipped);
     }
-    let Some((session, first, entries)) = piece else { return Ok(None) };
+    let Some((session, first, entries)) = batch else { return Ok(None) };
     let body = format!("{{\"first\":{first},\"entries\":[{}]}}", entries.join(","));
-    Ok(Some(Piece { session, first, records: taken, body }))
+    Ok(Some(EntryBatch { session, first, records: taken, body }))
 }

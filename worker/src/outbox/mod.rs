@@ -1,23 +1,23 @@
-//! What the worker has to say, on disk, until the plane has it.
+//! A durable queue on disk for everything that the worker sends to the plane.
 //!
-//! Whoever tells something writes one line into a file and goes on: the network is never waited for. Three lanes are
-//! carried to the plane side by side, each by its own courier: events in batches numbered as `docs/protocol.md` says,
-//! receipts, and transcripts. Live text has no lane: it is shown or forgotten.
+//! Emitting an event appends one line to a file and never waits for the network. Three queues are uploaded
+//! concurrently, each by its own uploader: events in numbered batches (`docs/protocol.md`), receipts, and transcript
+//! entries. Partial text has no queue: it is sent at once or dropped.
 //!
-//! **Invariant:** whatever dies and whatever breaks, each event that was told is stored once, in the order in which it
-//! was told, or the log says what is missing and why (`worker.outbox_full`, `worker.event_refused`,
-//! `worker.spool_damaged`). The folder has a lock, so that there is one worker.
+//! **Invariant:** whatever crashes or fails, each emitted event is stored by the plane exactly once and in order, or
+//! the log states what is missing and why (`worker.outbox_full`, `worker.event_refused`, `worker.spool_damaged`). A
+//! lock on the directory ensures that only one worker uses it.
 //!
-//! Deliberately absent: waiting for the disk. What was told survives the process, however it ends, but not the machine.
+//! Deliberately absent: fsync. Emitted events survive a crash of the process, but not of the machine.
 
-mod courier;
+mod disk_quota;
 mod entries;
-mod fit;
-mod judge;
-mod known;
+mod event_line;
+mod events;
 mod partials;
 mod receipts;
-mod room;
+mod response;
+mod seen_ids;
 mod shared;
 mod spool;
 mod store;
@@ -27,19 +27,19 @@ pub(crate) mod tests;
 #[cfg(test)]
 mod transcript_tests;
 
-pub use domain::redact::{SHORTEST_SECRET, Secrets};
-pub use judge::Trouble;
-pub use known::REMEMBERED_IDS;
-pub use shared::{Fate, Pace};
+pub use domain::redact::{MIN_SECRET_BYTES, Secrets};
+pub use response::BlockReason;
+pub use seen_ids::REMEMBERED_IDS;
+pub use shared::{LinkState, Timing};
 
 use crate::agents::Partial;
 use crate::clock;
 use crate::event::Event;
-use client::{Once, ReceiptIn};
-use room::Voice;
+use client::{ReceiptIn, SandboxApi};
+use event_line::EventContext;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use shared::{Lane, Shared};
+use shared::{Queue, Shared};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -50,187 +50,176 @@ use store::Store;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-/// Where the outbox is and where it leads.
 #[derive(Debug)]
 pub struct Settings {
-    /// Its folder, of which no other worker makes use.
+    /// Directory of this outbox. Not shared with other workers.
     pub dir: PathBuf,
-    /// Most bytes of all lanes on disk: [`MAX_BYTES`], unless somebody has less. The ids of what was told and what was
-    /// set aside take up to 10 MB more.
+    /// Disk quota of all queues; see [`MAX_BYTES`]. Seen ids and rejected records take up to 10 MB more.
     pub max_bytes: u64,
-    /// The way to the plane.
-    pub once: Once,
-    /// What is never told.
+    pub api: SandboxApi,
+    /// Redacted from everything that is sent.
     pub secrets: Secrets,
-    /// Fields of every event, where it has none of that name: `task_id`, `agent_id`.
-    pub context: Map<String, Value>,
-    /// How patient it is.
-    pub pace: Pace,
+    /// Default fields of every event, such as `task_id`.
+    pub event_fields: Map<String, Value>,
+    pub timing: Timing,
 }
 
-/// A good size for [`Settings::max_bytes`].
+/// Default for [`Settings::max_bytes`].
 pub const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Why there is no outbox.
 #[derive(Debug, thiserror::Error)]
-pub enum CannotOpen {
-    /// Another worker has it.
-    #[error("another worker uses the folder {}", .0.display())]
+pub enum OpenError {
+    #[error("another worker uses the directory {}", .0.display())]
     InUse(PathBuf),
-    /// The disk does not play along.
-    #[error("cannot use the folder {}", .0.display())]
+    #[error("cannot use the directory {}", .0.display())]
     Disk(PathBuf, #[source] io::Error),
 }
 
-/// The way up. Clones are the same outbox.
+/// Handle to the outbox. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     shared: Arc<Shared>,
-    couriers: Arc<Mutex<JoinSet<()>>>,
+    uploaders: Arc<Mutex<JoinSet<()>>>,
     _lock: Arc<File>,
 }
 
-/// How much waits, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// How many events were told so far, in all lives.
-    pub told: u64,
-    /// How many of them wait.
+    /// Number of events emitted so far, across restarts.
+    pub emitted: u64,
     pub waiting_events: u64,
-    /// How many receipts wait.
     pub waiting_receipts: u64,
-    /// How many entries of transcripts wait.
+    /// Transcript entries.
     pub waiting_entries: u64,
-    /// What is on disk.
+    /// Size on disk.
     pub bytes: u64,
-    /// For how long the oldest event waits.
+    /// Age of the oldest waiting event.
     pub oldest_age: Option<Duration>,
-    /// How many events are lost since there is no room.
+    /// Number of events dropped because the quota was exceeded.
     pub dropped: u64,
-    /// What goes wrong, in a word.
+    /// Code of the current error.
     pub last_error: Option<&'static str>,
 }
 
-/// How often the lock is tried, a tenth of a second apart.
-const TRIES: u32 = 20;
+/// Number of attempts to take the lock, 100 ms apart.
+const LOCK_ATTEMPTS: u32 = 20;
 
-/// Takes the lock of the folder. A process that another worker was just about to start holds its files for a moment, also
-/// when that worker is gone.
-#[expect(clippy::disallowed_methods, reason = "nothing runs yet that could be held up")]
-fn take(lock: &File, dir: &Path) -> Result<(), CannotOpen> {
-    for _ in 1..TRIES {
+/// Locks the directory. Retries, because a child process that a dead worker was just forking may still hold the lock
+/// for a moment.
+#[expect(clippy::disallowed_methods, reason = "nothing else runs yet that could be blocked")]
+fn acquire(lock: &File, dir: &Path) -> Result<(), OpenError> {
+    for _ in 1..LOCK_ATTEMPTS {
         match lock.try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(100)),
-            Err(TryLockError::Error(error)) => return Err(CannotOpen::Disk(dir.to_owned(), error)),
+            Err(TryLockError::Error(error)) => return Err(OpenError::Disk(dir.to_owned(), error)),
         }
     }
-    Err(CannotOpen::InUse(dir.to_owned()))
+    Err(OpenError::InUse(dir.to_owned()))
 }
 
 impl Outbox {
-    /// Opens the folder, and begins to send what an earlier life left there. Needs a runtime.
-    pub fn open(settings: Settings) -> Result<Self, CannotOpen> {
-        let Settings { dir, max_bytes, once, secrets, context, pace } = settings;
-        let disk = |error| CannotOpen::Disk(dir.clone(), error);
+    /// Opens the directory and starts uploading what an earlier run left there. Requires a Tokio runtime.
+    pub fn open(settings: Settings) -> Result<Self, OpenError> {
+        let Settings { dir, max_bytes, api, secrets, event_fields, timing } = settings;
+        let disk = |error| OpenError::Disk(dir.clone(), error);
         DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(disk)?;
         std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o700)).map_err(disk)?;
         let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(dir.join("lock"));
         let lock = lock.map_err(disk)?;
-        take(&lock, &dir)?;
-        let voice = Arc::new(Voice { context, secrets });
-        let mut store = Store::open(&dir, max_bytes, voice.clone()).map_err(disk)?;
-        store.account(false);
-        let shared = Arc::new(Shared::new(store, once, voice, pace));
-        let mut couriers = JoinSet::new();
-        couriers.spawn(courier::run(shared.clone()));
-        couriers.spawn(receipts::run(shared.clone()));
-        couriers.spawn(entries::run(shared.clone()));
-        couriers.spawn(partials::run(shared.clone()));
-        Ok(Self { shared, couriers: Arc::new(Mutex::new(couriers)), _lock: Arc::new(lock) })
+        acquire(&lock, &dir)?;
+        let context = Arc::new(EventContext { fields: event_fields, secrets });
+        let mut store = Store::open(&dir, max_bytes, context.clone()).map_err(disk)?;
+        store.report_overflow(false);
+        let shared = Arc::new(Shared::new(store, api, context, timing));
+        let mut uploaders = JoinSet::new();
+        uploaders.spawn(events::run(shared.clone()));
+        uploaders.spawn(receipts::run(shared.clone()));
+        uploaders.spawn(entries::run(shared.clone()));
+        uploaders.spawn(partials::run(shared.clone()));
+        Ok(Self { shared, uploaders: Arc::new(Mutex::new(uploaders)), _lock: Arc::new(lock) })
     }
 
-    /// Keeps an event until the plane has it. Takes microseconds, whatever the network does. One whose id was told
-    /// before, also in an earlier life, is ignored: so what is read again from an agent's own record is told once.
-    /// ([`REMEMBERED_IDS`] ids are known at least.)
-    pub fn tell(&self, mut event: Event) {
-        if self.knows(&event.id) {
+    /// Stores an event until the plane has it. Takes microseconds, whatever the network does.
+    ///
+    /// Idempotent: an event whose id was emitted before, even before a restart, is ignored. So events that are read
+    /// again from the agent's transcript are emitted once. At least the last [`REMEMBERED_IDS`] ids are remembered.
+    pub fn emit(&self, mut event: Event) {
+        if self.has_emitted(&event.id) {
             return;
         }
-        fit::prepare(&mut event, &self.shared.voice.context, &self.shared.voice.secrets);
-        let line = fit::line(&mut event);
-        self.shared.store().tell(event, &line);
-        self.shared.ring(Lane::Events);
+        event_line::prepare(&mut event, &self.shared.context);
+        let line = event_line::serialize(&mut event);
+        self.shared.store().emit(event, &line);
+        self.shared.notify(Queue::Events);
     }
 
-    /// Whether an event of this name was told.
-    pub fn knows(&self, id: &str) -> bool {
-        self.shared.store().knows(id)
+    /// Whether an event with this id was emitted.
+    pub fn has_emitted(&self, id: &str) -> bool {
+        self.shared.store().has_emitted(id)
     }
 
-    /// Whether more events were told than are remembered: then one that is not known may have been told long ago.
-    pub fn has_forgotten(&self) -> bool {
-        self.shared.store().has_forgotten()
+    /// Whether old ids were evicted. Then an event with an unknown id may have been emitted long ago.
+    pub fn has_evicted_ids(&self) -> bool {
+        self.shared.store().has_evicted_ids()
     }
 
-    /// Keeps a receipt until the plane has it. It is sent at once.
+    /// Stores a receipt until the plane has it. It is sent without batching delay.
     pub fn receipt(&self, receipt: ReceiptIn) {
         self.shared.store().receipt(receipt);
-        self.shared.ring(Lane::Receipts);
+        self.shared.notify(Queue::Receipts);
     }
 
-    /// Keeps entries of a session's transcript until the plane has them. They are numbered from 1 on, through all lives.
-    /// As many are taken as there is room for: go on with the one that [`Outbox::transcript_next`] names.
+    /// Stores transcript entries until the plane has them, numbered from 1 across restarts. Stops when the quota is
+    /// reached: continue with the entry [`Outbox::next_transcript_entry`].
     pub fn transcript(&self, session: &str, entries: Vec<Box<RawValue>>) {
-        let secrets = &self.shared.voice.secrets;
+        let secrets = &self.shared.context.secrets;
         let entries: Vec<_> = entries.into_iter().map(|entry| secrets.redact_raw(entry)).collect();
         self.shared.store().transcript(session, &entries);
-        self.shared.ring(Lane::Entries);
+        self.shared.notify(Queue::Entries);
     }
 
-    /// The plane has all entries of this session before `next`: a session that is resumed goes on from there.
-    pub fn transcript_begins(&self, session: &str, next: u64) {
-        self.shared.store().session_begins(session, next);
+    /// Declares that the plane has all entries of a resumed session before `next`.
+    pub fn resume_transcript_at(&self, session: &str, next: u64) {
+        self.shared.store().resume_session_at(session, next);
     }
 
-    /// Whether there is room for entries of this session, and the plane wants them.
-    pub fn transcript_wanted(&self, session: &str) -> bool {
-        self.shared.store().takes_entries(session)
+    /// Whether the quota has room for entries of this session and the plane still accepts them.
+    pub fn accepts_transcript(&self, session: &str) -> bool {
+        self.shared.store().accepts_entries(session)
     }
 
-    /// The number of the entry of this session that is wanted next. It may go back, if the plane says so.
-    pub fn transcript_next(&self, session: &str) -> u64 {
+    /// Number of the next entry to store. It decreases if the plane has lost entries.
+    pub fn next_transcript_entry(&self, session: &str) -> u64 {
         self.shared.store().next_entry(session)
     }
 
-    /// Shows text that is being written, if the plane keeps up.
+    /// Sends text that the model is still writing. Dropped if the plane is too slow.
     pub fn partial(&self, partial: Partial) {
-        self.shared.partials.add(partial, &self.shared.voice.secrets);
+        self.shared.partials.add(partial, &self.shared.context.secrets);
     }
 
-    /// Waits until everything that was told before is with the plane; `false` if that takes longer, or if somebody else
-    /// is the worker now. What was left out for want of room is told first.
-    pub async fn flushed(&self, deadline: Duration) -> bool {
-        self.shared.flushed(deadline).await
+    /// Waits until the plane has everything that was stored before this call. Returns `false` on timeout, or if another
+    /// worker has taken over. Pending overflow reports are emitted first.
+    pub async fn flushed(&self, timeout: Duration) -> bool {
+        self.shared.flushed(timeout).await
     }
 
-    /// How it stands with the plane.
-    pub fn fate(&self) -> watch::Receiver<Fate> {
-        self.shared.fate()
+    pub fn link_state(&self) -> watch::Receiver<LinkState> {
+        self.shared.link_state()
     }
 
-    /// Rings when receipts were taken and messages still wait: then the inbox looks again.
+    /// Notified when the plane accepted receipts and more messages are queued. The inbox then pulls again.
     pub fn more_messages(&self) -> Arc<Notify> {
         self.shared.more_messages.clone()
     }
 
-    /// How much waits, and why.
     pub fn status(&self) -> Status {
         let mut store = self.shared.store();
         let now = clock::now().as_micros();
         let age = |at: domain::Timestamp| u64::try_from(now - at.as_micros()).unwrap_or(0);
         Status {
-            told: store.events.next() - 1,
+            emitted: store.events.next() - 1,
             waiting_events: store.events.waiting(),
             waiting_receipts: store.receipts.waiting(),
             waiting_entries: store.entries.waiting(),
@@ -241,10 +230,11 @@ impl Outbox {
         }
     }
 
-    /// Stops sending. What is not with the plane yet stays on disk for the next life; see [`Outbox::flushed`]. The
-    /// folder is free once all clones are gone.
+    /// Stops uploading. Unsent data stays on disk for the next run; see [`Outbox::flushed`]. The directory is unlocked
+    /// when all clones are dropped.
     pub async fn close(self) {
-        let mut couriers = std::mem::take(&mut *self.couriers.lock().unwrap_or_else(PoisonError::into_inner));
-        couriers.shutdown().await;
+        let mut uploaders =
+            std::mem::take(&mut *self.uploaders.lock().unwrap_or_else(PoisonError::into_inner));
+        uploaders.shutdown().await;
     }
 }

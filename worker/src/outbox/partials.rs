@@ -1,4 +1,4 @@
-//! Text that is being written: shown at once or not at all, and never kept.
+//! Partial text: what the model is writing now. Sent at once or dropped, never stored.
 
 use super::Secrets;
 use super::shared::Shared;
@@ -13,26 +13,26 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// Longest text of one event, as JSON writes it: with the rest it fits what the plane takes for one.
+/// Maximum text of one event as encoded in JSON. Leaves room for the other fields within the plane's limit.
 const MAX_TEXT_BYTES: usize = MAX_PARTIAL_BYTES - 2 * 1024;
-/// More text of one block is not worth showing late.
-const MAX_WAITING_BYTES: usize = 256 * 1024;
-/// Blocks that are written at the same time, or were until a moment ago.
+/// Maximum unsent text per block. Older text is dropped.
+const MAX_UNSENT_BYTES: usize = 256 * 1024;
+/// Maximum number of blocks that are tracked at the same time.
 const MAX_BLOCKS: usize = 16;
-/// Whoever does not answer so soon is too slow for live text.
-const DEADLINE: Duration = Duration::from_secs(2);
-/// For how long the plane is spared after that.
-const REST: Duration = Duration::from_secs(5);
+/// A plane that takes longer is too slow for partial text.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause after a failed request.
+const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 
-/// What was written and not shown yet, for each block that is being written.
+/// Unsent text of each block.
 #[derive(Debug, Default)]
 pub(super) struct Partials {
     blocks: Mutex<VecDeque<Partial>>,
-    ring: Notify,
+    added: Notify,
 }
 
 impl Partials {
-    /// Adds text. What belongs together goes together.
+    /// Appends to the block that it continues, or starts a new one.
     pub fn add(&self, partial: Partial, secrets: &Secrets) {
         let mut blocks = self.blocks();
         let same = |block: &&mut Partial| {
@@ -43,7 +43,7 @@ impl Partials {
         match blocks.iter_mut().find(same) {
             Some(block) => {
                 block.text.push_str(&partial.text);
-                if block.text.len() > MAX_WAITING_BYTES {
+                if block.text.len() > MAX_UNSENT_BYTES {
                     split(block, secrets);
                 }
             }
@@ -53,23 +53,23 @@ impl Partials {
             blocks.pop_front();
         }
         drop(blocks);
-        self.ring.notify_one();
+        self.added.notify_one();
     }
 
-    /// Takes what can be shown. What may become a secret stays until more is known.
+    /// Takes the text that can be sent. A suffix that may be the start of a secret is held back.
     fn take(&self, secrets: &Secrets) -> Vec<Partial> {
         let mut taken = Vec::new();
         for block in self.blocks().iter_mut() {
-            let mut shown = split(block, secrets);
-            // Secrets go first: a cut could leave halves that nobody recognises.
-            if let Some(masked) = secrets.mask(&shown.text) {
-                shown.text = masked;
+            let mut ready = split(block, secrets);
+            // Mask before splitting: the halves of a split secret would not be recognized.
+            if let Some(masked) = secrets.mask(&ready.text) {
+                ready.text = masked;
             }
-            let mut rest = shown.text.as_str();
-            let mut offset = shown.offset;
+            let mut rest = ready.text.as_str();
+            let mut offset = ready.offset;
             while !rest.is_empty() {
-                let (text, after) = rest.split_at(fitting(rest));
-                taken.push(Partial { text: text.to_owned(), offset, ..shown.clone() });
+                let (text, after) = rest.split_at(fitting_bytes(rest));
+                taken.push(Partial { text: text.to_owned(), offset, ..ready.clone() });
                 offset += text.chars().count() as u64;
                 rest = after;
             }
@@ -77,8 +77,9 @@ impl Partials {
         taken
     }
 
-    /// Forgets what can be shown. What may become a secret stays: the rest of it would not be known as one.
-    fn skip(&self, secrets: &Secrets) {
+    /// Drops the text that could be sent. A suffix that may be the start of a secret stays: without it the rest would
+    /// not be recognized.
+    fn discard(&self, secrets: &Secrets) {
         for block in self.blocks().iter_mut() {
             split(block, secrets);
         }
@@ -89,16 +90,16 @@ impl Partials {
     }
 }
 
-/// Splits off what can be shown; what may become a secret stays.
+/// Splits off the text that can be sent. A suffix that may be the start of a secret stays in the block.
 fn split(block: &mut Partial, secrets: &Secrets) -> Partial {
-    let rest = block.text.split_off(secrets.certain(&block.text).len());
+    let rest = block.text.split_off(secrets.safe_prefix(&block.text).len());
     let offset = block.offset + block.text.chars().count() as u64;
     let rest = Partial { text: rest, offset, ..block.clone() };
     std::mem::replace(block, rest)
 }
 
-/// How many bytes of a text fit one event, as JSON writes them.
-fn fitting(text: &str) -> usize {
+/// Number of bytes of `text` whose JSON encoding fits in one event.
+fn fitting_bytes(text: &str) -> usize {
     let mut written = 0;
     for (at, character) in text.char_indices() {
         written += match character {
@@ -113,33 +114,33 @@ fn fitting(text: &str) -> usize {
     text.len()
 }
 
-/// Shows what is written, as long as the plane keeps up.
+/// Sends partial text while the plane keeps up.
 pub(super) async fn run(shared: Arc<Shared>) {
-    let secrets = &shared.voice.secrets;
+    let secrets = &shared.context.secrets;
     while !shared.is_fenced() {
-        shared.partials.ring.notified().await;
-        tokio::time::sleep(shared.pace.live).await;
-        for piece in shared.partials.take(secrets) {
-            let answer = shared.once.event(&event(&piece), DEADLINE).await;
-            if !matches!(answer, Attempt::Answered(_)) {
-                tokio::time::sleep(REST).await;
-                shared.partials.skip(secrets);
+        shared.partials.added.notified().await;
+        tokio::time::sleep(shared.timing.partial_interval).await;
+        for partial in shared.partials.take(secrets) {
+            let attempt = shared.api.event(&event(&partial), REQUEST_TIMEOUT).await;
+            if !matches!(attempt, Attempt::Answered(_)) {
+                tokio::time::sleep(FAILURE_PAUSE).await;
+                shared.partials.discard(secrets);
                 break;
             }
         }
     }
 }
 
-fn event(piece: &Partial) -> EventIn {
+fn event(partial: &Partial) -> EventIn {
     EventIn {
         event_id: Uuid::now_v7().to_string(),
         event_type: "agent.partial".to_owned(),
         event_data: json!({
-            "message_id": piece.message_id,
-            "block": piece.block,
-            "kind": piece.kind,
-            "offset": piece.offset,
-            "text": piece.text,
+            "message_id": partial.message_id,
+            "block": partial.block,
+            "kind": partial.kind,
+            "offset": partial.offset,
+            "text": partial.text,
         }),
         source: "agent".to_owned(),
         emitted_at: Some(clock::now().to_string()),
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_belongs_together_goes_together_and_secrets_do_not_go() {
+    fn consecutive_text_is_merged_and_secrets_are_masked() {
         let secrets = Secrets::new(vec![("T".into(), "planted-secret".into())]);
         let partials = Partials::default();
         partials.add(partial(0, "the key is plant"), &secrets);
@@ -168,31 +169,31 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_shown_however_it_is_cut() {
+    fn split_secret_is_masked() {
         let secrets = Secrets::new(vec![("T".into(), "planted-secret".into())]);
-        for place in [7, MAX_TEXT_BYTES - 5, MAX_TEXT_BYTES - 1, MAX_WAITING_BYTES - 3] {
+        for place in [7, MAX_TEXT_BYTES - 5, MAX_TEXT_BYTES - 1, MAX_UNSENT_BYTES - 3] {
             let text = format!("{}planted-secret.", ".".repeat(place));
             for first in [place + 1, place + 2, place + 5, place + 13, MAX_TEXT_BYTES.min(place + 3)] {
                 for lost in [false, true] {
                     let partials = Partials::default();
                     partials.add(partial(0, &text[..first]), &secrets);
-                    let mut shown = String::new();
+                    let mut sent = String::new();
                     if lost {
-                        partials.skip(&secrets);
+                        partials.discard(&secrets);
                     } else {
-                        shown.extend(partials.take(&secrets).into_iter().map(|piece| piece.text));
+                        sent.extend(partials.take(&secrets).into_iter().map(|piece| piece.text));
                     }
                     partials.add(partial(first as u64, &text[first..]), &secrets);
-                    shown.extend(partials.take(&secrets).into_iter().map(|piece| piece.text));
-                    assert!(shown.ends_with("**************."), "{place} {first} {lost}");
-                    assert!(!shown.contains(|c: char| c.is_alphabetic()), "{place} {first} {lost}");
+                    sent.extend(partials.take(&secrets).into_iter().map(|piece| piece.text));
+                    assert!(sent.ends_with("**************."), "{place} {first} {lost}");
+                    assert!(!sent.contains(|c: char| c.is_alphabetic()), "{place} {first} {lost}");
                 }
             }
         }
     }
 
     #[test]
-    fn long_text_is_split_so_that_the_plane_takes_it_and_little_is_kept() {
+    fn long_text_is_split_and_unsent_text_is_bounded() {
         let (partials, secrets) = (Partials::default(), Secrets::default());
         for text in ["é".repeat(20_000), "\"\n\u{1}".repeat(20_000)] {
             partials.add(partial(0, &text), &secrets);
@@ -214,7 +215,7 @@ mod tests {
         for n in 0..1_000 {
             partials.add(partial(n * 1_000 + 200_000, &"x".repeat(1_000)), &secrets);
         }
-        let kept: usize = partials.blocks().iter().map(|block| block.text.len()).sum();
-        assert!(kept <= MAX_WAITING_BYTES + 100, "{kept}");
+        let unsent: usize = partials.blocks().iter().map(|block| block.text.len()).sum();
+        assert!(unsent <= MAX_UNSENT_BYTES + 100, "{unsent}");
     }
 }

@@ -1,149 +1,139 @@
-//! What the outbox's handle and its couriers have in common.
+//! State shared by the outbox handle and its uploaders.
 
-use super::judge::Trouble;
+use super::event_line::EventContext;
 use super::partials::Partials;
-use super::room::Voice;
+use super::response::BlockReason;
 use super::store::Store;
-use client::{Backoff, Once};
+use client::{Backoff, SandboxApi};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// The ways up. None waits for another.
+/// The queues. They are uploaded independently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum Queue {
     Events,
     Receipts,
     Entries,
 }
 
-/// How the outbox stands with the plane.
+/// State of the connection to the plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// Events go up, or are tried again soon.
+pub enum LinkState {
+    /// Events are sent, or retried soon.
     Sending,
-    /// The plane takes none for now. Everything is kept, and tried again now and then.
-    Held(Trouble),
-    /// Somebody else is the worker now. Nothing is sent any more, for good: end.
+    /// The plane accepts no events for now. They are kept and retried at a low rate.
+    Blocked(BlockReason),
+    /// Another worker has taken over. This one sends nothing any more and must exit.
     Fenced {
-        /// The epoch of the other one.
+        /// Epoch of the other worker.
         current_epoch: u64,
     },
 }
 
-/// How patient the outbox is.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    /// For how long a batch waits for more events.
-    pub gather: Duration,
-    /// Between tries.
+pub struct Timing {
+    /// How long a batch waits for more events.
+    pub batch_delay: Duration,
+    /// Delay after a failed request.
     pub retry: Backoff,
-    /// Between tries when the plane says that it does not want any.
-    pub slow: Duration,
-    /// For how long one request may take.
-    pub deadline: Duration,
-    /// Between two looks at live text.
-    pub live: Duration,
+    /// Delay after the plane refused a request.
+    pub blocked_delay: Duration,
+    /// Interval between requests with partial text.
+    pub partial_interval: Duration,
 }
 
-impl Default for Pace {
+impl Default for Timing {
     fn default() -> Self {
         Self {
-            gather: Duration::from_millis(100),
+            batch_delay: Duration::from_millis(100),
             retry: Backoff::default(),
-            slow: Duration::from_secs(15),
-            deadline: Duration::from_secs(15),
-            live: Duration::from_millis(250),
+            blocked_delay: Duration::from_secs(15),
+            partial_interval: Duration::from_millis(250),
         }
     }
 }
 
-/// Everything in one place.
 #[derive(Debug)]
 pub(super) struct Shared {
     store: Mutex<Store>,
-    /// The way to the plane.
-    pub once: Once,
-    /// What goes with every event.
-    pub voice: Arc<Voice>,
-    /// How patient.
-    pub pace: Pace,
-    /// Text that is being written.
+    pub api: SandboxApi,
+    pub context: Arc<EventContext>,
+    pub timing: Timing,
     pub partials: Partials,
-    rings: [Notify; 3],
-    fate: watch::Sender<Fate>,
+    wake_ups: [Notify; 3],
+    link_state: watch::Sender<LinkState>,
     progress: watch::Sender<()>,
     errors: Mutex<[Option<&'static str>; 3]>,
-    hurried: AtomicUsize,
-    /// Rings when receipts were taken and messages still wait.
+    /// Number of callers that wait for a flush.
+    flushing: AtomicUsize,
+    /// Notified when the plane accepted receipts and more messages are queued.
     pub more_messages: Arc<Notify>,
 }
 
 impl Shared {
-    pub fn new(store: Store, once: Once, voice: Arc<Voice>, pace: Pace) -> Self {
+    pub fn new(store: Store, api: SandboxApi, context: Arc<EventContext>, timing: Timing) -> Self {
         Self {
             store: Mutex::new(store),
-            once,
-            voice,
-            pace,
+            api,
+            context,
+            timing,
             partials: Partials::default(),
-            rings: [Notify::new(), Notify::new(), Notify::new()],
-            fate: watch::Sender::new(Fate::Sending),
+            wake_ups: [Notify::new(), Notify::new(), Notify::new()],
+            link_state: watch::Sender::new(LinkState::Sending),
             progress: watch::Sender::new(()),
             errors: Mutex::new([None; 3]),
-            hurried: AtomicUsize::new(0),
+            flushing: AtomicUsize::new(0),
             more_messages: Arc::new(Notify::new()),
         }
     }
 
-    /// What is on disk. Held for single writes to the page cache, never across a wait.
+    /// Locks the store. Held for single writes to the page cache, never across an await.
     pub fn store(&self) -> MutexGuard<'_, Store> {
-        // Files are written in whole lines, so a panic elsewhere leaves nothing half done.
+        // Files are written in whole lines, so a panic while the lock was held left nothing half-written.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something was written to a lane.
-    pub fn ring(&self, lane: Lane) {
-        self.rings[lane as usize].notify_one();
+    /// Wakes up the uploader of a queue.
+    pub fn notify(&self, queue: Queue) {
+        self.wake_ups[queue as usize].notify_one();
     }
 
-    /// Waits until something is written to a lane.
-    pub async fn rung(&self, lane: Lane) {
-        self.rings[lane as usize].notified().await;
+    /// Waits for the next [`Shared::notify`].
+    pub async fn notified(&self, queue: Queue) {
+        self.wake_ups[queue as usize].notified().await;
     }
 
-    /// Waits until something waits in a lane.
-    pub async fn waits(&self, lane: Lane) {
-        while self.waiting(lane) == 0 {
-            self.rung(lane).await;
+    /// Waits until the queue is not empty.
+    pub async fn non_empty(&self, queue: Queue) {
+        while self.waiting(queue) == 0 {
+            self.notified(queue).await;
         }
     }
 
-    fn waiting(&self, lane: Lane) -> u64 {
+    fn waiting(&self, queue: Queue) -> u64 {
         let store = self.store();
-        match lane {
-            Lane::Events => store.events.waiting(),
-            Lane::Receipts => store.receipts.waiting(),
-            Lane::Entries => store.entries.waiting(),
+        match queue {
+            Queue::Events => store.events.waiting(),
+            Queue::Receipts => store.receipts.waiting(),
+            Queue::Entries => store.entries.waiting(),
         }
     }
 
-    /// A lane got through.
-    pub fn succeeded(&self, lane: Lane) {
-        self.errors()[lane as usize] = None;
+    pub fn succeeded(&self, queue: Queue) {
+        self.errors()[queue as usize] = None;
         self.progress.send_replace(());
     }
 
-    /// A lane did not.
-    pub fn failed(&self, lane: Lane, kind: &'static str) {
-        let before = self.errors()[lane as usize].replace(kind);
-        if before != Some(kind) {
-            tracing::info!("The plane does not take {lane:?} ({kind}); trying again");
+    pub fn failed(&self, queue: Queue, code: &'static str) {
+        let before = self.errors()[queue as usize].replace(code);
+        if before != Some(code) {
+            tracing::info!("Cannot upload {queue:?} ({code}); retrying");
         }
     }
 
-    /// The last thing that went wrong and is not over.
+    /// Code of a current error, if any queue has one.
     pub fn last_error(&self) -> Option<&'static str> {
         self.errors().iter().flatten().next().copied()
     }
@@ -152,43 +142,42 @@ impl Shared {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It stands otherwise with the plane now.
-    pub fn meets(&self, fate: Fate) {
-        let changed = |current: &mut Fate| std::mem::replace(current, fate) != fate;
-        if self.fate.send_if_modified(changed) {
+    pub fn set_link_state(&self, state: LinkState) {
+        let changed = |current: &mut LinkState| std::mem::replace(current, state) != state;
+        if self.link_state.send_if_modified(changed) {
             self.progress.send_replace(());
         }
     }
 
-    pub fn fate(&self) -> watch::Receiver<Fate> {
-        self.fate.subscribe()
+    pub fn link_state(&self) -> watch::Receiver<LinkState> {
+        self.link_state.subscribe()
     }
 
     pub fn is_fenced(&self) -> bool {
-        matches!(*self.fate.borrow(), Fate::Fenced { .. })
+        matches!(*self.link_state.borrow(), LinkState::Fenced { .. })
     }
 
-    pub fn is_hurried(&self) -> bool {
-        self.hurried.load(Ordering::Relaxed) > 0
+    pub fn is_flushing(&self) -> bool {
+        self.flushing.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether all that waits now is with the plane before the deadline.
-    pub async fn flushed(&self, deadline: Duration) -> bool {
-        let until = tokio::time::Instant::now() + deadline;
+    /// Waits until the plane has everything that is queued now. Returns `false` on timeout or when fenced.
+    pub async fn flushed(&self, timeout: Duration) -> bool {
+        let until = tokio::time::Instant::now() + timeout;
         let mut progress = self.progress.subscribe();
         let (events, receipts, entries) = {
             let mut store = self.store();
-            store.account(true);
+            store.report_overflow(true);
             (store.events.next(), store.receipts.next(), store.entries.next())
         };
-        let _hurry = Hurry::of(&self.hurried);
-        for lane in [Lane::Events, Lane::Receipts, Lane::Entries] {
-            self.ring(lane);
+        let _flush = FlushGuard::new(&self.flushing);
+        for queue in [Queue::Events, Queue::Receipts, Queue::Entries] {
+            self.notify(queue);
         }
         loop {
             {
                 let store = self.store();
-                let (e, r, t) = (store.events.head(), store.receipts.head(), store.entries.head());
+                let (e, r, t) = (store.events.front(), store.receipts.front(), store.entries.front());
                 if e >= events && r >= receipts && t >= entries {
                     return true;
                 }
@@ -204,17 +193,17 @@ impl Shared {
     }
 }
 
-/// As long as it lives, nothing waits for company.
-struct Hurry<'a>(&'a AtomicUsize);
+/// While it exists, uploaders do not wait to fill batches.
+struct FlushGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Hurry<'a> {
-    fn of(count: &'a AtomicUsize) -> Self {
+impl<'a> FlushGuard<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Hurry<'_> {
+impl Drop for FlushGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

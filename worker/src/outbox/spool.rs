@@ -1,4 +1,4 @@
-//! Lines on disk, numbered, until they are done with.
+//! A queue of numbered lines on disk.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -6,11 +6,11 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A queue of lines in files. Each file is named after the first line in it, and is deleted once all of its lines are
-/// done with.
+/// A queue of lines in segment files. Each file is named after its first line and deleted when all of its lines are
+/// acknowledged.
 ///
-/// A line is written into the page cache with one call: it survives the process, however that ends, but not the
-/// machine. Waiting for the disk would hold up the agent, and a sandbox that loses its machine loses its disk too.
+/// A line is written to the page cache with one call: it survives a crash of the process, but not of the machine. An
+/// fsync would delay the agent, and a sandbox that loses its machine loses its disk too.
 #[derive(Debug)]
 pub(super) struct Spool {
     dir: PathBuf,
@@ -18,9 +18,9 @@ pub(super) struct Spool {
     segment_bytes: u64,
     segments: VecDeque<Segment>,
     writer: Option<File>,
-    /// The first line that is not done with.
-    head: u64,
-    /// The number of the line that is written next.
+    /// First line that is not acknowledged.
+    front: u64,
+    /// Number of the next line to write.
     next: u64,
     cursor: Cursor,
 }
@@ -32,7 +32,7 @@ struct Segment {
     bytes: u64,
 }
 
-/// Where the last read ended, so that the next one need not count lines.
+/// Where the last read ended, so that the next one does not have to count lines.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cursor {
     segment: u64,
@@ -40,18 +40,17 @@ struct Cursor {
     offset: u64,
 }
 
-/// One line, as it was read back. Whether it is what was written, only its reader can tell.
+/// A line as read from disk. The caller checks whether it is damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Its number.
     pub number: u64,
-    /// Without the line end.
+    /// Without the line break.
     pub bytes: Vec<u8>,
 }
 
 impl Spool {
-    /// Opens what is there. A last line without an end is from a write that did not end, and is forgotten.
-    pub fn open(dir: &Path, name: &'static str, segment_bytes: u64, head: Option<u64>) -> io::Result<Self> {
+    /// Opens the existing files. An incomplete last line was left by a crash and is discarded.
+    pub fn open(dir: &Path, name: &'static str, segment_bytes: u64, front: Option<u64>) -> io::Result<Self> {
         let mut firsts = Vec::new();
         for entry in fs::read_dir(dir)? {
             let file = entry?.file_name();
@@ -60,36 +59,36 @@ impl Spool {
         }
         firsts.sort_unstable();
         let first = firsts.first().copied();
-        let head = head.or(first).unwrap_or(1).max(1);
+        let front = front.or(first).unwrap_or(1).max(1);
         let mut spool = Self {
             dir: dir.to_owned(),
             name,
             segment_bytes,
             segments: VecDeque::new(),
             writer: None,
-            head,
-            next: head,
+            front,
+            next: front,
             cursor: Cursor::default(),
         };
         for first in firsts {
-            let (lines, bytes) = whole_lines(&spool.path(first))?;
+            let (lines, bytes) = complete_lines(&spool.path(first))?;
             spool.segments.push_back(Segment { first, lines, bytes });
         }
         if let Some(last) = spool.segments.back().copied() {
-            spool.next = head.max(last.first + last.lines);
-            // After lines that are known to be missing a new file begins, or the numbers would be wrong.
+            spool.next = front.max(last.first + last.lines);
+            // If lines are missing at the end, start a new file. Otherwise the line numbers would be wrong.
             if spool.next == last.first + last.lines {
                 let file = OpenOptions::new().append(true).open(spool.path(last.first))?;
                 file.set_len(last.bytes)?;
                 spool.writer = Some(file);
             }
         }
-        spool.head = spool.head.max(first.unwrap_or(0));
-        spool.done(spool.head - 1);
+        spool.front = spool.front.max(first.unwrap_or(0));
+        spool.acknowledge(spool.front - 1);
         Ok(spool)
     }
 
-    /// Writes one line, which must hold no line end, and gives its number. Whole or not at all.
+    /// Appends a line atomically and returns its number. It must not contain a line break.
     pub fn append(&mut self, line: &str) -> io::Result<u64> {
         if self.segments.back().is_none_or(|segment| segment.bytes >= self.segment_bytes) {
             self.writer = None;
@@ -100,24 +99,25 @@ impl Spool {
             self.writer = Some(file);
             self.segments.push_back(Segment { first: self.next, lines: 0, bytes: 0 });
         }
-        let segment = self.segments.back_mut().expect("a file that is written to is a segment");
-        let writer = self.writer.as_mut().expect("it was opened above");
-        let mut whole = String::with_capacity(line.len() + 1);
-        whole.push_str(line);
-        whole.push('\n');
-        if let Err(error) = writer.write_all(whole.as_bytes()) {
-            // Half a line would spoil the next one.
+        let segment = self.segments.back_mut().expect("the open file is the last segment");
+        let writer = self.writer.as_mut().expect("the file was opened above");
+        let mut text = String::with_capacity(line.len() + 1);
+        text.push_str(line);
+        text.push('\n');
+        if let Err(error) = writer.write_all(text.as_bytes()) {
+            // Remove an incomplete line, which would corrupt the next one.
             writer.set_len(segment.bytes)?;
             return Err(error);
         }
-        segment.bytes += whole.len() as u64;
+        segment.bytes += text.len() as u64;
         segment.lines += 1;
         self.next += 1;
         Ok(self.next - 1)
     }
 
-    /// Lines from `first` on: at most so many, and so many bytes unless the first alone has more.
-    pub fn read(&mut self, first: u64, most: u64, most_bytes: u64) -> io::Result<Vec<Record>> {
+    /// Reads lines from `first` on, within the limits. The first line is returned even if it is larger than
+    /// `max_bytes`.
+    pub fn read(&mut self, first: u64, max_lines: u64, max_bytes: u64) -> io::Result<Vec<Record>> {
         let mut records = Vec::new();
         let mut bytes = 0;
         let mut line = first;
@@ -138,7 +138,7 @@ impl Spool {
                 let mut text = Vec::new();
                 let length = reader.read_until(b'\n', &mut text)? as u64;
                 let full =
-                    records.len() as u64 >= most || (bytes + length > most_bytes && !records.is_empty());
+                    records.len() as u64 >= max_lines || (bytes + length > max_bytes && !records.is_empty());
                 if full {
                     self.cursor = Cursor { segment: segment.first, line, offset };
                     return Ok(records);
@@ -155,42 +155,42 @@ impl Spool {
         Ok(records)
     }
 
-    /// Whatever was written up to this line is done with.
-    pub fn done(&mut self, through: u64) {
-        self.head = self.head.max(through + 1);
+    /// Removes all lines up to this one.
+    pub fn acknowledge(&mut self, through: u64) {
+        self.front = self.front.max(through + 1);
         while let Some(segment) = self.segments.front().copied() {
-            let written_to = self.segments.len() == 1 && self.writer.is_some();
-            // A file that is written to goes too once it is worth the trouble.
+            let is_open = self.segments.len() == 1 && self.writer.is_some();
+            // Delete even the open file if it is fully acknowledged and not small.
             let small = segment.bytes < self.segment_bytes / 16;
-            if segment.first + segment.lines > self.head || (written_to && (small || self.head < self.next)) {
+            if segment.first + segment.lines > self.front || (is_open && (small || self.front < self.next)) {
                 break;
             }
             self.segments.pop_front();
-            if written_to {
+            if is_open {
                 self.writer = None;
             }
             if let Err(error) = fs::remove_file(self.path(segment.first)) {
-                tracing::warn!("Cannot remove a file of the spool: {}", error.kind());
+                tracing::warn!("Cannot delete a spool file: {}", error.kind());
             }
         }
     }
 
-    /// The first line that is not done with.
-    pub fn head(&self) -> u64 {
-        self.head
+    /// First line that is not acknowledged.
+    pub fn front(&self) -> u64 {
+        self.front
     }
 
-    /// The number of the line that is written next.
+    /// Number of the next line to write.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// How many lines wait.
+    /// Number of lines that are not acknowledged.
     pub fn waiting(&self) -> u64 {
-        self.next - self.head
+        self.next - self.front
     }
 
-    /// What it takes on disk.
+    /// Size on disk.
     pub fn bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
@@ -200,8 +200,8 @@ impl Spool {
     }
 }
 
-/// How many lines a file has that end, and how long they are together.
-fn whole_lines(path: &Path) -> io::Result<(u64, u64)> {
+/// Number of complete lines in a file, and their total size.
+fn complete_lines(path: &Path) -> io::Result<(u64, u64)> {
     let mut reader = File::open(path)?;
     let mut buffer = vec![0; 64 * 1024];
     let (mut lines, mut bytes, mut read_bytes) = (0, 0, 0);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_forgotten() {
+    fn incomplete_last_line_is_discarded() {
         let dir = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(dir.path(), "x", 1_000, None).unwrap();
         spool.append("one").unwrap();
@@ -244,16 +244,16 @@ mod tests {
     }
 
     #[test]
-    fn files_are_deleted_once_they_are_done_with_and_numbers_go_on() {
+    fn acknowledged_files_are_deleted_and_numbering_continues() {
         let dir = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(dir.path(), "x", 64, None).unwrap();
         for _ in 0..100 {
             spool.append("0123456789").unwrap();
         }
         assert_eq!(spool.bytes(), 1_100);
-        spool.done(99);
+        spool.acknowledge(99);
         assert!(spool.bytes() < 80, "{}", spool.bytes());
-        spool.done(100);
+        spool.acknowledge(100);
         assert_eq!((spool.bytes(), spool.waiting()), (0, 0));
         drop(spool);
         let mut spool = Spool::open(dir.path(), "x", 64, Some(101)).unwrap();
@@ -262,12 +262,12 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written, read, done with and opened again: what was not done with is read back, in order.
+        /// Any sequence of append, read, acknowledge and reopen: unacknowledged lines are read back in order.
         #[test]
-        fn what_was_written_is_read_back(steps in proptest::collection::vec((0..5u8, 1..30usize), 0..80)) {
+        fn unacknowledged_lines_are_read_back_in_order(steps in proptest::collection::vec((0..5u8, 1..30usize), 0..80)) {
             let dir = tempfile::tempdir().unwrap();
             let mut spool = Spool::open(dir.path(), "x", 100, None).unwrap();
-            let (mut head, mut next) = (1, 1);
+            let (mut front, mut next) = (1, 1);
             for (step, size) in steps {
                 match step {
                     0 | 1 => {
@@ -275,20 +275,20 @@ mod tests {
                         next += 1;
                     }
                     2 => {
-                        head = next.min(head + size as u64 % 7);
-                        spool.done(head - 1);
+                        front = next.min(front + size as u64 % 7);
+                        spool.acknowledge(front - 1);
                     }
-                    3 => spool = Spool::open(dir.path(), "x", 100, Some(head)).unwrap(),
+                    3 => spool = Spool::open(dir.path(), "x", 100, Some(front)).unwrap(),
                     _ => {
-                        let records = spool.read(head, size as u64, 200).unwrap();
-                        for (record, number) in records.iter().zip(head..) {
+                        let records = spool.read(front, size as u64, 200).unwrap();
+                        for (record, number) in records.iter().zip(front..) {
                             prop_assert_eq!(record.number, number);
                         }
-                        prop_assert_eq!(records.is_empty(), head == next);
+                        prop_assert_eq!(records.is_empty(), front == next);
                     }
                 }
-                let numbers = texts(&mut spool, head).iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect::<Vec<u64>>();
-                prop_assert_eq!(numbers, (head..next).collect::<Vec<_>>());
+                let numbers = texts(&mut spool, front).iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect::<Vec<u64>>();
+                prop_assert_eq!(numbers, (front..next).collect::<Vec<_>>());
             }
         }
     }

@@ -1,18 +1,18 @@
-//! Everything that the outbox has on disk.
+//! The outbox's data on disk.
 
-mod aside;
-mod notes;
+mod checkpoint;
+mod rejected;
 mod transcripts;
 
-pub(super) use transcripts::{EntryLine, stand_in};
+pub(super) use transcripts::{EntryLine, placeholder};
 
-use super::fit::{self, Label};
-use super::known::{self, Known};
-use super::room::{LeftOut, Room, Voice, notice};
+use super::disk_quota::{DiskQuota, Overflow};
+use super::event_line::{self, EventContext, Header};
+use super::seen_ids::{self, SeenIds};
 use super::spool::Spool;
 use crate::event::Event;
+use checkpoint::{load, save};
 use client::ReceiptIn;
-use notes::{note, recall};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,147 +21,141 @@ use std::{fs, io};
 use tokio::time::Instant;
 use transcripts::Sessions;
 
-/// Counts that change often are written down at most so often.
-const NOTE_EVERY: Duration = Duration::from_secs(1);
+/// Minimum interval between writes of the overflow counts.
+const OVERFLOW_SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The lanes, what was told before, and what was left out.
+/// The queues, the ids of emitted events, and the current overflow.
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
-    room: Room,
-    voice: Arc<Voice>,
-    /// Events on their way.
+    quota: DiskQuota,
+    context: Arc<EventContext>,
     pub events: Spool,
-    /// And how far they have come.
     pub numbering: Numbering,
-    /// Receipts on their way.
     pub receipts: Spool,
-    /// Entries of transcripts on their way.
+    /// Transcript entries.
     pub entries: Spool,
-    /// Where each session's transcript stands.
     sessions: Sessions,
-    known: Known,
-    left_out: Option<LeftOut>,
-    noted_at: Option<Instant>,
-    /// About how much of `events` waits.
+    seen_ids: SeenIds,
+    overflow: Option<Overflow>,
+    overflow_saved_at: Option<Instant>,
+    /// Estimated size of the unsent part of `events`.
     pub waiting_bytes: u64,
 }
 
-/// How far the events have come. What stands here is sent again after a crash, unchanged.
+/// Upload position of the events. After a crash, the batch in flight is sent again unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Numbering {
-    /// 0 as long as none was taken.
+    /// 0 until one was taken.
     pub epoch: u64,
-    /// The last batch that was answered.
+    /// Last acknowledged batch.
     pub batch: u64,
-    /// The first event that was not.
-    pub head: u64,
-    /// The last event of the batch that is on its way.
+    /// First event that is not acknowledged.
+    pub front: u64,
+    /// Last event of the batch in flight.
     pub sending: Option<u64>,
 }
 
-/// How far the receipts have come.
+/// Upload position of the receipts.
 #[derive(Debug, Serialize, Deserialize)]
 struct Position {
-    head: u64,
+    front: u64,
 }
 
 impl Store {
-    /// Opens what is there.
-    pub fn open(dir: &Path, max_bytes: u64, voice: Arc<Voice>) -> io::Result<Self> {
-        let room = Room::of(max_bytes);
-        let numbering: Option<Numbering> = recall(&dir.join("events.json"));
-        let receipts: Option<Position> = recall(&dir.join("receipts.json"));
-        let mut sessions: Option<Sessions> = recall(&dir.join("entries.json"));
-        let open = |name, head| Spool::open(dir, name, room.segment_bytes(), head);
-        let events = open("events", numbering.as_ref().map(|numbering| numbering.head))?;
-        let mut left_out: Option<LeftOut> = recall(&dir.join("left-out.json"));
-        if let Some(left_out) = &mut left_out {
-            left_out.at_least = true;
+    pub fn open(dir: &Path, max_bytes: u64, context: Arc<EventContext>) -> io::Result<Self> {
+        let quota = DiskQuota::new(max_bytes);
+        let numbering: Option<Numbering> = load(&dir.join("events.json"));
+        let receipts: Option<Position> = load(&dir.join("receipts.json"));
+        let mut sessions: Option<Sessions> = load(&dir.join("entries.json"));
+        let open = |name, front| Spool::open(dir, name, quota.segment_bytes(), front);
+        let events = open("events", numbering.as_ref().map(|numbering| numbering.front))?;
+        let mut overflow: Option<Overflow> = load(&dir.join("overflow.json"));
+        if let Some(overflow) = &mut overflow {
+            overflow.at_least = true;
         }
         let mut store = Self {
             dir: dir.to_owned(),
-            room,
-            voice,
+            quota,
+            context,
             waiting_bytes: events.bytes(),
-            numbering: Numbering { head: events.head(), ..numbering.unwrap_or_default() },
+            numbering: Numbering { front: events.front(), ..numbering.unwrap_or_default() },
             events,
-            receipts: open("receipts", receipts.map(|position| position.head))?,
-            entries: open("entries", sessions.as_ref().map(|sessions| sessions.head))?,
+            receipts: open("receipts", receipts.map(|position| position.front))?,
+            entries: open("entries", sessions.as_ref().map(|sessions| sessions.front))?,
             sessions: sessions.take().unwrap_or_default(),
-            known: Known::open(dir)?,
-            left_out,
-            noted_at: None,
+            seen_ids: SeenIds::open(dir)?,
+            overflow,
+            overflow_saved_at: None,
         };
-        store.catch_up()?;
+        store.recover()?;
         Ok(store)
     }
 
-    /// A life may have ended between a line and the note of it.
-    fn catch_up(&mut self) -> io::Result<()> {
-        let mut first = self.events.head();
+    /// The worker may have crashed after it wrote a line and before it saved the line's id.
+    fn recover(&mut self) -> io::Result<()> {
+        let mut first = self.events.front();
         loop {
             let records = self.events.read(first, 1_000, 1024 * 1024)?;
             let Some(last) = records.last() else { break };
             first = last.number + 1;
             for record in &records {
-                if let Ok(label) = serde_json::from_slice::<Label<'_>>(&record.bytes) {
-                    self.known.insert(known::key(&label.event_id));
+                if let Ok(header) = serde_json::from_slice::<Header<'_>>(&record.bytes) {
+                    self.seen_ids.insert(seen_ids::key(&header.event_id));
                 }
             }
         }
-        self.catch_up_with_entries()
+        self.recover_entries()
     }
 
-    /// Whether an event of this name was told.
-    pub fn knows(&self, id: &str) -> bool {
-        self.known.contains(known::key(id))
+    pub fn has_emitted(&self, id: &str) -> bool {
+        self.seen_ids.contains(seen_ids::key(id))
     }
 
-    /// Whether more events were told than are remembered.
-    pub fn has_forgotten(&self) -> bool {
-        self.known.has_forgotten()
+    pub fn has_evicted_ids(&self) -> bool {
+        self.seen_ids.has_evicted()
     }
 
-    /// Keeps an event, as far as there is room. `line` is what [`fit::line`] made of it.
-    pub fn tell(&mut self, mut event: Event, line: &str) {
-        if self.knows(&event.id) {
+    /// Stores an event as far as the quota allows. `line` is the result of [`event_line::serialize`].
+    pub fn emit(&mut self, mut event: Event, line: &str) {
+        if self.has_emitted(&event.id) {
             return;
         }
         let bytes = self.bytes();
-        if bytes + line.len() as u64 <= self.room.whole && self.keep(&event.id, line) {
+        if bytes + line.len() as u64 <= self.quota.full_events && self.append_event(&event.id, line) {
             return;
         }
-        self.fills_up();
-        let lean = fit::lean(&mut event);
-        let fits = bytes + lean.len() as u64 <= self.room.lean;
-        if fits && self.keep(&event.id, &lean) {
-            self.leave_out(|left_out| left_out.shortened += u64::from(lean != line));
+        self.begin_overflow();
+        let short = event_line::serialize_short(&mut event);
+        let fits = bytes + short.len() as u64 <= self.quota.short_events;
+        if fits && self.append_event(&event.id, &short) {
+            self.count_overflow(|overflow| overflow.shortened += u64::from(short != line));
         } else {
-            self.leave_out(|left_out| *left_out.dropped.entry(event.event_type).or_default() += 1);
+            self.count_overflow(|overflow| *overflow.dropped.entry(event.event_type).or_default() += 1);
         }
     }
 
-    /// Says something about the outbox itself. For this there is room when there is none for anything else.
-    /// `false` if even that is used up.
-    fn notice(&mut self, event: Event) -> bool {
-        let (event, line) = notice(event, &self.voice);
-        if self.knows(&event.id) {
+    /// Emits a diagnostic event about the outbox itself, for which part of the quota is reserved. Returns `false` if
+    /// even that is used up.
+    fn emit_diagnostic(&mut self, mut event: Event) -> bool {
+        event_line::prepare(&mut event, &self.context);
+        let line = event_line::serialize(&mut event);
+        if self.has_emitted(&event.id) {
             return true;
         }
-        let fits = self.bytes() + line.len() as u64 <= self.room.most;
-        let kept = fits && self.keep(&event.id, &line);
-        if !kept {
-            tracing::error!("There is no room to tell {}", event.event_type);
+        let fits = self.bytes() + line.len() as u64 <= self.quota.max;
+        let stored = fits && self.append_event(&event.id, &line);
+        if !stored {
+            tracing::error!("The outbox is full; dropped {}", event.event_type);
         }
-        kept
+        stored
     }
 
-    fn keep(&mut self, id: &str, line: &str) -> bool {
+    fn append_event(&mut self, id: &str, line: &str) -> bool {
         match self.events.append(line) {
             Ok(_) => {
                 self.waiting_bytes += line.len() as u64;
-                self.known.insert(known::key(id));
+                self.seen_ids.insert(seen_ids::key(id));
                 true
             }
             Err(error) => {
@@ -171,86 +165,84 @@ impl Store {
         }
     }
 
-    /// Keeps a receipt.
     pub fn receipt(&mut self, mut receipt: ReceiptIn) {
         if let Some(detail) = &mut receipt.detail
-            && let Some(redacted) = self.voice.secrets.redact(detail)
+            && let Some(redacted) = self.context.secrets.redact(detail)
         {
             *detail = redacted;
         }
-        let line = serde_json::to_string(&receipt).expect("a receipt is plain JSON");
-        let fits = self.bytes() + line.len() as u64 <= self.room.receipts;
+        let line = serde_json::to_string(&receipt).expect("a receipt serializes");
+        let fits = self.bytes() + line.len() as u64 <= self.quota.receipts;
         if !fits || self.receipts.append(&line).is_err() {
-            self.fills_up();
-            self.leave_out(|left_out| *left_out.dropped.entry("receipt".to_owned()).or_default() += 1);
+            self.begin_overflow();
+            self.count_overflow(|overflow| *overflow.dropped.entry("receipt".to_owned()).or_default() += 1);
         }
     }
 
-    /// What all lanes take on disk.
+    /// Size of all queues on disk.
     pub fn bytes(&self) -> u64 {
         self.events.bytes() + self.receipts.bytes() + self.entries.bytes()
     }
 
-    /// How many events were lost since there was no room.
+    /// Number of events and receipts dropped in the current overflow.
     pub fn dropped(&self) -> u64 {
-        self.left_out.as_ref().map_or(0, |left_out| left_out.dropped.values().sum())
+        self.overflow.as_ref().map_or(0, |overflow| overflow.dropped.values().sum())
     }
 
-    fn fills_up(&mut self) {
-        if self.left_out.is_some() {
+    fn begin_overflow(&mut self) {
+        if self.overflow.is_some() {
             return;
         }
-        let left_out = LeftOut::new();
-        let (bytes, most) = (self.bytes(), self.room.most);
-        tracing::warn!("The spool is full ({bytes} of {most} bytes): something will be left out");
-        let begins = left_out.begins(bytes, most);
-        self.left_out = Some(left_out);
-        self.noted_at = None;
-        self.notice(begins);
+        let overflow = Overflow::new();
+        let (bytes, max) = (self.bytes(), self.quota.max);
+        tracing::warn!("The outbox is full ({bytes} of {max} bytes); events will be shortened or dropped");
+        let started = overflow.started(bytes, max);
+        self.overflow = Some(overflow);
+        self.overflow_saved_at = None;
+        self.emit_diagnostic(started);
     }
 
-    fn leave_out(&mut self, count: impl FnOnce(&mut LeftOut)) {
-        let Some(left_out) = &mut self.left_out else { return };
-        count(left_out);
+    fn count_overflow(&mut self, count: impl FnOnce(&mut Overflow)) {
+        let Some(overflow) = &mut self.overflow else { return };
+        count(overflow);
         let now = Instant::now();
-        if self.noted_at.is_none_or(|at| now > at + NOTE_EVERY) {
-            note(&self.dir.join("left-out.json"), left_out);
-            self.noted_at = Some(now);
+        if self.overflow_saved_at.is_none_or(|at| now > at + OVERFLOW_SAVE_INTERVAL) {
+            save(&self.dir.join("overflow.json"), overflow);
+            self.overflow_saved_at = Some(now);
         }
     }
 
-    /// Tells what was left out, if there is room again, or if nobody may be there later to tell it.
-    pub fn account(&mut self, at_once: bool) {
-        if !(at_once || self.bytes() <= self.room.transcripts) {
+    /// Reports the overflow when there is room again, or now if the worker is about to exit.
+    pub fn report_overflow(&mut self, now: bool) {
+        if !(now || self.bytes() <= self.quota.transcripts) {
             return;
         }
-        let Some(left_out) = self.left_out.take() else { return };
-        if !self.notice(left_out.ends(self.bytes())) {
-            // Later, when there is room.
-            self.left_out = Some(left_out);
+        let Some(overflow) = self.overflow.take() else { return };
+        if !self.emit_diagnostic(overflow.ended(self.bytes())) {
+            // Report it later, when there is room.
+            self.overflow = Some(overflow);
             return;
         }
-        if let Err(error) = fs::remove_file(self.dir.join("left-out.json")) {
-            tracing::debug!("There was no account of what was left out: {}", error.kind());
+        if let Err(error) = fs::remove_file(self.dir.join("overflow.json")) {
+            tracing::debug!("Cannot delete overflow.json: {}", error.kind());
         }
     }
 
-    /// Writes down how far the events have come.
-    pub fn note_numbering(&self) {
-        note(&self.dir.join("events.json"), &self.numbering);
+    pub fn save_numbering(&self) {
+        save(&self.dir.join("events.json"), &self.numbering);
     }
 
-    /// Receipts up to this line are with the plane.
-    pub fn receipts_done(&mut self, through: u64) {
-        note(&self.dir.join("receipts.json"), &Position { head: through + 1 });
-        self.receipts.done(through);
-        self.account(false);
+    /// The plane has the receipts up to this line.
+    pub fn acknowledge_receipts(&mut self, through: u64) {
+        save(&self.dir.join("receipts.json"), &Position { front: through + 1 });
+        self.receipts.acknowledge(through);
+        self.report_overflow(false);
     }
 
-    /// When the oldest event that waits happened.
+    /// Time of the oldest unsent event.
     pub fn oldest(&mut self) -> Option<domain::Timestamp> {
-        let records = self.events.read(self.events.head(), 1, 0).ok()?;
-        let label: Label<'_> = serde_json::from_slice(&records.first()?.bytes).ok()?;
-        Some(label.emitted_at)
+        let records = self.events.read(self.events.front(), 1, 0).ok()?;
+        let header: Header<'_> = serde_json::from_slice(&records.first()?.bytes).ok()?;
+        Some(header.emitted_at)
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a port for its first page.
+//! Probes a port over HTTP for its first page.
 
 use crate::event::first_chars;
 use std::io;
@@ -8,17 +8,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// How long one answer may take.
-const ANSWER: Duration = Duration::from_secs(2);
-/// How long to wait before the next try.
-const PAUSE: Duration = Duration::from_secs(1);
-/// What is read of a page: its title is near its beginning.
-const PAGE_BYTES: u64 = 64 * 1024;
-/// Longest title that is told.
-const TITLE_CHARS: usize = 200;
+/// Timeout of one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Maximum part of a page that is read. The title is near its beginning.
+const MAX_PAGE_BYTES: u64 = 64 * 1024;
+const MAX_TITLE_CHARS: usize = 200;
 
-/// What a page, or the name of a process, has in it that says what made it.
-const SIGNS: [(&str, &str); 16] = [
+/// Substrings of a response or process name that identify the framework.
+const FRAMEWORKS: [(&str, &str); 16] = [
     ("/@vite/client", "vite"),
     ("x-powered-by: next.js", "next"),
     ("/_next/static", "next"),
@@ -37,58 +35,51 @@ const SIGNS: [(&str, &str); 16] = [
     ("x-powered-by: php", "php"),
 ];
 
-/// A first page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// What made it, if it shows.
     pub framework: Option<&'static str>,
-    /// What it is called, if it is.
     pub title: Option<String>,
 }
 
-/// Why there is no page.
 #[derive(Debug, thiserror::Error)]
-pub enum Unready {
-    /// Nothing came back.
-    #[error("port {0} did not answer: {1}")]
-    Silent(u16, io::Error),
-    /// Something else than HTTP came back.
-    #[error("port {0} answers, but not in HTTP")]
+pub enum ProbeError {
+    #[error("port {0} did not respond: {1}")]
+    NoResponse(u16, io::Error),
+    #[error("port {0} does not speak HTTP")]
     NotHttp(u16),
-    /// The server has a problem of its own.
-    #[error("port {0} answers with status {1}")]
-    Broken(u16, u16),
+    #[error("port {0} responded with status {1}")]
+    ServerError(u16, u16),
 }
 
-/// Asks until there is a page, or patience is at its end.
+/// Retries until the port serves a page or the timeout has passed.
 pub async fn probe(
     port: u16,
     addresses: &[IpAddr],
     command: &str,
-    patience: Duration,
-) -> Result<Page, Unready> {
-    let end = Instant::now() + patience;
+    timeout: Duration,
+) -> Result<Page, ProbeError> {
+    let deadline = Instant::now() + timeout;
     loop {
-        let mut last = Unready::Silent(port, io::Error::other("it has no address"));
+        let mut last = ProbeError::NoResponse(port, io::Error::other("no address to connect to"));
         for address in addresses {
-            let answer = tokio::time::timeout(ANSWER.min(patience), fetch(*address, port)).await;
-            let late = || Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
-            last = match answer.unwrap_or_else(|_| late()) {
-                Ok(answer) => match read(port, &answer, command) {
+            let response = tokio::time::timeout(REQUEST_TIMEOUT.min(timeout), fetch(*address, port)).await;
+            let timed_out = || Err(io::Error::new(io::ErrorKind::TimedOut, "timed out"));
+            last = match response.unwrap_or_else(|_| timed_out()) {
+                Ok(response) => match parse(port, &response, command) {
                     Ok(page) => return Ok(page),
-                    Err(unready) => unready,
+                    Err(error) => error,
                 },
-                Err(error) => Unready::Silent(port, error),
+                Err(error) => ProbeError::NoResponse(port, error),
             };
         }
-        if Instant::now() + PAUSE > end {
+        if Instant::now() + RETRY_DELAY > deadline {
             return Err(last);
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
 }
 
-/// What comes back within the time. A page that never ends is cut, and that is no failure.
+/// Reads the response up to the limits. A page that never ends is truncated, which is not an error.
 async fn fetch(address: IpAddr, port: u16) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect((address, port)).await?;
     let request = format!(
@@ -97,40 +88,40 @@ async fn fetch(address: IpAddr, port: u16) -> io::Result<Vec<u8>> {
         version = env!("CARGO_PKG_VERSION"),
     );
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    let mut stream = stream.take(PAGE_BYTES);
-    // Shorter than the time for all of it, so that what came is kept.
-    let read = tokio::time::timeout(ANSWER / 2, stream.read_to_end(&mut answer)).await;
+    let mut response = Vec::new();
+    let mut stream = stream.take(MAX_PAGE_BYTES);
+    // Shorter than the caller's timeout, so that a partial response is kept.
+    let read = tokio::time::timeout(REQUEST_TIMEOUT / 2, stream.read_to_end(&mut response)).await;
     match read {
-        _ if !answer.is_empty() => Ok(answer),
+        _ if !response.is_empty() => Ok(response),
         Ok(Err(error)) => Err(error),
-        Ok(Ok(_)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")),
+        Ok(Ok(_)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "connection closed")),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "timed out")),
     }
 }
 
-fn read(port: u16, answer: &[u8], command: &str) -> Result<Page, Unready> {
-    let text = String::from_utf8_lossy(answer);
+fn parse(port: u16, response: &[u8], command: &str) -> Result<Page, ProbeError> {
+    let text = String::from_utf8_lossy(response);
     let status = text.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse::<u16>().ok());
     match status {
-        None => Err(Unready::NotHttp(port)),
-        Some(status) if status >= 500 => Err(Unready::Broken(port, status)),
+        None => Err(ProbeError::NotHttp(port)),
+        Some(status) if status >= 500 => Err(ProbeError::ServerError(port, status)),
         Some(_) => Ok(Page { framework: framework(&text, command), title: title(&text) }),
     }
 }
 
-fn framework(answer: &str, command: &str) -> Option<&'static str> {
-    let text = format!("{command}\n{answer}").to_ascii_lowercase();
-    SIGNS.iter().find(|(sign, _)| text.contains(sign)).map(|&(_, framework)| framework)
+fn framework(response: &str, command: &str) -> Option<&'static str> {
+    let text = format!("{command}\n{response}").to_ascii_lowercase();
+    FRAMEWORKS.iter().find(|(pattern, _)| text.contains(pattern)).map(|&(_, framework)| framework)
 }
 
-fn title(answer: &str) -> Option<String> {
-    let lower = answer.to_ascii_lowercase();
+fn title(response: &str) -> Option<String> {
+    let lower = response.to_ascii_lowercase();
     let begin = lower.find("<title")?;
     let begin = begin + lower[begin..].find('>')? + 1;
     let end = begin + lower[begin..].find("</title")?;
-    let title = answer[begin..end].split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(first_chars(&title, TITLE_CHARS).to_owned()).filter(|title| !title.is_empty())
+    let title = response[begin..end].split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(first_chars(&title, MAX_TITLE_CHARS).to_owned()).filter(|title| !title.is_empty())
 }
 
 #[cfg(test)]
@@ -138,8 +129,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_understood() {
-        for (answer, command, framework, title) in [
+    fn responses_are_parsed() {
+        for (response, command, framework, title) in [
             ("HTTP/1.1 200 OK\r\n\r\n<head><title>A  b</title>", "node", None, Some("A b")),
             (
                 "HTTP/1.1 404 Not Found\r\nX-Powered-By: Express\r\n\r\nCannot GET /",
@@ -153,17 +144,17 @@ mod tests {
             ("HTTP/1.1 200 OK\r\n\r\n<title lang=\"de\">Größe</title>", "x", None, Some("Größe")),
             ("HTTP/1.1 200 OK\r\n\r\n<title>cut", "x", None, None),
         ] {
-            let page = read(1, answer.as_bytes(), command).unwrap();
-            assert_eq!((page.framework, page.title.as_deref()), (framework, title), "{answer}");
+            let page = parse(1, response.as_bytes(), command).unwrap();
+            assert_eq!((page.framework, page.title.as_deref()), (framework, title), "{response}");
         }
-        assert!(matches!(read(1, b"HTTP/1.1 503 Busy\r\n\r\n", ""), Err(Unready::Broken(1, 503))));
-        for answer in [
+        assert!(matches!(parse(1, b"HTTP/1.1 503 Busy\r\n\r\n", ""), Err(ProbeError::ServerError(1, 503))));
+        for response in [
             &b"-ERR unknown command\r\n"[..],
             b"\x15\x03\x03\0\x02",
             b"HTTP/1.",
             b"HTTP/1.1 \xc3\xa4\xc3\xa4",
         ] {
-            assert!(matches!(read(1, answer, ""), Err(Unready::NotHttp(1))), "{answer:?}");
+            assert!(matches!(parse(1, response, ""), Err(ProbeError::NotHttp(1))), "{response:?}");
         }
     }
 }

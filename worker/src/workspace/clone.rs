@@ -1,4 +1,4 @@
-//! Fetching a repository, and being on the right branch.
+//! Clones a repository and checks out the branch.
 
 use super::git::{Git, GitError};
 use super::repository::Repository;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use tokio::fs;
 use uuid::Uuid;
 
-/// How often a network that fails is tried.
-const ATTEMPTS: u32 = 4;
-/// How long one attempt may take.
-const NETWORK: Duration = Duration::from_secs(30 * 60);
-/// How long anything else may take. A checkout of a large repository is the longest.
-const LOCAL: Duration = Duration::from_secs(5 * 60);
+/// Maximum number of attempts of a network operation.
+const MAX_ATTEMPTS: u32 = 4;
+/// Timeout of one network operation.
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// Timeout of local operations. A checkout of a large repository takes longest.
+const LOCAL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// What git says when trying again is no use.
-const FINAL: [&str; 10] = [
+/// Error messages of git that a retry would not change.
+const PERMANENT_ERRORS: [&str; 10] = [
     "Authentication failed",
     "could not read Username",
     "could not read Password",
@@ -30,16 +30,16 @@ const FINAL: [&str; 10] = [
     "No space left on device",
 ];
 
-/// Clones, if there is no repository yet. Whether it did.
-pub(super) async fn fetch(
+/// Clones unless there is a repository already. Returns whether it did.
+pub(super) async fn clone_if_missing(
     repository: &Repository,
     settings: &Settings,
     variables: &[(String, String)],
 ) -> Result<bool, Error> {
-    let mark = Mark(settings.state.join("cloning"));
-    if mark.is_for(&settings.root).await {
-        // We were killed halfway. The folder was empty before, so all that is in it is ours.
-        empty(&settings.root).await?;
+    let marker = CloneMarker(settings.state.join("cloning"));
+    if marker.is_for(&settings.root).await {
+        // An earlier worker was killed while cloning. The directory was empty before, so its content can be deleted.
+        clear(&settings.root).await?;
     }
     if fs::symlink_metadata(settings.root.join(".git")).await.is_ok() {
         return Ok(false);
@@ -47,23 +47,23 @@ pub(super) async fn fetch(
     if fs::read_dir(&settings.root).await?.next_entry().await?.is_some() {
         return Err(Error::NotEmpty(settings.root.clone()));
     }
-    mark.set(&settings.root).await?;
+    marker.set(&settings.root).await?;
     let git = Git::new(&settings.root)
         .variables(variables.iter().cloned())
-        // A connection that hangs is a failure, and failures are tried again.
+        // Treat a stalled connection as a failure, so that it is retried.
         .setting("http.lowSpeedLimit", "1000")
         .setting("http.lowSpeedTime", "60");
     let clone = ["clone", "--quiet", "--origin", "origin", "--", repository.url.as_str(), "."];
-    let cloned = patiently(&git, &clone, settings.first_wait).await;
+    let cloned = with_retries(&git, &clone, settings.retry_delay).await;
     if cloned.is_err() {
-        empty(&settings.root).await?;
+        clear(&settings.root).await?;
     }
-    mark.remove().await?;
+    marker.remove().await?;
     cloned?;
     Ok(true)
 }
 
-/// Goes to a branch: the one that is here, or the one that is there, or a new one from the default branch. Whether it is
+/// Checks out the local branch, or the remote branch, or a new branch from the default branch. Returns whether it is
 /// new.
 pub(super) async fn check_out(
     branch: &str,
@@ -72,85 +72,89 @@ pub(super) async fn check_out(
     variables: &[(String, String)],
 ) -> Result<bool, Error> {
     let git = Git::new(&settings.root).variables(variables.iter().cloned());
-    let has = async |name: &str| git.text(&["show-ref", "--verify", "--quiet", name], LOCAL).await.is_ok();
-    if git.text(&["symbolic-ref", "--quiet", "--short", "HEAD"], LOCAL).await.is_ok_and(|here| here == branch)
+    let exists =
+        async |name: &str| git.text(&["show-ref", "--verify", "--quiet", name], LOCAL_TIMEOUT).await.is_ok();
+    if git
+        .text(&["symbolic-ref", "--quiet", "--short", "HEAD"], LOCAL_TIMEOUT)
+        .await
+        .is_ok_and(|current| current == branch)
     {
         return Ok(false);
     }
-    if has(&format!("refs/heads/{branch}")).await {
-        git.text(&["checkout", "--quiet", branch, "--"], LOCAL).await?;
+    if exists(&format!("refs/heads/{branch}")).await {
+        git.text(&["checkout", "--quiet", branch, "--"], LOCAL_TIMEOUT).await?;
         return Ok(false);
     }
-    if !cloned && !git.text(&["remote"], LOCAL).await?.is_empty() {
-        patiently(&git, &["fetch", "--quiet", "origin"], settings.first_wait).await?;
+    if !cloned && !git.text(&["remote"], LOCAL_TIMEOUT).await?.is_empty() {
+        with_retries(&git, &["fetch", "--quiet", "origin"], settings.retry_delay).await?;
     }
-    let there = format!("refs/remotes/origin/{branch}");
-    if has(&there).await {
+    let remote = format!("refs/remotes/origin/{branch}");
+    if exists(&remote).await {
         let upstream = format!("origin/{branch}");
-        git.text(&["checkout", "--quiet", "-b", branch, "--track", &upstream], LOCAL).await?;
+        git.text(&["checkout", "--quiet", "-b", branch, "--track", &upstream], LOCAL_TIMEOUT).await?;
         return Ok(false);
     }
-    // Without an upstream: what is not pushed must not look as if it were.
+    // No upstream: an unpushed branch must not look pushed.
     let mut create = vec!["checkout", "--quiet", "--no-track", "-b", branch];
-    if has("refs/remotes/origin/HEAD").await {
+    if exists("refs/remotes/origin/HEAD").await {
         create.push("origin/HEAD");
-    } else if git.text(&["rev-parse", "--verify", "--quiet", "HEAD"], LOCAL).await.is_err() {
-        // An empty repository has nothing to begin from, and git refuses to say that there is no upstream.
+    } else if git.text(&["rev-parse", "--verify", "--quiet", "HEAD"], LOCAL_TIMEOUT).await.is_err() {
+        // An empty repository has no start point, and git rejects `--no-track` without one.
         create = vec!["checkout", "--quiet", "-b", branch];
     }
-    git.text(&create, LOCAL).await?;
+    git.text(&create, LOCAL_TIMEOUT).await?;
     Ok(true)
 }
 
-/// Sets who commits. In a repository that was here before us, only if nobody is set.
-pub(super) async fn identify(cloned: bool, settings: &Settings) -> Result<(), Error> {
+/// Sets the git author. In an existing repository, only if none is configured.
+pub(super) async fn set_identity(cloned: bool, settings: &Settings) -> Result<(), Error> {
     let git = Git::new(&settings.root);
     for (key, value) in [("user.name", &settings.user_name), ("user.email", &settings.user_email)] {
-        if cloned || git.text(&["config", "--get", key], LOCAL).await.is_err() {
-            git.text(&["config", "--local", key, value], LOCAL).await?;
+        if cloned || git.text(&["config", "--get", key], LOCAL_TIMEOUT).await.is_err() {
+            git.text(&["config", "--local", key, value], LOCAL_TIMEOUT).await?;
         }
     }
     Ok(())
 }
 
-/// The branch, and the commit. A new repository has no commit, and a detached head no branch.
+/// Branch and commit of HEAD. A new repository has no commit, and a detached HEAD no branch.
 pub(super) async fn position(root: &Path) -> (Option<String>, Option<String>) {
     let git = Git::new(root);
-    let branch = git.text(&["symbolic-ref", "--quiet", "--short", "HEAD"], LOCAL).await;
-    let head = git.text(&["rev-parse", "--verify", "--quiet", "HEAD"], LOCAL).await;
+    let branch = git.text(&["symbolic-ref", "--quiet", "--short", "HEAD"], LOCAL_TIMEOUT).await;
+    let head = git.text(&["rev-parse", "--verify", "--quiet", "HEAD"], LOCAL_TIMEOUT).await;
     (branch.ok(), head.ok())
 }
 
-/// Runs what needs the network, again and again if it is the network that failed.
-async fn patiently(git: &Git, arguments: &[&str], first_wait: Duration) -> Result<(), GitError> {
-    let mut wait = first_wait;
+/// Runs a network operation, retrying transient failures with exponential backoff and jitter.
+async fn with_retries(git: &Git, arguments: &[&str], initial_delay: Duration) -> Result<(), GitError> {
+    let mut delay = initial_delay;
     for attempt in 1.. {
-        match git.text(arguments, NETWORK).await {
+        match git.text(arguments, NETWORK_TIMEOUT).await {
             Ok(_) => break,
-            Err(error) if attempt == ATTEMPTS || is_final(&error) => return Err(error),
+            Err(error) if attempt == MAX_ATTEMPTS || is_permanent(&error) => return Err(error),
             Err(_) => {
-                tracing::warn!(attempt, "git {} failed, and is tried again", arguments[0]);
-                // Between half and all of it, so that many sandboxes do not come back at the same moment.
+                tracing::warn!(attempt, "git {} failed; retrying", arguments[0]);
+                // Jitter between half and the full delay, so that many sandboxes do not retry at the same time.
                 let part = u32::from(Uuid::new_v4().as_bytes()[0]);
-                tokio::time::sleep(wait / 2 + wait / 2 * part / 255).await;
-                wait *= 2;
+                tokio::time::sleep(delay / 2 + delay / 2 * part / 255).await;
+                delay *= 2;
             }
         }
     }
     Ok(())
 }
 
-fn is_final(error: &GitError) -> bool {
+fn is_permanent(error: &GitError) -> bool {
     match error {
-        GitError::Refused { errors, .. } => FINAL.iter().any(|reason| errors.contains(reason)),
+        GitError::Failed { stderr, .. } => PERMANENT_ERRORS.iter().any(|reason| stderr.contains(reason)),
         GitError::NotRun { .. } => true,
     }
 }
 
-/// A file that says that a folder is being cloned into: half a clone looks like a whole one.
-struct Mark(PathBuf);
+/// A file that marks a clone in progress, because a partial clone looks like a complete one.
+struct CloneMarker(PathBuf);
 
-impl Mark {
+impl CloneMarker {
     async fn is_for(&self, root: &Path) -> bool {
         fs::read_to_string(&self.0).await.is_ok_and(|marked| Path::new(&marked) == root)
     }
@@ -164,9 +168,9 @@ impl Mark {
     }
 }
 
-/// Removes what is in a folder, and not the folder: it may be a volume.
-async fn empty(folder: &Path) -> io::Result<()> {
-    let mut entries = fs::read_dir(folder).await?;
+/// Deletes the content of a directory, but not the directory itself, which may be a volume.
+async fn clear(dir: &Path) -> io::Result<()> {
+    let mut entries = fs::read_dir(dir).await?;
     while let Some(entry) = entries.next_entry().await? {
         if entry.file_type().await?.is_dir() {
             fs::remove_dir_all(entry.path()).await?;

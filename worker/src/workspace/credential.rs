@@ -1,12 +1,12 @@
-//! Credentials for git, from the worker's memory.
+//! Git credentials, served from the worker's memory.
 //!
-//! The token is in no address, no argument, no file and no variable of the agent. Git asks its credential helper, which
-//! is `sunaba-worker credential`; that asks the worker at a Unix socket in a folder of the worker's user only. The worker
-//! answers its own user only, and only for the host that the token is for.
+//! The token is in no URL, argument, file or environment variable of the agent. Git runs its credential helper,
+//! `sunaba-worker credential`, which requests the token from the worker over a Unix socket in a private directory. The
+//! worker answers only its own user, and only for the host of the token.
 //!
-//! What this is not: a wall between the agent and the token. Whoever runs as the same user may ask as git does, because
-//! git has to be able to. It keeps the token out of where secrets leak from: logs, process lists, configuration, images
-//! of the disk. `gh` cannot use it: it takes tokens from its own configuration or from the environment only.
+//! This does not isolate the agent from the token: any process of the same user can send the same request as git. It
+//! keeps the token out of the places where secrets leak: logs, process lists, configuration files and disk images. `gh`
+//! cannot use it, because it reads tokens only from its own configuration or the environment.
 
 use crate::secret::Secret;
 use std::io::{self, Read, Write};
@@ -19,37 +19,31 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// The variable that says where to ask.
+/// Path of the Unix socket.
 pub const SOCKET_VARIABLE: &str = "SUNABA_CREDENTIALS";
 
-/// How long a question and its answer may take.
-const DEADLINE: Duration = Duration::from_secs(5);
-/// Longest question.
-const QUESTION_BYTES: u64 = 16 * 1024;
+/// Timeout of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_REQUEST_BYTES: u64 = 16 * 1024;
 
-/// What git is told when it asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// `https`.
     pub protocol: String,
-    /// `github.com`, with the port if it is not the usual one.
+    /// With the port, unless it is the default one.
     pub host: String,
-    /// Who.
     pub username: String,
-    /// And the secret.
     pub token: Secret,
 }
 
-/// Answers git until it is dropped.
+/// Serves credential requests until it is dropped.
 #[derive(Debug)]
-pub struct Serving {
+pub struct CredentialServer {
     socket: PathBuf,
     task: AbortHandle,
 }
 
-impl Serving {
-    /// What git and the agent need in their environment. Other helpers are not asked about this host, and keep all the
-    /// others.
+impl CredentialServer {
+    /// Environment variables for git and the agent. They replace other credential helpers for this host only.
     pub fn variables(&self, program: &[String], credential: &Credential) -> Vec<(String, String)> {
         let key = format!("credential.{}://{}.helper", credential.protocol, credential.host);
         let quoted = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
@@ -67,19 +61,19 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for CredentialServer {
     fn drop(&mut self) {
         self.task.abort();
-        // It may be gone with its folder.
+        // It may have been deleted with its directory.
         let _ = std::fs::remove_file(&self.socket);
     }
 }
 
-/// Answers git at this socket. Its folder becomes the user's own.
-pub fn serve(socket: &Path, credential: Credential) -> io::Result<Serving> {
-    if let Some(folder) = socket.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+/// Serves requests on this socket. Its directory is made private to the user.
+pub fn serve(socket: &Path, credential: Credential) -> io::Result<CredentialServer> {
+    if let Some(dir) = socket.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?;
     }
     match std::fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -88,68 +82,74 @@ pub fn serve(socket: &Path, credential: Credential) -> io::Result<Serving> {
     let listener = UnixListener::bind(socket)?;
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
     let task = tokio::spawn(accept(listener, credential)).abort_handle();
-    Ok(Serving { socket: socket.to_owned(), task })
+    Ok(CredentialServer { socket: socket.to_owned(), task })
 }
 
-/// The helper: passes git's question on and prints the answer. Git wants to know only with `get`; whatever it wants to
-/// have stored or forgotten is none of ours.
-pub fn ask(socket: &Path, operation: &str, mut input: impl Read, mut output: impl Write) -> io::Result<()> {
+/// The credential helper: forwards git's request and prints the response. `store` and `erase` are ignored.
+pub fn request(
+    socket: &Path,
+    operation: &str,
+    mut input: impl Read,
+    mut output: impl Write,
+) -> io::Result<()> {
     if operation != "get" {
         return Ok(());
     }
-    let mut question = Vec::new();
-    input.by_ref().take(QUESTION_BYTES).read_to_end(&mut question)?;
+    let mut request = Vec::new();
+    input.by_ref().take(MAX_REQUEST_BYTES).read_to_end(&mut request)?;
     let mut stream = Blocking::connect(socket)?;
-    stream.set_read_timeout(Some(DEADLINE))?;
-    stream.set_write_timeout(Some(DEADLINE))?;
-    stream.write_all(&question)?;
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+    stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
+    stream.write_all(&request)?;
     stream.shutdown(Shutdown::Write)?;
     io::copy(&mut stream, &mut output)?;
     output.flush()
 }
 
 async fn accept(listener: UnixListener, credential: Credential) {
-    let mut answers = JoinSet::new();
+    let mut requests = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let credential = credential.clone();
-                answers.spawn(async move {
-                    match tokio::time::timeout(DEADLINE, answer(stream, &credential)).await {
+                requests.spawn(async move {
+                    match tokio::time::timeout(REQUEST_TIMEOUT, respond(stream, &credential)).await {
                         Ok(Ok(())) => {}
-                        Ok(Err(error)) => tracing::warn!(%error, "Could not answer git: {error}"),
+                        Ok(Err(error)) => {
+                            tracing::warn!(%error, "Cannot answer a credential request: {error}");
+                        }
                         Err(_) => {
-                            tracing::warn!("Git asked for a credential and did not finish its question");
+                            tracing::warn!("A credential request timed out");
                         }
                     }
                 });
             }
             Err(error) => {
-                // Too many open files, say: that passes.
-                tracing::warn!(%error, "Could not take a question of git: {error}");
+                // Transient, for example too many open files.
+                tracing::warn!(%error, "Cannot accept a credential request: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
-        while answers.try_join_next().is_some() {}
+        while requests.try_join_next().is_some() {}
     }
 }
 
-async fn answer(mut stream: UnixStream, credential: &Credential) -> io::Result<()> {
+async fn respond(mut stream: UnixStream, credential: &Credential) -> io::Result<()> {
     if stream.peer_cred()?.uid() != rustix::process::getuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user asked"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "request from another user"));
     }
-    let mut question = String::new();
-    (&mut stream).take(QUESTION_BYTES).read_to_string(&mut question).await?;
-    stream.write_all(reply(&question, credential).as_bytes()).await?;
+    let mut request = String::new();
+    (&mut stream).take(MAX_REQUEST_BYTES).read_to_string(&mut request).await?;
+    stream.write_all(response(&request, credential).as_bytes()).await?;
     stream.shutdown().await
 }
 
-/// What git is told. Nothing, if it asks for another place.
-fn reply(question: &str, credential: &Credential) -> String {
-    let asked = |key: &str| question.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-    let same = |key: &str, value: &str| asked(key).is_some_and(|asked| asked.eq_ignore_ascii_case(value));
-    let user = asked("username").is_none_or(|asked| asked == credential.username);
-    if same("protocol", &credential.protocol) && same("host", &credential.host) && user {
+/// Empty if the request is for another host, protocol or user.
+fn response(request: &str, credential: &Credential) -> String {
+    let field = |key: &str| request.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let matches = |key: &str, value: &str| field(key).is_some_and(|text| text.eq_ignore_ascii_case(value));
+    let user = field("username").is_none_or(|name| name == credential.username);
+    if matches("protocol", &credential.protocol) && matches("host", &credential.host) && user {
         format!("username={}\npassword={}\n", credential.username, credential.token.reveal())
     } else {
         String::new()
@@ -171,12 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn only_the_configured_host_gets_the_token() {
-        for (question, given) in [
+    fn only_the_configured_host_receives_the_token() {
+        for (request, allowed) in [
             ("protocol=https\nhost=github.com\n", true),
             ("protocol=https\nhost=GitHub.com\ncapability[]=authtype\n", true),
             ("protocol=https\nhost=github.com\nusername=x-access-token\n", true),
-            ("protocol=https\nhost=github.com\nusername=somebody\n", false),
+            ("protocol=https\nhost=github.com\nusername=other\n", false),
             ("protocol=http\nhost=github.com\n", false),
             ("protocol=https\nhost=github.com.evil.example\n", false),
             ("protocol=https\nhost=evil.example\npath=github.com\n", false),
@@ -185,46 +185,46 @@ mod tests {
             ("host=github.com\n", false),
             ("", false),
         ] {
-            let expected = if given { "username=x-access-token\npassword=planted-secret\n" } else { "" };
-            assert_eq!(reply(question, &credential()), expected, "{question:?}");
+            let expected = if allowed { "username=x-access-token\npassword=planted-secret\n" } else { "" };
+            assert_eq!(response(request, &credential()), expected, "{request:?}");
         }
     }
 
     #[test]
-    fn a_token_does_not_show_itself() {
+    fn token_is_redacted_from_debug_output() {
         assert!(!format!("{:?}", credential()).contains("planted"));
         assert_eq!(credential().token.redact("https://planted-secret@x"), "https://[redacted]@x");
         assert_eq!(Secret::new("").redact("text"), "text");
     }
 
-    async fn asked(folder: &TempDir, operation: &'static str, question: &'static str) -> String {
-        let socket = folder.path().join("own/socket");
-        let ask = move || {
+    async fn run_helper(dir: &TempDir, operation: &'static str, input: &'static str) -> String {
+        let socket = dir.path().join("own/socket");
+        let run = move || {
             let mut output = Vec::new();
-            ask(&socket, operation, question.as_bytes(), &mut output).map(|()| output)
+            request(&socket, operation, input.as_bytes(), &mut output).map(|()| output)
         };
-        String::from_utf8(tokio::task::spawn_blocking(ask).await.unwrap().unwrap()).unwrap()
+        String::from_utf8(tokio::task::spawn_blocking(run).await.unwrap().unwrap()).unwrap()
     }
 
     #[tokio::test]
-    async fn the_helper_passes_on_what_the_worker_says() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("own/socket");
-        // A worker that was killed left its socket.
-        std::fs::create_dir(folder.path().join("own")).unwrap();
+    async fn helper_prints_the_response_of_the_worker() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("own/socket");
+        // A stale socket of a killed worker.
+        std::fs::create_dir(dir.path().join("own")).unwrap();
         drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
-        let serving = serve(&socket, credential()).unwrap();
+        let server = serve(&socket, credential()).unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&folder.path().join("own")), mode(&socket)), (0o700, 0o600));
+        assert_eq!((mode(&dir.path().join("own")), mode(&socket)), (0o700, 0o600));
 
-        let question = "protocol=https\nhost=github.com\n\n";
+        let request = "protocol=https\nhost=github.com\n\n";
         assert_eq!(
-            asked(&folder, "get", question).await,
+            run_helper(&dir, "get", request).await,
             "username=x-access-token\npassword=planted-secret\n"
         );
-        assert_eq!(asked(&folder, "get", "protocol=https\nhost=gitlab.com\n\n").await, "");
-        assert_eq!(asked(&folder, "store", question).await, "");
-        drop(serving);
+        assert_eq!(run_helper(&dir, "get", "protocol=https\nhost=gitlab.com\n\n").await, "");
+        assert_eq!(run_helper(&dir, "store", request).await, "");
+        drop(server);
         assert!(!socket.exists());
     }
 }

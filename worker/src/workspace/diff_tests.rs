@@ -9,8 +9,8 @@ fn from_claude(result: Value) -> Option<FileChange> {
 }
 
 #[test]
-fn a_created_file_is_all_new_lines() {
-    // The result as the CLI gives it.
+fn created_file_has_only_added_lines() {
+    // As printed by the CLI.
     let change = from_claude(json!({
         "type": "create", "filePath": "/workspace/hello.txt", "content": "hi\n", "structuredPatch": [],
         "originalFile": null, "userModified": false
@@ -22,11 +22,11 @@ fn a_created_file_is_all_new_lines() {
 }
 
 #[test]
-fn an_edit_is_a_diff_of_the_texts() {
+fn edit_is_a_diff_of_the_texts() {
     let change = from_claude(json!({
         "filePath": "/workspace/src/main.go", "oldString": "\tb", "newString": "\tB", "replaceAll": false,
         "originalFile": "a\n\tb\nc\n\tb\n", "userModified": false,
-        // The patch is for people: its tabs are gone.
+        // The patch is for display and has no tabs.
         "structuredPatch": [{"oldStart": 1, "oldLines": 4, "newStart": 1, "newLines": 4,
             "lines": [" a", "-  b", "+  B", " c", "   b"]}]
     }));
@@ -41,7 +41,7 @@ fn an_edit_is_a_diff_of_the_texts() {
 }
 
 #[test]
-fn an_edit_of_every_place_changes_every_place() {
+fn replace_all_changes_every_occurrence() {
     let change = from_claude(json!({
         "filePath": "/workspace/a", "oldString": "x", "newString": "y", "replaceAll": true,
         "originalFile": "x\nx\n", "structuredPatch": []
@@ -50,7 +50,7 @@ fn an_edit_of_every_place_changes_every_place() {
 }
 
 #[test]
-fn the_patch_is_used_where_the_texts_are_not_known() {
+fn patch_is_used_if_the_texts_are_unknown() {
     let patch = json!([{"oldStart": 7, "oldLines": 2, "newStart": 7, "newLines": 3,
         "lines": [" a", "-b", "+c", "+d", "\\ No newline at end of file"]}]);
     for result in [
@@ -64,12 +64,12 @@ fn the_patch_is_used_where_the_texts_are_not_known() {
             change.unified,
             "--- a/a\n+++ b/a\n@@ -7,2 +7,3 @@\n a\n-b\n+c\n+d\n\\ No newline at end of file\n"
         );
-        assert_eq!((change.lines_added, change.lines_removed, change.told()), (2, 1, None));
+        assert_eq!((change.lines_added, change.lines_removed, change.emitted()), (2, 1, None));
     }
 }
 
 #[test]
-fn what_is_no_edit_is_no_change() {
+fn other_tool_results_are_not_changes() {
     for result in [
         json!({"stdout": "slept", "stderr": "", "interrupted": false}),
         json!({"type": "text", "file": {"filePath": "/workspace/a", "content": "x"}}),
@@ -92,16 +92,16 @@ fn paths_outside_the_workspace_stay_absolute() {
 }
 
 #[test]
-fn a_deletion_and_no_text_are_told_as_such() {
-    let gone = FileChange::from_texts("a", Some("x\ny\n"), None).unwrap();
-    assert_eq!((&gone.change, gone.lines_removed), (&Change::Deleted, 2));
-    assert!(gone.unified.starts_with("--- a/a\n+++ /dev/null\n"));
+fn deletions_and_binary_files_are_recognized() {
+    let deleted = FileChange::from_texts("a", Some("x\ny\n"), None).unwrap();
+    assert_eq!((&deleted.change, deleted.lines_removed), (&Change::Deleted, 2));
+    assert!(deleted.unified.starts_with("--- a/a\n+++ /dev/null\n"));
     let binary = FileChange::from_texts("a", Some("x"), Some("\0")).unwrap();
     assert!(binary.binary && binary.unified.is_empty());
 }
 
 #[test]
-fn a_long_diff_has_a_short_preview() {
+fn long_diff_has_a_short_preview() {
     let text = "a line of some words\n".repeat(1_000);
     let size = FileChange::from_texts("a", None, Some(&text)).unwrap().unified.len();
     let event = FileChange::from_texts("a", None, Some(&text)).unwrap().into_event(3, Some("toolu_1"));
@@ -120,8 +120,8 @@ fn a_long_diff_has_a_short_preview() {
 }
 
 #[test]
-fn a_renamed_file_says_what_it_was_called() {
-    let moved = FileChange::bare("b", Change::Renamed { from: "a".to_owned() }).into_event(1, None);
+fn renamed_file_has_its_previous_path() {
+    let moved = FileChange::without_diff("b", Change::Renamed { from: "a".to_owned() }).into_event(1, None);
     assert_eq!(
         (moved.data["change_type"].as_str(), moved.data["previous_path"].as_str()),
         (Some("renamed"), Some("a"))
@@ -130,7 +130,7 @@ fn a_renamed_file_says_what_it_was_called() {
 
 proptest! {
     #[test]
-    fn the_counts_are_the_lines_of_the_diff(old in "([ab]{0,2}\n?){0,12}", new in "([ab]{0,2}\n?){0,12}") {
+    fn line_counts_match_the_diff(old in "([ab]{0,2}\n?){0,12}", new in "([ab]{0,2}\n?){0,12}") {
         if let Some(change) = FileChange::from_texts("x", Some(&old), Some(&new)) {
             let body: Vec<&str> = change.unified.lines().skip(2).collect();
             let count = |mark| body.iter().filter(|line| line.starts_with(mark)).count() as u64;

@@ -1,5 +1,5 @@
-//! The folder that an agent works in: fetched before the agent starts, watched while it works, and judged when it says
-//! that it is done.
+//! The directory that the agent works in: cloned before the agent starts, scanned for changes while it works, and
+//! validated when it reports that the task is done.
 
 mod clone;
 pub mod credential;
@@ -14,66 +14,63 @@ pub mod snapshot;
 pub mod validation;
 
 pub use git::GitError;
-pub use repository::{BadRepository, Repository};
+pub use repository::{InvalidRepository, Repository};
 
 use crate::event::{Event, first_bytes};
-use credential::Serving;
+use credential::CredentialServer;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest error that is told.
-const ERROR_BYTES: usize = 8 * 1024;
+/// Maximum size of a reported error.
+const MAX_ERROR_BYTES: usize = 8 * 1024;
 
-/// Where the workspace is, and how it is prepared.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The folder that the agent works in.
+    /// The agent's working directory.
     pub root: PathBuf,
-    /// The worker's own folder.
+    /// The worker's state directory.
     pub state: PathBuf,
-    /// The `sunaba-worker` that git runs to ask for the token.
+    /// Command line of `sunaba-worker`, which git runs as its credential helper.
     pub program: Vec<String>,
-    /// Who commits.
+    /// Git author name.
     pub user_name: String,
-    /// And their address.
+    /// Git author email.
     pub user_email: String,
-    /// How long to wait after the first failure of the network. Each further wait is twice as long.
-    pub first_wait: Duration,
+    /// Delay after the first network failure. It doubles with each further failure.
+    pub retry_delay: Duration,
 }
 
-/// A workspace that is ready.
+/// A prepared workspace.
 #[derive(Debug)]
 pub struct Ready {
-    /// The branch, if there is a repository and it is on one.
+    /// `None` without a repository, or if HEAD is detached.
     pub branch: Option<String>,
-    /// The commit, if there is one.
+    /// Commit of HEAD, if there is one.
     pub head: Option<String>,
-    /// Whether the branch is new.
+    /// Whether the branch was created.
     pub created_branch: bool,
-    /// What the agent needs in its environment, so that its git can ask for the token.
+    /// Environment variables that configure the credential helper for the agent's git.
     pub variables: Vec<(String, String)>,
-    /// Answers git. To be kept as long as the agent runs.
-    pub serving: Option<Serving>,
+    /// Must be kept while the agent runs.
+    pub credential_server: Option<CredentialServer>,
 }
 
-/// Why there is no workspace.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Git failed. The token is not in what it said.
+    /// The token is redacted from its message.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// There are files and no repository, and cloning would mix them.
-    #[error("{0} holds files and is no git repository: empty it, or give another folder")]
+    /// Cloning would mix the repository with existing files.
+    #[error("{0} contains files and is not a git repository; empty it or use another directory")]
     NotEmpty(PathBuf),
-    /// The folder, the socket or something else of the system.
-    #[error("the workspace could not be made: {0}")]
+    #[error("cannot create the workspace: {0}")]
     Io(#[from] io::Error),
 }
 
 impl Settings {
-    /// With the usual identity.
+    /// With the default git identity.
     pub fn new(root: impl Into<PathBuf>, state: impl Into<PathBuf>, program: Vec<String>) -> Self {
         Self {
             root: root.into(),
@@ -81,27 +78,27 @@ impl Settings {
             program,
             user_name: "Sunaba Agent".to_owned(),
             user_email: "agent@sunaba.invalid".to_owned(),
-            first_wait: Duration::from_secs(1),
+            retry_delay: Duration::from_secs(1),
         }
     }
 }
 
-/// Makes the folder, and fetches the repository into it if there is one to fetch. A repository that is there already is
-/// kept as it is, but for the branch. Whoever gets an error has no workspace: an empty folder never looks like one.
+/// Creates the directory and clones the repository into it, if there is one. An existing repository is kept; only the
+/// branch is checked out. On an error there is no workspace: an empty directory is never taken for one.
 pub async fn prepare(
     repository: Option<&Repository>,
     settings: &Settings,
-    tell: &mut (dyn FnMut(Event) + Send),
+    emit: &mut (dyn FnMut(Event) + Send),
 ) -> Result<Ready, Error> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let url = repository.map(|repository| repository.url.as_str());
     if let Some(repository) = repository {
         let cloning = Event::worker("workspace.cloning").with("repository", url);
-        tell(cloning.with("branch", repository.branch.as_deref()));
+        emit(cloning.with("branch", repository.branch.as_deref()));
     }
-    match make(repository, settings).await.map_err(|error| without_token(error, repository)) {
+    match create(repository, settings).await.map_err(|error| redact_token(error, repository)) {
         Ok(ready) => {
-            let duration = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let event = Event::worker("workspace.ready")
                 .with("repository", url)
                 .with("branch", ready.branch.as_deref())
@@ -109,44 +106,44 @@ pub async fn prepare(
                 .with("created_branch", ready.created_branch)
                 .with("duration_ms", duration);
             if repository.is_some() {
-                tell(event);
+                emit(event);
             }
             Ok(ready)
         }
         Err(error) => {
             let text = error.to_string();
             let event = Event::worker("workspace.failed").with("repository", url);
-            tell(event.with("error", first_bytes(&text, ERROR_BYTES)));
+            emit(event.with("error", first_bytes(&text, MAX_ERROR_BYTES)));
             Err(error)
         }
     }
 }
 
-async fn make(repository: Option<&Repository>, settings: &Settings) -> Result<Ready, Error> {
+async fn create(repository: Option<&Repository>, settings: &Settings) -> Result<Ready, Error> {
     tokio::fs::create_dir_all(&settings.root).await?;
     tokio::fs::create_dir_all(&settings.state).await?;
-    let (mut created_branch, mut variables, mut serving) = (false, Vec::new(), None);
+    let (mut created_branch, mut variables, mut credential_server) = (false, Vec::new(), None);
     if let Some(repository) = repository {
         if let Some(credential) = repository.credential() {
             let socket = settings.state.join("credentials").join("socket");
-            let served = credential::serve(&socket, credential.clone())?;
-            variables = served.variables(&settings.program, &credential);
-            serving = Some(served);
+            let server = credential::serve(&socket, credential.clone())?;
+            variables = server.variables(&settings.program, &credential);
+            credential_server = Some(server);
         }
-        let cloned = clone::fetch(repository, settings, &variables).await?;
+        let cloned = clone::clone_if_missing(repository, settings, &variables).await?;
         if let Some(branch) = &repository.branch {
             created_branch = clone::check_out(branch, cloned, settings, &variables).await?;
         }
-        clone::identify(cloned, settings).await?;
+        clone::set_identity(cloned, settings).await?;
     }
     let (branch, head) = clone::position(&settings.root).await;
-    Ok(Ready { branch, head, created_branch, variables, serving })
+    Ok(Ready { branch, head, created_branch, variables, credential_server })
 }
 
-fn without_token(error: Error, repository: Option<&Repository>) -> Error {
+fn redact_token(error: Error, repository: Option<&Repository>) -> Error {
     match (error, repository) {
-        (Error::Git(GitError::Refused { command, code, errors }), Some(repository)) => {
-            Error::Git(GitError::Refused { command, code, errors: repository.redact(&errors) })
+        (Error::Git(GitError::Failed { command, code, stderr }), Some(repository)) => {
+            Error::Git(GitError::Failed { command, code, stderr: repository.redact(&stderr) })
         }
         (error, _) => error,
     }

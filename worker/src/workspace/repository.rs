@@ -1,54 +1,51 @@
-//! Which repository, where it is, and who may fetch it.
+//! The repository to work on: URL, token and branch.
 
 use super::credential::Credential;
 use crate::secret::Secret;
 
-/// Who git says it is to GitHub when it has a token.
+/// User name that GitHub expects with a token.
 const USERNAME: &str = "x-access-token";
 
-/// A repository to work on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repository {
-    /// Where it is, without any secret.
+    /// Without credentials.
     pub url: String,
-    /// What opens it.
     pub token: Option<Secret>,
-    /// The branch to work on. The default branch if there is none.
+    /// The default branch if `None`.
     pub branch: Option<String>,
 }
 
-/// Why a repository cannot be meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadRepository {
-    /// It is no address.
-    #[error("`{0}` is neither owner/name nor the address of a repository")]
-    Address(String),
-    /// It is no branch.
-    #[error("`{0}` is no name of a branch")]
-    Branch(String),
-    /// The token would travel in clear.
-    #[error("the token for {0} would be sent in clear: use https")]
-    InClear(String),
+pub enum InvalidRepository {
+    #[error("`{0}` is neither owner/name nor a repository URL")]
+    InvalidUrl(String),
+    #[error("`{0}` is not a valid branch name")]
+    InvalidBranch(String),
+    #[error("the token for {0} would be sent unencrypted; use https")]
+    Unencrypted(String),
 }
 
 impl Repository {
-    /// From `owner/name` (on github.com) or an address. A secret in the address is taken out of it, and used if there is
-    /// no other.
-    pub fn new(place: &str, token: Option<Secret>, branch: Option<&str>) -> Result<Self, BadRepository> {
+    /// Parses `owner/name` (on github.com) or a URL. A secret in the URL is removed, and used if `token` is `None`.
+    pub fn new(
+        location: &str,
+        token: Option<Secret>,
+        branch: Option<&str>,
+    ) -> Result<Self, InvalidRepository> {
         let branch = branch.map(str::trim).filter(|branch| !branch.is_empty());
-        if let Some(bad) = branch.filter(|branch| !is_branch(branch)) {
-            return Err(BadRepository::Branch(bad.to_owned()));
+        if let Some(invalid) = branch.filter(|branch| !is_branch(branch)) {
+            return Err(InvalidRepository::InvalidBranch(invalid.to_owned()));
         }
-        let (url, found) = address(place.trim())?;
+        let (url, found) = parse_location(location.trim())?;
         let token = token.filter(|token| !token.reveal().is_empty()).or(found);
         let repository = Self { url, token, branch: branch.map(str::to_owned) };
-        let in_clear = repository
+        let is_unencrypted = repository
             .credential()
             .is_some_and(|credential| credential.protocol != "https" && !is_loopback(&credential.host));
-        if in_clear { Err(BadRepository::InClear(repository.url)) } else { Ok(repository) }
+        if is_unencrypted { Err(InvalidRepository::Unencrypted(repository.url)) } else { Ok(repository) }
     }
 
-    /// What git is to be told when it asks.
+    /// Credential for git; `None` without a token or for other protocols than HTTP.
     pub fn credential(&self) -> Option<Credential> {
         let (protocol, rest) = self.url.split_once("://")?;
         if !matches!(protocol, "http" | "https") {
@@ -59,16 +56,16 @@ impl Repository {
         Some(Credential { protocol: protocol.to_owned(), host, username: USERNAME.to_owned(), token })
     }
 
-    /// A text without the token.
+    /// Replaces the token in `text` with a placeholder.
     pub fn redact(&self, text: &str) -> String {
         self.token.as_ref().map_or_else(|| text.to_owned(), |token| token.redact(text))
     }
 }
 
-fn address(place: &str) -> Result<(String, Option<Secret>), BadRepository> {
-    if let Some((protocol, rest)) = place.split_once("://") {
+fn parse_location(location: &str) -> Result<(String, Option<Secret>), InvalidRepository> {
+    if let Some((protocol, rest)) = location.split_once("://") {
         if !matches!(protocol, "http" | "https" | "ssh" | "git" | "file") {
-            return Err(BadRepository::Address(place.to_owned()));
+            return Err(InvalidRepository::InvalidUrl(location.to_owned()));
         }
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         return Ok(match host.rsplit_once('@').filter(|_| protocol.starts_with("http")) {
@@ -77,24 +74,24 @@ fn address(place: &str) -> Result<(String, Option<Secret>), BadRepository> {
                 let token = Some(secret).filter(|secret| !secret.is_empty()).map(Secret::new);
                 (format!("{protocol}://{host}/{path}"), token)
             }
-            None => (place.to_owned(), None),
+            None => (location.to_owned(), None),
         });
     }
     let part = |part: &str| {
         let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
         !part.is_empty() && !part.starts_with(['.', '-']) && part.chars().all(plain)
     };
-    match place.split_once('/') {
+    match location.split_once('/') {
         Some((owner, name)) if part(owner) && part(name) => {
             let name = name.strip_suffix(".git").unwrap_or(name);
             Ok((format!("https://github.com/{owner}/{name}.git"), None))
         }
-        // A folder, or `git@host:path`.
-        _ if place.starts_with('/') => Ok((place.to_owned(), None)),
-        _ if place.split_once('@').is_some_and(|(user, path)| part(user) && path.contains(':')) => {
-            Ok((place.to_owned(), None))
+        // A directory, or `git@host:path`.
+        _ if location.starts_with('/') => Ok((location.to_owned(), None)),
+        _ if location.split_once('@').is_some_and(|(user, path)| part(user) && path.contains(':')) => {
+            Ok((location.to_owned(), None))
         }
-        _ => Err(BadRepository::Address(place.to_owned())),
+        _ => Err(InvalidRepository::InvalidUrl(location.to_owned())),
     }
 }
 
@@ -103,13 +100,13 @@ fn is_loopback(host: &str) -> bool {
     matches!(name, "127.0.0.1" | "localhost" | "[::1]")
 }
 
-/// The rules of `git check-ref-format --branch` that matter to us: git itself checks the rest.
+/// The subset of `git check-ref-format --branch` that matters for safety. Git checks the rest.
 fn is_branch(name: &str) -> bool {
-    let bad = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
+    let is_invalid = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
     !name.starts_with(['-', '/', '.'])
         && !name.ends_with(['/', '.'])
         && !name.contains("..")
-        && !name.contains(bad)
+        && !name.contains(is_invalid)
 }
 
 #[cfg(test)]
@@ -117,8 +114,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_understood() {
-        for (place, url, token) in [
+    fn locations_are_parsed() {
+        for (location, url, token) in [
             ("acme/shop", "https://github.com/acme/shop.git", None),
             (" acme/shop.git ", "https://github.com/acme/shop.git", None),
             ("https://github.com/acme/shop", "https://github.com/acme/shop", None),
@@ -128,32 +125,41 @@ mod tests {
             ("ssh://git@host/a", "ssh://git@host/a", None),
             ("/srv/shop.git", "/srv/shop.git", None),
         ] {
-            let repository = Repository::new(place, None, None).unwrap();
-            assert_eq!((repository.url.as_str(), repository.token), (url, token.map(Secret::new)), "{place}");
+            let repository = Repository::new(location, None, None).unwrap();
+            assert_eq!(
+                (repository.url.as_str(), repository.token),
+                (url, token.map(Secret::new)),
+                "{location}"
+            );
         }
-        for place in ["", "shop", "-x/y", "a/b/c", "ext::sh -c date", "ext://x", "../a", "--upload-pack=x"] {
-            assert!(Repository::new(place, None, None).is_err(), "{place}");
+        for location in ["", "shop", "-x/y", "a/b/c", "ext::sh -c date", "ext://x", "../a", "--upload-pack=x"]
+        {
+            assert!(Repository::new(location, None, None).is_err(), "{location}");
         }
     }
 
     #[test]
-    fn a_token_belongs_to_one_host_and_never_travels_in_clear() {
+    fn token_is_bound_to_its_host_and_never_sent_unencrypted() {
         let token = || Some(Secret::new("secret"));
-        let credential = |place: &str| Repository::new(place, token(), None).map(|found| found.credential());
+        let credential =
+            |location: &str| Repository::new(location, token(), None).map(|found| found.credential());
         let found = credential("https://Git.example:8443/a/b").unwrap().unwrap();
         assert_eq!((found.protocol.as_str(), found.host.as_str()), ("https", "git.example:8443"));
         assert!(credential("http://127.0.0.1:80/a").unwrap().is_some());
         assert_eq!(credential("/srv/a.git").unwrap(), None);
-        assert!(matches!(credential("http://git.example/a"), Err(BadRepository::InClear(_))));
-        assert!(matches!(credential("http://127.0.0.1.evil.example/a"), Err(BadRepository::InClear(_))));
+        assert!(matches!(credential("http://git.example/a"), Err(InvalidRepository::Unencrypted(_))));
+        assert!(matches!(
+            credential("http://127.0.0.1.evil.example/a"),
+            Err(InvalidRepository::Unencrypted(_))
+        ));
     }
 
     #[test]
-    fn names_that_are_no_branch_are_refused() {
-        for (name, good) in
+    fn invalid_branch_names_are_rejected() {
+        for (name, valid) in
             [("feature/x-1", true), ("--force", false), ("a..b", false), ("a b", false), ("a/", false)]
         {
-            assert_eq!(Repository::new("a/b", None, Some(name)).is_ok(), good, "{name}");
+            assert_eq!(Repository::new("a/b", None, Some(name)).is_ok(), valid, "{name}");
         }
         assert_eq!(Repository::new("a/b", None, Some(" ")).unwrap().branch, None);
     }

@@ -1,177 +1,177 @@
-//! Changes that no tool result tells of: whatever commands do to files is found by looking at the workspace after each
-//! tool.
+//! Detects file changes that no tool result reports, such as those of shell commands, by scanning the workspace after
+//! each tool.
 //!
-//! The agent's repository, if there is one, is not touched: `shadow` has its own. A tree that is too large to be looked
-//! at in time is not looked at any more, and that is told. Deliberately absent: secrets are not hidden here but on the
-//! way up, as everywhere else.
+//! The agent's own repository is not touched; `shadow` uses its own. If scans take too long, they are disabled, and an
+//! event says so. Deliberately absent: redaction of secrets, which the outbox does for all events.
 
-use super::diff::{FileChange, Fingerprint, Told};
-use super::patch::{self, Found};
-use super::shadow::{Blind, LONGEST, Seen, Shadow};
+use super::diff::{EmittedChange, FileChange, Fingerprint};
+use super::patch::{self, DetectedChange};
+use super::shadow::{GIT_TIMEOUT, ScanError, Shadow, Snapshot};
 use crate::event::Event;
 use std::path::Path;
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 
-/// How long a look may take.
-pub const DEADLINE: Duration = Duration::from_secs(10);
+pub const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// So many looks in a row may fail before there are no more.
-const MOST_FAILURES: u32 = 3;
-/// Tools that tell of their changes change a few files. One that changes more does not tell.
-const MOST_FINGERPRINTS: usize = 50;
+/// Scans are disabled after this many consecutive failures.
+const MAX_FAILURES: u32 = 3;
+/// Maximum number of changes compared with emitted ones. Tools that report their changes change only a few files.
+const MAX_FINGERPRINTS: usize = 50;
 
-/// Looks at a workspace, one after the other.
+/// Takes consecutive snapshots of a workspace and compares them.
 #[derive(Debug)]
 pub struct Snapshots {
     state: State,
-    deadline: Duration,
+    timeout: Duration,
     failures: u32,
 }
 
-/// What a look found.
+/// Result of a scan.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// What changed since the last look.
-    pub changes: Vec<FileChange>,
-    /// How many further changes are not told.
-    pub left_out: usize,
-    /// Why there will be no more looks. Said once.
-    pub off: Option<String>,
+pub struct Changes {
+    pub files: Vec<FileChange>,
+    /// Number of further changes that are not included.
+    pub omitted: usize,
+    /// Why scans were disabled. Set once.
+    pub disabled: Option<String>,
 }
 
-/// What the first look leaves.
-type First = Result<(Shadow, Seen), Blind>;
+type FirstScan = Result<(Shadow, Snapshot), ScanError>;
 
 #[derive(Debug)]
 enum State {
-    /// The first look is on its way.
-    First(JoinSet<First>),
-    On(Box<(Shadow, Seen)>),
-    Off,
+    /// The first scan is running.
+    Starting(JoinSet<FirstScan>),
+    Active(Box<(Shadow, Snapshot)>),
+    Disabled,
 }
 
 impl Snapshots {
-    /// Begins with a first look, in the background. What happened since the last look of a worker before this one is
-    /// told by the first [`take`](Self::take).
-    pub fn begin(root: &Path, state: &Path) -> Self {
-        Self::begin_with(root, state, DEADLINE)
+    /// Starts the first scan in the background. Changes since the last scan of an earlier worker are reported by the
+    /// first [`scan`](Self::scan).
+    pub fn start(root: &Path, state: &Path) -> Self {
+        Self::start_with(root, state, SCAN_TIMEOUT)
     }
 
-    /// With another deadline.
-    pub fn begin_with(root: &Path, state: &Path, deadline: Duration) -> Self {
+    /// With another timeout.
+    pub fn start_with(root: &Path, state: &Path, timeout: Duration) -> Self {
         let (root, state) = (root.to_owned(), state.to_owned());
         let mut first = JoinSet::new();
         first.spawn(async move {
             let shadow = Shadow::open(&root, &state).await?;
-            let seen = match shadow.last().await {
-                Some(seen) => seen,
+            let snapshot = match shadow.last().await {
+                Some(snapshot) => snapshot,
                 None => {
-                    let seen = shadow.look().await?;
-                    shadow.keep(&seen).await?;
-                    seen
+                    let snapshot = shadow.scan().await?;
+                    shadow.save(&snapshot).await?;
+                    snapshot
                 }
             };
-            Ok((shadow, seen))
+            Ok((shadow, snapshot))
         });
-        Self { state: State::First(first), deadline, failures: 0 }
+        Self { state: State::Starting(first), timeout, failures: 0 }
     }
 
-    /// Waits until the first look is over. Without that, [`take`](Self::take) finds nothing until it is.
-    pub async fn ready(&mut self) -> Taken {
-        let State::First(first) = &mut self.state else { return Taken::default() };
-        let joined = tokio::time::timeout(LONGEST, first.join_next()).await;
+    /// Waits until the first scan has finished. Before that, [`scan`](Self::scan) reports nothing.
+    pub async fn ready(&mut self) -> Changes {
+        let State::Starting(first) = &mut self.state else { return Changes::default() };
+        let joined = tokio::time::timeout(GIT_TIMEOUT, first.join_next()).await;
         match joined {
-            Ok(joined) => self.begun(joined),
-            Err(_) => self.switch_off(format!("the first look took more than {LONGEST:?}")),
+            Ok(joined) => self.first_scan_ended(joined),
+            Err(_) => self.disable(format!("the first scan took more than {GIT_TIMEOUT:?}")),
         }
     }
 
-    /// What changed since the last look, but for what was told already and is still so.
-    pub async fn take(&mut self, already: &[Told]) -> Taken {
-        if let State::First(first) = &mut self.state
+    /// Returns the changes since the last scan, except those that were emitted already and are still current.
+    pub async fn scan(&mut self, emitted: &[EmittedChange]) -> Changes {
+        if let State::Starting(first) = &mut self.state
             && let Some(joined) = first.try_join_next()
         {
-            let begun = self.begun(Some(joined));
-            if begun.off.is_some() {
-                return begun;
+            let result = self.first_scan_ended(Some(joined));
+            if result.disabled.is_some() {
+                return result;
             }
         }
-        let State::On(on) = &mut self.state else { return Taken::default() };
-        match tokio::time::timeout(self.deadline, look(on, already)).await {
-            Ok(Ok(taken)) => {
+        let State::Active(active) = &mut self.state else { return Changes::default() };
+        match tokio::time::timeout(self.timeout, compare(active, emitted)).await {
+            Ok(Ok(changes)) => {
                 self.failures = 0;
-                taken
+                changes
             }
             Ok(Err(error)) => {
                 self.failures += 1;
-                tracing::warn!(%error, "Could not look at the workspace: {error}");
-                let tired = self.failures >= MOST_FAILURES;
-                if tired { self.switch_off(error.to_string()) } else { Taken::default() }
+                tracing::warn!(%error, "Cannot scan the workspace: {error}");
+                let give_up = self.failures >= MAX_FAILURES;
+                if give_up { self.disable(error.to_string()) } else { Changes::default() }
             }
-            Err(_) => self.switch_off(format!("a look at the workspace took more than {:?}", self.deadline)),
+            Err(_) => self.disable(format!("a scan of the workspace took more than {:?}", self.timeout)),
         }
     }
 
-    fn begun(&mut self, joined: Option<Result<First, JoinError>>) -> Taken {
+    fn first_scan_ended(&mut self, joined: Option<Result<FirstScan, JoinError>>) -> Changes {
         let reason = match joined {
-            Some(Ok(Ok(on))) => {
-                self.state = State::On(Box::new(on));
-                return Taken::default();
+            Some(Ok(Ok(active))) => {
+                self.state = State::Active(Box::new(active));
+                return Changes::default();
             }
             Some(Ok(Err(error))) => error.to_string(),
             Some(Err(error)) => error.to_string(),
-            None => "the first look was given up".to_owned(),
+            None => "the first scan was cancelled".to_owned(),
         };
-        self.switch_off(reason)
+        self.disable(reason)
     }
 
-    fn switch_off(&mut self, reason: String) -> Taken {
-        self.state = State::Off;
-        Taken { off: Some(reason), ..Taken::default() }
+    fn disable(&mut self, reason: String) -> Changes {
+        self.state = State::Disabled;
+        Changes { disabled: Some(reason), ..Changes::default() }
     }
 }
 
-impl Taken {
-    /// As the plane is told.
+impl Changes {
     pub fn into_events(self, turn: u64, tool_use_id: Option<&str>) -> Vec<Event> {
         let mut events: Vec<Event> =
-            self.changes.into_iter().map(|change| change.into_event(turn, tool_use_id)).collect();
-        if self.left_out > 0 {
-            let left_out = Event::worker("workspace.changes_left_out");
-            events.push(
-                left_out.with("turn", turn).with("tool_use_id", tool_use_id).with("count", self.left_out),
-            );
+            self.files.into_iter().map(|change| change.into_event(turn, tool_use_id)).collect();
+        if self.omitted > 0 {
+            let event = Event::worker("workspace.changes_left_out");
+            events
+                .push(event.with("turn", turn).with("tool_use_id", tool_use_id).with("count", self.omitted));
         }
-        events.extend(self.off.map(|reason| Event::worker("workspace.snapshots_off").with("reason", reason)));
+        events.extend(
+            self.disabled.map(|reason| Event::worker("workspace.snapshots_off").with("reason", reason)),
+        );
         events
     }
 }
 
-async fn look((shadow, last): &mut (Shadow, Seen), already: &[Told]) -> Result<Taken, Blind> {
-    let seen = shadow.look().await?;
-    if seen == *last {
-        return Ok(Taken::default());
+async fn compare(
+    (shadow, last): &mut (Shadow, Snapshot),
+    emitted: &[EmittedChange],
+) -> Result<Changes, ScanError> {
+    let snapshot = shadow.scan().await?;
+    if snapshot == *last {
+        return Ok(Changes::default());
     }
-    let (found, left_out) = patch::between(shadow, last, &seen).await?;
-    let mut changes = Vec::new();
-    for (number, found) in found.into_iter().enumerate() {
-        let fingerprint = if number < MOST_FINGERPRINTS { fingerprint(shadow, &found).await? } else { None };
-        let change = FileChange { fingerprint, ..found.change };
-        let last = already.iter().rev().find(|told| told.path == change.path);
-        if last.is_none() || last != change.told().as_ref() {
-            changes.push(change);
+    let (detected, omitted) = patch::between(shadow, last, &snapshot).await?;
+    let mut files = Vec::new();
+    for (number, detected) in detected.into_iter().enumerate() {
+        let fingerprint =
+            if number < MAX_FINGERPRINTS { fingerprint(shadow, &detected).await? } else { None };
+        let change = FileChange { fingerprint, ..detected.change };
+        let last = emitted.iter().rev().find(|emitted| emitted.path == change.path);
+        if last.is_none() || last != change.emitted().as_ref() {
+            files.push(change);
         }
     }
-    shadow.keep(&seen).await?;
-    *last = seen;
-    Ok(Taken { changes, left_out, off: None })
+    shadow.save(&snapshot).await?;
+    *last = snapshot;
+    Ok(Changes { files, omitted, disabled: None })
 }
 
-/// Of what a file holds now, so that a change can be known again that a tool tells of by itself.
-async fn fingerprint(shadow: &Shadow, found: &Found) -> Result<Option<Fingerprint>, Blind> {
-    let Some(blob) = &found.blob else { return Ok(None) };
-    let content = shadow.git.bytes(&["cat-file", "blob", blob], Vec::new(), LONGEST).await?;
+/// Fingerprint of the new content, to recognize changes that a tool result reports too.
+async fn fingerprint(shadow: &Shadow, detected: &DetectedChange) -> Result<Option<Fingerprint>, ScanError> {
+    let Some(blob) = &detected.blob else { return Ok(None) };
+    let content = shadow.git.bytes(&["cat-file", "blob", blob], Vec::new(), GIT_TIMEOUT).await?;
     Ok(Some(Fingerprint::of(&content)))
 }
 

@@ -1,4 +1,4 @@
-//! What a FIFO queue was made with.
+//! Attributes of a FIFO queue.
 
 use super::limits::{MAX_RETENTION_S, MAX_VISIBILITY_S, MAX_WAIT_S, MIN_RETENTION_S};
 use super::refusal::Refusal;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) struct Attributes {
     pub(super) visibility: Duration,
     pub(super) retention: Duration,
-    /// For a receive that does not say how long it waits.
+    /// Default of a receive.
     pub(super) wait: Duration,
     /// Whether a message without a deduplication id gets one from its body.
     pub(super) content_based: bool,
@@ -19,8 +19,7 @@ pub(super) struct Attributes {
 
 type Texts = BTreeMap<&'static str, String>;
 
-/// All that is known here, with the defaults of AWS. Nothing is written down here that could be encrypted, so that one
-/// is only repeated.
+/// The supported attributes with the defaults of AWS. Encryption has no effect here and is only echoed.
 const DEFAULTS: [(&str, &str); 6] = [
     ("FifoQueue", "false"),
     ("VisibilityTimeout", "30"),
@@ -31,17 +30,19 @@ const DEFAULTS: [(&str, &str); 6] = [
 ];
 
 impl Attributes {
-    pub(super) fn read(given: &BTreeMap<String, String>) -> Result<Self, Refusal> {
+    pub(super) fn parse(attributes: &BTreeMap<String, String>) -> Result<Self, Refusal> {
         let known = |name: &String| DEFAULTS.iter().any(|(known, _)| known == name);
-        if let Some(unknown) = given.keys().find(|name| !known(name)) {
+        if let Some(unknown) = attributes.keys().find(|name| !known(name)) {
             return Err(Refusal::AttributeName(unknown.clone()));
         }
         let value = |(name, default): (&'static str, &str)| {
-            (name, given.get(name).map_or(default, String::as_str).to_owned())
+            (name, attributes.get(name).map_or(default, String::as_str).to_owned())
         };
         let texts: Texts = DEFAULTS.into_iter().map(value).collect();
         if !flag(&texts, "FifoQueue")? {
-            return Err(Refusal::Value("The name is one of a FIFO queue, and FifoQueue is not true.".into()));
+            return Err(Refusal::Value(
+                "The name is that of a FIFO queue, but FifoQueue is not true.".into(),
+            ));
         }
         flag(&texts, "SqsManagedSseEnabled")?;
         Ok(Self {
@@ -53,12 +54,11 @@ impl Attributes {
         })
     }
 
-    /// Whether a queue with these is what somebody asks for. What they do not name may be anything.
-    pub(super) fn include(&self, asked: &BTreeMap<String, String>) -> bool {
-        asked.iter().all(|(name, value)| self.texts.get(name.as_str()) == Some(value))
+    /// Whether a queue with these attributes satisfies a request. Attributes that the request omits may have any value.
+    pub(super) fn include(&self, requested: &BTreeMap<String, String>) -> bool {
+        requested.iter().all(|(name, value)| self.texts.get(name.as_str()) == Some(value))
     }
 
-    /// By name, as they came.
     pub(super) fn texts(&self) -> &Texts {
         &self.texts
     }

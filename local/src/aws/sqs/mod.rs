@@ -1,10 +1,10 @@
-//! SQS, in memory: the queue of jobs, and FIFO queues that are made and removed by calls.
+//! In-memory SQS: the job queues, and FIFO queues that are created and deleted by calls.
 //!
-//! Nothing of it is durable. Jobs are about sockets, and they die with the process too; what a FIFO queue carries only
-//! wakes somebody, and whoever is woken looks into the table.
+//! Nothing is durable. The sweep enqueues lost jobs again, and messages of FIFO queues are only wake-ups for readers of the
+//! table.
 //!
-//! Deliberately absent: standard queues but the one of jobs, batches, attributes of messages, dead letters, tags. An
-//! operation or a field that nobody uses is refused by name; ignored, it would be missed on AWS only.
+//! Deliberately absent: other standard queues, batches, message attributes, dead-letter queues, tags. Unused operations and
+//! fields are rejected by name, because ignoring them would hide a difference from AWS.
 
 mod attributes;
 mod limits;
@@ -18,7 +18,7 @@ use super::connector::Reply;
 use app::IdSource;
 use app::ids::RandomIds;
 use attributes::Attributes;
-use queue::{Letter, Queue, Received};
+use queue::{NewMessage, Queue, Received};
 use refusal::Refusal;
 use request::{
     ChangeMessageVisibility, CreateQueue, DeleteMessage, DeleteQueue, GetQueueAttributes, ReceiveMessage,
@@ -31,67 +31,74 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// Messages whose time has come.
-pub type Messages = mpsc::UnboundedReceiver<String>;
+/// A message of a job queue.
+#[derive(Debug)]
+pub struct JobMessage {
+    pub id: String,
+    pub body: String,
+}
+
+/// Messages of the job queues, after their delay.
+pub type JobMessages = mpsc::UnboundedReceiver<JobMessage>;
 
 #[derive(Debug)]
 pub(super) struct Sqs {
-    jobs: mpsc::UnboundedSender<String>,
+    jobs: mpsc::UnboundedSender<JobMessage>,
     queues: Mutex<Queues>,
     closed: watch::Sender<bool>,
 }
 
-/// The queues of jobs and of work. They hand their messages over by themselves, and nobody asks them for any.
-const HANDED_OVER: [&str; 2] = ["jobs", "work"];
+/// Queues whose messages are delivered without `ReceiveMessage`, as Lambda does with an event source mapping.
+const JOB_QUEUES: [&str; 2] = ["jobs", "work"];
 
-/// The last part of a queue's address.
+/// The last segment of a queue URL.
 pub(super) fn queue_name(url: &str) -> &str {
     url.rsplit('/').next().unwrap_or_default()
 }
 
 #[derive(Debug, Default)]
 struct Queues {
-    open: HashMap<String, Open>,
+    existing: HashMap<String, WatchedQueue>,
     deleted: HashMap<String, Instant>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct WatchedQueue {
     queue: Queue,
-    /// Tells whoever waits that there may be something. It ends with the queue.
+    /// Wakes long polls. Dropped with the queue.
     changed: watch::Sender<()>,
 }
 
-/// For so long a name cannot be used again:
+/// How long the name of a deleted queue cannot be reused:
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html>
-const NAME_REST: Duration = Duration::from_secs(60);
+const NAME_REUSE_DELAY: Duration = Duration::from_secs(60);
 
-/// One look into a queue, for somebody who waits if there is nothing.
-struct Look {
+/// The result of one poll, and what to wait for if it is empty.
+struct Poll {
     messages: Vec<Received>,
     changed: watch::Receiver<()>,
-    opens_at: Option<Instant>,
+    visible_at: Option<Instant>,
 }
 
 impl Sqs {
-    pub(super) fn new() -> (Self, Messages) {
+    pub(super) fn new() -> (Self, JobMessages) {
         let (jobs, receiver) = mpsc::unbounded_channel();
         (Self { jobs, queues: Mutex::default(), closed: watch::Sender::new(false) }, receiver)
     }
 
-    /// Nobody waits for messages any more: whoever does is answered with what there is.
+    /// Ends all long polls, now and from now on.
     pub(super) fn close(&self) {
         self.closed.send_replace(true);
     }
 
     pub(super) async fn call(&self, operation: &str, body: &[u8]) -> Reply {
-        match self.answer(operation, body).await {
-            Ok(answer) => Reply::json(200, &answer),
+        match self.execute(operation, body).await {
+            Ok(result) => Reply::json(200, &result),
             Err(refusal) => refusal.reply(),
         }
     }
 
-    async fn answer(&self, operation: &str, body: &[u8]) -> Result<Value, Refusal> {
+    async fn execute(&self, operation: &str, body: &[u8]) -> Result<Value, Refusal> {
         match operation {
             "CreateQueue" => self.create(&read(body)?),
             "DeleteQueue" => self.delete_queue(&read(body)?),
@@ -100,22 +107,22 @@ impl Sqs {
             "ReceiveMessage" => self.receive(read(body)?).await,
             "DeleteMessage" => self.delete(&read(body)?),
             "ChangeMessageVisibility" => self.change_visibility(&read(body)?),
-            _ => Err(Refusal::Malformed(format!("{operation} is not something that this plane uses"))),
+            _ => Err(Refusal::Malformed(format!("{operation} is not supported by the in-process AWS"))),
         }
     }
 
     fn create(&self, request: &CreateQueue) -> Result<Value, Refusal> {
         let name = limits::name(&request.queue_name)?;
-        let attributes = Attributes::read(&request.attributes)?;
+        let attributes = Attributes::parse(&request.attributes)?;
         let mut queues = self.queues();
         queues.purge(Instant::now());
-        match queues.open.get(name) {
-            Some(open) if open.queue.attributes.include(&request.attributes) => {}
+        match queues.existing.get(name) {
+            Some(existing) if existing.queue.attributes.include(&request.attributes) => {}
             Some(_) => return Err(Refusal::NameExists),
             None if queues.deleted.contains_key(name) => return Err(Refusal::DeletedRecently),
             None => {
-                let open = Open { queue: Queue::new(attributes), changed: watch::Sender::default() };
-                queues.open.insert(name.to_owned(), open);
+                let queue = WatchedQueue { queue: Queue::new(attributes), changed: watch::Sender::default() };
+                queues.existing.insert(name.to_owned(), queue);
             }
         }
         Ok(json!({"QueueUrl": format!("http://sqs.local/{name}")}))
@@ -123,16 +130,16 @@ impl Sqs {
 
     fn delete_queue(&self, request: &DeleteQueue) -> Result<Value, Refusal> {
         let mut queues = self.queues();
-        queues.named(&request.queue_url)?;
+        queues.find(&request.queue_url)?;
         let name = queue_name(&request.queue_url);
-        queues.open.remove(name);
+        queues.existing.remove(name);
         queues.deleted.insert(name.to_owned(), Instant::now());
         Ok(json!({}))
     }
 
     fn attributes(&self, request: &GetQueueAttributes) -> Result<Value, Refusal> {
         let mut queues = self.queues();
-        let queue = &mut queues.named(&request.queue_url)?.queue;
+        let queue = &mut queues.find(&request.queue_url)?.queue;
         let (visible, in_flight) = queue.count(Instant::now());
         let mut all: BTreeMap<&str, String> = queue.attributes.texts().clone();
         all.insert("ApproximateNumberOfMessages", visible.to_string());
@@ -141,13 +148,13 @@ impl Sqs {
         if let Some(unknown) = names.iter().find(|name| *name != "All" && !all.contains_key(name.as_str())) {
             return Err(Refusal::AttributeName(unknown.clone()));
         }
-        let wanted = |name: &str| names.iter().any(|wanted| wanted == name || wanted == "All");
-        all.retain(|name, _| wanted(name));
+        let requested = |name: &str| names.iter().any(|requested| requested == name || requested == "All");
+        all.retain(|name, _| requested(name));
         Ok(json!({"Attributes": all}))
     }
 
     fn send(&self, request: SendMessage) -> Result<Value, Refusal> {
-        if HANDED_OVER.contains(&queue_name(&request.queue_url)) {
+        if JOB_QUEUES.contains(&queue_name(&request.queue_url)) {
             return Ok(self.send_job(request));
         }
         limits::body(&request.message_body)?;
@@ -165,15 +172,15 @@ impl Sqs {
         }
         let body_md5 = format!("{:x}", md5::compute(&request.message_body));
         self.change(&request.queue_url, |queue, now| {
-            // AWS takes a SHA-256 of the body for this; nobody sees which it is.
+            // AWS uses SHA-256, but the hash is not visible to callers.
             let by_content = queue.attributes.content_based.then(|| body_md5.clone());
             let Some(deduplication_id) = request.message_deduplication_id.or(by_content) else {
                 let why = "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId \
                            provided explicitly";
                 return Err(Refusal::Value(why.into()));
             };
-            let sent = queue.send(now, Letter { body: request.message_body, group, deduplication_id });
-            // Twenty digits, as AWS has them: compared as text they keep their order.
+            let sent = queue.send(now, NewMessage { body: request.message_body, group, deduplication_id });
+            // Twenty digits, as on AWS, so that sorting as text keeps the order.
             let sequence = format!("{:020}", sent.sequence);
             Ok(json!({"MessageId": sent.id, "MD5OfMessageBody": body_md5, "SequenceNumber": sequence}))
         })
@@ -181,16 +188,18 @@ impl Sqs {
 
     fn send_job(&self, message: SendMessage) -> Value {
         let jobs = self.jobs.clone();
-        // The receiver is gone only when the process ends.
+        let id = RandomIds.request();
+        let job = JobMessage { id: id.clone(), body: message.message_body };
+        // The receiver is dropped only when the process ends.
         if message.delay_seconds == 0 {
-            let _ended = jobs.send(message.message_body);
+            let _dropped = jobs.send(job);
         } else {
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_secs(message.delay_seconds)).await;
-                let _ended = jobs.send(message.message_body);
+                let _dropped = jobs.send(job);
             });
         }
-        json!({"MessageId": RandomIds.request()})
+        json!({"MessageId": id})
     }
 
     async fn receive(&self, request: ReceiveMessage) -> Result<Value, Refusal> {
@@ -198,33 +207,33 @@ impl Sqs {
         let visibility = request.visibility_timeout.map(limits::visibility).transpose()?;
         let wait = match request.wait_time_seconds {
             Some(wait_s) => limits::wait(wait_s)?,
-            None => self.queues().named(&request.queue_url)?.queue.attributes.wait,
+            None => self.queues().find(&request.queue_url)?.queue.attributes.wait,
         };
         let deadline = Instant::now() + wait;
         let mut closed = self.closed.subscribe();
         loop {
-            let mut look = self.look(&request.queue_url, limit, visibility)?;
-            if !look.messages.is_empty() || Instant::now() >= deadline || *closed.borrow() {
-                return Ok(received(&look.messages));
+            let mut poll = self.poll(&request.queue_url, limit, visibility)?;
+            if !poll.messages.is_empty() || Instant::now() >= deadline || *closed.borrow() {
+                return Ok(received(&poll.messages));
             }
-            let until = look.opens_at.map_or(deadline, |opens_at| opens_at.min(deadline));
+            let until = poll.visible_at.map_or(deadline, |visible_at| visible_at.min(deadline));
             tokio::select! {
-                // An error is the end of the queue, which the next look finds out too.
-                _ = look.changed.changed() => {}
+                // An error means that the queue was deleted, which the next poll reports.
+                _ = poll.changed.changed() => {}
                 () = sleep_until(until) => {}
                 _ = closed.wait_for(|closed| *closed) => {}
             }
         }
     }
 
-    /// Listens before it looks, so that nothing falls in between.
-    fn look(&self, url: &str, limit: usize, visibility: Option<Duration>) -> Result<Look, Refusal> {
+    /// Subscribes before it reads, so that no change is missed.
+    fn poll(&self, url: &str, limit: usize, visibility: Option<Duration>) -> Result<Poll, Refusal> {
         let mut queues = self.queues();
-        let open = queues.named(url)?;
+        let watched = queues.find(url)?;
         let now = Instant::now();
-        let changed = open.changed.subscribe();
-        let messages = open.queue.receive(now, limit, visibility);
-        Ok(Look { messages, changed, opens_at: open.queue.opens_at(now) })
+        let changed = watched.changed.subscribe();
+        let messages = watched.queue.receive(now, limit, visibility);
+        Ok(Poll { messages, changed, visible_at: watched.queue.visible_at(now) })
     }
 
     fn delete(&self, request: &DeleteMessage) -> Result<Value, Refusal> {
@@ -240,17 +249,17 @@ impl Sqs {
         Ok(json!({}))
     }
 
-    /// Does something that others may be waiting for, and has them look.
+    /// Changes a queue and wakes its long polls.
     fn change<T>(
         &self,
         url: &str,
-        work: impl FnOnce(&mut Queue, Instant) -> Result<T, Refusal>,
+        change: impl FnOnce(&mut Queue, Instant) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let mut queues = self.queues();
-        let open = queues.named(url)?;
-        let done = work(&mut open.queue, Instant::now())?;
-        open.changed.send_replace(());
-        Ok(done)
+        let watched = queues.find(url)?;
+        let result = change(&mut watched.queue, Instant::now())?;
+        watched.changed.send_replace(());
+        Ok(result)
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
@@ -259,32 +268,32 @@ impl Sqs {
 }
 
 impl Queues {
-    fn named(&mut self, url: &str) -> Result<&mut Open, Refusal> {
+    fn find(&mut self, url: &str) -> Result<&mut WatchedQueue, Refusal> {
         match queue_name(url) {
-            name if HANDED_OVER.contains(&name) => {
-                Err(Refusal::Unsupported("jobs are handed over; nobody asks the queue for them"))
+            name if JOB_QUEUES.contains(&name) => {
+                Err(Refusal::Unsupported("job queues are delivered automatically and cannot be polled"))
             }
-            name => self.open.get_mut(name).ok_or(Refusal::NoQueue),
+            name => self.existing.get_mut(name).ok_or(Refusal::NoQueue),
         }
     }
 
-    /// Also what lies in queues that nobody asks any more.
+    /// Includes queues that are no longer polled.
     fn purge(&mut self, now: Instant) {
-        self.deleted.retain(|_, deleted_at| now < *deleted_at + NAME_REST);
-        for open in self.open.values_mut() {
-            open.queue.purge(now);
+        self.deleted.retain(|_, deleted_at| now < *deleted_at + NAME_REUSE_DELAY);
+        for watched in self.existing.values_mut() {
+            watched.queue.purge(now);
         }
     }
 }
 
 fn received(messages: &[Received]) -> Value {
-    let one = |message: &Received| {
+    let encode = |message: &Received| {
         let md5 = format!("{:x}", md5::compute(&message.body));
         json!({"MessageId": message.id, "ReceiptHandle": message.handle, "MD5OfBody": md5, "Body": message.body})
     };
-    // Like AWS, which leaves the list out if there is nothing.
+    // Like AWS, which omits an empty list.
     match messages {
         [] => json!({}),
-        some => json!({"Messages": some.iter().map(one).collect::<Vec<_>>()}),
+        messages => json!({"Messages": messages.iter().map(encode).collect::<Vec<_>>()}),
     }
 }

@@ -1,4 +1,4 @@
-//! One FIFO queue: what happened to it and what follows from that. It has no clock and never waits.
+//! A FIFO queue as a pure state machine: it has no clock and never waits.
 
 use super::attributes::Attributes;
 use super::limits::MAX_VISIBILITY;
@@ -12,29 +12,28 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) attributes: Attributes,
-    /// By sequence number, and so in the order in which they were sent.
+    /// By sequence number, which is the order of sending.
     messages: BTreeMap<u64, Message>,
     last_sequence: u64,
     recent: Recent,
-    /// Begins every handle, so that a handle of another queue is none of this one's.
-    mark: String,
+    /// Prefix of every receipt handle, so that a handle of another queue is invalid.
+    handle_prefix: String,
 }
 
-/// What is to be sent.
-pub(super) struct Letter {
+pub(super) struct NewMessage {
     pub(super) body: String,
     pub(super) group: String,
     pub(super) deduplication_id: String,
 }
 
-/// What was sent, now or by an earlier call with the same deduplication id.
+/// A sent message, now or by an earlier call with the same deduplication id.
 #[derive(Debug, Clone)]
 pub(super) struct Sent {
     pub(super) id: String,
     pub(super) sequence: u64,
 }
 
-/// A message in somebody's hands.
+/// A message in flight.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) id: String,
@@ -48,52 +47,52 @@ struct Message {
     body: String,
     group: String,
     expires_at: Instant,
-    /// How often it was received. Only the last receiver's handle is good.
+    /// Number of receives. Only the handle of the last one is valid.
     receives: u64,
     received_at: Instant,
     hidden_until: Instant,
 }
 
-/// Which deduplication ids were used lately. A message that was deleted is remembered as well.
+/// Recent deduplication ids, including those of deleted messages.
 #[derive(Debug, Default)]
 struct Recent {
     sent: HashMap<String, Sent>,
-    forget_at: VecDeque<(Instant, String)>,
+    expiries: VecDeque<(Instant, String)>,
 }
 
-/// For so long a deduplication id is remembered:
+/// Deduplication interval:
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
 const DEDUPLICATION: Duration = Duration::from_secs(5 * 60);
 
 impl Queue {
     pub(super) fn new(attributes: Attributes) -> Self {
         let (messages, recent) = (BTreeMap::new(), Recent::default());
-        Self { attributes, messages, last_sequence: 0, recent, mark: RandomIds.request() }
+        Self { attributes, messages, last_sequence: 0, recent, handle_prefix: RandomIds.request() }
     }
 
-    /// A repeat is answered like the first and not queued.
-    pub(super) fn send(&mut self, now: Instant, letter: Letter) -> Sent {
+    /// A duplicate gets the result of the first message and is not queued.
+    pub(super) fn send(&mut self, now: Instant, message: NewMessage) -> Sent {
         self.purge(now);
-        if let Some(sent) = self.recent.sent.get(&letter.deduplication_id) {
+        if let Some(sent) = self.recent.sent.get(&message.deduplication_id) {
             return sent.clone();
         }
         self.last_sequence += 1;
         let sent = Sent { id: RandomIds.request(), sequence: self.last_sequence };
-        self.recent.remember(now, letter.deduplication_id, sent.clone());
-        let message = Message {
+        self.recent.remember(now, message.deduplication_id, sent.clone());
+        let stored = Message {
             id: sent.id.clone(),
-            body: letter.body,
-            group: letter.group,
+            body: message.body,
+            group: message.group,
             expires_at: now + self.attributes.retention,
             receives: 0,
             received_at: now,
             hidden_until: now,
         };
-        self.messages.insert(sent.sequence, message);
+        self.messages.insert(sent.sequence, stored);
         sent
     }
 
-    /// The oldest messages of groups that nobody has messages of.
+    /// The oldest messages of groups without messages in flight.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -102,26 +101,26 @@ impl Queue {
     ) -> Vec<Received> {
         self.purge(now);
         let hidden_until = now + visibility.unwrap_or(self.attributes.visibility);
-        let held: HashSet<String> = self.in_flight(now).map(|message| message.group.clone()).collect();
-        let free = self.messages.iter_mut().filter(|(_, message)| !held.contains(&message.group));
+        let blocked: HashSet<String> = self.in_flight(now).map(|message| message.group.clone()).collect();
+        let free = self.messages.iter_mut().filter(|(_, message)| !blocked.contains(&message.group));
         let taken = free.take(limit).map(|(sequence, message)| {
             message.receives += 1;
             message.received_at = now;
             message.hidden_until = hidden_until;
-            let handle = format!("{}-{sequence}-{}", self.mark, message.receives);
+            let handle = format!("{}-{sequence}-{}", self.handle_prefix, message.receives);
             Received { id: message.id.clone(), handle, body: message.body.clone() }
         });
         taken.collect()
     }
 
-    /// When there may next be something to receive if nobody does anything.
-    pub(super) fn opens_at(&self, now: Instant) -> Option<Instant> {
+    /// When a message may next become receivable without another call.
+    pub(super) fn visible_at(&self, now: Instant) -> Option<Instant> {
         self.in_flight(now).map(|message| message.hidden_until.min(message.expires_at)).min()
     }
 
-    /// A message that is gone already is fine: the call may be a repeat.
+    /// Idempotent: a message that is already deleted is fine.
     pub(super) fn delete(&mut self, now: Instant, handle: &str) -> Result<(), Refusal> {
-        let (sequence, receives) = self.open(handle)?;
+        let (sequence, receives) = self.parse_handle(handle)?;
         self.purge(now);
         match self.messages.get(&sequence) {
             Some(message) if !message.is_held_by(now, receives) => {
@@ -134,14 +133,14 @@ impl Queue {
         }
     }
 
-    /// Hides a message for so long from now on, or shows it again.
+    /// Zero makes the message visible immediately.
     pub(super) fn change_visibility(
         &mut self,
         now: Instant,
         handle: &str,
         visibility: Duration,
     ) -> Result<(), Refusal> {
-        let (sequence, receives) = self.open(handle)?;
+        let (sequence, receives) = self.parse_handle(handle)?;
         self.purge(now);
         let found = self.messages.get_mut(&sequence).filter(|message| message.is_held_by(now, receives));
         let Some(message) = found else {
@@ -156,14 +155,14 @@ impl Queue {
         Ok(())
     }
 
-    /// How many can be seen, and how many are in somebody's hands.
+    /// Number of visible messages, and of those in flight.
     pub(super) fn count(&mut self, now: Instant) -> (usize, usize) {
         self.purge(now);
         let in_flight = self.in_flight(now).count();
         (self.messages.len() - in_flight, in_flight)
     }
 
-    /// Forgets what is too old: messages, in whose hands ever they are, and deduplication ids.
+    /// Removes expired messages, also those in flight, and expired deduplication ids.
     pub(super) fn purge(&mut self, now: Instant) {
         while self.messages.first_entry().is_some_and(|oldest| oldest.get().expires_at <= now) {
             self.messages.pop_first();
@@ -175,10 +174,10 @@ impl Queue {
         self.messages.values().filter(move |message| now < message.hidden_until)
     }
 
-    /// The message's sequence number, and which receive of it the handle is from. It needs no memory of handles.
-    fn open(&self, handle: &str) -> Result<(u64, u64), Refusal> {
+    /// The sequence number of the message and the number of the receive. Both are in the handle, so none is stored.
+    fn parse_handle(&self, handle: &str) -> Result<(u64, u64), Refusal> {
         let numbers =
-            handle.strip_prefix(&self.mark).and_then(|rest| rest.strip_prefix('-')?.split_once('-'));
+            handle.strip_prefix(&self.handle_prefix).and_then(|rest| rest.strip_prefix('-')?.split_once('-'));
         let numbers =
             numbers.and_then(|(sequence, receives)| Some((sequence.parse().ok()?, receives.parse().ok()?)));
         numbers.filter(|(sequence, _)| (1..=self.last_sequence).contains(sequence)).ok_or(Refusal::BadHandle)
@@ -193,12 +192,12 @@ impl Message {
 
 impl Recent {
     fn remember(&mut self, now: Instant, id: String, sent: Sent) {
-        self.forget_at.push_back((now + DEDUPLICATION, id.clone()));
+        self.expiries.push_back((now + DEDUPLICATION, id.clone()));
         self.sent.insert(id, sent);
     }
 
     fn purge(&mut self, now: Instant) {
-        while let Some((_, id)) = self.forget_at.pop_front_if(|(forget_at, _)| *forget_at <= now) {
+        while let Some((_, id)) = self.expiries.pop_front_if(|(expires_at, _)| *expires_at <= now) {
             self.sent.remove(&id);
         }
     }

@@ -1,12 +1,12 @@
-//! What SQS does not do, and how it says so.
+//! Error responses of SQS.
 
-use super::super::connector::{Reply, refused};
+use super::super::connector::{Reply, validation_error};
 use serde_json::json;
 use std::fmt::Display;
 
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// No request of SQS, or of none that is answered here.
+    /// Not a valid SQS request, or not a supported one.
     Malformed(String),
     NoQueue,
     DeletedRecently,
@@ -21,18 +21,17 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// A parameter that is not as it must be.
     pub(super) fn value(parameter: &'static str, value: impl Display, why: &str) -> Self {
         Self::Value(format!("Value {value} for parameter {parameter} is invalid. Reason: {why}"))
     }
 
-    /// Every error has two names: the one of the JSON protocol in the body, and an older one in a header, from the time
-    /// of the query protocol. The SDK goes by the older one: without the header it knows only those errors by name for
-    /// which both are the same, and QueueDoesNotExist is not one of them.
+    /// Every error has two names: that of the JSON protocol in the body, and the older one of the query protocol in a header.
+    /// The SDK uses the older one: without the header it recognises only errors whose names are equal, and QueueDoesNotExist
+    /// is not one of them.
     /// <https://smithy.io/2.0/aws/protocols/aws-query-protocol.html#aws-protocols-awsquerycompatible-trait>
     pub(super) fn reply(self) -> Reply {
         let (kind, query_error, message) = match self {
-            Self::Malformed(why) => return refused(&why),
+            Self::Malformed(why) => return validation_error(&why),
             Self::NoQueue => (
                 "com.amazonaws.sqs#QueueDoesNotExist",
                 "AWS.SimpleQueueService.NonExistentQueue;Sender",

@@ -1,4 +1,4 @@
-//! What can be asked of SQS, as the SDK writes it. A field that is not here is refused.
+//! SQS requests as the SDK sends them. Unknown fields are rejected.
 
 use super::refusal::Refusal;
 use serde::Deserialize;

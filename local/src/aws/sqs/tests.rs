@@ -1,4 +1,4 @@
-//! Through the real SDK, on a clock that stands still unless everybody waits.
+//! Tests through the real SDK, with a paused clock.
 
 use super::super::{Aws, Durability, Feeds};
 use aws_sdk_sqs::Client;
@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-/// A queue, and the AWS that it is in.
-struct Stage {
+/// A queue in an in-process AWS.
+struct Harness {
     aws: Aws,
     feeds: Feeds,
     sqs: Client,
@@ -38,7 +38,7 @@ async fn create(
     Ok(create.send().await?.queue_url.unwrap())
 }
 
-impl Stage {
+impl Harness {
     async fn new() -> Self {
         let data = TempDir::new().unwrap();
         let (aws, feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
@@ -47,7 +47,7 @@ impl Stage {
         Self { aws, feeds, sqs, url, _data: data }
     }
 
-    /// The body is also what a repeat is known by.
+    /// The body is also the deduplication id.
     async fn send(&self, group: &str, body: &str) -> String {
         let send = self.sqs.send_message().queue_url(&self.url).message_body(body);
         let sent = send.message_group_id(group).message_deduplication_id(body).send().await.unwrap();
@@ -68,7 +68,7 @@ impl Stage {
         receive.send().await.unwrap().messages.unwrap().remove(0)
     }
 
-    /// Somebody who waits, as long as one can, by the time this returns: the bodies and how long it took.
+    /// A long poll that is waiting when this returns. It yields the bodies and how long it took.
     async fn waiting(&self) -> JoinHandle<(Result<Vec<String>, String>, Duration)> {
         let receive = self.sqs.receive_message().queue_url(&self.url).max_number_of_messages(10);
         let waiting = tokio::spawn(async move {
@@ -94,7 +94,7 @@ impl Stage {
         changed.map(drop).map_err(|error| error.code().unwrap_or_default().to_owned())
     }
 
-    /// How many can be seen, and how many are in somebody's hands.
+    /// Number of visible messages, and of those in flight.
     async fn count(&self) -> (String, String) {
         let (visible, in_flight) = (
             QueueAttributeName::ApproximateNumberOfMessages,
@@ -114,47 +114,47 @@ fn bodies(messages: &[Message]) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_comes_by_itself_when_its_time_has_come() {
-    let mut stage = Stage::new().await;
+async fn job_is_delivered_after_its_delay() {
+    let mut harness = Harness::new().await;
     let started = Instant::now();
-    stage.aws.jobs.send("later", Duration::from_secs(10)).await.unwrap();
-    stage.aws.jobs.send("now", Duration::ZERO).await.unwrap();
-    assert_eq!(stage.feeds.jobs.recv().await.unwrap(), "now");
-    assert_eq!(stage.feeds.jobs.recv().await.unwrap(), "later");
+    harness.aws.jobs.send("later", Duration::from_secs(10)).await.unwrap();
+    harness.aws.jobs.send("now", Duration::ZERO).await.unwrap();
+    assert_eq!(harness.feeds.jobs.recv().await.unwrap().body, "now");
+    assert_eq!(harness.feeds.jobs.recv().await.unwrap().body, "later");
     assert_eq!(started.elapsed().as_secs(), 10);
-    let received = stage.sqs.receive_message().queue_url("http://sqs.local/jobs").send().await;
+    let received = harness.sqs.receive_message().queue_url("http://sqs.local/jobs").send().await;
     assert!(received.unwrap_err().into_service_error().is_unsupported_operation());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_what_was_sent() {
-    let stage = Stage::new().await;
-    assert_eq!(stage.url, "http://sqs.local/sandbox-1.fifo");
-    let send = stage.sqs.send_message().queue_url(&stage.url).message_body("hello");
+async fn received_message_equals_the_sent_one() {
+    let harness = Harness::new().await;
+    assert_eq!(harness.url, "http://sqs.local/sandbox-1.fifo");
+    let send = harness.sqs.send_message().queue_url(&harness.url).message_body("hello");
     let sent = send.message_group_id("g").message_deduplication_id("1").send().await.unwrap();
     let md5 = "5d41402abc4b2a76b9719d911017c592";
     assert_eq!((sent.md5_of_message_body(), sent.sequence_number().unwrap().len()), (Some(md5), 20));
-    assert_eq!(stage.count().await, ("1".into(), "0".into()));
-    let message = stage.receive_one().await;
+    assert_eq!(harness.count().await, ("1".into(), "0".into()));
+    let message = harness.receive_one().await;
     assert_eq!((message.body(), message.md5_of_body()), (Some("hello"), Some(md5)));
     assert_eq!(message.message_id(), sent.message_id());
-    assert_eq!(stage.count().await, ("0".into(), "1".into()));
-    stage.delete(&message).await.unwrap();
-    assert_eq!(stage.count().await, ("0".into(), "0".into()));
+    assert_eq!(harness.count().await, ("0".into(), "1".into()));
+    harness.delete(&message).await.unwrap();
+    assert_eq!(harness.count().await, ("0".into(), "0".into()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_is_made_once() {
-    let stage = Stage::new().await;
-    stage.send("g", "kept").await;
+async fn create_queue_is_idempotent() {
+    let harness = Harness::new().await;
+    harness.send("g", "kept").await;
     for same in [&ATTRIBUTES[..], &ATTRIBUTES[..1]] {
-        assert_eq!(create(&stage.sqs, NAME, same).await.unwrap(), stage.url);
+        assert_eq!(create(&harness.sqs, NAME, same).await.unwrap(), harness.url);
     }
     let other = [("FifoQueue", "true"), ("VisibilityTimeout", "31")];
-    let refused = create(&stage.sqs, NAME, &other).await.unwrap_err().into_service_error();
+    let refused = create(&harness.sqs, NAME, &other).await.unwrap_err().into_service_error();
     assert!(refused.is_queue_name_exists(), "{refused:?}");
-    assert_eq!(bodies(&stage.receive().await), ["kept"]);
-    let get = stage.sqs.get_queue_attributes().queue_url(&stage.url);
+    assert_eq!(bodies(&harness.receive().await), ["kept"]);
+    let get = harness.sqs.get_queue_attributes().queue_url(&harness.url);
     let got = get.attribute_names(QueueAttributeName::All).send().await.unwrap().attributes.unwrap();
     for (name, value) in ATTRIBUTES {
         assert_eq!(got[&QueueAttributeName::from(name)], value);
@@ -162,221 +162,221 @@ async fn a_queue_is_made_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_was_deleted_is_gone_and_its_name_rests() {
-    let stage = Stage::new().await;
-    stage.send("g", "lost").await;
-    let delete = || stage.sqs.delete_queue().queue_url(&stage.url).send();
+async fn deleted_queue_does_not_exist_and_its_name_is_blocked() {
+    let harness = Harness::new().await;
+    harness.send("g", "lost").await;
+    let delete = || harness.sqs.delete_queue().queue_url(&harness.url).send();
     delete().await.unwrap();
     assert!(delete().await.unwrap_err().into_service_error().is_queue_does_not_exist());
-    assert!(stage.try_receive(0).await.unwrap_err().into_service_error().is_queue_does_not_exist());
-    let send = stage.sqs.send_message().queue_url(&stage.url).message_body("x");
+    assert!(harness.try_receive(0).await.unwrap_err().into_service_error().is_queue_does_not_exist());
+    let send = harness.sqs.send_message().queue_url(&harness.url).message_body("x");
     let sent = send.message_group_id("g").message_deduplication_id("x").send().await;
     assert!(sent.unwrap_err().into_service_error().is_queue_does_not_exist());
 
     sleep(Duration::from_secs(59)).await;
-    let early = create(&stage.sqs, NAME, &ATTRIBUTES).await.unwrap_err().into_service_error();
+    let early = create(&harness.sqs, NAME, &ATTRIBUTES).await.unwrap_err().into_service_error();
     assert!(early.is_queue_deleted_recently(), "{early:?}");
     sleep(SECOND).await;
-    create(&stage.sqs, NAME, &ATTRIBUTES).await.unwrap();
-    assert!(stage.receive().await.is_empty(), "a new queue, not the old one");
+    create(&harness.sqs, NAME, &ATTRIBUTES).await.unwrap();
+    assert!(harness.receive().await.is_empty(), "a new queue, not the old one");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_receive_wakes_at_once() {
-    let stage = Stage::new().await;
-    let waiting = stage.waiting().await;
-    stage.send("g", "hello").await;
+async fn long_poll_wakes_on_a_message() {
+    let harness = Harness::new().await;
+    let waiting = harness.waiting().await;
+    harness.send("g", "hello").await;
     assert_eq!(waiting.await.unwrap(), (Ok(vec!["hello".into()]), SECOND));
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_who_wait_one_is_given_a_message() {
-    let stage = Stage::new().await;
-    let (one, other) = (stage.waiting().await, stage.waiting().await);
-    stage.send("g", "hello").await;
-    let received = [one.await.unwrap().0.unwrap(), other.await.unwrap().0.unwrap()].concat();
+async fn one_of_two_long_polls_receives_the_message() {
+    let harness = Harness::new().await;
+    let (first, second) = (harness.waiting().await, harness.waiting().await);
+    harness.send("g", "hello").await;
+    let received = [first.await.unwrap().0.unwrap(), second.await.unwrap().0.unwrap()].concat();
     assert_eq!(received, ["hello"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_receive_waits_no_longer_than_it_said() {
-    let stage = Stage::new().await;
-    let (received, took) = stage.waiting().await.await.unwrap();
+async fn long_poll_ends_after_its_wait_time() {
+    let harness = Harness::new().await;
+    let (received, took) = harness.waiting().await.await.unwrap();
     assert_eq!((received, took.as_secs()), (Ok(Vec::new()), 20));
     let started = Instant::now();
-    assert!(stage.receive().await.is_empty());
+    assert!(harness.receive().await.is_empty());
     assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_says_how_long_a_receive_waits_that_does_not() {
-    let stage = Stage::new().await;
+async fn queue_attribute_is_the_default_wait_time() {
+    let harness = Harness::new().await;
     let attributes = [("FifoQueue", "true"), ("ReceiveMessageWaitTimeSeconds", "7")];
-    let url = create(&stage.sqs, "patient.fifo", &attributes).await.unwrap();
+    let url = create(&harness.sqs, "long-poll.fifo", &attributes).await.unwrap();
     let started = Instant::now();
-    assert!(stage.sqs.receive_message().queue_url(url).send().await.unwrap().messages().is_empty());
+    assert!(harness.sqs.receive_message().queue_url(url).send().await.unwrap().messages().is_empty());
     assert_eq!(started.elapsed().as_secs(), 7);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_receive_ends_with_its_queue() {
-    let stage = Stage::new().await;
-    let waiting = stage.waiting().await;
-    stage.sqs.delete_queue().queue_url(&stage.url).send().await.unwrap();
-    let gone = "AWS.SimpleQueueService.NonExistentQueue".to_owned();
-    assert_eq!(waiting.await.unwrap(), (Err(gone), SECOND));
+async fn deleting_a_queue_ends_its_long_polls() {
+    let harness = Harness::new().await;
+    let waiting = harness.waiting().await;
+    harness.sqs.delete_queue().queue_url(&harness.url).send().await.unwrap();
+    let missing = "AWS.SimpleQueueService.NonExistentQueue".to_owned();
+    assert_eq!(waiting.await.unwrap(), (Err(missing), SECOND));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_once_the_process_stops() {
-    let stage = Stage::new().await;
-    let waiting = stage.waiting().await;
-    stage.aws.stop_waiting();
+async fn shutdown_ends_long_polls() {
+    let harness = Harness::new().await;
+    let waiting = harness.waiting().await;
+    harness.aws.end_long_polls();
     assert_eq!(waiting.await.unwrap(), (Ok(Vec::new()), SECOND));
-    let (received, took) = stage.waiting().await.await.unwrap();
+    let (received, took) = harness.waiting().await.await.unwrap();
     assert_eq!((received, took), (Ok(Vec::new()), Duration::ZERO));
-    stage.send("g", "hello").await;
-    assert_eq!(bodies(&stage.try_receive(20).await.unwrap()), ["hello"]);
+    harness.send("g", "hello").await;
+    assert_eq!(bodies(&harness.try_receive(20).await.unwrap()), ["hello"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_in_flight_holds_its_later_messages_back() {
-    let stage = Stage::new().await;
+async fn message_in_flight_blocks_its_group() {
+    let harness = Harness::new().await;
     for body in ["a-1", "a-2"] {
-        stage.send("a", body).await;
+        harness.send("a", body).await;
     }
-    let first = stage.receive_one().await;
+    let first = harness.receive_one().await;
     assert_eq!(first.body(), Some("a-1"));
-    stage.send("b", "b-1").await;
-    assert_eq!(bodies(&stage.receive().await), ["b-1"]);
-    let waiting = stage.waiting().await;
-    stage.delete(&first).await.unwrap();
+    harness.send("b", "b-1").await;
+    assert_eq!(bodies(&harness.receive().await), ["b-1"]);
+    let waiting = harness.waiting().await;
+    harness.delete(&first).await.unwrap();
     assert_eq!(waiting.await.unwrap(), (Ok(vec!["a-2".into()]), SECOND));
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_receive_takes_several_of_a_group_in_order() {
-    let stage = Stage::new().await;
+async fn one_receive_returns_several_of_a_group_in_order() {
+    let harness = Harness::new().await;
     for body in ["a-1", "b-1", "a-2", "a-3"] {
-        stage.send(&body[..1], body).await;
+        harness.send(&body[..1], body).await;
     }
-    let received = stage.receive().await;
+    let received = harness.receive().await;
     assert_eq!(bodies(&received), ["a-1", "b-1", "a-2", "a-3"]);
-    // Those after it wait for it, also if it is only given back.
-    stage.hide(&received[0], 0).await.unwrap();
-    assert!(stage.receive().await.is_empty());
+    // The first blocks the others of its group, even when it is visible again.
+    harness.hide(&received[0], 0).await.unwrap();
+    assert!(harness.receive().await.is_empty());
     for message in &received[2..] {
-        stage.hide(message, 0).await.unwrap();
+        harness.hide(message, 0).await.unwrap();
     }
-    assert_eq!(bodies(&stage.receive().await), ["a-1", "a-2", "a-3"]);
+    assert_eq!(bodies(&harness.receive().await), ["a-1", "a-2", "a-3"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_deduplication_id_is_queued_once() {
-    let stage = Stage::new().await;
-    let first = stage.send("g", "hello").await;
-    assert_eq!(stage.send("g", "hello").await, first);
-    let received = stage.receive().await;
+async fn duplicate_message_is_queued_once() {
+    let harness = Harness::new().await;
+    let first = harness.send("g", "hello").await;
+    assert_eq!(harness.send("g", "hello").await, first);
+    let received = harness.receive().await;
     assert_eq!(received.len(), 1);
-    stage.delete(&received[0]).await.unwrap();
-    // It is remembered after the message is gone, for five minutes from the first.
+    harness.delete(&received[0]).await.unwrap();
+    // The id is remembered for five minutes, even after the message is deleted.
     sleep(Duration::from_secs(299)).await;
-    assert_eq!(stage.send("g", "hello").await, first);
-    assert!(stage.receive().await.is_empty());
+    assert_eq!(harness.send("g", "hello").await, first);
+    assert!(harness.receive().await.is_empty());
     sleep(SECOND).await;
-    assert_ne!(stage.send("g", "hello").await, first);
-    assert_eq!(stage.receive().await.len(), 1);
+    assert_ne!(harness.send("g", "hello").await, first);
+    assert_eq!(harness.receive().await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_stands_for_its_deduplication_id_where_the_queue_says_so() {
-    let stage = Stage::new().await;
+async fn content_based_deduplication_uses_the_body() {
+    let harness = Harness::new().await;
     let attributes = [("FifoQueue", "true"), ("ContentBasedDeduplication", "true")];
-    let url = create(&stage.sqs, "content.fifo", &attributes).await.unwrap();
+    let url = create(&harness.sqs, "content.fifo", &attributes).await.unwrap();
     let send =
-        |body| stage.sqs.send_message().queue_url(&url).message_body(body).message_group_id("g").send();
+        |body| harness.sqs.send_message().queue_url(&url).message_body(body).message_group_id("g").send();
     for body in ["a", "a", "b"] {
         send(body).await.unwrap();
     }
-    let receive = stage.sqs.receive_message().queue_url(&url).max_number_of_messages(10);
+    let receive = harness.sqs.receive_message().queue_url(&url).max_number_of_messages(10);
     assert_eq!(bodies(receive.send().await.unwrap().messages()), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_deleted_comes_back() {
-    let stage = Stage::new().await;
-    stage.send("g", "hello").await;
-    stage.receive_one().await;
+async fn undeleted_message_is_delivered_again() {
+    let harness = Harness::new().await;
+    harness.send("g", "hello").await;
+    harness.receive_one().await;
     sleep(VISIBILITY - Duration::from_secs(5)).await;
-    let (received, took) = stage.waiting().await.await.unwrap();
+    let (received, took) = harness.waiting().await.await.unwrap();
     assert_eq!((received.unwrap(), took.as_secs()), (vec!["hello".to_owned()], 5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_needs_longer_says_so_and_whoever_gives_up_too() {
-    let stage = Stage::new().await;
-    stage.send("g", "hello").await;
-    let message = stage.receive_one().await;
+async fn visibility_timeout_can_be_extended_and_ended() {
+    let harness = Harness::new().await;
+    harness.send("g", "hello").await;
+    let message = harness.receive_one().await;
     sleep(VISIBILITY - SECOND).await;
-    stage.hide(&message, 60).await.unwrap();
+    harness.hide(&message, 60).await.unwrap();
     sleep(VISIBILITY).await;
-    assert!(stage.receive().await.is_empty());
-    // Twelve hours are all that one receive gets, and some of them is over.
-    assert_eq!(stage.hide(&message, 12 * 60 * 60).await.unwrap_err(), "InvalidParameterValue");
-    let waiting = stage.waiting().await;
-    stage.hide(&message, 0).await.unwrap();
+    assert!(harness.receive().await.is_empty());
+    // The limit is twelve hours from the receive, part of which has passed.
+    assert_eq!(harness.hide(&message, 12 * 60 * 60).await.unwrap_err(), "InvalidParameterValue");
+    let waiting = harness.waiting().await;
+    harness.hide(&message, 0).await.unwrap();
     assert_eq!(waiting.await.unwrap(), (Ok(vec!["hello".into()]), SECOND));
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_last_receivers_handle_is_good_and_only_while_they_have_the_message() {
-    let stage = Stage::new().await;
-    stage.send("g", "hello").await;
-    let stale = stage.receive_one().await;
+async fn only_the_last_receipt_handle_is_valid_while_in_flight() {
+    let harness = Harness::new().await;
+    harness.send("g", "hello").await;
+    let stale = harness.receive_one().await;
     let expired = "InvalidParameterValue";
     sleep(VISIBILITY).await;
-    assert_eq!(stage.delete(&stale).await.unwrap_err(), expired);
-    assert_eq!(stage.hide(&stale, 10).await.unwrap_err(), expired);
-    let message = stage.receive_one().await;
-    assert_eq!(stage.delete(&stale).await.unwrap_err(), expired);
-    assert_eq!(stage.hide(&stale, 10).await.unwrap_err(), expired);
-    for _repeat in 0..2 {
-        stage.delete(&message).await.unwrap();
+    assert_eq!(harness.delete(&stale).await.unwrap_err(), expired);
+    assert_eq!(harness.hide(&stale, 10).await.unwrap_err(), expired);
+    let message = harness.receive_one().await;
+    assert_eq!(harness.delete(&stale).await.unwrap_err(), expired);
+    assert_eq!(harness.hide(&stale, 10).await.unwrap_err(), expired);
+    for _ in 0..2 {
+        harness.delete(&message).await.unwrap();
     }
-    assert_eq!(stage.hide(&message, 10).await.unwrap_err(), expired);
+    assert_eq!(harness.hide(&message, 10).await.unwrap_err(), expired);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_that_nobody_was_given_is_refused() {
-    let stage = Stage::new().await;
-    stage.send("g", "hello").await;
-    let handle = stage.receive_one().await.receipt_handle.unwrap();
-    let other = create(&stage.sqs, "sandbox-2.fifo", &ATTRIBUTES).await.unwrap();
+async fn unknown_receipt_handle_is_rejected() {
+    let harness = Harness::new().await;
+    harness.send("g", "hello").await;
+    let handle = harness.receive_one().await.receipt_handle.unwrap();
+    let other = create(&harness.sqs, "sandbox-2.fifo", &ATTRIBUTES).await.unwrap();
     let unsent = handle.replace("-1-", "-2-");
-    for (url, handle) in [(&stage.url, "nonsense"), (&stage.url, &unsent), (&other, &handle)] {
-        let delete = stage.sqs.delete_message().queue_url(url).receipt_handle(handle);
+    for (url, handle) in [(&harness.url, "nonsense"), (&harness.url, &unsent), (&other, &handle)] {
+        let delete = harness.sqs.delete_message().queue_url(url).receipt_handle(handle);
         let refused = delete.send().await.unwrap_err().into_service_error();
         assert!(refused.is_receipt_handle_is_invalid(), "{refused:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_old_is_gone_and_holds_nobody_back() {
-    let stage = Stage::new().await;
-    stage.send("g", "old").await;
+async fn expired_message_does_not_block_its_group() {
+    let harness = Harness::new().await;
+    harness.send("g", "old").await;
     sleep(RETENTION - Duration::from_secs(5)).await;
-    stage.send("g", "young").await;
-    let old = stage.receive_one().await;
+    harness.send("g", "young").await;
+    let old = harness.receive_one().await;
     assert_eq!(old.body(), Some("old"));
-    let (received, took) = stage.waiting().await.await.unwrap();
+    let (received, took) = harness.waiting().await.await.unwrap();
     assert_eq!((received.unwrap(), took.as_secs()), (vec!["young".to_owned()], 5));
-    stage.delete(&old).await.unwrap();
+    harness.delete(&old).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_says_its_group_and_what_a_repeat_is_known_by() {
-    let stage = Stage::new().await;
-    let send = || stage.sqs.send_message().queue_url(&stage.url);
+async fn message_requires_group_and_deduplication_id() {
+    let harness = Harness::new().await;
+    let send = || harness.sqs.send_message().queue_url(&harness.url);
     let long = "x".repeat(129);
     for (send, code) in [
         (send().message_body("x").message_deduplication_id("x"), "MissingParameter"),
@@ -395,28 +395,28 @@ async fn a_message_says_its_group_and_what_a_repeat_is_known_by() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_is_what_sqs_can_carry() {
-    let stage = Stage::new().await;
-    let most = 1024 * 1024;
+async fn body_must_be_valid_for_sqs() {
+    let harness = Harness::new().await;
+    let max = 1024 * 1024;
     for (body, code) in [
         (String::new(), Some("MissingParameter")),
-        ("x".repeat(most), None),
-        ("x".repeat(most + 1), Some("InvalidParameterValue")),
+        ("x".repeat(max), None),
+        ("x".repeat(max + 1), Some("InvalidParameterValue")),
         ("tab\t, line\r\n, \u{1f600}".into(), None),
         ("\u{0}".into(), Some("InvalidMessageContents")),
         ("\u{ffff}".into(), Some("InvalidMessageContents")),
     ] {
-        let send = stage.sqs.send_message().queue_url(&stage.url).message_body(&body);
+        let send = harness.sqs.send_message().queue_url(&harness.url).message_body(&body);
         let sent = send.message_group_id("g").message_deduplication_id(body.len().to_string()).send().await;
         assert_eq!(sent.err().and_then(|error| error.code().map(str::to_owned)).as_deref(), code);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_out_of_range_are_refused() {
-    let stage = Stage::new().await;
-    stage.send("g", "hello").await;
-    let receive = || stage.sqs.receive_message().queue_url(&stage.url);
+async fn numbers_out_of_range_are_rejected() {
+    let harness = Harness::new().await;
+    harness.send("g", "hello").await;
+    let receive = || harness.sqs.receive_message().queue_url(&harness.url);
     for receive in [
         receive().max_number_of_messages(0),
         receive().max_number_of_messages(11),
@@ -427,13 +427,13 @@ async fn numbers_out_of_range_are_refused() {
     ] {
         assert_eq!(receive.send().await.unwrap_err().code(), Some("InvalidParameterValue"));
     }
-    let message = stage.receive_one().await;
-    assert_eq!(stage.hide(&message, -1).await.unwrap_err(), "InvalidParameterValue");
+    let message = harness.receive_one().await;
+    assert_eq!(harness.hide(&message, -1).await.unwrap_err(), "InvalidParameterValue");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_sqs_would_not_make_is_refused() {
-    let stage = Stage::new().await;
+async fn invalid_queue_is_rejected() {
+    let harness = Harness::new().await;
     let long = format!("{}.fifo", "x".repeat(76));
     for (name, attributes, code) in [
         ("standard", &ATTRIBUTES[..], "AWS.SimpleQueueService.UnsupportedOperation"),
@@ -444,29 +444,29 @@ async fn a_queue_that_sqs_would_not_make_is_refused() {
         ("new.fifo", &[("FifoQueue", "true"), ("MessageRetentionPeriod", "59")][..], "InvalidAttributeValue"),
         ("new.fifo", &[("FifoQueue", "true"), ("RedrivePolicy", "{}")][..], "InvalidAttributeName"),
     ] {
-        let refused = create(&stage.sqs, name, attributes).await.unwrap_err();
+        let refused = create(&harness.sqs, name, attributes).await.unwrap_err();
         assert_eq!(refused.code(), Some(code), "{name} {attributes:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_uses_is_refused_by_name() {
-    let stage = Stage::new().await;
-    let purged = stage.sqs.purge_queue().queue_url(&stage.url).send().await.unwrap_err();
-    assert!(purged.message().unwrap().starts_with("PurgeQueue is not"), "{purged:?}");
-    let receive = stage.sqs.receive_message().queue_url(&stage.url).receive_request_attempt_id("1");
+async fn unsupported_operations_and_fields_are_rejected_by_name() {
+    let harness = Harness::new().await;
+    let purged = harness.sqs.purge_queue().queue_url(&harness.url).send().await.unwrap_err();
+    assert!(purged.message().unwrap().starts_with("PurgeQueue is not supported"), "{purged:?}");
+    let receive = harness.sqs.receive_message().queue_url(&harness.url).receive_request_attempt_id("1");
     let refused = receive.send().await.unwrap_err();
     assert!(refused.message().unwrap().contains("ReceiveRequestAttemptId"), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_says_which_queue_it_is_about() {
-    let stage = Stage::new().await;
-    stage.aws.meter.start();
-    stage.receive().await;
-    create(&stage.sqs, NAME, &ATTRIBUTES).await.unwrap();
-    stage.aws.jobs.send("now", Duration::ZERO).await.unwrap();
-    let calls = stage.aws.meter.take();
+async fn metered_call_names_its_queue() {
+    let harness = Harness::new().await;
+    harness.aws.meter.start();
+    harness.receive().await;
+    create(&harness.sqs, NAME, &ATTRIBUTES).await.unwrap();
+    harness.aws.jobs.send("now", Duration::ZERO).await.unwrap();
+    let calls = harness.aws.meter.take();
     let about: Vec<_> = calls.iter().map(|call| (&*call.actions[0], &*call.resource)).collect();
     let queue = "queue/sandbox-1.fifo";
     let expected =

@@ -1,12 +1,13 @@
-//! Tells sockets what was stored.
+//! Broadcasts stored events to the sockets that are subscribed to them.
 //!
-//! Frames to one socket go in order, sockets side by side. A socket that cannot be reached is closed rather
-//! than left with a hole: its client comes back, and asks for what it has missed.
+//! Frames to one socket are sent in order, different sockets concurrently. A socket that cannot be reached is closed
+//! rather than left with a gap: its client reconnects and requests the events that it has missed.
 
 use crate::error::{Error, chain};
 use crate::sockets::subscriptions::Subscriptions;
 use crate::{Clock, sockets};
 use contract::socket::{EventFrame, bundle, error};
+use contract::{ProblemCode, SocketCode};
 use domain::access::EVERY_ORG;
 use domain::event::plain_name;
 use domain::filter::{Subject, topics_of};
@@ -21,249 +22,242 @@ use store::push::{Push, Pushed};
 use store::record::ChangeRecord;
 use tokio::task::JoinSet;
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads stamps and subscriptions; forgets sockets that are gone.
     pub store: &'a Store,
-    /// Sends to sockets.
     pub push: &'a Push,
-    /// What this process remembers of subscriptions.
+    /// A cache.
     pub subscriptions: &'a Subscriptions,
-    /// The time.
     pub clock: &'a dyn Clock,
 }
 
-/// What is to be told, in the order in which it was stored.
+/// In the order in which they were stored.
 pub type Command = Vec<ChangeRecord>;
 
-/// What came of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Events that were told to somebody, counted for each.
+    /// Number of events sent, counted for each socket.
     pub delivered: usize,
-    /// Sockets that turned out to be gone, or were closed.
+    /// Number of sockets that did not exist or were closed.
     pub dropped: usize,
 }
 
-/// How many sockets each task tells at the same time.
-const SIDE_BY_SIDE: usize = 64;
-/// From so many sockets on the work is shared between the cores.
-const WORTH_SHARING: usize = 16;
-/// Between how many tasks. Lambda has as many cores as memory was paid for; most machines have at least two.
-const ROUNDS: usize = 2;
-/// How often a frame is tried before its socket is given up.
-const MAX_TRIES: u32 = 3;
+/// Number of sockets that each task sends to concurrently.
+const CONCURRENCY: usize = 64;
+/// Minimum number of sockets to use several tasks.
+const PARALLEL_THRESHOLD: usize = 16;
+/// Number of tasks. The number of cores on Lambda depends on the memory size; most machines have at least two.
+const TASKS: usize = 2;
+/// Maximum number of attempts to send a frame.
+const MAX_ATTEMPTS: u32 = 3;
 
-/// So long a socket may take to open. Its subscription is stored before its handshake ends, and until then API Gateway
-/// says of it that it is gone.
-pub const OPENING_SECS: i64 = 10;
+/// Grace period for a connection that is still in its handshake. Its subscription is already stored, but API Gateway
+/// reports it as gone.
+pub const HANDSHAKE_GRACE_SECS: i64 = 10;
 
-/// How many lost sockets are forgotten in one go: the news behind this must not wait for more. The others are found
-/// gone again the next time, which costs little.
-const MAX_FORGOTTEN: usize = 50;
+/// Maximum number of lost sockets to delete in one run, so that the next records are not delayed. The others are
+/// found again by the next broadcast.
+const MAX_DELETED: usize = 50;
 
-/// A repeat sends the same frames again; clients know them by their sequence number.
-pub async fn run(deps: Deps<'_>, news: Command) -> Result<Outcome, Error> {
-    let letters = address(deps, &news).await?;
-    let carrier = Carrier { push: deps.push.clone(), now: deps.clock.now() };
-    let shared = letters.len() >= WORTH_SHARING;
-    let letters = Arc::new(Mutex::new(letters));
-    let carried = if shared {
-        let mut rounds = JoinSet::new();
-        for _ in 0..ROUNDS {
-            rounds.spawn(carrier.clone().carry(letters.clone()));
+/// At-least-once: a retry sends the same frames again, and clients deduplicate them by sequence number.
+pub async fn run(deps: Deps<'_>, records: Command) -> Result<Outcome, Error> {
+    let deliveries = plan_deliveries(deps, &records).await?;
+    let dispatcher = Dispatcher { push: deps.push.clone(), now: deps.clock.now() };
+    let parallel = deliveries.len() >= PARALLEL_THRESHOLD;
+    let deliveries = Arc::new(Mutex::new(deliveries));
+    let dispatched = if parallel {
+        let mut tasks = JoinSet::new();
+        for _ in 0..TASKS {
+            tasks.spawn(dispatcher.clone().dispatch(deliveries.clone()));
         }
-        rounds.join_all().await
+        tasks.join_all().await
     } else {
-        vec![carrier.carry(letters).await]
+        vec![dispatcher.dispatch(deliveries).await]
     };
-    let delivered = carried.iter().map(|carried| carried.delivered).sum();
-    let lost: Vec<Delivery> = carried.into_iter().flat_map(|carried| carried.lost).collect();
-    // Only now: whoever is there has been told before anybody tidies up behind those who are not.
-    for letter in lost.iter().take(MAX_FORGOTTEN) {
-        forget(deps.store, letter).await;
+    let delivered = dispatched.iter().map(|dispatched| dispatched.delivered).sum();
+    let lost: Vec<Delivery> = dispatched.into_iter().flat_map(|dispatched| dispatched.lost).collect();
+    // Cleanup comes last, so that it does not delay the sockets that exist.
+    for delivery in lost.iter().take(MAX_DELETED) {
+        delete_socket(deps.store, delivery).await;
     }
     Ok(Outcome { delivered, dropped: lost.len() })
 }
 
-/// Takes letters to their sockets.
+/// Sends deliveries to their sockets.
 #[derive(Clone)]
-struct Carrier {
+struct Dispatcher {
     push: Push,
     now: Timestamp,
 }
 
-/// What became of some letters.
 #[derive(Default)]
-struct Carried {
+struct Dispatched {
     delivered: usize,
     lost: Vec<Delivery>,
 }
 
-impl Carrier {
-    /// Takes letters until none is left. Several may do so at once, each with several lanes: a lane waits for its
-    /// socket and for no other. (A lane, rather than a future for each letter: one that holds a call of the SDK is
-    /// large to make.)
-    async fn carry(self, letters: Arc<Mutex<Vec<Delivery>>>) -> Carried {
-        let next = || letters.lock().expect("no code panics while it holds the letters").pop();
-        let lanes = (0..SIDE_BY_SIDE).map_while(|_| next()).map(|first| async {
-            let (mut carried, mut letter) = (Carried::default(), Some(first));
-            while let Some(current) = letter {
+impl Dispatcher {
+    /// Sends deliveries until the queue is empty. Several tasks may share the queue, and each runs several workers,
+    /// so that a slow socket delays no other. (Workers, rather than a future for each delivery: a future that holds
+    /// an SDK call is large.)
+    async fn dispatch(self, queue: Arc<Mutex<Vec<Delivery>>>) -> Dispatched {
+        let next = || queue.lock().expect("no code panics while it holds the queue").pop();
+        let workers = (0..CONCURRENCY).map_while(|_| next()).map(|first| async {
+            let (mut dispatched, mut delivery) = (Dispatched::default(), Some(first));
+            while let Some(current) = delivery {
                 match self.deliver(&current).await {
-                    Ok(()) => carried.delivered += current.frames.len(),
-                    // Its client fetches what it has missed once the handshake is done; forgotten, it would never be told
-                    // anything again.
+                    Ok(()) => dispatched.delivered += current.frames.len(),
+                    // Its client fetches what it has missed after the handshake. If the socket were deleted, it would
+                    // never receive anything again.
                     Err(Undelivered::Opening) => {}
-                    Err(Undelivered::Lost(why)) => {
-                        self.give_up(&current, &why).await;
-                        carried.lost.push(current);
+                    Err(Undelivered::Lost(reason)) => {
+                        self.close(&current, &reason).await;
+                        dispatched.lost.push(current);
                     }
                 }
-                letter = next();
+                delivery = next();
             }
-            carried
+            dispatched
         });
-        join_all(lanes).await.into_iter().fold(Carried::default(), |mut sum, one| {
-            sum.delivered += one.delivered;
-            sum.lost.extend(one.lost);
+        join_all(workers).await.into_iter().fold(Dispatched::default(), |mut sum, worker| {
+            sum.delivered += worker.delivered;
+            sum.lost.extend(worker.lost);
             sum
         })
     }
 
-    async fn deliver(&self, letter: &Delivery) -> Result<(), Undelivered> {
-        let connection = &letter.subscriber.connection;
-        let refusal = if letter.subscriber.until.is_some_and(|until| until <= self.now) {
-            Some(("token_expired", "Your token has expired; connect again."))
-        } else if letter.revoked {
-            Some(("unauthorized", "This worker token was replaced by a newer one."))
+    async fn deliver(&self, delivery: &Delivery) -> Result<(), Undelivered> {
+        let connection = &delivery.subscriber.connection;
+        let rejection = if delivery.subscriber.until.is_some_and(|until| until <= self.now) {
+            Some((SocketCode::TokenExpired.as_str(), "Your token has expired; reconnect with a new one."))
+        } else if delivery.revoked {
+            Some((ProblemCode::Unauthorized.as_str(), "This worker token was replaced by a newer one."))
         } else {
             None
         };
-        if let Some((code, sentence)) = refusal {
-            self.push.send(connection, &error(code, sentence)).await;
+        if let Some((code, message)) = rejection {
+            self.push.send(connection, &error(code, message)).await;
             return Err(Undelivered::Lost(code.to_owned()));
         }
-        if letter.subscriber.batch && letter.frames.len() > 1 {
-            for frame in bundle(&letter.frames) {
-                self.send(&letter.subscriber, &frame).await?;
+        if delivery.subscriber.batch && delivery.frames.len() > 1 {
+            for frame in bundle(&delivery.frames) {
+                self.send(&delivery.subscriber, &frame).await?;
             }
         } else {
-            for frame in &letter.frames {
-                self.send(&letter.subscriber, frame).await?;
+            for frame in &delivery.frames {
+                self.send(&delivery.subscriber, frame).await?;
             }
         }
         Ok(())
     }
 
     async fn send(&self, subscriber: &Subscriber, frame: &str) -> Result<(), Undelivered> {
-        let mut tries = 1;
+        let mut attempt = 1;
         loop {
             match self.push.send(&subscriber.connection, frame).await {
                 Pushed::Sent => return Ok(()),
                 Pushed::Gone if self.may_be_opening(subscriber) => return Err(Undelivered::Opening),
-                Pushed::Gone => return Err(Undelivered::Lost("it is gone".into())),
-                Pushed::Failed(why) if tries == MAX_TRIES => return Err(Undelivered::Lost(why)),
+                Pushed::Gone => return Err(Undelivered::Lost("it does not exist".into())),
+                Pushed::Failed(reason) if attempt == MAX_ATTEMPTS => return Err(Undelivered::Lost(reason)),
                 Pushed::Failed(_) => {
-                    tokio::time::sleep(Duration::from_millis(50 << tries)).await;
-                    tries += 1;
+                    tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+                    attempt += 1;
                 }
             }
         }
     }
 
     fn may_be_opening(&self, subscriber: &Subscriber) -> bool {
-        subscriber.since.is_some_and(|since| self.now < since.plus_secs(OPENING_SECS))
+        subscriber.since.is_some_and(|since| self.now < since.plus_secs(HANDSHAKE_GRACE_SECS))
     }
 
-    async fn give_up(&self, letter: &Delivery, why: &str) {
-        let connection = &letter.subscriber.connection;
-        tracing::info!(connection.id = %connection, "Dropped socket {connection}: {why}");
+    async fn close(&self, delivery: &Delivery, reason: &str) {
+        let connection = &delivery.subscriber.connection;
+        tracing::info!(connection.id = %connection, "Dropped socket {connection}: {reason}");
         self.push.close(connection).await;
     }
 }
 
-/// Why a letter did not arrive.
 enum Undelivered {
-    /// Its socket is not open yet.
+    /// The socket is still in its handshake.
     Opening,
-    /// Its socket is gone or cannot be reached; the words say why.
+    /// The socket does not exist or cannot be reached. The reason is for the log.
     Lost(String),
 }
 
-/// Everything that one socket is to be told.
+/// All frames for one socket.
 struct Delivery {
     subscriber: Subscriber,
-    /// Whether its worker's token was replaced meanwhile.
+    /// Whether the token of the worker was replaced in the meantime.
     revoked: bool,
     realm: String,
     topics: BTreeSet<String>,
     frames: Vec<Arc<str>>,
 }
 
-async fn address(deps: Deps<'_>, news: &[ChangeRecord]) -> Result<Vec<Delivery>, Error> {
-    let orgs: BTreeSet<&str> = news.iter().map(|news| news.org.as_str()).chain([EVERY_ORG]).collect();
-    let stamps = deps.store.subscription_versions(&orgs.into_iter().collect::<Vec<_>>()).await?;
-    let mut letters: HashMap<ConnectionId, Delivery> = HashMap::new();
-    for item in news {
-        for event in &item.events {
-            let recipients = recipients(deps, &stamps, item, event).await?;
+async fn plan_deliveries(deps: Deps<'_>, records: &[ChangeRecord]) -> Result<Vec<Delivery>, Error> {
+    let orgs: BTreeSet<&str> = records.iter().map(|record| record.org.as_str()).chain([EVERY_ORG]).collect();
+    let versions = deps.store.subscription_versions(&orgs.into_iter().collect::<Vec<_>>()).await?;
+    let mut deliveries: HashMap<ConnectionId, Delivery> = HashMap::new();
+    for record in records {
+        for event in &record.events {
+            let recipients = recipients(deps, &versions, record, event).await?;
             if !recipients.is_empty() {
-                write(&mut letters, item, event, recipients);
+                add_frame(&mut deliveries, record, event, recipients);
             }
         }
     }
-    Ok(letters.into_values().collect())
+    Ok(deliveries.into_values().collect())
 }
 
-fn write(
-    letters: &mut HashMap<ConnectionId, Delivery>,
-    item: &ChangeRecord,
+fn add_frame(
+    deliveries: &mut HashMap<ConnectionId, Delivery>,
+    record: &ChangeRecord,
     event: &Event,
     recipients: Vec<Recipient>,
 ) {
-    let frame: Arc<str> = EventFrame::new(&item.entity, event).encode().into();
+    let frame: Arc<str> = EventFrame::new(&record.entity, event).encode().into();
     for Recipient { realm, topic, subscriber } in recipients {
-        let letter = letters.entry(subscriber.connection.clone()).or_insert_with(|| Delivery {
+        let delivery = deliveries.entry(subscriber.connection.clone()).or_insert_with(|| Delivery {
             subscriber: subscriber.clone(),
             revoked: false,
             realm,
             topics: BTreeSet::new(),
             frames: Vec::new(),
         });
-        letter.revoked |= subscriber.generation.is_some_and(|own| u64::from(own) < item.generation);
-        letter.topics.insert(topic);
-        letter.frames.push(frame.clone());
+        delivery.revoked |= subscriber.generation.is_some_and(|own| u64::from(own) < record.generation);
+        delivery.topics.insert(topic);
+        delivery.frames.push(frame.clone());
     }
 }
 
-/// One who wants an event, and where they were found.
+/// A subscriber of an event, and the subscription that matched.
 struct Recipient {
     realm: String,
     topic: String,
     subscriber: Subscriber,
 }
 
-/// Nobody is found twice: a socket subscribes in one realm and by one list of its filters, and an event has one
-/// topic for each.
+/// No socket is found twice: it subscribes in one realm and by one list of its filters, and an event has one topic
+/// for each list.
 async fn recipients(
     deps: Deps<'_>,
-    stamps: &HashMap<String, u64>,
-    item: &ChangeRecord,
+    versions: &HashMap<String, u64>,
+    record: &ChangeRecord,
     event: &Event,
 ) -> Result<Vec<Recipient>, Error> {
     let name = plain_name(event.event_type.as_str());
-    let (entity_type, entity_id) = (item.entity.kind(), item.entity.id());
+    let (entity_type, entity_id) = (record.entity.kind(), record.entity.id());
     let subject = Subject { event_name: &name, entity_type, entity_id };
     let mut found = Vec::new();
-    for realm in [item.org.as_str(), EVERY_ORG] {
-        let Some(stamp) = stamps.get(realm).copied().filter(|stamp| *stamp > 0) else { continue };
+    for realm in [record.org.as_str(), EVERY_ORG] {
+        let Some(version) = versions.get(realm).copied().filter(|version| *version > 0) else { continue };
         for topic in topics_of(subject) {
-            let subscribers = deps.subscriptions.of(deps.store, realm, stamp, &topic).await?;
-            let wanting = subscribers.iter().filter(|subscriber| {
-                subscriber.filters.matches(subject) && may_hear(subscriber, &item.entity)
+            let subscribers = deps.subscriptions.of(deps.store, realm, version, &topic).await?;
+            let matching = subscribers.iter().filter(|subscriber| {
+                subscriber.filters.matches(subject) && may_receive(subscriber, &record.entity)
             });
-            found.extend(wanting.map(|subscriber| Recipient {
+            found.extend(matching.map(|subscriber| Recipient {
                 realm: realm.to_owned(),
                 topic: topic.clone(),
                 subscriber: subscriber.clone(),
@@ -273,21 +267,21 @@ async fn recipients(
     Ok(found)
 }
 
-/// A worker hears of its sandbox only. Its filters name an id, and a task or ticket may have the same.
-fn may_hear(subscriber: &Subscriber, entity: &Entity) -> bool {
+/// A worker receives events of its sandbox only. Its filters name an id, and a task or ticket may have the same id.
+fn may_receive(subscriber: &Subscriber, entity: &Entity) -> bool {
     let is_worker = subscriber.generation.is_some();
     !is_worker || matches!(entity, Entity::Sandbox(_))
 }
 
-/// Whatever cannot be tidied up now is found gone the next time.
-async fn forget(store: &Store, letter: &Delivery) {
-    let connection = &letter.subscriber.connection;
+/// A failure is only logged: the next broadcast finds the socket again.
+async fn delete_socket(store: &Store, delivery: &Delivery) {
+    let connection = &delivery.subscriber.connection;
     let command = sockets::close::Command { connection: connection.clone() };
-    let forgotten = sockets::close::run(sockets::close::Deps { store }, command).await;
-    let topics: Vec<String> = letter.topics.iter().cloned().collect();
-    let pruned = store.drop_subscriptions(&letter.realm, &topics, connection).await.map_err(Error::from);
-    if let Err(error) = forgotten.and(pruned) {
-        let why = chain(&error);
-        tracing::warn!(connection.id = %connection, "Could not forget socket {connection}: {why}");
+    let closed = sockets::close::run(sockets::close::Deps { store }, command).await;
+    let topics: Vec<String> = delivery.topics.iter().cloned().collect();
+    let deleted = store.delete_subscriptions(&delivery.realm, &topics, connection).await.map_err(Error::from);
+    if let Err(error) = closed.and(deleted) {
+        let reason = chain(&error);
+        tracing::warn!(connection.id = %connection, "Could not delete socket {connection}: {reason}");
     }
 }

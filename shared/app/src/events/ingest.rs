@@ -1,201 +1,201 @@
-//! Stores what a worker tells, exactly once, and answers only when it is stored.
+//! Stores events of a worker, exactly once. They are stored when the response is sent.
 
 use crate::error::Error;
 use crate::sandboxes::keyed_locks::KeyedLocks;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{Clock, IdSource, events, reconcile, visibility};
 use contract::BadInput;
+use contract::ProblemCode;
 use contract::ingest::{BatchReceived, EventReceived, Ingest, digest_of_single};
 use contract::jobs::Job;
 use domain::access::Principal;
+use domain::event::LifecycleEvent;
 use domain::ingest::{Batch, Decision, Refusal, decide};
 use domain::sandbox::{BatchNumber, Receipt};
-use domain::task::transitions::LifecycleEvent;
 use domain::{EventId, EventType, Invalid, OrgId, Sandbox, SandboxId, Timestamp};
 use serde_json::json;
 use std::borrow::Cow;
 use store::log::{Append, Appended, IdempotencyRecord};
 use store::{Jobs, Store};
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads and writes the head, writes the log.
     pub store: &'a Store,
-    /// The process's lanes.
-    pub lanes: &'a KeyedLocks,
-    /// The time.
+    pub locks: &'a KeyedLocks,
     pub clock: &'a dyn Clock,
-    /// Source of new ids.
     pub ids: &'a dyn IdSource,
-    /// How many events a sandbox may send in a minute.
+    /// Rate limit of a sandbox.
     pub events_per_minute: u64,
-    /// The org that takes in sandboxes nobody registered: only where there is no authentication at all.
+    /// The org of sandboxes that were not registered. Only set if authentication is disabled.
     pub adopting_org: Option<&'a OrgId>,
-    /// Where work is asked for: a sandbox that takes a turn has to be looked after.
-    pub work: &'a Jobs,
+    /// A sandbox has to be reconciled after a lifecycle event.
+    pub work_queue: &'a Jobs,
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// For which sandbox.
     pub sandbox: SandboxId,
-    /// What came in.
     pub ingest: Ingest,
-    /// Gives the single form the promise that numbers give a batch.
+    /// Makes a single event idempotent, as its number does a batch.
     pub idempotency_key: Option<String>,
 }
 
-/// What came of it: it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// A single event.
     Event(EventReceived),
-    /// A batch.
     Batch(BatchReceived),
 }
 
-/// A repeat of a numbered batch, or of a key, stores nothing and gets the first answer.
+/// Idempotent: a retry with the same batch number or idempotency key stores nothing and gets the first response.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox, ingest, idempotency_key } = command;
+    let Command { principal, sandbox: sandbox_id, ingest, idempotency_key } = command;
     let (batch, single) = match ingest {
         Ingest::Batch(batch) => (batch, None),
         Ingest::Single(event) => {
-            let once = idempotency_key.map(|key| (key, digest_of_single(&event)));
-            let single = Single { id: event.id.clone(), event_type: event.event_type.clone(), once };
+            let idempotency = idempotency_key.map(|key| (key, digest_of_single(&event)));
+            let single = Single { id: event.id.clone(), event_type: event.event_type.clone(), idempotency };
             (Batch::new(None, vec![*event], String::new()), Some(single))
         }
     };
-    let mut turn = WriteGuard::begin(deps.store, deps.lanes, deps.clock, &sandbox).await;
+    let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &sandbox_id).await;
     loop {
-        let (head, remembered) = match turn.recall() {
-            Some(head) => (head, true),
-            None => (current_head(deps, &mut turn, &sandbox).await?, false),
+        let (sandbox, is_cached) = match guard.cached() {
+            Some(sandbox) => (sandbox, true),
+            None => (read_or_create(deps, &mut guard, &sandbox_id).await?, false),
         };
         let now = deps.clock.now();
-        let decision = match visibility::check(&principal, &head)
-            .and_then(|()| decide(&head, &batch, deps.events_per_minute, now).map_err(refusal))
+        let decision = match visibility::check(&principal, &sandbox)
+            .and_then(|()| decide(&sandbox, &batch, deps.events_per_minute, now).map_err(refusal))
         {
-            Err(_) | Ok(Decision::Repeat(_)) if remembered => continue,
+            // The cached state may be stale. Decide again with the stored one.
+            Err(_) | Ok(Decision::Repeat(_)) if is_cached => continue,
             Err(error) => {
-                turn.keep(head);
+                guard.cache(sandbox);
                 return Err(error);
             }
             Ok(decision) => decision,
         };
-        let (next, first_seq, receipt, turns) = match decision {
-            Decision::Store { next, first_seq, receipt, turns } => (next, first_seq, receipt, turns),
+        let (next, first_seq, receipt, lifecycle_events) = match decision {
+            Decision::Store { next, first_seq, receipt, lifecycle_events } => {
+                (next, first_seq, receipt, lifecycle_events)
+            }
             Decision::Repeat(receipt) => {
-                turn.keep(head);
-                return Ok(Outcome::Batch(batch_answer(&sandbox, batch.number, receipt, true)));
+                guard.cache(sandbox);
+                return Ok(Outcome::Batch(batch_response(&sandbox_id, batch.number, receipt, true)));
             }
         };
-        let once = single.as_ref().and_then(|single| single.once(&receipt));
-        // A worker that says goodbye is waited for no longer.
-        let left = |head: &Sandbox| head.activity.spawn.as_ref().and_then(|spawn| spawn.left_at);
-        let turned = !turns.is_empty() || left(&head) != left(&next);
-        let batch = with_turns(deps.ids, &batch, turns);
+        let idempotency = single.as_ref().and_then(|single| single.idempotency_record(&receipt));
+        // A sandbox whose worker has exited can be released.
+        let exited_at =
+            |sandbox: &Sandbox| sandbox.activity.spawn.as_ref().and_then(|spawn| spawn.worker_exited_at);
+        let needs_reconcile = !lifecycle_events.is_empty() || exited_at(&sandbox) != exited_at(&next);
+        let batch = with_lifecycle_events(deps.ids, &batch, lifecycle_events);
         let append = Append {
-            before: &head,
+            before: &sandbox,
             after: &next,
             first_seq,
             batch: &batch,
             now,
-            once: once.as_ref(),
+            idempotency: idempotency.as_ref(),
             changes: &[],
         };
         match deps.store.append(append).await? {
-            Appended::Stored(head) => {
-                turn.keep(*head);
-                if turned {
-                    reconcile::jobs::ask(deps.work, &Job::ReconcileSandbox { sandbox_id: sandbox.clone() })
-                        .await;
+            Appended::Stored(sandbox) => {
+                guard.cache(*sandbox);
+                if needs_reconcile {
+                    reconcile::jobs::enqueue(
+                        deps.work_queue,
+                        &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() },
+                    )
+                    .await;
                 }
                 return Ok(match single {
                     Some(single) => {
-                        Outcome::Event(single.answer(sandbox, receipt.first_seq, receipt.received_at))
+                        Outcome::Event(single.response(sandbox_id, receipt.first_seq, receipt.received_at))
                     }
-                    None => Outcome::Batch(batch_answer(&sandbox, batch.number, receipt, false)),
+                    None => Outcome::Batch(batch_response(&sandbox_id, batch.number, receipt, false)),
                 });
             }
             Appended::KeyUsed(used) => {
                 let single = single.expect("only a single event carries a key");
-                return single.first_answer(sandbox, used).map(Outcome::Event);
+                return single.first_response(sandbox_id, used).map(Outcome::Event);
             }
-            Appended::Conflict(head) => turn.lost(head).await?,
+            Appended::Conflict(sandbox) => guard.conflict(sandbox).await?,
             Appended::TooLarge => {
-                let reason = "does not compress to a size that can be stored (3.5 MB)";
+                let reason = "exceeds 3.5 MB after compression";
                 return Err(BadInput::TooLarge(Invalid::new("event_data", reason)).into());
             }
-            Appended::MessageKnown(_) => return Err(Error::Internal("no message was sent".into())),
+            Appended::MessageExists(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
 }
 
-async fn current_head(
+async fn read_or_create(
     deps: Deps<'_>,
-    turn: &mut WriteGuard<'_>,
-    sandbox: &SandboxId,
+    guard: &mut WriteGuard<'_>,
+    sandbox_id: &SandboxId,
 ) -> Result<Sandbox, Error> {
-    if let Some(head) = turn.read(sandbox).await? {
-        return Ok(head);
+    if let Some(sandbox) = guard.read(sandbox_id).await? {
+        return Ok(sandbox);
     }
-    let Some(org) = deps.adopting_org else { return Err(Error::no_sandbox(sandbox)) };
-    let head = Sandbox::new(sandbox.clone(), org.clone(), None, deps.clock.now());
-    deps.store.create_sandbox(&head).await?;
-    Ok(head)
+    let Some(org) = deps.adopting_org else { return Err(Error::no_sandbox(sandbox_id)) };
+    let sandbox = Sandbox::new(sandbox_id.clone(), org.clone(), None, deps.clock.now());
+    deps.store.create_sandbox(&sandbox).await?;
+    Ok(sandbox)
 }
 
-/// The batch, and behind it the turns that the sandbox takes with it.
-fn with_turns<'a>(ids: &dyn IdSource, batch: &'a Batch, turns: Vec<LifecycleEvent>) -> Cow<'a, Batch> {
-    if turns.is_empty() {
+/// The batch, followed by the lifecycle events of the sandbox that result from it.
+fn with_lifecycle_events<'a>(
+    ids: &dyn IdSource,
+    batch: &'a Batch,
+    lifecycle_events: Vec<LifecycleEvent>,
+) -> Cow<'a, Batch> {
+    if lifecycle_events.is_empty() {
         return Cow::Borrowed(batch);
     }
     let mut batch = batch.clone();
-    batch.events.extend(events::emit::events_of(ids, turns));
+    batch.events.extend(events::emit::events_of(ids, lifecycle_events));
     Cow::Owned(batch)
 }
 
-/// What is remembered of a single event for its answer.
+/// What the response to a single event needs.
 struct Single {
     id: EventId,
     event_type: EventType,
-    /// Key, and fingerprint of what came with it.
-    once: Option<(String, String)>,
+    /// The idempotency key and the digest of the request.
+    idempotency: Option<(String, String)>,
 }
 
 impl Single {
-    fn once(&self, receipt: &Receipt) -> Option<IdempotencyRecord> {
-        let (key, digest) = self.once.clone()?;
+    fn idempotency_record(&self, receipt: &Receipt) -> Option<IdempotencyRecord> {
+        let (key, digest) = self.idempotency.clone()?;
         let (seq, received_at) = (receipt.first_seq, receipt.received_at);
         Some(IdempotencyRecord { key, digest, event_id: self.id.clone(), seq, received_at })
     }
 
-    fn answer(self, sandbox_id: SandboxId, seq: Option<u64>, timestamp: Timestamp) -> EventReceived {
+    fn response(self, sandbox_id: SandboxId, seq: Option<u64>, timestamp: Timestamp) -> EventReceived {
         let Self { id: event_id, event_type, .. } = self;
         EventReceived { status: RECEIVED.into(), sandbox_id, event_type, event_id, seq, timestamp }
     }
 
-    fn first_answer(
+    fn first_response(
         mut self,
         sandbox_id: SandboxId,
         used: IdempotencyRecord,
     ) -> Result<EventReceived, Error> {
-        if self.once.as_ref().is_some_and(|(_, digest)| *digest != used.digest) {
-            return Err(Invalid::new("Idempotency-Key", "was used before, for another event").into());
+        if self.idempotency.as_ref().is_some_and(|(_, digest)| *digest != used.digest) {
+            return Err(Invalid::new("Idempotency-Key", "was already used for another event").into());
         }
         self.id = used.event_id;
-        Ok(self.answer(sandbox_id, used.seq, used.received_at))
+        Ok(self.response(sandbox_id, used.seq, used.received_at))
     }
 }
 
 const RECEIVED: &str = "received";
 
-fn batch_answer(
-    sandbox: &SandboxId,
+fn batch_response(
+    sandbox_id: &SandboxId,
     number: Option<BatchNumber>,
     receipt: Receipt,
     repeated: bool,
@@ -203,7 +203,7 @@ fn batch_answer(
     let number = number.unwrap_or_default();
     BatchReceived {
         status: RECEIVED.into(),
-        sandbox_id: sandbox.clone(),
+        sandbox_id: sandbox_id.clone(),
         epoch: number.epoch,
         batch: number.batch,
         repeated,
@@ -217,25 +217,23 @@ fn batch_answer(
 fn refusal(refusal: Refusal) -> Error {
     match refusal {
         Refusal::StaleEpoch { current } => Error::conflict(
-            "stale_epoch",
-            format!("A newer run of the worker (epoch {current}) has written; this one must stop."),
+            ProblemCode::StaleEpoch,
+            format!("A newer run of the worker (epoch {current}) is active; this one must stop."),
             json!({"current_epoch": current}),
         ),
         Refusal::BatchGap { expected } => Error::conflict(
-            "batch_gap",
-            format!("Batch {expected} must come first; nothing of this one was stored."),
+            ProblemCode::BatchGap,
+            format!("Expected batch {expected} first; nothing was stored."),
             json!({"expected_batch": expected}),
         ),
         Refusal::BatchChanged => Error::conflict(
-            "batch_changed",
-            "This batch number was used before, for other events; nothing of this one was stored.".into(),
+            ProblemCode::BatchChanged,
+            "This batch number was already used for other events; nothing was stored.".into(),
             json!({}),
         ),
-        Refusal::BatchForgotten { expected } => Error::conflict(
-            "batch_forgotten",
-            format!(
-                "This batch number was used long ago; batch {expected} comes next. Nothing of this one was stored."
-            ),
+        Refusal::BatchExpired { expected } => Error::conflict(
+            ProblemCode::BatchExpired,
+            format!("This batch number is too old to verify; batch {expected} is next. Nothing was stored."),
             json!({"expected_batch": expected}),
         ),
         Refusal::RateLimited { retry_after_secs } => Error::RateLimited { retry_after_secs },

@@ -1,36 +1,34 @@
-//! Tells the account's event bus of turns in the lives of sandboxes, tasks and tickets.
+//! Publishes lifecycle events of sandboxes, tasks and tickets to the event bus of the account.
 
 use crate::error::Error;
-use contract::notice::Detail;
+use contract::event_bus::Detail;
 use store::Bus;
 use store::bus::Notice;
 use store::record::ChangeRecord;
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Publishes.
     pub bus: &'a Bus,
 }
 
-/// What was stored, in order.
+/// In the order in which they were stored.
 pub type Command = Vec<ChangeRecord>;
 
-/// How many turns were published.
+/// Number of published events.
 pub type Outcome = usize;
 
-/// Publishes the turns and passes over the chatter. A repeat publishes them again: whoever listens knows them by
-/// `entity_id` and `seq`.
-pub async fn run(deps: Deps<'_>, news: Command) -> Result<Outcome, Error> {
-    let notices: Vec<Notice> = news.iter().flat_map(notices_of).collect();
+/// At-least-once: a retry publishes the same events again, and consumers deduplicate them by `entity_id` and `seq`.
+/// Events that are not lifecycle events are skipped.
+pub async fn run(deps: Deps<'_>, records: Command) -> Result<Outcome, Error> {
+    let notices: Vec<Notice> = records.iter().flat_map(notices_of).collect();
     deps.bus.publish(&notices).await?;
     Ok(notices.len())
 }
 
-fn notices_of(news: &ChangeRecord) -> impl Iterator<Item = Notice> {
-    let turns = news.events.iter().filter(|event| event.event_type.is_lifecycle());
-    turns.map(|event| {
-        let detail = Detail::new(&news.org, &news.entity, event);
+fn notices_of(record: &ChangeRecord) -> impl Iterator<Item = Notice> {
+    let events = record.events.iter().filter(|event| event.event_type.is_lifecycle());
+    events.map(|event| {
+        let detail = Detail::new(&record.org, &record.entity, event);
         Notice { detail_type: detail.frame.event_type.clone(), detail: detail.encode() }
     })
 }
@@ -56,14 +54,14 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_published_with_their_org_and_chatter_is_not() {
-        let news = ChangeRecord {
+    fn only_lifecycle_events_of_a_sandbox_are_published() {
+        let record = ChangeRecord {
             entity: Entity::Sandbox(SandboxId::parse("s-1").unwrap()),
             org: OrgId::parse("acme").unwrap(),
             generation: 1,
             events: vec![event(1, "agent.started"), event(2, "agent.message"), event(3, "agent.completed")],
         };
-        let notices: Vec<Notice> = notices_of(&news).collect();
+        let notices: Vec<Notice> = notices_of(&record).collect();
         let types: Vec<&str> = notices.iter().map(|notice| notice.detail_type.as_str()).collect();
         assert_eq!(types, ["SANDBOX_AGENT_STARTED", "SANDBOX_AGENT_COMPLETED"]);
         let detail: serde_json::Value = serde_json::from_str(&notices[1].detail).unwrap();
@@ -75,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn every_event_of_a_task_is_a_turn_and_is_published_as_the_tasks() {
-        let news = ChangeRecord {
+    fn all_events_of_a_task_are_published() {
+        let record = ChangeRecord {
             entity: Entity::Task(TaskId::parse("t-1").unwrap()),
             org: OrgId::parse("acme").unwrap(),
             generation: 1,
             events: vec![event(1, "task.created"), event(2, "task.needs_revision")],
         };
-        let notices: Vec<Notice> = notices_of(&news).collect();
+        let notices: Vec<Notice> = notices_of(&record).collect();
         let types: Vec<&str> = notices.iter().map(|notice| notice.detail_type.as_str()).collect();
         assert_eq!(types, ["TASK_CREATED", "TASK_NEEDS_REVISION"]);
         let detail: serde_json::Value = serde_json::from_str(&notices[0].detail).unwrap();

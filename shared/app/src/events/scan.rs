@@ -1,4 +1,4 @@
-//! Walking through a log in either direction, over segments of any size.
+//! Scanning a log in either direction, over segments of any size.
 
 use crate::error::Error;
 use contract::events::{EventOut, EventPage};
@@ -7,104 +7,97 @@ use domain::Event;
 use store::Store;
 use store::segments::{LogEnd, Segment};
 
-/// Which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// From the end to the beginning.
+    /// Newest first.
     Newest,
-    /// From the beginning to the end.
+    /// Oldest first.
     Oldest,
 }
 
-/// The sequence numbers to walk through, both included.
+/// A range of sequence numbers, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct SeqRange {
     pub(crate) first: u64,
     pub(crate) last: u64,
 }
 
-/// Which page of a log is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PageOf {
-    /// Only what comes after this.
+pub(crate) struct PageRequest {
     pub(crate) after_seq: u64,
-    /// Only what comes before this.
     pub(crate) before_seq: Option<u64>,
-    /// Which end first.
     pub(crate) order: Order,
-    /// How many at most.
     pub(crate) limit: usize,
 }
 
-/// A page of the events that `wanted` accepts, of which the log has `total_count`. `next_after_seq` and
-/// `next_before_seq` are set whenever there may be more, on an empty page too.
+/// A page of the events that `matches` accepts, of which the log has `total_count`. `next_after_seq` and
+/// `next_before_seq` are set whenever there may be more events, even on an empty page.
 pub(crate) async fn page(
     store: &Store,
-    head: &LogEnd,
-    asked: PageOf,
+    log: &LogEnd,
+    request: PageRequest,
     total_count: Option<u64>,
-    wanted: impl Fn(&Event) -> bool,
+    matches: impl Fn(&Event) -> bool,
 ) -> Result<EventPage, Error> {
-    let span = Span {
-        first: asked.after_seq.saturating_add(1),
-        last: asked.before_seq.map_or(u64::MAX, |before| before.saturating_sub(1)),
+    let range = SeqRange {
+        first: request.after_seq.saturating_add(1),
+        last: request.before_seq.map_or(u64::MAX, |before| before.saturating_sub(1)),
     };
-    let found = scan(store, head, span, asked.order, asked.limit, wanted).await?;
-    let (next_after_seq, next_before_seq) = match asked.order {
-        Order::Oldest => (Some(found.reached.unwrap_or(asked.after_seq)), None),
+    let found = scan(store, log, range, request.order, request.limit, matches).await?;
+    let (next_after_seq, next_before_seq) = match request.order {
+        Order::Oldest => (Some(found.reached.unwrap_or(request.after_seq)), None),
         Order::Newest => (None, found.has_more.then_some(found.reached).flatten()),
     };
     Ok(EventPage {
-        entity: (&head.entity).into(),
+        entity: (&log.entity).into(),
         events: found.events,
         total_count,
-        last_seq: head.seq,
+        last_seq: log.seq,
         has_more: found.has_more,
         next_after_seq,
         next_before_seq,
     })
 }
 
-/// What a walk found.
 #[derive(Debug)]
-pub(crate) struct Found {
-    /// In the order of the walk.
+pub(crate) struct ScanResult {
+    /// In the order of the scan.
     pub(crate) events: Vec<EventOut>,
-    /// Whether there is more to walk through.
+    /// Whether the scan stopped before the end of the range.
     pub(crate) has_more: bool,
-    /// The last sequence number that was looked at: the next walk starts behind it. `None` if there was none.
+    /// The last sequence number that was scanned, where the next scan continues. `None` if the range was empty.
     pub(crate) reached: Option<u64>,
 }
 
-/// With a filter that matches little, a page would otherwise walk through everything.
-const MAX_LOOKED_AT: u64 = 20_000;
-/// The same in bytes: a segment that is small in the table may hold a megabyte.
-const MAX_LOOKED_AT_BYTES: usize = 16 * 1024 * 1024;
-/// Most segments in one query: with the smallest that is a page of 500 in three calls.
+/// Maximum number of events to scan for one page, for filters that match few events.
+const MAX_SCANNED: u64 = 20_000;
+/// Maximum number of bytes to scan for one page. A segment that is small in the table may unpack to a megabyte.
+const MAX_SCANNED_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum number of segments in one query. With the smallest segments, a page of 500 events takes three queries.
 const MAX_SEGMENTS: u64 = 200;
 
-/// Up to `limit` events that `wanted` accepts. Ends early when the page grows large or the walk long;
-/// `reached` then says where to go on, so that no page is a dead end.
+/// Up to `limit` events that `matches` accepts. Stops early when the page grows large or the scan long; `reached`
+/// then states where to continue.
 pub(crate) async fn scan(
     store: &Store,
-    head: &LogEnd,
-    span: Span,
+    log: &LogEnd,
+    range: SeqRange,
     order: Order,
     limit: usize,
-    wanted: impl Fn(&Event) -> bool,
-) -> Result<Found, Error> {
-    let mut found = Found { events: Vec::new(), has_more: false, reached: None };
-    let mut left = Span { first: span.first.max(1), last: span.last.min(head.seq) };
-    let (mut checked_at, mut looked_at_bytes, mut page_bytes) = (0, 0, 0);
-    let per_segment = (head.seq / head.segments.max(1)).max(1);
+    matches: impl Fn(&Event) -> bool,
+) -> Result<ScanResult, Error> {
+    let mut found = ScanResult { events: Vec::new(), has_more: false, reached: None };
+    let mut left = SeqRange { first: range.first.max(1), last: range.last.min(log.seq) };
+    let (mut scanned, mut scanned_bytes, mut page_bytes) = (0, 0, 0);
+    let per_segment = (log.seq / log.segments.max(1)).max(1);
     while left.first <= left.last {
         let missing = (limit - found.events.len()) as u64;
-        let span_len = left.last - left.first + 1;
-        let count = (missing.min(span_len) / per_segment + 1).min(MAX_SEGMENTS);
-        let segments = next_segments(store, head, left, order, usize::try_from(count).unwrap_or(1)).await?;
+        let remaining = left.last - left.first + 1;
+        let count = (missing.min(remaining) / per_segment + 1).min(MAX_SEGMENTS);
+        let segments = next_segments(store, log, left, order, usize::try_from(count).unwrap_or(1)).await?;
         let before = left;
         for segment in segments {
-            // Unpacking takes time: others get their turn between two.
+            // Unpacking is CPU-bound: yield between segments.
             tokio::task::consume_budget().await;
             let mut events = segment.events()?;
             if order == Order::Newest {
@@ -119,23 +112,22 @@ pub(crate) async fn scan(
                     Order::Newest => left.last = seq - 1,
                     Order::Oldest => left.first = seq + 1,
                 }
-                checked_at += 1;
-                looked_at_bytes += event.data.text().len();
-                if wanted(&event) {
+                scanned += 1;
+                scanned_bytes += event.data.text().len();
+                if matches(&event) {
                     page_bytes += event.data.text().len();
-                    found.events.extend(EventOut::new(&head.entity, event));
+                    found.events.extend(EventOut::new(&log.entity, event));
                 }
                 let enough = found.events.len() >= limit || page_bytes >= MAX_PAGE_BYTES;
-                if enough || checked_at >= MAX_LOOKED_AT || looked_at_bytes >= MAX_LOOKED_AT_BYTES {
+                if enough || scanned >= MAX_SCANNED || scanned_bytes >= MAX_SCANNED_BYTES {
                     found.has_more = left.first <= left.last;
                     return Ok(found);
                 }
             }
         }
         if left == before {
-            // The head says that there are events here. A log with a hole is our mistake, and must not look
-            // like its end.
-            let what = format!("{} has no segment for {}..={}", head.entity, left.first, left.last);
+            // A gap in the log is a bug, and must not look like its end.
+            let what = format!("{} has no segment for {}..={}", log.entity, left.first, left.last);
             return Err(Error::Internal(what.into()));
         }
     }
@@ -144,20 +136,20 @@ pub(crate) async fn scan(
 
 async fn next_segments(
     store: &Store,
-    head: &LogEnd,
-    left: Span,
+    log: &LogEnd,
+    left: SeqRange,
     order: Order,
     count: usize,
 ) -> Result<Vec<Segment>, Error> {
     match order {
-        Order::Newest => Ok(store.segments_to(&head.entity, left.last, count).await?),
+        Order::Newest => Ok(store.segments_to(&log.entity, left.last, count).await?),
         Order::Oldest => {
-            // A reader that resumes usually stands at the start of a segment. If not, the segment that holds
-            // its place is the last one that starts before.
-            let mut segments = store.segments_from(&head.entity, left.first, count).await?;
+            // A reader that resumes usually starts at a segment boundary. Otherwise the event is in the last segment
+            // that starts before it.
+            let mut segments = store.segments_from(&log.entity, left.first, count).await?;
             let starts_at = segments.first().map(Segment::first_seq).transpose()?;
             if starts_at != Some(left.first) {
-                segments.splice(0..0, store.segments_to(&head.entity, left.first, 1).await?);
+                segments.splice(0..0, store.segments_to(&log.entity, left.first, 1).await?);
             }
             Ok(segments)
         }

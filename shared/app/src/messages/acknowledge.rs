@@ -1,7 +1,7 @@
-//! Notes what a worker says of its messages.
+//! Applies the receipts of a worker to its messages.
 
 use crate::error::Error;
-use crate::events::emit::{EventBatch, Written, ring};
+use crate::events::emit::{EventBatch, Written, notify};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, visibility};
 use contract::messages::{Acknowledged, ReceiptIn, ReceiptOut};
@@ -14,54 +14,53 @@ use store::mailboxes::WakeUp;
 
 pub use crate::messages::Deps;
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// Of which sandbox.
     pub sandbox: SandboxId,
-    /// What the worker says.
     pub receipts: Vec<ReceiptIn>,
 }
 
-/// How far the messages have come now.
+/// The current states of the messages.
 pub type Outcome = Acknowledged;
 
-/// A repeat, and a receipt that comes after a later one, changes nothing and is told how far the message has come.
+/// Idempotent: a retry, or a receipt that arrives after a later one, changes nothing and gets the current state.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox, receipts } = command;
+    let Command { principal, sandbox: sandbox_id, receipts } = command;
     let ids = ids_of(&receipts);
-    let mut turn = WriteGuard::begin(deps.store, deps.lanes, deps.clock, &sandbox).await;
+    let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &sandbox_id).await;
     loop {
-        let head = turn.seen(&sandbox).await?;
-        visibility::check(&principal, &head)?;
-        let messages = deps.store.messages(&sandbox, &ids).await?;
+        let sandbox = guard.load(&sandbox_id).await?;
+        visibility::check(&principal, &sandbox)?;
+        let messages = deps.store.messages(&sandbox_id, &ids).await?;
         let now = deps.clock.now();
-        let noted = Noted::of(deps.ids, messages, &receipts, now)?;
-        let tale = noted.tale;
-        let settled = tale.settled();
-        let after = tale.sandbox_after(&head);
+        let Applied { receipts: responses, batch } = Applied::new(deps.ids, messages, &receipts, now)?;
+        let resolved = batch.resolved();
+        let after = batch.sandbox_after(&sandbox);
         let queue_size = after.activity.waiting;
-        let (status, sandbox_id, receipts) = ("acknowledged".into(), sandbox.clone(), noted.receipts);
-        let outcome = Acknowledged { status, sandbox_id, receipts, queue_size };
-        if tale.events.is_empty() {
-            turn.keep(head);
+        let outcome = Acknowledged {
+            status: "acknowledged".into(),
+            sandbox_id: sandbox_id.clone(),
+            receipts: responses,
+            queue_size,
+        };
+        if batch.events.is_empty() {
+            guard.cache(sandbox);
             return Ok(outcome);
         }
-        match tale.write(deps.store, &head, &after, now).await? {
-            Written::Stored(head) => {
-                let version = head.version;
-                turn.keep(*head);
-                drop(turn);
-                // What was held back behind these may go now, and somebody may be waiting for it.
-                if settled > 0 && queue_size > 0 {
-                    ring(deps.mailboxes, &sandbox, WakeUp::Settled(version)).await;
+        match batch.write(deps.store, &sandbox, &after, now).await? {
+            Written::Stored(sandbox) => {
+                let version = sandbox.version;
+                guard.cache(*sandbox);
+                drop(guard);
+                // Messages behind these may be delivered now, and a pull may be waiting for them.
+                if resolved > 0 && queue_size > 0 {
+                    notify(deps.mailboxes, &sandbox_id, WakeUp::Resolved(version)).await;
                 }
                 return Ok(outcome);
             }
-            Written::Conflict(head) => turn.lost(head).await?,
-            Written::MessageKnown(_) => return Err(Error::Internal("no message was sent".into())),
+            Written::Conflict(sandbox) => guard.conflict(sandbox).await?,
+            Written::MessageExists(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
 }
@@ -76,25 +75,25 @@ fn ids_of(receipts: &[ReceiptIn]) -> Vec<MessageId> {
     ids
 }
 
-/// What the receipts come to.
-struct Noted<'a> {
+/// The result of applying receipts.
+struct Applied<'a> {
     receipts: Vec<ReceiptOut>,
-    tale: EventBatch<'a>,
+    batch: EventBatch<'a>,
 }
 
-impl<'a> Noted<'a> {
-    fn of(
+impl<'a> Applied<'a> {
+    fn new(
         ids: &'a dyn IdSource,
         before: Vec<Message>,
         receipts: &[ReceiptIn],
         now: Timestamp,
     ) -> Result<Self, Error> {
         let mut messages = before.clone();
-        let (mut told, mut tale) = (Vec::new(), EventBatch::new(ids));
+        let (mut responses, mut batch) = (Vec::new(), EventBatch::new(ids));
         for (index, receipt) in receipts.iter().enumerate() {
             let Some(message) = messages.iter_mut().find(|message| message.id == receipt.message_id) else {
                 let field = format!("receipts[{index}].message_id");
-                return Err(Invalid::new(field, "is no message to this sandbox").into());
+                return Err(Invalid::new(field, "does not name a message of this sandbox").into());
             };
             let ReceiptIn { message_id, state, detail } = receipt.clone();
             let changed = message.advance(Receipt { state, at: now, detail: detail.clone() });
@@ -103,16 +102,16 @@ impl<'a> Noted<'a> {
                 if let Some(detail) = detail {
                     data["detail"] = detail.into();
                 }
-                tale.message(state, Source::Worker, &data);
+                batch.message(state, Source::Worker, &data);
             }
-            told.push(ReceiptOut { message_id, state: message.state(), changed });
+            responses.push(ReceiptOut { message_id, state: message.state(), changed });
         }
         let pairs = before.iter().zip(messages).filter(|(before, after)| before.state() != after.state());
         let changes = pairs.map(|(before, after)| match before.is_waiting() {
-            true => Change::Settled(after),
-            false => Change::Noted(after),
+            true => Change::Resolved(after),
+            false => Change::Updated(after),
         });
-        tale.changes = changes.collect();
-        Ok(Self { receipts: told, tale })
+        batch.changes = changes.collect();
+        Ok(Self { receipts: responses, batch })
     }
 }

@@ -1,4 +1,4 @@
-//! What the use cases around messages have in common.
+//! Messages to agents: send, pull, acknowledge, cancel and list them.
 
 pub mod acknowledge;
 pub mod cancel;
@@ -10,17 +10,12 @@ use crate::sandboxes::keyed_locks::KeyedLocks;
 use crate::{Clock, IdSource};
 use store::{Mailboxes, Store};
 
-/// What they touch.
+/// Dependencies of the use cases that write messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads the head and the ledger; writes them and the log.
     pub store: &'a Store,
-    /// Where workers wait: rung, waited at, made or removed, as each needs.
     pub mailboxes: &'a Mailboxes,
-    /// The process's lanes.
-    pub lanes: &'a KeyedLocks,
-    /// The time.
+    pub locks: &'a KeyedLocks,
     pub clock: &'a dyn Clock,
-    /// Source of new ids.
     pub ids: &'a dyn IdSource,
 }

@@ -1,11 +1,11 @@
-//! ReconcileDeps a sandbox's messages to its worker, and waits for them if there are none.
+//! Delivers messages to a worker, and waits for them if the mailbox is empty (long polling).
 
 use crate::error::{Error, chain};
 use crate::events::emit::{EventBatch, Written};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, visibility};
 use domain::access::Principal;
-use domain::mailbox::{MAX_WAITING, ROOM_FOR_URGENT, due, next_return};
+use domain::mailbox::{MAX_WAITING, URGENT_RESERVE, due, next_visible_at};
 use domain::message::{Receipt, State};
 use domain::{Message, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
@@ -15,199 +15,194 @@ use store::mailboxes::{Mailboxes, Waited};
 
 pub use crate::messages::Deps;
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// Of which sandbox.
     pub sandbox: SandboxId,
-    /// For how long to wait if there is nothing, in whole seconds.
+    /// How long to wait for a message, in whole seconds.
     pub wait: Duration,
-    /// How many at most.
-    pub most: usize,
-    /// How they are confirmed.
+    pub limit: usize,
     pub confirmation: Confirmation,
 }
 
 /// How messages are confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmation {
-    /// By receipts. Until then each is hidden for so many seconds, and then comes back.
-    Receipts {
-        /// How many.
-        hidden_secs: i64,
-    },
-    /// What is handed out is confirmed. For workers of OmoiOS, which know nothing else.
-    Handover,
+    /// By receipts. A fetched message is hidden from other pulls for this time, and is then delivered again.
+    Receipts { hidden_secs: i64 },
+    /// Fetching a message confirms it. For workers of OmoiOS, which send no receipts.
+    Implicit,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Urgent ones first, then in the order in which they were sent.
+    /// Urgent messages first, then in the order in which they were sent.
     pub messages: Vec<Message>,
-    /// When they come back unless they are confirmed.
+    /// When the messages are delivered again unless they are confirmed.
     pub returns_at: Timestamp,
-    /// How many wait to be confirmed, these included.
+    /// Number of unconfirmed messages, including these.
     pub queue_size: u64,
 }
 
-/// How many of those that wait are looked at: more than one pull hands out, because some may be hidden. If all of them
-/// are, at all that there can be.
-const LOOK_AT: [usize; 2] = [50, (MAX_WAITING + ROOM_FOR_URGENT) as usize];
-/// How often somebody looks who cannot wait for a bell.
-const WITHOUT_A_BELL: Duration = Duration::from_secs(1);
-/// How long somebody waits for a bell before they look: so much later a message comes whose bell was lost.
-pub const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+/// Number of messages in the mailbox to read: first more than one pull delivers, because some may be hidden; then, if
+/// all of them are hidden, as many as a mailbox can hold.
+const SCAN_LIMITS: [usize; 2] = [50, (MAX_WAITING + URGENT_RESERVE) as usize];
+/// Poll interval if the mailbox cannot be waited on.
+const FALLBACK_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum wait for a wake-up before the ledger is polled. It is the maximum delay of a message whose wake-up was
+/// lost.
+pub const MAX_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A repeat gets what the first one did not: what that was handed comes back when its time is over.
+/// A retry does not get the messages of the first call until their visibility timeout has passed.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let mut left = command.wait;
-    let mut ear = Ear { deps, sandbox: &command.sandbox, mailbox: Mailbox::Expected, complained: false };
+    let mut waiter = Waiter { deps, sandbox: &command.sandbox, mailbox: Mailbox::Expected, warned: false };
     loop {
-        let (returns, queue_size) = match look(deps, &command).await? {
-            Look::Found(outcome) => return Ok(outcome),
-            Look::Nothing { returns, queue_size } => (returns, queue_size),
+        let (visible_at, queue_size) = match poll(deps, &command).await? {
+            Poll::Found(outcome) => return Ok(outcome),
+            Poll::Empty { visible_at, queue_size } => (visible_at, queue_size),
         };
         let began = deps.clock.now();
         if left.is_zero() {
             return Ok(Outcome { messages: Vec::new(), returns_at: began, queue_size });
         }
-        let patience = returns.map_or(left, |returns| between(began, returns)).min(left).min(LONGEST_SILENCE);
-        let silence = ear.listen(patience).await;
-        // A clock that is set back, or stands still as in tests, must not make this wait for ever.
-        left = left.saturating_sub(silence.max(between(began, deps.clock.now())));
+        let timeout =
+            visible_at.map_or(left, |visible_at| between(began, visible_at)).min(left).min(MAX_POLL_INTERVAL);
+        let waited = waiter.wait(timeout).await;
+        // Counts the wait itself too, because the clock may be set back, or stand still in tests.
+        left = left.saturating_sub(waited.max(between(began, deps.clock.now())));
     }
 }
 
-/// Whoever waits at a mailbox.
-struct Ear<'a> {
+/// Waits for wake-ups of a mailbox.
+struct Waiter<'a> {
     deps: Deps<'a>,
     sandbox: &'a SandboxId,
     mailbox: Mailbox,
-    /// IdempotencyRecord is enough.
-    complained: bool,
+    /// Whether a failure was already logged.
+    warned: bool,
 }
 
-/// What is known of the mailbox.
+/// What this pull knows about the mailbox.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mailbox {
-    /// It should be there.
+    /// It should exist.
     Expected,
-    /// It is not; whoever has looked since may make it.
+    /// It does not exist. It may be created after the next poll.
     Missing,
-    /// It was made.
-    Made,
-    /// It was made and is not there: a new one may take a second until it answers.
-    Slow,
+    Created,
+    /// It was created but does not respond yet. A new queue may take a second.
+    Starting,
 }
 
-impl Ear<'_> {
-    /// Returns when there is a reason to look; how long it was silent, if it was.
-    async fn listen(&mut self, patience: Duration) -> Duration {
+impl Waiter<'_> {
+    /// Returns when it is time to poll, with the time that it has waited in vain.
+    async fn wait(&mut self, timeout: Duration) -> Duration {
         let mailboxes = self.deps.mailboxes;
-        let heard = match self.mailbox {
-            Mailbox::Missing => mailboxes.make(self.sandbox).await.map(|()| {
-                self.mailbox = Mailbox::Made;
-                Waited::Rang
+        let result = match self.mailbox {
+            Mailbox::Missing => mailboxes.create(self.sandbox).await.map(|()| {
+                self.mailbox = Mailbox::Created;
+                Waited::Notified
             }),
-            Mailbox::Slow => {
+            Mailbox::Starting => {
                 self.mailbox = Mailbox::Expected;
-                return pause(patience).await;
+                return pause(timeout).await;
             }
-            Mailbox::Expected | Mailbox::Made => mailboxes.wait(self.sandbox, patience).await,
+            Mailbox::Expected | Mailbox::Created => mailboxes.wait(self.sandbox, timeout).await,
         };
-        match heard {
-            Ok(Waited::Rang) => Duration::ZERO,
-            Ok(Waited::Silence) => Mailboxes::in_whole_seconds(patience),
-            // The sandbox may have ended: whoever looks sees it, and makes no mailbox for it.
+        match result {
+            Ok(Waited::Notified) => Duration::ZERO,
+            Ok(Waited::TimedOut) => Mailboxes::in_whole_seconds(timeout),
+            // The sandbox may have ended. The next poll finds out before a mailbox is created for it.
             Ok(Waited::NoMailbox) => {
                 self.mailbox = match self.mailbox {
-                    Mailbox::Made => Mailbox::Slow,
+                    Mailbox::Created => Mailbox::Starting,
                     _ => Mailbox::Missing,
                 };
                 Duration::ZERO
             }
             Err(error) => {
-                if !self.complained {
-                    let (sandbox, why) = (self.sandbox, chain(&error));
-                    tracing::warn!(sandbox.id = %sandbox, "Looks for messages to {sandbox} without a bell: {why}");
+                if !self.warned {
+                    let (sandbox, reason) = (self.sandbox, chain(&error));
+                    tracing::warn!(sandbox.id = %sandbox, "Polling for messages of {sandbox} without wake-ups: {reason}");
                 }
-                (self.mailbox, self.complained) = (Mailbox::Expected, true);
-                pause(patience).await
+                (self.mailbox, self.warned) = (Mailbox::Expected, true);
+                pause(timeout).await
             }
         }
     }
 }
 
-/// What one look found.
-enum Look {
+enum Poll {
     Found(Outcome),
-    Nothing { returns: Option<Timestamp>, queue_size: u64 },
+    /// Holds when the first hidden message becomes visible again.
+    Empty {
+        visible_at: Option<Timestamp>,
+        queue_size: u64,
+    },
 }
 
-async fn look(deps: Deps<'_>, command: &Command) -> Result<Look, Error> {
-    let sandbox = &command.sandbox;
-    let mut turn = WriteGuard::begin(deps.store, deps.lanes, deps.clock, sandbox).await;
+async fn poll(deps: Deps<'_>, command: &Command) -> Result<Poll, Error> {
+    let sandbox_id = &command.sandbox;
+    let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, sandbox_id).await;
     loop {
-        let head = turn.seen(sandbox).await?;
-        visibility::check(&command.principal, &head)?;
-        visibility::alive(&head)?;
-        if head.activity.waiting == 0 {
-            turn.keep(head);
-            return Ok(Look::Nothing { returns: None, queue_size: 0 });
+        let sandbox = guard.load(sandbox_id).await?;
+        visibility::check(&command.principal, &sandbox)?;
+        visibility::check_not_ended(&sandbox)?;
+        if sandbox.activity.waiting == 0 {
+            guard.cache(sandbox);
+            return Ok(Poll::Empty { visible_at: None, queue_size: 0 });
         }
         let now = deps.clock.now();
-        let (ids, returns) = next_up(deps, command, now).await?;
+        let (ids, visible_at) = deliverable(deps, command, now).await?;
         if ids.is_empty() {
-            let queue_size = head.activity.waiting;
-            turn.keep(head);
-            return Ok(Look::Nothing { returns, queue_size });
+            let queue_size = sandbox.activity.waiting;
+            guard.cache(sandbox);
+            return Ok(Poll::Empty { visible_at, queue_size });
         }
-        let messages = deps.store.messages(sandbox, &ids).await?;
-        let handover = Handover::of(deps.ids, messages, command.confirmation, now);
-        let after = handover.tale.sandbox_after(&head);
-        match handover.tale.write(deps.store, &head, &after, now).await? {
-            Written::Stored(head) => {
-                turn.keep(*head);
-                let (messages, returns_at) = (handover.messages, handover.returns_at);
+        let messages = deps.store.messages(sandbox_id, &ids).await?;
+        let delivery = Delivery::new(deps.ids, messages, command.confirmation, now);
+        let after = delivery.batch.sandbox_after(&sandbox);
+        match delivery.batch.write(deps.store, &sandbox, &after, now).await? {
+            Written::Stored(sandbox) => {
+                guard.cache(*sandbox);
+                let (messages, returns_at) = (delivery.messages, delivery.returns_at);
                 let queue_size = after.activity.waiting;
-                return Ok(Look::Found(Outcome { messages, returns_at, queue_size }));
+                return Ok(Poll::Found(Outcome { messages, returns_at, queue_size }));
             }
-            Written::Conflict(head) => turn.lost(head).await?,
-            Written::MessageKnown(_) => return Err(Error::Internal("no message was sent".into())),
+            Written::Conflict(sandbox) => guard.conflict(sandbox).await?,
+            Written::MessageExists(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
 }
 
-/// Those that may be handed out; if there are none, when the first comes back.
-async fn next_up(
+/// The messages that may be delivered now. If there are none, when the first hidden one becomes visible again.
+async fn deliverable(
     deps: Deps<'_>,
     command: &Command,
     now: Timestamp,
 ) -> Result<(Vec<MessageId>, Option<Timestamp>), Error> {
-    let mut returns = None;
-    for limit in LOOK_AT {
+    let mut visible_at = None;
+    for limit in SCAN_LIMITS {
         let waiting = deps.store.waiting_messages(&command.sandbox, limit).await?;
-        let next = due(&waiting, command.most, now);
-        returns = next_return(&waiting, now);
+        let next = due(&waiting, command.limit, now);
+        visible_at = next_visible_at(&waiting, now);
         if !next.is_empty() || waiting.len() < limit {
-            return Ok((next.into_iter().map(|one| one.id.clone()).collect(), returns));
+            return Ok((next.into_iter().map(|message| message.id.clone()).collect(), visible_at));
         }
     }
-    Ok((Vec::new(), returns))
+    Ok((Vec::new(), visible_at))
 }
 
-/// Messages on their way to the worker, and what is told of it.
-struct Handover<'a> {
+/// Messages to deliver, with their events.
+struct Delivery<'a> {
     messages: Vec<Message>,
     returns_at: Timestamp,
-    tale: EventBatch<'a>,
+    batch: EventBatch<'a>,
 }
 
-impl<'a> Handover<'a> {
-    fn of(
+impl<'a> Delivery<'a> {
+    fn new(
         ids: &'a dyn IdSource,
         mut messages: Vec<Message>,
         confirmation: Confirmation,
@@ -215,31 +210,31 @@ impl<'a> Handover<'a> {
     ) -> Self {
         let returns_at = match confirmation {
             Confirmation::Receipts { hidden_secs } => now.plus_secs(hidden_secs),
-            Confirmation::Handover => now,
+            Confirmation::Implicit => now,
         };
-        let mut tale = EventBatch::new(ids);
+        let mut batch = EventBatch::new(ids);
         for message in &mut messages {
-            message.hand_out(now);
+            message.record_delivery(now);
             let data = json!({"message_id": message.id, "delivery": message.deliveries});
-            tale.message(State::Fetched, Source::System, &data);
+            batch.message(State::Fetched, Source::System, &data);
             let change = match confirmation {
-                Confirmation::Receipts { .. } => Change::HandedOut(message.clone(), returns_at),
-                Confirmation::Handover => {
+                Confirmation::Receipts { .. } => Change::Fetched(message.clone(), returns_at),
+                Confirmation::Implicit => {
                     message.advance(Receipt { state: State::Delivered, at: now, detail: None });
-                    // Nobody will say more of it.
+                    // No receipt will follow.
                     let data = json!({"message_id": message.id, "last": true});
-                    tale.message(State::Delivered, Source::System, &data);
-                    Change::Settled(message.clone())
+                    batch.message(State::Delivered, Source::System, &data);
+                    Change::Resolved(message.clone())
                 }
             };
-            tale.changes.push(change);
+            batch.changes.push(change);
         }
-        Self { messages, returns_at, tale }
+        Self { messages, returns_at, batch }
     }
 }
 
 async fn pause(left: Duration) -> Duration {
-    let pause = WITHOUT_A_BELL.min(left);
+    let pause = FALLBACK_POLL_INTERVAL.min(left);
     tokio::time::sleep(pause).await;
     pause
 }

@@ -1,13 +1,14 @@
-//! Sends a message to a working agent.
+//! Sends a message to a running agent.
 
 use crate::error::Error;
-use crate::events::emit::{EventBatch, Written, ring};
+use crate::events::emit::{EventBatch, Written, notify};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
+use contract::ProblemCode;
 use contract::messages::{MessageQueued, Send};
 use domain::access::Principal;
-use domain::mailbox::{MAX_WAITING, ROOM_FOR_URGENT};
-use domain::message::{Draft, MessageType, Place, Sender, State};
+use domain::mailbox::{MAX_WAITING, URGENT_RESERVE};
+use domain::message::{Draft, MessageType, Position, Sender, State};
 use domain::{Message, MessageId, Sandbox, SandboxId, Source};
 use serde_json::json;
 use store::ledger::Change;
@@ -15,67 +16,62 @@ use store::mailboxes::WakeUp;
 
 pub use crate::messages::Deps;
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// To which sandbox.
     pub sandbox: SandboxId,
-    /// What is said.
     pub send: Send,
 }
 
-/// It is stored, and will reach the worker.
 pub type Outcome = MessageQueued;
 
-/// A repeat with the same id sends nothing and gets the first answer.
+/// Idempotent by id: a retry sends nothing and gets the first response.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox, send } = command;
+    let Command { principal, sandbox: sandbox_id, send } = command;
     let id = send.id.unwrap_or_else(|| deps.ids.message());
-    let message = store(deps, &principal, &sandbox, id, send.draft).await?;
+    let message = store(deps, &principal, &sandbox_id, id, send.draft).await?;
     if message.is_waiting() {
-        ring(deps.mailboxes, &sandbox, WakeUp::Message(&message.id)).await;
+        notify(deps.mailboxes, &sandbox_id, WakeUp::Message(&message.id)).await;
     }
-    Ok(MessageQueued::new(sandbox, &message))
+    Ok(MessageQueued::new(sandbox_id, &message))
 }
 
 async fn store(
     deps: Deps<'_>,
     principal: &Principal,
-    sandbox: &SandboxId,
+    sandbox_id: &SandboxId,
     id: MessageId,
     draft: Draft,
 ) -> Result<Message, Error> {
-    let mut turn = WriteGuard::begin(deps.store, deps.lanes, deps.clock, sandbox).await;
+    let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, sandbox_id).await;
     loop {
-        let head = turn.seen(sandbox).await?;
-        visibility::check(principal, &head)?;
-        if let Err(refusal) = admit(&head, &draft) {
-            // A repeat of what was sent before it came to this is still a repeat.
-            let known = deps.store.messages(sandbox, std::slice::from_ref(&id)).await?.pop();
-            turn.keep(head);
-            return known.map_or(Err(refusal), |known| first(known, &draft));
+        let sandbox = guard.load(sandbox_id).await?;
+        visibility::check(principal, &sandbox)?;
+        if let Err(rejection) = admit(&sandbox, &draft) {
+            // A retry gets the first response, even if the message would be rejected now.
+            let known = deps.store.messages(sandbox_id, std::slice::from_ref(&id)).await?.pop();
+            guard.cache(sandbox);
+            return known.map_or(Err(rejection), |known| first_response(known, &draft));
         }
         let now = deps.clock.now();
-        let place = Place { number: head.seq + 1, queue_size: head.activity.waiting + 1 };
+        let place = Position { number: sandbox.seq + 1, queue_size: sandbox.activity.waiting + 1 };
         let message = Message::new(id.clone(), draft.clone(), Sender::of(principal), place, now);
-        let mut tale = EventBatch::new(deps.ids);
-        tale.changes.push(Change::Sent(message.clone()));
-        tale.message(State::Queued, source(principal, draft.message_type), &notice(&message));
-        let after = tale.sandbox_after(&head);
-        match tale.write(deps.store, &head, &after, now).await? {
-            Written::Stored(head) => {
-                turn.keep(*head);
+        let mut batch = EventBatch::new(deps.ids);
+        batch.changes.push(Change::Sent(message.clone()));
+        batch.message(State::Queued, source(principal, draft.message_type), &event_data(&message));
+        let after = batch.sandbox_after(&sandbox);
+        match batch.write(deps.store, &sandbox, &after, now).await? {
+            Written::Stored(sandbox) => {
+                guard.cache(*sandbox);
                 return Ok(message);
             }
-            Written::MessageKnown(known) => return first(*known, &draft),
-            Written::Conflict(head) => turn.lost(head).await?,
+            Written::MessageExists(known) => return first_response(*known, &draft),
+            Written::Conflict(sandbox) => guard.conflict(sandbox).await?,
         }
     }
 }
 
-/// For whom the event speaks. Users speak for themselves, whatever they call it.
+/// The source of the event. Messages of users are always theirs, whatever the type.
 fn source(principal: &Principal, message_type: MessageType) -> Source {
     match (principal, message_type) {
         (Principal::User { .. }, _)
@@ -85,35 +81,35 @@ fn source(principal: &Principal, message_type: MessageType) -> Source {
     }
 }
 
-fn admit(head: &Sandbox, draft: &Draft) -> Result<(), Error> {
-    visibility::alive(head)?;
-    let room = if draft.message_type.is_urgent() { ROOM_FOR_URGENT } else { 0 };
-    if head.activity.waiting >= MAX_WAITING + room {
+fn admit(sandbox: &Sandbox, draft: &Draft) -> Result<(), Error> {
+    visibility::check_not_ended(sandbox)?;
+    let room = if draft.message_type.is_urgent() { URGENT_RESERVE } else { 0 };
+    if sandbox.activity.waiting >= MAX_WAITING + room {
         return Err(Error::conflict(
-            "mailbox_full",
+            ProblemCode::MailboxFull,
             format!(
-                "{} messages wait for this sandbox's worker already; send it again later.",
-                head.activity.waiting
+                "The mailbox of this sandbox is full: {} messages are waiting. Retry later.",
+                sandbox.activity.waiting
             ),
-            json!({"queue_size": head.activity.waiting}),
+            json!({"queue_size": sandbox.activity.waiting}),
         ));
     }
     Ok(())
 }
 
-fn first(known: Message, draft: &Draft) -> Result<Message, Error> {
-    if known.says(draft) {
+fn first_response(known: Message, draft: &Draft) -> Result<Message, Error> {
+    if known.matches(draft) {
         return Ok(known);
     }
     Err(Error::conflict(
-        "message_changed",
-        format!("Message {} was sent before and says something else; nothing was sent.", known.id),
+        ProblemCode::MessageChanged,
+        format!("Message {} was already sent with different content; nothing was sent.", known.id),
         json!({"message_id": known.id}),
     ))
 }
 
-/// What the log says. OmoiOS's notice has the same fields, without who sent it and with a shorter text.
-fn notice(message: &Message) -> serde_json::Value {
+/// The same fields as the event of OmoiOS, and in addition the sender and the full text.
+fn event_data(message: &Message) -> serde_json::Value {
     json!({
         "message_id": message.id,
         "message_type": message.message_type,
@@ -129,21 +125,21 @@ mod tests {
     use domain::{OrgId, Timestamp};
 
     #[test]
-    fn a_full_mailbox_still_takes_what_is_urgent() {
+    fn full_mailbox_still_accepts_urgent_messages() {
         let org = OrgId::parse("acme").unwrap();
-        let mut head = Sandbox::new(SandboxId::parse("s-1").unwrap(), org, None, Timestamp::from_secs(0));
+        let mut sandbox = Sandbox::new(SandboxId::parse("s-1").unwrap(), org, None, Timestamp::from_secs(0));
         let draft = |message_type| Draft::new(message_type, "go on").unwrap();
-        let refused = |head: &Sandbox, draft: &Draft| match admit(head, draft) {
+        let refused = |sandbox: &Sandbox, draft: &Draft| match admit(sandbox, draft) {
             Err(Error::Conflict { code, .. }) => Some(code),
             _ => None,
         };
-        head.activity.waiting = MAX_WAITING - 1;
-        assert_eq!(refused(&head, &draft(MessageType::UserMessage)), None);
-        head.activity.waiting = MAX_WAITING;
-        assert_eq!(refused(&head, &draft(MessageType::UserMessage)), Some("mailbox_full"));
-        assert_eq!(refused(&head, &draft(MessageType::Interrupt)), None);
-        assert_eq!(refused(&head, &draft(MessageType::Stop)), None);
-        head.activity.waiting = MAX_WAITING + ROOM_FOR_URGENT;
-        assert_eq!(refused(&head, &draft(MessageType::Interrupt)), Some("mailbox_full"));
+        sandbox.activity.waiting = MAX_WAITING - 1;
+        assert_eq!(refused(&sandbox, &draft(MessageType::UserMessage)), None);
+        sandbox.activity.waiting = MAX_WAITING;
+        assert_eq!(refused(&sandbox, &draft(MessageType::UserMessage)), Some(ProblemCode::MailboxFull));
+        assert_eq!(refused(&sandbox, &draft(MessageType::Interrupt)), None);
+        assert_eq!(refused(&sandbox, &draft(MessageType::Stop)), None);
+        sandbox.activity.waiting = MAX_WAITING + URGENT_RESERVE;
+        assert_eq!(refused(&sandbox, &draft(MessageType::Interrupt)), Some(ProblemCode::MailboxFull));
     }
 }

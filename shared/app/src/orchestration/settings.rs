@@ -1,9 +1,9 @@
-//! What can be set about tasks and their sandboxes, by the names of its variables: one list for every host.
+//! Environment variables that configure tasks and their sandboxes on every host.
 //!
-//! Every host reads all of it; what only one of them can have is that host's own. `tests/it/settings.rs` compares them. On
-//! AWS the parameter of a variable has its name in camel case, without `SUNABA_`.
+//! Variables of one host only are defined by that host; `tests/it/settings.rs` compares them. The CloudFormation
+//! parameter of a variable has its name in camel case, without `SUNABA_`.
 
-/// How much may be done at a time, and who has to agree to it.
+/// Concurrency limits and approval.
 pub const LIMITS: [&str; 4] = [
     "MAX_CONCURRENT_TASKS_PER_ORG",
     "MAX_CONCURRENT_TASKS_PER_PROJECT",
@@ -11,7 +11,7 @@ pub const LIMITS: [&str; 4] = [
     "APPROVAL_TIMEOUT_SECONDS",
 ];
 
-/// After how long what is too long.
+/// Timeouts for sandbox lifecycle stages.
 pub const THRESHOLDS: [&str; 8] = [
     "HEARTBEAT_TIMEOUT_SECONDS",
     "IDLE_THRESHOLD_MINUTES",
@@ -23,7 +23,7 @@ pub const THRESHOLDS: [&str; 8] = [
     "VALIDATION_TIMEOUT_MINUTES",
 ];
 
-/// What sandboxes are made of, where, and what their workers are told.
+/// Resources, location and worker configuration of sandboxes.
 pub const SANDBOXES: [&str; 11] = [
     "SUNABA_CALLBACK_URL",
     "AGENT",

@@ -1,13 +1,13 @@
-//! What a worker is told when it is started.
+//! Environment variables passed to a worker.
 
 use super::Orchestration;
 use domain::{Sandbox, Task, Ticket};
 use std::collections::BTreeMap;
 
-/// The variables of a worker. Its token is among them, so they are never logged.
+/// They include the worker's token, so they must never be logged.
 pub fn of(
     orchestration: &Orchestration,
-    head: &Sandbox,
+    sandbox: &Sandbox,
     task: &Task,
     ticket: Option<&Ticket>,
     token: String,
@@ -19,7 +19,7 @@ pub fn of(
             variables.insert(name.to_owned(), value);
         }
     };
-    set("SANDBOX_ID", Some(head.id.to_string()));
+    set("SANDBOX_ID", Some(sandbox.id.to_string()));
     set("SANDBOX_TOKEN", Some(token));
     set("CALLBACK_URL", Some(orchestration.callback_url.clone()));
     set("SOCKET_URL", orchestration.socket_url.clone());
@@ -42,23 +42,24 @@ pub fn of(
     variables
 }
 
-/// How often a worker usually gives a sign of life.
-const USUAL_HEARTBEAT_SECS: i64 = 30;
+/// The default heartbeat interval of a worker.
+const DEFAULT_HEARTBEAT_SECS: i64 = 30;
 
-/// How often it is to do so where it would count as dead before its fourth. Whoever says how often is left alone.
+/// A shorter heartbeat interval, if fewer than four default ones fit into the heartbeat timeout. An explicit setting
+/// wins.
 fn heartbeat_secs(orchestration: &Orchestration) -> Option<i64> {
     let secs = (orchestration.thresholds.heartbeat_timeout_secs / 4).max(1);
-    let said = orchestration.worker_variables.contains_key("HEARTBEAT_INTERVAL");
-    (secs < USUAL_HEARTBEAT_SECS && !said).then_some(secs)
+    let is_set = orchestration.worker_variables.contains_key("HEARTBEAT_INTERVAL");
+    (secs < DEFAULT_HEARTBEAT_SECS && !is_set).then_some(secs)
 }
 
-/// What there is to do: the title says it if there is nothing more.
+/// The description, or the title if it is empty.
 fn description(task: &Task) -> String {
     if task.description.trim().is_empty() { task.title.clone() } else { task.description.clone() }
 }
 
 fn revision(feedback: &str) -> String {
-    format!("An earlier result of this task was judged not good enough. What was said of it:\n\n{feedback}")
+    format!("An earlier result of this task was rejected in review. The feedback was:\n\n{feedback}")
 }
 
 #[cfg(test)]
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_soon_taken_for_dead_gives_signs_of_life_more_often() {
+    fn heartbeat_interval_shrinks_with_heartbeat_timeout() {
         for (timeout, interval) in [(120, None), (600, None), (60, Some(15)), (3, Some(1)), (1, Some(1))] {
             let mut orchestration = Orchestration::default();
             orchestration.thresholds.heartbeat_timeout_secs = timeout;

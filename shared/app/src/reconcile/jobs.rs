@@ -1,4 +1,4 @@
-//! Asking for work: what is due soon, done by another function.
+//! Enqueueing jobs that other functions run.
 
 use crate::error::chain;
 use contract::jobs::Job;
@@ -6,20 +6,20 @@ use futures_util::{StreamExt, stream};
 use std::time::Duration;
 use store::Jobs;
 
-/// Asks for it now. What it is about is stored by then; if the queue does not take it, the next sweep finds it.
-pub(crate) async fn ask(work: &Jobs, job: &Job) {
-    ask_later(work, job, Duration::ZERO).await;
+/// Enqueues a job without a delay. The state that the job acts on is stored by then, so a failure is only logged: the
+/// next sweep enqueues the job again.
+pub(crate) async fn enqueue(queue: &Jobs, job: &Job) {
+    enqueue_later(queue, job, Duration::ZERO).await;
 }
 
-/// Asks for all of them now, some at a time.
-pub(crate) async fn ask_all(work: &Jobs, jobs: &[Job]) {
-    const SIDE_BY_SIDE: usize = 16;
-    stream::iter(jobs).for_each_concurrent(SIDE_BY_SIDE, |job| ask(work, job)).await;
+pub(crate) async fn enqueue_all(queue: &Jobs, jobs: &[Job]) {
+    const CONCURRENCY: usize = 16;
+    stream::iter(jobs).for_each_concurrent(CONCURRENCY, |job| enqueue(queue, job)).await;
 }
 
-/// Asks for it after a while, in whole seconds.
-pub(crate) async fn ask_later(work: &Jobs, job: &Job, delay: Duration) {
-    if let Err(error) = work.send(&job.encode(), delay).await {
-        tracing::warn!("Could not ask for {job:?}; the next sweep will find it: {}", chain(&error));
+/// Enqueues a job with a delay in whole seconds.
+pub(crate) async fn enqueue_later(queue: &Jobs, job: &Job, delay: Duration) {
+    if let Err(error) = queue.send(&job.encode(), delay).await {
+        tracing::warn!("Could not enqueue {job:?}; the next sweep enqueues it again: {}", chain(&error));
     }
 }

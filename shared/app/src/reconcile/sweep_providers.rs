@@ -1,5 +1,5 @@
-//! Compares what providers have with what the plane knows: removes what nobody knows any more, and notices what is gone,
-//! or has ended without a word.
+//! Compares the sandboxes at the providers with those of the plane: deletes orphans, and ends sandboxes that are lost
+//! or whose worker has exited without a final report.
 
 use crate::error::Error;
 use crate::orchestration::{self, Providers};
@@ -9,46 +9,52 @@ use domain::breaker::Allow;
 use domain::{Entity, Sandbox, SandboxId};
 use providers::SandboxProvider;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Arc;
 use store::keys::Watched;
 
-/// What it touches. It makes no sandbox, and so no token.
+/// No sandbox is provisioned here, so no tokens are issued.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads what the plane knows, and writes what is lost.
-    pub orchestration: orchestration::Deps<'a>,
-    /// Those who make sandboxes.
+    pub base: orchestration::Deps<'a>,
     pub providers: &'a Providers,
 }
 
-/// What came of it.
+impl<'a> Deref for Deps<'a> {
+    type Target = orchestration::Deps<'a>;
+
+    fn deref(&self) -> &orchestration::Deps<'a> {
+        &self.base
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Sandboxes at providers that the plane does not know, or is done with.
+    /// Sandboxes at providers that the plane does not know, or has released.
     pub orphans: usize,
-    /// Sandboxes of the plane that their provider does not have, or whose worker has ended.
+    /// Sandboxes of the plane that do not exist at their provider, or whose worker has exited.
     pub lost: usize,
 }
 
-/// How many are looked at between two calls of the table.
-const AT_ONCE: usize = 100;
+/// Number of entries to read in one call.
+const PAGE_SIZE: usize = 100;
 
-/// A repeat finds the rest. A provider that does not answer is left for the next time.
+/// Idempotent. A provider that is unavailable is skipped until the next sweep.
 pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
-    let now = deps.orchestration.clock.now();
+    let now = deps.clock.now();
     for provider in deps.providers.all() {
-        if let Allow::No { .. } = deps.orchestration.store.breaker(provider.name()).await?.allows(now) {
+        if let Allow::No { .. } = deps.store.breaker(provider.name()).await?.allows(now) {
             continue;
         }
-        // What is made from here on is known to the table before it is at the provider, and so is never an orphan.
+        // A sandbox is recorded before it is created at the provider, so a new one is never taken for an orphan.
         match provider.list().await {
             Ok(listed) => {
                 let names: BTreeSet<SandboxId> = listed.into_iter().map(|listed| listed.name).collect();
-                let found = look_at_each(deps, provider, &names).await?;
+                let found = check_listed(deps, provider, &names).await?;
                 outcome.orphans += found.orphans;
                 outcome.lost += found.lost;
-                outcome.lost += notice_lost(deps, provider, &names).await?;
+                outcome.lost += check_missing(deps, provider, &names).await?;
             }
             Err(failure) => tracing::warn!("Could not list the sandboxes of {}: {failure}", provider.name()),
         }
@@ -56,66 +62,69 @@ pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// Removes those that nobody needs, and notices those whose worker has ended.
-async fn look_at_each(
+/// Deletes orphans, and ends the sandboxes whose worker has exited.
+async fn check_listed(
     deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
     names: &BTreeSet<SandboxId>,
 ) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
     for name in names {
-        let head = deps.orchestration.store.sandbox(name).await?;
-        if let Some(head) = head.filter(Sandbox::needs_reconcile) {
-            let started = head.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage == Stage::Started);
-            // One that has ended has said all that it had to say.
+        let sandbox = deps.store.sandbox(name).await?;
+        if let Some(sandbox) = sandbox.filter(Sandbox::needs_reconcile) {
+            let started = sandbox.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage == Stage::Started);
+            // A sandbox with an outcome needs no check: its worker is expected to exit.
             if started
-                && head.activity.outcome.is_none()
-                && let Ok(Some(why)) = provider.ended(name).await
+                && sandbox.activity.outcome.is_none()
+                && let Ok(Some(reason)) = provider.worker_exit(name).await
             {
                 outcome.lost += 1;
-                reconcile::sandbox::lost(deps.orchestration, deps.providers, name, Some(&why)).await?;
+                reconcile::sandbox::lost(*deps, deps.providers, name, Some(&reason)).await?;
             }
             continue;
         }
         outcome.orphans += 1;
-        tracing::warn!(sandbox.id = %name, "Removing sandbox {name} at {}, which nobody needs", provider.name());
+        tracing::warn!(sandbox.id = %name, "Deleting orphaned sandbox {name} at {}", provider.name());
         if let Err(failure) = provider.destroy(name).await {
-            tracing::warn!(sandbox.id = %name, "Could not remove sandbox {name}: {failure}");
+            tracing::warn!(sandbox.id = %name, "Could not delete sandbox {name}: {failure}");
         }
     }
     Ok(outcome)
 }
 
-async fn notice_lost(
+/// Ends the sandboxes that their provider does not have.
+async fn check_missing(
     deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
     names: &BTreeSet<SandboxId>,
 ) -> Result<usize, Error> {
-    let (mut after, mut lost) = (None, 0);
+    let (mut cursor, mut lost) = (None, 0);
     loop {
-        let page = deps.orchestration.store.watched(after, AT_ONCE).await?;
+        let page = deps.store.watched(cursor.as_ref(), PAGE_SIZE).await?;
         let ids: Vec<SandboxId> = page
-            .watched
+            .items
             .into_iter()
-            .filter_map(|one| match one {
+            .filter_map(|entry| match entry {
                 Watched::Entity(Entity::Sandbox(id)) if !names.contains(&id) => Some(id),
                 _ => None,
             })
             .collect();
-        for head in deps.orchestration.store.sandboxes_by_id(&ids).await? {
-            let is_its = head.assignment.as_ref().is_some_and(|its| its.provider == provider.name());
-            let is_made = head.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage > Stage::Creating);
-            if !is_its || !is_made || head.activity.outcome.is_some() {
+        for sandbox in deps.store.sandboxes_by_id(&ids).await? {
+            let is_here =
+                sandbox.assignment.as_ref().is_some_and(|assignment| assignment.provider == provider.name());
+            let is_created =
+                sandbox.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage > Stage::Creating);
+            if !is_here || !is_created || sandbox.activity.outcome.is_some() {
                 continue;
             }
-            // It may have been made after the list was: ask for this one.
-            if let Ok(None) = provider.find(&head.id).await {
+            // It may have been created after the list was read, so look it up again.
+            if let Ok(None) = provider.find(&sandbox.id).await {
                 lost += 1;
-                reconcile::sandbox::lost(deps.orchestration, deps.providers, &head.id, None).await?;
+                reconcile::sandbox::lost(*deps, deps.providers, &sandbox.id, None).await?;
             }
         }
-        after = page.next;
-        if after.is_none() {
+        cursor = page.next;
+        if cursor.is_none() {
             return Ok(lost);
         }
     }

@@ -1,7 +1,7 @@
-//! Takes over from a process that has died, where there is never more than one: what it was at is let go of, so that
-//! nobody waits until it would have; and nobody is blamed for a silence that began while nobody listened.
+//! Takes over from a process that has died, on a host that never runs more than one: releases the leases that it
+//! held, and restarts the liveness timers, because heartbeats were lost while the plane was down.
 //!
-//! Deliberately absent: anything else. What is due is found by the sweep, now that it may be done.
+//! Deliberately absent: everything else. The next sweep enqueues what is due.
 
 use crate::error::Error;
 use crate::orchestration::Deps;
@@ -10,33 +10,33 @@ use domain::uptime::Uptime;
 use domain::{Entity, SandboxId};
 use store::keys::Watched;
 
-/// How many sandboxes were looked at.
+/// Number of checked sandboxes.
 pub type Outcome = usize;
 
-/// How many are looked at between two calls of the table.
-const AT_ONCE: usize = 100;
+/// Number of entries to read in one call.
+const PAGE_SIZE: usize = 100;
 
-/// A repeat finds nothing. Only for whoever knows that no other process tends sandboxes.
+/// Idempotent. The caller must know that no other process reconciles sandboxes.
 pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
     deps.store.put_uptime(&Uptime::from_now(deps.clock.now())).await?;
-    let (mut after, mut checked_at) = (None, 0);
+    let (mut cursor, mut checked) = (None, 0);
     loop {
-        let page = deps.store.watched(after, AT_ONCE).await?;
+        let page = deps.store.watched(cursor.as_ref(), PAGE_SIZE).await?;
         let sandboxes: Vec<SandboxId> = page
-            .watched
+            .items
             .into_iter()
-            .filter_map(|one| match one {
+            .filter_map(|entry| match entry {
                 Watched::Entity(Entity::Sandbox(id)) => Some(id),
                 _ => None,
             })
             .collect();
         for sandbox in &sandboxes {
-            reconcile::sandbox::let_go(deps, sandbox, None).await?;
+            reconcile::sandbox::release_lease(deps, sandbox, None).await?;
         }
-        checked_at += sandboxes.len();
-        after = page.next;
-        if after.is_none() {
-            return Ok(checked_at);
+        checked += sandboxes.len();
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(checked);
         }
     }
 }

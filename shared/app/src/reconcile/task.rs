@@ -1,64 +1,64 @@
-//! Does what is due for a task that no sandbox is at work for: it may be tried again, nobody judged it in time, it goes
-//! back to be revised, or others wait to be told that it is completed.
+//! Reconciles a task without an active sandbox: retries it after its backoff, times out its review, queues its
+//! revision, or unblocks its dependents.
 
+use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
 use crate::orchestration::Deps;
-use crate::{race, tasks};
+use crate::tasks;
 use domain::task::Status;
 use domain::{Task, TaskId, Timestamp};
 
-/// Which task.
 pub type Command = TaskId;
 
-/// As it is now, if it exists.
+/// The current state, if the task exists.
 pub type Outcome = Option<Task>;
 
-/// A repeat does what is still to be done.
+/// Idempotent.
 pub async fn run(deps: Deps<'_>, id: Command) -> Result<Outcome, Error> {
-    let Some(task) = settle(deps, &id).await? else { return Ok(None) };
-    if !has_others_to_tell(&task) {
+    let Some(task) = apply_due_transitions(deps, &id).await? else { return Ok(None) };
+    if !has_blocked_dependents(&task) {
         return Ok(Some(task));
     }
-    tasks::unblock::as_a_job(deps, id.clone()).await?;
+    tasks::unblock::run_in_job(deps, id.clone()).await?;
     Ok(deps.store.task(&id).await?)
 }
 
-/// The same while somebody waits for an answer: not all may have been told, and a job goes on.
-pub(crate) async fn within_a_request(deps: Deps<'_>, id: Command) -> Result<(), Error> {
-    if settle(deps, &id).await?.is_some_and(|task| has_others_to_tell(&task)) {
+/// The same within the time of a request: a job unblocks the dependents that are left.
+pub(crate) async fn run_in_request(deps: Deps<'_>, id: Command) -> Result<(), Error> {
+    if apply_due_transitions(deps, &id).await?.is_some_and(|task| has_blocked_dependents(&task)) {
         tasks::unblock::run(deps, id).await?;
     }
     Ok(())
 }
 
-fn has_others_to_tell(task: &Task) -> bool {
+fn has_blocked_dependents(task: &Task) -> bool {
     task.status == Status::Completed && task.dependents > 0
 }
 
-/// Does what is due for the task itself.
-async fn settle(deps: Deps<'_>, id: &TaskId) -> Result<Option<Task>, Error> {
-    let mut race = race::Race::new(deps.clock);
+/// Applies transitions of the task until none is due.
+async fn apply_due_transitions(deps: Deps<'_>, id: &TaskId) -> Result<Option<Task>, Error> {
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
         let Some(task) = deps.store.task(id).await? else { return Ok(None) };
         let now = deps.clock.now();
         let weights = &deps.orchestration.weights;
-        let moved = match task.status {
+        let transition = match task.status {
             Status::Pending => task.ready(weights, now),
             Status::NeedsRevision => task.revise(weights, now),
             Status::Validating if is_overdue(deps, &task, now) => {
-                task.validation_timed_out("Nobody judged the result in time.", now)
+                task.validation_timed_out("The result was not reviewed in time.", now)
             }
             _ => None,
         };
-        let Some(moved) = moved else { return Ok(Some(task)) };
-        match tasks::commit::write(deps, &task, moved).await? {
-            Some(_) => race = race::Race::new(deps.clock),
-            None => race.lost().await?,
+        let Some(transition) = transition else { return Ok(Some(task)) };
+        match tasks::commit::write(deps, &task, transition).await? {
+            Some(_) => retry = ConflictRetry::new(deps.clock),
+            None => retry.conflict().await?,
         }
     }
 }
 
-/// Whether something is due for it now: what a sweep asks before it asks for work.
+/// Whether a sweep has to enqueue a job for the task.
 pub(crate) fn is_due(deps: Deps<'_>, task: &Task, now: Timestamp) -> bool {
     match task.status {
         Status::Pending => {

@@ -1,22 +1,22 @@
-//! Does what is due for a ticket that waits for somebody's approval: nobody gave it in time.
+//! Times out the approval of a ticket.
 
+use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
+use crate::events;
 use crate::orchestration::Deps;
-use crate::{events, race};
-use domain::task::transitions::LifecycleEvent;
+use domain::event::LifecycleEvent;
 use domain::{Ticket, TicketId};
 use serde_json::json;
 use store::commit::{Change, Commit, Committed};
 
-/// Which ticket.
 pub type Command = TicketId;
 
-/// As it is now, if it exists.
+/// The current state, if the ticket exists.
 pub type Outcome = Option<Ticket>;
 
-/// A repeat finds it decided.
+/// Idempotent.
 pub async fn run(deps: Deps<'_>, id: Command) -> Result<Outcome, Error> {
-    let mut race = race::Race::new(deps.clock);
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
         let Some(ticket) = deps.store.ticket(&id).await? else { return Ok(None) };
         let now = deps.clock.now();
@@ -30,7 +30,7 @@ pub async fn run(deps: Deps<'_>, id: Command) -> Result<Outcome, Error> {
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {
             Committed::Done(mut done) => return Ok(done.tickets.pop()),
-            Committed::Conflict => race.lost().await?,
+            Committed::Conflict => retry.conflict().await?,
         }
     }
 }

@@ -1,52 +1,50 @@
-//! One lane per sandbox and process: requests for the same sandbox go one after the other, and each finds the
-//! head as the last one left it.
+//! In-process locks, one for each sandbox, with a cache of its state.
 //!
-//! A lane is a hint, never the truth: the table's condition decides. It makes an ingest one table call instead
-//! of two, and spares requests that race within a process from failing each other's conditions.
+//! Requests for the same sandbox run one after the other, and each starts from the state that the previous one wrote.
+//! That saves an ingest one of two table calls, and keeps requests of one process from conflicting with each other.
+//! The cached state may be stale; only the conditional write decides.
 
 use domain::{Sandbox, SandboxId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// KeyedLocks of idle sandboxes are forgotten beyond this many.
-const MAX_LANES: usize = 4096;
+/// Beyond this number, locks that are not in use are dropped.
+const MAX_LOCKS: usize = 4096;
 
-/// What a process remembers of one sandbox.
+/// The state of a sandbox as this process last wrote or read it.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
-    /// The head as this process last saw it.
-    pub(crate) head: Option<Sandbox>,
-    /// Whether somebody else has written since: then they will again, and reading the head first costs less than a
-    /// write that is refused.
+pub(crate) struct SandboxCache {
+    pub(crate) sandbox: Option<Sandbox>,
+    /// Whether another process writes to the sandbox as well. Then reading first costs less than a write that fails.
     pub(crate) shared: bool,
 }
 
-impl Memory {
-    /// What is worth trying without a look at the table.
-    pub(crate) fn recall(&mut self) -> Option<Sandbox> {
-        if self.shared { None } else { self.head.take() }
+impl SandboxCache {
+    /// The cached state, unless it is probably stale.
+    pub(crate) fn take(&mut self) -> Option<Sandbox> {
+        if self.shared { None } else { self.sandbox.take() }
     }
 
-    /// The head was read. If it is still the one that this process left, nobody else writes.
+    /// Compares the cached state with one that was read. If the version is unchanged, no other process writes.
     pub(crate) fn compare(&mut self, read: &Sandbox) {
-        let left = self.head.take();
-        self.shared &= left.is_none_or(|left| left.version != read.version);
+        let cached = self.sandbox.take();
+        self.shared &= cached.is_none_or(|cached| cached.version != read.version);
     }
 }
 
-/// The lock is an async one because it is held across the write: that is what makes it a lane.
-pub(crate) type Lane = Arc<tokio::sync::Mutex<Memory>>;
+/// An async lock, because it is held across the write.
+pub(crate) type SandboxLock = Arc<tokio::sync::Mutex<SandboxCache>>;
 
-/// All lanes of a process.
+/// The locks of this process.
 #[derive(Debug, Default)]
-pub struct KeyedLocks(Mutex<HashMap<SandboxId, Lane>>);
+pub struct KeyedLocks(Mutex<HashMap<SandboxId, SandboxLock>>);
 
 impl KeyedLocks {
-    pub(crate) fn lane(&self, id: &SandboxId) -> Lane {
-        let mut lanes = self.0.lock().expect("no code panics while it holds the lanes");
-        if lanes.len() >= MAX_LANES && !lanes.contains_key(id) {
-            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+    pub(crate) fn get(&self, id: &SandboxId) -> SandboxLock {
+        let mut locks = self.0.lock().expect("no code panics while it holds the locks");
+        if locks.len() >= MAX_LOCKS && !locks.contains_key(id) {
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
         }
-        lanes.entry(id.clone()).or_default().clone()
+        locks.entry(id.clone()).or_default().clone()
     }
 }

@@ -1,131 +1,130 @@
-//! Ends a sandbox: nobody can write to its agent any more, and whoever did is told so.
+//! Terminates a sandbox: it accepts no more messages, and the messages in its mailbox are cancelled.
 
 use crate::error::Error;
-use crate::events::emit::{EventBatch, Written, ring};
+use crate::events::emit::{EventBatch, Written, notify};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, messages, reconcile, visibility};
 use contract::jobs::Job;
 use domain::access::Principal;
 use domain::attempt;
 use domain::message::{Receipt, Sender, State};
-use domain::sandbox::{Ended, Status};
+use domain::sandbox::Ended;
+use domain::sandbox::transitions::Trigger;
 use domain::{EventType, MessageId, Sandbox, SandboxId, Source, Timestamp};
 use serde_json::json;
 use store::Jobs;
 use store::ledger::Change;
 use store::mailboxes::WakeUp;
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Ends the sandbox, and what was sent to it.
-    pub steering: messages::Deps<'a>,
-    /// Asks for the sandbox to be removed, if the plane made it.
-    pub work: &'a Jobs,
+    pub messages: messages::Deps<'a>,
+    pub work_queue: &'a Jobs,
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// Which one.
     pub sandbox: SandboxId,
-    /// Why, in words for people.
+    /// For people.
     pub reason: String,
 }
 
-/// The sandbox, as it is now.
 pub type Outcome = Sandbox;
 
-/// How many messages are given up in one transaction, with two items each.
-const AT_ONCE: usize = 25;
+/// Maximum number of messages to cancel in one transaction, with two items each.
+const MAX_CANCELLED: usize = 25;
 
-/// A repeat ends what the first one may have left over, and the first reason stays.
+/// Idempotent: a retry completes what the first call may have left over. The first reason is kept.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let head = end_and_cancel(deps.steering, command).await?;
-    if head.needs_reconcile() {
-        reconcile::jobs::ask(deps.work, &Job::ReconcileSandbox { sandbox_id: head.id.clone() }).await;
+    let sandbox = end_and_cancel(deps.messages, command).await?;
+    if sandbox.needs_reconcile() {
+        reconcile::jobs::enqueue(deps.work_queue, &Job::ReconcileSandbox { sandbox_id: sandbox.id.clone() })
+            .await;
     }
-    Ok(head)
+    Ok(sandbox)
 }
 
 async fn end_and_cancel(deps: messages::Deps<'_>, command: Command) -> Result<Sandbox, Error> {
-    let sandbox = &command.sandbox;
-    let mut turn = WriteGuard::begin(deps.store, deps.lanes, deps.clock, sandbox).await;
+    let sandbox_id = &command.sandbox;
+    let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, sandbox_id).await;
     loop {
-        let head = turn.seen(sandbox).await?;
-        visibility::check(&command.principal, &head)?;
+        let sandbox = guard.load(sandbox_id).await?;
+        visibility::check(&command.principal, &sandbox)?;
         let now = deps.clock.now();
-        let (after, tale) = match (head.status.is_final(), head.activity.waiting) {
-            (false, _) => end(deps.ids, &head, &command, now),
+        let (after, batch) = match (sandbox.status().is_final(), sandbox.activity.waiting) {
+            (false, _) => end(deps.ids, &sandbox, &command, now),
             (true, 0) => {
-                turn.keep(head.clone());
-                drop(turn);
-                // Whoever waits there is told first, or would only see it when their wait is over.
-                ring(deps.mailboxes, sandbox, WakeUp::Ended).await;
-                deps.mailboxes.remove(sandbox).await?;
-                return Ok(head);
+                guard.cache(sandbox.clone());
+                drop(guard);
+                // Wakes waiting pulls first, which would otherwise notice only when their wait times out.
+                notify(deps.mailboxes, sandbox_id, WakeUp::Ended).await;
+                deps.mailboxes.delete(sandbox_id).await?;
+                return Ok(sandbox);
             }
-            (true, _) => cancel(deps, &head, now).await?,
+            (true, _) => cancel(deps, &sandbox, now).await?,
         };
-        match tale.write(deps.store, &head, &after, now).await? {
-            Written::Stored(head) => turn.won(*head),
-            Written::Conflict(head) => turn.lost(head).await?,
-            Written::MessageKnown(_) => return Err(Error::Internal("no message was sent".into())),
+        match batch.write(deps.store, &sandbox, &after, now).await? {
+            Written::Stored(sandbox) => guard.advance(*sandbox),
+            Written::Conflict(sandbox) => guard.conflict(sandbox).await?,
+            Written::MessageExists(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
 }
 
-/// Gives up what waits in the mailbox of a sandbox that is over, and removes the mailbox.
-pub(crate) async fn wind_up(deps: messages::Deps<'_>, sandbox: &SandboxId) -> Result<Sandbox, Error> {
+/// Cancels the messages in the mailbox of a sandbox that has ended, and deletes the mailbox.
+pub(crate) async fn clear_mailbox(
+    deps: messages::Deps<'_>,
+    sandbox_id: &SandboxId,
+) -> Result<Sandbox, Error> {
     let reason = String::new();
-    end_and_cancel(deps, Command { principal: Principal::Operator, sandbox: sandbox.clone(), reason }).await
+    end_and_cancel(deps, Command { principal: Principal::Operator, sandbox: sandbox_id.clone(), reason })
+        .await
 }
 
 fn end<'a>(
     ids: &'a dyn IdSource,
-    head: &Sandbox,
+    sandbox: &Sandbox,
     command: &Command,
     now: Timestamp,
 ) -> (Sandbox, EventBatch<'a>) {
     let reason = command.reason.clone();
-    let mut tale = EventBatch::new(ids);
+    let mut batch = EventBatch::new(ids);
     let data = json!({"reason": reason, "by": Sender::of(&command.principal)});
-    tale.event(EventType::sandbox_terminated(), Source::System, &data);
-    let mut after = tale.sandbox_after(head);
-    after.status = Status::Terminated;
+    batch.event(EventType::sandbox_terminated(), Source::System, &data);
+    let mut after = batch.sandbox_after(sandbox);
+    after.transition(Trigger::Terminated);
     if after.assignment.is_some() {
-        after.activity.outcome.get_or_insert(attempt::Outcome::CalledOff { reason: reason.clone(), at: now });
+        after.activity.outcome.get_or_insert(attempt::Outcome::Cancelled { reason: reason.clone(), at: now });
         if let Some(spawn) = &mut after.activity.spawn {
-            spawn.left_at.get_or_insert(now);
-            // Whatever was waited for before is of no use any more.
-            (spawn.retry_at, spawn.tries) = (None, 0);
+            spawn.worker_exited_at.get_or_insert(now);
+            // Pending retries of provisioning are obsolete.
+            (spawn.retry_at, spawn.attempts) = (None, 0);
         }
     }
     after.activity.ended = Some(Ended { at: now, reason });
-    (after, tale)
+    (after, batch)
 }
 
-/// Those that nobody has confirmed will not be worked on.
+/// Cancels messages that no worker has confirmed.
 async fn cancel<'a>(
     deps: messages::Deps<'a>,
-    head: &Sandbox,
+    sandbox: &Sandbox,
     now: Timestamp,
 ) -> Result<(Sandbox, EventBatch<'a>), Error> {
-    let waiting = deps.store.waiting_messages(&head.id, AT_ONCE).await?;
-    let ids: Vec<MessageId> = waiting.into_iter().map(|one| one.id).collect();
-    let mut tale = EventBatch::new(deps.ids);
-    for mut message in deps.store.messages(&head.id, &ids).await? {
+    let waiting = deps.store.waiting_messages(&sandbox.id, MAX_CANCELLED).await?;
+    let ids: Vec<MessageId> = waiting.into_iter().map(|message| message.id).collect();
+    let mut batch = EventBatch::new(deps.ids);
+    for mut message in deps.store.messages(&sandbox.id, &ids).await? {
         let detail = "the sandbox ended";
         message.advance(Receipt { state: State::Cancelled, at: now, detail: Some(detail.into()) });
-        tale.message(State::Cancelled, Source::System, &json!({"message_id": message.id, "detail": detail}));
-        tale.changes.push(Change::Settled(message));
+        batch.message(State::Cancelled, Source::System, &json!({"message_id": message.id, "detail": detail}));
+        batch.changes.push(Change::Resolved(message));
     }
-    let mut after = tale.sandbox_after(head);
-    if tale.changes.is_empty() {
-        // The number was wrong; without this it would be asked for again and again.
+    let mut after = batch.sandbox_after(sandbox);
+    if batch.changes.is_empty() {
+        // The counter was wrong. Without this, the loop of the caller would never end.
         after.activity.waiting = 0;
     }
-    Ok((after, tale))
+    Ok((after, batch))
 }

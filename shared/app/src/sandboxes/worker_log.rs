@@ -1,8 +1,8 @@
-//! The log of a sandbox's worker: the end of what it printed, without the secrets that it was given.
+//! The end of a worker's log, without the secrets that the worker was given.
 //!
 //! **Invariant:** no line leaves this module before it is redacted.
 //!
-//! Deliberately absent: a copy. The provider keeps the log, for as long as it does.
+//! Deliberately absent: a copy of the log. The provider decides on its retention.
 
 use crate::error::Error;
 use crate::orchestration::{Orchestration, Providers};
@@ -15,50 +15,43 @@ use providers::{Failure, SandboxProvider, Tail};
 use std::time::Duration;
 use store::Store;
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads the head.
     pub store: &'a Store,
-    /// Keep the logs.
     pub providers: &'a Providers,
-    /// Names the secrets.
+    /// Has the secrets to redact.
     pub orchestration: &'a Orchestration,
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// Of which sandbox.
     pub sandbox: SandboxId,
-    /// Which lines.
     pub query: LogQuery,
 }
 
-/// The page.
 pub type Outcome = LogPage;
 
-/// Reads a page of a worker's log, from the last [`providers::LOG_BYTES`] of it. Changes nothing.
+/// Reads a page from the last [`providers::LOG_BYTES`] of a worker's log.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox, query } = command;
-    let head = visible_sandbox(deps.store, &principal, &sandbox).await?;
-    let Some(assignment) = &head.assignment else {
-        let missing = format!("A worker log of sandbox {sandbox}, which was registered without a provider,");
+    let Command { principal, sandbox: sandbox_id, query } = command;
+    let sandbox = visible_sandbox(deps.store, &principal, &sandbox_id).await?;
+    let Some(assignment) = &sandbox.assignment else {
+        let missing =
+            format!("A worker log of sandbox {sandbox_id}, which was registered without a provider,");
         return Err(Error::NotFound(missing));
     };
     let provider = deps.providers.get(&assignment.provider).ok_or_else(|| {
         Error::Unavailable(format!("the provider {} is not configured", assignment.provider).into())
     })?;
-    let log = read(deps.orchestration, provider.as_ref(), &sandbox).await;
+    let log = read(deps.orchestration, provider.as_ref(), &sandbox_id).await;
     let log = log.map_err(|failure| Error::Unavailable(Box::new(failure)))?;
-    let Page { lines, before, after } = page(&log.tail, head.status.is_final(), query);
+    let Page { lines, before, after } = page(&log.tail, sandbox.status().is_final(), query);
     let lines = lines.into_iter().map(|line| redacted(line, &log.secrets)).collect();
-    Ok(LogPage { sandbox_id: sandbox, lines, before, after })
+    Ok(LogPage { sandbox_id, lines, before, after })
 }
 
-/// Whole lines of a log, and the offsets to go on from.
+/// Complete lines of a log, and the offsets of the pages before and after it.
 #[derive(Debug, PartialEq, Eq)]
 struct Page<'a> {
     lines: Vec<&'a str>,
@@ -66,8 +59,8 @@ struct Page<'a> {
     after: u64,
 }
 
-/// A line that is cut off at the start of `tail` is left out. So is an unfinished last one, unless the sandbox has ended
-/// and nothing will finish it. An offset inside of a line never cuts it: half a secret would not be redacted.
+/// A line that is cut off at the start of `tail` is omitted. So is an unfinished last line, unless the sandbox has
+/// ended. An offset inside a line never splits it: half a secret would not be redacted.
 fn page(tail: &Tail, ended: bool, query: LogQuery) -> Page<'_> {
     let mut lines = Vec::new();
     let mut end = tail.start;
@@ -104,10 +97,9 @@ fn page(tail: &Tail, ended: bool, query: LogQuery) -> Page<'_> {
     }
 }
 
-/// A provider that takes longer counts as unreachable.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How a worker token begins, as the plane makes them.
-const TOKEN: &str = "swt_";
+/// Prefix of worker tokens.
+const TOKEN_PREFIX: &str = "swt_";
 
 /// The end of a worker's log.
 pub(crate) struct Log {
@@ -115,26 +107,25 @@ pub(crate) struct Log {
     secrets: Secrets,
 }
 
-/// Reads the end of a log. Changes nothing.
 pub(crate) async fn read(
     orchestration: &Orchestration,
     provider: &dyn SandboxProvider,
-    sandbox: &SandboxId,
+    sandbox_id: &SandboxId,
 ) -> Result<Log, Failure> {
-    match tokio::time::timeout(TIMEOUT, provider.logs(sandbox)).await {
+    match tokio::time::timeout(TIMEOUT, provider.logs(sandbox_id)).await {
         Ok(tail) => Ok(Log { tail: tail?, secrets: secrets(orchestration) }),
-        Err(_) => Err(Failure::unreachable(format!("the log of {sandbox} took longer than {TIMEOUT:?}"))),
+        Err(_) => Err(Failure::unreachable(format!("the log of {sandbox_id} took longer than {TIMEOUT:?}"))),
     }
 }
 
 impl Log {
-    /// All lines, without secrets. The first may be cut off.
+    /// All lines, redacted. The first may be cut off.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.tail.text.lines().map(|line| redacted(line, &self.secrets))
     }
 }
 
-/// What workers are given. Lines are redacted one by one, so each line of a value is a secret too.
+/// The variables given to workers. Lines are redacted one by one, so each line of a value is a secret too.
 fn secrets(orchestration: &Orchestration) -> Secrets {
     let given = orchestration.worker_variables.iter().flat_map(|(name, value)| {
         let parts = [value.as_str()].into_iter().chain(value.lines());
@@ -143,10 +134,10 @@ fn secrets(orchestration: &Orchestration) -> Secrets {
     Secrets::new(given.collect())
 }
 
-/// A whole line: half a secret would not be found.
+/// `line` must be complete: half a secret would not be found.
 fn redacted(line: &str, secrets: &Secrets) -> String {
     let text = secrets.redact(line).unwrap_or_else(|| line.to_owned());
-    let mut parts = text.split(TOKEN);
+    let mut parts = text.split(TOKEN_PREFIX);
     let mut redacted = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let is_token = |c: char| c.is_ascii_alphanumeric() || "._-~+/=".contains(c);
@@ -189,7 +180,7 @@ mod tests {
         (page.lines.join("|"), page.before, page.after)
     }
 
-    fn whole(text: &str) -> Tail {
+    fn complete(text: &str) -> Tail {
         Tail { start: 0, text: text.to_owned() }
     }
 
@@ -199,7 +190,7 @@ mod tests {
 
     #[test]
     fn last_lines_are_shown_and_older_ones_follow_page_by_page() {
-        let tail = whole("one\ntwo\r\n\nfour\nfive\n");
+        let tail = complete("one\ntwo\r\n\nfour\nfive\n");
         check(shown(&tail, false, 2, End), "four|five", Some(10), 20);
         check(shown(&tail, false, 2, Before(10)), "two|", Some(4), 10);
         check(shown(&tail, false, 2, Before(4)), "one", None, 4);
@@ -209,16 +200,16 @@ mod tests {
 
     #[test]
     fn newer_lines_follow_page_by_page_until_there_are_none() {
-        let tail = whole("one\ntwo\nthree\n");
+        let tail = complete("one\ntwo\nthree\n");
         check(shown(&tail, false, 2, After(0)), "one|two", None, 8);
         check(shown(&tail, false, 2, After(8)), "three", Some(8), 14);
         check(shown(&tail, false, 2, After(14)), "", Some(14), 14);
-        check(shown(&whole(""), true, 2, After(14)), "", None, 14);
-        check(shown(&whole(""), false, 2, End), "", None, 0);
+        check(shown(&complete(""), true, 2, After(14)), "", None, 14);
+        check(shown(&complete(""), false, 2, End), "", None, 0);
     }
 
     #[test]
-    fn line_that_is_cut_off_at_the_start_is_left_out() {
+    fn line_that_is_cut_off_at_the_start_is_omitted() {
         let tail = Tail { start: 100, text: "ne\ntwo\nthree\n".to_owned() };
         check(shown(&tail, false, 9, End), "two|three", None, 113);
         check(shown(&Tail { start: 100, text: "one lo".to_owned() }, false, 9, End), "", None, 100);
@@ -234,7 +225,7 @@ mod tests {
 
     #[test]
     fn unfinished_line_is_shown_when_the_sandbox_has_ended() {
-        let tail = whole("one\ntw");
+        let tail = complete("one\ntw");
         check(shown(&tail, false, 9, End), "one", None, 4);
         check(shown(&tail, false, 9, After(4)), "", Some(4), 4);
         check(shown(&tail, true, 9, End), "one|tw", None, 6);
@@ -242,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn offset_inside_of_a_line_does_not_cut_it() {
-        let tail = whole("one\ntwo\n");
+    fn offset_inside_a_line_does_not_split_it() {
+        let tail = complete("one\ntwo\n");
         check(shown(&tail, false, 9, After(2)), "two", Some(4), 8);
         check(shown(&tail, false, 9, Before(6)), "one", None, 4);
     }

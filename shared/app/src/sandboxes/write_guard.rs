@@ -1,83 +1,83 @@
-//! A turn at writing to one sandbox: nobody else of this process writes meanwhile, and if another process does, the
-//! turn is tried again.
+//! Exclusive access to one sandbox: a keyed lock within this process, and optimistic concurrency with other
+//! processes.
 
 use crate::Clock;
 use crate::error::Error;
-use crate::sandboxes::keyed_locks::{KeyedLocks, Memory};
+use crate::sandboxes::keyed_locks::{KeyedLocks, SandboxCache};
 use domain::{Sandbox, SandboxId};
 use std::time::Duration;
 use store::Store;
 use tokio::sync::OwnedMutexGuard;
 
-/// How often a race for the head is run before the caller is asked to come back. With one worker per sandbox there is
-/// hardly anybody to race; this is for several senders in several processes.
-const MAX_LOSSES: u32 = 15;
+/// Maximum number of attempts before the request fails as unavailable. With one worker for each sandbox conflicts are
+/// rare; this is for several senders in several processes.
+const MAX_ATTEMPTS: u32 = 15;
 
-/// A turn. The next one begins when it is dropped.
+/// Holds the lock of a sandbox until it is dropped.
 pub(crate) struct WriteGuard<'a> {
     store: &'a Store,
     clock: &'a dyn Clock,
-    memory: OwnedMutexGuard<Memory>,
-    returned: Option<Sandbox>,
-    losses: u32,
+    cache: OwnedMutexGuard<SandboxCache>,
+    /// The state that the last write of this guard returned.
+    current: Option<Sandbox>,
+    conflicts: u32,
 }
 
 impl<'a> WriteGuard<'a> {
-    /// Waits for the turn.
-    pub(crate) async fn begin(
+    pub(crate) async fn acquire(
         store: &'a Store,
-        lanes: &KeyedLocks,
+        locks: &KeyedLocks,
         clock: &'a dyn Clock,
-        sandbox: &SandboxId,
+        sandbox_id: &SandboxId,
     ) -> Self {
-        let memory = lanes.lane(sandbox).lock_owned().await;
-        Self { store, clock, memory, returned: None, losses: 0 }
+        let cache = locks.get(sandbox_id).lock_owned().await;
+        Self { store, clock, cache, current: None, conflicts: 0 }
     }
 
-    /// What is worth trying without a look at the table. It may be out of date, so nobody may be refused for it.
-    pub(crate) fn recall(&mut self) -> Option<Sandbox> {
-        self.returned.take().or_else(|| self.memory.recall())
+    /// A state that is worth an attempt without a read. It may be stale, so no request may be rejected because of it.
+    pub(crate) fn cached(&mut self) -> Option<Sandbox> {
+        self.current.take().or_else(|| self.cache.take())
     }
 
-    /// The head as the table has it.
-    pub(crate) async fn read(&mut self, sandbox: &SandboxId) -> Result<Option<Sandbox>, Error> {
-        let head = self.store.sandbox(sandbox).await?;
-        if let Some(head) = &head {
-            self.memory.compare(head);
+    /// Reads the sandbox from the table.
+    pub(crate) async fn read(&mut self, sandbox_id: &SandboxId) -> Result<Option<Sandbox>, Error> {
+        let sandbox = self.store.sandbox(sandbox_id).await?;
+        if let Some(sandbox) = &sandbox {
+            self.cache.compare(sandbox);
         }
-        Ok(head)
+        Ok(sandbox)
     }
 
-    /// The head as it was seen during this turn: as the table has it, or as it came with the news that somebody else
-    /// was faster.
-    pub(crate) async fn seen(&mut self, sandbox: &SandboxId) -> Result<Sandbox, Error> {
-        match self.returned.take() {
-            Some(head) => Ok(head),
-            None => self.read(sandbox).await?.ok_or_else(|| Error::no_sandbox(sandbox)),
+    /// The state that the last write of this guard returned, or else that of the table. Never the cached one.
+    pub(crate) async fn load(&mut self, sandbox_id: &SandboxId) -> Result<Sandbox, Error> {
+        match self.current.take() {
+            Some(sandbox) => Ok(sandbox),
+            None => self.read(sandbox_id).await?.ok_or_else(|| Error::no_sandbox(sandbox_id)),
         }
     }
 
-    /// The head after a write, when this turn goes on with another.
-    pub(crate) fn won(&mut self, head: Sandbox) {
-        self.returned = Some(head);
-        self.losses = 0;
+    /// Continues from the state after a write, when this guard is used for another one.
+    pub(crate) fn advance(&mut self, sandbox: Sandbox) {
+        self.current = Some(sandbox);
+        self.conflicts = 0;
     }
 
-    /// Leaves the head for the next turn.
-    pub(crate) fn keep(&mut self, head: Sandbox) {
-        self.memory.head = Some(head);
+    /// Caches the state for the next guard.
+    pub(crate) fn cache(&mut self, sandbox: Sandbox) {
+        self.cache.sandbox = Some(sandbox);
     }
 
-    /// Somebody else was faster. The first to try again may win at once; later, jitter keeps racers from meeting again.
-    pub(crate) async fn lost(&mut self, head: Option<Box<Sandbox>>) -> Result<(), Error> {
-        self.memory.shared = true;
-        self.returned = head.map(|head| *head);
-        self.losses += 1;
-        if self.losses >= MAX_LOSSES {
-            return Err(Error::Unavailable("too many writers raced for the head of one sandbox".into()));
+    /// Another process committed first. The first retry is immediate if the current state is known; later ones are
+    /// jittered, so that the writers do not collide again.
+    pub(crate) async fn conflict(&mut self, current: Option<Box<Sandbox>>) -> Result<(), Error> {
+        self.cache.shared = true;
+        self.current = current.map(|sandbox| *sandbox);
+        self.conflicts += 1;
+        if self.conflicts >= MAX_ATTEMPTS {
+            return Err(Error::Unavailable("too many concurrent writers of one sandbox".into()));
         }
-        if self.losses > 1 || self.returned.is_none() {
-            let jitter_ms = self.clock.now().as_micros().unsigned_abs() % (10 * u64::from(self.losses));
+        if self.conflicts > 1 || self.current.is_none() {
+            let jitter_ms = self.clock.now().as_micros().unsigned_abs() % (10 * u64::from(self.conflicts));
             tokio::time::sleep(Duration::from_millis(jitter_ms)).await;
         }
         Ok(())

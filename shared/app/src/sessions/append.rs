@@ -1,8 +1,9 @@
-//! Adds to an agent's own record of its session, exactly once, and answers only when it is stored.
+//! Appends entries to the session transcript of an agent, exactly once. They are stored when the response is sent.
 
 use crate::error::Error;
 use crate::{Clock, visibility};
 use contract::BadInput;
+use contract::ProblemCode;
 use contract::sessions::{Entries, EntriesStored};
 use domain::access::Principal;
 use domain::session::{Plan, Refusal, plan};
@@ -11,76 +12,67 @@ use serde_json::json;
 use store::Store;
 use store::sessions::{AddEntries, Added};
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads the sandbox's head; reads and writes the session.
     pub store: &'a Store,
-    /// The time.
     pub clock: &'a dyn Clock,
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// By the agent of which sandbox.
     pub sandbox: SandboxId,
-    /// To which session.
     pub session: SessionId,
-    /// What is added.
     pub entries: Entries,
 }
 
-/// They are stored.
 pub type Outcome = EntriesStored;
 
-/// How often a race for one session is run. One worker writes to it, and sends one request after the other; only its own
-/// repeats, or the two sides of a move, can meet.
+/// Maximum number of attempts after conflicts. A session has one writer, so only its own retries, or the old and the
+/// new sandbox of a resumed session, can conflict.
 const MAX_ATTEMPTS: usize = 5;
-/// Most chunks in one query when entries are compared.
-const MAX_COMPARED: usize = 100;
+/// Maximum number of chunks in one query when entries are compared.
+const MAX_CHUNKS: usize = 100;
 
-/// Entries that were stored before are compared and not stored again; what comes after them is. A repeat thus stores
-/// nothing and gets the first answer.
+/// Idempotent: entries that are already stored are compared with the request, and only those behind them are stored.
+/// A retry stores nothing and gets the first response.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox, session: id, entries: Entries { first, entries } } = command;
+    let Command { principal, sandbox: sandbox_id, session: id, entries: Entries { first, entries } } =
+        command;
     for _ in 0..MAX_ATTEMPTS {
-        let (head, session) = deps.store.sandbox_and_session(&sandbox, &id).await?;
-        let head = head.ok_or_else(|| Error::no_sandbox(&sandbox))?;
-        visibility::check(&principal, &head)?;
+        let (sandbox, session) = deps.store.sandbox_and_session(&sandbox_id, &id).await?;
+        let sandbox = sandbox.ok_or_else(|| Error::no_sandbox(&sandbox_id))?;
+        visibility::check(&principal, &sandbox)?;
         let Plan { known, after } =
-            plan(session.as_ref(), &id, &head, first, entries.len() as u64, deps.clock.now())
-                .map_err(|refused| refusal(&id, refused))?;
-        let (stored, fresh) = entries.split_at(usize::try_from(known).unwrap_or(entries.len()));
+            plan(session.as_ref(), &id, &sandbox, first, entries.len() as u64, deps.clock.now())
+                .map_err(|refusal| conflict(&id, refusal))?;
+        let (stored, new) = entries.split_at(usize::try_from(known).unwrap_or(entries.len()));
         compare(deps.store, &id, first, stored).await?;
-        let answer = EntriesStored {
+        let response = EntriesStored {
             status: "stored".into(),
             session_id: id.clone(),
             first,
             entries: entries.len() as u64,
             next: first + entries.len() as u64,
-            repeated: fresh.is_empty(),
+            repeated: new.is_empty(),
         };
-        if fresh.is_empty() {
-            return Ok(answer);
+        if new.is_empty() {
+            return Ok(response);
         }
-        let add =
-            AddEntries { before: session.as_ref(), after: &after, first: first + known, entries: fresh };
+        let add = AddEntries { before: session.as_ref(), after: &after, first: first + known, entries: new };
         match deps.store.add_entries(add).await? {
-            Added::Stored => return Ok(answer),
-            Added::Raced => {}
+            Added::Stored => return Ok(response),
+            Added::Conflict => {}
             Added::TooLarge => {
                 let reason = "do not compress to a size that can be stored (3.5 MB); send fewer at a time";
                 return Err(BadInput::TooLarge(Invalid::new("entries", reason)).into());
             }
         }
     }
-    Err(Error::Unavailable("too many writers raced for one session".into()))
+    Err(Error::Unavailable("too many concurrent writers of one session".into()))
 }
 
-/// What was stored before must be what is sent now, text for text, however either was cut into requests.
+/// The stored entries must equal those of the request, however they were split into requests.
 async fn compare(
     store: &Store,
     id: &SessionId,
@@ -90,15 +82,15 @@ async fn compare(
     let mut number = first;
     while !expected.is_empty() {
         let before = number;
-        for chunk in store.chunks_from(id, number, expected.len().min(MAX_COMPARED)).await? {
+        for chunk in store.chunks_from(id, number, expected.len().min(MAX_CHUNKS)).await? {
             let skipped = usize::try_from(number.saturating_sub(chunk.first())).unwrap_or(usize::MAX);
             for stored in chunk.entries()?.iter().skip(skipped) {
                 let Some((next, rest)) = expected.split_first() else { return Ok(()) };
                 if next != stored {
                     return Err(Error::conflict(
-                        "entries_changed",
+                        ProblemCode::EntriesChanged,
                         format!(
-                            "Entry {number} of session {id} is stored and says something else; nothing was stored."
+                            "Entry {number} of session {id} is already stored with different content; nothing was stored."
                         ),
                         json!({"number": number}),
                     ));
@@ -113,17 +105,17 @@ async fn compare(
     Ok(())
 }
 
-fn refusal(id: &SessionId, refusal: Refusal) -> Error {
+fn conflict(id: &SessionId, refusal: Refusal) -> Error {
     match refusal {
         Refusal::NotFound => Error::no_session(id),
-        Refusal::Transition => Error::conflict(
-            "session_moved",
-            format!("Another sandbox goes on with session {id}; this one can add nothing to it."),
+        Refusal::Superseded => Error::conflict(
+            ProblemCode::SessionSuperseded,
+            format!("Another sandbox has resumed session {id}; this sandbox can no longer append to it."),
             json!({}),
         ),
         Refusal::Gap { expected } => Error::conflict(
-            "entries_gap",
-            format!("Entry {expected} of session {id} must come first; nothing of these was stored."),
+            ProblemCode::EntriesGap,
+            format!("Expected entry {expected} of session {id} first; nothing was stored."),
             json!({"expected_first": expected}),
         ),
     }

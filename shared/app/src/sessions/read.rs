@@ -1,4 +1,4 @@
-//! A page of an agent's own record of a session.
+//! Returns a page of the session transcript of an agent.
 
 use crate::error::Error;
 use crate::visibility;
@@ -9,42 +9,34 @@ use domain::session::SessionAccess;
 use domain::{JsonObject, SandboxId, Session, SessionId};
 use store::Store;
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads the sandbox's head and the session.
     pub store: &'a Store,
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// For which sandbox.
     pub sandbox: SandboxId,
-    /// Of which session.
     pub session: SessionId,
-    /// Only what comes after this entry.
+    /// Only entries after this number.
     pub after: u64,
-    /// How many at most.
     pub limit: usize,
 }
 
-/// The page.
 pub type Outcome = EntryPage;
 
-/// Most chunks in one query: with the smallest that is a page of 500 in three calls.
+/// Maximum number of chunks in one query. With the smallest chunks, a page of 500 entries takes three queries.
 const MAX_CHUNKS: usize = 200;
 
-/// Reads a page, oldest first. `next_after` is set whether there is more or not.
+/// Oldest first. `next_after` is set on the last page too, so that a reader can poll for more.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox, session: id, after, limit } = command;
-    let (head, session) = deps.store.sandbox_and_session(&sandbox, &id).await?;
-    let head = head.ok_or_else(|| Error::no_sandbox(&sandbox))?;
-    visibility::check(&principal, &head)?;
+    let Command { principal, sandbox: sandbox_id, session: id, after, limit } = command;
+    let (sandbox, session) = deps.store.sandbox_and_session(&sandbox_id, &id).await?;
+    let sandbox = sandbox.ok_or_else(|| Error::no_sandbox(&sandbox_id))?;
+    visibility::check(&principal, &sandbox)?;
     let session = session
-        .filter(|session| may_read(&principal, session.access(&head)))
+        .filter(|session| may_read(&principal, session.access(&sandbox)))
         .ok_or_else(|| Error::no_session(&id))?;
     let entries = page(deps.store, &session, after, limit).await?;
     let next_after = after + entries.len() as u64;
@@ -52,24 +44,24 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     Ok(EntryPage { session_id: id, sandbox_id: session.sandbox, entries, next_after, has_more })
 }
 
-/// A sandbox's worker reads what its own agent wrote or is to go on with. People see all of their org, so for them any
-/// sandbox of it will do: a session that has moved can still be read where it was.
-fn may_read(principal: &Principal, standing: SessionAccess) -> bool {
+/// A worker reads the sessions that its own agent wrote or resumes. Users may read all sessions of their org, through
+/// any of its sandboxes: a session that another sandbox has resumed can still be read through the old one.
+fn may_read(principal: &Principal, access: SessionAccess) -> bool {
     match principal {
-        Principal::Worker { .. } => standing.may_read(),
-        Principal::User { .. } | Principal::Operator => standing != SessionAccess::Foreign,
+        Principal::Worker { .. } => access.may_read(),
+        Principal::User { .. } | Principal::Operator => access != SessionAccess::OtherOrg,
         Principal::Anonymous => false,
     }
 }
 
-/// Ends early when it grows large. One entry always fits: it came in a request of less than an answer may have.
+/// Stops early when the page grows large. One entry always fits, because requests are smaller than responses.
 async fn page(store: &Store, session: &Session, after: u64, limit: usize) -> Result<Vec<JsonObject>, Error> {
     let (mut entries, mut bytes): (Vec<JsonObject>, usize) = (Vec::new(), 0);
     let mut next = after.saturating_add(1);
     while next < session.next && entries.len() < limit {
         let before = next;
         for chunk in store.chunks_from(&session.id, next, (limit - entries.len()).min(MAX_CHUNKS)).await? {
-            // Unpacking takes time: others get their turn between two.
+            // Unpacking is CPU-bound: yield between chunks.
             tokio::task::consume_budget().await;
             let skipped = usize::try_from(next.saturating_sub(chunk.first())).unwrap_or(usize::MAX);
             for entry in chunk.entries()?.into_iter().skip(skipped) {
@@ -83,7 +75,7 @@ async fn page(store: &Store, session: &Session, after: u64, limit: usize) -> Res
             }
         }
         if next == before {
-            // The head says that there are entries here. A hole is our mistake, and must not look like the end.
+            // A gap is a bug, and must not look like the end of the session.
             return Err(Error::Internal(format!("session {} has no entry {next}", session.id).into()));
         }
     }

@@ -1,41 +1,41 @@
-//! Closes a socket whose owner has not said who they are.
+//! Closes a socket that was not authenticated in time.
 
 use crate::error::Error;
-use contract::socket;
+use contract::{ProblemCode, socket};
 use domain::ConnectionId;
 use store::push::Pushed;
 use store::{Push, Store};
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Forgets the connection.
     pub store: &'a Store,
-    /// Tells why, and closes.
     pub push: &'a Push,
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// Which socket.
     pub connection: ConnectionId,
 }
 
 /// Whether it was closed.
 pub type Outcome = bool;
 
-/// Leaves a socket alone that is known. One that is gone already is closed once more, which does nothing: so a repeat
-/// ends what a first try has begun.
+/// Does nothing if the socket is authenticated. Idempotent: closing a closed socket does nothing, so a retry
+/// completes what the first attempt may have left over.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    // Forgotten first, under a condition: somebody may say who they are at this moment.
-    if !deps.store.drop_if_unknown(&command.connection).await? {
+    // Deleted first, under a condition: the client may authenticate at this moment.
+    if !deps.store.delete_if_unauthenticated(&command.connection).await? {
         return Ok(false);
     }
-    let told = socket::error("unauthorized", "Nobody said who they are; closing.");
-    deps.push.send(&command.connection, &told).await;
+    let frame = socket::error(
+        ProblemCode::Unauthorized.as_str(),
+        "Not authenticated in time; closing the connection.",
+    );
+    deps.push.send(&command.connection, &frame).await;
     match deps.push.close(&command.connection).await {
-        Pushed::Failed(why) => Err(Error::Unavailable(format!("the socket cannot be closed: {why}").into())),
+        Pushed::Failed(reason) => {
+            Err(Error::Unavailable(format!("could not close the socket: {reason}").into()))
+        }
         Pushed::Sent | Pushed::Gone => Ok(true),
     }
 }

@@ -1,4 +1,4 @@
-//! What a socket wants to see changes: by a `subscribe` frame, or because it has said who it is.
+//! Changes the subscriptions of a socket: by a `subscribe` frame, or because it has authenticated.
 
 use crate::error::Error;
 use crate::visibility::visible_sandbox;
@@ -6,30 +6,24 @@ use contract::socket::Subscribe;
 use domain::access::{Principal, realm};
 use domain::{ConnectionId, Timestamp};
 use store::Store;
-use store::connections::{Changed, Connection};
+use store::connections::{Connection, Resubscribed};
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads and writes the connection and its subscriptions; reads a head.
     pub store: &'a Store,
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// Which socket.
     pub connection: ConnectionId,
-    /// Who it says it is, if that is new.
+    /// The principal and the expiry of its token, if the socket authenticates now.
     pub principal: Option<(Principal, Option<Timestamp>)>,
-    /// What it wants.
     pub change: Subscribe,
 }
 
-/// The socket as it is now.
 pub type Outcome = Connection;
 
-/// IdempotencyRecord this returns, every later event that matches is sent. A repeat changes nothing.
+/// Every matching event stored after this returns is sent. Idempotent.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     for _ in 0..MAX_ATTEMPTS {
         let before = deps.store.connection(&command.connection).await?;
@@ -38,52 +32,52 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             (Some((principal, until)), _) => (principal.clone(), *until),
             (None, Some(principal)) => (principal.clone(), before.until),
             (None, None) => {
-                return Err(Error::Unauthorized("Say who you are first: {\"type\":\"auth\",\"token\":…}."));
+                return Err(Error::Unauthorized("Authenticate first: {\"type\":\"auth\",\"token\":…}."));
             }
         };
-        let wish = Wish { principal, until, change: command.change.clone() };
-        if let Some(after) = subscribe(deps.store, &before, wish).await? {
+        let subscription = Subscription { principal, until, change: command.change.clone() };
+        if let Some(after) = subscribe(deps.store, &before, subscription).await? {
             return Ok(after);
         }
     }
-    Err(Error::Unavailable("too many changes to one socket at once".into()))
+    Err(Error::Unavailable("too many concurrent changes of one socket".into()))
 }
 
-/// API Gateway may handle two frames of one socket at the same time.
+/// Maximum number of attempts after conflicts. API Gateway may process two frames of one socket concurrently.
 const MAX_ATTEMPTS: usize = 5;
 
-pub(crate) struct Wish {
+pub(crate) struct Subscription {
     pub(crate) principal: Principal,
     pub(crate) until: Option<Timestamp>,
     pub(crate) change: Subscribe,
 }
 
-/// The socket as it is now; `None` if somebody else has changed it meanwhile.
+/// Returns the new state of the socket, or `None` on a conflict.
 pub(crate) async fn subscribe(
     store: &Store,
     before: &Connection,
-    wish: Wish,
+    subscription: Subscription,
 ) -> Result<Option<Connection>, Error> {
     let mut after = before.clone();
-    after.filters = before.filters.changed(wish.change.filters)?;
-    after.batch = wish.change.batch.unwrap_or(before.batch);
-    after.until = wish.until;
-    after.realm = Some(match (realm(&wish.principal), &wish.principal) {
+    after.filters = before.filters.changed(subscription.change.filters)?;
+    after.batch = subscription.change.batch.unwrap_or(before.batch);
+    after.until = subscription.until;
+    after.realm = Some(match (realm(&subscription.principal), &subscription.principal) {
         (Some(realm), _) => realm.to_owned(),
-        // A worker hears of its own sandbox and of nothing else.
-        (None, principal @ Principal::Worker { sandbox, .. }) => {
-            let head = visible_sandbox(store, principal, sandbox).await?;
-            if after.filters.entity_ids.iter().any(|id| id != sandbox.as_str()) {
-                return Err(Error::Forbidden("A worker can subscribe to its own sandbox only."));
+        // A worker subscribes to its own sandbox only.
+        (None, principal @ Principal::Worker { sandbox: sandbox_id, .. }) => {
+            let sandbox = visible_sandbox(store, principal, sandbox_id).await?;
+            if after.filters.entity_ids.iter().any(|id| id != sandbox_id.as_str()) {
+                return Err(Error::Forbidden("A worker can subscribe only to its own sandbox."));
             }
-            after.filters.entity_ids = [sandbox.to_string()].into();
-            head.org.to_string()
+            after.filters.entity_ids = [sandbox_id.to_string()].into();
+            sandbox.org.to_string()
         }
         (None, _) => return Err(Error::Forbidden("This token cannot subscribe.")),
     });
-    after.principal = Some(wish.principal);
+    after.principal = Some(subscription.principal);
     match store.resubscribe(before, &mut after).await? {
-        Changed::Yes => Ok(Some(after)),
-        Changed::Transition => Ok(None),
+        Resubscribed::Stored => Ok(Some(after)),
+        Resubscribed::Conflict => Ok(None),
     }
 }

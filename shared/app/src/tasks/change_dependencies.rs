@@ -1,79 +1,71 @@
-//! Changes what a task waits for.
+//! Changes the dependencies of a task.
 //!
-//! **Invariant:** no task comes to wait for itself. A search from the task finds out, and the org's graph has to be as it
-//! was when the search began: of two requests that would build a cycle together, one is written and the other searches
-//! again. What is completed waits for nothing, whatever it depends on, and the search goes no further there.
+//! **Invariant:** the dependency graph has no cycle. A search from the added dependencies finds a cycle, and the
+//! commit requires that the version of the org's graph has not changed since the search started: of two concurrent
+//! requests that would form a cycle together, one commits and the other searches again. Completed tasks wait for
+//! nothing, so the search stops at them.
 //!
-//! **Invariant:** a task counts as many unmet dependencies as edges lead to it, and `dependents` of another is the number
-//! of edges from it until it is completed. All of it changes in one transaction.
+//! **Invariant:** `unmet` of a task is the number of edges to it, and `dependents` the number of edges from it until
+//! it is completed. Edges and counters change in one transaction.
 
+use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
 use crate::visibility::visible_task;
-use crate::{events, orchestration, race, tasks};
+use crate::{events, orchestration, tasks};
+use contract::ProblemCode;
 use contract::tasks::MAX_DEPENDENCIES;
 use domain::access::Principal;
-use domain::graph::{self, Walk};
+use domain::graph::{self, CycleSearch};
 use domain::task::Status;
 use domain::{Invalid, Task, TaskId};
 use serde_json::json;
 use store::commit::{Change, Commit, Committed, Edge};
 
-/// What it touches.
 pub type Deps<'a> = orchestration::Deps<'a>;
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// Of which task.
     pub task: TaskId,
-    /// How.
     pub change: DependencyChange,
 }
 
-/// What is to be different.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DependencyChange {
-    /// It waits for these too.
     Add(Vec<TaskId>),
-    /// It waits for these and no others.
     Replace(Vec<TaskId>),
-    /// It does not wait for this one.
     Remove(TaskId),
 }
 
-/// The task, as it is now.
 pub type Outcome = Task;
 
-/// How many tasks are read at once.
-const AT_ONCE: usize = 100;
+/// Number of tasks to read in one call.
+const READ_SIZE: usize = 100;
 
-/// A repeat of an addition or a replacement changes nothing; what was removed is not found again.
+/// Adding and replacing are idempotent. Removing a dependency a second time is answered with 404.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let mut race = race::Race::new(deps.clock);
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
         let task = visible_task(deps.store, &command.principal, &command.task).await?;
         if task.status != Status::Pending {
-            return Err(begun(&task));
+            return Err(not_pending(&task));
         }
         let plan = Plan::new(&task, &command.change)?;
         if plan.added.is_empty() && plan.removed.is_empty() {
             return Ok(task);
         }
-        // Before anything of the graph is read: who adds an edge meanwhile moves it.
-        let graph = deps.store.graph(&task.org).await?;
+        // Read before anything else of the graph: a concurrent request that adds an edge increments the version.
+        let graph_version = deps.store.graph(&task.org).await?;
         let touched = touched(deps, &task, &plan).await?;
-        let untold = untold(deps, &task, &plan, &touched).await?;
+        let unnotified = unnotified(deps, &task, &plan, &touched).await?;
         check_cycle(deps, &task, &plan.added).await?;
-        match write(deps, &task, &plan, &touched, &untold, graph).await? {
+        match write(deps, &task, &plan, &touched, &unnotified, graph_version).await? {
             Some(after) => return Ok(after),
-            None => race.lost().await?,
+            None => retry.conflict().await?,
         }
     }
 }
 
-/// What changes.
 struct Plan {
     depends_on: Vec<TaskId>,
     added: Vec<TaskId>,
@@ -81,138 +73,148 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(task: &Task, wish: &DependencyChange) -> Result<Self, Error> {
-        let now = &task.depends_on;
-        let depends_on: Vec<TaskId> = match wish {
+    fn new(task: &Task, change: &DependencyChange) -> Result<Self, Error> {
+        let current = &task.depends_on;
+        let depends_on: Vec<TaskId> = match change {
             DependencyChange::Add(more) => {
-                now.iter().chain(more.iter().filter(|id| !now.contains(id))).cloned().collect()
+                current.iter().chain(more.iter().filter(|id| !current.contains(id))).cloned().collect()
             }
             DependencyChange::Replace(others) => others.clone(),
-            DependencyChange::Remove(one) if now.contains(one) => {
-                now.iter().filter(|id| *id != one).cloned().collect()
+            DependencyChange::Remove(removed) if current.contains(removed) => {
+                current.iter().filter(|id| *id != removed).cloned().collect()
             }
-            DependencyChange::Remove(one) => {
-                return Err(Error::NotFound(format!("Dependency {one} of task {}", task.id)));
+            DependencyChange::Remove(removed) => {
+                return Err(Error::NotFound(format!("Dependency {removed} of task {}", task.id)));
             }
         };
         if depends_on.len() > MAX_DEPENDENCIES {
-            let rule = format!("must not grow beyond {MAX_DEPENDENCIES} tasks; there are {} now", now.len());
+            let rule = format!("must not exceed {MAX_DEPENDENCIES} tasks; there are {} now", current.len());
             return Err(Invalid::new("depends_on", rule).into());
         }
-        let added: Vec<TaskId> = depends_on.iter().filter(|id| !now.contains(id)).cloned().collect();
-        let removed: Vec<TaskId> = now.iter().filter(|id| !depends_on.contains(id)).cloned().collect();
+        let added: Vec<TaskId> = depends_on.iter().filter(|id| !current.contains(id)).cloned().collect();
+        let removed: Vec<TaskId> = current.iter().filter(|id| !depends_on.contains(id)).cloned().collect();
         if added.len() + removed.len() > MAX_DEPENDENCIES {
-            let rule =
-                format!("must not change by more than {MAX_DEPENDENCIES} tasks at once; do it in steps");
+            let rule = format!("must not change by more than {MAX_DEPENDENCIES} tasks in one request");
             return Err(Invalid::new("depends_on", rule).into());
         }
         Ok(Self { depends_on, added, removed })
     }
 }
 
-/// The tasks at the other ends. A foreign task looks exactly like one that is not there.
+/// The tasks whose edges change. A task of another org looks as if it did not exist.
 async fn touched(deps: Deps<'_>, task: &Task, plan: &Plan) -> Result<Vec<Task>, Error> {
     let ids: Vec<TaskId> = plan.added.iter().chain(&plan.removed).cloned().collect();
     let mut found = deps.store.tasks(&ids).await?;
-    found.retain(|one| one.org == task.org);
-    let missing = plan.added.iter().find(|id| found.iter().all(|one| one.id != **id));
+    found.retain(|found| found.org == task.org);
+    let missing = plan.added.iter().find(|id| found.iter().all(|found| found.id != **id));
     match missing {
-        Some(id) => Err(Invalid::new("depends_on", format!("names no task of this org: {id}")).into()),
+        Some(id) => Err(Invalid::new("depends_on", format!("does not name a task of this org: {id}")).into()),
         None => Ok(found),
     }
 }
 
-/// Those of what is to be removed that are completed, and have not told this task so yet: it still counts them.
-async fn untold(deps: Deps<'_>, task: &Task, plan: &Plan, touched: &[Task]) -> Result<Vec<TaskId>, Error> {
-    let mut untold = Vec::new();
-    for one in touched {
-        // Whoever has told all that waited says so by counting none.
-        let may_be = one.status == Status::Completed && one.dependents > 0 && plan.removed.contains(&one.id);
-        if may_be && deps.store.is_awaited_by(&one.id, &task.id).await? {
-            untold.push(one.id.clone());
+/// Removed dependencies that are completed, but that this task still counts as unmet because it was not unblocked
+/// yet.
+async fn unnotified(
+    deps: Deps<'_>,
+    task: &Task,
+    plan: &Plan,
+    touched: &[Task],
+) -> Result<Vec<TaskId>, Error> {
+    let mut unnotified = Vec::new();
+    for other in touched {
+        // A completed task without dependents has unblocked all of them.
+        let may_be =
+            other.status == Status::Completed && other.dependents > 0 && plan.removed.contains(&other.id);
+        if may_be && deps.store.has_dependent(&other.id, &task.id).await? {
+            unnotified.push(other.id.clone());
         }
     }
-    Ok(untold)
+    Ok(unnotified)
 }
 
 async fn check_cycle(deps: Deps<'_>, task: &Task, added: &[TaskId]) -> Result<(), Error> {
-    let mut walk = Walk::new(task.id.clone(), added);
+    let mut walk = CycleSearch::new(task.id.clone(), added);
     loop {
-        // If nobody waits for it no way leads back to it, and nobody has to search. Whoever comes to wait for it meanwhile
-        // moves its version.
+        // No path leads back to a task without dependents, so no search is needed. A concurrent request that adds a
+        // dependent changes the version of the task.
         let level = if task.dependents == 0 { Vec::new() } else { walk.next_level() };
         if level.is_empty() {
             break;
         }
-        for some in level.chunks(AT_ONCE) {
-            for one in deps.store.tasks(some).await? {
-                let is_over = one.status == Status::Completed;
-                walk.learn(&one.id, if is_over { &[] } else { &one.depends_on });
+        for chunk in level.chunks(READ_SIZE) {
+            for visited in deps.store.tasks(chunk).await? {
+                let is_completed = visited.status == Status::Completed;
+                walk.add_dependencies(&visited.id, if is_completed { &[] } else { &visited.depends_on });
             }
         }
     }
     match walk.outcome() {
         graph::Outcome::Acyclic => Ok(()),
         graph::Outcome::Cycle(cycle) => {
-            let way: Vec<&str> = cycle.iter().map(TaskId::as_str).collect();
-            let detail = format!("Task {} would wait for itself: {}.", task.id, way.join(" → "));
-            Err(Error::conflict("dependency_cycle", detail, json!({"cycle": cycle})))
+            let path: Vec<&str> = cycle.iter().map(TaskId::as_str).collect();
+            let detail = format!("Task {} would depend on itself: {}.", task.id, path.join(" → "));
+            Err(Error::conflict(ProblemCode::DependencyCycle, detail, json!({"cycle": cycle})))
         }
         graph::Outcome::TooLarge => {
-            let (most, deepest) = (graph::MAX_VISITED, graph::MAX_LEVELS);
+            let (max_tasks, max_levels) = (graph::MAX_VISITED, graph::MAX_LEVELS);
             let detail = format!(
-                "Whether task {} would wait for itself cannot be told: more than {most} tasks would be before it, or \
-                 more than {deepest} one behind the other. Nothing was changed.",
+                "The dependencies of task {} are too large to check for cycles: more than {max_tasks} tasks or \
+                 {max_levels} levels. Nothing was changed.",
                 task.id
             );
-            let facts = json!({"most": most, "deepest": deepest});
-            Err(Error::conflict("dependencies_too_large", detail, facts))
+            let facts = json!({"max_tasks": max_tasks, "max_levels": max_levels});
+            Err(Error::conflict(ProblemCode::DependenciesTooLarge, detail, facts))
         }
     }
 }
 
-/// Writes all of it; `None` if somebody else was faster.
+/// Returns `None` on a conflict.
 async fn write(
     deps: Deps<'_>,
     task: &Task,
     plan: &Plan,
     touched: &[Task],
-    untold: &[TaskId],
-    graph: u64,
+    unnotified: &[TaskId],
+    graph_version: u64,
 ) -> Result<Option<Task>, Error> {
     let now = deps.clock.now();
     let mut commit = Commit::new(now);
     let mut unmet = task.unmet;
-    for one in untold {
+    for other in unnotified {
         unmet = unmet.saturating_sub(1);
-        commit.edges.push(Edge::Remove { task: one.clone(), waits: task.id.clone() });
+        commit.edges.push(Edge::Remove { task: other.clone(), dependent: task.id.clone() });
     }
-    // What is completed stays so: no edge to it is needed, and it counts nobody any more.
-    for one in touched.iter().filter(|one| one.status != Status::Completed) {
-        let (ahead, waits) = (one.id.clone(), task.id.clone());
-        let (edge, more) = match plan.added.contains(&one.id) {
-            true => (Edge::Add { task: ahead, waits }, 1),
-            false => (Edge::Remove { task: ahead, waits }, -1),
+    // A completed task stays completed, so it needs no edge and counts no dependents.
+    for other in touched.iter().filter(|other| other.status != Status::Completed) {
+        let (blocker, dependent) = (other.id.clone(), task.id.clone());
+        let (edge, difference) = match plan.added.contains(&other.id) {
+            true => (Edge::Add { task: blocker, dependent }, 1),
+            false => (Edge::Remove { task: blocker, dependent }, -1),
         };
-        unmet = unmet.saturating_add_signed(more);
+        unmet = unmet.saturating_add_signed(difference);
         commit.edges.push(edge);
-        commit.tasks.push(Change { before: Some(one), after: one.awaited_by_more(more), events: Vec::new() });
+        commit.tasks.push(Change {
+            before: Some(other),
+            after: other.with_more_dependents(difference),
+            events: Vec::new(),
+        });
     }
     let weights = &deps.orchestration.weights;
-    let Some(moved) = task.depending_on(plan.depends_on.clone(), unmet, weights, now) else {
+    let Some(transition) = task.depending_on(plan.depends_on.clone(), unmet, weights, now) else {
         return Ok(None);
     };
-    commit.tasks.insert(0, events::emit::task_change(deps.ids, task, moved));
-    commit.graph = (!plan.added.is_empty()).then(|| (task.org.clone(), graph));
+    commit.tasks.insert(0, events::emit::task_change(deps.ids, task, transition));
+    commit.graph = (!plan.added.is_empty()).then(|| (task.org.clone(), graph_version));
     let Committed::Done(mut done) = deps.store.commit(commit).await? else { return Ok(None) };
     let after = done.tasks.remove(0);
-    tasks::commit::follow_up(deps, task, &after).await;
+    tasks::commit::enqueue_follow_ups(deps, task, &after).await;
     tasks::requeue::run(deps, &done.tasks).await;
     Ok(Some(after))
 }
 
-fn begun(task: &Task) -> Error {
+fn not_pending(task: &Task) -> Error {
     let (id, status) = (&task.id, task.status.as_str());
-    let detail = format!("Task {id} is {status}; only what waits to be begun can wait for something else.");
-    Error::conflict("task_not_pending", detail, json!({"current_status": status}))
+    let detail = format!("Task {id} is {status}; only the dependencies of a pending task can be changed.");
+    Error::conflict(ProblemCode::TaskNotPending, detail, json!({"current_status": status}))
 }

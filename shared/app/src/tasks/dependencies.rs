@@ -1,4 +1,4 @@
-//! What a task waits for, and who waits for it.
+//! Returns the dependencies and the dependents of a task.
 
 use crate::error::Error;
 use crate::visibility::visible_task;
@@ -7,36 +7,29 @@ use domain::TaskId;
 use domain::access::Principal;
 use store::Store;
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads tasks and their edges.
     pub store: &'a Store,
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// Of which task.
     pub task: TaskId,
 }
 
-/// Both.
 pub type Outcome = Dependencies;
 
-/// Most of those that wait for it: as many as can be read at once.
+/// Maximum number of dependents: as many as one call can read.
 const MAX_BLOCKED: usize = 100;
 
-/// Reads them.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let task = visible_task(deps.store, &command.principal, &command.task).await?;
-    let waiting = match task.dependents {
+    let dependents = match task.dependents {
         0 => Vec::new(),
-        _ => deps.store.dependants(&task.id, MAX_BLOCKED).await?,
+        _ => deps.store.dependents(&task.id, MAX_BLOCKED).await?,
     };
-    let blocked_tasks = deps.store.tasks(&waiting).await?.iter().map(BlockedTask::new).collect();
+    let blocked_tasks = deps.store.tasks(&dependents).await?.iter().map(BlockedTask::new).collect();
     Ok(Dependencies {
         task_id: task.id,
         depends_on: task.depends_on,

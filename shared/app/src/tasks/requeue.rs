@@ -1,22 +1,21 @@
-//! Gives tasks the place in the queue that they are worth, after more or fewer tasks wait for them.
+//! Updates the places of tasks in the queue after their number of dependents has changed.
 
 use crate::error::{Error, chain};
 use crate::orchestration::Deps;
 use domain::Task;
 use store::commit::{Change, Commit};
 
-/// A place is a hint about urgency: whoever cannot be moved now (somebody has just claimed it, or the table is away)
-/// keeps the place that it has.
+/// A place is only a hint about urgency, so a failure or a conflict is ignored and the task keeps its place.
 pub(crate) async fn run(deps: Deps<'_>, tasks: &[Task]) {
     for task in tasks {
-        if let Err(error) = move_one(deps, task).await {
+        if let Err(error) = requeue(deps, task).await {
             tracing::warn!(task.id = %task.id, "Could not move {} in the queue: {}", task.id, chain(&error));
         }
     }
 }
 
-async fn move_one(deps: Deps<'_>, task: &Task) -> Result<(), Error> {
-    let mut after = task.clone().placed_anew(&deps.orchestration.weights);
+async fn requeue(deps: Deps<'_>, task: &Task) -> Result<(), Error> {
+    let mut after = task.clone().reranked(&deps.orchestration.weights);
     if after.place == task.place {
         return Ok(());
     }

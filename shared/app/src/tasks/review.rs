@@ -1,8 +1,10 @@
-//! Somebody looked at the result of a task: it counts, or goes back to be revised.
+//! Applies a review of a task's result: the task is completed, or goes back for revision.
 
+use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
 use crate::visibility::visible_sandbox;
-use crate::{orchestration, race, reconcile, tasks};
+use crate::{orchestration, reconcile, tasks};
+use contract::ProblemCode;
 use contract::tasks::{Review, Reviewed};
 use domain::access::Principal;
 use domain::attempt::Attempt;
@@ -10,80 +12,76 @@ use domain::task::Status;
 use domain::{Sandbox, SandboxId, Task};
 use serde_json::json;
 
-/// What it touches.
 pub type Deps<'a> = orchestration::Deps<'a>;
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// In which sandbox the result was made.
+    /// The sandbox that produced the result.
     pub sandbox: SandboxId,
-    /// What is said of it.
-    pub judge: Review,
+    pub review: Review,
 }
 
-/// What became of the task.
 pub type Outcome = Reviewed;
 
-/// A repeat of the same judgement gets the same answer until the next try begins.
+/// Idempotent until the next attempt starts: a retry gets the same response.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox, judge } = command;
-    let mut race = race::Race::new(deps.clock);
+    let Command { principal, sandbox: sandbox_id, review } = command;
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
-        let head = visible_sandbox(deps.store, &principal, &sandbox).await?;
-        let (task, attempt) = judged_task(deps, &head, &judge).await?;
-        if was_said(&task, &judge) {
+        let sandbox = visible_sandbox(deps.store, &principal, &sandbox_id).await?;
+        let (task, attempt) = reviewed_task(deps, &sandbox, &review).await?;
+        if was_applied(&task, &review) {
             break;
         }
-        let moved = task.validated(&attempt, judge.passed, &judge.feedback, deps.clock.now());
-        let mut moved = moved.ok_or_else(|| not_judged(&head, &judge))?;
-        if let (Some(evidence), Some(told)) = (&judge.evidence, moved.events.first_mut()) {
+        let transition = task.reviewed(&attempt, review.passed, &review.feedback, deps.clock.now());
+        let mut transition = transition.ok_or_else(|| not_validating(&sandbox, &review))?;
+        if let (Some(evidence), Some(event)) = (&review.evidence, transition.events.first_mut()) {
             let evidence = serde_json::value::to_raw_value(evidence).ok();
-            told.data = told.data.overlaid(&[("evidence", evidence)]);
+            event.data = event.data.with_fields(&[("evidence", evidence)]);
         }
-        if tasks::commit::write(deps, &task, moved).await?.is_some() {
+        if tasks::commit::write(deps, &task, transition).await?.is_some() {
             break;
         }
-        race.lost().await?;
+        retry.conflict().await?;
     }
-    // What goes back to be revised stands in the queue when this is answered; those that waited are told.
-    reconcile::task::within_a_request(deps, judge.task.clone()).await?;
-    let new = if judge.passed { Status::Completed } else { Status::NeedsRevision };
+    // A task that needs revision is in the queue when the response is sent, and dependents of a completed one are
+    // unblocked.
+    reconcile::task::run_in_request(deps, review.task.clone()).await?;
+    let new = if review.passed { Status::Completed } else { Status::NeedsRevision };
     Ok(Reviewed {
         status: "accepted".to_owned(),
-        task_id: judge.task,
-        validation_passed: judge.passed,
+        task_id: review.task,
+        validation_passed: review.passed,
         new_task_status: new.as_str().to_owned(),
     })
 }
 
-/// The task, and the try that its current result is of, if that was this sandbox's.
-async fn judged_task(deps: Deps<'_>, head: &Sandbox, judge: &Review) -> Result<(Task, Attempt), Error> {
-    let assignment = head.assignment.as_ref().filter(|assignment| assignment.task == judge.task);
-    let assignment = assignment.ok_or_else(|| not_judged(head, judge))?;
-    let attempt = Attempt { number: assignment.attempt, sandbox: head.id.clone() };
-    let task = deps.store.task(&judge.task).await?.filter(|task| task.is_current(&attempt));
-    task.map(|task| (task, attempt)).ok_or_else(|| not_judged(head, judge))
+/// The task and its attempt, if its current result is from this sandbox.
+async fn reviewed_task(deps: Deps<'_>, sandbox: &Sandbox, review: &Review) -> Result<(Task, Attempt), Error> {
+    let assignment = sandbox.assignment.as_ref().filter(|assignment| assignment.task == review.task);
+    let assignment = assignment.ok_or_else(|| not_validating(sandbox, review))?;
+    let attempt = Attempt { number: assignment.attempt, sandbox: sandbox.id.clone() };
+    let task = deps.store.task(&review.task).await?.filter(|task| task.is_current(&attempt));
+    task.map(|task| (task, attempt)).ok_or_else(|| not_validating(sandbox, review))
 }
 
-/// Whether this judgement was heard before.
-fn was_said(task: &Task, judge: &Review) -> bool {
-    let feedback = Some(judge.feedback.as_str()).filter(|feedback| !feedback.is_empty());
-    let led_to = match (judge.passed, task.status) {
+/// Whether the same review was applied before.
+fn was_applied(task: &Task, review: &Review) -> bool {
+    let feedback = Some(review.feedback.as_str()).filter(|feedback| !feedback.is_empty());
+    let same_result = match (review.passed, task.status) {
         (true, status) => status == Status::Completed && task.validation,
         (false, Status::NeedsRevision) => true,
         (false, Status::Pending | Status::Failed) => task.revisions > 0,
         (false, _) => false,
     };
-    led_to && task.feedback.as_deref() == feedback
+    same_result && task.feedback.as_deref() == feedback
 }
 
-fn not_judged(head: &Sandbox, judge: &Review) -> Error {
+fn not_validating(sandbox: &Sandbox, review: &Review) -> Error {
     let detail = format!(
-        "No result of task {} from sandbox {} waits to be judged; nothing was changed.",
-        judge.task, head.id
+        "No result of task {} from sandbox {} is waiting for review; nothing was changed.",
+        review.task, sandbox.id
     );
-    Error::conflict("not_validating", detail, json!({}))
+    Error::conflict(ProblemCode::TaskNotValidating, detail, json!({}))
 }

@@ -1,132 +1,125 @@
-//! Takes in what a person wants done, and begins the work on it.
+//! Creates a ticket and its first task.
 //!
-//! The ticket, what its log says, its first task and that task's place in the queue are one transaction: nobody sees a
-//! ticket without its task, and no task is made for a ticket that was not stored. Where somebody has to approve of
-//! tickets no task is made yet: see [`crate::tickets::approve`].
+//! The ticket, its event, its first task and that task's place in the queue are one transaction: there is never a
+//! ticket without its task, or a task without its ticket. If tickets require approval, [`crate::tickets::approve`]
+//! creates the task.
 
+use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
 use crate::orchestration::{self, dispatch_job};
-use crate::{events, race, reconcile, tickets};
+use crate::{events, reconcile, tickets, visibility};
+use contract::ProblemCode;
 use contract::tickets::{Candidate, CreateTicket, TicketSpec};
 use domain::access::Principal;
-use domain::similar::{Wanted, likeness};
-use domain::task::transitions::LifecycleEvent;
+use domain::duplicates::{TicketText, ticket_similarity};
+use domain::event::LifecycleEvent;
 use domain::ticket::{ApprovalStatus, Status};
 use domain::{OrgId, Ticket, TicketId, Timestamp};
 use serde_json::json;
+use std::ops::Deref;
 use store::commit::{Change, Commit, Committed};
-use store::sandboxes::Whose;
+use store::page::ListScope;
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads tickets, writes one with its task, and asks for a free slot.
-    pub orchestration: orchestration::Deps<'a>,
-    /// The org of tickets that an operator creates without naming one.
+    pub base: orchestration::Deps<'a>,
+    /// The org of tickets that an operator creates without an org.
     pub default_org: &'a OrgId,
 }
 
-/// What is asked.
+impl<'a> Deref for Deps<'a> {
+    type Target = orchestration::Deps<'a>;
+
+    fn deref(&self) -> &orchestration::Deps<'a> {
+        &self.base
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// How it should be.
     pub create: CreateTicket,
 }
 
-/// What came of it.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is there now.
     Created(Box<Ticket>),
-    /// It was there: this request was sent before. The ticket is as it is now.
+    /// The same request has created it before. Holds the current state.
     Repeated(Box<Ticket>),
-    /// It was not created, because these ask for much the same. The most similar first, and never none.
+    /// Not created, because similar tickets exist. Most similar first, never empty.
     Similar(Vec<Candidate>),
 }
 
-/// How many of an org's newest tickets are compared. Older ones are forgotten, as people forget them.
-const COMPARED: usize = 300;
-/// How many are read at a time.
-const AT_ONCE: usize = 100;
-/// How many similar ones are told.
+/// Number of an org's newest tickets to compare. Older ones are ignored.
+const MAX_COMPARED: usize = 300;
+/// Number of tickets to read in one call.
+const READ_SIZE: usize = 100;
+/// Maximum number of similar tickets in the response.
 const MAX_CANDIDATES: usize = 5;
 
-/// A repeat under the same id finds the first; without an id of the sender's it may be a second ticket.
+/// Idempotent by id. Without an id, a retry may create a second ticket.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, create } = command;
-    let CreateTicket { id, org, duplicates_from, wish } = create;
-    let org = org_of(deps, &principal, org)?;
-    let digest = wish.digest();
-    let store = deps.orchestration.store;
+    let CreateTicket { id, org, duplicate_threshold, spec } = create;
+    let org = visibility::owning_org(&principal, org, deps.default_org)?;
+    let digest = spec.digest();
     if let Some(id) = &id
-        && let Some(known) = store.ticket(id).await?
+        && let Some(known) = deps.store.ticket(id).await?
     {
         return repeated(known, &org, &digest);
     }
-    if let Some(threshold) = duplicates_from {
-        let similar = similar(deps, &org, id.as_ref(), &wish, threshold).await?;
+    if let Some(threshold) = duplicate_threshold {
+        let similar = similar(deps, &org, id.as_ref(), &spec, threshold).await?;
         if !similar.is_empty() {
             return Ok(Outcome::Similar(similar));
         }
     }
-    let id = id.unwrap_or_else(|| deps.orchestration.ids.ticket());
-    let mut race = race::Race::new(deps.orchestration.clock);
+    let id = id.unwrap_or_else(|| deps.ids.ticket());
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
-        let now = deps.orchestration.clock.now();
-        let ticket = ticket(deps, &principal, &id, &org, wish.clone(), now);
-        if let Some(created) = write(deps.orchestration, ticket, now).await? {
+        let now = deps.clock.now();
+        let ticket = ticket(deps, &principal, &id, &org, spec.clone(), now);
+        if let Some(created) = write(deps.base, ticket, now).await? {
             return Ok(Outcome::Created(Box::new(created)));
         }
-        if let Some(known) = store.ticket(&id).await? {
+        if let Some(known) = deps.store.ticket(&id).await? {
             return repeated(known, &org, &digest);
         }
-        race.lost().await?;
+        retry.conflict().await?;
     }
 }
 
-fn org_of(deps: Deps<'_>, principal: &Principal, named: Option<OrgId>) -> Result<OrgId, Error> {
-    match (principal, named) {
-        (Principal::User { org: own, .. }, Some(org)) if org != *own => {
-            Err(Error::Forbidden("You can create tickets in your own org only."))
-        }
-        (Principal::User { org: own, .. }, _) => Ok(own.clone()),
-        (_, named) => Ok(named.unwrap_or_else(|| deps.default_org.clone())),
-    }
-}
-
-/// What somebody is told under whose id there is a ticket.
+/// The response to a request whose id already has a ticket.
 fn repeated(known: Ticket, org: &OrgId, digest: &str) -> Result<Outcome, Error> {
     if known.org != *org {
-        // Nothing of it: that the id is taken cannot be hidden, whose it is can.
-        let detail = format!("The id {} is taken.", known.id);
-        return Err(Error::conflict("ticket_id_taken", detail, json!({})));
+        // It cannot be hidden that the id is taken, but nothing else about the ticket may leak.
+        let detail = format!("The id {} is already taken.", known.id);
+        return Err(Error::conflict(ProblemCode::TicketIdTaken, detail, json!({})));
     }
     if known.digest.as_deref() == Some(digest) {
         return Ok(Outcome::Repeated(Box::new(known)));
     }
-    let detail = format!("Ticket {} exists already and was created from something else.", known.id);
-    Err(Error::conflict("ticket_changed", detail, json!({"ticket_id": known.id})))
+    let detail = format!("Ticket {} already exists with different content.", known.id);
+    Err(Error::conflict(ProblemCode::TicketChanged, detail, json!({"ticket_id": known.id})))
 }
 
-/// Open tickets of the org that ask for much the same. Two that come in at the same moment do not see each other.
+/// Similar open tickets of the org. Two concurrent requests do not see each other.
 async fn similar(
     deps: Deps<'_>,
     org: &OrgId,
     own: Option<&TicketId>,
-    wish: &TicketSpec,
+    spec: &TicketSpec,
     threshold: f64,
 ) -> Result<Vec<Candidate>, Error> {
-    let wanted = Wanted { title: &wish.title, description: &wish.description };
-    let whose = Whose::Org(org.clone());
-    let (mut found, mut from) = (Vec::new(), None);
-    for _ in 0..COMPARED / AT_ONCE {
-        let page = deps.orchestration.store.tickets_of(&whose, from, AT_ONCE).await?;
+    let wanted = TicketText { title: &spec.title, description: &spec.description };
+    let scope = ListScope::Org(org.clone());
+    let (mut found, mut cursor) = (Vec::new(), None);
+    for _ in 0..MAX_COMPARED / READ_SIZE {
+        let page = deps.store.tickets_of(&scope, cursor.as_ref(), READ_SIZE).await?;
         let open = page.items.into_iter().filter(|ticket| ticket.is_open() && own != Some(&ticket.id));
         found.extend(open.filter_map(|ticket| {
-            let other = Wanted { title: &ticket.title, description: &ticket.description };
-            let similarity_score = likeness(wanted, other);
+            let other = TicketText { title: &ticket.title, description: &ticket.description };
+            let similarity_score = ticket_similarity(wanted, other);
             (similarity_score >= threshold).then_some(Candidate {
                 ticket_id: ticket.id,
                 title: ticket.title,
@@ -135,12 +128,12 @@ async fn similar(
                 similarity_score,
             })
         }));
-        from = page.next;
-        if from.is_none() {
+        cursor = page.next;
+        if cursor.is_none() {
             break;
         }
     }
-    found.sort_by(|one, other| other.similarity_score.total_cmp(&one.similarity_score));
+    found.sort_by(|left, right| right.similarity_score.total_cmp(&left.similarity_score));
     found.truncate(MAX_CANDIDATES);
     Ok(found)
 }
@@ -150,26 +143,26 @@ fn ticket(
     principal: &Principal,
     id: &TicketId,
     org: &OrgId,
-    wish: TicketSpec,
+    spec: TicketSpec,
     now: Timestamp,
 ) -> Ticket {
-    let digest = Some(wish.digest());
+    let digest = Some(spec.digest());
     Ticket {
         id: id.clone(),
         org: org.clone(),
-        title: wish.title,
-        description: wish.description,
-        phase: wish.phase.unwrap_or_else(|| Status::Backlog.phase().to_owned()),
+        title: spec.title,
+        description: spec.description,
+        phase: spec.phase.unwrap_or_else(|| Status::Backlog.phase().to_owned()),
         previous_phase: None,
         status: Status::Backlog,
-        priority: wish.priority,
+        priority: spec.priority,
         blocked: None,
-        approval: deps.orchestration.orchestration.approval.begin(now),
-        project: wish.project,
-        repository: wish.execution.repository.clone(),
-        workflow_mode: wish.workflow_mode,
-        execution: wish.execution,
-        terms: wish.terms,
+        approval: deps.orchestration.approval.initial(now),
+        project: spec.project,
+        repository: spec.execution.repository.clone(),
+        workflow_mode: spec.workflow_mode,
+        execution: spec.execution,
+        task_options: spec.task_options,
         first_task: None,
         created_by: tickets::name_of(principal),
         digest,
@@ -181,16 +174,21 @@ fn ticket(
     }
 }
 
-/// Writes it with its first task, if it may be worked on; `None` if somebody else was faster.
+/// Writes the ticket, with its first task if it is approved. Returns `None` on a conflict.
 async fn write(
     deps: orchestration::Deps<'_>,
     mut ticket: Ticket,
     now: Timestamp,
 ) -> Result<Option<Ticket>, Error> {
     let mut commit = Commit::new(now);
-    let begins = ticket.approval.status == ApprovalStatus::Approved;
-    if begins {
-        commit.tasks.push(tickets::begin(deps.ids, &mut ticket, &deps.orchestration.weights, now));
+    let is_approved = ticket.approval.status == ApprovalStatus::Approved;
+    if is_approved {
+        commit.tasks.push(tickets::create_first_task(
+            deps.ids,
+            &mut ticket,
+            &deps.orchestration.weights,
+            now,
+        ));
     }
     let data = json!({
         "ticket_id": ticket.id, "title": ticket.title, "status": ticket.status, "phase_id": ticket.phase,
@@ -203,8 +201,8 @@ async fn write(
     let Committed::Done(mut done) = deps.store.commit(commit).await? else { return Ok(None) };
     let Some(created) = done.tickets.pop() else { return Ok(None) };
     tracing::info!(ticket.id = %created.id, "Created ticket {}", created.id);
-    if begins {
-        reconcile::jobs::ask(deps.work, &dispatch_job(&created.org)).await;
+    if is_approved {
+        reconcile::jobs::enqueue(deps.work_queue, &dispatch_job(&created.org)).await;
     }
     Ok(Some(created))
 }

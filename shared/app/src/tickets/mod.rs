@@ -1,4 +1,4 @@
-//! What the use cases around tickets share.
+//! Tickets: create, read, list, approve, reject and transition them.
 
 pub mod approve;
 pub mod create;
@@ -9,6 +9,7 @@ pub mod transition;
 
 use crate::error::Error;
 use crate::{IdSource, events};
+use contract::ProblemCode;
 use domain::access::{Principal, Visibility, can_see_org};
 use domain::score::Weights;
 use domain::ticket::{Refused, Status, first_task};
@@ -17,7 +18,7 @@ use serde_json::json;
 use store::Store;
 use store::commit::Change;
 
-/// A ticket, if `principal` may see it. A foreign one looks exactly like one that is not there.
+/// A ticket, if `principal` may see it. A ticket of another org looks as if it did not exist.
 pub(crate) async fn visible(store: &Store, principal: &Principal, id: &TicketId) -> Result<Ticket, Error> {
     match store.ticket(id).await? {
         Some(ticket) if can_see_org(principal, &ticket.org) == Visibility::Visible => Ok(ticket),
@@ -25,20 +26,20 @@ pub(crate) async fn visible(store: &Store, principal: &Principal, id: &TicketId)
     }
 }
 
-/// Begins the work on a ticket: its first task, which the ticket knows from now on.
-pub(crate) fn begin(
+/// Creates the first task of a ticket, and links it to the ticket.
+pub(crate) fn create_first_task(
     ids: &dyn IdSource,
     ticket: &mut Ticket,
     weights: &Weights,
     now: Timestamp,
 ) -> Change<'static, Task> {
-    let moved = first_task(ticket).into_task(ids.task(), now).created(weights, now);
-    ticket.first_task = Some(moved.task.id.clone());
-    let events = events::emit::events_of(ids, moved.events);
-    Change { before: None, after: moved.task, events }
+    let created = first_task(ticket).into_task(ids.task(), now).created(weights, now);
+    ticket.first_task = Some(created.task.id.clone());
+    let events = events::emit::events_of(ids, created.events);
+    Change { before: None, after: created.task, events }
 }
 
-/// Who did something, as tickets remember it.
+/// The name of a principal in tickets and their events.
 pub(crate) fn name_of(principal: &Principal) -> Option<String> {
     match principal {
         Principal::User { id, .. } => Some(id.clone()),
@@ -47,15 +48,15 @@ pub(crate) fn name_of(principal: &Principal) -> Option<String> {
     }
 }
 
-/// What somebody is told whose wish cannot be done as the ticket stands.
-pub(crate) fn refusal(ticket: &Ticket, refused: &Refused, now: Timestamp) -> Error {
+/// The error for a transition that the state of the ticket does not allow.
+pub(crate) fn transition_error(ticket: &Ticket, refused: &Refused, now: Timestamp) -> Error {
     let code = match refused {
-        Refused::AlreadyThere { .. } => "already_there",
-        Refused::NoEdge { .. } | Refused::Blocked { .. } => "no_such_move",
-        Refused::NotPending { .. } | Refused::NotDue { .. } => "not_pending",
+        Refused::AlreadyInStatus { .. } => ProblemCode::AlreadyInStatus,
+        Refused::NotAllowed { .. } | Refused::Blocked { .. } => ProblemCode::TransitionNotAllowed,
+        Refused::NotPending { .. } | Refused::NotDue { .. } => ProblemCode::ApprovalNotPending,
     };
-    let (id, mut detail) = (&ticket.id, format!("Ticket {} stays as it is: {refused}.", ticket.id));
-    if code == "not_pending" {
+    let (id, mut detail) = (&ticket.id, format!("Ticket {} was not changed: {refused}.", ticket.id));
+    if code == ProblemCode::ApprovalNotPending {
         let approval = ticket.approval.status;
         return Error::conflict(code, detail, json!({"ticket_id": id, "approval_status": approval}));
     }
@@ -63,8 +64,8 @@ pub(crate) fn refusal(ticket: &Ticket, refused: &Refused, now: Timestamp) -> Err
     let allowed: Vec<&str> =
         targets.filter(|to| ticket.transition(*to, false, now).is_ok()).map(Status::as_str).collect();
     match allowed.as_slice() {
-        [] => detail.push_str(" It goes nowhere from there, unless it is forced."),
-        some => detail.push_str(&format!(" It may go to {}.", some.join(", "))),
+        [] => detail.push_str(" No other status is allowed, unless forced."),
+        statuses => detail.push_str(&format!(" Allowed: {}.", statuses.join(", "))),
     }
     Error::conflict(
         code,
@@ -73,7 +74,7 @@ pub(crate) fn refusal(ticket: &Ticket, refused: &Refused, now: Timestamp) -> Err
     )
 }
 
-/// A mistake of ours: a transaction gives back what it wrote.
-pub(crate) fn nothing() -> Error {
-    Error::Internal("a ticket was written and not given back".into())
+/// A bug: a commit returns the entities that it wrote.
+pub(crate) fn not_returned() -> Error {
+    Error::Internal("a commit did not return the ticket that it wrote".into())
 }

@@ -1,50 +1,42 @@
-//! Moves a ticket by hand.
+//! Changes the status of a ticket by hand.
 
+use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
-use crate::{Clock, IdSource, events, race, tickets};
+use crate::{Clock, IdSource, events, tickets};
 use contract::tickets::Transition;
 use domain::access::Principal;
-use domain::task::transitions::LifecycleEvent;
+use domain::event::LifecycleEvent;
 use domain::{Ticket, TicketId};
 use serde_json::json;
 use store::Store;
 use store::commit::{Change, Commit, Committed};
 
-/// What it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    /// Reads and writes the ticket.
     pub store: &'a Store,
-    /// The time.
     pub clock: &'a dyn Clock,
-    /// Source of new ids.
     pub ids: &'a dyn IdSource,
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// By whom.
     pub principal: Principal,
-    /// Which one.
     pub ticket: TicketId,
-    /// Where to.
     pub transition: Transition,
 }
 
-/// The ticket as it is now.
 pub type Outcome = Ticket;
 
-/// Moves it. A repeat is refused: it is there already.
+/// Not idempotent: a retry is rejected, because the ticket already has the status.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, ticket: id, transition } = command;
-    let mut race = race::Race::new(deps.clock);
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
         let ticket = tickets::visible(deps.store, &principal, &id).await?;
         let now = deps.clock.now();
         let after = ticket
             .transition(transition.to, transition.force, now)
-            .map_err(|refused| tickets::refusal(&ticket, &refused, now))?;
+            .map_err(|refused| tickets::transition_error(&ticket, &refused, now))?;
         let data = json!({
             "ticket_id": id, "from_status": ticket.status, "to_status": after.status, "phase_id": after.phase,
             "reason": transition.reason, "forced": transition.force, "by": tickets::name_of(&principal),
@@ -53,8 +45,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let mut commit = Commit::new(now);
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {
-            Committed::Done(mut done) => return done.tickets.pop().ok_or_else(tickets::nothing),
-            Committed::Conflict => race.lost().await?,
+            Committed::Done(mut done) => return done.tickets.pop().ok_or_else(tickets::not_returned),
+            Committed::Conflict => retry.conflict().await?,
         }
     }
 }

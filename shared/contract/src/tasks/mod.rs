@@ -1,95 +1,80 @@
-//! Tasks, as they are asked for and shown.
+//! Requests and responses about tasks.
 //!
-//! A list is an object with a page of tasks and the place where the next one starts. OmoiOS answered a bare array, which
-//! has no room for that; its clients read `tasks` here.
+//! A list is an object with a page of tasks and a cursor. OmoiOS responded with an array, which has no room for a cursor;
+//! its clients read `tasks` here.
 
-mod asked;
-mod reported;
+mod reports;
+mod requests;
 
-pub use asked::{Create, DependsOn, Reason, SetTimeout, Update};
-pub use reported::{Complete, Report, Review};
+pub use reports::{Complete, Report, Review};
+pub use requests::{Create, DependsOn, Reason, SetTimeout, Update};
 
 use domain::score::{ScoreInputs, Weights, score};
 use domain::task::{Priority, Status};
 use domain::{JsonObject, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Most tasks that one may wait for. What a change of them writes has to fit into one transaction.
+/// Maximum number of dependencies: a change of all of them must fit into one transaction.
 pub const MAX_DEPENDENCIES: usize = 40;
-/// Longest text of a task. Its worker is given it as one variable, which Linux limits to 128 KiB.
+/// Maximum size of a description. A worker gets it as an environment variable, which Linux limits to 128 KiB.
 pub const MAX_DESCRIPTION_BYTES: usize = 100_000;
-/// Longest time that a task may be given: a week.
+/// A week.
 pub const MAX_TIMEOUT_SECS: u64 = 7 * 86_400;
-/// Most retries that one may ask for.
 pub const MAX_RETRIES: u32 = 10;
-/// The seeds' word for "has a sandbox", where a list asks for a kind of task.
+/// In a list request of OmoiOS clients, this task type means "has a sandbox".
 pub const SANDBOX_TYPE: &str = "sandbox";
 
-/// One task, as it is read.
+/// A task in a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskOut {
-    /// Its id.
     pub id: TaskId,
-    /// What it is done for.
     pub ticket_id: Option<TicketId>,
-    /// The project whose limit it counts towards.
+    /// The project whose concurrency limit it counts towards.
     pub project_id: Option<ProjectId>,
-    /// Phase of its ticket.
+    /// Phase of the ticket.
     pub phase_id: String,
-    /// What kind of work.
+    /// For example `implement_feature`.
     pub task_type: String,
-    /// In a few words.
     pub title: String,
-    /// In full.
     pub description: String,
-    /// How much it matters.
     pub priority: Priority,
-    /// Where it stands.
     pub status: Status,
-    /// The sandbox of the current try, or of the last.
+    /// The sandbox of the current or last attempt.
     pub sandbox_id: Option<SandboxId>,
-    /// Always `null`: agents live in sandboxes. OmoiOS's clients look for it.
+    /// Always `null`. OmoiOS clients expect the field.
     pub assigned_agent_id: Option<String>,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When anything of it last changed.
     pub updated_at: Timestamp,
     /// When an agent first worked on it.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub completed_at: Option<Timestamp>,
-    /// How urgent it is now.
+    /// Priority score now; larger is more urgent.
     pub score: f64,
-    /// Number of the current try, or of the last.
+    /// Number of the current or last attempt.
     pub attempt: u32,
-    /// How often it was tried again by itself.
+    /// Number of automatic retries.
     pub retry_count: u32,
-    /// How often it may be.
     pub max_retries: u32,
-    /// Why it, or the last try, failed.
+    /// Why the task, or its last attempt, failed.
     pub error_message: Option<String>,
-    /// What came of it.
     pub result: Option<JsonObject>,
-    /// What must be completed before it.
+    /// Tasks that must be completed before this one starts.
     pub dependencies: DependsOnOut,
-    /// Whether something of that is not.
+    /// Whether a dependency is not completed.
     pub blocked: bool,
-    /// It is not tried before this.
+    /// No attempt starts before this time.
     pub not_before: Option<Timestamp>,
-    /// How long it may run.
     pub timeout_seconds: Option<u64>,
-    /// When the try that is at work has run for so long, and is ended.
+    /// When the running attempt exceeds its timeout.
     pub times_out_at: Option<Timestamp>,
-    /// When it should be done.
     pub deadline_at: Option<Timestamp>,
-    /// Whether somebody has to look at the result before it counts.
+    /// Whether the result must be reviewed.
     pub validation: bool,
-    /// What whoever looked had to say.
+    /// Feedback of the last review.
     pub feedback: Option<String>,
 }
 
 impl TaskOut {
-    /// A task on its way out.
     pub fn new(task: &Task, weights: &Weights, now: Timestamp) -> Self {
         Self {
             id: task.id.clone(),
@@ -130,10 +115,9 @@ fn times_out_at(task: &Task) -> Option<Timestamp> {
     Some(task.since.plus_secs(i64::try_from(timeout_secs).ok()?))
 }
 
-/// What a task waits for, as OmoiOS spells it.
+/// Dependencies in the format of OmoiOS.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DependsOnOut {
-    /// Ids.
     pub depends_on: Vec<TaskId>,
 }
 
@@ -142,38 +126,33 @@ pub struct DependsOnOut {
 pub struct TaskList {
     /// Newest first.
     pub tasks: Vec<TaskOut>,
-    /// Give it back as `cursor` for the next page; `null` at the end.
+    /// Send it as `cursor` for the next page; `null` on the last page.
     pub next_cursor: Option<String>,
-    /// Whether there may be more. A page may be empty and have more behind it: few of many were asked for.
+    /// Whether there may be more. With filters, a page may be empty and not the last.
     pub has_more: bool,
 }
 
 /// `GET /api/v1/tasks/{id}/dependencies`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Dependencies {
-    /// Which task.
     pub task_id: TaskId,
-    /// What it waits for.
     pub depends_on: Vec<TaskId>,
-    /// Whether all of that is completed.
+    /// Whether all dependencies are completed.
     pub dependencies_complete: bool,
-    /// Those that wait for it, at most a hundred.
+    /// Tasks that depend on this one, at most a hundred.
     pub blocked_tasks: Vec<BlockedTask>,
 }
 
-/// A task that waits for another.
+/// A task that depends on another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BlockedTask {
-    /// Which.
     pub id: TaskId,
-    /// The beginning of its text, or its title if it has none.
+    /// The beginning of the description, or the title if there is none.
     pub description: String,
-    /// Where it stands.
     pub status: Status,
 }
 
 impl BlockedTask {
-    /// A task on its way out.
     pub fn new(task: &Task) -> Self {
         let text = if task.description.trim().is_empty() { &task.title } else { &task.description };
         let description = text.chars().take(MAX_BLOCKED_CHARS).collect();
@@ -181,46 +160,37 @@ impl BlockedTask {
     }
 }
 
-/// Most of the text of a task that is listed beside another.
+/// Maximum length of the description in [`BlockedTask`].
 const MAX_BLOCKED_CHARS: usize = 500;
 
-/// What came of `…/fail` and `…/cancel`.
+/// Response to `…/fail` and `…/cancel`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Which task.
     pub task_id: TaskId,
-    /// Where it stands now.
     pub status: Status,
-    /// Where it stood.
     pub old_status: Status,
-    /// Whether it was called off.
     pub cancelled: bool,
-    /// Why.
     pub reason: String,
 }
 
-/// What came of `…/task-complete`.
+/// Response to `…/task-complete`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Completed {
     /// `accepted`.
     pub status: String,
-    /// Which task.
     pub task_id: TaskId,
-    /// Where it stands now.
     pub new_status: String,
-    /// Those that waited for it and wait for nothing any more.
+    /// Tasks that have no unmet dependency any more.
     pub unblocked_tasks: Vec<TaskId>,
 }
 
-/// What came of `…/validation-result`.
+/// Response to `…/validation-result`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reviewed {
     /// `accepted`.
     pub status: String,
-    /// Which task.
     pub task_id: TaskId,
-    /// What was said of it.
     pub validation_passed: bool,
-    /// `completed`, or `needs_revision` and on its way to be tried again.
+    /// `completed`, or `needs_revision`, which is followed by another attempt.
     pub new_task_status: String,
 }

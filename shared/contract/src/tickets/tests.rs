@@ -1,4 +1,4 @@
-//! Tests of what is read.
+//! Tests of the decoders.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn read(body: &str) -> Result<CreateTicket, BadInput> {
     CreateTicket::decode(body.as_bytes())
 }
 
-fn wrong_field<T: std::fmt::Debug>(read: Result<T, BadInput>) -> String {
+fn invalid_field<T: std::fmt::Debug>(read: Result<T, BadInput>) -> String {
     match read {
         Err(BadInput::Invalid(wrong) | BadInput::TooLarge(wrong)) => wrong.field,
         other => panic!("{other:?}"),
@@ -14,20 +14,20 @@ fn wrong_field<T: std::fmt::Debug>(read: Result<T, BadInput>) -> String {
 }
 
 #[test]
-fn a_ticket_needs_a_title_or_something_to_take_it_from() {
+fn a_ticket_requires_a_title_or_a_description() {
     let plain = read(r#"{"title":"  Fix it "}"#).unwrap();
-    assert_eq!((plain.wish.title.as_str(), plain.wish.description.as_str()), ("Fix it", ""));
-    assert_eq!(plain.duplicates_from, Some(DEFAULT_THRESHOLD));
-    assert_eq!((plain.wish.priority, plain.wish.workflow_mode), (Priority::Medium, WorkflowMode::Quick));
-    let told = read(&format!(r#"{{"description":" Fix\n{} "}}"#, "é".repeat(200))).unwrap();
-    assert_eq!(told.wish.title, format!("Fix {}", "é".repeat(96)));
-    assert_eq!(told.wish.description, format!(" Fix\n{} ", "é".repeat(200)));
+    assert_eq!((plain.spec.title.as_str(), plain.spec.description.as_str()), ("Fix it", ""));
+    assert_eq!(plain.duplicate_threshold, Some(DEFAULT_THRESHOLD));
+    assert_eq!((plain.spec.priority, plain.spec.workflow_mode), (Priority::Medium, WorkflowMode::Quick));
+    let described = read(&format!(r#"{{"description":" Fix\n{} "}}"#, "é".repeat(200))).unwrap();
+    assert_eq!(described.spec.title, format!("Fix {}", "é".repeat(96)));
+    assert_eq!(described.spec.description, format!(" Fix\n{} ", "é".repeat(200)));
     let coloured = read(r#"{"description":"\u001b[31mred\u0000\n"}"#).unwrap();
-    assert_eq!(coloured.wish.description, "[31mred\n");
+    assert_eq!(coloured.spec.description, "[31mred\n");
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn the_invalid_field_is_named() {
     let long = format!(r#"{{"title":"{}"}}"#, "x".repeat(MAX_TITLE_CHARS + 1));
     let large = format!(r#"{{"description":"{}"}}"#, "x".repeat(MAX_DESCRIPTION_BYTES + 1));
     for (body, field) in [
@@ -61,14 +61,14 @@ fn what_is_wrong_is_named() {
         (r#"{"title":"t","memory_gb":9}"#, "memory_gb"),
         (r#"{"title":"t","org":"*"}"#, "org"),
     ] {
-        assert_eq!(wrong_field(read(body)), field, "{body}");
+        assert_eq!(invalid_field(read(body)), field, "{body}");
     }
     assert!(matches!(read("{"), Err(BadInput::Malformed(_))));
 }
 
 #[test]
-fn a_repeat_has_the_fingerprint_of_the_first_and_nothing_else_has() {
-    let digest = |body: &str| read(body).unwrap().wish.digest();
+fn only_a_retry_has_the_same_digest() {
+    let digest = |body: &str| read(body).unwrap().spec.digest();
     let first = digest(r#"{"title":"t","description":"d"}"#);
     for same in [
         r#"{"description":"d","title":" t ","ticket_id":"k-1"}"#,
@@ -88,7 +88,7 @@ fn a_repeat_has_the_fingerprint_of_the_first_and_nothing_else_has() {
 }
 
 #[test]
-fn duplicates_are_looked_for_unless_somebody_says_not_to() {
+fn duplicates_are_checked_by_default() {
     for (more, expected) in [
         ("", Some(DEFAULT_THRESHOLD)),
         (r#","similarity_threshold":0"#, Some(0.0)),
@@ -97,42 +97,46 @@ fn duplicates_are_looked_for_unless_somebody_says_not_to() {
         (r#","force_create":true"#, None),
         (r#","check_duplicates":true,"force_create":true"#, None),
     ] {
-        assert_eq!(read(&format!(r#"{{"title":"t"{more}}}"#)).unwrap().duplicates_from, expected, "{more}");
+        assert_eq!(
+            read(&format!(r#"{{"title":"t"{more}}}"#)).unwrap().duplicate_threshold,
+            expected,
+            "{more}"
+        );
     }
 }
 
 #[test]
-fn both_words_for_a_phased_ticket_are_known() {
-    for (word, mode) in [
+fn both_names_of_the_phased_mode_are_accepted() {
+    for (name, mode) in [
         ("quick", WorkflowMode::Quick),
         ("phased", WorkflowMode::Phased),
         ("spec_driven", WorkflowMode::Phased),
     ] {
-        let body = format!(r#"{{"title":"t","workflow_mode":"{word}"}}"#);
-        assert_eq!(read(&body).unwrap().wish.workflow_mode, mode, "{word}");
+        let body = format!(r#"{{"title":"t","workflow_mode":"{name}"}}"#);
+        assert_eq!(read(&body).unwrap().spec.workflow_mode, mode, "{name}");
     }
 }
 
 #[test]
-fn whoever_asks_for_what_there_is_learns_what_can_be_done() {
-    let one = |id: &str| Candidate {
+fn the_message_about_duplicates_names_the_alternatives() {
+    let candidate = |id: &str| Candidate {
         ticket_id: TicketId::parse(id).unwrap(),
         title: "Fix it".into(),
         description: String::new(),
         status: Status::Building,
         similarity_score: 0.9,
     };
-    let said = Duplicates::new(vec![one("k-1"), one("k-2"), one("k-3")]).message;
+    let message = Duplicates::new(vec![candidate("k-1"), candidate("k-2"), candidate("k-3")]).message;
     assert_eq!(
-        said,
-        "Nothing was created: ticket k-1 (\"Fix it\", building) asks for much the same, and 2 more do. Follow that one, \
-         or send this again with \"force_create\": true."
+        message,
+        "The ticket was not created: it duplicates ticket k-1 (\"Fix it\", building) and 2 more. Use the existing ticket, \
+         or retry with \"force_create\": true."
     );
-    assert!(Duplicates::new(vec![one("k-1")]).message.contains("much the same. Follow"));
+    assert!(Duplicates::new(vec![candidate("k-1")]).message.contains("building). Use"));
 }
 
 #[test]
-fn a_move_and_a_rejection_say_what_they_must() {
+fn the_required_fields_of_a_transition_and_a_rejection_are_checked() {
     let plain = Transition::decode(br#"{"to_status":"building-done"}"#).unwrap();
     assert_eq!(plain, Transition { to: Status::BuildingDone, reason: None, force: false });
     for (body, field) in [
@@ -141,16 +145,16 @@ fn a_move_and_a_rejection_say_what_they_must() {
         (r#"{"to_status":"done","force":"yes"}"#, "force"),
         (r#"{"to_status":"done","reason":7}"#, "reason"),
     ] {
-        assert_eq!(wrong_field(Transition::decode(body.as_bytes())), field, "{body}");
+        assert_eq!(invalid_field(Transition::decode(body.as_bytes())), field, "{body}");
     }
     assert_eq!(decode_rejection(br#"{"rejection_reason":" no "}"#).unwrap(), "no");
     for body in ["", "{}", r#"{"rejection_reason":""}"#] {
-        assert_eq!(wrong_field(decode_rejection(body.as_bytes())), "rejection_reason", "{body}");
+        assert_eq!(invalid_field(decode_rejection(body.as_bytes())), "rejection_reason", "{body}");
     }
 }
 
 #[test]
-fn a_list_is_filtered_by_known_words() {
+fn unknown_filter_values_are_rejected() {
     let query = |text: &str| Filter::decode(&Query::parse(text));
     let filter =
         query("status=done&priority=HIGH&project_id=p-1&approval_status=timed_out&search=+Caf%C3%89+");
@@ -173,6 +177,6 @@ fn a_list_is_filtered_by_known_words() {
         ("approval_status=x", "approval_status"),
         (long.as_str(), "search"),
     ] {
-        assert_eq!(wrong_field(query(text)), field, "{text}");
+        assert_eq!(invalid_field(query(text)), field, "{text}");
     }
 }

@@ -1,9 +1,9 @@
-//! Every type of event that the plane and its worker tell.
+//! Every event type that the plane and its worker emit.
 //!
-//! Others may tell what they like. This is what somebody who shows events has to know: the console has something to
-//! show for each, and is not built while one is missing (`web/src/api/contract.ts` has this list).
+//! Other workers may send other types. The console must render each type in this list: it does not compile while one is
+//! missing (`web/src/api/contract.ts` has a copy of the list).
 
-/// What the plane tells in the log of a sandbox, of a task, of a ticket, and of messages.
+/// Event types that the plane appends to the logs of sandboxes, tasks and tickets.
 pub const EMITTED_BY_THE_PLANE: &[&str] = &[
     "sandbox.pending",
     "sandbox.preparing",
@@ -47,7 +47,7 @@ pub const EMITTED_BY_THE_PLANE: &[&str] = &[
     "message.cancelled",
 ];
 
-/// What a worker tells in the log of its sandbox. `docs/worker.md` says when.
+/// Event types that a worker sends. `docs/worker.md` describes when.
 pub const EMITTED_BY_THE_WORKER: &[&str] = &[
     "workspace.cloning",
     "workspace.ready",

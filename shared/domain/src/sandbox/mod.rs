@@ -1,6 +1,7 @@
-//! The head of a sandbox: everything about it that is not its log.
+//! A sandbox as the plane knows it: everything except its log.
 
 pub mod reconcile;
+pub mod transitions;
 
 use crate::attempt::{Assignment, Outcome, Spawn, Stage};
 use crate::event::plain_name;
@@ -9,75 +10,66 @@ use crate::{OrgId, SandboxId, SessionId, Source, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Most kinds of event (type and source together) that are counted one by one, so that a worker with odd
-/// habits cannot grow the head, which every ingest rewrites.
+/// Maximum number of event kinds (type and source together) with a counter of their own. Without a limit, a worker that
+/// invents event types would grow the stored sandbox, which every ingest rewrites.
 pub const MAX_COUNTED_KINDS: usize = 100;
 
-/// One sandbox, as the plane knows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sandbox {
-    /// Which sandbox.
     pub id: SandboxId,
-    /// Whose.
     pub org: OrgId,
-    /// A person's name for it.
+    /// Display name.
     pub name: Option<String>,
-    /// The session that its agent goes on with, if it does not begin a new one.
+    /// The session that its agent continues, if it does not begin a new one.
     pub resumes: Option<SessionId>,
-    /// What it is for, if the plane made it.
+    /// Present if the plane provisioned the sandbox.
     pub assignment: Option<Assignment>,
-    /// Where it stands in its life.
-    pub status: Status,
-    /// When it was registered.
+    /// Private: only [`transitions`] changes it.
+    status: Status,
     pub created_at: Timestamp,
-    /// Worker tokens of other generations are refused.
+    /// Worker tokens of other generations are rejected.
     pub generation: u32,
-    /// Moves with every write; whoever writes names the one that they read.
+    /// Grows with every write: a write is conditional on the version that was read.
     pub version: u64,
     /// The last sequence number of the log.
     pub seq: u64,
-    /// How many items the log is stored in: with `seq` it tells how many to ask for.
+    /// Number of items that hold the log. Together with `seq` it gives a reader the size of a page.
     pub segments: u64,
-    /// What happened so far.
     pub activity: Activity,
 }
 
-/// What happened so far, in numbers. Everything has a default, so that what an older version wrote can be read.
+/// Counters, timestamps and results. Every field has a default, so that items of an older version can be read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
     /// The last batch that was stored. (0, 0) before the first.
     pub batch: BatchNumber,
-    /// What the senders of this and the batches before it were told, to tell them again: newest first.
+    /// Receipts of the latest batches, newest first: a retried batch gets its original receipt.
     pub receipts: VecDeque<Receipt>,
-    /// Signs of life.
     pub heartbeats: Heartbeats,
-    /// When anything last came in.
+    /// When the worker last sent anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_event_at: Option<Timestamp>,
-    /// When something that shows work last came in.
+    /// When the worker last sent an event that shows progress ([`EventType::is_work`](crate::EventType::is_work)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_work_at: Option<Timestamp>,
-    /// Log events by source and type.
     pub counts: Counts,
-    /// How much came in lately.
     pub rate: RateWindow,
-    /// How many messages wait until the worker confirms them.
+    /// Number of messages that the worker has not acknowledged yet.
     #[serde(skip_serializing_if = "is_zero")]
     pub waiting: u64,
-    /// How it ended, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// How far it has come at its provider, if the plane made it.
+    /// Provisioning state at the provider. Present if the plane provisioned the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawn: Option<Spawn>,
-    /// What came of it.
+    /// Result of the attempt at its task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// Who waited for its task when its worker reported over `task-complete`: whoever repeats that gets the same answer.
+    /// Dependents of its task when the worker sent `task-complete`, so that a retry of that request gets the same response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub waiters: Vec<TaskId>,
-    /// What a newer version wrote and this one does not know: it goes back as it came.
+    pub dependents: Vec<TaskId>,
+    /// Fields that a newer version wrote. They are written back unchanged.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, serde_json::Value>,
 }
@@ -86,42 +78,51 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// How a sandbox ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// When.
     pub at: Timestamp,
-    /// Why, in words for people.
+    /// A sentence for people.
     pub reason: String,
 }
 
-/// Where a sandbox stands in its life.
+/// Lifecycle status of a sandbox. [`transitions`] has the table of what leads where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Somebody else runs it, and it was silent so far.
+    /// Run by another system, which registered it; nothing has arrived from its worker yet.
     Registered,
-    /// The plane has written it down and will make it.
+    /// Recorded by the plane, which has not begun to provision it.
     Pending,
-    /// The plane makes it.
+    /// Being provisioned.
     Creating,
-    /// Something came from it.
+    /// Its worker has reported.
     Running,
-    /// Its agent is done; it is being taken down.
+    /// Its agent completed the task; the sandbox is being deleted.
     Completing,
-    /// Its agent was done, and it is gone. Its log stays, and still takes what its worker had left to say.
+    /// Its agent completed the task, and the sandbox is deleted. The log stays and still accepts late events.
     Completed,
-    /// It did not do what it was made for. Its log stays, as above.
+    /// Its task was not completed. The log stays, as above.
     Failed,
-    /// Somebody called it off. Its log stays, as above.
+    /// Ended on request or because it was idle or not needed. The log stays, as above.
     Terminated,
-    /// What a newer version wrote and this one does not know. It stays as it is in the table.
+    /// A status that a newer version wrote. It is not rewritten.
     #[serde(other)]
     Unknown,
 }
 
 impl Status {
-    /// As on the wire.
+    pub const ALL: [Self; 9] = [
+        Self::Registered,
+        Self::Pending,
+        Self::Creating,
+        Self::Running,
+        Self::Completing,
+        Self::Completed,
+        Self::Failed,
+        Self::Terminated,
+        Self::Unknown,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Registered => "registered",
@@ -136,51 +137,46 @@ impl Status {
         }
     }
 
-    /// Whether it is over.
+    /// A final status never changes.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Terminated)
     }
 }
 
-/// A worker's numbering of what it sends: a run of the worker, and a batch within it. Both start at 1.
+/// A worker's number for a batch: the run of the worker, and the batch within that run. Both start at 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BatchNumber {
-    /// Grows when a worker starts afresh; whoever still sends under an older one is fenced off.
+    /// Grows when a worker restarts; batches of an older epoch are rejected.
     pub epoch: u64,
-    /// Grows by one with each batch.
     pub batch: u64,
 }
 
-/// The answer to a batch.
+/// The response to a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Sequence number of its first log event; `None` if it held none.
+    /// Sequence number of the batch's first log event; `None` if it had none.
     pub first_seq: Option<u64>,
-    /// How many log events it held.
+    /// Number of log events.
     pub events: u64,
-    /// How many heartbeats it held.
+    /// Number of heartbeats.
     pub heartbeats: u64,
-    /// When it was stored.
     pub received_at: Timestamp,
-    /// Fingerprint of its content: a repeat must be a repeat.
+    /// Hash of the content: a retry must carry the same content.
     pub digest: String,
 }
 
-/// Heartbeats in summary; the log holds none.
+/// Summary of the heartbeats, which are not stored in the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Heartbeats {
-    /// How many.
     pub count: u64,
-    /// The first.
     pub first_at: Option<Timestamp>,
-    /// The latest.
     pub last_at: Option<Timestamp>,
-    /// What the latest said of the agent's state.
+    /// The agent's state, as the latest heartbeat reported it.
     pub last_status: Option<String>,
 }
 
-/// How many events of each kind the log holds.
+/// Number of log events by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
@@ -191,7 +187,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts one event.
     pub fn add(&mut self, source: Source, event_type: &str) {
         let kind = format!("{source} {event_type}");
         if let Some(count) = self.kinds.get_mut(&kind) {
@@ -203,16 +198,16 @@ impl Counts {
         }
     }
 
-    /// How many events have one of these types (any, if empty) and this source (any, if none), if that is
-    /// known exactly.
+    /// Number of events with one of these types (any, if empty) and this source (any, if none); `None` if some kinds
+    /// have no counter, so that the exact number is unknown.
     pub fn matching(&self, event_types: &[String], source: Option<Source>) -> Option<u64> {
         if self.uncounted > 0 && !(event_types.is_empty() && source.is_none()) {
             return None;
         }
         let wanted: Vec<String> = event_types.iter().map(|name| plain_name(name)).collect();
         let counted = self.kinds.iter().filter(|(kind, _)| {
-            kind.split_once(' ').is_some_and(|(by, event_type)| {
-                source.is_none_or(|source| source.as_str() == by)
+            kind.split_once(' ').is_some_and(|(counted_source, event_type)| {
+                source.is_none_or(|source| source.as_str() == counted_source)
                     && (event_types.is_empty() || wanted.contains(&plain_name(event_type)))
             })
         });
@@ -220,27 +215,42 @@ impl Counts {
     }
 }
 
-/// A fixed window of a minute in which what a sandbox sends is counted.
+/// Fixed one-minute window for rate limiting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RateWindow {
-    /// The minute, counted from 1970.
+    /// Minutes since the Unix epoch.
     pub minute: i64,
-    /// Events in it.
     pub count: u64,
 }
 
 impl Sandbox {
-    /// A sandbox that nothing has been heard of.
+    /// A sandbox that another system runs.
     pub fn new(id: SandboxId, org: OrgId, name: Option<String>, now: Timestamp) -> Self {
+        Self { name, ..Self::restored(id, org, Status::Registered, now) }
+    }
+
+    /// A sandbox that the plane will provision.
+    pub fn assigned(id: SandboxId, org: OrgId, name: String, assignment: Assignment, now: Timestamp) -> Self {
+        let activity = Activity { spawn: Some(Spawn::recorded(now)), ..Activity::default() };
+        Self {
+            name: Some(name),
+            assignment: Some(assignment),
+            activity,
+            ..Self::restored(id, org, Status::Pending, now)
+        }
+    }
+
+    /// For the store: a sandbox with the status that was read. The store sets the other fields.
+    pub fn restored(id: SandboxId, org: OrgId, status: Status, created_at: Timestamp) -> Self {
         Self {
             id,
             org,
-            name,
+            name: None,
             resumes: None,
             assignment: None,
-            status: Status::Registered,
-            created_at: now,
+            status,
+            created_at,
             generation: 1,
             version: 1,
             seq: 0,
@@ -249,35 +259,21 @@ impl Sandbox {
         }
     }
 
-    /// A sandbox that the plane will make.
-    pub fn assigned(id: SandboxId, org: OrgId, name: String, assignment: Assignment, now: Timestamp) -> Self {
-        let mut head = Self::new(id, org, Some(name), now);
-        head.assignment = Some(assignment);
-        head.status = Status::Pending;
-        head.activity.spawn = Some(Spawn::recorded(now));
-        head
-    }
-
-    /// Whether somebody has to look after it: the plane made it, and its provider may still have it.
+    /// Whether reconciliation may have something to do: the plane provisioned it, and its provider has not confirmed
+    /// its deletion.
     pub fn needs_reconcile(&self) -> bool {
         self.assignment.is_some()
             && self.activity.spawn.as_ref().is_some_and(|spawn| spawn.released_at.is_none())
     }
 
-    /// Its status after its worker was heard. One that was not started yet cannot be heard, and one that is over does
-    /// not come back.
-    pub fn status_when_heard(&self) -> Status {
-        let started = self.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage >= Stage::Starting);
-        match self.status {
-            Status::Registered => Status::Running,
-            Status::Creating if started => Status::Running,
-            same => same,
-        }
+    /// Whether its worker may have been started. Before that, nothing has its token.
+    pub fn may_have_worker(&self) -> bool {
+        self.activity.spawn.as_ref().is_none_or(|spawn| spawn.stage >= Stage::Starting)
     }
 
-    /// The head with these events in its log, and nothing else changed: whoever tells them changes the rest.
+    /// A copy that counts these events as part of its log. The caller makes all other changes.
     #[must_use]
-    pub fn telling(&self, events: &[NewEvent]) -> Self {
+    pub fn with_events(&self, events: &[NewEvent]) -> Self {
         let mut next = self.clone();
         next.version += 1;
         next.seq += events.len() as u64;
@@ -293,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_answer_exactly_or_not_at_all() {
+    fn counts_are_exact_or_unknown() {
         let mut counts = Counts::default();
         counts.add(Source::Agent, "agent.message");
         counts.add(Source::Agent, "agent.message");
@@ -303,8 +299,8 @@ mod tests {
         assert_eq!(counts.matching(&["SANDBOX_AGENT_MESSAGE".to_owned()], None), Some(3));
         assert_eq!(counts.matching(&[], Some(Source::User)), Some(1));
         assert_eq!(counts.matching(&["agent.none".to_owned()], None), Some(0));
-        for odd in 0..MAX_COUNTED_KINDS {
-            counts.add(Source::Agent, &format!("odd.{odd}"));
+        for index in 0..MAX_COUNTED_KINDS {
+            counts.add(Source::Agent, &format!("custom.{index}"));
         }
         assert_eq!(counts.matching(&message, None), None);
         assert_eq!(counts.matching(&[], None), Some(3 + MAX_COUNTED_KINDS as u64));

@@ -1,158 +1,164 @@
-//! What is due for a sandbox that the plane made: the one decision behind making, watching and removing sandboxes.
+//! The next step for a sandbox that the plane provisions: the one decision behind provisioning, monitoring and deletion.
 //!
-//! It is asked again and again, by whoever has reason to: after a claim, after a batch that changed something, and every
-//! so often for all of them. It looks at what is, never at how it came to be so; so it does not matter who asks, how
-//! often, or what was killed half-way. Deliberately absent: the doing. `app::reconcile::sandbox` does what this says.
+//! It runs after a claim, after a batch that changed the sandbox, and on a schedule for all sandboxes. It depends only on
+//! the stored state, never on how that state came about, so it does not matter which process runs it, how often, or what
+//! was killed half-way. Deliberately absent: side effects. `app::reconcile::sandbox` carries out the steps.
 
 use crate::attempt::{Attempt, Outcome, Stage};
-use crate::idle::{self, Reason, Signs, Thresholds};
+use crate::idle::{self, Liveness, Reason, Thresholds};
 use crate::retry::Class;
 use crate::sandbox::Status;
 use crate::task::Status as TaskStatus;
 use crate::{Sandbox, Task, Timestamp};
 
-/// The next thing to do for a sandbox.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Nothing, before this time or before something happens.
-    Wait {
-        /// When to look again, if nothing happens before.
-        until: Option<Timestamp>,
-    },
-    /// Begin this stage, or do it again.
+    /// Nothing is due before this time, unless the sandbox or its task changes.
+    Wait { until: Option<Timestamp> },
+    /// Begin this stage, or retry it.
     Provision(Stage),
-    /// It is over: this came of it.
+    /// End the sandbox and record the outcome of the attempt.
     End(End),
-    /// Its task is behind: this happened to it.
+    /// Apply this to the task, which has not caught up with the sandbox.
     UpdateTask(TaskUpdate),
-    /// Have the provider remove it.
+    /// Have the provider delete the sandbox.
     Release,
 }
 
-/// An end that nobody reported.
+/// An end that the worker did not report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
-    /// What is said of it.
     pub cause: Cause,
-    /// Since when it was so.
+    /// Since when the cause has held.
     pub since: Timestamp,
 }
 
-/// Why a sandbox ends though its worker did not say so.
+/// Why reconciliation ends a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Its worker is silent.
+    /// No heartbeat for too long.
     Dead,
-    /// Its agent has nothing to do.
-    Idle,
-    /// Its agent says that it works, and nothing comes of it.
-    Stuck,
-    /// Its agent is said to come up, and does not.
-    NotUp,
-    /// Making it takes too long.
-    NotMade,
-    /// Its worker was started and never heard.
-    NeverHeard,
-    /// The task has run for longer than it may.
+    /// The agent has had nothing to do for too long.
+    IdleTimeout,
+    /// The agent's heartbeats report work, but no event shows any.
+    StuckRunning,
+    /// The agent's heartbeats report that it is starting, for too long.
+    StuckStarting,
+    /// Provisioning takes too long.
+    StuckCreating,
+    /// The worker was started and has not reported.
+    NeverStarted,
+    /// The task has exceeded its timeout.
     TimedOut,
-    /// The task is over, or another try is at it.
+    /// The task is finished, or another attempt is the current one.
     NotNeeded,
-    /// Its provider does not have it any more.
+    /// The provider no longer has the sandbox.
     Lost,
 }
 
 impl Cause {
-    /// As on the wire.
+    pub const ALL: [Self; 9] = [
+        Self::Dead,
+        Self::IdleTimeout,
+        Self::StuckRunning,
+        Self::StuckStarting,
+        Self::StuckCreating,
+        Self::NeverStarted,
+        Self::TimedOut,
+        Self::NotNeeded,
+        Self::Lost,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Dead => "dead",
-            Self::Idle => "idle_timeout",
-            Self::Stuck => "stuck_running",
-            Self::NotUp => "stuck_starting",
-            Self::NotMade => "stuck_creating",
-            Self::NeverHeard => "never_started",
+            Self::IdleTimeout => "idle_timeout",
+            Self::StuckRunning => "stuck_running",
+            Self::StuckStarting => "stuck_starting",
+            Self::StuckCreating => "stuck_creating",
+            Self::NeverStarted => "never_started",
             Self::TimedOut => "timeout",
             Self::NotNeeded => "not_needed",
             Self::Lost => "lost",
         }
     }
 
-    /// In words for people.
+    /// The cause as a sentence for people.
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::Dead => "The worker stopped giving signs of life.",
-            Self::Idle => "The agent had nothing to do.",
-            Self::Stuck => "The agent said that it works, and nothing came of it.",
-            Self::NotUp => "The agent did not come up in time.",
-            Self::NotMade => "The sandbox could not be made in time.",
-            Self::NeverHeard => "The worker was started and never heard.",
-            Self::TimedOut => "The task ran for longer than it may.",
-            Self::NotNeeded => "The task does not need this sandbox any more.",
-            Self::Lost => "The provider does not have the sandbox any more.",
+            Self::Dead => "The worker stopped sending heartbeats.",
+            Self::IdleTimeout => "The agent was idle for too long.",
+            Self::StuckRunning => "The agent reported that it was working but made no progress.",
+            Self::StuckStarting => "The agent did not start in time.",
+            Self::StuckCreating => "The sandbox could not be created in time.",
+            Self::NeverStarted => "The worker was started but never reported.",
+            Self::TimedOut => "The task exceeded its timeout.",
+            Self::NotNeeded => "The task no longer needs this sandbox.",
+            Self::Lost => "The provider no longer has the sandbox.",
         }
     }
 
-    /// Whether something is missing, and nothing has happened: then it matters whether anybody was listening.
+    /// Whether the cause is the absence of something. Then it only counts while the plane was up to receive it.
     pub fn is_silence(self) -> bool {
         match self {
             Self::Dead
-            | Self::Idle
-            | Self::Stuck
-            | Self::NotUp
-            | Self::NotMade
-            | Self::NeverHeard
+            | Self::IdleTimeout
+            | Self::StuckRunning
+            | Self::StuckStarting
+            | Self::StuckCreating
+            | Self::NeverStarted
             | Self::TimedOut => true,
             Self::NotNeeded | Self::Lost => false,
         }
     }
 
-    /// Whether what the worker has printed may say why.
+    /// Whether the worker's output may explain the cause.
     pub fn needs_worker_logs(self) -> bool {
-        matches!(self, Self::Dead | Self::NeverHeard | Self::Lost)
+        matches!(self, Self::Dead | Self::NeverStarted | Self::Lost)
     }
 }
 
 impl End {
-    /// What came of the sandbox: its status, the turn that is told, and the outcome of the try.
+    /// The name of the lifecycle event to emit, and the outcome of the attempt.
     ///
-    /// What was nobody's fault may go better the next time. An agent that has nothing to do, or that takes longer than it
-    /// may, would do the same again.
-    pub fn outcome(&self, now: Timestamp) -> (Status, &'static str, Outcome) {
+    /// A failure of the infrastructure is transient. An agent that was idle or exceeded its timeout would do the same
+    /// in the next attempt, so that failure is permanent.
+    pub fn outcome(&self, now: Timestamp) -> (&'static str, Outcome) {
         let failed = |class| Outcome::Failed { error: self.cause.sentence().to_owned(), class, at: now };
         match self.cause {
-            Cause::Dead | Cause::NotMade | Cause::NeverHeard | Cause::Lost => {
-                (Status::Failed, "failed", failed(Class::Transient))
+            Cause::Dead | Cause::StuckCreating | Cause::NeverStarted | Cause::Lost => {
+                ("failed", failed(Class::Transient))
             }
-            Cause::TimedOut => (Status::Failed, "failed", failed(Class::Permanent)),
-            Cause::Stuck | Cause::NotUp => (Status::Terminated, "terminated_idle", failed(Class::Transient)),
-            Cause::Idle => (Status::Terminated, "terminated_idle", failed(Class::Permanent)),
+            Cause::TimedOut => ("failed", failed(Class::Permanent)),
+            Cause::StuckRunning | Cause::StuckStarting => ("terminated_idle", failed(Class::Transient)),
+            Cause::IdleTimeout => ("terminated_idle", failed(Class::Permanent)),
             Cause::NotNeeded => {
                 let reason = self.cause.sentence().to_owned();
-                (Status::Terminated, "terminated", Outcome::CalledOff { reason, at: now })
+                ("terminated", Outcome::Cancelled { reason, at: now })
             }
         }
     }
 }
 
-/// What happened to the task of a sandbox.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskUpdate {
-    /// Its sandbox is being made.
+    /// Its sandbox is being provisioned.
     Assigned,
     /// An agent works on it.
     Started,
-    /// The try is over.
+    /// The attempt is finished.
     Finished(Outcome),
 }
 
-/// What is due, if somebody was always listening. `task` is the task of the sandbox's assignment, if it still exists.
+/// The step that is due, assuming that the plane was always up. `task` is the task of the sandbox's assignment, if it
+/// still exists.
 ///
-/// Before anything is ended by it, [`next_since`] is to be asked: see [`Cause::is_silence`].
+/// Confirm a [`Step::End`] with [`next_since`] before you carry it out: see [`Cause::is_silence`].
 pub fn next(sandbox: &Sandbox, task: Option<&Task>, thresholds: &Thresholds, now: Timestamp) -> Step {
     next_since(sandbox, task, thresholds, None, now)
 }
 
-/// What is due. Whatever has lasted too long is counted from `up_since` at the earliest.
+/// The step that is due. Timeouts are counted from `up_since` at the earliest.
 pub fn next_since(
     sandbox: &Sandbox,
     task: Option<&Task>,
@@ -169,7 +175,7 @@ pub fn next_since(
     let attempt = Attempt { number: assignment.attempt, sandbox: sandbox.id.clone() };
     let current = task.filter(|task| task.is_current(&attempt) && task.status.is_active());
     let task = match (&sandbox.activity.outcome, current) {
-        // An agent may be done before anybody has looked: what it did is told in order all the same.
+        // An agent may finish before its task was marked as started. Emit both events, in order.
         (Some(_), Some(task)) if spawn.running_since.is_some() && task.status != TaskStatus::Running => {
             return Step::UpdateTask(TaskUpdate::Started);
         }
@@ -181,9 +187,9 @@ pub fn next_since(
     if let Some(end) = overdue(sandbox, task, thresholds, up_since, now) {
         return Step::End(end);
     }
-    match (sandbox.status, task.status) {
+    match (sandbox.status(), task.status) {
         (Status::Pending | Status::Creating, TaskStatus::Claiming) => Step::UpdateTask(TaskUpdate::Assigned),
-        (Status::Pending | Status::Creating, _) => make(sandbox, now),
+        (Status::Pending | Status::Creating, _) => provision(sandbox, now),
         (Status::Running, TaskStatus::Claiming | TaskStatus::Assigned) => {
             Step::UpdateTask(TaskUpdate::Started)
         }
@@ -191,7 +197,7 @@ pub fn next_since(
     }
 }
 
-/// Whether something has taken too long.
+/// The timeout that has passed, if one has.
 fn overdue(
     sandbox: &Sandbox,
     task: &Task,
@@ -201,45 +207,45 @@ fn overdue(
 ) -> Option<End> {
     let spawn = sandbox.activity.spawn.as_ref()?;
     let past = |since: Timestamp, secs: i64| now >= since.plus_secs(secs);
-    let heard = |sign: Timestamp| up_since.map_or(sign, |since| since.max(sign));
-    match sandbox.status {
+    let while_up = |time: Timestamp| up_since.map_or(time, |since| since.max(time));
+    match sandbox.status() {
         Status::Pending | Status::Creating if spawn.stage == Stage::Started => {
-            let since = heard(spawn.since);
-            past(since, thresholds.start_secs).then_some(End { cause: Cause::NeverHeard, since })
+            let since = while_up(spawn.since);
+            past(since, thresholds.start_secs).then_some(End { cause: Cause::NeverStarted, since })
         }
         Status::Pending | Status::Creating => {
-            // While its provider was left alone it could not be made: that time is not its own.
+            // Time during which the provider's circuit breaker was open does not count against the sandbox.
             let since =
-                heard(spawn.held_until.map_or(sandbox.created_at, |held| held.max(sandbox.created_at)));
-            past(since, thresholds.creating_secs).then_some(End { cause: Cause::NotMade, since })
+                while_up(spawn.held_until.map_or(sandbox.created_at, |held| held.max(sandbox.created_at)));
+            past(since, thresholds.creating_secs).then_some(End { cause: Cause::StuckCreating, since })
         }
         Status::Running => {
             let running_since = spawn.running_since.unwrap_or(spawn.since);
-            // What was done while nobody listened is told first: it may have been all.
-            let untold = up_since.is_some_and(|since| {
+            // After an outage, a worker first gets the time to send what it did meanwhile: it may have finished.
+            let catching_up = up_since.is_some_and(|since| {
                 since > running_since && !past(since, thresholds.heartbeat_timeout_secs)
             });
             if let Some(timeout) = task.timeout_secs
                 && past(running_since, i64::try_from(timeout).unwrap_or(i64::MAX / 2))
-                && !untold
+                && !catching_up
             {
                 return Some(End { cause: Cause::TimedOut, since: running_since });
             }
-            let running_since = heard(running_since);
+            let running_since = while_up(running_since);
             let activity = &sandbox.activity;
-            let signs = Signs {
+            let liveness = Liveness {
                 running_since,
-                // Whoever tells something is alive.
+                // Any event shows that the worker is alive.
                 last_heartbeat_at: activity.heartbeats.last_at.max(activity.last_event_at),
                 heartbeat_status: activity.heartbeats.last_status.clone(),
                 last_work_at: activity.last_work_at,
             };
-            let verdict = idle::verdict(&signs, now, thresholds)?;
+            let verdict = idle::verdict(&liveness, now, thresholds)?;
             let cause = match verdict.reason {
                 Reason::Dead => Cause::Dead,
-                Reason::IdleTimeout => Cause::Idle,
-                Reason::StuckRunning => Cause::Stuck,
-                Reason::StuckStarting => Cause::NotUp,
+                Reason::IdleTimeout => Cause::IdleTimeout,
+                Reason::StuckRunning => Cause::StuckRunning,
+                Reason::StuckStarting => Cause::StuckStarting,
             };
             Some(End { cause, since: verdict.since })
         }
@@ -247,8 +253,8 @@ fn overdue(
     }
 }
 
-/// The stage that is due.
-fn make(sandbox: &Sandbox, now: Timestamp) -> Step {
+/// The provisioning stage that is due.
+fn provision(sandbox: &Sandbox, now: Timestamp) -> Step {
     let Some(spawn) = &sandbox.activity.spawn else { return Step::Wait { until: None } };
     let wait = spawn.lease_until.max(spawn.retry_at).filter(|until| *until > now);
     if wait.is_some() {
@@ -261,15 +267,19 @@ fn make(sandbox: &Sandbox, now: Timestamp) -> Step {
     }
 }
 
-/// A worker that is done gets a moment to say what it has left to say.
+/// A worker that finished gets a grace period to flush its events before the sandbox is deleted.
 fn release(sandbox: &Sandbox, thresholds: &Thresholds, now: Timestamp) -> Step {
     let Some(spawn) = &sandbox.activity.spawn else { return Step::Wait { until: None } };
-    let heard = spawn.running_since.is_some();
+    let has_reported = spawn.running_since.is_some();
     let grace = match &sandbox.activity.outcome {
-        Some(Outcome::Done { at, .. } | Outcome::Failed { at, .. }) if spawn.left_at.is_none() => Some(*at),
+        Some(Outcome::Completed { at, .. } | Outcome::Failed { at, .. })
+            if spawn.worker_exited_at.is_none() =>
+        {
+            Some(*at)
+        }
         _ => None,
     };
-    let grace = grace.filter(|_| heard).map(|at| at.plus_secs(thresholds.completing_secs));
+    let grace = grace.filter(|_| has_reported).map(|at| at.plus_secs(thresholds.completing_secs));
     let wait = grace.max(spawn.retry_at).max(spawn.lease_until).filter(|until| *until > now);
     match wait {
         Some(_) => Step::Wait { until: wait },

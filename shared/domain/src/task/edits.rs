@@ -1,39 +1,33 @@
-//! What people change of a task beside its status: its words, its urgency, and what it waits for.
+//! Changes of a task that do not affect its status: its text, its priority, and its dependencies.
 
-use super::transitions::{LifecycleEvent, Transition};
+use super::transitions::Transition;
 use super::{Priority, Status, Task};
+use crate::event::LifecycleEvent;
 use crate::score::Weights;
 use crate::{TaskId, Timestamp};
 use serde_json::json;
 
-/// What is to be changed. What is absent stays as it is.
+/// Absent fields stay as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edit {
-    /// In a few words.
     pub title: Option<String>,
-    /// In full.
     pub description: Option<String>,
-    /// How much it matters.
     pub priority: Option<Priority>,
-    /// When it should be done; `Some(None)` takes the deadline away.
+    /// `Some(None)` removes the deadline.
     pub deadline_at: Option<Option<Timestamp>>,
-    /// How long it may run.
     pub timeout_secs: Option<u64>,
 }
 
-/// What came of an edit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edited {
-    /// It is different now.
     Changed(Box<Transition>),
-    /// It is as it was.
-    Same,
-    /// It is over, and stays as it is.
-    Over,
+    Unchanged,
+    /// The task has a final status and cannot be edited.
+    Finished,
 }
 
 impl Task {
-    /// Somebody changes it. A task in the queue takes another place if it is more or less urgent now.
+    /// Applies an edit. A queued task gets a new place if its score changes.
     pub fn edited(&self, edit: &Edit, weights: &Weights, now: Timestamp) -> Edited {
         let mut after = self.clone();
         let mut changed = Vec::new();
@@ -44,16 +38,16 @@ impl Task {
         let timeout = edit.timeout_secs.map(Some);
         set(&mut after.timeout_secs, timeout.as_ref(), "timeout_seconds", &mut changed);
         if self.status.is_final() {
-            return Edited::Over;
+            return Edited::Finished;
         }
         if changed.is_empty() {
-            return Edited::Same;
+            return Edited::Unchanged;
         }
         let data = json!({
             "task_id": self.id, "ticket_id": self.ticket, "changed": changed, "title": after.title,
             "priority": after.priority, "deadline_at": after.deadline_at, "timeout_seconds": after.timeout_secs,
         });
-        after = after.placed_anew(weights);
+        after = after.reranked(weights);
         after.version += 1;
         after.updated_at = now;
         Edited::Changed(Box::new(Transition {
@@ -62,7 +56,7 @@ impl Task {
         }))
     }
 
-    /// It waits for these from now on, `unmet` of which are not completed. Only one that nobody has begun can wait.
+    /// Replaces the dependencies, `unmet` of which are not completed. Only a pending task can have new dependencies.
     pub fn depending_on(
         &self,
         depends_on: Vec<TaskId>,
@@ -95,12 +89,12 @@ impl Task {
         })
     }
 
-    /// So many more tasks wait for it. It keeps its place in the queue: a place costs writes of its own, and one
-    /// transaction may be about many tasks. Whoever has written this sees to the place ([`Task::placed_anew`]).
+    /// Changes the number of tasks that wait for this one. The place in the queue stays the same, because it costs
+    /// additional writes and one transaction may change many tasks. The caller updates it afterwards ([`Task::reranked`]).
     #[must_use]
-    pub fn awaited_by_more(&self, more: i32) -> Self {
+    pub fn with_more_dependents(&self, change: i32) -> Self {
         let mut after = self.clone();
-        after.dependents = after.dependents.saturating_add_signed(more);
+        after.dependents = after.dependents.saturating_add_signed(change);
         after.version += 1;
         after
     }
@@ -108,12 +102,12 @@ impl Task {
 
 fn set<T: Clone + PartialEq>(
     field: &mut T,
-    wanted: Option<&T>,
+    value: Option<&T>,
     name: &'static str,
     changed: &mut Vec<&'static str>,
 ) {
-    if let Some(wanted) = wanted.filter(|wanted| *wanted != field) {
-        *field = wanted.clone();
+    if let Some(value) = value.filter(|value| *value != field) {
+        *field = value.clone();
         changed.push(name);
     }
 }

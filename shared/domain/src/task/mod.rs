@@ -1,8 +1,7 @@
-//! A task: one piece of work for an agent, from the wish to the result.
+//! A task: one unit of work for an agent, from the request to the result.
 //!
-//! What may happen to a task is in [`transitions`]: a table of states and what transitions them. Whoever changes a task calls one
-//! of the functions there and writes what it gives back under the condition that the task is still the one that was
-//! read; so nothing that comes late, twice or from somebody else's sandbox changes anything.
+//! [`transitions`] has a function per transition. A caller writes what the function returns under the condition that the
+//! stored task is still the one that was read, so a report that is late, repeated or from another sandbox changes nothing.
 
 pub mod edits;
 pub mod transitions;
@@ -10,182 +9,153 @@ pub mod transitions;
 use crate::{JsonObject, OrgId, ProjectId, SandboxId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How often a task is tried again by itself, unless it says otherwise.
+/// Default for the number of automatic retries.
 pub const MAX_RETRIES: u32 = 3;
 
-/// How often a task goes back to be revised.
+/// Maximum number of revisions after a rejected review.
 pub const MAX_REVISIONS: u32 = 3;
 
-/// One task, as the plane knows it. Everything that was added since the first version has a default.
+/// Every field that was added since the first version has a default, so that older items can be read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Which task.
     pub id: TaskId,
-    /// Whose.
     pub org: OrgId,
-    /// What it is done for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<TicketId>,
-    /// The project whose limit it counts towards.
+    /// The project whose concurrency limit it counts towards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectId>,
-    /// What kind of work: `implement_feature`.
+    /// For example `implement_feature`.
     pub task_type: String,
-    /// In a few words.
     pub title: String,
-    /// In full: what the agent is told.
+    /// The prompt for the agent.
     pub description: String,
-    /// Phase of its ticket.
+    /// Phase of the ticket.
     pub phase: String,
-    /// How much it matters.
     pub priority: Priority,
-    /// Where it stands.
     pub status: Status,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When anything of it last changed.
     pub updated_at: Timestamp,
     /// When an agent first worked on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// When it came into the state that it is in.
+    /// When it reached its current status.
     pub since: Timestamp,
-    /// What must be completed before it.
+    /// Tasks that must be completed before this one starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<TaskId>,
-    /// How many of those are not completed. At 0 it is ready.
+    /// Number of dependencies that are not completed. At 0 the task is ready.
     #[serde(default)]
     pub unmet: u32,
-    /// How many tasks wait for it.
+    /// Number of tasks that wait for this one.
     #[serde(default)]
     pub dependents: u32,
-    /// Where it stands in the queue, while it does.
+    /// Present while the task is queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// Number of the current try, or of the last; 0 before the first.
+    /// Number of the current or last attempt; 0 before the first.
     #[serde(default)]
     pub attempt: u32,
-    /// The sandbox of that try.
+    /// The sandbox of that attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxId>,
-    /// How often it was tried again by itself since somebody last asked for it.
+    /// Automatic retries since the task was created or retried manually.
     #[serde(default)]
     pub retry_count: u32,
-    /// How often it may be.
     pub max_retries: u32,
-    /// It is not tried before this.
+    /// No attempt starts before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
-    /// How long it may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
-    /// When it should be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
-    /// Whether somebody has to look at the result before it counts.
+    /// Whether the result must be reviewed.
     #[serde(default)]
     pub validation: bool,
-    /// What whoever looked had to say.
+    /// Feedback of the last review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
-    /// How often it went back to be revised.
+    /// Number of rejected reviews.
     #[serde(default)]
     pub revisions: u32,
-    /// What came of it.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::json::as_text")]
     pub result: Option<JsonObject>,
-    /// Why it, or the last try, failed.
+    /// Why the task, or its last attempt, failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What its worker is to be told beside the description.
     #[serde(default)]
     pub execution: Execution,
-    /// Fingerprint of what it was created from, to tell a repeat from a second task under the same id.
+    /// Hash of the create request, to tell a retry from another task with the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Moves with every write.
+    /// Grows with every write: a write is conditional on the version that was read.
     pub version: u64,
-    /// The last sequence number of its log.
     #[serde(default)]
     pub seq: u64,
-    /// How many items the log is stored in.
+    /// Number of items that hold the log.
     #[serde(default)]
     pub segments: u64,
 }
 
 impl Task {
-    /// Whether somebody has to look after it though no sandbox is at work for it: it waits until it may be tried again,
-    /// or for somebody's judgement, or others wait to be told that it is completed.
+    /// Whether reconciliation has something to do although no sandbox works on the task: it waits for a retry or a
+    /// review, or it is completed and has dependents to unblock.
     pub fn needs_reconcile(&self) -> bool {
         match self.status {
             Status::Pending => self.not_before.is_some() && self.place.is_none(),
             Status::Validating | Status::NeedsRevision => true,
-            // Those that wait for it have not all been told.
+            // Some dependents are not unblocked yet.
             Status::Completed => self.dependents > 0,
             _ => false,
         }
     }
 }
 
-/// What a worker is told beside the task's text. What is absent is as the plane's settings say.
+/// Settings for the worker and its sandbox. Absent fields use the configuration of the plane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Execution {
     /// `claude`, `acp:<command>`, `scripted:<file>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The repository, as a URL or `owner/name`.
+    /// A URL or `owner/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// Its branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The provider of its sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// Memory of its sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_gb: Option<u32>,
-    /// Processors of its sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// Disk of its sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_gb: Option<u32>,
-    /// The snapshot that its sandbox is made of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// Whether the worker goes on until the work is complete, rather than once through.
+    /// Whether the worker iterates until the work is complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continuous: Option<bool>,
 }
 
-/// How much a task matters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Priority {
-    /// When there is nothing else.
     Low,
-    /// As usual.
     #[default]
     Medium,
-    /// Soon.
     High,
-    /// Now.
     Critical,
 }
 
 impl Priority {
-    /// Every priority.
     pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
 
-    /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "LOW",
@@ -196,32 +166,28 @@ impl Priority {
     }
 }
 
-/// Where a task stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It waits: for what it depends on, for its turn, or until it may be tried again.
+    /// Waits for its dependencies, in the queue, or for a retry.
     Pending,
-    /// It has a sandbox on paper.
+    /// Claimed: its sandbox is recorded and not provisioned yet.
     Claiming,
-    /// Its sandbox is being made.
+    /// Its sandbox is being provisioned.
     Assigned,
     /// An agent works on it.
     Running,
-    /// It is done, and somebody has to look at it.
+    /// The result must be reviewed.
     Validating,
-    /// Somebody looked, and it is not good enough.
+    /// The review rejected the result.
     NeedsRevision,
-    /// It is done.
     Completed,
-    /// It will not be done unless somebody asks for it.
+    /// Not retried automatically.
     Failed,
-    /// Somebody called it off.
     Cancelled,
 }
 
 impl Status {
-    /// Every status.
     pub const ALL: [Self; 9] = [
         Self::Pending,
         Self::Claiming,
@@ -234,7 +200,6 @@ impl Status {
         Self::Cancelled,
     ];
 
-    /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -249,23 +214,23 @@ impl Status {
         }
     }
 
-    /// Whether a sandbox is at work for it. These count towards the limits.
+    /// Whether an attempt is in progress. Active tasks count towards the concurrency limits.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Claiming | Self::Assigned | Self::Running)
     }
 
-    /// Whether it is over, unless somebody asks for it again.
+    /// A final status changes only by a manual retry.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-/// A place in the queue. It is static: what makes a task more urgent as time passes is the same for all.
+/// A place in the queue. It does not change while the task waits: see [`crate::score`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Smaller is sooner: see [`crate::score::rank`].
     pub rank: i64,
-    /// It also stands among those with a deadline.
+    /// A task with a deadline is also in the index of deadlines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
 }

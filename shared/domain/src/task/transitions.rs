@@ -1,64 +1,38 @@
-//! What may happen to a task.
+//! The transitions of a task.
 //!
-//! Each function gives back the task as it is afterwards and what is told of it, or nothing if that cannot happen to a
-//! task in this state. What comes from a sandbox names its try: it moves the task only if that try is the current one.
+//! Each function returns the task after the transition and the events to emit, or `None` if the transition does not apply
+//! to the task's state. A report from a sandbox names its attempt and applies only if that attempt is the current one.
 
 use super::{MAX_REVISIONS, Place, Status, Task};
 use crate::attempt::Attempt;
+use crate::event::LifecycleEvent;
 use crate::retry::{Class, backoff_secs};
 use crate::score::{ScoreInputs, Weights, rank};
-use crate::{EventType, JsonObject, SandboxId, TaskId, Timestamp};
+use crate::{JsonObject, SandboxId, TaskId, Timestamp};
 use serde_json::{Value, json};
 
-/// A task after something happened to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transition {
-    /// The task. Its version has moved on.
+    /// The task afterwards, with the next version.
     pub task: Task,
-    /// What its log says of that.
+    /// Events to append to the log of the task.
     pub events: Vec<LifecycleEvent>,
 }
 
-/// Something that the plane tells.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LifecycleEvent {
-    /// What.
-    pub event_type: EventType,
-    /// About it.
-    pub data: JsonObject,
-}
-
-impl LifecycleEvent {
-    /// What a task's log says.
-    pub fn of_task(turn: &str, data: &Value) -> Self {
-        Self { event_type: EventType::of_task(turn), data: JsonObject::of(data) }
-    }
-
-    /// What a sandbox's log says.
-    pub fn of_sandbox(turn: &str, data: &Value) -> Self {
-        Self { event_type: EventType::of_sandbox(turn), data: JsonObject::of(data) }
-    }
-
-    /// What a ticket's log says.
-    pub fn of_ticket(turn: &str, data: &Value) -> Self {
-        Self { event_type: EventType::of_ticket(turn), data: JsonObject::of(data) }
-    }
-}
-
 impl Task {
-    /// Whether this try is the one that counts.
+    /// Whether this is the current attempt of the task.
     pub fn is_current(&self, attempt: &Attempt) -> bool {
         self.attempt == attempt.number && self.sandbox.as_ref() == Some(&attempt.sandbox)
     }
 
-    /// It was written down just now: what is told of that. It is ready if nothing is before it.
+    /// The first transition of a new task. It is queued at once if it has no unmet dependencies.
     pub fn created(mut self, weights: &Weights, now: Timestamp) -> Transition {
         let data = json!({
             "task_id": self.id, "ticket_id": self.ticket, "title": self.title, "task_type": self.task_type,
             "priority": self.priority, "depends_on": self.depends_on,
         });
         self.version = 0;
-        let created = self.moved(now, |_| (), "created", data);
+        let created = self.apply(now, |_| (), "created", data);
         match created.task.ready(weights, now) {
             Some(mut ready) => {
                 ready.task.version = created.task.version;
@@ -69,18 +43,18 @@ impl Task {
         }
     }
 
-    /// Nothing is in its way any more: it takes its place in the queue.
+    /// Queues a task that waits for nothing.
     pub fn ready(&self, weights: &Weights, now: Timestamp) -> Option<Transition> {
-        let waits = self.status != Status::Pending
+        let must_wait = self.status != Status::Pending
             || self.place.is_some()
             || self.unmet > 0
             || self.not_before.is_some_and(|when| when > now);
-        if waits {
+        if must_wait {
             return None;
         }
         let rank = rank(&ScoreInputs::from(self), weights);
         let data = json!({"task_id": self.id, "ticket_id": self.ticket});
-        Some(self.moved(
+        Some(self.apply(
             now,
             |task| {
                 task.not_before = None;
@@ -91,9 +65,9 @@ impl Task {
         ))
     }
 
-    /// What it is worth has changed: it takes another place, if it has one.
+    /// Recomputes the place in the queue, if the task is queued.
     #[must_use]
-    pub fn placed_anew(mut self, weights: &Weights) -> Self {
+    pub fn reranked(mut self, weights: &Weights) -> Self {
         let rank = rank(&ScoreInputs::from(&self), weights);
         if let Some(place) = &mut self.place {
             *place = Place { rank, deadline_at: self.deadline_at };
@@ -101,24 +75,24 @@ impl Task {
         self
     }
 
-    /// Something it depended on is completed.
+    /// A dependency is completed.
     pub fn unblocked(&self, by: &TaskId, weights: &Weights, now: Timestamp) -> Option<Transition> {
         if !self.depends_on.contains(by) || self.unmet == 0 {
             return None;
         }
-        let mut less = self.clone();
-        less.unmet -= 1;
-        match less.ready(weights, now) {
+        let mut task = self.clone();
+        task.unmet -= 1;
+        match task.ready(weights, now) {
             Some(ready) => Some(ready),
             None => {
-                less.version += 1;
-                less.updated_at = now;
-                Some(Transition { task: less, events: Vec::new() })
+                task.version += 1;
+                task.updated_at = now;
+                Some(Transition { task, events: Vec::new() })
             }
         }
     }
 
-    /// It is its turn: a new try, in this sandbox.
+    /// Takes the task from the queue and begins a new attempt in this sandbox.
     pub fn claim(&self, sandbox: SandboxId, now: Timestamp) -> Option<Transition> {
         if self.status != Status::Pending || self.place.is_none() {
             return None;
@@ -126,7 +100,7 @@ impl Task {
         let number = self.attempt + 1;
         let data =
             json!({"task_id": self.id, "ticket_id": self.ticket, "sandbox_id": sandbox, "attempt": number});
-        Some(self.moved(
+        Some(self.apply(
             now,
             |task| {
                 task.place = None;
@@ -139,12 +113,12 @@ impl Task {
         ))
     }
 
-    /// Its sandbox is being made.
+    /// Its sandbox is being provisioned.
     pub fn assign(&self, attempt: &Attempt, now: Timestamp) -> Option<Transition> {
         if self.status != Status::Claiming || !self.is_current(attempt) {
             return None;
         }
-        Some(self.moved(
+        Some(self.apply(
             now,
             |task| {
                 task.set(Status::Assigned, now);
@@ -154,12 +128,12 @@ impl Task {
         ))
     }
 
-    /// An agent works on it.
+    /// Its agent has started to work.
     pub fn start(&self, attempt: &Attempt, now: Timestamp) -> Option<Transition> {
         if !matches!(self.status, Status::Claiming | Status::Assigned) || !self.is_current(attempt) {
             return None;
         }
-        Some(self.moved(
+        Some(self.apply(
             now,
             |task| {
                 task.started_at.get_or_insert(now);
@@ -170,19 +144,19 @@ impl Task {
         ))
     }
 
-    /// Its agent is done. Somebody may have to look at it.
+    /// Its agent completed the work, which may need a review.
     pub fn complete(&self, attempt: &Attempt, result: &JsonObject, now: Timestamp) -> Option<Transition> {
         if !self.status.is_active() || !self.is_current(attempt) {
             return None;
         }
-        let (status, turn) = if self.validation {
+        let (status, event) = if self.validation {
             (Status::Validating, "validating")
         } else {
             (Status::Completed, "completed")
         };
         let mut data = self.about(attempt);
         data["result"] = json!(result);
-        Some(self.moved(
+        Some(self.apply(
             now,
             |task| {
                 task.result = Some(result.clone());
@@ -190,13 +164,13 @@ impl Task {
                 task.started_at.get_or_insert(now);
                 task.set(status, now);
             },
-            turn,
+            event,
             data,
         ))
     }
 
-    /// A try has failed. It is tried again a little later if that may help and it may be tried again; `jitter` is
-    /// anything from 0 to 1.
+    /// The attempt failed. The task is retried after a backoff if the failure is transient and retries are left. `jitter`
+    /// is from 0 to 1.
     pub fn fail(
         &self,
         attempt: &Attempt,
@@ -213,7 +187,7 @@ impl Task {
         data["error_message"] = json!(error);
         if class == Class::Permanent || self.retry_count >= self.max_retries {
             data["retries_left"] = json!(self.max_retries.saturating_sub(self.retry_count));
-            return Some(self.moved(
+            return Some(self.apply(
                 now,
                 |task| {
                     task.error = Some(error.to_owned());
@@ -229,7 +203,7 @@ impl Task {
         data["retry"] = json!(self.retry_count + 1);
         data["max_retries"] = json!(self.max_retries);
         data["not_before"] = json!(not_before);
-        Some(self.moved(
+        Some(self.apply(
             now,
             |task| {
                 task.error = Some(error.to_owned());
@@ -242,8 +216,8 @@ impl Task {
         ))
     }
 
-    /// Somebody looked at the result of this try.
-    pub fn validated(
+    /// The result of this attempt was reviewed.
+    pub fn reviewed(
         &self,
         attempt: &Attempt,
         passed: bool,
@@ -256,31 +230,31 @@ impl Task {
         let data = json!({
             "task_id": self.id, "ticket_id": self.ticket, "validation_passed": passed, "feedback": feedback,
         });
-        let (status, turn) = match passed {
+        let (status, event) = match passed {
             true => (Status::Completed, "completed"),
             false => (Status::NeedsRevision, "needs_revision"),
         };
-        Some(self.moved(
+        Some(self.apply(
             now,
             |task| {
                 task.feedback = Some(feedback.to_owned()).filter(|feedback| !feedback.is_empty());
                 task.set(status, now);
             },
-            turn,
+            event,
             data,
         ))
     }
 
-    /// It goes back to be revised, or has been revised often enough.
+    /// Queues the task for a revision, or fails it after [`MAX_REVISIONS`].
     pub fn revise(&self, weights: &Weights, now: Timestamp) -> Option<Transition> {
         if self.status != Status::NeedsRevision {
             return None;
         }
         if self.revisions >= MAX_REVISIONS {
-            let error = format!("was revised {MAX_REVISIONS} times and is still not good enough");
+            let error = format!("rejected by the review after {MAX_REVISIONS} revisions");
             let data =
                 json!({"task_id": self.id, "ticket_id": self.ticket, "error": error, "error_message": error});
-            return Some(self.moved(
+            return Some(self.apply(
                 now,
                 |task| {
                     task.error = Some(error);
@@ -290,13 +264,13 @@ impl Task {
                 data,
             ));
         }
-        let mut again = self.clone();
-        again.revisions += 1;
-        again.set(Status::Pending, now);
-        again.ready(weights, now)
+        let mut task = self.clone();
+        task.revisions += 1;
+        task.set(Status::Pending, now);
+        task.ready(weights, now)
     }
 
-    /// Nobody looked at the result in time.
+    /// The result was not reviewed in time.
     pub fn validation_timed_out(&self, error: &str, now: Timestamp) -> Option<Transition> {
         match self.status {
             Status::Validating => Some(self.ended(Status::Failed, "failed", error, now)),
@@ -304,25 +278,25 @@ impl Task {
         }
     }
 
-    /// Somebody calls it off. Its sandbox, if it has one, is taken down by whoever tends it.
+    /// A caller cancels the task. Reconciliation ends its sandbox.
     pub fn cancel(&self, reason: &str, now: Timestamp) -> Option<Transition> {
         (!self.status.is_final()).then(|| self.ended(Status::Cancelled, "cancelled", reason, now))
     }
 
-    /// Somebody says that it has failed.
-    pub fn give_up(&self, reason: &str, now: Timestamp) -> Option<Transition> {
+    /// A caller marks the task as failed.
+    pub fn mark_failed(&self, reason: &str, now: Timestamp) -> Option<Transition> {
         (!self.status.is_final()).then(|| self.ended(Status::Failed, "failed", reason, now))
     }
 
-    /// Somebody wants it after all.
+    /// A caller retries a failed or cancelled task.
     pub fn retry(&self, weights: &Weights, now: Timestamp) -> Option<Transition> {
         if !matches!(self.status, Status::Failed | Status::Cancelled) {
             return None;
         }
         let data = json!({
-            "task_id": self.id, "ticket_id": self.ticket, "retry": 0, "max_retries": self.max_retries, "asked_for": true,
+            "task_id": self.id, "ticket_id": self.ticket, "retry": 0, "max_retries": self.max_retries, "manual": true,
         });
-        let asked = self.moved(
+        let retried = self.apply(
             now,
             |task| {
                 task.retry_count = 0;
@@ -334,22 +308,22 @@ impl Task {
             "retrying",
             data,
         );
-        Some(match asked.task.ready(weights, now) {
+        Some(match retried.task.ready(weights, now) {
             Some(mut ready) => {
-                ready.task.version = asked.task.version;
-                ready.events.splice(0..0, asked.events);
+                ready.task.version = retried.task.version;
+                ready.events.splice(0..0, retried.events);
                 ready
             }
-            None => asked,
+            None => retried,
         })
     }
 
-    fn ended(&self, status: Status, turn: &str, reason: &str, now: Timestamp) -> Transition {
+    fn ended(&self, status: Status, event: &str, reason: &str, now: Timestamp) -> Transition {
         let data = json!({
             "task_id": self.id, "ticket_id": self.ticket, "sandbox_id": self.sandbox, "reason": reason,
             "error_message": reason,
         });
-        self.moved(
+        self.apply(
             now,
             |task| {
                 task.place = None;
@@ -357,7 +331,7 @@ impl Task {
                 task.error = Some(reason.to_owned());
                 task.set(status, now);
             },
-            turn,
+            event,
             data,
         )
     }
@@ -374,12 +348,12 @@ impl Task {
         })
     }
 
-    fn moved(&self, now: Timestamp, change: impl FnOnce(&mut Self), turn: &str, data: Value) -> Transition {
+    fn apply(&self, now: Timestamp, change: impl FnOnce(&mut Self), event: &str, data: Value) -> Transition {
         let mut task = self.clone();
         change(&mut task);
         task.version += 1;
         task.updated_at = now;
-        Transition { task, events: vec![LifecycleEvent::of_task(turn, &data)] }
+        Transition { task, events: vec![LifecycleEvent::of_task(event, &data)] }
     }
 }
 

@@ -1,23 +1,17 @@
-//! Whether a ticket may be worked on. Where the settings ask for it a person has to say so, within a time.
+//! Approval of tickets. If the settings require it, a person must approve a ticket before a deadline.
 
 use super::{Refused, Ticket};
 use crate::{Invalid, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Shortest time that a person is given.
 pub const MIN_TIMEOUT_SECS: i64 = 60;
-/// Longest time that a person is given.
 pub const MAX_TIMEOUT_SECS: i64 = 86_400;
-/// Why a ticket that nobody looked at is not worked on.
 pub const TIMED_OUT_REASON: &str = "Approval timeout exceeded";
 
-/// What a plane asks for before it works on a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApprovalSettings {
-    /// Whether a person has to approve each ticket.
     pub required: bool,
-    /// How long they have.
     timeout_secs: i64,
 }
 
@@ -28,7 +22,7 @@ impl Default for ApprovalSettings {
 }
 
 impl ApprovalSettings {
-    /// Settings with a time between a minute and a day.
+    /// Accepts a timeout between a minute and a day.
     pub fn new(required: bool, timeout_secs: i64) -> Result<Self, Invalid> {
         if !(MIN_TIMEOUT_SECS..=MAX_TIMEOUT_SECS).contains(&timeout_secs) {
             let reason =
@@ -38,13 +32,12 @@ impl ApprovalSettings {
         Ok(Self { required, timeout_secs })
     }
 
-    /// How long a person has.
     pub fn timeout_secs(&self) -> i64 {
         self.timeout_secs
     }
 
-    /// How a ticket that is created at `now` begins.
-    pub fn begin(&self, now: Timestamp) -> Approval {
+    /// The approval of a ticket that is created at `now`.
+    pub fn initial(&self, now: Timestamp) -> Approval {
         if !self.required {
             return Approval::default();
         }
@@ -56,43 +49,34 @@ impl ApprovalSettings {
     }
 }
 
-/// Whether a ticket may be worked on, and who said so. Approved unless somebody has to look.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Approval {
-    /// Whether.
     pub status: ApprovalStatus,
-    /// By when somebody has to say so. Stays when somebody has.
+    /// Kept after the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
-    /// Why not.
+    /// Why it was not approved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// Where a ticket's approval stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStatus {
-    /// It may be worked on.
     #[default]
     Approved,
-    /// Somebody has to look.
     PendingReview,
-    /// Somebody looked, and said no.
     Rejected,
-    /// Nobody looked in time.
+    /// Not decided before the deadline.
     TimedOut,
 }
 
 impl ApprovalStatus {
-    /// Every status.
     pub const ALL: [Self; 4] = [Self::Approved, Self::PendingReview, Self::Rejected, Self::TimedOut];
 
-    /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -110,27 +94,27 @@ impl fmt::Display for ApprovalStatus {
 }
 
 impl Ticket {
-    /// Whether somebody has to look after it: it waits for an approval.
+    /// Whether reconciliation watches it: it waits for an approval, which may time out.
     pub fn needs_reconcile(&self) -> bool {
         self.approval.status == ApprovalStatus::PendingReview
     }
 
-    /// Whether nobody decided in time.
+    /// Whether the approval deadline has passed without a decision.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.needs_reconcile() && self.approval.deadline_at.is_some_and(|deadline| deadline <= now)
     }
 
-    /// After somebody approved it. Also past the deadline, as long as nobody has acted on that.
+    /// Approves it. Also after the deadline, as long as it has not timed out.
     pub fn approve(&self, by: Option<&str>, now: Timestamp) -> Result<Self, Refused> {
         self.decided(ApprovalStatus::Approved, by, None, now)
     }
 
-    /// After somebody rejected it. It is kept: OmoiOS deleted it, and then nobody could say what had become of it.
+    /// Rejects it. The ticket is kept; OmoiOS deletes it, which leaves no trace.
     pub fn reject(&self, by: Option<&str>, reason: &str, now: Timestamp) -> Result<Self, Refused> {
         self.decided(ApprovalStatus::Rejected, by, Some(reason), now)
     }
 
-    /// After nobody looked in time. Refused before the deadline, so that a sweep with an old list does no harm.
+    /// Times it out. Rejected before the deadline, so that a sweep with stale data does no harm.
     pub fn time_out(&self, now: Timestamp) -> Result<Self, Refused> {
         let next = self.decided(ApprovalStatus::TimedOut, None, Some(TIMED_OUT_REASON), now)?;
         match self.approval.deadline_at {
@@ -175,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_pending_is_decided_and_only_once() {
+    fn only_a_pending_approval_is_decided_and_only_once() {
         type Decision = fn(&Ticket) -> Result<Ticket, Refused>;
         type Case = (&'static str, Decision, ApprovalStatus, Option<&'static str>, Option<&'static str>);
         let decisions: [Case; 3] = [
@@ -218,23 +202,23 @@ mod tests {
     }
 
     #[test]
-    fn nothing_times_out_before_its_deadline_or_without_one() {
+    fn an_approval_times_out_only_after_its_deadline() {
         let waiting = with(ApprovalStatus::PendingReview);
         let deadline_at = Some(at(1_900));
         assert_eq!(waiting.time_out(at(1_899)), Err(Refused::NotDue { deadline_at }));
         assert!(waiting.time_out(at(1_900)).is_ok());
-        assert!(waiting.approve(None, at(5_000)).is_ok(), "late is better than never");
-        let mut patient = waiting;
-        patient.approval.deadline_at = None;
-        assert_eq!(patient.time_out(at(5_000)), Err(Refused::NotDue { deadline_at: None }));
+        assert!(waiting.approve(None, at(5_000)).is_ok(), "approval after the deadline");
+        let mut without_deadline = waiting;
+        without_deadline.approval.deadline_at = None;
+        assert_eq!(without_deadline.time_out(at(5_000)), Err(Refused::NotDue { deadline_at: None }));
     }
 
     #[test]
-    fn settings_decide_how_a_ticket_begins() {
-        assert_eq!(ApprovalSettings::default().begin(at(0)), Approval::default());
+    fn settings_determine_the_initial_approval() {
+        assert_eq!(ApprovalSettings::default().initial(at(0)), Approval::default());
         assert_eq!(ApprovalSettings::default().timeout_secs(), 1_800);
-        let asked = ApprovalSettings::new(true, 60).unwrap().begin(at(100));
-        assert_eq!((asked.status, asked.deadline_at), (ApprovalStatus::PendingReview, Some(at(160))));
+        let required = ApprovalSettings::new(true, 60).unwrap().initial(at(100));
+        assert_eq!((required.status, required.deadline_at), (ApprovalStatus::PendingReview, Some(at(160))));
         for (secs, good) in [(59, false), (60, true), (86_400, true), (86_401, false), (-1, false)] {
             assert_eq!(ApprovalSettings::new(true, secs).is_ok(), good, "{secs}");
         }

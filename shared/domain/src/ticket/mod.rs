@@ -1,8 +1,7 @@
-//! A ticket: what a person wants done. Tasks do it.
+//! A ticket: a user's request, carried out by tasks.
 //!
-//! What may happen to a ticket is in [`transitions`]; whether it may be worked on at all is its [`Approval`]. Both are tables
-//! of states. Whoever changes a ticket calls one of the functions there and writes what it gives back under the condition
-//! that the ticket is still the one that was read.
+//! [`transitions`] has the status table, and [`Approval`] decides whether work may start. A caller writes what these
+//! functions return under the condition that the stored ticket is still the one that was read.
 
 pub mod approval;
 pub mod transitions;
@@ -17,111 +16,89 @@ use crate::{OrgId, ProjectId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest title of a ticket, and of the task that is made of it.
+/// Maximum length of the title of a ticket and of its tasks.
 pub const MAX_TITLE_CHARS: usize = 500;
-/// How much of a description becomes the title of a ticket without one.
+/// Maximum length of a title that is derived from the description.
 pub const TITLE_OF_DESCRIPTION_CHARS: usize = 100;
-/// The kind of task that does what a ticket asks for.
+/// Type of the task that implements a ticket.
 pub const IMPLEMENT_FEATURE: &str = "implement_feature";
-/// The kind of task that finds out what a ticket asks for.
+/// Type of the task that analyzes the requirements of a ticket.
 pub const ANALYZE_REQUIREMENTS: &str = "analyze_requirements";
 
-/// One ticket, as the plane knows it. Everything that was added since the first version has a default.
+/// Every field that was added since the first version has a default, so that older items can be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
-    /// Which ticket.
     pub id: TicketId,
-    /// Whose.
     pub org: OrgId,
-    /// In a few words.
     pub title: String,
-    /// In full: what the person wrote.
     pub description: String,
-    /// Where in the work it stands: `PHASE_IMPLEMENTATION`. Follows the status, and may be anything before the first
-    /// move.
+    /// For example `PHASE_IMPLEMENTATION`. Follows the status; before the first transition the client may choose it.
     pub phase: String,
-    /// The phase before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_phase: Option<String>,
-    /// Where it stands.
     pub status: Status,
-    /// How much it matters.
     pub priority: Priority,
-    /// Present while something is in its way. Beside the status, not instead of it.
+    /// Present while the ticket is blocked, which is independent of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
-    /// Whether it may be worked on.
     #[serde(default)]
     pub approval: Approval,
-    /// The project that its tasks count towards.
+    /// The project whose concurrency limit its tasks count towards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectId>,
-    /// The repository that it is about, as a URL or `owner/name`.
+    /// A URL or `owner/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// How it becomes tasks.
     #[serde(default)]
     pub workflow_mode: WorkflowMode,
-    /// What the workers of its tasks are told beside the text.
+    /// Settings for the workers of its tasks.
     #[serde(default)]
     pub execution: Execution,
-    /// On what terms its first task is done.
     #[serde(default)]
-    pub terms: Terms,
-    /// The task that began the work on it, once it may be worked on.
+    pub task_options: TaskOptions,
+    /// The first task, once the ticket is approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_task: Option<TaskId>,
-    /// Who wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
-    /// Fingerprint of what it was created from, to tell a repeat from a second ticket under the same id.
+    /// Hash of the create request, to tell a retry from another ticket with the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When anything of it last changed.
     pub updated_at: Timestamp,
-    /// Moves with every write.
+    /// Grows with every write: a write is conditional on the version that was read.
     pub version: u64,
-    /// The last sequence number of its log.
     #[serde(default)]
     pub seq: u64,
-    /// How many items the log is stored in.
+    /// Number of items that hold the log.
     #[serde(default)]
     pub segments: u64,
 }
 
-/// The title of a ticket that came without one: how its description begins, on one line.
+/// The default title: the beginning of the description, on one line.
 pub fn title_of(description: &str) -> String {
     let start = description.trim().chars().take(TITLE_OF_DESCRIPTION_CHARS);
     let title: String = start.map(|c| if c.is_control() { ' ' } else { c }).collect();
     title.trim().to_owned()
 }
 
-/// Where a ticket stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// Nobody has begun.
     Backlog,
-    /// Somebody finds out what is wanted.
+    /// The requirements are being analyzed.
     Analyzing,
-    /// It is being made.
     Building,
-    /// It is made.
     BuildingDone,
-    /// It is being tried.
     Testing,
-    /// It is over.
     Done,
 }
 
 impl Status {
-    /// Every status, in the usual order.
+    /// In the usual order.
     pub const ALL: [Self; 6] =
         [Self::Backlog, Self::Analyzing, Self::Building, Self::BuildingDone, Self::Testing, Self::Done];
 
-    /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Backlog => "backlog",
@@ -133,12 +110,10 @@ impl Status {
         }
     }
 
-    /// From the wire.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 
-    /// The phase that goes with it.
     pub fn phase(self) -> &'static str {
         match self {
             Self::Backlog => "PHASE_BACKLOG",
@@ -157,29 +132,27 @@ impl fmt::Display for Status {
     }
 }
 
-/// What is in a ticket's way.
+/// Why a ticket is blocked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {
-    /// What: `dependency`, `waiting_on_clarification`, `failing_checks`, `environment`; or that the work on it is over
-    /// without a result, [`TASK_FAILED`](transitions::TASK_FAILED) or [`TASK_CANCELLED`](transitions::TASK_CANCELLED).
+    /// `dependency`, `waiting_on_clarification`, `failing_checks`, `environment`; or, if a task ended without a result,
+    /// [`TASK_FAILED`](transitions::TASK_FAILED) or [`TASK_CANCELLED`](transitions::TASK_CANCELLED).
     pub reason: String,
-    /// Since when.
     pub at: Timestamp,
 }
 
-/// How a ticket becomes tasks.
+/// Which tasks a ticket gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowMode {
-    /// One task does all of it.
+    /// One task that implements it.
     Quick,
-    /// First somebody finds out what is wanted.
+    /// A task that analyzes the requirements, then one that implements them.
     #[default]
     Phased,
 }
 
 impl WorkflowMode {
-    /// As on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Quick => "quick",
@@ -188,18 +161,16 @@ impl WorkflowMode {
     }
 }
 
-/// On what terms a task is done. They stand with the ticket, because its task may be made long after it. What is absent
-/// is as usual.
+/// Options for the tasks of a ticket. They are stored with the ticket, because its tasks may be created much later. Absent
+/// fields use the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Terms {
-    /// How long it may run.
+pub struct TaskOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
-    /// How often it is tried again by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
-    /// Whether somebody has to look at the result before it counts.
+    /// Whether the result must be reviewed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<bool>,
 }
@@ -224,7 +195,7 @@ pub(crate) mod tests {
             repository: Some("acme/shop".into()),
             workflow_mode: WorkflowMode::Phased,
             execution: Execution::default(),
-            terms: Terms::default(),
+            task_options: TaskOptions::default(),
             first_task: None,
             created_by: None,
             digest: None,
@@ -237,7 +208,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_ticket_reads_back_what_it_wrote_and_what_an_older_version_wrote() {
+    fn tickets_of_this_and_older_versions_can_be_read() {
         let full = Ticket {
             blocked: Some(Blocked { reason: "environment".into(), at: Timestamp::from_secs(5) }),
             status: Status::BuildingDone,

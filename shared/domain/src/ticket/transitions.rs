@@ -1,54 +1,31 @@
-//! How a ticket moves: by hand along its edges, and by itself with its tasks.
+//! The transitions of a ticket: manual ones along the status table, and automatic ones that follow its tasks.
 
 use super::{ANALYZE_REQUIREMENTS, ApprovalStatus, Blocked, IMPLEMENT_FEATURE, Status, Ticket};
 use crate::{Timestamp, task};
 
-/// What is in the way of a ticket whose task has failed: somebody has to retry that, or ask for another.
+/// Blocked because a task failed: it must be retried, or another task created.
 pub const TASK_FAILED: &str = "task_failed";
-/// What is in the way of a ticket whose task was called off.
+/// Blocked because a task was cancelled.
 pub const TASK_CANCELLED: &str = "task_cancelled";
 
-/// Why a ticket stays as it is, in words for the person who asked.
+/// Why a transition is rejected, worded for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It is there. A repeat is refused rather than told twice.
-    #[error("the ticket is {at} already")]
-    AlreadyThere {
-        /// Where it stands.
-        at: Status,
-    },
-    /// There is no such move.
-    #[error("a ticket does not go from {from} to {to}")]
-    NoEdge {
-        /// Where it stands.
-        from: Status,
-        /// Where somebody wanted it.
-        to: Status,
-    },
-    /// There is no such move while something is in its way.
-    #[error("a blocked ticket does not go from {from} to {to}")]
-    Blocked {
-        /// Where it stands.
-        from: Status,
-        /// Where somebody wanted it.
-        to: Status,
-    },
-    /// Nobody has to decide about it, or somebody did.
-    #[error("the ticket does not wait for approval: it is {approval}")]
-    NotPending {
-        /// Where its approval stands.
-        approval: ApprovalStatus,
-    },
-    /// There is still time to decide about it.
-    #[error("there is still time to approve the ticket")]
-    NotDue {
-        /// By when, if ever.
-        deadline_at: Option<Timestamp>,
-    },
+    /// A retry is rejected rather than emitting the event twice.
+    #[error("the ticket is already {status}")]
+    AlreadyInStatus { status: Status },
+    #[error("the transition from {from} to {to} is not allowed")]
+    NotAllowed { from: Status, to: Status },
+    #[error("the transition from {from} to {to} is not allowed while the ticket is blocked")]
+    Blocked { from: Status, to: Status },
+    #[error("the ticket is not pending approval: it is {approval}")]
+    NotPending { approval: ApprovalStatus },
+    #[error("the approval deadline has not passed")]
+    NotDue { deadline_at: Option<Timestamp> },
 }
 
 impl Status {
-    /// Whether a ticket usually goes from here to there. The way back from testing is for what did not work.
+    /// Whether a transition is allowed without `force`. Testing may lead back to building, for a ticket that does not work.
     pub fn leads_to(self, to: Self) -> bool {
         matches!(
             (self, to),
@@ -60,36 +37,34 @@ impl Status {
         )
     }
 
-    /// Whether a blocked ticket may be put here from anywhere: work goes on where it can, once it can.
-    fn takes_blocked(self) -> bool {
+    /// Whether a blocked ticket may go here from any status but `done`: work continues where it can.
+    fn accepts_blocked(self) -> bool {
         matches!(self, Self::Analyzing | Self::Building | Self::BuildingDone | Self::Testing)
     }
 }
 
 impl Ticket {
-    /// After it was moved to `to`, with the phase that goes with it. `force` leaves the usual ways, and gets a ticket out
-    /// of `done`, which nothing else does.
+    /// The ticket with status `to` and its phase. `force` allows any transition; nothing else leads out of `done`.
     ///
-    /// Being blocked is told apart from where a ticket stands and survives a move, except to `done`: nothing is in the
-    /// way of what is over.
+    /// A blocked ticket stays blocked, except in `done`.
     pub fn transition(&self, to: Status, force: bool, now: Timestamp) -> Result<Self, Refused> {
         let from = self.status;
         if from == to {
-            return Err(Refused::AlreadyThere { at: to });
+            return Err(Refused::AlreadyInStatus { status: to });
         }
         let is_blocked = self.blocked.is_some();
-        let unblocks = is_blocked && from != Status::Done && to.takes_blocked();
+        let unblocks = is_blocked && from != Status::Done && to.accepts_blocked();
         match force || from.leads_to(to) || unblocks {
             true => Ok(self.moved(to, now)),
             false if is_blocked => Err(Refused::Blocked { from, to }),
-            false => Err(Refused::NoEdge { from, to }),
+            false => Err(Refused::NotAllowed { from, to }),
         }
     }
 
-    /// What a turn of one of its tasks does to it, if anything: the work shows where a ticket stands, so this does not
-    /// keep to the usual ways. But nothing moves a ticket that is done: a task that comes late changes nothing.
+    /// The ticket after one of its tasks reached a status; `None` if nothing changes. Progress of the tasks overrides the
+    /// status table, but never moves a ticket out of `done`.
     ///
-    /// A task that has failed or was called off is in its way until that, or another, is worked on.
+    /// A failed or cancelled task blocks the ticket until that task or another is in progress again.
     pub fn follow(&self, task_type: &str, task_status: task::Status, now: Timestamp) -> Option<Self> {
         if self.status == Status::Done || ![IMPLEMENT_FEATURE, ANALYZE_REQUIREMENTS].contains(&task_type) {
             return None;
@@ -97,7 +72,7 @@ impl Ticket {
         let to = match (task_type, task_status) {
             (IMPLEMENT_FEATURE, task::Status::Running) => Status::Building,
             (IMPLEMENT_FEATURE, task::Status::Completed) => Status::Done,
-            // Analysis beside work that has begun does not take the ticket back.
+            // An analysis does not move the ticket back once work has begun.
             (ANALYZE_REQUIREMENTS, task::Status::Running) if self.status == Status::Backlog => {
                 Status::Analyzing
             }
@@ -105,34 +80,34 @@ impl Ticket {
         };
         let mut next = if to == self.status { self.changed(now) } else { self.moved(to, now) };
         match task_status {
-            task::Status::Failed => next.give_up(TASK_FAILED, now),
-            task::Status::Cancelled => next.give_up(TASK_CANCELLED, now),
-            _ if self.is_given_up() => next.blocked = None,
+            task::Status::Failed => next.block(TASK_FAILED, now),
+            task::Status::Cancelled => next.block(TASK_CANCELLED, now),
+            _ if self.has_failed_task() => next.blocked = None,
             _ => {}
         }
         (next.status != self.status || next.blocked != self.blocked).then_some(next)
     }
 
-    /// Whether what it asks for is being done, or will be without anybody asking for it again.
+    /// Whether work on it is in progress, or will start without another request.
     pub fn is_open(&self) -> bool {
         let archived = matches!(self.approval.status, ApprovalStatus::Rejected | ApprovalStatus::TimedOut);
-        self.status != Status::Done && !archived && !self.is_given_up()
+        self.status != Status::Done && !archived && !self.has_failed_task()
     }
 
-    /// Whether the work on it is over without a result.
-    fn is_given_up(&self) -> bool {
+    /// Whether it is blocked by a task that ended without a result.
+    fn has_failed_task(&self) -> bool {
         self.blocked
             .as_ref()
             .is_some_and(|blocked| [TASK_FAILED, TASK_CANCELLED].contains(&blocked.reason.as_str()))
     }
 
-    fn give_up(&mut self, reason: &str, now: Timestamp) {
+    fn block(&mut self, reason: &str, now: Timestamp) {
         if self.blocked.as_ref().is_none_or(|blocked| blocked.reason != reason) {
             self.blocked = Some(Blocked { reason: reason.to_owned(), at: now });
         }
     }
 
-    /// The ticket after a change at `now`, before the change.
+    /// A copy with the next version and this time of change.
     pub(super) fn changed(&self, now: Timestamp) -> Self {
         Self { version: self.version + 1, updated_at: now, ..self.clone() }
     }
@@ -165,8 +140,8 @@ mod tests {
         Ticket { blocked: Some(blocked), ..ticket(status) }
     }
 
-    /// Which moves there are: a row per status, a column per target, in the order of [`Status::ALL`].
-    const USUAL: [&str; 6] = [
+    /// Allowed transitions: a row per status, a column per target, in the order of [`Status::ALL`].
+    const ALLOWED: [&str; 6] = [
         "-x----", // backlog
         "--x---", // analyzing
         "---x--", // building
@@ -174,7 +149,7 @@ mod tests {
         "--x--x", // testing
         "------", // done
     ];
-    const WHILE_BLOCKED: [&str; 6] = [
+    const ALLOWED_WHILE_BLOCKED: [&str; 6] = [
         "-xxxx-", // backlog
         "--xxx-", // analyzing
         "-x-xx-", // building
@@ -184,28 +159,28 @@ mod tests {
     ];
 
     #[test]
-    fn a_ticket_moves_along_its_edges_and_no_others() {
-        for (from, (usual, while_blocked)) in
-            Status::ALL.into_iter().zip(USUAL.into_iter().zip(WHILE_BLOCKED))
+    fn only_allowed_transitions_are_accepted() {
+        for (from, (allowed, while_blocked)) in
+            Status::ALL.into_iter().zip(ALLOWED.into_iter().zip(ALLOWED_WHILE_BLOCKED))
         {
-            for (to, (plain, hindered)) in
-                Status::ALL.into_iter().zip(usual.chars().zip(while_blocked.chars()))
+            for (to, (allowed, while_blocked)) in
+                Status::ALL.into_iter().zip(allowed.chars().zip(while_blocked.chars()))
             {
-                check_move(&ticket(from), to, plain == 'x', Refused::NoEdge { from, to });
-                check_move(&blocked(from, "dependency"), to, hindered == 'x', Refused::Blocked { from, to });
+                check(&ticket(from), to, allowed == 'x', Refused::NotAllowed { from, to });
+                check(&blocked(from, "dependency"), to, while_blocked == 'x', Refused::Blocked { from, to });
             }
         }
     }
 
-    fn check_move(before: &Ticket, to: Status, allowed: bool, otherwise: Refused) {
+    fn check(before: &Ticket, to: Status, allowed: bool, otherwise: Refused) {
         let from = before.status;
         let forced = before.transition(to, true, now());
         let plain = before.transition(to, false, now());
         if from == to {
-            assert_eq!((&forced, plain), (&Err(Refused::AlreadyThere { at: to }), forced.clone()));
+            assert_eq!((&forced, plain), (&Err(Refused::AlreadyInStatus { status: to }), forced.clone()));
             return;
         }
-        let after = forced.expect("force leaves the usual ways");
+        let after = forced.expect("force allows any transition");
         assert_eq!((after.status, after.phase.as_str()), (to, to.phase()));
         assert_eq!(after.previous_phase.as_deref(), Some(from.phase()));
         assert_eq!((after.version, after.updated_at), (before.version + 1, now()));
@@ -215,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_of_its_own_gives_way_at_the_first_move() {
-        let odd = Ticket { phase: "PHASE_REQUIREMENTS".into(), ..ticket(Status::Backlog) };
-        let analyzing = odd.transition(Status::Analyzing, false, now()).unwrap();
+    fn a_custom_phase_is_replaced_by_the_first_transition() {
+        let custom = Ticket { phase: "PHASE_REQUIREMENTS".into(), ..ticket(Status::Backlog) };
+        let analyzing = custom.transition(Status::Analyzing, false, now()).unwrap();
         assert_eq!((analyzing.phase.as_str(), analyzing.previous_phase), ("PHASE_REQUIREMENTS", None));
     }
 
-    /// What a ticket is after its task came to be so: where it stands, and what is in its way. A row per state of the
-    /// task. `.` is where it was; `=` leaves in its way what was there, if that was not an end of the work.
+    /// Status and block reason of a ticket after its task reached a status: a row per status of the task. `.` keeps the
+    /// status; `=` keeps the reason, unless it was a task that ended.
     const FOLLOWS: [(&str, &str, &str, &str, &str); 9] = [
         // task           implement_feature        analyze_requirements
         ("pending", ".", "=", ".", "="),
@@ -237,21 +212,21 @@ mod tests {
     ];
 
     #[test]
-    fn a_ticket_follows_its_tasks_and_is_not_taken_back_from_done() {
+    fn a_ticket_follows_its_tasks_and_stays_done() {
         for (row, task_status) in FOLLOWS.into_iter().zip(task::Status::ALL) {
-            let (named, built, in_building, analyzed, in_analysis) = row;
-            assert_eq!(named, task_status.as_str());
+            let (name, built, build_block, analyzed, analysis_block) = row;
+            assert_eq!(name, task_status.as_str());
             for from in Status::ALL {
                 for before in [ticket(from), blocked(from, "dependency"), blocked(from, TASK_FAILED)] {
-                    check_follow(&before, IMPLEMENT_FEATURE, task_status, built, in_building);
-                    check_follow(&before, ANALYZE_REQUIREMENTS, task_status, analyzed, in_analysis);
-                    assert_eq!(before.follow("write_tests", task_status, now()), None, "{from}, {named}");
+                    check_follow(&before, IMPLEMENT_FEATURE, task_status, built, build_block);
+                    check_follow(&before, ANALYZE_REQUIREMENTS, task_status, analyzed, analysis_block);
+                    assert_eq!(before.follow("write_tests", task_status, now()), None, "{from}, {name}");
                 }
             }
         }
     }
 
-    fn check_follow(before: &Ticket, task_type: &str, task_status: task::Status, to: &str, in_its_way: &str) {
+    fn check_follow(before: &Ticket, task_type: &str, task_status: task::Status, to: &str, block: &str) {
         let name = format!("{before:?}, {task_type} {task_status:?}");
         let mut expected = before.clone();
         if before.status != Status::Done {
@@ -263,7 +238,7 @@ mod tests {
                 None => expected.status = Status::parse(to).unwrap_or(before.status),
             }
             let was = before.blocked.clone().map(|blocked| blocked.reason);
-            let is = match in_its_way {
+            let is = match block {
                 _ if expected.status == Status::Done => None,
                 "=" => was.clone().filter(|reason| reason != TASK_FAILED),
                 reason => Some(reason.to_owned()),
@@ -282,24 +257,24 @@ mod tests {
             (after.status.phase(), before.version + 1),
             "{name}"
         );
-        assert_eq!(after.follow(task_type, task_status, now().plus_secs(1)), None, "a repeat: {name}");
+        assert_eq!(after.follow(task_type, task_status, now().plus_secs(1)), None, "idempotent: {name}");
     }
 
     #[test]
-    fn a_ticket_is_open_while_somebody_works_on_it_or_will() {
+    fn a_ticket_is_open_while_work_is_in_progress_or_pending() {
         for status in Status::ALL {
             let open = status != Status::Done;
             assert_eq!(ticket(status).is_open(), open, "{status}");
             assert_eq!(blocked(status, "dependency").is_open(), open, "{status}");
             for end in [task::Status::Failed, task::Status::Cancelled] {
                 let before = ticket(status);
-                let Some(given_up) = before.follow(IMPLEMENT_FEATURE, end, now()) else {
+                let Some(failed) = before.follow(IMPLEMENT_FEATURE, end, now()) else {
                     assert!(!open, "{status}");
                     continue;
                 };
-                assert!(!given_up.is_open(), "{status}");
-                let again = given_up.follow(IMPLEMENT_FEATURE, task::Status::Pending, now()).unwrap();
-                assert!(again.is_open() && again.blocked.is_none(), "somebody wants it after all: {status}");
+                assert!(!failed.is_open(), "{status}");
+                let retried = failed.follow(IMPLEMENT_FEATURE, task::Status::Pending, now()).unwrap();
+                assert!(retried.is_open() && retried.blocked.is_none(), "{status}");
             }
         }
         for (approval, open) in ApprovalStatus::ALL.into_iter().zip([true, true, false, false]) {

@@ -1,36 +1,29 @@
-//! What is done for a ticket: its first task, and the one that follows from that.
+//! The tasks of a ticket: the first, and the one that follows it.
 
-use super::{ANALYZE_REQUIREMENTS, IMPLEMENT_FEATURE, MAX_TITLE_CHARS, Status, Terms, Ticket, WorkflowMode};
+use super::{
+    ANALYZE_REQUIREMENTS, IMPLEMENT_FEATURE, MAX_TITLE_CHARS, Status, TaskOptions, Ticket, WorkflowMode,
+};
 use crate::task::{self, Execution, MAX_RETRIES, Priority, Task};
 use crate::{OrgId, ProjectId, TaskId, TicketId, Timestamp};
 
-/// A task that is to be made of a ticket. Its id and its times are the caller's.
+/// A task to create for a ticket. The caller chooses its id and time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTask {
-    /// What it is done for.
     pub ticket: TicketId,
-    /// Whose.
     pub org: OrgId,
-    /// The project whose limit it counts towards.
     pub project: Option<ProjectId>,
-    /// What kind of work.
     pub task_type: String,
-    /// In a few words.
     pub title: String,
-    /// What the agent is told.
     pub description: String,
-    /// The phase of such work.
     pub phase: String,
-    /// As the ticket's.
     pub priority: Priority,
-    /// As the ticket's, with its repository.
+    /// That of the ticket, with its repository.
     pub execution: Execution,
-    /// As the ticket's.
-    pub terms: Terms,
+    pub task_options: TaskOptions,
 }
 
 impl NewTask {
-    /// The task, before anything is told of it: see [`Task::created`].
+    /// The task before its first transition: see [`Task::created`].
     pub fn into_task(self, id: TaskId, now: Timestamp) -> Task {
         Task {
             id,
@@ -55,11 +48,11 @@ impl NewTask {
             attempt: 0,
             sandbox: None,
             retry_count: 0,
-            max_retries: self.terms.max_retries.unwrap_or(MAX_RETRIES),
+            max_retries: self.task_options.max_retries.unwrap_or(MAX_RETRIES),
             not_before: None,
-            timeout_secs: self.terms.timeout_secs,
+            timeout_secs: self.task_options.timeout_secs,
             deadline_at: None,
-            validation: self.terms.validation.unwrap_or(false),
+            validation: self.task_options.validation.unwrap_or(false),
             feedback: None,
             revisions: 0,
             result: None,
@@ -73,7 +66,7 @@ impl NewTask {
     }
 }
 
-/// The task that begins the work on a ticket, once it is approved.
+/// The first task of a ticket, once it is approved.
 pub fn first_task(ticket: &Ticket) -> NewTask {
     match ticket.workflow_mode {
         WorkflowMode::Quick => implement(ticket),
@@ -81,8 +74,8 @@ pub fn first_task(ticket: &Ticket) -> NewTask {
     }
 }
 
-/// The task that follows when this one is completed, and its id: what was found out is made. The id comes from the task
-/// before it, so that there is one however often that is completed. A ticket that somebody has called done needs none.
+/// The task that follows a completed one, and its id: an analysis is followed by the implementation. The id is derived
+/// from the completed task, so that a repeated completion creates no second task. A ticket that is done gets none.
 pub fn next_task(ticket: &Ticket, completed: &Task) -> Option<(TaskId, NewTask)> {
     let was_first = ticket.first_task.as_ref() == Some(&completed.id);
     let follows = ticket.workflow_mode == WorkflowMode::Phased
@@ -95,16 +88,16 @@ pub fn next_task(ticket: &Ticket, completed: &Task) -> Option<(TaskId, NewTask)>
     }
     let id = TaskId::parse(format!("{}-implement", completed.id)).ok()?;
     let mut next = implement(ticket);
-    next.description.push_str(&found_out(completed));
+    next.description.push_str(&findings(completed));
     Some((id, next))
 }
 
-/// What an analysis has to say to whoever goes on from there.
-fn found_out(analysis: &Task) -> String {
-    let said =
+/// The output of the analysis, as part of the prompt for the implementation.
+fn findings(analysis: &Task) -> String {
+    let text =
         |field| analysis.result.as_ref()?.string(field).filter(|text: &String| !text.trim().is_empty());
-    let Some(output) = said("final_output").or_else(|| said("output")) else { return String::new() };
-    format!("\n\nThe requirements were analyzed before (task {}). What was found:\n\n{output}", analysis.id)
+    let Some(output) = text("final_output").or_else(|| text("output")) else { return String::new() };
+    format!("\n\nThe requirements were analyzed before (task {}). Findings:\n\n{output}", analysis.id)
 }
 
 fn implement(ticket: &Ticket) -> NewTask {
@@ -116,7 +109,7 @@ fn analyze(ticket: &Ticket) -> NewTask {
 }
 
 fn new_task(ticket: &Ticket, task_type: &str, verb: &str, status: Status) -> NewTask {
-    let told = if ticket.description.trim().is_empty() { &ticket.title } else { &ticket.description };
+    let prompt = if ticket.description.trim().is_empty() { &ticket.title } else { &ticket.description };
     let mut execution = ticket.execution.clone();
     execution.repository = execution.repository.or_else(|| ticket.repository.clone());
     NewTask {
@@ -125,11 +118,11 @@ fn new_task(ticket: &Ticket, task_type: &str, verb: &str, status: Status) -> New
         project: ticket.project.clone(),
         task_type: task_type.to_owned(),
         title: format!("{verb}: {}", ticket.title).chars().take(MAX_TITLE_CHARS).collect(),
-        description: told.clone(),
+        description: prompt.clone(),
         phase: status.phase().to_owned(),
         priority: ticket.priority,
         execution,
-        terms: ticket.terms.clone(),
+        task_options: ticket.task_options.clone(),
     }
 }
 
@@ -141,7 +134,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_quick_ticket_is_implemented_and_another_is_analyzed_first() {
+    fn the_workflow_mode_chooses_the_first_task() {
         let phased = first_task(&ticket(Status::Backlog));
         assert_eq!(
             (phased.task_type.as_str(), phased.phase.as_str()),
@@ -163,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_always_told_something_and_a_title_stays_within_bounds() {
+    fn the_prompt_is_never_blank_and_the_title_is_limited() {
         let long =
             Ticket {
                 title: "é".repeat(MAX_TITLE_CHARS), description: " ".into(), ..ticket(Status::Backlog)
@@ -172,21 +165,25 @@ mod tests {
         assert_eq!(task.title.chars().count(), MAX_TITLE_CHARS);
         assert_eq!(task.description, long.title);
         let execution = Execution { repository: Some("acme/other".into()), ..Execution::default() };
-        let particular = first_task(&Ticket { execution, ..ticket(Status::Backlog) });
-        assert_eq!(particular.execution.repository.as_deref(), Some("acme/other"), "the nearer one holds");
+        let task = first_task(&Ticket { execution, ..ticket(Status::Backlog) });
+        assert_eq!(task.execution.repository.as_deref(), Some("acme/other"), "the more specific one counts");
     }
 
     #[test]
-    fn a_task_of_a_ticket_is_new_and_done_on_the_tickets_terms() {
+    fn a_task_gets_the_options_of_its_ticket() {
         let (id, now) = (TaskId::parse("t-1").unwrap(), Timestamp::from_secs(200));
-        let usual = first_task(&ticket(Status::Backlog)).into_task(id.clone(), now);
-        assert_eq!((usual.max_retries, usual.timeout_secs, usual.validation), (MAX_RETRIES, None, false));
-        let terms = Terms { timeout_secs: Some(60), max_retries: Some(0), validation: Some(true) };
-        let strict = first_task(&Ticket { terms, ..ticket(Status::Backlog) }).into_task(id, now);
+        let default = first_task(&ticket(Status::Backlog)).into_task(id.clone(), now);
+        assert_eq!(
+            (default.max_retries, default.timeout_secs, default.validation),
+            (MAX_RETRIES, None, false)
+        );
+        let task_options =
+            TaskOptions { timeout_secs: Some(60), max_retries: Some(0), validation: Some(true) };
+        let strict = first_task(&Ticket { task_options, ..ticket(Status::Backlog) }).into_task(id, now);
         assert_eq!((strict.max_retries, strict.timeout_secs, strict.validation), (0, Some(60), true));
         let created = strict.created(&crate::score::Weights::default(), now);
-        let told: Vec<&str> = created.events.iter().map(|told| told.event_type.as_str()).collect();
-        assert_eq!(told, ["task.created", "task.ready"]);
+        let events: Vec<&str> = created.events.iter().map(|event| event.event_type.as_str()).collect();
+        assert_eq!(events, ["task.created", "task.ready"]);
         assert!(created.task.place.is_some() && created.task.version == 1);
     }
 
@@ -200,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_analyzed_is_implemented_with_what_was_found_out() {
+    fn an_analysis_is_followed_by_the_implementation() {
         let (phased, analysis) = analyzed(json!({"final_output": "Use PKCE.", "turns": 3}));
         let (id, next) = next_task(&phased, &analysis).unwrap();
         assert_eq!((id.as_str(), next.task_type.as_str()), ("t-1-implement", IMPLEMENT_FEATURE));
@@ -209,25 +206,21 @@ mod tests {
             ("Implement: Add a login page", "PHASE_IMPLEMENTATION")
         );
         assert!(next.description.starts_with("With OAuth.\n\n"), "{}", next.description);
-        assert!(
-            next.description.ends_with("(task t-1). What was found:\n\nUse PKCE."),
-            "{}",
-            next.description
-        );
-        assert_eq!(next_task(&phased, &analysis).unwrap().0, id, "a repeat is the same task");
-        for silent in [json!({}), json!({"final_output": " ", "output": 7})] {
-            let (phased, analysis) = analyzed(silent);
+        assert!(next.description.ends_with("(task t-1). Findings:\n\nUse PKCE."), "{}", next.description);
+        assert_eq!(next_task(&phased, &analysis).unwrap().0, id, "idempotent");
+        for without_output in [json!({}), json!({"final_output": " ", "output": 7})] {
+            let (phased, analysis) = analyzed(without_output);
             assert_eq!(next_task(&phased, &analysis).unwrap().1.description, "With OAuth.");
         }
         let task = next.into_task(id, Timestamp::from_secs(300));
-        assert!(task.depends_on.is_empty(), "it waits for nothing: what it needs is done");
+        assert!(task.depends_on.is_empty(), "its only dependency is completed");
         let mut implemented = task.clone();
         implemented.status = task::Status::Completed;
-        assert_eq!(next_task(&phased, &implemented), None, "nothing follows what was made");
+        assert_eq!(next_task(&phased, &implemented), None, "nothing follows an implementation");
     }
 
     #[test]
-    fn nothing_follows_but_a_phased_tickets_own_analysis_that_is_completed() {
+    fn only_the_completed_analysis_of_a_phased_ticket_is_followed() {
         let (phased, analysis) = analyzed(json!({}));
         for status in task::Status::ALL {
             let analysis = Task { status, ..analysis.clone() };

@@ -1,4 +1,4 @@
-//! Public keys of an OIDC provider, fetched when needed and kept for a while.
+//! Public keys of an OIDC provider, fetched on demand and cached.
 
 use super::AuthError;
 use domain::Timestamp;
@@ -7,27 +7,26 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Keys are fetched again after this long, or when a token names one that is not known.
-pub(super) const KEEP_SECS: i64 = 600;
-/// An unknown key makes us ask again at most this often: anybody can name an unknown key.
-pub(super) const ASK_AGAIN_SECS: i64 = 30;
+/// Cache lifetime. An unknown key id causes an earlier refresh.
+pub(super) const CACHE_SECS: i64 = 600;
+/// Minimum interval between refreshes for unknown key ids, which any caller can send.
+pub(super) const REFRESH_INTERVAL_SECS: i64 = 30;
 
-/// After a failure the provider is left alone for this long.
-const LEAVE_ALONE_SECS: i64 = 5;
+/// Backoff after a failed fetch.
+const FAILURE_BACKOFF_SECS: i64 = 5;
 
 const USER_AGENT: &str = concat!("sunaba/", env!("CARGO_PKG_VERSION"));
 
-/// The keys of one provider.
 pub(super) struct Jwks {
     url: String,
     client: reqwest::Client,
-    known: Mutex<Known>,
-    /// Held by the one who fetches. Whoever finds their key among the known ones does not wait for it.
+    cache: Mutex<Cache>,
+    /// Held during a fetch. A caller whose key is cached does not wait for it.
     fetching: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default, Clone)]
-struct Known {
+struct Cache {
     keys: Option<Arc<JwkSet>>,
     fetched_at: Option<Timestamp>,
     failed_at: Option<Timestamp>,
@@ -38,7 +37,7 @@ impl Jwks {
         let client =
             reqwest::Client::builder().user_agent(USER_AGENT).timeout(Duration::from_secs(3)).build();
         let client = client.unwrap_or_default();
-        Self { url, client, known: Mutex::default(), fetching: tokio::sync::Mutex::new(()) }
+        Self { url, client, cache: Mutex::default(), fetching: tokio::sync::Mutex::new(()) }
     }
 
     pub(super) async fn key(
@@ -47,51 +46,53 @@ impl Jwks {
         algorithm: Algorithm,
         now: Timestamp,
     ) -> Result<DecodingKey, AuthError> {
-        if let Some(answer) = self.recall(kid, algorithm, now) {
-            return answer;
+        if let Some(result) = self.cached(kid, algorithm, now) {
+            return result;
         }
-        let _turn = self.fetching.lock().await;
-        // Somebody may have fetched, or failed to, while we waited.
-        if let Some(answer) = self.recall(kid, algorithm, now) {
-            return answer;
+        let _guard = self.fetching.lock().await;
+        // Another caller may have fetched, or failed to, in the meantime.
+        if let Some(result) = self.cached(kid, algorithm, now) {
+            return result;
         }
         match self.fetch().await {
             Ok(keys) => {
                 let keys = Arc::new(keys);
-                *self.known() = Known { keys: Some(keys.clone()), fetched_at: Some(now), failed_at: None };
+                *self.cache() = Cache { keys: Some(keys.clone()), fetched_at: Some(now), failed_at: None };
                 find(&keys, kid, algorithm).ok_or(AuthError::Invalid).and_then(decoding_key)
             }
             Err(error) => {
-                self.known().failed_at = Some(now);
-                tracing::warn!("Could not fetch the users' keys: {}", app::error::chain(&error));
-                self.recall(kid, algorithm, now).unwrap_or(Err(AuthError::Unavailable(Box::new(error))))
+                self.cache().failed_at = Some(now);
+                tracing::warn!(
+                    "Cannot fetch the JWKS of the identity provider: {}",
+                    app::error::chain(&error)
+                );
+                self.cached(kid, algorithm, now).unwrap_or(Err(AuthError::Unavailable(Box::new(error))))
             }
         }
     }
 
-    /// An answer without asking the provider; `None` if it must be asked. Keys that are old are good enough while
-    /// the provider cannot be reached.
-    fn recall(
+    /// The result from the cache; `None` if the keys must be fetched. Stale keys are used while the provider is unreachable.
+    fn cached(
         &self,
         kid: Option<&str>,
         algorithm: Algorithm,
         now: Timestamp,
     ) -> Option<Result<DecodingKey, AuthError>> {
-        let known = self.known().clone();
+        let cache = self.cache().clone();
         let since = |at: Option<Timestamp>| at.map_or(i64::MAX, |at| now.as_secs() - at.as_secs());
-        let failing = since(known.failed_at) < LEAVE_ALONE_SECS;
-        match known.keys.as_ref().and_then(|keys| find(keys, kid, algorithm)) {
-            Some(key) if failing || since(known.fetched_at) < KEEP_SECS => Some(decoding_key(key)),
-            None if since(known.fetched_at) < ASK_AGAIN_SECS => Some(Err(AuthError::Invalid)),
+        let failing = since(cache.failed_at) < FAILURE_BACKOFF_SECS;
+        match cache.keys.as_ref().and_then(|keys| find(keys, kid, algorithm)) {
+            Some(key) if failing || since(cache.fetched_at) < CACHE_SECS => Some(decoding_key(key)),
+            None if since(cache.fetched_at) < REFRESH_INTERVAL_SECS => Some(Err(AuthError::Invalid)),
             None if failing => {
-                Some(Err(AuthError::Unavailable("the provider was just asked in vain".into())))
+                Some(Err(AuthError::Unavailable("the last request to the identity provider failed".into())))
             }
             _ => None,
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().expect("no code panics while it holds the keys")
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().expect("no code panics while it holds the cache")
     }
 
     async fn fetch(&self) -> Result<JwkSet, reqwest::Error> {
@@ -99,9 +100,9 @@ impl Jwks {
     }
 }
 
-/// The key that a token names; without a name, the only one that fits its algorithm.
+/// The key with this id; without an id, the only key that fits the algorithm.
 fn find<'a>(keys: &'a JwkSet, kid: Option<&str>, algorithm: Algorithm) -> Option<&'a Jwk> {
-    let mut fitting = keys.keys.iter().filter(|key| {
+    let mut candidates = keys.keys.iter().filter(|key| {
         matches!(
             (&key.algorithm, algorithm),
             (AlgorithmParameters::RSA(_), Algorithm::RS256)
@@ -109,8 +110,8 @@ fn find<'a>(keys: &'a JwkSet, kid: Option<&str>, algorithm: Algorithm) -> Option
         )
     });
     match kid {
-        Some(kid) => fitting.find(|key| key.common.key_id.as_deref() == Some(kid)),
-        None => fitting.next().filter(|_| fitting.next().is_none()),
+        Some(kid) => candidates.find(|key| key.common.key_id.as_deref() == Some(kid)),
+        None => candidates.next().filter(|_| candidates.next().is_none()),
     }
 }
 

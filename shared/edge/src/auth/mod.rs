@@ -1,8 +1,7 @@
-//! Who is asking: operator, user or worker.
+//! Authentication of operators, users and workers.
 //!
-//! Which kind a token is of shows before it is checked, so that no key is ever tried on a token that was made
-//! with another: worker tokens start with `swt_`, the operator's is one known string, everything else must be
-//! a user's JWT.
+//! The kind of a token is known before it is verified, so that no key is ever tried on a token of another kind: worker
+//! tokens start with `swt_`, the operator's token is one fixed string, and everything else must be a user's JWT.
 
 mod jwks;
 
@@ -18,33 +17,32 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// A secret that signs tokens has at least this many characters: a shorter one can be guessed from a token.
+/// Minimum length of a signing secret. A shorter one can be brute-forced offline from a token.
 pub const MIN_SECRET_CHARS: usize = 32;
-/// The operator's token has at least this many: it can only be tried out.
+/// Minimum length of the operator's token, which can only be guessed online.
 pub const MIN_TOKEN_CHARS: usize = 16;
 
-/// What the authenticator is made from.
+/// Keys and rules of the [`Authenticator`].
 #[derive(Clone)]
 pub struct Keys {
-    /// Signs and checks worker tokens.
+    /// Signs and verifies worker tokens.
     pub worker_secret: String,
-    /// The operator's token, where there is one.
     pub operator_token: Option<String>,
-    /// Checks users' HS256 tokens.
+    /// Verifies users' HS256 tokens.
     pub user_secret: Option<String>,
-    /// Where the keys for users' RS256 and ES256 tokens are.
+    /// Public keys of users' RS256 and ES256 tokens.
     pub jwks_url: Option<String>,
-    /// The `iss` that users' tokens must have, if any.
+    /// Required `iss` of users' tokens.
     pub issuer: Option<String>,
-    /// The `aud` that users' tokens must have, if any.
+    /// Required `aud` of users' tokens.
     pub audience: Option<String>,
-    /// No authentication: everybody is the operator. A host allows this on a loopback address only.
+    /// Disables authentication: every caller is the operator. A host allows this on a loopback address only.
     pub open: bool,
 }
 
 impl Keys {
-    /// Keys that nobody has: no token is good. For what asks nobody who they are.
-    pub fn unknown() -> Self {
+    /// Accepts no token. For functions that authenticate no caller.
+    pub fn none() -> Self {
         Self {
             worker_secret: app::ids::secret(),
             operator_token: None,
@@ -57,50 +55,44 @@ impl Keys {
     }
 }
 
-/// Tells who is asking.
 pub struct Authenticator {
     open: bool,
     operator: Option<[u8; 32]>,
-    sign_worker: EncodingKey,
-    check_worker: DecodingKey,
-    check_user: Option<DecodingKey>,
+    worker_signing_key: EncodingKey,
+    worker_verification_key: DecodingKey,
+    user_verification_key: Option<DecodingKey>,
     jwks: Option<Jwks>,
     issuer: Option<String>,
     audience: Option<String>,
     clock: Arc<dyn Clock>,
 }
 
-/// Who it is, and until when that holds.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Who.
     pub principal: Principal,
-    /// When the token ends.
-    pub until: Option<Timestamp>,
+    /// Expiry of the token.
+    pub expires_at: Option<Timestamp>,
 }
 
-/// Why it is not known who is asking.
+/// Why authentication failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// No token came.
-    #[error("A token is missing: send Authorization: Bearer <token>.")]
+    #[error("Missing token. Send Authorization: Bearer <token>.")]
     Missing,
-    /// The token is not one of ours, or spoiled.
     #[error("The token is not valid.")]
     Invalid,
-    /// The token has ended.
     #[error("The token has expired.")]
     Expired,
-    /// The place with the keys does not answer.
-    #[error("The token cannot be checked right now.")]
+    /// The key server cannot be reached.
+    #[error("The token cannot be verified right now.")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl AuthError {
-    /// As a use case would say it.
     pub fn into_app(self) -> Error {
         match self {
-            Self::Missing => Error::Unauthorized("A token is missing: send Authorization: Bearer <token>."),
+            Self::Missing => Error::Unauthorized("Missing token. Send Authorization: Bearer <token>."),
             Self::Invalid => Error::Unauthorized("The token is not valid."),
             Self::Expired => Error::Unauthorized("The token has expired."),
             Self::Unavailable(source) => Error::Unavailable(source),
@@ -108,7 +100,7 @@ impl AuthError {
     }
 }
 
-/// Clocks of providers may be ahead of ours by this much.
+/// Allowed clock skew of identity providers.
 const LEEWAY_SECS: i64 = 30;
 const WORKER_PREFIX: &str = "swt_";
 const WORKER_AUDIENCE: &str = "sunaba-worker";
@@ -125,7 +117,7 @@ struct WorkerClaims {
 #[derive(Debug, Deserialize)]
 struct UserClaims {
     sub: String,
-    /// Providers differ in what they call it; some send several.
+    /// Identity providers use different names for the org; some send several.
     #[serde(default)]
     org: Option<String>,
     #[serde(default)]
@@ -142,14 +134,16 @@ struct UserClaims {
 }
 
 impl Authenticator {
-    /// From these keys.
     pub fn new(keys: &Keys, clock: Arc<dyn Clock>) -> Self {
         Self {
             open: keys.open,
-            operator: keys.operator_token.as_deref().map(fingerprint),
-            sign_worker: EncodingKey::from_secret(keys.worker_secret.as_bytes()),
-            check_worker: DecodingKey::from_secret(keys.worker_secret.as_bytes()),
-            check_user: keys.user_secret.as_ref().map(|secret| DecodingKey::from_secret(secret.as_bytes())),
+            operator: keys.operator_token.as_deref().map(hash),
+            worker_signing_key: EncodingKey::from_secret(keys.worker_secret.as_bytes()),
+            worker_verification_key: DecodingKey::from_secret(keys.worker_secret.as_bytes()),
+            user_verification_key: keys
+                .user_secret
+                .as_ref()
+                .map(|secret| DecodingKey::from_secret(secret.as_bytes())),
             jwks: keys.jwks_url.clone().map(Jwks::new),
             issuer: keys.issuer.clone(),
             audience: keys.audience.clone(),
@@ -157,23 +151,21 @@ impl Authenticator {
         }
     }
 
-    /// Who a token belongs to.
     pub async fn authenticate(&self, token: Option<&str>) -> Result<Identity, AuthError> {
         if self.open {
-            return Ok(Identity { principal: Principal::Operator, until: None });
+            return Ok(Identity { principal: Principal::Operator, expires_at: None });
         }
         let token = token.filter(|token| !token.is_empty()).ok_or(AuthError::Missing)?;
         if let Some(jwt) = token.strip_prefix(WORKER_PREFIX) {
             return self.worker(jwt);
         }
-        // Comparing fingerprints takes the same time wherever two tokens differ.
-        if self.operator.is_some_and(|known| known == fingerprint(token)) {
-            return Ok(Identity { principal: Principal::Operator, until: None });
+        // Comparing hashes avoids a timing side channel.
+        if self.operator.is_some_and(|known| known == hash(token)) {
+            return Ok(Identity { principal: Principal::Operator, expires_at: None });
         }
         self.user(token).await
     }
 
-    /// A token for the worker of one sandbox.
     pub fn worker_token(&self, sandbox: &SandboxId, generation: u32, expires_at: Timestamp) -> String {
         let claims = WorkerClaims {
             aud: WORKER_AUDIENCE.into(),
@@ -181,18 +173,18 @@ impl Authenticator {
             generation,
             exp: expires_at.as_secs(),
         };
-        let jwt = jsonwebtoken::encode(&Header::default(), &claims, &self.sign_worker);
+        let jwt = jsonwebtoken::encode(&Header::default(), &claims, &self.worker_signing_key);
         format!("{WORKER_PREFIX}{}", jwt.expect("plain claims can be signed with a secret"))
     }
 
     fn worker(&self, jwt: &str) -> Result<Identity, AuthError> {
         let mut rules = self.rules(Algorithm::HS256);
         rules.set_audience(&[WORKER_AUDIENCE]);
-        let claims = jsonwebtoken::decode::<WorkerClaims>(jwt, &self.check_worker, &rules);
+        let claims = jsonwebtoken::decode::<WorkerClaims>(jwt, &self.worker_verification_key, &rules);
         let claims = claims.map_err(|_| AuthError::Invalid)?.claims;
         let sandbox = SandboxId::parse(claims.sub).map_err(|_| AuthError::Invalid)?;
-        let until = self.still_good(Timestamp::from_secs(claims.exp))?;
-        Ok(Identity { principal: Principal::Worker { sandbox, generation: claims.generation }, until })
+        let expires_at = self.not_expired(Timestamp::from_secs(claims.exp))?;
+        Ok(Identity { principal: Principal::Worker { sandbox, generation: claims.generation }, expires_at })
     }
 
     async fn user(&self, jwt: &str) -> Result<Identity, AuthError> {
@@ -212,8 +204,8 @@ impl Authenticator {
             }
             None => rules.validate_aud = false,
         }
-        // The algorithm decides the kind of key, never the other way round.
-        let key = match (header.alg, &self.check_user, &self.jwks) {
+        // The algorithm selects the kind of key, never the other way round.
+        let key = match (header.alg, &self.user_verification_key, &self.jwks) {
             (Algorithm::HS256, Some(secret), _) => secret.clone(),
             (Algorithm::RS256 | Algorithm::ES256, _, Some(jwks)) => {
                 jwks.key(header.kid.as_deref(), header.alg, self.clock.now()).await?
@@ -225,23 +217,23 @@ impl Authenticator {
         if claims.kind.as_deref().is_some_and(|kind| kind != "access") {
             return Err(AuthError::Invalid);
         }
-        if claims.nbf.is_some_and(|from| moment(from) > self.clock.now().plus_secs(LEEWAY_SECS)) {
+        if claims.nbf.is_some_and(|from| timestamp(from) > self.clock.now().plus_secs(LEEWAY_SECS)) {
             return Err(AuthError::Invalid);
         }
-        let until = self.still_good(moment(claims.exp))?;
+        let expires_at = self.not_expired(timestamp(claims.exp))?;
         let org = claims.org.or(claims.org_id).or(claims.organization_id).ok_or(AuthError::Invalid)?;
         let org = OrgId::parse(org).map_err(|_| AuthError::Invalid)?;
         let role = match claims.role.as_deref() {
             Some("admin" | "owner") => Role::Admin,
             Some("member") => Role::Member,
-            // Whatever else it says, it is not a permission that we know.
+            // Unknown roles get the fewest permissions.
             _ => Role::Viewer,
         };
-        Ok(Identity { principal: Principal::User { id: claims.sub, org, role }, until })
+        Ok(Identity { principal: Principal::User { id: claims.sub, org, role }, expires_at })
     }
 
-    /// Times are checked by our own clock, so that tests can set it. A claim that is checked must be required too:
-    /// the library lets a token pass that leaves it out.
+    /// Expiry is checked against our own clock, so that tests can set it. Callers that validate a claim must also require it:
+    /// the library accepts a token that omits it.
     fn rules(&self, algorithm: Algorithm) -> Validation {
         let mut rules = Validation::new(algorithm);
         rules.validate_exp = false;
@@ -249,31 +241,31 @@ impl Authenticator {
         rules
     }
 
-    fn still_good(&self, until: Timestamp) -> Result<Option<Timestamp>, AuthError> {
-        if until <= self.clock.now() { Err(AuthError::Expired) } else { Ok(Some(until)) }
+    fn not_expired(&self, expires_at: Timestamp) -> Result<Option<Timestamp>, AuthError> {
+        if expires_at <= self.clock.now() { Err(AuthError::Expired) } else { Ok(Some(expires_at)) }
     }
 }
 
-/// Keys are not for logs.
+/// Omits the keys: debug output ends up in logs.
 impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authenticator").field("open", &self.open).finish_non_exhaustive()
     }
 }
 
-/// The token of a request.
+/// The bearer token of a request.
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
-fn fingerprint(token: &str) -> [u8; 32] {
+fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a float beyond the range saturates, which is still no")]
-fn moment(secs: f64) -> Timestamp {
+#[expect(clippy::cast_possible_truncation, reason = "out-of-range values saturate")]
+fn timestamp(secs: f64) -> Timestamp {
     Timestamp::from_secs(secs as i64)
 }
 

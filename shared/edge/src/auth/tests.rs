@@ -1,4 +1,4 @@
-use super::jwks::{ASK_AGAIN_SECS, KEEP_SECS};
+use super::jwks::{CACHE_SECS, REFRESH_INTERVAL_SECS};
 use super::*;
 use app::clock::ManualClock;
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
@@ -48,26 +48,30 @@ fn acme_member() -> Principal {
 }
 
 #[tokio::test]
-async fn each_kind_of_token_is_told_apart() {
+async fn operator_worker_and_user_tokens_are_distinguished() {
     let clock = clock();
     let authenticator = Authenticator::new(&keys(), clock.clone());
     let sandbox = SandboxId::parse("s-1").unwrap();
     let worker = authenticator.worker_token(&sandbox, 3, clock.now().plus_secs(10));
-    let who = async |token: &str| authenticator.authenticate(Some(token)).await.map(|id| id.principal);
-    assert_eq!(who("the operator's token").await.unwrap(), Principal::Operator);
-    assert_eq!(who(&worker).await.unwrap(), Principal::Worker { sandbox, generation: 3 });
-    assert_eq!(who(&hs256(&claims())).await.unwrap(), acme_member());
-    assert!(matches!(who("").await, Err(AuthError::Missing)));
-    assert!(matches!(who("swt_").await, Err(AuthError::Invalid)));
-    assert!(matches!(who(worker.strip_prefix(WORKER_PREFIX).unwrap()).await, Err(AuthError::Invalid)));
+    let authenticate =
+        async |token: &str| authenticator.authenticate(Some(token)).await.map(|id| id.principal);
+    assert_eq!(authenticate("the operator's token").await.unwrap(), Principal::Operator);
+    assert_eq!(authenticate(&worker).await.unwrap(), Principal::Worker { sandbox, generation: 3 });
+    assert_eq!(authenticate(&hs256(&claims())).await.unwrap(), acme_member());
+    assert!(matches!(authenticate("").await, Err(AuthError::Missing)));
+    assert!(matches!(authenticate("swt_").await, Err(AuthError::Invalid)));
+    assert!(matches!(
+        authenticate(worker.strip_prefix(WORKER_PREFIX).unwrap()).await,
+        Err(AuthError::Invalid)
+    ));
     clock.advance_secs(10);
-    assert!(matches!(who(&worker).await, Err(AuthError::Expired)));
+    assert!(matches!(authenticate(&worker).await, Err(AuthError::Expired)));
     clock.advance_secs(50);
-    assert!(matches!(who(&hs256(&claims())).await, Err(AuthError::Expired)));
+    assert!(matches!(authenticate(&hs256(&claims())).await, Err(AuthError::Expired)));
 }
 
 #[tokio::test]
-async fn a_users_token_must_say_who_whose_and_until_when() {
+async fn user_token_requires_subject_org_and_expiry() {
     let keys = Keys { issuer: Some("https://id.example".into()), audience: Some("sunaba".into()), ..keys() };
     let authenticator = Authenticator::new(&keys, clock());
     let complete = json!({
@@ -86,7 +90,7 @@ async fn a_users_token_must_say_who_whose_and_until_when() {
     };
     assert_eq!(check(json!({})).await.unwrap(), acme_member());
     assert_eq!(check(json!({"nbf": NOW + 30, "organization_id": "other"})).await.unwrap(), acme_member());
-    for wrong in [
+    for change in [
         json!({"sub": null}),
         json!({"org_id": null}),
         json!({"org_id": "a b"}),
@@ -100,12 +104,12 @@ async fn a_users_token_must_say_who_whose_and_until_when() {
         json!({"type": "refresh"}),
         json!({"nbf": NOW + 31}),
     ] {
-        assert!(matches!(check(wrong.clone()).await, Err(AuthError::Invalid)), "{wrong}");
+        assert!(matches!(check(change.clone()).await, Err(AuthError::Invalid)), "{change}");
     }
 }
 
 #[tokio::test]
-async fn unsigned_and_otherwise_signed_tokens_are_refused() {
+async fn unsigned_and_wrongly_signed_tokens_are_rejected() {
     let authenticator = Authenticator::new(&keys(), clock());
     let other = EncodingKey::from_secret(b"another secret");
     let unsigned = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1Iiwib3JnIjoiYWNtZSIsImV4cCI6OTk5OTk5OTk5OX0.";
@@ -118,12 +122,12 @@ async fn unsigned_and_otherwise_signed_tokens_are_refused() {
     }
 }
 
-/// A provider that gives out its keys, and counts how often it is asked.
+/// Serves a JWKS and counts the requests.
 async fn provider(keys: Value) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/jwks.json", listener.local_addr().unwrap());
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = requests.clone();
     tokio::spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
             count.fetch_add(1, Ordering::SeqCst);
@@ -135,13 +139,13 @@ async fn provider(keys: Value) -> (String, Arc<AtomicUsize>) {
             let _sent = socket.write_all(format!("{head}{body}").as_bytes()).await;
         }
     });
-    (url, asked)
+    (url, requests)
 }
 
 fn rsa_key() -> EncodingKey {
     let pair = aws_lc_rs::rsa::KeyPair::generate(KeySize::Rsa2048).unwrap();
     let pkcs8 = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).unwrap();
-    // The signer wants the key itself, which is what follows the 26 bytes that PKCS#8 puts around an RSA key.
+    // The signer takes the bare key, which follows the 26-byte PKCS#8 header of an RSA key.
     EncodingKey::from_rsa_der(&pkcs8.as_ref()[26..])
 }
 
@@ -157,55 +161,61 @@ fn public(kid: &str, algorithm: Algorithm, key: &EncodingKey) -> Jwk {
 }
 
 #[tokio::test]
-async fn keys_of_an_oidc_provider_are_fetched_kept_and_asked_for_again() {
+async fn oidc_keys_are_fetched_cached_and_refreshed() {
     let (rsa, ec) = (rsa_key(), ec_key());
     let set = json!({"keys": [public("r", Algorithm::RS256, &rsa), public("e", Algorithm::ES256, &ec)]});
-    let (url, asked) = provider(set).await;
+    let (url, requests) = provider(set).await;
     let clock = clock();
     let keys = Keys { user_secret: None, jwks_url: Some(url), ..keys() };
     let authenticator = Authenticator::new(&keys, clock.clone());
     let mut claims = claims();
     claims["exp"] = json!(NOW + 100_000);
-    let who = async |token: String| authenticator.authenticate(Some(&token)).await.map(|id| id.principal);
-    let asked = || asked.load(Ordering::SeqCst);
+    let authenticate =
+        async |token: String| authenticator.authenticate(Some(&token)).await.map(|id| id.principal);
+    let requests = || requests.load(Ordering::SeqCst);
 
-    assert_eq!(who(signed(Algorithm::RS256, Some("r"), &claims, &rsa)).await.unwrap(), acme_member());
-    assert_eq!(who(signed(Algorithm::ES256, Some("e"), &claims, &ec)).await.unwrap(), acme_member());
-    assert_eq!(who(signed(Algorithm::ES256, None, &claims, &ec)).await.unwrap(), acme_member());
-    assert_eq!(asked(), 1, "keys are kept");
+    assert_eq!(
+        authenticate(signed(Algorithm::RS256, Some("r"), &claims, &rsa)).await.unwrap(),
+        acme_member()
+    );
+    assert_eq!(authenticate(signed(Algorithm::ES256, Some("e"), &claims, &ec)).await.unwrap(), acme_member());
+    assert_eq!(authenticate(signed(Algorithm::ES256, None, &claims, &ec)).await.unwrap(), acme_member());
+    assert_eq!(requests(), 1, "keys are cached");
 
     for forged in [
         signed(Algorithm::RS256, Some("r"), &claims, &rsa_key()),
         signed(Algorithm::ES256, Some("r"), &claims, &ec),
-        // Without a secret for users, a token that is signed with something public is nobody's.
+        // Without a secret for users, a token that is signed with a public value is invalid.
         signed(Algorithm::HS256, Some("r"), &claims, &EncodingKey::from_secret(b"r")),
     ] {
-        assert!(matches!(who(forged).await, Err(AuthError::Invalid)));
+        assert!(matches!(authenticate(forged).await, Err(AuthError::Invalid)));
     }
     assert!(matches!(
-        who(signed(Algorithm::RS256, Some("new"), &claims, &rsa)).await,
+        authenticate(signed(Algorithm::RS256, Some("new"), &claims, &rsa)).await,
         Err(AuthError::Invalid)
     ));
-    assert_eq!(asked(), 1, "unknown keys do not make us ask at once");
-    clock.advance_secs(ASK_AGAIN_SECS);
+    assert_eq!(requests(), 1, "an unknown key id does not cause an immediate refresh");
+    clock.advance_secs(REFRESH_INTERVAL_SECS);
     assert!(matches!(
-        who(signed(Algorithm::RS256, Some("new"), &claims, &rsa)).await,
+        authenticate(signed(Algorithm::RS256, Some("new"), &claims, &rsa)).await,
         Err(AuthError::Invalid)
     ));
-    assert_eq!(asked(), 2);
-    clock.advance_secs(KEEP_SECS);
-    assert_eq!(who(signed(Algorithm::RS256, Some("r"), &claims, &rsa)).await.unwrap(), acme_member());
-    assert_eq!(asked(), 3, "keys are not kept for ever");
+    assert_eq!(requests(), 2);
+    clock.advance_secs(CACHE_SECS);
+    assert_eq!(
+        authenticate(signed(Algorithm::RS256, Some("r"), &claims, &rsa)).await.unwrap(),
+        acme_member()
+    );
+    assert_eq!(requests(), 3, "the cache expires");
 }
 
-/// A provider that does not answer, and counts how often it is asked.
 #[tokio::test]
-async fn a_provider_that_hangs_is_asked_once_and_then_left_alone() {
+async fn failing_oidc_provider_is_not_called_again_during_backoff() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let keys = Keys { jwks_url: Some(format!("http://{}/", listener.local_addr().unwrap())), ..keys() };
-    // Refuses: whoever connects is hung up on.
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    // Closes every connection.
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = requests.clone();
     tokio::spawn(async move {
         while listener.accept().await.is_ok() {
             count.fetch_add(1, Ordering::SeqCst);
@@ -216,11 +226,11 @@ async fn a_provider_that_hangs_is_asked_once_and_then_left_alone() {
     for _ in 0..20 {
         assert!(matches!(authenticator.authenticate(Some(&token)).await, Err(AuthError::Unavailable(_))));
     }
-    assert!(asked.load(Ordering::SeqCst) <= 2, "one attempt, at most tried twice by the client beneath");
+    assert!(requests.load(Ordering::SeqCst) <= 2, "one attempt, which the HTTP client may retry once");
 }
 
 #[tokio::test]
-async fn a_provider_that_does_not_answer_is_not_the_users_fault() {
+async fn unreachable_oidc_provider_is_unavailable_not_unauthorized() {
     let keys = Keys { jwks_url: Some("http://127.0.0.1:9/jwks.json".into()), ..keys() };
     let authenticator = Authenticator::new(&keys, clock());
     let token = signed(Algorithm::ES256, None, &claims(), &ec_key());

@@ -1,4 +1,4 @@
-//! The log: writing and reading.
+//! Events: ingest and read.
 
 use super::{Call, Handler, json};
 use crate::metrics::{self, Metric};
@@ -29,12 +29,12 @@ async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
     let plane = &call.plane;
     let deps = events::ingest::Deps {
         store: &plane.store,
-        lanes: &plane.lanes,
+        locks: &plane.locks,
         clock: plane.clock.as_ref(),
         ids: plane.ids.as_ref(),
         events_per_minute: plane.settings.events_per_minute,
         adopting_org: plane.settings.adopt_unknown_sandboxes.then_some(&plane.settings.default_org),
-        work: plane.work()?,
+        work_queue: plane.work()?,
     };
     let principal = call.principal;
     let command = events::ingest::Command { principal, sandbox, ingest, idempotency_key };
@@ -66,15 +66,15 @@ async fn list(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let query = &call.query;
     if query.number("offset", 0..=u64::MAX)?.is_some_and(|offset| offset > 0) {
-        // OmoiOS paged by offset, which shifts while events come in.
+        // OmoiOS used offsets, which shift while events arrive.
         return Err(Invalid::new("offset", "is not supported; page with before_seq or after_seq").into());
     }
     let after_seq = query.number("after_seq", 0..=u64::MAX)?;
     let before_seq = query.number("before_seq", 1..=u64::MAX)?;
-    let order = match query.word("order", &["newest", "oldest"])? {
+    let order = match query.one_of("order", &["newest", "oldest"])? {
         Some("oldest") => Order::Oldest,
         Some(_) => Order::Newest,
-        // Whoever names a place to go on from wants to go on from there.
+        // A request with only `after_seq` continues forward from there.
         None if after_seq.is_some() && before_seq.is_none() => Order::Oldest,
         None => Order::Newest,
     };
@@ -99,7 +99,7 @@ async fn body(call: Call) -> Result<Response<Bytes>, Error> {
     let deps = events::body::Deps { store: &call.plane.store };
     let data =
         events::body::run(deps, events::body::Command { principal: call.principal, sandbox, seq }).await?;
-    // As it was sent, byte for byte.
+    // Unchanged, byte for byte.
     let mut response = Response::new(Bytes::from(data.text().to_owned()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
@@ -109,7 +109,7 @@ async fn trajectory(call: Call) -> Result<Response<Bytes>, Error> {
     let command = events::trajectory::Command {
         sandbox: call.sandbox()?,
         cursor: call.query.number("cursor", 0..=u64::MAX)?,
-        direction: match call.query.word("direction", &["older", "newer"])? {
+        direction: match call.query.one_of("direction", &["older", "newer"])? {
             Some("newer") => Direction::Newer,
             _ => Direction::Older,
         },
@@ -120,7 +120,7 @@ async fn trajectory(call: Call) -> Result<Response<Bytes>, Error> {
     Ok(json(StatusCode::OK, &events::trajectory::run(deps, command).await?))
 }
 
-fn limit(call: &Call, most: usize) -> Result<usize, Error> {
-    let limit = call.query.number("limit", 1..=most as u64)?.unwrap_or(100);
-    Ok(usize::try_from(limit).unwrap_or(most))
+fn limit(call: &Call, max: usize) -> Result<usize, Error> {
+    let limit = call.query.number("limit", 1..=max as u64)?.unwrap_or(100);
+    Ok(usize::try_from(limit).unwrap_or(max))
 }

@@ -1,4 +1,4 @@
-//! Messages to a working agent.
+//! Messages to a running agent.
 
 use super::{Call, Handler, json};
 use crate::metrics::{self, Metric};
@@ -28,7 +28,7 @@ async fn send(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let send = Send::decode(&call.body)?;
     let plane = &call.plane;
-    let deps = plane.steering()?;
+    let deps = plane.message_deps()?;
     let command = messages::send::Command { principal: call.principal, sandbox, send };
     let queued = messages::send::run(deps, command).await?;
     metrics::emit("messages-send", plane.clock.now(), &[Metric::count("MessagesSent", 1)]);
@@ -38,25 +38,25 @@ async fn send(call: Call) -> Result<Response<Bytes>, Error> {
 async fn pull(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let query = &call.query;
-    let number = |name, bounds, default| query.number(name, bounds).map(|given| given.unwrap_or(default));
+    let number = |name, bounds, default| query.number(name, bounds).map(|value| value.unwrap_or(default));
     let wait = Duration::from_secs(number("wait", 0..=MAX_WAIT_SECS, DEFAULT_WAIT_SECS)?);
-    let most = usize::try_from(number("max", 1..=MAX_PULL as u64, MAX_PULL as u64)?).unwrap_or(MAX_PULL);
+    let limit = usize::try_from(number("max", 1..=MAX_PULL as u64, MAX_PULL as u64)?).unwrap_or(MAX_PULL);
     let hidden_secs = number("visibility", 1..=MAX_HIDDEN_SECS, DEFAULT_HIDDEN_SECS)?;
-    let confirmation = match query.word("ack", &["manual", "auto"])? {
+    let confirmation = match query.one_of("ack", &["manual", "auto"])? {
         Some("manual") => Confirmation::Receipts { hidden_secs: hidden_secs.cast_signed() },
-        _ => Confirmation::Handover,
+        _ => Confirmation::Implicit,
     };
     let plane = &call.plane;
-    let deps = plane.steering()?;
+    let deps = plane.message_deps()?;
     let principal = call.principal;
-    let command = messages::pull::Command { principal, sandbox: sandbox.clone(), wait, most, confirmation };
+    let command = messages::pull::Command { principal, sandbox: sandbox.clone(), wait, limit, confirmation };
     let found = messages::pull::run(deps, command).await?;
-    // Most pulls find nothing, and a line for each would cost more than it tells.
+    // Most pulls are empty; a metric line for each would only cost.
     if !found.messages.is_empty() {
-        let handed_out = Metric::count("MessagesHandedOut", found.messages.len());
-        metrics::emit("messages-pull", plane.clock.now(), &[handed_out]);
+        let pulled = Metric::count("MessagesPulled", found.messages.len());
+        metrics::emit("messages-pull", plane.clock.now(), &[pulled]);
     }
-    if confirmation == Confirmation::Handover {
+    if confirmation == Confirmation::Implicit {
         let plain: Vec<PlainMessage> = found.messages.iter().map(PlainMessage::from).collect();
         return Ok(json(StatusCode::OK, &plain));
     }
@@ -67,7 +67,7 @@ async fn pull(call: Call) -> Result<Response<Bytes>, Error> {
 async fn ack(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let receipts = ReceiptIn::decode(&call.body)?;
-    let deps = call.plane.steering()?;
+    let deps = call.plane.message_deps()?;
     let command = messages::acknowledge::Command { principal: call.principal, sandbox, receipts };
     Ok(json(StatusCode::OK, &messages::acknowledge::run(deps, command).await?))
 }
@@ -75,7 +75,7 @@ async fn ack(call: Call) -> Result<Response<Bytes>, Error> {
 async fn cancel(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let message = MessageId::parse(call.parameters.get(1).cloned().unwrap_or_default())?;
-    let deps = call.plane.steering()?;
+    let deps = call.plane.message_deps()?;
     let command = messages::cancel::Command { principal: call.principal, sandbox, message };
     Ok(json(StatusCode::OK, &messages::cancel::run(deps, command).await?))
 }

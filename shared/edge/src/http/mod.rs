@@ -1,5 +1,5 @@
-//! Requests. Each handler has five steps: path, authorise, decode, one use case, encode; the first two are the
-//! same for all and stand here.
+//! HTTP requests. Each handler has five steps: path, authorise, decode, one use case, encode. The first two are the same
+//! for all and are here.
 
 pub mod events;
 pub mod messages;
@@ -14,11 +14,13 @@ use crate::guard::GuardError;
 use crate::plane::Plane;
 use crate::problem::{self, Refusal};
 use crate::registry::{Function, Match, NoMatch, resolve};
+use crate::spans;
 use app::{Error, IdSource};
 use bytes::Bytes;
 use contract::BadInput;
+use contract::ProblemCode;
 use contract::limits::MAX_BODY_BYTES;
-use contract::query::{Query, unescape};
+use contract::query::{Query, percent_decode};
 use domain::access::{Principal, Scope, permit};
 use domain::{Invalid, SandboxId};
 use futures_util::FutureExt;
@@ -31,33 +33,27 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use tracing::{Instrument, Span};
 
-/// A request that may be answered: its route is known, and who is asking.
+/// An authorised request.
 #[derive(Debug)]
 pub struct Call {
-    /// What may be reached.
     pub plane: Arc<Plane>,
-    /// Who is asking.
     pub principal: Principal,
-    /// What stands in place of the path's parameters.
+    /// Values of the path's parameters, in order.
     pub parameters: Vec<String>,
-    /// What stands behind the `?`.
     pub query: Query,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
 }
 
-/// What a handler answers with.
-pub type Answer = Pin<Box<dyn Future<Output = Result<Response<Bytes>, Error>> + Send>>;
-/// What answers a call.
-pub type Handler = fn(Call) -> Answer;
+pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Response<Bytes>, Error>> + Send>>;
+pub type Handler = fn(Call) -> HandlerFuture;
 
-/// Echoed, or made up.
+/// Echoed in the response, or generated.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Answers any request: for a host that has the whole of it.
+/// Handles any request whose body is complete.
 pub async fn dispatch(plane: &Arc<Plane>, request: Request<Bytes>) -> Response<Bytes> {
     let (head, body) = request.into_parts();
     match admit(plane, &head).await {
@@ -66,67 +62,72 @@ pub async fn dispatch(plane: &Arc<Plane>, request: Request<Bytes>) -> Response<B
     }
 }
 
-/// Answers a request that belongs to one function: for a host that runs each on its own. Another's is not answered,
-/// whatever may be reached from here.
-pub async fn answer_as(
+/// Handles a request in a process that serves one function. A request for another function's route is 404, whatever
+/// permissions this process has.
+pub async fn dispatch_to(
     function: &'static Function,
     plane: &Arc<Plane>,
     request: Request<Bytes>,
 ) -> Response<Bytes> {
-    let found = resolve(request.method(), request.uri().path());
-    if found.is_ok_and(|found| found.function.name != function.name) {
+    let resolved = resolve(request.method(), request.uri().path());
+    if resolved.is_ok_and(|matched| matched.function.name != function.name) {
         let context = Context::of(plane, &request.into_parts().0);
-        return context.finish(NO_PATH.response(&context.request_id));
+        return context.finish(ROUTE_NOT_FOUND.response(&context.request_id));
     }
     dispatch(plane, request).await
 }
 
-/// A request that may be answered once its body is there.
+/// A request that is authorised and waits for its body.
 pub struct Admitted {
     handler: Handler,
     call: Call,
     context: Context,
 }
 
-/// Looks at everything but the body: place, route, and who is asking. A host that reads bodies itself reads only
-/// those of requests that were admitted.
+/// Checks everything but the body: host, origin, route and authorisation. A host that reads bodies itself reads only those
+/// of admitted requests.
 pub async fn admit(plane: &Arc<Plane>, head: &Parts) -> Result<Admitted, Response<Bytes>> {
     let context = Context::of(plane, head);
-    match route(plane, head, &context).await {
+    match route(plane, head, &context).instrument(context.span.clone()).await {
         Ok((handler, call)) => Ok(Admitted { handler, call, context }),
         Err(refusal) => Err(context.finish(refusal)),
     }
 }
 
 impl Admitted {
-    /// Answers it.
-    pub async fn answer(mut self, body: Bytes) -> Response<Bytes> {
+    pub async fn answer(self, body: Bytes) -> Response<Bytes> {
+        let span = self.context.span.clone();
+        self.run_handler(body).instrument(span).await
+    }
+
+    async fn run_handler(mut self, body: Bytes) -> Response<Bytes> {
         if body.len() > MAX_BODY_BYTES {
             return self.too_large();
         }
         self.call.body = body;
-        // A mistake of ours in one request must not look like a broken network to its sender.
+        // A panic becomes a 500, so that the client does not see a network failure.
         let outcome = AssertUnwindSafe((self.handler)(self.call)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Err(Error::Internal("the handler panicked".into())));
         let response = outcome.unwrap_or_else(|error| problem::response(&error, &self.context.request_id));
         self.context.finish(response)
     }
 
-    /// Answers it when its body is too large to be read.
+    /// The response if the body exceeds the limit.
     pub fn too_large(self) -> Response<Bytes> {
         let limit =
             BadInput::TooLarge(Invalid::new("body", format!("must be at most {MAX_BODY_BYTES} bytes")));
         self.context.finish(problem::response(&limit.into(), &self.context.request_id))
     }
 
-    /// Answers it when its body does not come, or not whole: the sender may try again.
-    pub fn broken_off(self) -> Response<Bytes> {
-        self.context.finish(BROKEN_OFF.response(&self.context.request_id))
+    /// The response if the body is incomplete or too slow. The client may retry.
+    pub fn request_timeout(self) -> Response<Bytes> {
+        self.context.finish(REQUEST_TIMEOUT.response(&self.context.request_id))
     }
 }
 
-/// What every answer needs, whatever it says.
+/// What every response needs.
 struct Context {
+    span: Span,
     request_id: String,
     method: Method,
     path: String,
@@ -136,8 +137,10 @@ struct Context {
 impl Context {
     fn of(plane: &Plane, head: &Parts) -> Self {
         let origin = plane.settings.guard.cors_origin(&head.headers);
+        let request_id = request_id(&head.headers, plane.ids.as_ref());
         Self {
-            request_id: request_id(&head.headers, plane.ids.as_ref()),
+            span: spans::request(&request_id),
+            request_id,
             method: head.method.clone(),
             path: head.uri.path().to_owned(),
             cors_origin: origin.and_then(|origin| HeaderValue::from_str(origin).ok()),
@@ -156,15 +159,13 @@ impl Context {
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
             headers.insert(VARY, HeaderValue::from_static("Origin"));
         }
-        let Self { request_id, method, path, .. } = self;
+        let Self { method, path, .. } = self;
         let status = response.status().as_u16();
-        // Paths carry ids and no secrets; queries may carry tokens and are never logged.
-        match status {
-            400..=499 => {
-                tracing::info!(request.id = %request_id, status, "{method} {path} was refused: {status}");
-            }
-            _ => tracing::debug!(request.id = %request_id, status, "{method} {path}: {status}"),
-        }
+        // Paths contain ids but no secrets. Queries may contain tokens and are never logged.
+        self.span.in_scope(|| match status {
+            400..=499 => tracing::info!(status, "{method} {path} was refused: {status}"),
+            _ => tracing::debug!(status, "{method} {path}: {status}"),
+        });
         response
     }
 }
@@ -177,19 +178,19 @@ async fn route(
     if context.method == Method::OPTIONS && context.cors_origin.is_some() {
         return Err(preflight());
     }
-    if let Err(stranger) = plane.settings.guard.check(&head.headers) {
-        return Err(strange(stranger).response(&context.request_id));
+    if let Err(error) = plane.settings.guard.check(&head.headers) {
+        return Err(guard_refusal(error).response(&context.request_id));
     }
-    let found = match resolve(&head.method, head.uri.path()) {
-        Ok(found) => found,
-        Err(NoMatch::Path) => return Err(NO_PATH.response(&context.request_id)),
-        Err(NoMatch::Method) => return Err(NO_METHOD.response(&context.request_id)),
+    let matched = match resolve(&head.method, head.uri.path()) {
+        Ok(matched) => matched,
+        Err(NoMatch::Path) => return Err(ROUTE_NOT_FOUND.response(&context.request_id)),
+        Err(NoMatch::Method) => return Err(METHOD_NOT_ALLOWED.response(&context.request_id)),
     };
-    authorised(plane, found, head).await.map_err(|error| problem::response(&error, &context.request_id))
+    authenticate(plane, matched, head).await.map_err(|error| problem::response(&error, &context.request_id))
 }
 
-async fn authorised(plane: &Arc<Plane>, found: Match, head: &Parts) -> Result<(Handler, Call), Error> {
-    let scope = found.route.scope;
+async fn authenticate(plane: &Arc<Plane>, matched: Match, head: &Parts) -> Result<(Handler, Call), Error> {
+    let scope = matched.route.scope;
     let principal = match scope {
         Scope::Public => Principal::Anonymous,
         _ => {
@@ -201,8 +202,9 @@ async fn authorised(plane: &Arc<Plane>, found: Match, head: &Parts) -> Result<(H
                 .principal
         }
     };
-    let parameters: Vec<String> = found.parameters.iter().map(|parameter| unescape(parameter)).collect();
-    authorise(&principal, scope, found.route.path, &parameters)?;
+    let parameters: Vec<String> =
+        matched.parameters.iter().map(|parameter| percent_decode(parameter)).collect();
+    authorise(&principal, scope, matched.route.path, &parameters)?;
     let call = Call {
         plane: plane.clone(),
         principal,
@@ -211,11 +213,10 @@ async fn authorised(plane: &Arc<Plane>, found: Match, head: &Parts) -> Result<(H
         headers: head.headers.clone(),
         body: Bytes::new(),
     };
-    Ok((found.route.handler, call))
+    Ok((matched.route.handler, call))
 }
 
-/// May they do this at all, and is a worker talking of its own sandbox? Whose sandbox it is otherwise, the use
-/// case sees on the head.
+/// Checks the scope, and that a worker accesses only its own sandbox. The use case checks which org the sandbox belongs to.
 fn authorise(principal: &Principal, scope: Scope, path: &str, parameters: &[String]) -> Result<(), Error> {
     if !permit(principal, scope) {
         return Err(Error::Forbidden("Your token does not allow this."));
@@ -238,17 +239,17 @@ impl Call {
 
 /// 200 (or another status) with JSON.
 pub fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Bytes> {
-    let body = serde_json::to_vec(value).expect("our own answers serialise");
+    let body = serde_json::to_vec(value).expect("our own responses serialize");
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// The caller's request id if it is a sane one, else ours.
+/// The client's request id if it is valid, else a new one.
 pub fn request_id(headers: &HeaderMap, ids: &dyn IdSource) -> String {
-    let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
-    match given {
+    let received = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    match received {
         Some(id) if (1..=100).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
             id.to_owned()
         }
@@ -256,34 +257,27 @@ pub fn request_id(headers: &HeaderMap, ids: &dyn IdSource) -> String {
     }
 }
 
-/// What a request that comes from a strange place is told.
-pub fn strange(stranger: GuardError) -> Refusal {
-    match stranger {
+/// The response to a request that [`crate::guard::Guard`] rejects.
+pub fn guard_refusal(error: GuardError) -> Refusal {
+    match error {
         GuardError::Host => Refusal {
-            status: StatusCode::MISDIRECTED_REQUEST,
-            code: "host_not_allowed",
-            detail: "This server is not known by that name. Set SUNABA_HOSTS if it should be.",
+            code: ProblemCode::HostNotAllowed,
+            detail: "This host name is not allowed. Add it to SUNABA_HOSTS to allow it.",
         },
         GuardError::Origin => Refusal {
-            status: StatusCode::FORBIDDEN,
-            code: "origin_not_allowed",
-            detail: "Pages of that origin may not call this server. Set SUNABA_ORIGINS if they should.",
+            code: ProblemCode::OriginNotAllowed,
+            detail: "This origin is not allowed. Add it to SUNABA_ORIGINS to allow it.",
         },
     }
 }
 
-/// There is no such path.
-pub(crate) const NO_PATH: Refusal =
-    Refusal { status: StatusCode::NOT_FOUND, code: "no_route", detail: "There is nothing at this path." };
-const NO_METHOD: Refusal = Refusal {
-    status: StatusCode::METHOD_NOT_ALLOWED,
-    code: "no_method",
-    detail: "This path does not answer to this method.",
-};
-const BROKEN_OFF: Refusal = Refusal {
-    status: StatusCode::REQUEST_TIMEOUT,
-    code: "broken_off",
-    detail: "The body broke off, or took too long. Send it again.",
+pub(crate) const ROUTE_NOT_FOUND: Refusal =
+    Refusal { code: ProblemCode::RouteNotFound, detail: "No route matches this path." };
+const METHOD_NOT_ALLOWED: Refusal =
+    Refusal { code: ProblemCode::MethodNotAllowed, detail: "This path does not support this method." };
+const REQUEST_TIMEOUT: Refusal = Refusal {
+    code: ProblemCode::RequestTimeout,
+    detail: "The request body was incomplete or took too long. Send the request again.",
 };
 
 fn preflight() -> Response<Bytes> {

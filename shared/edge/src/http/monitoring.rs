@@ -1,4 +1,4 @@
-//! How sandboxes are doing.
+//! Monitoring of sandboxes.
 
 use super::{Call, Handler, json};
 use app::{Error, sandboxes};
@@ -16,7 +16,8 @@ async fn status(call: Call) -> Result<Response<Bytes>, Error> {
     let cursor = call.query.get("cursor").map(SandboxId::parse).transpose();
     let command = sandboxes::monitor::Command {
         org: call.query.get("org").map(OrgId::parse).transpose()?,
-        cursor: cursor.map_err(|_| Invalid::new("cursor", "must be the next_cursor of an earlier answer"))?,
+        cursor: cursor
+            .map_err(|_| Invalid::new("cursor", "must be the next_cursor of an earlier response"))?,
         principal: call.principal,
     };
     let plane = &call.plane;
@@ -31,7 +32,7 @@ async fn status(call: Call) -> Result<Response<Bytes>, Error> {
 async fn phase(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let deps = sandboxes::get::Deps { store: &call.plane.store };
-    let head =
+    let sandbox =
         sandboxes::get::run(deps, sandboxes::get::Command { principal: call.principal, sandbox }).await?;
-    Ok(json(StatusCode::OK, &Phase::new(&head, call.plane.clock.now())))
+    Ok(json(StatusCode::OK, &Phase::new(&sandbox, call.plane.clock.now())))
 }

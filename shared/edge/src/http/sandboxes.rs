@@ -1,4 +1,4 @@
-//! Sandboxes: registering, listing, showing, ending.
+//! Sandboxes: register, list, read, terminate.
 
 use super::{Call, Handler, json};
 use app::{Error, sandboxes};
@@ -36,7 +36,7 @@ async fn list(call: Call) -> Result<Response<Bytes>, Error> {
         principal: call.principal,
     };
     let page = sandboxes::list::run(sandboxes::list::Deps { store: &call.plane.store }, command).await?;
-    let sandboxes = page.heads.iter().map(SandboxOut::from).collect();
+    let sandboxes = page.sandboxes.iter().map(SandboxOut::from).collect();
     Ok(json(StatusCode::OK, &SandboxList { sandboxes, next_cursor: page.next_cursor }))
 }
 
@@ -50,16 +50,16 @@ async fn register(call: Call) -> Result<Response<Bytes>, Error> {
         default_org: &plane.settings.default_org,
     };
     let command = sandboxes::register::Command { principal: call.principal, register };
-    let head = sandboxes::register::run(deps, command).await?;
-    Ok(json(StatusCode::CREATED, &with_token(plane, &head)))
+    let sandbox = sandboxes::register::run(deps, command).await?;
+    Ok(json(StatusCode::CREATED, &with_token(plane, &sandbox)))
 }
 
 async fn get(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let deps = sandboxes::get::Deps { store: &call.plane.store };
-    let head =
+    let sandbox =
         sandboxes::get::run(deps, sandboxes::get::Command { principal: call.principal, sandbox }).await?;
-    Ok(json(StatusCode::OK, &SandboxOut::from(&head)))
+    Ok(json(StatusCode::OK, &SandboxOut::from(&sandbox)))
 }
 
 async fn logs(call: Call) -> Result<Response<Bytes>, Error> {
@@ -77,32 +77,33 @@ async fn logs(call: Call) -> Result<Response<Bytes>, Error> {
 async fn rotate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let deps = sandboxes::rotate_token::Deps { store: &call.plane.store };
-    let head = sandboxes::rotate_token::run(
+    let sandbox = sandboxes::rotate_token::run(
         deps,
         sandboxes::rotate_token::Command { principal: call.principal, sandbox },
     )
     .await?;
-    Ok(json(StatusCode::OK, &with_token(&call.plane, &head)))
+    Ok(json(StatusCode::OK, &with_token(&call.plane, &sandbox)))
 }
 
-fn with_token(plane: &crate::Plane, head: &Sandbox) -> Registered {
+fn with_token(plane: &crate::Plane, sandbox: &Sandbox) -> Registered {
     let expires_at = plane.clock.now().plus_secs(plane.settings.worker_token_secs);
-    let worker_token = plane.authenticator.worker_token(&head.id, head.generation, expires_at);
-    Registered { sandbox: SandboxOut::from(head), worker_token, expires_at }
+    let worker_token = plane.authenticator.worker_token(&sandbox.id, sandbox.generation, expires_at);
+    Registered { sandbox: SandboxOut::from(sandbox), worker_token, expires_at }
 }
 
 async fn terminate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let reason = reason(call.query.get("reason").unwrap_or_default())?;
-    let deps = sandboxes::terminate::Deps { steering: call.plane.steering()?, work: call.plane.work()? };
+    let deps =
+        sandboxes::terminate::Deps { messages: call.plane.message_deps()?, work_queue: call.plane.work()? };
     let command = sandboxes::terminate::Command { principal: call.principal, sandbox, reason };
     Ok(json(StatusCode::OK, &SandboxOut::from(&sandboxes::terminate::run(deps, command).await?)))
 }
 
-fn reason(given: &str) -> Result<String, Error> {
-    match given.trim() {
-        "" => Ok("ended by request".into()),
-        long if long.chars().count() > MAX_REASON_CHARS || long.chars().any(char::is_control) => {
+fn reason(text: &str) -> Result<String, Error> {
+    match text.trim() {
+        "" => Ok("terminated by request".into()),
+        invalid if invalid.chars().count() > MAX_REASON_CHARS || invalid.chars().any(char::is_control) => {
             let rule =
                 format!("must be at most {MAX_REASON_CHARS} characters, none of them control characters");
             Err(Invalid::new("reason", rule).into())
@@ -111,5 +112,5 @@ fn reason(given: &str) -> Result<String, Error> {
     }
 }
 
-/// Longest reason for the end of a sandbox.
+/// Maximum length of a termination reason.
 const MAX_REASON_CHARS: usize = 200;

@@ -1,4 +1,4 @@
-//! Agents' own records of their sessions.
+//! Session transcripts of agents.
 
 use super::{Call, Handler, json};
 use app::{Error, sessions};

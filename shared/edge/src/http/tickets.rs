@@ -1,4 +1,4 @@
-//! Tickets: what people want done.
+//! Tickets: requested changes, each worked on by tasks.
 
 use super::{Call, Handler, json};
 use app::events::history::Order;
@@ -6,7 +6,7 @@ use app::{Error, events, tickets};
 use bytes::Bytes;
 use contract::limits::MAX_PAGE;
 use contract::tickets::{
-    CreateTicket, Duplicates, Filter, TaskOfTicket, TicketList, TicketOut, TicketShown, Transition,
+    CreateTicket, Duplicates, Filter, TicketDetails, TicketList, TicketOut, TicketTask, Transition,
     decode_rejection,
 };
 use domain::{Entity, OrgId, TicketId};
@@ -30,10 +30,8 @@ pub const REJECT: Handler = |call| Box::pin(reject(call));
 async fn create(call: Call) -> Result<Response<Bytes>, Error> {
     let create = CreateTicket::decode(&call.body)?;
     let plane = &call.plane;
-    let deps = tickets::create::Deps {
-        orchestration: plane.orchestration()?,
-        default_org: &plane.settings.default_org,
-    };
+    let deps =
+        tickets::create::Deps { base: plane.orchestration()?, default_org: &plane.settings.default_org };
     let command = tickets::create::Command { principal: call.principal, create };
     Ok(match tickets::create::run(deps, command).await? {
         tickets::create::Outcome::Created(ticket) => json(StatusCode::CREATED, &TicketOut::from(&*ticket)),
@@ -61,22 +59,22 @@ async fn get(call: Call) -> Result<Response<Bytes>, Error> {
     let ticket = ticket(&call)?;
     let deps = tickets::get::Deps { store: &call.plane.store };
     let found = tickets::get::run(deps, tickets::get::Command { principal: call.principal, ticket }).await?;
-    let shown = TicketShown {
+    let details = TicketDetails {
         ticket: TicketOut::from(&found.ticket),
-        tasks: found.tasks.iter().map(TaskOfTicket::from).collect(),
+        tasks: found.tasks.iter().map(TicketTask::from).collect(),
         has_more_tasks: found.has_more_tasks,
     };
-    Ok(json(StatusCode::OK, &shown))
+    Ok(json(StatusCode::OK, &details))
 }
 
 async fn events(call: Call) -> Result<Response<Bytes>, Error> {
     let entity = Entity::Ticket(ticket(&call)?);
     let after_seq = call.query.number("after_seq", 0..=u64::MAX)?;
     let before_seq = call.query.number("before_seq", 1..=u64::MAX)?;
-    let order = match call.query.word("order", &["newest", "oldest"])? {
+    let order = match call.query.one_of("order", &["newest", "oldest"])? {
         Some("oldest") => Order::Oldest,
         Some(_) => Order::Newest,
-        // Whoever names a place to go on from wants to go on from there.
+        // A request with only `after_seq` continues forward from there.
         None if after_seq.is_some() && before_seq.is_none() => Order::Oldest,
         None => Order::Newest,
     };

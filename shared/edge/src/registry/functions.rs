@@ -1,4 +1,4 @@
-//! The list of functions: one row for each Lambda function. `cargo xtask gen` writes what follows from it.
+//! One row for each Lambda function. `cargo xtask gen` generates files from it.
 
 use super::Permission::{
     BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, NotifyMailboxes, Providers, PutItem,
@@ -40,10 +40,10 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-logs",
         "Read the log of a sandbox's worker",
         http(Method::GET, "/api/v1/sandboxes/{id}/logs", Scope::ReadSandbox, sandboxes::LOGS),
-        // With the providers come the variables of workers: what has to be redacted.
+        // `Providers` includes the variables of workers, whose values must be redacted.
         &[Keys, GetItem, Providers],
     )
-    // Reading a log may take its provider 10 s.
+    // A provider may take 10 s to read a log.
     .timeout_secs(20),
     function(
         "sandboxes-rotate-token",
@@ -53,7 +53,7 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     function(
         "sandboxes-terminate",
-        "End a sandbox",
+        "Terminate a sandbox",
         http(Method::DELETE, "/api/v1/sandboxes/{id}", Scope::ManageSandboxes, sandboxes::TERMINATE),
         &[
             Keys,
@@ -70,7 +70,7 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     function(
         "sandboxes-dispatch",
-        "Dispatch tasks; create, watch and remove their sandboxes",
+        "Dispatch tasks; create, monitor and delete their sandboxes",
         Trigger::Jobs(Queue::Work),
         &[
             Keys,
@@ -87,9 +87,9 @@ pub static FUNCTIONS: &[Function] = &[
             Thresholds,
         ],
     )
-    // Half a minute more than a job takes at most (`JOB_SECS` in `domain::pace`): providers may be slow.
+    // Half a minute more than the longest job (`JOB_SECS` in `domain::timeouts`): providers may be slow.
     .timeout_secs(240)
-    // Five jobs at a time, and each may hold a worker's program of some 11 MB, twice while it is read.
+    // Five concurrent jobs, and each may hold a worker executable of about 11 MB, twice while it downloads.
     .memory_mb(512),
     function(
         "sandboxes-sweep",
@@ -97,11 +97,11 @@ pub static FUNCTIONS: &[Function] = &[
         Trigger::Schedule(Schedule { every_minutes: 1, locally_every_secs: 2, tick: schedule::SWEEP }),
         &[BatchGetItem, Query, PutItem, Work, Thresholds],
     )
-    // The next one starts after a minute.
+    // The next tick is due after a minute.
     .timeout_secs(50),
     function(
         "sandboxes-compare",
-        "Remove sandboxes that no task needs, and notice those that providers have lost",
+        "Delete orphaned sandboxes, and detect those that providers have lost",
         Trigger::Schedule(Schedule {
             every_minutes: 5,
             locally_every_secs: 3,
@@ -109,7 +109,7 @@ pub static FUNCTIONS: &[Function] = &[
         }),
         &[GetItem, BatchGetItem, Query, PutItem, UpdateItem, Work, Providers],
     )
-    // Lists of providers come in pages.
+    // Provider lists are paged.
     .timeout_secs(120),
     function(
         "events-ingest",
@@ -119,7 +119,7 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     function(
         "events-list",
-        "List a page of the log",
+        "List the events of a sandbox",
         http(Method::GET, "/api/v1/sandboxes/{id}/events", Scope::ReadSandbox, events::LIST),
         &[Keys, GetItem, Query],
     ),
@@ -131,7 +131,7 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     function(
         "events-trajectory",
-        "Get the log with its heartbeats summed up",
+        "Get the events of a sandbox with heartbeats aggregated",
         http(Method::GET, "/api/v1/sandboxes/{id}/trajectory", Scope::ReadSandbox, events::TRAJECTORY),
         &[Keys, GetItem, Query],
     ),
@@ -158,8 +158,8 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     function(
         "messages-pull",
-        "Receive messages, waiting for one if there is none",
-        http(Method::GET, "/api/v1/sandboxes/{id}/messages", Scope::TakeMessages, messages::PULL),
+        "Pull messages, with long polling",
+        http(Method::GET, "/api/v1/sandboxes/{id}/messages", Scope::PullMessages, messages::PULL),
         &[
             Keys,
             GetItem,
@@ -172,15 +172,15 @@ pub static FUNCTIONS: &[Function] = &[
             MakeMailboxes,
         ],
     )
-    // A wait of up to 20 s and the calls around it. API Gateway ends a request after 30 s.
+    // A long poll of up to 20 s and the calls around it. API Gateway times out after 30 s.
     .timeout_secs(28)
-    // It mostly waits, and is billed by time and memory.
+    // It mostly waits, and Lambda bills time and memory.
     .memory_mb(128)
     .reserved_concurrency("PullConcurrency"),
     function(
         "messages-ack",
         "Record a worker's receipts for messages",
-        http(Method::POST, "/api/v1/sandboxes/{id}/messages/ack", Scope::TakeMessages, messages::ACK),
+        http(Method::POST, "/api/v1/sandboxes/{id}/messages/ack", Scope::PullMessages, messages::ACK),
         &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, NotifyMailboxes],
     ),
     function(
@@ -196,13 +196,13 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     function(
         "messages-history",
-        "List messages and how far each has come, newest first",
+        "List messages and their delivery state, newest first",
         http(Method::GET, "/api/v1/sandboxes/{id}/messages/history", Scope::ReadSandbox, messages::HISTORY),
         &[Keys, GetItem, BatchGetItem, Query],
     ),
     function(
         "sessions-append",
-        "Append to an agent's own record of its session",
+        "Append to an agent's session transcript",
         http(
             Method::POST,
             "/api/v1/sandboxes/{id}/sessions/{session_id}/entries",
@@ -213,7 +213,7 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     function(
         "sessions-read",
-        "Read an agent's own record of a session, to resume from",
+        "Read an agent's session transcript, to resume from it",
         http(
             Method::GET,
             "/api/v1/sandboxes/{id}/sessions/{session_id}/entries",
@@ -373,7 +373,7 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     function(
         "monitoring-phase",
-        "Get how far a sandbox is",
+        "Get the phase of a sandbox",
         http(Method::GET, "/api/v1/sandboxes/{id}/phase-status", Scope::ReadSandbox, monitoring::PHASE),
         &[Keys, GetItem],
     ),
@@ -403,7 +403,7 @@ pub static FUNCTIONS: &[Function] = &[
     ),
     function(
         "platform-check",
-        "Report that the plane is alive; an alarm watches for it",
+        "Emit the health metric; an alarm fires when it is missing",
         Trigger::Schedule(Schedule { every_minutes: 1, locally_every_secs: 60, tick: schedule::CHECK }),
         &[BatchGetItem],
     ),

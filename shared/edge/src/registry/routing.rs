@@ -1,47 +1,41 @@
-//! Which function a request belongs to.
+//! Resolves a request to a function.
 
 use super::{FUNCTIONS, Function, Route, Trigger};
 use http::Method;
 
-/// A route that a request belongs to.
 #[derive(Debug)]
 pub struct Match {
-    /// The function.
     pub function: &'static Function,
-    /// Its route.
     pub route: &'static Route,
-    /// What stood in place of its parameters, in order, still escaped.
+    /// Values of the path parameters, in order, still percent-encoded.
     pub parameters: Vec<String>,
 }
 
-/// Why a request belongs to no route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoMatch {
-    /// No such path.
     Path,
-    /// The path exists; the method does not.
+    /// The path exists, but not with this method.
     Method,
 }
 
-/// The route of a request. Of several that fit, the one with the fewest parameters: `/sandboxes/health` is not
-/// a sandbox, in whatever order the list is.
+/// Resolves a request. The match with the fewest parameters wins, so that `/sandboxes/health` is not a sandbox, whatever the
+/// order of the list.
 pub fn resolve(method: &Method, path: &str) -> Result<Match, NoMatch> {
     let path = canonical(path);
-    let mut fitting: Vec<Match> = FUNCTIONS
+    let mut matches: Vec<Match> = FUNCTIONS
         .iter()
         .filter_map(|function| {
             let Trigger::Http(route) = &function.trigger else { return None };
-            Some(Match { function, route, parameters: fit(route.path, &path)? })
+            Some(Match { function, route, parameters: match_path(route.path, &path)? })
         })
         .collect();
-    fitting.sort_by_key(|found| found.parameters.len());
-    let fewest = fitting.first().ok_or(NoMatch::Path)?.parameters.len();
-    let same = fitting.into_iter().take_while(|found| found.parameters.len() == fewest);
-    same.into_iter().find(|found| found.route.method == *method).ok_or(NoMatch::Method)
+    matches.sort_by_key(|matched| matched.parameters.len());
+    let fewest = matches.first().ok_or(NoMatch::Path)?.parameters.len();
+    let mut best = matches.into_iter().take_while(|matched| matched.parameters.len() == fewest);
+    best.find(|matched| matched.route.method == *method).ok_or(NoMatch::Method)
 }
 
-/// Every spelling of a path that [`resolve`] understands and a router must know: `/api/v1/sandbox/{id}/…` is an alias,
-/// and so is `…/message`.
+/// A path and its aliases, for a router such as API Gateway: `/api/v1/sandbox/{id}/…` and `…/message` are aliases.
 pub fn spellings(path: &str) -> Vec<String> {
     let alias = path.strip_prefix("/api/v1/sandboxes/").filter(|rest| rest.starts_with('{'));
     let alias = alias.map(|rest| format!("/api/v1/sandbox/{rest}"));
@@ -52,10 +46,10 @@ pub fn spellings(path: &str) -> Vec<String> {
 }
 
 const MONITORING: &str = "/api/v1/monitoring/status";
-/// As OmoiOS spells it.
+/// Alias for OmoiOS clients.
 const NESTED_MONITORING: &str = "/api/v1/sandboxes/monitoring/status";
 
-/// The seeds' singular spellings are aliases: `/api/v1/sandbox/{id}/message` is `/api/v1/sandboxes/{id}/messages`.
+/// Replaces aliases: `/api/v1/sandbox/{id}/message`, as OmoiOS spells it, becomes `/api/v1/sandboxes/{id}/messages`.
 pub fn canonical(path: &str) -> String {
     let path = path.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(path);
     if path == NESTED_MONITORING {
@@ -69,7 +63,7 @@ pub fn canonical(path: &str) -> String {
     format!("/api/v1/sandboxes/{rest}")
 }
 
-fn fit(pattern: &str, path: &str) -> Option<Vec<String>> {
+fn match_path(pattern: &str, path: &str) -> Option<Vec<String>> {
     let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
     let mut parameters = Vec::new();
     loop {
@@ -89,11 +83,11 @@ mod tests {
     use super::*;
 
     fn name(method: Method, path: &str) -> Result<&'static str, NoMatch> {
-        resolve(&method, path).map(|found| found.function.name)
+        resolve(&method, path).map(|matched| matched.function.name)
     }
 
     #[test]
-    fn every_route_can_be_reached() {
+    fn every_route_resolves_to_its_function() {
         for function in FUNCTIONS {
             if let Trigger::Http(route) = &function.trigger {
                 let path = route.path.replace("{id}", "s-1").replace("{seq}", "7");
@@ -105,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique() {
+    fn function_names_are_unique() {
         let names: std::collections::BTreeSet<_> = FUNCTIONS.iter().map(|function| function.name).collect();
         assert_eq!(names.len(), FUNCTIONS.len());
     }
@@ -130,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_method_is_not_a_wrong_path() {
+    fn unsupported_method_differs_from_unknown_path() {
         assert_eq!(name(Method::DELETE, "/api/v1/sandboxes/s-1/events"), Err(NoMatch::Method));
         assert_eq!(name(Method::POST, "/api/v1/sandboxes/health"), Err(NoMatch::Method));
         assert_eq!(name(Method::GET, "/api/v1/nothing"), Err(NoMatch::Path));

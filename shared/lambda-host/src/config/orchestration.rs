@@ -1,9 +1,9 @@
-//! How tasks become sandboxes: limits, thresholds, and who makes sandboxes of what.
+//! Orchestration settings: limits, thresholds, providers and resources.
 
 use super::{Reader, Serves};
 use app::orchestration::{Orchestration, settings};
 use domain::idle::Thresholds;
-use domain::resources::{self, Wanted};
+use domain::resources::{self, ResourceRequest};
 use domain::ticket::ApprovalSettings;
 use edge::registry::Permission;
 use providers::daytona::WorkerSource;
@@ -11,21 +11,22 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use store::commit::Limits;
 
-/// With [`Permission::Work`]: where to ask for it, and [`settings::LIMITS`].
-pub(super) const OF_WORK: [&str; 1 + settings::LIMITS.len()] = of_both(["SUNABA_WORK_URL"], settings::LIMITS);
+/// Variables of [`Permission::Work`].
+pub(super) const WORK_VARIABLES: [&str; 1 + settings::LIMITS.len()] =
+    concat(["SUNABA_WORK_URL"], settings::LIMITS);
 
-/// With [`Permission::Thresholds`].
-pub(super) const OF_THRESHOLDS: &[&str] = &settings::THRESHOLDS;
+/// Variables of [`Permission::Thresholds`].
+pub(super) const THRESHOLD_VARIABLES: &[&str] = &settings::THRESHOLDS;
 
-/// With [`Permission::Providers`]: [`settings::SANDBOXES`], and what only AWS has: names of secrets, an address of sockets beside
-/// the plane's own, and a name that tells this plane from those of other accounts and regions.
-pub(super) const OF_PROVIDERS: [&str; 4 + settings::SANDBOXES.len()] = of_both(
+/// Variables of [`Permission::Providers`]: [`settings::SANDBOXES`], and those that only AWS has: names of secrets, a separate
+/// socket URL, and a plane name that is unique across accounts and regions.
+pub(super) const PROVIDER_VARIABLES: [&str; 4 + settings::SANDBOXES.len()] = concat(
     ["SUNABA_PLANE", "SUNABA_WORKERS_SOCKET_URL", "SUNABA_DAYTONA_KEY_ID", "SUNABA_WORKER_VARIABLES_ID"],
     settings::SANDBOXES,
 );
 
-/// One list after the other; `ALL` is how long they are together.
-const fn of_both<const OWN: usize, const SHARED: usize, const ALL: usize>(
+/// Concatenates two arrays; `ALL` is the sum of their lengths.
+const fn concat<const OWN: usize, const SHARED: usize, const ALL: usize>(
     own: [&'static str; OWN],
     shared: [&'static str; SHARED],
 ) -> [&'static str; ALL] {
@@ -39,62 +40,60 @@ const fn of_both<const OWN: usize, const SHARED: usize, const ALL: usize>(
     all
 }
 
-/// How Daytona is reached, and what is put into its sandboxes.
 #[derive(Debug, Clone)]
-pub struct DaytonaPlaces {
-    /// Where its API is.
+pub struct DaytonaConfig {
     pub url: String,
-    /// Of the secret that is its key. Without one there is no provider, and tasks fail with that reason.
+    /// Name of the secret with the API key. Without it there is no provider, and tasks fail with that reason.
     pub key: Option<String>,
-    /// The region in which sandboxes run, if not the organisation's own.
+    /// Region, if not the organization's default.
     pub target: Option<String>,
-    /// Where the worker's program comes from.
     pub worker: WorkerSource,
-    /// Of the secret that holds what every worker is given: a JSON object of texts.
+    /// Name of the secret with the environment variables of every worker: a JSON object of strings.
     pub worker_variables: Option<String>,
 }
 
-const DAYTONA: &str = "https://app.daytona.io/api";
-const WORKER: &str = "image:/usr/local/bin/sunaba-worker";
+const DEFAULT_DAYTONA_URL: &str = "https://app.daytona.io/api";
+const DEFAULT_WORKER_SOURCE: &str = "image:/usr/local/bin/sunaba-worker";
 
-/// More at a time than this is a slip of the finger.
-const MOST: u32 = 10_000;
+/// A higher limit is probably a typo.
+const MAX_CONCURRENT_TASKS: u32 = 10_000;
 /// A week.
-const MOST_MINUTES: i64 = 7 * 24 * 60;
+const MAX_MINUTES: i64 = 7 * 24 * 60;
 
 impl<V: Fn(&str) -> Option<String>> Reader<V> {
-    /// What can be set, as far as this function asks for it.
+    /// Reads the settings that the permissions of the function include.
     pub(super) fn orchestration(&mut self, serves: Serves, stage: &str) -> Orchestration {
-        let mut set = Orchestration {
+        let mut settings = Orchestration {
             plane: stage.to_owned(),
             default_provider: "daytona".to_owned(),
             known_providers: Some(["daytona".to_owned()].into()),
             ..Orchestration::default()
         };
         if serves.may(Permission::Work) {
-            let Limits { org, project } = set.limits;
-            set.limits = Limits {
-                org: self.number("MAX_CONCURRENT_TASKS_PER_ORG", org, 1..=MOST),
-                project: self.number("MAX_CONCURRENT_TASKS_PER_PROJECT", project, 1..=MOST),
+            let Limits { org, project } = settings.limits;
+            settings.limits = Limits {
+                org: self.number("MAX_CONCURRENT_TASKS_PER_ORG", org, 1..=MAX_CONCURRENT_TASKS),
+                project: self.number("MAX_CONCURRENT_TASKS_PER_PROJECT", project, 1..=MAX_CONCURRENT_TASKS),
             };
-            set.approval = self.approval(set.approval);
+            settings.approval = self.approval(settings.approval);
         }
         if serves.may(Permission::Thresholds) {
-            set.thresholds = self.thresholds(set.thresholds);
+            settings.thresholds = self.thresholds(settings.thresholds);
             let minutes =
-                self.number("VALIDATION_TIMEOUT_MINUTES", set.validation_secs / 60, 1..=MOST_MINUTES);
-            set.validation_secs = minutes * 60;
+                self.number("VALIDATION_TIMEOUT_MINUTES", settings.validation_secs / 60, 1..=MAX_MINUTES);
+            settings.validation_secs = minutes * 60;
         }
         if serves.may(Permission::Providers) {
-            set.plane = self.required("SUNABA_PLANE");
-            set.callback_url = self.address("SUNABA_CALLBACK_URL", &["http://", "https://"]);
-            set.socket_url = self.optional("SUNABA_WORKERS_SOCKET_URL");
-            set.default_agent = self.optional("AGENT").unwrap_or(set.default_agent);
-            set.resources = vec![self.resources()];
-            let lifetime = self.number("SANDBOX_LIFETIME_MINUTES", set.lifetime_minutes, 1..=60 * 24 * 7);
-            set.lifetime_minutes = lifetime;
+            settings.plane = self.required("SUNABA_PLANE");
+            settings.callback_url = self.address("SUNABA_CALLBACK_URL", &["http://", "https://"]);
+            settings.socket_url = self.optional("SUNABA_WORKERS_SOCKET_URL");
+            settings.default_agent = self.optional("AGENT").unwrap_or(settings.default_agent);
+            settings.resources = vec![self.resources()];
+            let lifetime =
+                self.number("SANDBOX_LIFETIME_MINUTES", settings.lifetime_minutes, 1..=60 * 24 * 7);
+            settings.lifetime_minutes = lifetime;
         }
-        set
+        settings
     }
 
     fn approval(&mut self, default: ApprovalSettings) -> ApprovalSettings {
@@ -102,25 +101,25 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             None | Some("false") => false,
             Some("true") => true,
             Some(other) => {
-                self.wrong.push(format!("TICKET_HUMAN_REVIEW: {other:?} must be true or false"));
+                self.errors.push(format!("TICKET_HUMAN_REVIEW: {other:?} must be true or false"));
                 false
             }
         };
         let name = "APPROVAL_TIMEOUT_SECONDS";
         let timeout_secs = self.number(name, default.timeout_secs(), i64::MIN..=i64::MAX);
         ApprovalSettings::new(required, timeout_secs).unwrap_or_else(|invalid| {
-            self.wrong.push(format!("{name} {}", invalid.reason));
+            self.errors.push(format!("{name} {}", invalid.reason));
             default
         })
     }
 
     fn thresholds(&mut self, default: Thresholds) -> Thresholds {
-        let mut secs = |name, default| self.number(name, default, 1..=MOST_MINUTES * 60);
+        let mut secs = |name, default| self.number(name, default, 1..=MAX_MINUTES * 60);
         let heartbeat_timeout_secs = secs("HEARTBEAT_TIMEOUT_SECONDS", default.heartbeat_timeout_secs);
         let creating_secs = secs("CREATING_TIMEOUT_SECONDS", default.creating_secs);
         let start_secs = secs("START_TIMEOUT_SECONDS", default.start_secs);
         let completing_secs = secs("COMPLETING_TIMEOUT_SECONDS", default.completing_secs);
-        let mut minutes = |name, default| self.number(name, default / 60, 1..=MOST_MINUTES) * 60;
+        let mut minutes = |name, default| self.number(name, default / 60, 1..=MAX_MINUTES) * 60;
         Thresholds {
             heartbeat_timeout_secs,
             creating_secs,
@@ -132,30 +131,32 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         }
     }
 
-    /// The environment's say in what sandboxes are made of. What is too much is found out now and not with the first task.
-    fn resources(&mut self) -> Wanted {
+    /// Default resources of sandboxes. Invalid values fail at start, not with the first task.
+    fn resources(&mut self) -> ResourceRequest {
         let mut amount = |name: &str| {
             let text = self.optional(name)?;
-            let amount = text.parse().map_err(|_| self.wrong.push(format!("{name}: {text:?} is no number")));
+            let amount =
+                text.parse().map_err(|_| self.errors.push(format!("{name}: {text:?} is not a number")));
             amount.ok()
         };
-        let wanted = Wanted {
+        let request = ResourceRequest {
             memory_gb: amount("SANDBOX_MEMORY_GB"),
             cpu: amount("SANDBOX_CPU"),
             disk_gb: amount("SANDBOX_DISK_GB"),
             snapshot: self.optional("SANDBOX_SNAPSHOT"),
             image: self.optional("SANDBOX_IMAGE"),
         };
-        if let Err(invalid) = resources::resolve(std::slice::from_ref(&wanted)) {
-            self.wrong.push(format!("SANDBOX_{} {}", invalid.field.to_uppercase(), invalid.reason));
+        if let Err(invalid) = resources::resolve(std::slice::from_ref(&request)) {
+            self.errors.push(format!("SANDBOX_{} {}", invalid.field.to_uppercase(), invalid.reason));
         }
-        wanted
+        request
     }
 
-    pub(super) fn daytona(&mut self) -> DaytonaPlaces {
-        let worker = self.optional("SUNABA_WORKER_SOURCE").unwrap_or_else(|| WORKER.to_owned());
-        DaytonaPlaces {
-            url: self.optional("DAYTONA_API_URL").unwrap_or_else(|| DAYTONA.to_owned()),
+    pub(super) fn daytona(&mut self) -> DaytonaConfig {
+        let worker =
+            self.optional("SUNABA_WORKER_SOURCE").unwrap_or_else(|| DEFAULT_WORKER_SOURCE.to_owned());
+        DaytonaConfig {
+            url: self.optional("DAYTONA_API_URL").unwrap_or_else(|| DEFAULT_DAYTONA_URL.to_owned()),
             key: self.optional("SUNABA_DAYTONA_KEY_ID"),
             target: self.optional("DAYTONA_TARGET"),
             worker: self.worker_source(&worker),
@@ -167,7 +168,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         match text.strip_prefix("image:") {
             Some(path) if path.starts_with('/') => return WorkerSource::InImage(path.to_owned()),
             None if text.starts_with("https://") => {}
-            _ => self.wrong.push(format!(
+            _ => self.errors.push(format!(
                 "SUNABA_WORKER_SOURCE: {text:?} must look like image:/usr/local/bin/sunaba-worker or https://…"
             )),
         }
@@ -177,7 +178,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
     fn address(&mut self, name: &str, schemes: &[&str]) -> String {
         let address = self.required(name);
         if !address.is_empty() && !schemes.iter().any(|scheme| address.starts_with(scheme)) {
-            self.wrong.push(format!("{name}: {address:?} must start with {}", schemes.join(" or ")));
+            self.errors.push(format!("{name}: {address:?} must start with {}", schemes.join(" or ")));
         }
         address.trim_end_matches('/').to_owned()
     }
@@ -192,8 +193,8 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         match text.parse() {
             Ok(number) if allowed.contains(&number) => number,
             _ => {
-                let (least, most) = allowed.into_inner();
-                self.wrong.push(format!("{name}: {text:?} must be a number from {least} to {most}"));
+                let (min, max) = allowed.into_inner();
+                self.errors.push(format!("{name}: {text:?} must be a number from {min} to {max}"));
                 default
             }
         }
@@ -219,24 +220,24 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sets_is_as_in_the_local_plane() {
+    fn defaults_equal_those_of_the_local_plane() {
         let config = with(&[("SANDBOX_CPU", ""), ("SUNABA_DAYTONA_KEY_ID", "")]).unwrap();
-        let (set, usual) = (&config.settings.orchestration, Orchestration::default());
-        assert_eq!(set.limits, usual.limits);
-        assert_eq!(set.thresholds, usual.thresholds);
-        assert_eq!(set.approval, usual.approval);
-        assert_eq!(set.resources, [Wanted::default()]);
-        assert_eq!(set.validation_secs, usual.validation_secs);
-        assert_eq!(set.plane, "123456789012-eu-central-1-dev");
-        assert_eq!(set.default_provider, "daytona");
-        assert_eq!(set.callback_url, "https://plane.example");
+        let (settings, defaults) = (&config.settings.orchestration, Orchestration::default());
+        assert_eq!(settings.limits, defaults.limits);
+        assert_eq!(settings.thresholds, defaults.thresholds);
+        assert_eq!(settings.approval, defaults.approval);
+        assert_eq!(settings.resources, [ResourceRequest::default()]);
+        assert_eq!(settings.validation_secs, defaults.validation_secs);
+        assert_eq!(settings.plane, "123456789012-eu-central-1-dev");
+        assert_eq!(settings.default_provider, "daytona");
+        assert_eq!(settings.callback_url, "https://plane.example");
         let daytona = config.daytona.unwrap();
-        assert_eq!((daytona.url.as_str(), daytona.key), (DAYTONA, None));
+        assert_eq!((daytona.url.as_str(), daytona.key), (DEFAULT_DAYTONA_URL, None));
         assert_eq!(daytona.worker, WorkerSource::InImage("/usr/local/bin/sunaba-worker".into()));
     }
 
     #[test]
-    fn what_is_set_is_used() {
+    fn configured_values_are_used() {
         let config = with(&[
             ("MAX_CONCURRENT_TASKS_PER_ORG", "3"),
             ("TICKET_HUMAN_REVIEW", "true"),
@@ -251,19 +252,22 @@ mod tests {
             ("AGENT", "scripted"),
         ]);
         let config = config.unwrap();
-        let set = &config.settings.orchestration;
-        assert_eq!((set.limits.org, set.approval.required, set.approval.timeout_secs()), (3, true, 60));
-        assert_eq!((set.thresholds.idle_secs, set.thresholds.heartbeat_timeout_secs), (1200, 90));
-        assert_eq!((set.thresholds.completing_secs, set.validation_secs), (45, 420));
-        assert_eq!(set.resources[0].image.as_deref(), Some("registry.example/agents:1"));
-        assert_eq!((set.resources[0].memory_gb, set.default_agent.as_str()), (Some(8), "scripted"));
+        let settings = &config.settings.orchestration;
+        assert_eq!(
+            (settings.limits.org, settings.approval.required, settings.approval.timeout_secs()),
+            (3, true, 60)
+        );
+        assert_eq!((settings.thresholds.idle_secs, settings.thresholds.heartbeat_timeout_secs), (1200, 90));
+        assert_eq!((settings.thresholds.completing_secs, settings.validation_secs), (45, 420));
+        assert_eq!(settings.resources[0].image.as_deref(), Some("registry.example/agents:1"));
+        assert_eq!((settings.resources[0].memory_gb, settings.default_agent.as_str()), (Some(8), "scripted"));
         let source = WorkerSource::Url("https://files.example/sunaba-worker".into());
         assert_eq!(config.daytona.unwrap().worker, source);
     }
 
     #[test]
-    fn what_makes_no_sense_is_said_by_name() {
-        let odd = [
+    fn invalid_values_are_reported_by_name() {
+        let invalid = [
             ("MAX_CONCURRENT_TASKS_PER_ORG", "0"),
             ("MAX_CONCURRENT_TASKS_PER_PROJECT", "many"),
             ("TICKET_HUMAN_REVIEW", "perhaps"),
@@ -275,9 +279,9 @@ mod tests {
             ("SUNABA_CALLBACK_URL", "plane.example"),
             ("SUNABA_PLANE", ""),
         ];
-        let wrong = with(&odd).unwrap_err();
-        for (name, _) in odd {
-            assert!(wrong.contains(name), "{name} is missing in: {wrong}");
+        let error = with(&invalid).unwrap_err();
+        for (name, _) in invalid {
+            assert!(error.contains(name), "{name} is missing in: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to Daytona, and what their answers mean.
+//! HTTP requests to Daytona, and the classification of failures.
 
 use super::Options;
 use crate::{Failure, FailureClass};
@@ -8,26 +8,25 @@ use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Longest text of theirs that is passed on in a sentence of ours.
-const MOST_CHARS: usize = 300;
+/// Maximum length of a Daytona error message that we pass on.
+const MAX_MESSAGE_CHARS: usize = 300;
 
-/// Sending or fetching a program may take so many times as long as another request.
-const PROGRAM: u32 = 5;
+/// Timeout factor for uploading or downloading an executable.
+const TRANSFER_FACTOR: u32 = 5;
 
-/// Connecting takes no longer than this, whatever the whole request may take.
+/// Timeout for establishing a connection, independent of the request timeout.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = concat!("sunaba/", env!("CARGO_PKG_VERSION"));
 
-/// Whom a request is for.
+/// Recipient of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whom {
-    /// Daytona itself.
+pub(super) enum Target {
+    /// Daytona's API.
     Api,
-    /// What runs inside one sandbox.
+    /// The toolbox inside a sandbox.
     Toolbox,
 }
 
-/// Somebody who asks Daytona.
 #[derive(Debug)]
 pub(super) struct Http {
     client: Client,
@@ -44,39 +43,38 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// A request that came to nothing, with what tells one refusal from another.
+/// A failed request, with the details that distinguish refusals.
 #[derive(Debug)]
-pub(super) struct Wrong {
-    /// What they answered, if they did.
+pub(super) struct RequestError {
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
     pub failure: Failure,
-    said: String,
+    message: String,
 }
 
-impl From<Failure> for Wrong {
+impl From<Failure> for RequestError {
     fn from(failure: Failure) -> Self {
-        Self { status: None, failure, said: String::new() }
+        Self { status: None, failure, message: String::new() }
     }
 }
 
-impl From<Wrong> for Failure {
-    fn from(wrong: Wrong) -> Self {
-        wrong.failure
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        error.failure
     }
 }
 
-impl Wrong {
-    /// The snapshot of this name is not there, or not to be used: an image may be. They also speak of snapshots where
-    /// something else is wrong with a wish, and that would be no better with an image.
-    pub(super) fn is_about_the_snapshot(&self, name: &str) -> bool {
-        let (said, name) = (self.said.to_lowercase(), name.to_lowercase());
-        let sentences = [format!("snapshot {name} not found"), format!("snapshot {name} is ")];
-        self.failure.class == FailureClass::Refused && sentences.iter().any(|it| said.contains(it))
+impl RequestError {
+    /// Whether the snapshot does not exist or cannot be used, so that an image may work. Messages about other mistakes in a
+    /// spec also mention snapshots, and an image would not help there.
+    pub(super) fn is_snapshot_unavailable(&self, name: &str) -> bool {
+        let (message, name) = (self.message.to_lowercase(), name.to_lowercase());
+        let phrases = [format!("snapshot {name} not found"), format!("snapshot {name} is ")];
+        self.failure.class == FailureClass::Refused && phrases.iter().any(|phrase| message.contains(phrase))
     }
 
-    /// The sandbox is just changing its state.
-    pub(super) fn is_about_a_change(&self) -> bool {
-        self.said.to_lowercase().contains("progress")
+    pub(super) fn is_state_change_in_progress(&self) -> bool {
+        self.message.to_lowercase().contains("progress")
     }
 }
 
@@ -86,45 +84,45 @@ impl Http {
         Self { client: client(), key, organization, timeout: options.timeout }
     }
 
-    /// Asks, and returns the JSON of the answer; null if there is none.
+    /// Sends a request and returns the JSON body; null if the body is empty.
     pub(super) async fn json(
         &self,
-        whom: Whom,
+        target: Target,
         method: Method,
         url: &str,
         body: Option<&Value>,
         doing: &str,
-    ) -> Result<Value, Wrong> {
+    ) -> Result<Value, RequestError> {
         let mut request = self.request(method, url).timeout(self.timeout);
         if let Some(body) = body {
             request = request.json(body);
         }
-        let bytes = self.send(whom, request, doing).await?;
-        // A cut-off answer is one that was not given. An empty one says all that there is to say.
+        let bytes = self.send(target, request, doing).await?;
+        // A truncated body counts as no response. An empty body is valid.
         let parsed = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
-        parsed.map_err(|_| Failure::unreachable(format!("Daytona's answer to {doing} is not JSON")).into())
+        parsed.map_err(|_| Failure::unreachable(format!("Daytona's response to {doing} is not JSON")).into())
     }
 
-    /// Sends a file into a sandbox.
-    pub(super) async fn upload(&self, url: &str, content: Bytes, doing: &str) -> Result<(), Wrong> {
-        let request = self.request(Method::POST, url).timeout(self.timeout * PROGRAM);
+    /// Uploads a file into a sandbox.
+    pub(super) async fn upload(&self, url: &str, content: Bytes, doing: &str) -> Result<(), RequestError> {
+        let request = self.request(Method::POST, url).timeout(self.timeout * TRANSFER_FACTOR);
         let request = request.header("content-type", "application/octet-stream").body(content);
-        self.send(Whom::Toolbox, request, doing).await.map(drop)
+        self.send(Target::Toolbox, request, doing).await.map(drop)
     }
 
-    /// Fetches a program from somewhere else. The key stays here. Some functions have little memory and do this several
-    /// times at once, so what comes is sent on as it is, without a copy.
+    /// Downloads an executable, without sending the API key. Lambda functions have little memory and run several downloads at
+    /// once, so the body is not copied.
     pub(super) async fn fetch(&self, url: &str) -> Result<Bytes, Failure> {
-        let request = self.client.get(url).timeout(self.timeout * PROGRAM);
-        let answer = request.send().await.and_then(Response::error_for_status);
-        let bytes = match answer {
-            Ok(answer) => answer.bytes().await,
+        let request = self.client.get(url).timeout(self.timeout * TRANSFER_FACTOR);
+        let response = request.send().await.and_then(Response::error_for_status);
+        let bytes = match response {
+            Ok(response) => response.bytes().await,
             Err(error) => Err(error),
         };
-        // The address may have a signature in it.
+        // The URL may contain a signature.
         bytes.map_err(|error| {
             Failure::unreachable(format!(
-                "the worker's program could not be fetched: {}",
+                "the worker executable could not be downloaded: {}",
                 error.without_url()
             ))
         })
@@ -138,90 +136,95 @@ impl Http {
         }
     }
 
-    async fn send(&self, whom: Whom, request: RequestBuilder, doing: &str) -> Result<Bytes, Wrong> {
+    async fn send(
+        &self,
+        target: Target,
+        request: RequestBuilder,
+        doing: &str,
+    ) -> Result<Bytes, RequestError> {
         let unreachable = |error: reqwest::Error| {
-            let why = if error.is_timeout() { "took too long" } else { "could not be reached" };
-            Wrong::from(Failure::unreachable(format!("Daytona {why}, {doing}: {}", error.without_url())))
+            let why = if error.is_timeout() { "timed out" } else { "is unreachable" };
+            RequestError::from(Failure::unreachable(format!(
+                "Daytona {why}, {doing}: {}",
+                error.without_url()
+            )))
         };
-        let answer = request.send().await.map_err(unreachable)?;
-        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        let body = answer.bytes().await.map_err(unreachable)?;
+        let response = request.send().await.map_err(unreachable)?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = response.bytes().await.map_err(unreachable)?;
         if (200..300).contains(&status) {
             return Ok(body);
         }
-        let said = self.said(&body);
-        let class = class(whom, status, &said, &headers);
-        let mut message = format!("Daytona answered {status}, {doing}: {said}");
-        message.push_str(hint(status, class));
-        Err(Wrong { status: Some(status), failure: Failure { class, message }, said })
+        let message = self.error_message(&body);
+        let class = class(target, status, &message, &headers);
+        let text = format!("Daytona answered {status}, {doing}: {message}{}", hint(status, class));
+        Err(RequestError { status: Some(status), failure: Failure { class, message: text }, message })
     }
 
-    /// What they say is wrong, short, and without our key should they repeat it.
-    fn said(&self, body: &[u8]) -> String {
+    /// The error message of a response, truncated, and with our API key redacted.
+    fn error_message(&self, body: &[u8]) -> String {
         let json: Value = serde_json::from_slice(body).unwrap_or_default();
-        let said = match &json["message"] {
+        let message = match &json["message"] {
             Value::String(text) => text.clone(),
             Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; "),
             _ => String::from_utf8_lossy(body).into_owned(),
         };
-        let said = if self.key.0.is_empty() { said } else { said.replace(&self.key.0, "…") };
-        said.chars().take(MOST_CHARS).collect()
+        let message = if self.key.0.is_empty() { message } else { message.replace(&self.key.0, "…") };
+        message.chars().take(MAX_MESSAGE_CHARS).collect()
     }
 }
 
-/// As in `client`: a small image may have no list of authorities, and then trusts nobody, instead of not starting.
+/// As in the `client` crate: without certificate authorities it starts anyway, and HTTPS requests fail.
 fn client() -> Client {
-    let wishes = || Client::builder().user_agent(USER_AGENT).connect_timeout(CONNECT_DEADLINE);
-    wishes().build().unwrap_or_else(|_| {
+    let builder = || Client::builder().user_agent(USER_AGENT).connect_timeout(CONNECT_DEADLINE);
+    builder().build().unwrap_or_else(|_| {
         tracing::error!(
-            "This machine has no list of certificate authorities: Daytona cannot be reached over https"
+            "No certificate authorities found, so Daytona cannot be reached over HTTPS. Install ca-certificates or set SSL_CERT_FILE"
         );
-        wishes().tls_certs_only([]).build().expect("whoever trusts nobody needs nothing of the machine")
+        builder().tls_certs_only([]).build().expect("an empty trust store needs no certificates of the machine")
     })
 }
 
-/// What can be done about an answer.
+/// Classifies an error response.
 ///
-/// What an organisation has used up will be free again, whatever they call it. A key that has expired and an account that
-/// is not paid for are nothing that a task could be blamed for: somebody mends them, and it goes on. And what one sandbox
-/// refuses another may do.
-fn class(whom: Whom, status: u16, said: &str, headers: &HeaderMap) -> FailureClass {
-    let said = said.to_lowercase();
-    let used_up =
-        status < 500 && ["quota", "limit exceeded", "limit reached"].iter().any(|it| said.contains(it));
+/// An exhausted quota becomes free again, whatever its status. An expired key or an unpaid account is not the task's fault:
+/// the operator fixes it and the task continues. A failure inside one sandbox may not happen in another.
+fn class(target: Target, status: u16, message: &str, headers: &HeaderMap) -> FailureClass {
+    let message = message.to_lowercase();
+    let quota_exhausted = status < 500
+        && ["quota", "limit exceeded", "limit reached"].iter().any(|phrase| message.contains(phrase));
     match status {
         429 => FailureClass::Busy { retry_after_secs: retry_after(headers) },
-        400 | 402 | 403 | 409 if used_up => FailureClass::Busy { retry_after_secs: None },
-        400 | 413 | 422 if whom == Whom::Api => FailureClass::Refused,
+        400 | 402 | 403 | 409 if quota_exhausted => FailureClass::Busy { retry_after_secs: None },
+        400 | 413 | 422 if target == Target::Api => FailureClass::Refused,
         _ => FailureClass::Unreachable,
     }
 }
 
-/// Where somebody should look who can do something about it.
+/// A hint for the operator.
 fn hint(status: u16, class: FailureClass) -> &'static str {
     match status {
-        401 => ". Look at the key of Daytona: it may have expired",
+        401 => ". Check the Daytona API key: it may have expired",
         402 | 403 if class == FailureClass::Unreachable => {
-            ". Look at the account at Daytona: whether it is paid for, and what its key may do"
+            ". Check the Daytona account: its billing, and the permissions of the API key"
         }
         _ => "",
     }
 }
 
-/// `Retry-After`, or `Retry-After-<throttler>`; the longest, if there are several.
+/// `Retry-After` or `Retry-After-<throttler>`; the longest if there are several.
 fn retry_after(headers: &HeaderMap) -> Option<u64> {
-    let ours = headers.iter().filter(|(name, _)| {
+    let relevant = headers.iter().filter(|(name, _)| {
         let name = name.as_str();
         name == "retry-after" || name.starts_with("retry-after-")
     });
     let seconds = |value: &HeaderValue| value.to_str().ok()?.trim().parse().ok();
-    ours.filter_map(|(_, value)| seconds(value)).max()
+    relevant.filter_map(|(_, value)| seconds(value)).max()
 }
 
-/// An address with a query, each value spelled as it must be.
 pub(super) fn with_query(url: &str, query: &[(&str, String)]) -> Result<String, Failure> {
     let url = Url::parse_with_params(url, query);
-    url.map(String::from).map_err(|error| Failure::refused(format!("Daytona's address is not one: {error}")))
+    url.map(String::from).map_err(|error| Failure::refused(format!("the Daytona URL is invalid: {error}")))
 }
 
 #[cfg(test)]
@@ -229,20 +232,20 @@ mod tests {
     use super::*;
 
     const WAIT: FailureClass = FailureClass::Busy { retry_after_secs: Some(9) };
-    const USED_UP: FailureClass = FailureClass::Busy { retry_after_secs: None };
+    const QUOTA_EXHAUSTED: FailureClass = FailureClass::Busy { retry_after_secs: None };
     use FailureClass::{Refused, Unreachable};
 
     #[test]
-    fn only_what_is_wrong_with_the_wish_itself_is_given_up() {
+    fn only_invalid_specs_are_refused_for_good() {
         let headers = HeaderMap::from_iter([("retry-after".parse().unwrap(), HeaderValue::from_static("9"))]);
-        for (status, said, api, toolbox) in [
+        for (status, message, api, toolbox) in [
             (400, "name is too long", Refused, Unreachable),
-            (400, "Total CPU limit exceeded", USED_UP, USED_UP),
+            (400, "Total CPU limit exceeded", QUOTA_EXHAUSTED, QUOTA_EXHAUSTED),
             (401, "Invalid credentials", Unreachable, Unreachable),
             (402, "Payment required", Unreachable, Unreachable),
-            (402, "Quota of the month", USED_UP, USED_UP),
+            (402, "Quota of the month", QUOTA_EXHAUSTED, QUOTA_EXHAUSTED),
             (403, "Organization is suspended: Depleted credits", Unreachable, Unreachable),
-            (403, "Disk quota", USED_UP, USED_UP),
+            (403, "Disk quota", QUOTA_EXHAUSTED, QUOTA_EXHAUSTED),
             (404, "Cannot POST /sandbox", Unreachable, Unreachable),
             (408, "too slow", Unreachable, Unreachable),
             (409, "state change in progress", Unreachable, Unreachable),
@@ -255,25 +258,25 @@ mod tests {
             (502, "bad gateway", Unreachable, Unreachable),
             (504, "no answer", Unreachable, Unreachable),
         ] {
-            for (whom, expected) in [(Whom::Api, api), (Whom::Toolbox, toolbox)] {
-                let found = class(whom, status, said, &headers);
-                assert_eq!(found, expected, "{status} {said:?} of {whom:?}");
+            for (target, expected) in [(Target::Api, api), (Target::Toolbox, toolbox)] {
+                let found = class(target, status, message, &headers);
+                assert_eq!(found, expected, "{status} {message:?} of {target:?}");
             }
         }
     }
 
     #[test]
-    fn whoever_can_mend_it_is_told_where_to_look() {
+    fn authentication_and_billing_errors_carry_a_hint() {
         assert!(hint(401, Unreachable).contains("key"));
-        assert!(hint(402, Unreachable).contains("paid") && hint(403, Unreachable).contains("paid"));
-        for (status, class) in [(403, USED_UP), (400, Refused), (500, Unreachable)] {
+        assert!(hint(402, Unreachable).contains("billing") && hint(403, Unreachable).contains("billing"));
+        for (status, class) in [(403, QUOTA_EXHAUSTED), (400, Refused), (500, Unreachable)] {
             assert_eq!(hint(status, class), "", "{status}");
         }
     }
 
     #[test]
-    fn an_image_is_tried_only_where_the_snapshot_itself_cannot_be_had() {
-        for (said, expected) in [
+    fn only_an_unavailable_snapshot_falls_back_to_the_image() {
+        for (message, expected) in [
             ("Snapshot light not found. Did you add it through the Daytona Dashboard?", true),
             ("Snapshot light is building", true),
             ("Snapshot light is not available in region eu", true),
@@ -282,9 +285,9 @@ mod tests {
             ("Cannot specify a snapshot when using a build info entry", false),
             ("name is too long", false),
         ] {
-            let wrong =
-                Wrong { status: Some(400), failure: Failure::refused("refused"), said: said.to_owned() };
-            assert_eq!(wrong.is_about_the_snapshot("light"), expected, "{said}");
+            let failure = Failure::refused("refused");
+            let error = RequestError { status: Some(400), failure, message: message.to_owned() };
+            assert_eq!(error.is_snapshot_unavailable("light"), expected, "{message}");
         }
     }
 }

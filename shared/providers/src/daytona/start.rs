@@ -1,11 +1,11 @@
-//! What is done inside a sandbox, through its toolbox: the worker's program is put into it, and is run in a session.
+//! Uploads and starts the worker inside a sandbox, through Daytona's toolbox API.
 //!
-//! Everything of ours is in one folder of the user's home. Commands are kept to what every version of the toolbox
-//! understands: it may take them apart itself, so no quote is inside of quotes of its kind; and a session runs them in its
-//! own shell, so none of them may replace or leave that shell.
+//! All files are in one directory of the user's home. Commands are limited to what every version of the toolbox supports:
+//! it may parse them itself, so quotes are never nested in quotes of their kind; and a session runs them in its own shell,
+//! so no command may replace or exit that shell.
 
 use super::Daytona;
-use super::http::{Http, Whom, Wrong, with_query};
+use super::http::{Http, RequestError, Target, with_query};
 use super::wire::{self, Executed, Sandbox, Session};
 use crate::{Failure, Tail};
 use base64::Engine;
@@ -16,19 +16,19 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Where toolboxes are, if the sandbox does not say so.
-const TOOLBOX: &str = "https://proxy.app.daytona.io/toolbox";
+/// Toolbox URL, if the sandbox does not report one.
+const TOOLBOX_URL: &str = "https://proxy.app.daytona.io/toolbox";
 
-/// Most of a worker's last words that go into a sentence of ours.
-const MOST_SAID: usize = 300;
+/// Maximum number of bytes of worker output in an error message.
+const MAX_OUTPUT_BYTES: usize = 300;
 
-/// The session that the worker runs in: always this one, so that there are never two.
+/// The Daytona session that the worker runs in. A fixed name prevents a second worker.
 const SESSION: &str = "worker";
 
-/// Makes our folder, which only its owner can enter, and says where it is.
+/// Creates our directory, which only its owner can enter, and prints its path.
 const PREPARE: &str = r#"umask 077; mkdir -p "$HOME/.sunaba" && cd "$HOME/.sunaba" && chmod 700 . && pwd"#;
 
-/// Starts the worker. The variables are removed before it runs; without them there is nothing to start.
+/// Starts the worker. Removes the file with the variables before the worker runs.
 const SCRIPT: &str = r#"cd "$(dirname "$0")" || exit 1
 umask 022
 . ./variables || exit 1
@@ -37,7 +37,6 @@ mkdir -p "$CWD" && cd "$CWD" || exit 1
 exec "$SUNABA_WORKER" </dev/null >>"$SUNABA_LOG" 2>&1
 "#;
 
-/// A sandbox's toolbox.
 #[derive(Debug)]
 pub(super) struct Toolbox<'a> {
     http: &'a Http,
@@ -45,31 +44,31 @@ pub(super) struct Toolbox<'a> {
 }
 
 impl Daytona {
-    /// The toolbox of the sandbox that Daytona calls this.
+    /// The toolbox of the sandbox with this Daytona id.
     pub(super) async fn toolbox(&self, id: &str) -> Result<Toolbox<'_>, Failure> {
-        match self.look(id).await? {
+        match self.lookup(id).await? {
             Some(sandbox) => Ok(self.toolbox_of(&sandbox)),
-            // The next try has another.
-            None => Err(Failure::unreachable(format!("Daytona has no sandbox {id} any more"))),
+            // Transient for the caller: its next attempt uses a new sandbox.
+            None => Err(Failure::unreachable(format!("Daytona no longer has the sandbox {id}"))),
         }
     }
 
     pub(super) fn toolbox_of(&self, sandbox: &Sandbox) -> Toolbox<'_> {
-        let url = sandbox.toolbox_proxy_url.as_deref().unwrap_or(TOOLBOX).trim_end_matches('/');
+        let url = sandbox.toolbox_proxy_url.as_deref().unwrap_or(TOOLBOX_URL).trim_end_matches('/');
         Toolbox { http: &self.http, url: format!("{url}/{}", sandbox.id) }
     }
 }
 
 impl Toolbox<'_> {
-    /// Puts the worker's program into our folder, whole or not at all.
+    /// Uploads the worker executable atomically.
     pub(super) async fn put_worker(&self, program: Bytes) -> Result<(), Failure> {
         let folder = self.prepare().await?;
-        self.put(&format!("{folder}/worker.part"), program, "sending the worker").await?;
-        let settle = format!(r#"cd "{folder}" && chmod 700 worker.part && mv -f worker.part worker"#);
-        self.run(&settle, "settling the worker").await.map(drop)
+        self.put(&format!("{folder}/worker.part"), program, "uploading the worker").await?;
+        let install = format!(r#"cd "{folder}" && chmod 700 worker.part && mv -f worker.part worker"#);
+        self.run(&install, "installing the worker").await.map(drop)
     }
 
-    /// Has the worker run, unless it does.
+    /// Starts the worker unless it runs already.
     pub(super) async fn start_worker(
         &self,
         name: &SandboxId,
@@ -82,82 +81,82 @@ impl Toolbox<'_> {
         let folder = self.prepare().await?;
         self.check_program(in_image.unwrap_or(&format!("{folder}/worker"))).await?;
         let text = variables_file(&folder, name, in_image, variables)?;
-        self.put(&format!("{folder}/start"), SCRIPT.into(), "sending the start script").await?;
-        self.put(&format!("{folder}/variables"), text.into(), "sending the variables").await?;
+        self.put(&format!("{folder}/start"), SCRIPT.into(), "uploading the start script").await?;
+        self.put(&format!("{folder}/variables"), text.into(), "uploading the variables").await?;
         let body = json!({"sessionId": SESSION});
         match self.json(Method::POST, "process/session", Some(&body), "opening a session").await {
             Ok(_) => {}
-            // It is there.
-            Err(wrong) if wrong.status == Some(409) => {}
-            Err(wrong) => return Err(wrong.failure),
+            // It exists already.
+            Err(error) if error.status == Some(409) => {}
+            Err(error) => return Err(error.failure),
         }
         let body = json!({"command": format!(r#"sh "{folder}/start""#), "runAsync": true});
         let path = format!("process/session/{SESSION}/exec");
         match self.json(Method::POST, &path, Some(&body), "starting the worker").await {
             Ok(_) => self.check_worker().await,
-            Err(wrong) if matches!(wrong.status, Some(400 | 404 | 409 | 410)) => {
-                // Its shell is gone, and it will not come back: the next call begins with a new one.
+            Err(error) if matches!(error.status, Some(400 | 404 | 409 | 410)) => {
+                // The shell of the session has exited. Delete the session, so that the next call opens a new one.
                 let path = format!("process/session/{SESSION}");
                 let _ = self.json(Method::DELETE, &path, None, "closing a session").await;
-                Err(wrong.failure)
+                Err(error.failure)
             }
-            Err(wrong) => Err(wrong.failure),
+            Err(error) => Err(error.failure),
         }
     }
 
-    /// Whether there is something to start. The shell would say so too, but only in a log that nobody reads: the sandbox
-    /// would be given up minutes later, for a worker that was never heard.
+    /// Checks that the executable exists. Otherwise the shell would report it only in its log, and the sandbox would time out
+    /// minutes later without a reason.
     async fn check_program(&self, program: &str) -> Result<(), Failure> {
         if !is_plain(program) {
-            return Err(Failure::refused(format!("{program:?} cannot be the path of a worker")));
+            return Err(Failure::refused(format!("{program:?} is not a valid path of a worker executable")));
         }
-        let look = format!(r#"command -v "{program}" >/dev/null"#);
-        match self.execute(&look, "looking for the worker").await?.exit_code {
+        let command = format!(r#"command -v "{program}" >/dev/null"#);
+        match self.execute(&command, "looking for the worker").await?.exit_code {
             0 => Ok(()),
             _ => Err(Failure::unreachable(format!(
-                "there is no worker to start at {program} in the sandbox (code 127): look at what its snapshot or image holds, \
-                 and at where the worker is said to be"
+                "the sandbox has no worker executable at {program} (code 127): check the snapshot or image, and the configured \
+                 worker source"
             ))),
         }
     }
 
-    /// Looks once at the worker that was just started: one that cannot run has ended by now, most often. What cannot be
-    /// seen is not held against it.
+    /// Checks once whether the new worker has already exited, as one that cannot run usually has. A failed check does not
+    /// count against it.
     async fn check_worker(&self) -> Result<(), Failure> {
-        let ended = self.session().await.ok().flatten().and_then(|session| session.last_code());
-        match ended {
+        let exit_code = self.session().await.ok().flatten().and_then(|session| session.last_code());
+        match exit_code {
             None | Some(0) => Ok(()),
             Some(code) => {
-                let said = self.worker_log(MOST_SAID).await.unwrap_or_default();
-                let said = said.text.trim();
-                Err(Failure::unreachable(format!("the worker ended at once, with code {code}: {said}")))
+                let output = self.worker_log(MAX_OUTPUT_BYTES).await.unwrap_or_default();
+                let output = output.text.trim();
+                Err(Failure::unreachable(format!("the worker exited immediately with code {code}: {output}")))
             }
         }
     }
 
-    /// The end of what the worker has printed.
-    pub(super) async fn worker_log(&self, most: usize) -> Result<Tail, Failure> {
-        let printed = self.run(&tail_command(most), "reading the worker's log").await?;
-        let unreadable = || Failure::unreachable("the end of the worker's log could not be read");
-        read_tail(&printed).ok_or_else(unreadable)
+    /// The tail of the worker's log.
+    pub(super) async fn worker_log(&self, max_bytes: usize) -> Result<Tail, Failure> {
+        let printed = self.run(&tail_command(max_bytes), "reading the worker's log").await?;
+        let unreadable = || Failure::unreachable("the tail of the worker's log is not readable");
+        parse_tail(&printed).ok_or_else(unreadable)
     }
 
     async fn session(&self) -> Result<Option<Session>, Failure> {
         let path = format!("process/session/{SESSION}");
-        match self.json(Method::GET, &path, None, "looking at the session").await {
+        match self.json(Method::GET, &path, None, "reading the session").await {
             Ok(body) => wire::read(body, "a session").map(Some),
-            Err(wrong) if wrong.status == Some(404) => Ok(None),
-            Err(wrong) => Err(wrong.failure),
+            Err(error) if error.status == Some(404) => Ok(None),
+            Err(error) => Err(error.failure),
         }
     }
 
     async fn prepare(&self) -> Result<String, Failure> {
-        let folder = self.run(PREPARE, "making our folder").await?.trim().to_owned();
+        let folder = self.run(PREPARE, "creating the worker directory").await?.trim().to_owned();
         match folder.starts_with('/') && is_plain(&folder) {
             true => Ok(folder),
-            false => {
-                Err(Failure::refused("the home of the sandbox's user has a name that no command can hold"))
-            }
+            false => Err(Failure::refused(
+                "the home directory of the sandbox's user has unsupported characters in its path",
+            )),
         }
     }
 
@@ -166,12 +165,12 @@ impl Toolbox<'_> {
         Ok(self.http.upload(&url, content, doing).await?)
     }
 
-    /// Runs a short command to its end, and returns what it printed. There must be no single quote in it.
+    /// Runs a short command and returns its output. The command must not contain single quotes.
     async fn run(&self, command: &str, doing: &str) -> Result<String, Failure> {
         let Executed { exit_code, result } = self.execute(command, doing).await?;
         match exit_code {
             0 => Ok(result),
-            code => Err(Failure::unreachable(format!("in the sandbox, {doing} failed with code {code}"))),
+            code => Err(Failure::unreachable(format!("{doing} failed in the sandbox with code {code}"))),
         }
     }
 
@@ -187,8 +186,8 @@ impl Toolbox<'_> {
         path: &str,
         body: Option<&Value>,
         doing: &str,
-    ) -> Result<Value, Wrong> {
-        self.http.json(Whom::Toolbox, method, &self.at(path), body, doing).await
+    ) -> Result<Value, RequestError> {
+        self.http.json(Target::Toolbox, method, &self.at(path), body, doing).await
     }
 
     fn at(&self, path: &str) -> String {
@@ -196,28 +195,28 @@ impl Toolbox<'_> {
     }
 }
 
-/// Whether it can stand in a command between double quotes.
+/// Whether the path is safe between double quotes in a shell command.
 fn is_plain(path: &str) -> bool {
     !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || "/._- ".contains(c))
 }
 
-/// Prints where the end of the log starts, and then that end. What the worker prints meanwhile is left out: it would push
-/// the start out of place. Base64, because answers are JSON, and the toolbox replaces what cannot stand in it.
-fn tail_command(most: usize) -> String {
+/// Prints the offset of the tail and then the tail. Output that the worker adds meanwhile is excluded, so that the offset
+/// is exact. Base64, because responses are JSON and the toolbox replaces bytes that are not UTF-8.
+fn tail_command(max_bytes: usize) -> String {
     format!(
-        r#"log="$HOME/.sunaba/worker.log"; if [ -r "$log" ]; then size=$(wc -c <"$log"); start=$((size-{most})); [ $start -gt 0 ] || start=0; echo $start; tail -c +$((start+1)) "$log" | head -c $((size-start)) | base64; fi"#
+        r#"log="$HOME/.sunaba/worker.log"; if [ -r "$log" ]; then size=$(wc -c <"$log"); start=$((size-{max_bytes})); [ $start -gt 0 ] || start=0; echo $start; tail -c +$((start+1)) "$log" | head -c $((size-start)) | base64; fi"#
     )
 }
 
-/// Reads what [`tail_command`] has printed: nothing, if there is no log.
-fn read_tail(printed: &str) -> Option<Tail> {
+/// Parses the output of [`tail_command`], which is empty if there is no log.
+fn parse_tail(printed: &str) -> Option<Tail> {
     let mut parts = printed.split_ascii_whitespace();
     let Some(start) = parts.next() else { return Some(Tail::default()) };
     let bytes = STANDARD.decode(parts.collect::<String>()).ok()?;
     Some(Tail::new(start.parse().ok()?, &bytes))
 }
 
-/// The variables as a shell reads them.
+/// The variables as a shell script.
 fn variables_file(
     folder: &str,
     name: &SandboxId,
@@ -236,11 +235,11 @@ fn variables_file(
         let rest = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let first = variable.chars().next().is_some_and(|c| !c.is_ascii_digit());
         if !first || !variable.chars().all(rest) || value.contains('\0') {
-            return Err(Failure::refused(format!("{variable:?} cannot be a variable")));
+            return Err(Failure::refused(format!("{variable:?} is not a valid environment variable")));
         }
         text.push_str(&format!("export {variable}={}\n", quoted(value)));
     }
-    // Where the worker works, as it would find out itself, but for a folder that is not there yet.
+    // The same working directory as the worker would choose, except that it need not exist yet.
     text.push_str("CWD=\"${CWD:-${WORKSPACE_PATH:-$HOME/workspace}}\"\nexport CWD\n");
     Ok(text)
 }
@@ -255,7 +254,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn whatever_a_variable_holds_the_worker_reads_it_as_it_is() {
+    fn variables_survive_shell_quoting_and_invalid_names_are_rejected() {
         let hard = "it's \"quoted\" $HOME `id` \\ \n second line";
         let variables = BTreeMap::from([("HARD".to_owned(), hard.to_owned())]);
         let name = SandboxId::parse("box").unwrap();
@@ -271,24 +270,24 @@ mod tests {
     }
 
     #[test]
-    fn tail_of_a_log_has_its_offset_and_its_bytes() {
+    fn tail_has_offset_and_bytes_of_the_log() {
         let home = tempfile::tempdir().unwrap();
-        let read = |most: usize| {
-            let command = tail_command(most);
-            assert!(!command.contains('\''), "it stands between single quotes: {command}");
+        let read = |max_bytes: usize| {
+            let command = tail_command(max_bytes);
+            assert!(!command.contains('\''), "it is wrapped in single quotes: {command}");
             let ran = Command::new("sh").args(["-c", &command]).env("HOME", home.path()).output().unwrap();
             assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
-            read_tail(&String::from_utf8(ran.stdout).unwrap()).unwrap()
+            parse_tail(&String::from_utf8(ran.stdout).unwrap()).unwrap()
         };
-        assert_eq!(read(10), Tail::default(), "there is no log");
+        assert_eq!(read(10), Tail::default(), "no log exists");
         std::fs::create_dir(home.path().join(".sunaba")).unwrap();
         let log = home.path().join(".sunaba/worker.log");
         std::fs::write(&log, "").unwrap();
-        assert_eq!(read(10), Tail::default(), "nothing was printed");
+        assert_eq!(read(10), Tail::default(), "the log is empty");
         std::fs::write(&log, b"one\ntwo \xff\n\n").unwrap();
         assert_eq!(read(100), Tail { start: 0, text: "one\ntwo ?\n\n".to_owned() });
         assert_eq!(read(7), Tail { start: 4, text: "two ?\n\n".to_owned() });
-        assert_eq!(read_tail("nonsense"), None);
-        assert_eq!(read_tail("7\n%%%"), None);
+        assert_eq!(parse_tail("nonsense"), None);
+        assert_eq!(parse_tail("7\n%%%"), None);
     }
 }

@@ -1,19 +1,18 @@
-//! What Daytona's answers look like, as far as we read them.
+//! Response types of Daytona's API, with the fields we read.
 
-use crate::{Asked, Failure, Found, Link, Listed, MadeOf, State};
+use crate::{ActualResources, Failure, Found, Link, Listed, RequestedSize, State};
 use domain::{SandboxId, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Reads an answer. One that cannot be read may be the next time.
+/// Decodes a response. A failure is transient.
 pub(super) fn read<T: DeserializeOwned>(body: Value, what: &str) -> Result<T, Failure> {
     serde_json::from_value(body)
-        .map_err(|error| Failure::unreachable(format!("Daytona's answer is not {what}: {error}")))
+        .map_err(|error| Failure::unreachable(format!("Daytona's response is not {what}: {error}")))
 }
 
-/// A sandbox, as they see it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Sandbox {
@@ -52,39 +51,38 @@ struct BuildInfo {
 }
 
 impl Sandbox {
-    /// Whether they only remember it.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(super) fn is_deleted(&self) -> bool {
         self.state.as_deref() == Some("destroyed")
     }
 
-    /// How far it is. A state that nobody knows is one to ask about again.
+    /// Maps Daytona's state. An unknown state is pending, so that it is polled again.
     pub(super) fn state(&self) -> State {
         match self.state.as_deref().unwrap_or_default() {
             "error" | "build_failed" => {
-                let reason = self.error_reason.as_deref().unwrap_or("Daytona does not say why");
+                let reason = self.error_reason.as_deref().unwrap_or("no reason given by Daytona");
                 State::Broken(reason.to_owned())
             }
             "destroyed" | "destroying" | "stopped" | "stopping" | "archived" | "archiving" | "pausing"
-            | "paused" => State::Going,
-            _ if self.desired_state.as_deref() == Some("destroyed") => State::Going,
+            | "paused" => State::Deleting,
+            _ if self.desired_state.as_deref() == Some("destroyed") => State::Deleting,
             "started" => State::Ready,
-            _ => State::Coming,
+            _ => State::Pending,
         }
     }
 
     pub(super) fn found(&self, name: &SandboxId) -> Found {
-        let made_of = Some(self.made_of());
-        Found { name: name.clone(), provider_id: self.id.clone(), state: self.state(), made_of }
+        let actual_resources = Some(self.actual_resources());
+        Found { name: name.clone(), provider_id: self.id.clone(), state: self.state(), actual_resources }
     }
 
-    /// What it has got, by their account: a snapshot brings its own resources, whatever was wished for.
-    fn made_of(&self) -> MadeOf {
+    /// A snapshot brings its own resources, which may differ from the spec.
+    fn actual_resources(&self) -> ActualResources {
         let file = self.build_info.as_ref().and_then(|build| build.dockerfile_content.as_deref());
         let image = file.and_then(|file| file.trim().strip_prefix("FROM "));
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few, and whole")]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small whole numbers")]
         let whole = |amount: Option<f64>| amount.filter(|amount| *amount >= 1.0).map(|amount| amount as u32);
-        MadeOf {
-            // What they build of an image is a snapshot to them, too.
+        ActualResources {
+            // Daytona also reports the result of an image build as a snapshot.
             snapshot: if image.is_none() { self.snapshot.clone() } else { None },
             image: image.map(str::to_owned),
             memory_gb: whole(self.memory),
@@ -93,25 +91,25 @@ impl Sandbox {
         }
     }
 
-    /// What it lacks of what somebody asked for, in their words; `None` if nothing. What they do not say is not lacking.
-    pub(super) fn lacks(&self, asked: Asked) -> Option<Value> {
-        let more = |has: Option<f64>, asked: Option<u32>| {
-            asked.filter(|asked| has.is_some_and(|has| f64::from(*asked) > has))
+    /// The body of a resize request for the requested resources that the sandbox lacks; `None` if it lacks none. Resources
+    /// that Daytona does not report count as sufficient.
+    pub(super) fn missing(&self, requested: RequestedSize) -> Option<Value> {
+        let more = |has: Option<f64>, requested: Option<u32>| {
+            requested.filter(|requested| has.is_some_and(|has| f64::from(*requested) > has))
         };
-        let (memory, cpu) = (more(self.memory, asked.memory_gb), more(self.cpu, asked.cpu));
-        let mut lacks = serde_json::Map::new();
-        lacks.extend(memory.map(|memory| ("memory".to_owned(), memory.into())));
-        lacks.extend(cpu.map(|cpu| ("cpu".to_owned(), cpu.into())));
-        (!lacks.is_empty()).then_some(Value::Object(lacks))
+        let (memory, cpu) = (more(self.memory, requested.memory_gb), more(self.cpu, requested.cpu));
+        let mut missing = serde_json::Map::new();
+        missing.extend(memory.map(|memory| ("memory".to_owned(), memory.into())));
+        missing.extend(cpu.map(|cpu| ("cpu".to_owned(), cpu.into())));
+        (!missing.is_empty()).then_some(Value::Object(missing))
     }
 
-    /// Whether it has all of these labels.
     pub(super) fn has(&self, labels: &BTreeMap<String, String>) -> bool {
         let own = self.labels.as_ref();
         labels.iter().all(|(name, value)| own.and_then(|own| own.get(name)) == Some(value))
     }
 
-    /// As it is listed, if its name is one of ours.
+    /// `None` if its name is not a valid sandbox id.
     pub(super) fn listed(&self) -> Option<Listed> {
         let label = self.labels.as_ref().and_then(|labels| labels.get("sandbox"));
         let name = self.name.as_ref().or(label)?;
@@ -124,7 +122,7 @@ impl Sandbox {
     }
 }
 
-/// Some sandboxes, or, from an older plane of theirs, all of them.
+/// A page of sandboxes; older versions of Daytona return all of them as an array.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Page {
@@ -145,7 +143,6 @@ impl Page {
     }
 }
 
-/// Where a port can be reached.
 #[derive(Debug, Deserialize)]
 pub(super) struct Preview {
     url: String,
@@ -159,7 +156,6 @@ impl From<Preview> for Link {
     }
 }
 
-/// What a command has left.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Executed {
@@ -168,7 +164,7 @@ pub(super) struct Executed {
     pub result: String,
 }
 
-/// A shell in a sandbox, and what it was told to run.
+/// A shell session in a sandbox and its commands.
 #[derive(Debug, Deserialize)]
 pub(super) struct Session {
     #[serde(default)]
@@ -183,12 +179,12 @@ struct Command {
 }
 
 impl Session {
-    /// Whether something still runs in it.
+    /// Whether a command is still running.
     pub(super) fn is_busy(&self) -> bool {
         self.commands.iter().flatten().any(|command| command.exit_code.is_none())
     }
 
-    /// The code with which its last command ended, if that has ended.
+    /// Exit code of the last command, if it has exited.
     pub(super) fn last_code(&self) -> Option<i64> {
         self.commands.iter().flatten().last()?.exit_code
     }
@@ -200,65 +196,77 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_state_of_theirs_is_one_of_ours() {
+    fn daytona_states_are_mapped() {
         let broken = || State::Broken("no disk".to_owned());
-        for (theirs, ours) in [
-            ("creating", State::Coming),
-            ("restoring", State::Coming),
-            ("starting", State::Coming),
-            ("pending_build", State::Coming),
-            ("building_snapshot", State::Coming),
-            ("pulling_snapshot", State::Coming),
-            ("resuming", State::Coming),
-            ("unknown", State::Coming),
-            ("invented tomorrow", State::Coming),
+        for (daytona_state, expected) in [
+            ("creating", State::Pending),
+            ("restoring", State::Pending),
+            ("starting", State::Pending),
+            ("pending_build", State::Pending),
+            ("building_snapshot", State::Pending),
+            ("pulling_snapshot", State::Pending),
+            ("resuming", State::Pending),
+            ("unknown", State::Pending),
+            ("invented tomorrow", State::Pending),
             ("started", State::Ready),
-            ("stopped", State::Going),
-            ("stopping", State::Going),
-            ("destroying", State::Going),
-            ("archived", State::Going),
-            ("paused", State::Going),
+            ("stopped", State::Deleting),
+            ("stopping", State::Deleting),
+            ("destroying", State::Deleting),
+            ("archived", State::Deleting),
+            ("paused", State::Deleting),
             ("error", broken()),
             ("build_failed", broken()),
         ] {
-            let sandbox = json!({"id": "1", "state": theirs, "errorReason": "no disk"});
-            assert_eq!(read::<Sandbox>(sandbox, "").unwrap().state(), ours, "{theirs}");
+            let sandbox = json!({"id": "1", "state": daytona_state, "errorReason": "no disk"});
+            assert_eq!(read::<Sandbox>(sandbox, "").unwrap().state(), expected, "{daytona_state}");
         }
-        let told = json!({"id": "1", "state": "started", "desiredState": "destroyed"});
-        assert_eq!(read::<Sandbox>(told, "").unwrap().state(), State::Going);
+        let deleting = json!({"id": "1", "state": "started", "desiredState": "destroyed"});
+        assert_eq!(read::<Sandbox>(deleting, "").unwrap().state(), State::Deleting);
     }
 
     #[test]
-    fn only_what_was_asked_for_and_is_more_is_lacking() {
+    fn only_larger_requested_resources_are_missing() {
         let sandbox: Sandbox = read(json!({"id": "1", "memory": 2, "cpu": 4}), "").unwrap();
-        for (memory_gb, cpu, lacks) in [
+        for (memory_gb, cpu, missing) in [
             (None, None, None),
             (Some(2), Some(4), None),
             (Some(1), Some(1), None),
             (Some(6), None, Some(json!({"memory": 6}))),
             (Some(6), Some(8), Some(json!({"memory": 6, "cpu": 8}))),
         ] {
-            assert_eq!(sandbox.lacks(Asked { memory_gb, cpu }), lacks, "{memory_gb:?} {cpu:?}");
+            assert_eq!(sandbox.missing(RequestedSize { memory_gb, cpu }), missing, "{memory_gb:?} {cpu:?}");
         }
-        let silent: Sandbox = read(json!({"id": "1"}), "").unwrap();
-        assert_eq!(silent.lacks(Asked { memory_gb: Some(6), cpu: None }), None);
+        let unreported: Sandbox = read(json!({"id": "1"}), "").unwrap();
+        assert_eq!(unreported.missing(RequestedSize { memory_gb: Some(6), cpu: None }), None);
     }
 
     #[test]
-    fn what_a_sandbox_has_got_is_what_they_say() {
-        let sizes = MadeOf { memory_gb: Some(2), cpu: Some(1), disk_gb: Some(5), ..MadeOf::default() };
-        let snapshot = MadeOf { snapshot: Some("light".to_owned()), ..sizes.clone() };
-        let image = MadeOf { image: Some("debian:13".to_owned()), ..sizes };
+    fn actual_resources_are_those_daytona_reports() {
+        let sizes = ActualResources {
+            memory_gb: Some(2),
+            cpu: Some(1),
+            disk_gb: Some(5),
+            ..ActualResources::default()
+        };
+        let snapshot = ActualResources { snapshot: Some("light".to_owned()), ..sizes.clone() };
+        let image = ActualResources { image: Some("debian:13".to_owned()), ..sizes };
         let build = json!({"dockerfileContent": "FROM debian:13\n"});
-        for (theirs, ours) in [
+        for (response, expected) in [
             (json!({"id": "1", "snapshot": "light", "memory": 2, "cpu": 1, "disk": 5}), snapshot),
             (
                 json!({"id": "1", "snapshot": "a1b2", "buildInfo": build, "memory": 2, "cpu": 1.0, "disk": 5}),
                 image,
             ),
-            (json!({"id": "1", "snapshot": null, "buildInfo": null, "memory": 0}), MadeOf::default()),
+            (
+                json!({"id": "1", "snapshot": null, "buildInfo": null, "memory": 0}),
+                ActualResources::default(),
+            ),
         ] {
-            assert_eq!(read::<Sandbox>(theirs.clone(), "").unwrap().made_of(), ours, "{theirs}");
+            assert_eq!(
+                read::<Sandbox>(response.clone(), "").unwrap().actual_resources(),
+                expected,
+                "{response}"
+            );
         }
     }
 }

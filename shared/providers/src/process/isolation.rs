@@ -1,23 +1,23 @@
-//! What a worker is kept inside of, and whether this kernel can do it. The worker itself does it, when it starts.
+//! Isolation levels of a worker, and whether this kernel supports them. The worker applies its own isolation at start.
 
 #[cfg(target_os = "linux")]
 use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use std::io;
 
-/// What a worker and its agent are kept inside of.
+/// Isolation of a worker and its agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Nothing but what the plane's own user may not.
+    /// Only the permissions of the plane's own user.
     #[default]
     None,
-    /// Its own folders to write to, the system's to read.
+    /// Writes only to its own directories, reads only those and the system's.
     Files,
-    /// The same, and connections only to the ports that it needs.
+    /// Additionally, TCP connections only to the ports that it needs.
     FilesAndNetwork,
 }
 
 impl Isolation {
-    /// As the worker's `ISOLATION` spells it.
+    /// Value of the worker's `ISOLATION` variable.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -26,42 +26,40 @@ impl Isolation {
         }
     }
 
-    /// How far a sandbox reaches, as a part of a sentence about it.
-    pub(super) fn reach(self) -> &'static str {
+    /// What a sandbox can access, as a clause for [`crate::SandboxProvider::isolation`].
+    pub(super) fn access(self) -> &'static str {
         match self {
-            Self::None => {
-                "it can read and change whatever that user can, and reach every network that this machine can"
-            }
+            Self::None => "it has that user's access to files, and this machine's access to networks",
             Self::Files => {
-                "the kernel (Landlock) lets it read the system's own folders and change nothing but its own, while it \
-                 can reach every network that this machine can"
+                "the kernel (Landlock) limits it to reading system directories and changing its own; it has this machine's \
+                 access to networks"
             }
             Self::FilesAndNetwork => {
-                "the kernel (Landlock) lets it read the system's own folders and change nothing but its own, and connect \
-                 over TCP only to the ports of the plane, of its model and of https, on any host; UDP is not held back"
+                "the kernel (Landlock) limits it to reading system directories and changing its own, and to TCP connections \
+                 to the ports of the plane, of its model API and of HTTPS, on any host; UDP is not limited"
             }
         }
     }
 
-    /// Landlock is part of Linux. Other systems isolate nothing, and a plane that asks for it does not start.
+    /// Landlock is part of Linux. On other systems a plane that is configured for isolation does not start.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn probe(self) -> io::Result<()> {
         if self == Self::None {
             return Ok(());
         }
-        let sentence = format!(
-            "isolation {:?} is enforced by Landlock, which {} does not have; use --isolation none, or Linux",
+        let message = format!(
+            "isolation {:?} needs Landlock, which {} does not have; use --isolation none, or Linux",
             self.as_str(),
             std::env::consts::OS
         );
-        Err(io::Error::new(io::ErrorKind::Unsupported, sentence))
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 
-    /// Whether this kernel can do it: rules are made, and nobody is kept to them.
+    /// Checks that this kernel supports it, by creating a ruleset without enforcing it.
     #[cfg(target_os = "linux")]
     pub(super) fn probe(self) -> io::Result<()> {
         let ruleset = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-        // The same as the worker needs.
+        // The same access rights as the worker restricts.
         let files = || ruleset().handle_access(AccessFs::from_all(ABI::V3));
         let possible = match self {
             Self::None => return Ok(()),
@@ -71,8 +69,8 @@ impl Isolation {
             }
         };
         possible.map(drop).map_err(|error| {
-            let sentence = format!("this kernel cannot isolate {}: {error}", self.as_str());
-            io::Error::new(io::ErrorKind::Unsupported, sentence)
+            let message = format!("this kernel does not support isolation {}: {error}", self.as_str());
+            io::Error::new(io::ErrorKind::Unsupported, message)
         })
     }
 }

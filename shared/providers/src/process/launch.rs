@@ -1,13 +1,12 @@
-//! Starting a worker: held back until its limits are set and it is noted who it is.
+//! Starts a worker only after its limits are set and its pid is recorded.
 //!
-//! A shell is started in its place and waits for a line. If the plane dies before that line is written, the shell reads
-//! the end of its input and ends; afterwards the note is there. So no worker runs that nobody knows of, and none runs a
-//! moment without its limits.
+//! A shell starts first, waits for a line on stdin, and then becomes the worker. If the plane dies before it writes that
+//! line, the shell reads end-of-file and exits. So no worker runs unrecorded or without limits.
 
 mod limits;
 
-use super::place::{Note, Place};
-use super::table::{Identity, MARK};
+use super::directory::{Metadata, SandboxDirectory};
+use super::table::{DIRECTORY_VARIABLE, Identity};
 use super::{Options, failed};
 use crate::Failure;
 use domain::SandboxId;
@@ -21,52 +20,52 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 /// Waits for a line, then becomes the worker.
-const HELD_BACK: &str = r#"read -r go && exec "$@" </dev/null"#;
+const WAIT_THEN_EXEC: &str = r#"read -r go && exec "$@" </dev/null"#;
 
-/// Where programs are when nobody says so.
+/// Default of `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Within this time a shell reads a line.
-const SOON: Duration = Duration::from_secs(5);
+/// Timeout for writing the line to the shell.
+const GO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Starts the worker of a sandbox.
 pub(super) async fn start(
     options: &Options,
-    place: &Place,
+    directory: &SandboxDirectory,
     name: &SandboxId,
-    note: &Note,
+    metadata: &Metadata,
     variables: &BTreeMap<String, String>,
 ) -> Result<Child, Failure> {
     let not_started = |error: io::Error| match error.kind() {
         io::ErrorKind::InvalidInput => Failure::refused("a variable's name or value is not allowed"),
         _ => failed("starting the worker", &error),
     };
-    let log = OpenOptions::new().create(true).append(true).open(place.log()).map_err(not_started)?;
+    let log = OpenOptions::new().create(true).append(true).open(directory.log()).map_err(not_started)?;
     let errors = log.try_clone().map_err(not_started)?;
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", HELD_BACK, "sh"]).args(&options.worker);
-    command.env_clear().envs(environment(options, place, name, variables));
-    command.current_dir(place.inside("workspace"));
+    command.args(["-c", WAIT_THEN_EXEC, "sh"]).args(&options.worker);
+    command.env_clear().envs(environment(options, directory, name, variables));
+    command.current_dir(directory.inside("workspace"));
     command.stdin(Stdio::piped()).stdout(log).stderr(errors).process_group(0);
     let mut child = command.spawn().map_err(not_started)?;
-    let mut go = child.stdin.take().expect("its standard input is a pipe");
+    let mut go = child.stdin.take().expect("stdin is piped");
     let id = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
-    let identity = Identity::of(id).ok_or_else(|| Failure::unreachable("the worker ended as it began"))?;
-    limits::set(id, name, note).map_err(|error| failed("limiting the worker", &error))?;
-    place.note_worker(identity).map_err(|error| failed("noting the worker", &error))?;
-    let said = timeout(SOON, go.write_all(b"go\n")).await;
-    said.map_err(io::Error::from).flatten().map_err(|error| failed("starting the worker", &error))?;
+    let identity =
+        Identity::of(id).ok_or_else(|| Failure::unreachable("the worker exited while it started"))?;
+    limits::set(id, name, metadata).map_err(|error| failed("setting the limits of the worker", &error))?;
+    directory.record_worker(identity).map_err(|error| failed("recording the worker", &error))?;
+    let written = timeout(GO_TIMEOUT, go.write_all(b"go\n")).await;
+    written.map_err(io::Error::from).flatten().map_err(|error| failed("starting the worker", &error))?;
     Ok(child)
 }
 
-/// A short list: nothing of the plane's own environment but what the options say.
+/// Inherits nothing from the plane's environment but what the options list.
 fn environment(
     options: &Options,
-    place: &Place,
+    directory: &SandboxDirectory,
     name: &SandboxId,
     variables: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
-    let path = |inner: &str| place.inside(inner).display().to_string();
+    let path = |inner: &str| directory.inside(inner).display().to_string();
     let mut environment = BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]);
     environment.extend(options.environment.clone());
     for (variable, folder) in
@@ -78,10 +77,10 @@ fn environment(
         environment.remove("CWD");
     }
     environment.extend(variables.clone());
-    // Whoever may say what a worker does may not let it out.
+    // Set after the variables, so that a task cannot disable its isolation.
     environment.insert("ISOLATION".to_owned(), options.isolation.as_str().to_owned());
-    // By these it is found again, whatever else it is told.
+    // Set last: they attribute its processes to the sandbox.
     environment.insert("SANDBOX_ID".to_owned(), name.to_string());
-    environment.insert(MARK.to_owned(), place.folder().display().to_string());
+    environment.insert(DIRECTORY_VARIABLE.to_owned(), directory.folder().display().to_string());
     environment
 }

@@ -1,27 +1,26 @@
-//! Turns: one thing at a time is done to a sandbox, and different ones do not wait for each other.
+//! Keyed locks: one operation at a time per sandbox, without blocking other sandboxes.
 
 use domain::SandboxId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OwnedMutexGuard;
 
-/// Whose turn it is, for each sandbox to which something is done.
+/// Locks of the sandboxes that have an operation in progress.
 #[derive(Debug, Default)]
 pub(super) struct Locks(Mutex<BTreeMap<SandboxId, Arc<tokio::sync::Mutex<()>>>>);
 
-/// A turn. Dropping it lets the next one have theirs.
+/// Releases the lock when dropped.
 #[derive(Debug)]
-pub(super) struct Turn(#[expect(dead_code, reason = "held, not looked at")] OwnedMutexGuard<()>);
+pub(super) struct Guard(#[expect(dead_code, reason = "held for its drop")] OwnedMutexGuard<()>);
 
 impl Locks {
-    /// Waits for a turn.
-    pub(super) async fn turn(&self, name: &SandboxId) -> Turn {
-        let turn = {
-            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those that nobody holds and nobody waits for.
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-            turns.entry(name.clone()).or_default().clone()
+    pub(super) async fn lock(&self, name: &SandboxId) -> Guard {
+        let lock = {
+            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Drop the locks that no operation holds or waits for.
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            locks.entry(name.clone()).or_default().clone()
         };
-        Turn(turn.lock_owned().await)
+        Guard(lock.lock_owned().await)
     }
 }

@@ -1,4 +1,4 @@
-//! Which processes run on this machine, and which of them belong to a sandbox.
+//! The process table of this machine, and which processes belong to a sandbox.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -14,20 +14,18 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The variable by which a process of a sandbox is known, wherever it went: the sandbox's own folder.
-pub(super) const MARK: &str = "SANDBOX_FOLDER";
+/// Environment variable that attributes a process to a sandbox: it holds the sandbox's directory.
+pub(super) const DIRECTORY_VARIABLE: &str = "SANDBOX_FOLDER";
 
-/// One process, which a number alone does not name: numbers are used again.
+/// Identifies a process. A pid alone does not, because pids are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Identity {
-    /// Its number.
     pub id: i32,
-    /// When it began: in ticks since the machine did, or as a time of day.
+    /// Start time: clock ticks since boot on Linux, elsewhere a date and time as a number.
     pub started: u64,
 }
 
-/// What the system says of a process that runs. Zombies do not: they are gone, and only nobody has asked yet how
-/// they ended.
+/// A running process. Zombies are excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     identity: Identity,
@@ -37,24 +35,22 @@ struct Entry {
 }
 
 impl Identity {
-    /// The process that has this number now.
+    /// The process that has this pid now.
     pub(super) fn of(id: i32) -> Option<Self> {
         system::entry(id).map(|entry| entry.identity)
     }
 
-    /// Whether it still runs.
     pub(super) fn is_alive(self) -> bool {
         Self::of(self.id) == Some(self)
     }
 
-    /// Sends it a signal.
     pub(super) fn signal(self, signal: Signal) {
         system::signal(self, signal);
     }
 }
 
-/// Everybody who belongs to a sandbox and runs: the worker, its group and its session, whoever was started with the
-/// sandbox's folder in the environment, those who are known to belong to it, and all descendants of any of them.
+/// All running processes of a sandbox: the worker, its process group and session, processes with the sandbox's directory in
+/// their environment, those in `known`, and the descendants of all of these.
 pub(super) fn members(
     folder: &Path,
     worker: Option<Identity>,
@@ -62,8 +58,8 @@ pub(super) fn members(
 ) -> BTreeSet<Identity> {
     let entries = system::entries();
     let leader = worker.and_then(|worker| entries.get(&worker.id).map(|entry| (worker, entry.identity)));
-    // A group outlives its leader, and its number stays taken until it is empty. One whose number now belongs to
-    // another process, or that began before the worker did, is not ours.
+    // A process group outlives its leader, and its id is not reused until the group is empty. If the id now belongs to
+    // another process, the group is not the worker's. Nor is a member that is older than the worker.
     let group = worker.filter(|worker| leader.is_none_or(|(_, now)| now == *worker));
     let mut members: BTreeSet<i32> = BTreeSet::new();
     for entry in entries.values() {
@@ -71,7 +67,7 @@ pub(super) fn members(
             (entry.group == worker.id || entry.session == worker.id)
                 && entry.identity.started >= worker.started
         });
-        if grouped || known.contains(&entry.identity) || system::is_marked(entry.identity.id, folder) {
+        if grouped || known.contains(&entry.identity) || system::belongs_to(entry.identity.id, folder) {
             members.insert(entry.identity.id);
         }
     }
@@ -87,12 +83,12 @@ pub(super) fn members(
             break;
         }
     }
-    // A plane that runs inside of a sandbox does not end itself.
+    // A plane that runs inside a sandbox must not kill itself.
     members.remove(&own);
     members.iter().filter_map(|id| entries.get(id)).map(|entry| entry.identity).collect()
 }
 
-/// Which run of the machine this is, if process identities begin again with the next.
+/// Boot id, on systems where start times are only unique within one boot.
 pub(super) fn boot() -> String {
     system::boot()
 }
@@ -102,12 +98,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_is_somebody_elses_now_is_not_the_process() {
+    fn reused_pid_is_not_the_same_process() {
         let own = Identity::of(i32::try_from(std::process::id()).unwrap()).unwrap();
         assert!(own.is_alive());
         let other = Identity { started: own.started + 1, ..own };
         assert!(!other.is_alive());
-        // It would end this test.
+        // It would kill this test.
         other.signal(Signal::KILL);
         let members = members(Path::new("/nowhere"), Some(other), &BTreeSet::new());
         assert_eq!(members, BTreeSet::new());

@@ -1,17 +1,17 @@
-//! Sandboxes at Daytona, or rather at ours, which refuses, forgets to answer and breaks off as theirs may.
+//! Tests of the Daytona provider against a fake Daytona that injects faults.
 
 use crate::support::{
-    self, id, marked, patiently, until, until_begun, until_gone, until_ready, variables, wish, worker,
+    self, id, marked, retry, spec, until, until_begun, until_deleted, until_ready, variables, worker,
 };
-use kit::daytona::{self, Mishap, Operation, Trouble};
+use kit::daytona::{self, Fault, Faults, Operation};
 use kit::seed;
 use providers::daytona::{Daytona, Options, WorkerSource};
-use providers::{Asked, Failure, FailureClass, Gone, SandboxProvider, SandboxSpec, State};
+use providers::{Deletion, Failure, FailureClass, RequestedSize, SandboxProvider, SandboxSpec, State};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tempfile::TempDir;
 
-fn provider_of_file(fake: &daytona::Daytona, folder: &TempDir) -> Daytona {
+fn with_worker_file(fake: &daytona::Daytona, folder: &TempDir) -> Daytona {
     with_worker(fake, WorkerSource::File(worker(folder.path(), "")))
 }
 
@@ -30,28 +30,28 @@ fn with_worker(fake: &daytona::Daytona, worker: WorkerSource) -> Daytona {
 async fn stage(options: daytona::Options) -> (daytona::Daytona, Daytona, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let fake = daytona::Daytona::start(options).await;
-    let provider = provider_of_file(&fake, &folder);
+    let provider = with_worker_file(&fake, &folder);
     (fake, provider, folder)
 }
 
-fn busy(header: &str) -> Mishap {
-    Mishap::Busy { header: header.to_owned(), secs: 7 }
+fn busy(header: &str) -> Fault {
+    Fault::RateLimited { header: header.to_owned(), secs: 7 }
 }
 
 #[tokio::test]
-async fn daytona_keeps_the_promises_of_a_sandbox() {
+async fn daytona_fulfils_the_provider_contract() {
     let delay = Duration::from_millis(150);
-    let options = daytona::Options { starts_after: delay, ends_after: delay, ..daytona::Options::default() };
+    let options = daytona::Options { start_delay: delay, delete_delay: delay, ..daytona::Options::default() };
     let (fake, provider, _folder) = stage(options).await;
-    support::keeps_its_promises(&provider, "daytona-promises").await;
+    support::check_contract(&provider, "daytona-contract").await;
     assert_eq!(fake.sandboxes().len(), 1);
     assert_eq!(fake.processes("box-1"), [0; 0]);
 }
 
 #[tokio::test]
-async fn a_sandbox_is_made_as_wished_and_without_a_secret() {
+async fn sandbox_is_created_from_the_spec_without_secrets() {
     let (fake, provider, _folder) = stage(daytona::Options::default()).await;
-    let found = provider.create(&wish("box")).await.unwrap();
+    let found = provider.create(&spec("box")).await.unwrap();
     provider.upload(&found).await.unwrap();
     provider.start(&found, &variables("daytona-secret")).await.unwrap();
     until_begun(&provider, &id("box"), "daytona-secret").await;
@@ -61,7 +61,7 @@ async fn a_sandbox_is_made_as_wished_and_without_a_secret() {
         "autoStopInterval": 0, "ttlMinutes": 90,
         "labels": {"app": "sunaba", "plane": "here", "sandbox": "box", "task": "t1"},
     });
-    assert_eq!(seen.wish, expected);
+    assert_eq!(seen.request, expected);
     assert_eq!(seen.commands.len(), 1);
     assert!(!seen.commands[0].contains(support::SECRET), "{:?}", seen.commands);
     let home = seen.commands[0].split('"').nth(1).unwrap().trim_end_matches("/start").to_owned();
@@ -70,15 +70,15 @@ async fn a_sandbox_is_made_as_wished_and_without_a_secret() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_not_there_is_replaced_by_the_image_with_its_resources() {
+async fn missing_snapshot_falls_back_to_the_image_with_its_resources() {
     let options = daytona::Options { snapshots: Vec::new(), ..daytona::Options::default() };
     let (fake, provider, _folder) = stage(options).await;
-    provider.create(&wish("box")).await.unwrap();
+    provider.create(&spec("box")).await.unwrap();
     let seen = fake.sandboxes();
     assert_eq!(seen.len(), 1);
-    assert_eq!(seen[0].wish["buildInfo"]["dockerfileContent"], "FROM debian:12\n");
-    assert_eq!([&seen[0].wish["cpu"], &seen[0].wish["memory"], &seen[0].wish["disk"]], [1, 4, 8]);
-    let mut bare = wish("bare");
+    assert_eq!(seen[0].request["buildInfo"]["dockerfileContent"], "FROM debian:12\n");
+    assert_eq!([&seen[0].request["cpu"], &seen[0].request["memory"], &seen[0].request["disk"]], [1, 4, 8]);
+    let mut bare = spec("bare");
     bare.resources.image.clear();
     let refused = provider.create(&bare).await.unwrap_err();
     assert_eq!(refused.class, FailureClass::Refused);
@@ -86,242 +86,256 @@ async fn a_snapshot_that_is_not_there_is_replaced_by_the_image_with_its_resource
 }
 
 #[tokio::test]
-async fn a_sandbox_from_a_snapshot_is_given_what_was_asked_for_just_for_it() {
-    let refused = Mishap::Refused { status: 400, message: "Not that much".to_owned() };
-    for (mishap, memory_gb) in
-        [(None, 6), (Some(Mishap::Lost), 6), (Some(Mishap::Broken), 6), (Some(refused), 2)]
+async fn sandbox_from_a_snapshot_is_resized_to_the_requested_resources() {
+    let refused = Fault::Rejected { status: 400, message: "Not that much".to_owned() };
+    for (fault, memory_gb) in
+        [(None, 6), (Some(Fault::ResponseLost), 6), (Some(Fault::Error), 6), (Some(refused), 2)]
     {
         let (fake, provider, _folder) = stage(daytona::Options::default()).await;
-        let trouble =
-            mishap.into_iter().fold(Trouble::none(), |trouble, it| trouble.once(Operation::Resize, it));
-        fake.set_trouble(trouble);
-        let asked = Asked { memory_gb: Some(6), cpu: Some(1) };
-        let wish = SandboxSpec { asked, ..wish("box") };
-        let found = patiently("a sandbox", || provider.create(&wish)).await;
-        let made_of = found.made_of.unwrap();
-        assert_eq!((made_of.memory_gb, made_of.cpu, made_of.disk_gb), (Some(memory_gb), Some(1), Some(5)));
-        assert_eq!(made_of.snapshot.as_deref(), Some(support::SNAPSHOT));
+        let faults =
+            fault.into_iter().fold(Faults::none(), |faults, fault| faults.once(Operation::Resize, fault));
+        fake.set_faults(faults);
+        let requested = RequestedSize { memory_gb: Some(6), cpu: Some(1) };
+        let spec = SandboxSpec { requested, ..spec("box") };
+        let found = retry("creating a sandbox", || provider.create(&spec)).await;
+        let actual = found.actual_resources.unwrap();
+        assert_eq!((actual.memory_gb, actual.cpu, actual.disk_gb), (Some(memory_gb), Some(1), Some(5)));
+        assert_eq!(actual.snapshot.as_deref(), Some(support::SNAPSHOT));
         assert_eq!(fake.sandboxes().len(), 1);
     }
 }
 
 #[tokio::test]
-async fn an_image_that_nobody_named_is_no_place_for_a_worker_that_should_be_in_it() {
+async fn default_image_is_not_used_for_a_worker_that_must_be_in_the_image() {
     let fake =
         daytona::Daytona::start(daytona::Options { snapshots: Vec::new(), ..Default::default() }).await;
     let provider = with_worker(&fake, WorkerSource::InImage("/usr/bin/true".to_owned()));
-    let mut unnamed = wish("box");
-    unnamed.resources.image = domain::resources::DEFAULT_IMAGE.to_owned();
-    let refused = provider.create(&unnamed).await.unwrap_err();
+    let mut default_image = spec("box");
+    default_image.resources.image = domain::resources::DEFAULT_IMAGE.to_owned();
+    let refused = provider.create(&default_image).await.unwrap_err();
     assert_eq!(refused.class, FailureClass::Refused);
     assert!(refused.message.contains("not found"), "{refused}");
     assert_eq!(fake.sandboxes().len(), 0);
-    let found = provider.create(&wish("box")).await.unwrap();
-    assert_eq!(found.made_of.unwrap().image.as_deref(), Some("debian:12"), "somebody named that one");
+    let found = provider.create(&spec("box")).await.unwrap();
+    assert_eq!(
+        found.actual_resources.unwrap().image.as_deref(),
+        Some("debian:12"),
+        "an explicit image is used"
+    );
     let folder = tempfile::tempdir().unwrap();
-    unnamed.name = id("other");
-    provider_of_file(&fake, &folder).create(&unnamed).await.unwrap();
-    assert_eq!(fake.sandboxes().len(), 2, "a worker that is sent finds its place in any image");
+    default_image.name = id("other");
+    with_worker_file(&fake, &folder).create(&default_image).await.unwrap();
+    assert_eq!(fake.sandboxes().len(), 2, "an uploaded worker runs in any image");
 }
 
 #[tokio::test]
-async fn a_worker_that_cannot_run_is_noticed_at_once() {
+async fn worker_that_cannot_run_fails_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let broken = folder.path().join("broken");
     std::fs::write(&broken, "#!/nowhere/at/all\n").unwrap();
     std::fs::set_permissions(&broken, std::fs::Permissions::from_mode(0o755)).unwrap();
-    for (worker, said) in
-        [("/usr/local/bin/no-such-worker", "no worker to start at"), (broken.to_str().unwrap(), "127")]
+    for (worker, message) in
+        [("/usr/local/bin/no-such-worker", "no worker executable at"), (broken.to_str().unwrap(), "127")]
     {
         let fake = daytona::Daytona::start(daytona::Options::default()).await;
         let provider = with_worker(&fake, WorkerSource::InImage(worker.to_owned()));
-        let found = provider.create(&wish("box")).await.unwrap();
-        // The answer to the start is a moment late, as it always is from afar.
-        let late = Mishap::Slow(Duration::from_millis(300));
-        let looks = Trouble::none().once(Operation::LookAtSession, Mishap::Slow(Duration::ZERO));
-        fake.set_trouble(looks.once(Operation::LookAtSession, late));
+        let found = provider.create(&spec("box")).await.unwrap();
+        // The check after the start is delayed, as over a real network, so that the worker has exited by then.
+        let late = Fault::Delayed(Duration::from_millis(300));
+        let checks = Faults::none().once(Operation::GetSession, Fault::Delayed(Duration::ZERO));
+        fake.set_faults(checks.once(Operation::GetSession, late));
         let failure = provider.start(&found, &variables("daytona-broken")).await.unwrap_err();
-        assert!(failure.message.contains(said), "{failure}");
-        assert_eq!(failure.class, FailureClass::Unreachable, "it is not the task's fault");
+        assert!(failure.message.contains(message), "{failure}");
+        assert_eq!(failure.class, FailureClass::Unreachable, "the task is not to blame");
     }
 }
 
 #[tokio::test]
-async fn a_failure_says_what_can_be_done_about_it() {
-    let said = |status, message: &str| Mishap::Refused { status, message: message.to_owned() };
+async fn failures_are_classified_by_what_the_caller_can_do() {
+    let refused = |status, message: &str| Fault::Rejected { status, message: message.to_owned() };
     let waits = FailureClass::Busy { retry_after_secs: Some(7) };
-    let used_up = FailureClass::Busy { retry_after_secs: None };
-    for (mishap, class) in [
+    let quota_exhausted = FailureClass::Busy { retry_after_secs: None };
+    for (fault, class) in [
         (busy("retry-after"), waits),
         (busy("retry-after-sandbox-create"), waits),
-        (Mishap::Broken, FailureClass::Unreachable),
-        (Mishap::Unheard, FailureClass::Unreachable),
-        (said(503, "Back soon"), FailureClass::Unreachable),
-        (said(408, "Too slow"), FailureClass::Unreachable),
-        (said(403, "Total CPU limit exceeded"), used_up),
-        (said(400, "Name is too long"), FailureClass::Refused),
-        (said(401, "The key dtn_key is not valid"), FailureClass::Unreachable),
+        (Fault::Error, FailureClass::Unreachable),
+        (Fault::RequestLost, FailureClass::Unreachable),
+        (refused(503, "Back soon"), FailureClass::Unreachable),
+        (refused(408, "Too slow"), FailureClass::Unreachable),
+        (refused(403, "Total CPU limit exceeded"), quota_exhausted),
+        (refused(400, "Name is too long"), FailureClass::Refused),
+        (refused(401, "The key dtn_key is not valid"), FailureClass::Unreachable),
     ] {
-        let trouble =
-            Trouble::none().once(Operation::Create, mishap.clone()).once(Operation::List, mishap.clone());
+        let faults =
+            Faults::none().once(Operation::Create, fault.clone()).once(Operation::List, fault.clone());
         let (fake, provider, _folder) =
-            stage(daytona::Options { trouble, ..daytona::Options::default() }).await;
+            stage(daytona::Options { faults, ..daytona::Options::default() }).await;
         let check = |failure: Failure| {
-            assert_eq!(failure.class, class, "{mishap:?}: {failure}");
+            assert_eq!(failure.class, class, "{fault:?}: {failure}");
             assert!(!failure.message.contains(fake.key()), "{failure}");
         };
-        check(provider.create(&wish("box")).await.unwrap_err());
+        check(provider.create(&spec("box")).await.unwrap_err());
         check(provider.list().await.unwrap_err());
-        assert_eq!(fake.living().len(), 0);
-        provider.create(&wish("box")).await.unwrap();
+        assert_eq!(fake.live_sandboxes().len(), 0);
+        provider.create(&spec("box")).await.unwrap();
         assert_eq!(provider.list().await.unwrap().len(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_sandbox_whose_making_nobody_answered_is_found_by_its_name() {
-    for mishap in [Mishap::Lost, Mishap::BrokenAfterwards] {
-        let trouble = Trouble::none().once(Operation::Create, mishap);
+async fn sandbox_is_found_by_name_after_a_lost_create_response() {
+    for fault in [Fault::ResponseLost, Fault::ErrorAfterExecution] {
+        let faults = Faults::none().once(Operation::Create, fault);
         let (fake, provider, _folder) =
-            stage(daytona::Options { trouble, ..daytona::Options::default() }).await;
-        let found = provider.create(&wish("box")).await.unwrap();
+            stage(daytona::Options { faults, ..daytona::Options::default() }).await;
+        let found = provider.create(&spec("box")).await.unwrap();
         assert_eq!(found.provider_id, fake.sandboxes()[0].id);
-        assert_eq!(provider.create(&wish("box")).await.unwrap(), found);
+        assert_eq!(provider.create(&spec("box")).await.unwrap(), found);
         assert_eq!(fake.sandboxes().len(), 1);
     }
 }
 
 #[tokio::test]
-async fn one_that_was_made_after_our_deadline_is_found_later() {
-    let trouble = Trouble::none().once(Operation::Create, Mishap::Slow(Duration::from_millis(600)));
-    let fake = daytona::Daytona::start(daytona::Options { trouble, ..daytona::Options::default() }).await;
-    let impatient = Daytona::new(Options {
-        api_url: fake.url().to_owned(),
-        api_key: fake.key().to_owned(),
-        organization: Some("org".to_owned()),
-        target: Some("eu".to_owned()),
-        plane: "here".to_owned(),
-        worker: WorkerSource::InImage("/usr/bin/true".to_owned()),
-        timeout: Duration::from_millis(300),
-    });
-    let failure = impatient.create(&wish("box")).await.unwrap_err();
+async fn sandbox_created_after_the_timeout_is_found_later() {
+    let faults = Faults::none().once(Operation::Create, Fault::Delayed(Duration::from_secs(2)));
+    let fake = daytona::Daytona::start(daytona::Options { faults, ..daytona::Options::default() }).await;
+    let provider = |timeout| {
+        Daytona::new(Options {
+            api_url: fake.url().to_owned(),
+            api_key: fake.key().to_owned(),
+            organization: Some("org".to_owned()),
+            target: Some("eu".to_owned()),
+            plane: "here".to_owned(),
+            worker: WorkerSource::InImage("/usr/bin/true".to_owned()),
+            timeout,
+        })
+    };
+    let failure = provider(Duration::from_millis(500)).create(&spec("box")).await.unwrap_err();
     assert_eq!(failure.class, FailureClass::Unreachable);
-    until_ready(&impatient, &id("box")).await;
-    impatient.create(&wish("box")).await.unwrap();
+    // The following calls must not time out.
+    let provider = provider(Duration::from_secs(60));
+    until_ready(&provider, &id("box")).await;
+    provider.create(&spec("box")).await.unwrap();
     assert_eq!(fake.sandboxes().len(), 1);
-    assert_eq!(fake.sandboxes()[0].wish["target"], "eu");
+    assert_eq!(fake.sandboxes()[0].request["target"], "eu");
 }
 
 #[tokio::test]
-async fn an_end_is_one_when_daytona_says_so() {
-    let options = daytona::Options { ends_after: Duration::from_millis(300), ..daytona::Options::default() };
+async fn deletion_is_done_only_when_daytona_confirms_it() {
+    let options =
+        daytona::Options { delete_delay: Duration::from_secs(3_600), ..daytona::Options::default() };
     let (fake, provider, _folder) = stage(options).await;
     let name = id("box");
-    provider.create(&wish("box")).await.unwrap();
-    fake.set_trouble(Trouble::none().once(Operation::Delete, Mishap::Lost));
+    provider.create(&spec("box")).await.unwrap();
+    fake.set_faults(Faults::none().once(Operation::Delete, Fault::ResponseLost));
     let failure = provider.destroy(&name).await.unwrap_err();
     assert_eq!(failure.class, FailureClass::Unreachable);
-    assert_eq!(provider.destroy(&name).await.unwrap(), Gone::NotYet, "told again, it is still ending");
-    assert_eq!(provider.find(&name).await.unwrap().unwrap().state, State::Going);
-    until_gone(&provider, &name).await;
-    assert_eq!(provider.destroy(&name).await.unwrap(), Gone::Yes, "404 is what was wanted");
+    assert_eq!(
+        provider.destroy(&name).await.unwrap(),
+        Deletion::InProgress,
+        "a second request finds the deletion in progress"
+    );
+    assert_eq!(provider.find(&name).await.unwrap().unwrap().state, State::Deleting);
+    fake.end("box");
+    until_deleted(&provider, &name).await;
+    assert_eq!(provider.destroy(&name).await.unwrap(), Deletion::Done, "404 counts as deleted");
 }
 
 #[tokio::test]
-async fn a_list_is_read_to_its_end_or_not_at_all() {
+async fn incomplete_list_is_a_failure() {
     let (fake, provider, _folder) = stage(daytona::Options { page: 3, ..daytona::Options::default() }).await;
     for number in 0..8 {
-        let mut wish = wish(&format!("box-{number}"));
+        let mut spec = spec(&format!("box-{number}"));
         if number == 4 {
-            wish.plane = "elsewhere".to_owned();
+            spec.plane = "elsewhere".to_owned();
         }
-        provider.create(&wish).await.unwrap();
+        provider.create(&spec).await.unwrap();
     }
     assert_eq!(provider.list().await.unwrap().len(), 7);
     assert_eq!(fake.calls()[&Operation::List], 3);
-    // The second page is not answered.
-    fake.set_trouble(
-        Trouble::none()
-            .once(Operation::List, Mishap::Slow(Duration::ZERO))
-            .once(Operation::List, Mishap::Broken),
+    // The second page fails.
+    fake.set_faults(
+        Faults::none()
+            .once(Operation::List, Fault::Delayed(Duration::ZERO))
+            .once(Operation::List, Fault::Error),
     );
     assert_eq!(provider.list().await.unwrap_err().class, FailureClass::Unreachable);
 }
 
 #[tokio::test]
-async fn whatever_answer_of_the_start_is_lost_one_worker_runs() {
+async fn one_worker_runs_whichever_response_of_the_start_is_lost() {
     let operations = [
         Operation::Find,
         Operation::Execute,
         Operation::Upload,
         Operation::OpenSession,
-        Operation::LookAtSession,
+        Operation::GetSession,
         Operation::RunInSession,
     ];
     for operation in operations {
-        for mishap in [Mishap::Lost, Mishap::Broken, Mishap::BrokenAfterwards, busy("retry-after")] {
+        for fault in [Fault::ResponseLost, Fault::Error, Fault::ErrorAfterExecution, busy("retry-after")] {
             let (fake, provider, _folder) = stage(daytona::Options::default()).await;
-            let mark = format!("daytona-{operation:?}-{mishap:?}");
-            let found = provider.create(&wish("box")).await.unwrap();
+            let mark = format!("daytona-{operation:?}-{fault:?}");
+            let found = provider.create(&spec("box")).await.unwrap();
             provider.upload(&found).await.unwrap();
-            fake.set_trouble(Trouble::none().once(operation, mishap));
+            fake.set_faults(Faults::none().once(operation, fault));
             assert!(provider.start(&found, &variables(&mark)).await.is_err());
             provider.start(&found, &variables(&mark)).await.unwrap();
             let log = until_begun(&provider, &id("box"), &mark).await;
             assert_eq!(log.matches("begun").count(), 1, "{mark}");
             assert_eq!(fake.sandboxes()[0].commands.len(), 1, "{mark}");
-            until_gone(&provider, &id("box")).await;
+            until_deleted(&provider, &id("box")).await;
             assert_eq!(marked(&mark), [0; 0]);
         }
     }
 }
 
 #[tokio::test]
-async fn a_session_whose_shell_is_gone_is_opened_again() {
+async fn session_is_reopened_after_its_shell_exited() {
     let (fake, provider, _folder) = stage(daytona::Options::default()).await;
-    let found = provider.create(&wish("box")).await.unwrap();
+    let found = provider.create(&spec("box")).await.unwrap();
     provider.upload(&found).await.unwrap();
-    let gone = Mishap::Refused { status: 410, message: "shell has exited".to_owned() };
-    fake.set_trouble(Trouble::none().once(Operation::RunInSession, gone));
+    let exited = Fault::Rejected { status: 410, message: "shell has exited".to_owned() };
+    fake.set_faults(Faults::none().once(Operation::RunInSession, exited));
     let failure = provider.start(&found, &variables("daytona-shell")).await.unwrap_err();
-    assert_eq!(failure.class, FailureClass::Unreachable, "the next time is better");
+    assert_eq!(failure.class, FailureClass::Unreachable, "a retry succeeds");
     provider.start(&found, &variables("daytona-shell")).await.unwrap();
     until_begun(&provider, &id("box"), "daytona-shell").await;
     assert_eq!(fake.calls()[&Operation::CloseSession], 1);
 }
 
 #[tokio::test]
-async fn whoever_goes_on_asking_gets_a_sandbox_and_is_rid_of_it_whatever_goes_wrong() {
+async fn retries_create_and_delete_a_sandbox_under_random_faults() {
     seed::each(0..20, async |seed| {
         let short = Duration::from_millis(20);
-        let trouble = Trouble::none().by_dice(seed, 30);
+        let faults = Faults::none().at_random(seed, 30);
         let options = daytona::Options {
-            trouble,
-            starts_after: short,
-            ends_after: short,
+            faults,
+            start_delay: short,
+            delete_delay: short,
             ..daytona::Options::default()
         };
         let (fake, provider, _folder) = stage(options).await;
-        let (name, wish, mark) = (id("box"), wish("box"), format!("daytona-dice-{seed}"));
+        let (name, spec, mark) = (id("box"), spec("box"), format!("daytona-dice-{seed}"));
         let variables = variables(&mark);
-        patiently("a sandbox", || provider.create(&wish)).await;
+        retry("creating a sandbox", || provider.create(&spec)).await;
         let ready = || async { provider.find(&name).await.ok()?.filter(|found| found.state == State::Ready) };
         let found = until("a sandbox that is ready", ready).await;
-        patiently("the worker's program", || provider.upload(&found)).await;
-        patiently("the worker", || provider.start(&found, &variables)).await;
-        let gone = || async { (provider.destroy(&name).await == Ok(Gone::Yes)).then_some(()) };
-        until("its end", gone).await;
+        retry("uploading the worker", || provider.upload(&found)).await;
+        retry("starting the worker", || provider.start(&found, &variables)).await;
+        let deleted = || async { (provider.destroy(&name).await == Ok(Deletion::Done)).then_some(()) };
+        until("its deletion", deleted).await;
         assert_eq!(fake.sandboxes().len(), 1);
-        assert_eq!(fake.living().len(), 0);
+        assert_eq!(fake.live_sandboxes().len(), 0);
         assert_eq!(marked(&mark), [0; 0]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_link_to_a_port_has_a_token_that_is_not_shown_by_accident() {
+async fn preview_token_is_omitted_from_debug_output() {
     let (_fake, provider, _folder) = stage(daytona::Options::default()).await;
-    provider.create(&wish("box")).await.unwrap();
+    provider.create(&spec("box")).await.unwrap();
     let link = provider.preview(&id("box"), 8080).await.unwrap().unwrap();
     assert!(link.url.starts_with("https://8080-"), "{link:?}");
     assert_eq!(link.token.as_deref(), Some("preview-token"));

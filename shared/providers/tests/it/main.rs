@@ -1,5 +1,5 @@
-//! The providers of sandboxes: what all of them promise, and what each has to cope with.
-#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+//! Tests of the sandbox providers: the shared contract, and the failures of each.
+#![expect(clippy::unwrap_used, reason = "test helpers")]
 
 mod daytona;
 mod process;

@@ -1,7 +1,9 @@
-//! What the tests of all providers need: a worker that leaves traces, and ways to wait.
+//! Helpers for the tests of all providers: a worker that leaves traces, and ways to wait.
 
 use domain::SandboxId;
-use providers::{Asked, Failure, Found, Gone, Resources, SandboxProvider, SandboxSpec, State, Tail};
+use providers::{
+    Deletion, Failure, Found, RequestedSize, Resources, SandboxProvider, SandboxSpec, State, Tail,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,20 +11,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Whatever a test waits for comes within this time, or not at all.
-pub const SOON: Duration = Duration::from_secs(30);
+/// Timeout of everything that a test waits for.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The snapshot that the fake Daytona has.
 pub const SNAPSHOT: &str = "ai-agent-dev-light";
 
-/// A value that must be nowhere but in the worker's environment.
+/// Must appear only in the worker's environment.
 pub const SECRET: &str = "s3cret-of-the-worker";
 
 pub fn id(name: &str) -> SandboxId {
     SandboxId::parse(name).unwrap()
 }
 
-pub fn wish(name: &str) -> SandboxSpec {
+pub fn spec(name: &str) -> SandboxSpec {
     SandboxSpec {
         name: id(name),
         plane: "here".to_owned(),
@@ -33,28 +35,29 @@ pub fn wish(name: &str) -> SandboxSpec {
             snapshot: SNAPSHOT.to_owned(),
             image: "debian:12".to_owned(),
         },
-        asked: Asked::default(),
+        requested: RequestedSize::default(),
         labels: BTreeMap::from([("task".to_owned(), "t1".to_owned())]),
         lifetime_minutes: 90,
     }
 }
 
-/// What every process of the worker has in its environment.
+/// Inherited by every process of the worker.
 pub fn variables(mark: &str) -> BTreeMap<String, String> {
-    [("TEST_MARK", own(mark).as_str()), ("SANDBOX_TOKEN", SECRET)]
+    [("TEST_MARK", unique(mark).as_str()), ("SANDBOX_TOKEN", SECRET)]
         .map(|(name, value)| (name.into(), value.into()))
         .into()
 }
 
-/// A mark of this run of the tests: others may run beside it.
-fn own(mark: &str) -> String {
+/// Unique to this test process: others may run at the same time.
+fn unique(mark: &str) -> String {
     format!("{mark}-{}", std::process::id())
 }
 
-/// A worker that says that it began, has a child in its group and one that left it, and stays. `more` is a line of it.
-pub fn worker(folder: &Path, more: &str) -> PathBuf {
+/// A worker script that prints `begun`, starts one child in its process group and one outside, and keeps running. `extra`
+/// is a line of the script.
+pub fn worker(folder: &Path, extra: &str) -> PathBuf {
     let script = format!(
-        "#!/bin/sh\necho \"begun $SANDBOX_ID with a token of ${{#SANDBOX_TOKEN}} letters\"\n{more}\n\
+        "#!/bin/sh\necho \"begun $SANDBOX_ID with a token of ${{#SANDBOX_TOKEN}} letters\"\n{extra}\n\
          setsid sleep 1000 &\nsleep 1001 &\nsleep 1002\n"
     );
     let path = folder.join("worker.sh");
@@ -63,9 +66,9 @@ pub fn worker(folder: &Path, more: &str) -> PathBuf {
     path
 }
 
-/// Everybody who has this mark, and has not ended.
+/// The running processes with this mark.
 pub fn marked(mark: &str) -> Vec<i32> {
-    let variable = format!("TEST_MARK={}", own(mark));
+    let variable = format!("TEST_MARK={}", unique(mark));
     let ids = fs::read_dir("/proc").unwrap().flatten();
     let ids = ids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     ids.filter(|id| {
@@ -75,20 +78,19 @@ pub fn marked(mark: &str) -> Vec<i32> {
     .collect()
 }
 
-/// Asks until the answer is one to go on with.
-pub async fn until<T, Asked: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> Asked) -> T {
+/// Polls until there is a result.
+pub async fn until<T, Polled: Future<Output = Option<T>>>(what: &str, mut poll: impl FnMut() -> Polled) -> T {
     let found = async {
         loop {
-            if let Some(answer) = ask().await {
-                return answer;
+            if let Some(result) = poll().await {
+                return result;
             }
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(SOON, found).await.unwrap_or_else(|_| panic!("{what} has not come within {SOON:?}"))
+    timeout(TIMEOUT, found).await.unwrap_or_else(|_| panic!("timed out after {TIMEOUT:?}: {what}"))
 }
 
-/// Waits until a sandbox can be used.
 pub async fn until_ready(provider: &dyn SandboxProvider, name: &SandboxId) -> Found {
     let ready = || async {
         let found = provider.find(name).await.unwrap();
@@ -97,48 +99,52 @@ pub async fn until_ready(provider: &dyn SandboxProvider, name: &SandboxId) -> Fo
     until("a sandbox that is ready", ready).await
 }
 
-/// Waits until the worker has said that it began, and all of its children run.
+/// Waits until the worker has printed `begun` and all of its children run.
 pub async fn until_begun(provider: &dyn SandboxProvider, name: &SandboxId, mark: &str) -> String {
     let begun = || async {
         let log = provider.logs(name).await.unwrap().text;
         (log.contains("begun") && marked(mark).len() >= 4).then_some(log)
     };
-    until("the worker's first word", begun).await
+    until("the worker's first output", begun).await
 }
 
-/// Destroys until it is gone.
-pub async fn until_gone(provider: &dyn SandboxProvider, name: &SandboxId) {
-    let gone = || async {
-        let gone = provider.destroy(name).await.unwrap();
-        (gone == Gone::Yes).then_some(())
+/// Calls `destroy` until the sandbox is deleted.
+pub async fn until_deleted(provider: &dyn SandboxProvider, name: &SandboxId) {
+    let deleted = || async {
+        let deletion = provider.destroy(name).await.unwrap();
+        (deletion == Deletion::Done).then_some(())
     };
-    until("the end of a sandbox", gone).await;
+    until("the deletion of a sandbox", deleted).await;
 }
 
-/// Does something until it succeeds, whatever goes wrong on the way.
-pub async fn patiently<T, Asked: Future<Output = Result<T, Failure>>>(
+/// Retries a call until it succeeds.
+pub async fn retry<T, Called: Future<Output = Result<T, Failure>>>(
     what: &str,
-    mut ask: impl FnMut() -> Asked,
+    mut call: impl FnMut() -> Called,
 ) -> T {
     until(what, || {
-        let asked = ask();
-        async { asked.await.ok() }
+        let called = call();
+        async { called.await.ok() }
     })
     .await
 }
 
-/// What every provider promises.
-pub async fn keeps_its_promises(provider: &dyn SandboxProvider, mark: &str) {
-    let (wish, name) = (wish("box-1"), id("box-1"));
+/// Checks the contract of [`SandboxProvider`].
+pub async fn check_contract(provider: &dyn SandboxProvider, mark: &str) {
+    let (spec, name) = (spec("box-1"), id("box-1"));
     assert_eq!(provider.find(&name).await.unwrap(), None);
-    assert_eq!(provider.destroy(&name).await.unwrap(), Gone::Yes, "one that never was is gone");
+    assert_eq!(
+        provider.destroy(&name).await.unwrap(),
+        Deletion::Done,
+        "a sandbox that never existed counts as deleted"
+    );
     assert_eq!(provider.list().await.unwrap(), []);
     assert_eq!(provider.logs(&name).await.unwrap(), Tail::default());
     assert_eq!(provider.preview(&name, 3000).await.unwrap(), None);
 
-    let first = provider.create(&wish).await.unwrap();
-    let second = provider.create(&wish).await.unwrap();
-    assert_eq!(first.provider_id, second.provider_id, "twice is once");
+    let first = provider.create(&spec).await.unwrap();
+    let second = provider.create(&spec).await.unwrap();
+    assert_eq!(first.provider_id, second.provider_id, "creation is idempotent");
     let found = until_ready(provider, &name).await;
     assert_eq!(found.provider_id, first.provider_id);
     assert!(provider.preview(&name, 3000).await.unwrap().unwrap().url.contains("3000"));
@@ -154,18 +160,18 @@ pub async fn keeps_its_promises(provider: &dyn SandboxProvider, mark: &str) {
     provider.start(&found, &variables(mark)).await.unwrap();
     assert!(log.contains(&format!("begun box-1 with a token of {} letters", SECRET.len())), "{log}");
     assert_eq!(provider.logs(&name).await.unwrap().text.matches("begun").count(), 1, "one worker");
-    assert!(running.iter().all(|id| marked(mark).contains(id)), "it was left alone");
+    assert!(running.iter().all(|id| marked(mark).contains(id)), "the running worker was left alone");
 
     let listed = provider.list().await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((&listed[0].name, &listed[0].provider_id), (&name, &found.provider_id));
     assert!(listed[0].created_at_secs.is_some_and(|secs| secs > 1_700_000_000));
 
-    until_gone(provider, &name).await;
-    assert_eq!(marked(mark), [0; 0], "everything of it is dead, also what left its group");
+    until_deleted(provider, &name).await;
+    assert_eq!(marked(mark), [0; 0], "all of its processes are killed, including those outside its group");
     assert_eq!(provider.find(&name).await.unwrap(), None);
     assert_eq!(provider.list().await.unwrap(), []);
-    assert_eq!(provider.destroy(&name).await.unwrap(), Gone::Yes);
-    assert!(provider.start(&found, &variables(mark)).await.is_err(), "nothing starts in one that is gone");
+    assert_eq!(provider.destroy(&name).await.unwrap(), Deletion::Done);
+    assert!(provider.start(&found, &variables(mark)).await.is_err(), "no worker starts in a deleted sandbox");
     assert_eq!(marked(mark), [0; 0]);
 }

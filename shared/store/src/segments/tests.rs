@@ -20,7 +20,7 @@ fn entities() -> [Entity; 3] {
     ]
 }
 
-/// Text that hardly compresses, another for each seed.
+/// Text that hardly compresses, different for each seed.
 fn noise(seed: u64, bytes: usize) -> String {
     let mut state = seed;
     let next = |_| {
@@ -31,29 +31,30 @@ fn noise(seed: u64, bytes: usize) -> String {
 }
 
 #[test]
-fn what_is_written_to_any_log_is_news_of_its_owner() {
+fn segment_parses_as_a_change_record_of_its_entity() {
     let org = OrgId::parse("acme").unwrap();
     for entity in entities() {
         let log = LogOf { entity: &entity, org: &org, generation: 1 };
         let events = [event("task.created", "a"), event("task.ready", "b")];
-        let written = written(log, 7, Timestamp::from_secs(0), &events).unwrap().unwrap();
+        let written = log_items(log, 7, Timestamp::from_secs(0), &events).unwrap().unwrap();
         assert_eq!((written.items.len(), written.segments), (1, 1));
-        let news = ChangeRecord::of(&written.items[0]).unwrap().unwrap();
-        assert_eq!((&news.entity, &news.org, news.generation), (&entity, &org, 1));
-        let told: Vec<_> = news.events.iter().map(|event| (event.seq, event.event_type.as_str())).collect();
-        assert_eq!(told, [(Some(7), "task.created"), (Some(8), "task.ready")]);
+        let record = ChangeRecord::of(&written.items[0]).unwrap().unwrap();
+        assert_eq!((&record.entity, &record.org, record.generation), (&entity, &org, 1));
+        let events: Vec<_> =
+            record.events.iter().map(|event| (event.seq, event.event_type.as_str())).collect();
+        assert_eq!(events, [(Some(7), "task.created"), (Some(8), "task.ready")]);
         let (name, value) = keys::LIFECYCLE;
         assert_eq!(written.items[0].get(name), Some(&text(value)));
     }
 }
 
 #[test]
-fn events_that_do_not_fit_one_item_make_several_segments() {
+fn large_batch_is_split_into_several_segments() {
     let org = OrgId::parse("acme").unwrap();
     let events: Vec<NewEvent> = (1..=3).map(|seed| event("task.updated", &noise(seed, 200_000))).collect();
     for entity in entities() {
         let log = LogOf { entity: &entity, org: &org, generation: 1 };
-        let written = written(log, 1, Timestamp::from_secs(0), &events).unwrap().unwrap();
+        let written = log_items(log, 1, Timestamp::from_secs(0), &events).unwrap().unwrap();
         assert_eq!(written.items.len() as u64, written.segments);
         let seqs: Vec<u64> = written
             .items
@@ -67,20 +68,20 @@ fn events_that_do_not_fit_one_item_make_several_segments() {
 }
 
 #[test]
-fn data_that_must_stand_apart_is_refused_where_there_is_no_room_for_it() {
+fn only_logs_of_sandboxes_accept_data_above_the_inline_limit() {
     let org = OrgId::parse("acme").unwrap();
     let events = [event("task.created", "small"), event("task.updated", &noise(1, MAX_INLINE_BYTES * 2))];
     let stored = entities().map(|entity| {
         let log = LogOf { entity: &entity, org: &org, generation: 1 };
-        written(log, 1, Timestamp::from_secs(0), &events).unwrap().map(|written| written.segments)
+        log_items(log, 1, Timestamp::from_secs(0), &events).unwrap().map(|written| written.segments)
     });
     assert_eq!(stored, [Some(1), None, None]);
 }
 
 #[test]
-fn nothing_makes_no_segment() {
+fn empty_batch_has_no_segment() {
     let (org, [sandbox, ..]) = (OrgId::parse("acme").unwrap(), entities());
     let log = LogOf { entity: &sandbox, org: &org, generation: 1 };
-    let written = written(log, 1, Timestamp::from_secs(0), &[]).unwrap().unwrap();
+    let written = log_items(log, 1, Timestamp::from_secs(0), &[]).unwrap().unwrap();
     assert_eq!((written.items.len(), written.segments), (0, 0));
 }

@@ -1,10 +1,10 @@
-//! A provider of sandboxes in memory. It is slow, fails by a seed, loses answers, and does late what it was asked for
-//! long ago.
+//! An in-memory provider with random delays and faults: it fails calls, loses responses, and executes requests late.
 
 use domain::SandboxId;
 use futures_util::FutureExt;
 use providers::{
-    Answer, Failure, FailureClass, Found, Gone, Link, Listed, SandboxProvider, SandboxSpec, State, Tail,
+    Deletion, Failure, FailureClass, Found, Link, Listed, ProviderFuture, SandboxProvider, SandboxSpec,
+    State, Tail,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -14,17 +14,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub const NAME: &str = "fake";
 
 #[derive(Debug)]
-pub struct Fake(Mutex<Inside>);
+pub struct FaultyProvider(Mutex<Inner>);
 
 #[derive(Debug)]
-struct Inside {
+struct Inner {
     random: StdRng,
-    /// Of a hundred calls, so many fail.
-    trouble: u32,
+    fault_percent: u32,
     machines: BTreeMap<SandboxId, Machine>,
-    made: u32,
-    /// Requests that are still on their way, whoever sent them has given up.
-    underway: Vec<Late>,
+    created: u32,
+    /// Requests whose callers have timed out, but which are still executed later.
+    delayed: Vec<DelayedRequest>,
     started: Vec<BTreeMap<String, String>>,
 }
 
@@ -35,166 +34,165 @@ struct Machine {
     has_worker: bool,
 }
 
-/// How often one has to look until it is something else.
+/// The number is how many more polls the phase lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    Coming(u32),
+    Pending(u32),
     Ready,
-    Going(u32),
+    Deleting(u32),
 }
 
 #[derive(Debug)]
-enum Late {
+enum DelayedRequest {
     Create(SandboxId),
     Destroy(SandboxId),
     Start(SandboxId, BTreeMap<String, String>),
 }
 
-/// What a call meets.
-enum Luck {
-    Good,
-    Busy,
-    /// Nobody hears it.
-    Dropped,
-    /// It is done, and nobody hears of that.
-    Lost,
-    /// It is done much later.
-    Late,
-    Refused,
+/// The fault that a call meets, if any.
+enum Fault {
+    None,
+    RateLimited,
+    RequestLost,
+    /// The request is executed.
+    ResponseLost,
+    /// The request is executed much later.
+    Delayed,
+    Rejected,
 }
 
-impl Fake {
-    pub fn new(seed: u64, trouble: u32) -> Arc<Self> {
+impl FaultyProvider {
+    pub fn new(seed: u64, fault_percent: u32) -> Arc<Self> {
         let random = StdRng::seed_from_u64(seed);
-        let inside = Inside {
+        let inner = Inner {
             random,
-            trouble,
+            fault_percent,
             machines: BTreeMap::new(),
-            made: 0,
-            underway: Vec::new(),
+            created: 0,
+            delayed: Vec::new(),
             started: Vec::new(),
         };
-        Arc::new(Self(Mutex::new(inside)))
+        Arc::new(Self(Mutex::new(inner)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap()
     }
 
-    /// From now on so many of a hundred calls fail.
-    pub fn set_trouble(&self, trouble: u32) {
-        self.lock().trouble = trouble;
+    /// Percentage of calls that fail from now on.
+    pub fn set_fault_percent(&self, fault_percent: u32) {
+        self.lock().fault_percent = fault_percent;
     }
 
-    /// The names of those that are there.
+    /// The names of the existing machines.
     pub fn names(&self) -> Vec<SandboxId> {
         self.lock().machines.keys().cloned().collect()
     }
 
-    /// What the workers were told that were started since the last time somebody asked.
+    /// Environment variables of the workers started since the last call.
     pub fn take_started(&self) -> Vec<BTreeMap<String, String>> {
         std::mem::take(&mut self.lock().started)
     }
 
-    /// A machine breaks down, and nobody says so.
+    /// Removes a machine without notice, as if it had crashed.
     pub fn lose(&self, name: &SandboxId) {
         self.lock().machines.remove(name);
     }
 
-    /// One of the requests that are still on their way arrives; `false` if there is none.
-    pub fn deliver_late(&self) -> bool {
-        let mut inside = self.lock();
-        if inside.underway.is_empty() {
+    /// Executes one of the delayed requests; `false` if there is none.
+    pub fn deliver_delayed(&self) -> bool {
+        let mut inner = self.lock();
+        if inner.delayed.is_empty() {
             return false;
         }
         let index = {
-            let count = inside.underway.len();
-            inside.random.random_range(0..count)
+            let count = inner.delayed.len();
+            inner.random.random_range(0..count)
         };
-        match inside.underway.swap_remove(index) {
-            Late::Create(name) => drop(inside.create(&name)),
-            Late::Destroy(name) => drop(inside.destroy(&name)),
-            Late::Start(name, variables) => drop(inside.start(&name, &variables)),
+        match inner.delayed.swap_remove(index) {
+            DelayedRequest::Create(name) => drop(inner.create(&name)),
+            DelayedRequest::Destroy(name) => drop(inner.destroy(&name)),
+            DelayedRequest::Start(name, variables) => drop(inner.start(&name, &variables)),
         }
         true
     }
 
-    /// A call: a while on its way, perhaps done, a while on the way back.
+    /// Simulates a call: a delay, perhaps the execution, another delay.
     async fn call<T>(
         &self,
-        late: Option<Late>,
-        mut act: impl FnMut(&mut Inside) -> Result<T, Failure>,
+        delayed: Option<DelayedRequest>,
+        mut execute: impl FnMut(&mut Inner) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (luck, there, back) = {
-            let mut inside = self.lock();
-            (inside.luck(), inside.random.random_range(0..4), inside.random.random_range(0..4))
+        let (fault, request_delay, response_delay) = {
+            let mut inner = self.lock();
+            (inner.random_fault(), inner.random.random_range(0..4), inner.random.random_range(0..4))
         };
-        pause(there).await;
-        let answer = match (luck, late) {
-            (Luck::Good, _) => act(&mut self.lock()),
-            (Luck::Busy, _) => {
+        pause(request_delay).await;
+        let answer = match (fault, delayed) {
+            (Fault::None, _) => execute(&mut self.lock()),
+            (Fault::RateLimited, _) => {
                 let retry_after_secs =
                     Some(self.lock().random.random_range(0..20)).filter(|secs| secs % 2 == 0);
                 Err(Failure { class: FailureClass::Busy { retry_after_secs }, message: "slow down".into() })
             }
-            (Luck::Refused, _) => Err(Failure::refused("no such snapshot")),
-            (Luck::Lost, _) => {
-                let _nobody_hears = act(&mut self.lock());
-                Err(Failure::unreachable("the answer was lost"))
+            (Fault::Rejected, _) => Err(Failure::refused("no such snapshot")),
+            (Fault::ResponseLost, _) => {
+                let _lost = execute(&mut self.lock());
+                Err(Failure::unreachable("the response was lost"))
             }
-            (Luck::Late, Some(late)) => {
-                self.lock().underway.push(late);
-                Err(Failure::unreachable("no answer in time"))
+            (Fault::Delayed, Some(delayed)) => {
+                self.lock().delayed.push(delayed);
+                Err(Failure::unreachable("timed out"))
             }
-            (Luck::Dropped | Luck::Late, _) => Err(Failure::unreachable("nobody answers")),
+            (Fault::RequestLost | Fault::Delayed, _) => Err(Failure::unreachable("connection refused")),
         };
-        pause(back).await;
+        pause(response_delay).await;
         answer
     }
 }
 
-async fn pause(moments: u32) {
-    for _ in 0..moments {
+async fn pause(polls: u32) {
+    for _ in 0..polls {
         tokio::task::yield_now().await;
     }
 }
 
-impl Inside {
-    fn luck(&mut self) -> Luck {
-        if self.random.random_range(0..100) >= self.trouble {
-            return Luck::Good;
+impl Inner {
+    fn random_fault(&mut self) -> Fault {
+        if self.random.random_range(0..100) >= self.fault_percent {
+            return Fault::None;
         }
         match self.random.random_range(0..20) {
-            0..5 => Luck::Busy,
-            5..9 => Luck::Dropped,
-            9..14 => Luck::Lost,
-            14..19 => Luck::Late,
-            _ => Luck::Refused,
+            0..5 => Fault::RateLimited,
+            5..9 => Fault::RequestLost,
+            9..14 => Fault::ResponseLost,
+            14..19 => Fault::Delayed,
+            _ => Fault::Rejected,
         }
     }
 
     fn create(&mut self, name: &SandboxId) -> Found {
         if !self.machines.contains_key(name) {
-            self.made += 1;
-            let (id, phase) = (format!("m-{}", self.made), Phase::Coming(self.random.random_range(0..4)));
+            self.created += 1;
+            let (id, phase) = (format!("m-{}", self.created), Phase::Pending(self.random.random_range(0..4)));
             self.machines.insert(name.clone(), Machine { id, phase, has_worker: false });
         }
-        self.look(name).unwrap()
+        self.poll(name).unwrap()
     }
 
-    fn look(&mut self, name: &SandboxId) -> Option<Found> {
+    fn poll(&mut self, name: &SandboxId) -> Option<Found> {
         let machine = self.machines.get_mut(name)?;
         machine.phase = match machine.phase {
-            Phase::Coming(0) => Phase::Ready,
-            Phase::Coming(more) => Phase::Coming(more - 1),
+            Phase::Pending(0) => Phase::Ready,
+            Phase::Pending(left) => Phase::Pending(left - 1),
             same => same,
         };
         let state = match machine.phase {
-            Phase::Coming(_) => State::Coming,
+            Phase::Pending(_) => State::Pending,
             Phase::Ready => State::Ready,
-            Phase::Going(_) => State::Going,
+            Phase::Deleting(_) => State::Deleting,
         };
-        Some(Found { name: name.clone(), provider_id: machine.id.clone(), state, made_of: None })
+        Some(Found { name: name.clone(), provider_id: machine.id.clone(), state, actual_resources: None })
     }
 
     fn start(&mut self, name: &SandboxId, variables: &BTreeMap<String, String>) -> Result<(), Failure> {
@@ -206,26 +204,26 @@ impl Inside {
                 }
                 Ok(())
             }
-            _ => Err(Failure::unreachable("the machine does not answer")),
+            _ => Err(Failure::unreachable("the machine does not respond")),
         }
     }
 
-    fn destroy(&mut self, name: &SandboxId) -> Gone {
-        let more = self.random.random_range(0..3);
-        let Some(machine) = self.machines.get_mut(name) else { return Gone::Yes };
+    fn destroy(&mut self, name: &SandboxId) -> Deletion {
+        let polls = self.random.random_range(0..3);
+        let Some(machine) = self.machines.get_mut(name) else { return Deletion::Done };
         machine.phase = match machine.phase {
-            Phase::Going(0) => {
+            Phase::Deleting(0) => {
                 self.machines.remove(name);
-                return Gone::Yes;
+                return Deletion::Done;
             }
-            Phase::Going(more) => Phase::Going(more - 1),
-            _ => Phase::Going(more),
+            Phase::Deleting(left) => Phase::Deleting(left - 1),
+            _ => Phase::Deleting(polls),
         };
-        Gone::NotYet
+        Deletion::InProgress
     }
 }
 
-impl SandboxProvider for Fake {
+impl SandboxProvider for FaultyProvider {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -234,50 +232,54 @@ impl SandboxProvider for Fake {
         "There is nothing to isolate.".into()
     }
 
-    fn create<'a>(&'a self, wish: &'a SandboxSpec) -> Answer<'a, Found> {
-        let late = Late::Create(wish.name.clone());
-        self.call(Some(late), |inside| Ok(inside.create(&wish.name))).boxed()
+    fn create<'a>(&'a self, spec: &'a SandboxSpec) -> ProviderFuture<'a, Found> {
+        let delayed = DelayedRequest::Create(spec.name.clone());
+        self.call(Some(delayed), |inner| Ok(inner.create(&spec.name))).boxed()
     }
 
-    fn find<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Option<Found>> {
-        self.call(None, |inside| Ok(inside.look(name))).boxed()
+    fn find<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Option<Found>> {
+        self.call(None, |inner| Ok(inner.poll(name))).boxed()
     }
 
-    fn upload<'a>(&'a self, found: &'a Found) -> Answer<'a, ()> {
-        let upload = |inside: &mut Inside| match inside.look(&found.name).map(|found| found.state) {
+    fn upload<'a>(&'a self, found: &'a Found) -> ProviderFuture<'a, ()> {
+        let upload = |inner: &mut Inner| match inner.poll(&found.name).map(|found| found.state) {
             Some(State::Ready) => Ok(()),
-            _ => Err(Failure::unreachable("the machine does not answer")),
+            _ => Err(Failure::unreachable("the machine does not respond")),
         };
         self.call(None, upload).boxed()
     }
 
-    fn start<'a>(&'a self, found: &'a Found, variables: &'a BTreeMap<String, String>) -> Answer<'a, ()> {
-        let late = Late::Start(found.name.clone(), variables.clone());
-        self.call(Some(late), |inside| inside.start(&found.name, variables)).boxed()
+    fn start<'a>(
+        &'a self,
+        found: &'a Found,
+        variables: &'a BTreeMap<String, String>,
+    ) -> ProviderFuture<'a, ()> {
+        let delayed = DelayedRequest::Start(found.name.clone(), variables.clone());
+        self.call(Some(delayed), |inner| inner.start(&found.name, variables)).boxed()
     }
 
-    fn destroy<'a>(&'a self, name: &'a SandboxId) -> Answer<'a, Gone> {
-        let late = Late::Destroy(name.clone());
-        self.call(Some(late), |inside| Ok(inside.destroy(name))).boxed()
+    fn destroy<'a>(&'a self, name: &'a SandboxId) -> ProviderFuture<'a, Deletion> {
+        let delayed = DelayedRequest::Destroy(name.clone());
+        self.call(Some(delayed), |inner| Ok(inner.destroy(name))).boxed()
     }
 
-    fn list(&self) -> Answer<'_, Vec<Listed>> {
-        let list = |inside: &mut Inside| {
-            let one = |(name, machine): (&SandboxId, &Machine)| Listed {
+    fn list(&self) -> ProviderFuture<'_, Vec<Listed>> {
+        let list = |inner: &mut Inner| {
+            let listed = |(name, machine): (&SandboxId, &Machine)| Listed {
                 name: name.clone(),
                 provider_id: machine.id.clone(),
                 created_at_secs: None,
             };
-            Ok(inside.machines.iter().map(one).collect())
+            Ok(inner.machines.iter().map(listed).collect())
         };
         self.call(None, list).boxed()
     }
 
-    fn logs<'a>(&'a self, _: &'a SandboxId) -> Answer<'a, Tail> {
+    fn logs<'a>(&'a self, _: &'a SandboxId) -> ProviderFuture<'a, Tail> {
         async { Ok(Tail::default()) }.boxed()
     }
 
-    fn preview<'a>(&'a self, _: &'a SandboxId, _: u16) -> Answer<'a, Option<Link>> {
+    fn preview<'a>(&'a self, _: &'a SandboxId, _: u16) -> ProviderFuture<'a, Option<Link>> {
         async { Ok(None) }.boxed()
     }
 }

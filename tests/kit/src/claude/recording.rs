@@ -1,4 +1,4 @@
-//! What was said between a test and the CLI, and how it is written down.
+//! Records the frames between a test and the CLI, and saves them as captures.
 
 use super::{Home, key, target};
 use crate::model::Model;
@@ -7,10 +7,10 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use tokio::time::Instant;
 
-/// Longer texts are cut in a capture.
+/// Longer texts are truncated in a capture.
 const MAX_TEXT_CHARS: usize = 300;
 
-/// Lists that tell nothing about a session: one item shows their shape.
+/// Lists that do not depend on the session; a capture keeps one item to show their shape.
 const LONG_LISTS: [&str; 8] = [
     "commands",
     "agents",
@@ -22,27 +22,23 @@ const LONG_LISTS: [&str; 8] = [
     "available_output_styles",
 ];
 
-/// Everything said by either side, in order.
+/// All frames in both directions, in order.
 #[derive(Debug, Clone)]
 pub struct Recording {
     lines: Vec<Line>,
     begun: Instant,
-    /// What is written instead of the paths and addresses of this machine.
+    /// Replacements for paths and addresses of this machine.
     names: Vec<(String, &'static str)>,
 }
 
-/// Something that was said.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// By whom.
     pub direction: Direction,
-    /// When, in milliseconds since the recording began.
+    /// Milliseconds since the start of the recording.
     pub at_ms: u64,
-    /// What.
     pub frame: Value,
 }
 
-/// Which way a frame went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// To the CLI.
@@ -53,7 +49,7 @@ pub enum Direction {
 
 impl Recording {
     pub(super) fn of(home: &Home, model: &Model) -> Self {
-        // The longest first: some are within others.
+        // Longest first: some paths are prefixes of others.
         let paths = [
             (home.config.clone(), "/home/agent/.claude"),
             (home.workspace.clone(), "/workspace"),
@@ -69,20 +65,19 @@ impl Recording {
         Self { lines: Vec::new(), begun: Instant::now(), names }
     }
 
-    /// What was said, in order.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// What the CLI said.
-    pub fn told(&self) -> impl DoubleEndedIterator<Item = &Value> {
+    /// Frames from the CLI.
+    pub fn output(&self) -> impl DoubleEndedIterator<Item = &Value> {
         self.lines.iter().filter(|line| line.direction == Direction::Out).map(|line| &line.frame)
     }
 
-    /// The session's own transcript, put together from what was mirrored: by file name, its lines.
+    /// The session's transcript files, assembled from mirror frames: path and lines.
     pub fn mirrored(&self) -> Vec<(PathBuf, Vec<Value>)> {
         let mut files: Vec<(PathBuf, Vec<Value>)> = Vec::new();
-        for frame in self.told().filter(|frame| frame["type"] == "transcript_mirror") {
+        for frame in self.output().filter(|frame| frame["type"] == "transcript_mirror") {
             let path = PathBuf::from(frame["filePath"].as_str().expect("a mirror frame names its file"));
             let entries = frame["entries"].as_array().expect("a mirror frame has entries");
             match files.iter_mut().find(|(file, _)| *file == path) {
@@ -93,13 +88,13 @@ impl Recording {
         files
     }
 
-    /// Writes it into the target folder as a capture: without paths of this machine, and with what is long cut short.
-    /// `cargo xtask captures` takes it from there into the repository.
+    /// Writes a capture to the target folder, without paths of this machine and with long texts truncated. `cargo xtask
+    /// captures` copies it into the repository.
     pub fn save(&self, name: &str) {
         let mut text = String::new();
         for line in &self.lines {
             let mut frame = line.frame.clone();
-            self.tidy(&mut frame);
+            self.normalize(&mut frame);
             let direction = if line.direction == Direction::In { ">" } else { "<" };
             let line = json!({"dir": direction, "at": line.at_ms, "frame": frame});
             writeln!(text, "{line}").expect("a string can be written to");
@@ -114,7 +109,7 @@ impl Recording {
         self.lines.push(Line { direction, at_ms, frame });
     }
 
-    fn tidy(&self, value: &mut Value) {
+    fn normalize(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
                 for (path, name) in &self.names {
@@ -126,9 +121,9 @@ impl Recording {
                     *text = format!("{kept}… ({count} characters)");
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.tidy(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.normalize(item)),
             Value::Object(fields) => {
-                // What the CLI adds to a prompt of its own accord is its vendor's text, and says what machine this is.
+                // Text that the CLI adds to a prompt belongs to its vendor and describes this machine.
                 if fields.get("type").is_some_and(|kind| kind == "attachment") {
                     fields.remove("rendered");
                     let kind = fields["attachment"]["type"].take();
@@ -143,7 +138,7 @@ impl Recording {
                         }
                         _ => {}
                     }
-                    self.tidy(field);
+                    self.normalize(field);
                 }
             }
             _ => {}

@@ -1,23 +1,27 @@
-//! What can be done inside a sandbox that has started.
+//! The toolbox API: operations inside of a running sandbox.
 
-use super::machine::{Machine, Ran};
-use super::{Asked, Operation, Said, refusal};
+use super::machine::{Machine, SessionCommand};
+use super::{ApiRequest, ApiResponse, Operation, refusal};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a command may take that does not say so itself.
-const DEADLINE_SECS: u64 = 10;
+/// Timeout of a command whose request sets none.
+const DEFAULT_TIMEOUT_SECS: u64 = 10;
 
-pub(super) async fn perform(machine: &Arc<Machine>, operation: Operation, asked: &Asked) -> Said {
-    let body = asked.json();
-    let session = asked.path.get(3).map(String::as_str).unwrap_or_default();
+pub(super) async fn perform(
+    machine: &Arc<Machine>,
+    operation: Operation,
+    request: &ApiRequest,
+) -> ApiResponse {
+    let body = request.json();
+    let session = request.path.get(3).map(String::as_str).unwrap_or_default();
     match operation {
         Operation::Execute => execute(machine, &body).await,
         Operation::Upload => {
-            let path = asked.query.get("path").map(String::as_str).unwrap_or_default();
-            match machine.write(Path::new(path), &asked.body) {
+            let path = request.query.get("path").map(String::as_str).unwrap_or_default();
+            match machine.write(Path::new(path), &request.body) {
                 Ok(()) => (200, json!({})),
                 Err(error) => refusal(400, &error.to_string()),
             }
@@ -26,9 +30,9 @@ pub(super) async fn perform(machine: &Arc<Machine>, operation: Operation, asked:
             true => (201, json!({})),
             false => refusal(409, "session already exists"),
         },
-        Operation::LookAtSession => match machine.session(session) {
-            Some(ran) => {
-                let commands: Vec<Value> = ran.iter().map(command).collect();
+        Operation::GetSession => match machine.session(session) {
+            Some(commands) => {
+                let commands: Vec<Value> = commands.iter().map(command).collect();
                 (200, json!({"sessionId": session, "commands": commands}))
             }
             None => refusal(404, "session not found"),
@@ -52,8 +56,8 @@ pub(super) async fn perform(machine: &Arc<Machine>, operation: Operation, asked:
     }
 }
 
-async fn execute(machine: &Machine, body: &Value) -> Said {
-    let secs = body["timeout"].as_u64().unwrap_or(DEADLINE_SECS);
+async fn execute(machine: &Machine, body: &Value) -> ApiResponse {
+    let secs = body["timeout"].as_u64().unwrap_or(DEFAULT_TIMEOUT_SECS);
     let command = body["command"].as_str().unwrap_or_default();
     match machine.run(command, Duration::from_secs(secs)).await {
         Some(output) => {
@@ -65,10 +69,10 @@ async fn execute(machine: &Machine, body: &Value) -> Said {
     }
 }
 
-fn command(ran: &Ran) -> Value {
-    let mut command = json!({"id": ran.id, "command": ran.command});
-    if let Some(code) = ran.exit_code {
-        command["exitCode"] = json!(code);
+fn command(command: &SessionCommand) -> Value {
+    let mut json = json!({"id": command.id, "command": command.command});
+    if let Some(code) = command.exit_code {
+        json["exitCode"] = json!(code);
     }
-    command
+    json
 }

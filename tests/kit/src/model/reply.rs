@@ -1,47 +1,42 @@
-//! What a scripted model says.
+//! Replies of a scripted model.
 
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
-/// One answer of the model.
 #[derive(Debug, Clone, Default)]
 pub struct Reply {
     pub(super) blocks: Vec<Block>,
     pub(super) usage: Usage,
-    /// The time between two words.
-    pub(super) pace: Duration,
+    /// Delay between two words of a stream.
+    pub(super) word_delay: Duration,
+    /// One permit for each word of a stream.
+    pub(super) gate: Option<Arc<Semaphore>>,
     pub(super) error: Option<Failure>,
     stop_reason: Option<&'static str>,
 }
 
-/// A part of an answer.
+/// A content block.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
-    /// What it says.
     Text(String),
-    /// What it thinks.
     Thinking(String),
-    /// A tool that it wants used.
     ToolUse {
-        /// Its name for this use: `toolu_0001` if the script does not say.
+        /// Assigned when the reply is sent: `toolu_0001`.
         id: String,
-        /// Which tool.
         name: String,
-        /// With what.
         input: Value,
     },
 }
 
-/// What an answer is billed for, in tokens.
+/// Tokens of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Read at the full price.
+    /// Uncached input.
     pub input: u64,
-    /// Written.
     pub output: u64,
-    /// Put into the cache.
     pub cache_creation: u64,
-    /// Read from the cache.
     pub cache_read: u64,
 }
 
@@ -51,7 +46,7 @@ impl Default for Usage {
     }
 }
 
-/// An answer that is none.
+/// An error response.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Failure {
     pub(super) status: u16,
@@ -59,63 +54,64 @@ pub(super) struct Failure {
 }
 
 impl Reply {
-    /// Says this.
     pub fn text(text: &str) -> Self {
         Self::default().and_text(text)
     }
 
-    /// Thinks this.
     pub fn thinking(text: &str) -> Self {
         Self { blocks: vec![Block::Thinking(text.to_owned())], ..Self::default() }
     }
 
-    /// Wants this tool used.
     pub fn tool(name: &str, input: Value) -> Self {
         Self::default().and_tool(name, input)
     }
 
-    /// Fails, with the seconds after which the agent may try again.
+    /// An error, with the value of its `retry-after` header.
     pub fn error(status: u16, retry_after_secs: Option<u64>) -> Self {
         Self { error: Some(Failure { status, retry_after_secs }), ..Self::default() }
     }
 
-    /// And says this.
     #[must_use]
     pub fn and_text(mut self, text: &str) -> Self {
         self.blocks.push(Block::Text(text.to_owned()));
         self
     }
 
-    /// And wants this tool used.
     #[must_use]
     pub fn and_tool(mut self, name: &str, input: Value) -> Self {
         self.blocks.push(Block::ToolUse { id: String::new(), name: name.to_owned(), input });
         self
     }
 
-    /// With so much time between two words.
+    /// Streams with a delay between two words.
     #[must_use]
-    pub fn slowly(mut self, pace: Duration) -> Self {
-        self.pace = pace;
+    pub fn with_word_delay(mut self, delay: Duration) -> Self {
+        self.word_delay = delay;
         self
     }
 
-    /// For so many tokens.
+    /// Waits for a permit before each word.
     #[must_use]
-    pub fn billed(mut self, usage: Usage) -> Self {
+    pub fn gated(mut self, gate: Arc<Semaphore>) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    #[must_use]
+    pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Ends for this reason instead of `end_turn` or `tool_use`.
+    /// Replaces the default stop reason, `end_turn` or `tool_use`.
     #[must_use]
-    pub fn stopped(mut self, reason: &'static str) -> Self {
+    pub fn with_stop_reason(mut self, reason: &'static str) -> Self {
         self.stop_reason = Some(reason);
         self
     }
 
-    /// Uses of tools have names that differ within a session.
-    pub(super) fn name_tools(&mut self, used: &mut u32) {
+    /// Assigns ids to tool uses that are unique within the server.
+    pub(super) fn assign_tool_ids(&mut self, used: &mut u32) {
         for block in &mut self.blocks {
             if let Block::ToolUse { id, .. } = block {
                 *used += 1;
@@ -129,7 +125,7 @@ impl Reply {
         self.stop_reason.unwrap_or(if tools { "tool_use" } else { "end_turn" })
     }
 
-    /// The message as it begins: without content.
+    /// The message at the start of a stream, without content.
     pub(super) fn message(&self, id: &str, model: &str) -> Value {
         json!({
             "id": id, "type": "message", "role": "assistant", "model": model, "content": [],
@@ -137,9 +133,9 @@ impl Reply {
         })
     }
 
-    /// The message as it ends, for who does not want it streamed.
-    pub(super) fn whole(&self, mut message: Value) -> Value {
-        message["content"] = self.blocks.iter().map(Block::whole).collect();
+    /// The complete message, for requests without streaming.
+    pub(super) fn complete(&self, mut message: Value) -> Value {
+        message["content"] = self.blocks.iter().map(Block::complete).collect();
         message["stop_reason"] = self.stop_reason().into();
         message["usage"] = self.usage.with_output(self.usage.output);
         message
@@ -156,7 +152,7 @@ impl Usage {
 }
 
 impl Block {
-    fn whole(&self) -> Value {
+    fn complete(&self) -> Value {
         match self {
             Self::Text(text) => json!({"type": "text", "text": text}),
             Self::Thinking(text) => json!({"type": "thinking", "thinking": text, "signature": SIGNATURE}),
@@ -166,7 +162,7 @@ impl Block {
         }
     }
 
-    /// The block as it begins.
+    /// The block at its start, without content.
     pub(super) fn opening(&self) -> Value {
         match self {
             Self::Text(_) => json!({"type": "text", "text": ""}),
@@ -177,7 +173,7 @@ impl Block {
         }
     }
 
-    /// The rest of it, word by word.
+    /// The content, word by word.
     pub(super) fn deltas(&self) -> Vec<Value> {
         match self {
             Self::Text(text) => words(text).map(|word| json!({"type": "text_delta", "text": word})).collect(),
@@ -195,7 +191,7 @@ impl Block {
     }
 }
 
-/// Nobody here checks it.
+/// Not verified by the fake.
 const SIGNATURE: &str = "c2lnbmF0dXJl";
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

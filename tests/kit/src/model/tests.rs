@@ -1,4 +1,4 @@
-//! The scripted model does as its script says.
+//! Tests of the scripted model.
 
 use super::*;
 
@@ -8,46 +8,46 @@ async fn ask(model: &Model, body: Value) -> (u16, String) {
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
-fn says(text: &str) -> Value {
+fn prompt(text: &str) -> Value {
     let reminder = json!({"type": "text", "text": "<system-reminder>everything</system-reminder>"});
     let content = json!([reminder, {"type": "text", "text": text}]);
     json!({"model": "m", "tools": [{"name": "Bash"}], "messages": [{"role": "user", "content": content}]})
 }
 
 #[tokio::test]
-async fn a_rule_is_used_once_and_then_the_next_that_fits() {
+async fn used_up_rule_is_skipped() {
     let script = Script::new().when("hello", Reply::text("first")).always("hello", Reply::text("again"));
     let model = Model::start(script).await;
     for expected in ["first", "again", "again"] {
-        let (status, text) = ask(&model, says("hello")).await;
+        let (status, text) = ask(&model, prompt("hello")).await;
         let answer: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((status, &answer["content"][0]["text"]), (200, &json!(expected)));
     }
-    assert_eq!(model.told(), ["hello"; 3]);
+    assert_eq!(model.prompts(), ["hello"; 3]);
 }
 
 #[tokio::test]
-async fn what_no_rule_fits_is_refused_for_good() {
+async fn unmatched_prompt_is_a_permanent_error() {
     let model = Model::start(Script::new().when("everything", Reply::text("never"))).await;
-    let (status, text) = ask(&model, says("hello")).await;
+    let (status, text) = ask(&model, prompt("hello")).await;
     assert_eq!(status, 400);
-    assert!(text.contains("no rule of the script fits: hello"), "{text}");
+    assert!(text.contains("no rule of the script matches: hello"), "{text}");
 }
 
 #[tokio::test]
-async fn what_an_agent_asks_on_its_own_account_uses_no_rule() {
+async fn side_request_uses_no_rule() {
     let model = Model::start(Script::new().when("hello", Reply::text("first"))).await;
     let title = json!({"model": "m", "messages": [{"role": "user", "content": "a title for: hello"}]});
     assert_eq!(ask(&model, title).await.0, 200);
-    assert!(ask(&model, says("hello")).await.1.contains("first"));
-    assert!(model.requests()[0].aside);
+    assert!(ask(&model, prompt("hello")).await.1.contains("first"));
+    assert!(model.requests()[0].is_side_request);
 }
 
 #[tokio::test]
-async fn an_answer_is_streamed_in_the_order_of_the_real_api() {
+async fn reply_is_streamed_in_the_order_of_the_real_api() {
     let reply = Reply::thinking("hm").and_text("two words").and_tool("Bash", json!({"command": "ls"}));
     let model = Model::start(Script::new().when("hello", reply)).await;
-    let mut body = says("hello");
+    let mut body = prompt("hello");
     body["stream"] = true.into();
     let (_, text) = ask(&model, body).await;
     let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
@@ -68,9 +68,9 @@ async fn an_answer_is_streamed_in_the_order_of_the_real_api() {
 }
 
 #[tokio::test]
-async fn an_error_says_when_to_try_again() {
+async fn error_has_a_retry_after_header() {
     let model = Model::start(Script::new().when("hello", Reply::error(429, Some(7)))).await;
     let request = reqwest::Client::new().post(format!("{}/v1/messages", model.url()));
-    let answer = request.body(says("hello").to_string()).send().await.unwrap();
+    let answer = request.body(prompt("hello").to_string()).send().await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.headers()["retry-after"].as_bytes()), (429, &b"7"[..]));
 }

@@ -1,13 +1,13 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useId, useState } from 'react'
 import type { TicketOut } from '../../api/contract'
-import { sentence } from '../../api/errors'
+import { errorMessage } from '../../api/errors'
 import { post } from '../../api/http'
 import { keys } from '../../api/queries'
 import { Button } from '../../ui/button'
 import { api } from '../../util/paths'
 
-/** Decides about a ticket. Whether the reader may is the plane's to say: it refuses, and its sentence is shown. */
+/** Approves or rejects a ticket. The control plane checks the permission, and its error message is shown. */
 export function Approval({ ticketId }: { ticketId: string }) {
   const queries = useQueryClient()
   const [reason, setReason] = useState('')
@@ -32,7 +32,7 @@ export function Approval({ ticketId }: { ticketId: string }) {
           }}
         >
           <label htmlFor={field} className="text-sm font-medium">
-            Why not?
+            Reason
           </label>
           <input
             id={field}
@@ -42,17 +42,17 @@ export function Approval({ ticketId }: { ticketId: string }) {
             className="min-h-9 rounded-md border border-line-strong/60 bg-page px-3 text-sm"
           />
           <div className="flex gap-2">
-            <Button look="danger" type="submit" disabled={reason.trim() === '' || decide.isPending}>
+            <Button variant="danger" type="submit" disabled={reason.trim() === '' || decide.isPending}>
               Reject
             </Button>
-            <Button look="quiet" onClick={() => setRejecting(false)}>
+            <Button variant="quiet" onClick={() => setRejecting(false)}>
               Back
             </Button>
           </div>
         </form>
       ) : (
         <div className="flex gap-2">
-          <Button look="primary" disabled={decide.isPending} onClick={() => decide.mutate(null)}>
+          <Button variant="primary" disabled={decide.isPending} onClick={() => decide.mutate(null)}>
             Approve
           </Button>
           <Button disabled={decide.isPending} onClick={() => setRejecting(true)}>
@@ -62,7 +62,7 @@ export function Approval({ ticketId }: { ticketId: string }) {
       )}
       {decide.error !== null && (
         <p role="alert" className="text-sm text-bad">
-          {sentence(decide.error)}
+          {errorMessage(decide.error)}
         </p>
       )}
     </div>

@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { beforeEach, describe, expect, it } from 'vitest'
-import { forgetTicketId, loadDraft, saveDraft, ticketIdFor, wishOf } from './draft'
+import { forgetTicketId, loadDraft, saveDraft, ticketIdFor, ticketOf } from './draft'
 
 beforeEach(() => {
   localStorage.clear()
@@ -9,19 +9,23 @@ beforeEach(() => {
 const draft = { ...loadDraft(), prompt: ' Count words\nof a text ' }
 
 describe('a draft', () => {
-  it('outlives the page', () => {
+  it('survives a reload', () => {
     saveDraft({ ...draft, agent: 'claude', priority: 'HIGH' })
     expect(loadDraft()).toEqual({ ...draft, agent: 'claude', priority: 'HIGH' })
   })
 
-  it.each(['not json', 'null', '7', '{"prompt":7,"priority":"SOON"}'])('is blank where %s was kept', (kept) => {
-    localStorage.setItem('sunaba.command.draft', kept)
+  it.each(['not json', 'null', '7', '{"prompt":7,"priority":"SOON"}'])('is empty if %s is stored', (stored) => {
+    localStorage.setItem('sunaba.command.draft', stored)
     expect(loadDraft()).toMatchObject({ prompt: '', priority: 'MEDIUM' })
   })
 
-  it('asks for what was chosen, and leaves the rest to the plane', () => {
-    expect(wishOf(draft)).toEqual({ description: 'Count words\nof a text', workflow_mode: 'quick', priority: 'MEDIUM' })
-    expect(wishOf({ ...draft, repository: ' a/b ', project: 'p', agent: 'claude', model: ' ' })).toMatchObject({
+  it('sends only the chosen options', () => {
+    expect(ticketOf(draft)).toEqual({
+      description: 'Count words\nof a text',
+      workflow_mode: 'quick',
+      priority: 'MEDIUM',
+    })
+    expect(ticketOf({ ...draft, repository: ' a/b ', project: 'p', agent: 'claude', model: ' ' })).toMatchObject({
       repository: 'a/b',
       project_id: 'p',
       agent: 'claude',
@@ -30,16 +34,16 @@ describe('a draft', () => {
 })
 
 describe('the id of a ticket', () => {
-  it('is the same for the same wish until the plane has it, and another afterwards', () => {
-    const first = ticketIdFor(wishOf(draft))
+  it('is reused for the same request until it succeeded', () => {
+    const first = ticketIdFor(ticketOf(draft))
     expect(first).toMatch(/^ticket-[0-9a-f]{32}$/)
-    expect(ticketIdFor(wishOf(draft))).toBe(first)
+    expect(ticketIdFor(ticketOf(draft))).toBe(first)
     forgetTicketId()
-    expect(ticketIdFor(wishOf(draft))).not.toBe(first)
+    expect(ticketIdFor(ticketOf(draft))).not.toBe(first)
   })
 
-  it('is another for another wish: the plane would refuse two under one name', () => {
-    const first = ticketIdFor(wishOf(draft))
-    expect(ticketIdFor(wishOf({ ...draft, priority: 'LOW' }))).not.toBe(first)
+  it('differs for a different request', () => {
+    const first = ticketIdFor(ticketOf(draft))
+    expect(ticketIdFor(ticketOf({ ...draft, priority: 'LOW' }))).not.toBe(first)
   })
 })

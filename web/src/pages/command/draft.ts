@@ -1,7 +1,7 @@
 import { PRIORITIES, type NewTicket, type Priority } from '../../api/contract'
-import { freshId } from '../../util/ids'
+import { uniqueId } from '../../util/ids'
 
-/** What somebody has written and chosen so far. This browser keeps it, so that no reload and no refusal loses it. */
+/** The prompt and options entered so far. Stored in the browser, so that neither a reload nor an error loses them. */
 export interface Draft {
   readonly prompt: string
   readonly repository: string
@@ -11,14 +11,14 @@ export interface Draft {
   readonly priority: Priority
 }
 
-const BLANK: Draft = { prompt: '', repository: '', project: '', agent: '', model: '', priority: 'MEDIUM' }
+const EMPTY: Draft = { prompt: '', repository: '', project: '', agent: '', model: '', priority: 'MEDIUM' }
 
-/** What the draft asks the plane for. What is left empty is the plane's to choose. */
-export function wishOf(draft: Draft): NewTicket {
+/** The ticket to create. Empty options are left to the control plane's defaults. */
+export function ticketOf(draft: Draft): NewTicket {
   const { repository, project, agent, model } = trimmed(draft)
   return {
-    // No title: the plane takes the beginning of the text, and knows then that it is no more than that. A title of ours
-    // would make any two texts that begin alike look like the same wish.
+    // No title: the control plane derives it from the text and knows that it is derived. A title from here would make
+    // texts with the same beginning look like duplicates.
     description: draft.prompt.trim(),
     workflow_mode: 'quick',
     priority: draft.priority,
@@ -33,34 +33,34 @@ const DRAFT = 'sunaba.command.draft'
 const SENT = 'sunaba.command.sent'
 
 export function loadDraft(): Draft {
-  const kept = read(DRAFT)
-  const text = (name: keyof Draft) => (typeof kept[name] === 'string' ? kept[name] : '')
+  const stored = read(DRAFT)
+  const text = (name: keyof Draft) => (typeof stored[name] === 'string' ? stored[name] : '')
   return {
     prompt: text('prompt'),
     repository: text('repository'),
     project: text('project'),
     agent: text('agent'),
     model: text('model'),
-    priority: PRIORITIES.find((priority) => priority === kept['priority']) ?? BLANK.priority,
+    priority: PRIORITIES.find((priority) => priority === stored['priority']) ?? EMPTY.priority,
   }
 }
 
 export const saveDraft = (draft: Draft) => write(DRAFT, draft)
 
 /**
- * The id of the ticket that this wish will be. It is kept until the plane has answered: the same wish, sent again after
- * its answer was lost, is the same ticket. Another wish is another ticket.
+ * The id for a new ticket. It is stored until the control plane has responded, so that a retry after a lost response is
+ * idempotent. A different request gets a different id.
  */
-export function ticketIdFor(wish: NewTicket): string {
-  const kept = read(SENT)
-  const text = JSON.stringify(wish)
-  if (kept['wish'] === text && typeof kept['id'] === 'string') return kept['id']
-  const id = freshId('ticket')
-  write(SENT, { id, wish: text })
+export function ticketIdFor(ticket: NewTicket): string {
+  const stored = read(SENT)
+  const text = JSON.stringify(ticket)
+  if (stored['ticket'] === text && typeof stored['id'] === 'string') return stored['id']
+  const id = uniqueId('ticket')
+  write(SENT, { id, ticket: text })
   return id
 }
 
-/** The plane has the ticket: the same words asked for again are another one. */
+/** The ticket was created; the same text again is a new ticket. */
 export const forgetTicketId = () => write(SENT, {})
 
 function trimmed(draft: Draft) {
@@ -68,7 +68,7 @@ function trimmed(draft: Draft) {
   return { repository: repository.trim(), project: project.trim(), agent: agent.trim(), model: model.trim() }
 }
 
-/** What is strange, because another version or somebody's hand wrote it, counts as nothing. */
+/** Invalid data, such as from another version, reads as empty. */
 function read(key: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(textAt(key) ?? '{}')
@@ -78,7 +78,7 @@ function read(key: string): Record<string, unknown> {
   }
 }
 
-/** A browser that keeps nothing has it until the page is closed. */
+/** Without local storage the data lasts until the page is closed. */
 function textAt(key: string): string | null {
   try {
     return localStorage.getItem(key)
@@ -93,7 +93,7 @@ function write(key: string, value: object) {
   try {
     localStorage.setItem(key, text)
   } catch {
-    // As above.
+    // Without local storage the data lasts until the page is closed.
   }
 }
 

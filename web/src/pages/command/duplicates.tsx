@@ -4,16 +4,16 @@ import { Button } from '../../ui/button'
 import { plural } from '../../util/numbers'
 import { paths } from '../../util/paths'
 
-/** Somebody has asked for much the same. */
+/** Open tickets that are similar to the new one. */
 export function DuplicateTickets({ found, onCreate }: { found: Duplicates; onCreate: () => void }) {
   return (
     <section
       role="alert"
-      aria-label="Much the same was asked for"
+      aria-label="Similar tickets"
       className="rounded-lg border border-warn/40 bg-warn-soft p-4 text-sm"
     >
       <p className="font-medium text-warn">
-        {plural(found.candidates.length, 'open ticket asks', 'open tickets ask')} for much the same. Nothing was created.
+        {plural(found.candidates.length, 'similar open ticket', 'similar open tickets')} found. No ticket was created.
       </p>
       <ul className="mt-2 flex flex-col gap-1">
         {found.candidates.map((candidate) => (
@@ -22,13 +22,13 @@ export function DuplicateTickets({ found, onCreate }: { found: Duplicates; onCre
               {candidate.title}
             </Link>
             <span className="ml-auto whitespace-nowrap text-ink-soft">
-              {Math.round(candidate.similarity_score * 100)}% alike
+              {Math.round(candidate.similarity_score * 100)}% similar
             </span>
           </li>
         ))}
       </ul>
       <Button className="mt-3" onClick={onCreate}>
-        Create it anyway
+        Create anyway
       </Button>
     </section>
   )

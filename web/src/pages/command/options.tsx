@@ -2,13 +2,14 @@ import { useId } from 'react'
 import { PRIORITIES, type Priority, type TicketOut } from '../../api/contract'
 import type { Draft } from './draft'
 
-const FIELD = 'min-h-9 w-full rounded-md border border-line-strong/60 bg-surface px-2.5 text-sm placeholder:text-ink-faint'
+const FIELD =
+  'min-h-9 w-full rounded-md border border-line-strong/60 bg-surface px-2.5 text-sm placeholder:text-ink-faint'
 
 const agents = ['claude', 'scripted:hello', 'scripted:refactor', 'scripted:trouble', 'acp:']
 
 const priorities: Record<Priority, string> = { LOW: 'Low', MEDIUM: 'Medium', HIGH: 'High', CRITICAL: 'Critical' }
 
-/** Where, by whom and how soon. All of it may be left to the plane. */
+/** Optional settings of a ticket. Empty fields use the defaults of the control plane. */
 export function Options({
   draft,
   onChange,
@@ -23,7 +24,7 @@ export function Options({
     <div className="grid grid-cols-2 gap-3 sm:grid-cols-6">
       <Suggested
         label="Repository"
-        hint="owner/name or address"
+        hint="owner/name or URL"
         value={draft.repository}
         suggestions={distinct(recent.map((ticket) => ticket.repository))}
         onChange={(repository) => onChange({ repository })}
@@ -39,7 +40,7 @@ export function Options({
       />
       <Suggested
         label="Agent"
-        hint="The plane's default"
+        hint="Default"
         value={draft.agent}
         suggestions={agents}
         onChange={(agent) => onChange({ agent })}
@@ -47,7 +48,7 @@ export function Options({
       />
       <Suggested
         label="Model"
-        hint="The agent's default"
+        hint="Default"
         value={draft.model}
         suggestions={[]}
         onChange={(model) => onChange({ model })}
@@ -77,7 +78,7 @@ export function Options({
   )
 }
 
-/** A field that offers what was used before, and takes anything. */
+/** A text field with suggestions. */
 function Suggested({
   label,
   hint,

@@ -2,17 +2,17 @@ import { CornerDownLeft } from 'lucide-react'
 import { useId, useState, type KeyboardEvent } from 'react'
 import { useNavigate } from 'react-router'
 import type { Duplicates, TicketOut } from '../../api/contract'
-import { sentence } from '../../api/errors'
+import { errorMessage } from '../../api/errors'
 import { useCreateTicket } from '../../api/queries'
 import { Button } from '../../ui/button'
 import { Spinner } from '../../ui/spinner'
-import { composes } from '../../util/keys'
+import { isComposing } from '../../util/keys'
 import { paths } from '../../util/paths'
-import { forgetTicketId, loadDraft, saveDraft, ticketIdFor, wishOf, type Draft } from './draft'
+import { forgetTicketId, loadDraft, saveDraft, ticketIdFor, ticketOf, type Draft } from './draft'
 import { DuplicateTickets } from './duplicates'
 import { Options } from './options'
 
-/** Says what is wanted, and makes a ticket of it. */
+/** The form that creates a ticket. */
 export function PromptForm({ recent }: { recent: readonly TicketOut[] }) {
   const navigate = useNavigate()
   const create = useCreateTicket()
@@ -25,32 +25,32 @@ export function PromptForm({ recent }: { recent: readonly TicketOut[] }) {
     const next = { ...draft, ...changed }
     setDraft(next)
     saveDraft(next)
-    // They were found for what was written before.
+    // The duplicates belong to the previous text.
     setDuplicates(null)
   }
-  const submit = async (inAnyCase: boolean) => {
+  const submit = async (force: boolean) => {
     if (!mayCreate) return
-    const wish = wishOf(draft)
+    const ticket = ticketOf(draft)
     setDuplicates(null)
     try {
-      const answer = await create.mutateAsync({
-        ...wish,
-        ticket_id: ticketIdFor(wish),
-        ...(inAnyCase ? { force_create: true } : {}),
+      const created = await create.mutateAsync({
+        ...ticket,
+        ticket_id: ticketIdFor(ticket),
+        ...(force ? { force_create: true } : {}),
       })
-      if ('is_duplicate' in answer) {
-        setDuplicates(answer)
+      if ('is_duplicate' in created) {
+        setDuplicates(created)
         return
       }
       forgetTicketId()
       saveDraft({ ...draft, prompt: '' })
-      void navigate(paths.progress(answer.id))
+      void navigate(paths.progress(created.id))
     } catch {
-      // `create.error` is shown, and what was written is still here.
+      // `create.error` is shown, and the draft is kept.
     }
   }
   const press = (event: KeyboardEvent) => {
-    if (event.key !== 'Enter' || event.shiftKey || composes(event)) return
+    if (event.key !== 'Enter' || event.shiftKey || isComposing(event)) return
     event.preventDefault()
     void submit(false)
   }
@@ -65,7 +65,7 @@ export function PromptForm({ recent }: { recent: readonly TicketOut[] }) {
       <div className="flex flex-col gap-2">
         <h1>
           <label htmlFor={field} className="text-xl font-semibold">
-            What should be done?
+            What should the agent do?
           </label>
         </h1>
         <textarea
@@ -74,7 +74,7 @@ export function PromptForm({ recent }: { recent: readonly TicketOut[] }) {
           rows={5}
           value={draft.prompt}
           readOnly={create.isPending}
-          placeholder="Describe it as you would to a colleague."
+          placeholder="Describe the task as you would to a colleague."
           onChange={(event) => change({ prompt: event.target.value })}
           onKeyDown={press}
           className="field-sizing-content max-h-[50vh] min-h-32 w-full resize-y rounded-xl border border-line-strong/60 bg-surface p-4 placeholder:text-ink-faint"
@@ -82,15 +82,15 @@ export function PromptForm({ recent }: { recent: readonly TicketOut[] }) {
       </div>
       <Options draft={draft} onChange={change} recent={recent} />
       <div className="flex flex-wrap items-center justify-between gap-3">
-        <p className="text-xs text-ink-faint">Enter starts it, Shift+Enter breaks the line.</p>
-        <Button look="primary" type="submit" disabled={!mayCreate}>
+        <p className="text-xs text-ink-faint">Press Enter to start, Shift+Enter for a new line.</p>
+        <Button variant="primary" type="submit" disabled={!mayCreate}>
           {create.isPending ? <Spinner /> : <CornerDownLeft size={14} aria-hidden />}
-          {create.isPending ? 'Creating the ticket…' : 'Start'}
+          {create.isPending ? 'Creating ticket…' : 'Start'}
         </Button>
       </div>
       {create.error !== null && (
         <p role="alert" className="rounded-lg border border-bad/30 bg-bad-soft px-3 py-2 text-sm text-bad">
-          {sentence(create.error)} What you wrote is kept.
+          {errorMessage(create.error)} Your prompt is saved.
         </p>
       )}
       {duplicates !== null && <DuplicateTickets found={duplicates} onCreate={() => void submit(true)} />}

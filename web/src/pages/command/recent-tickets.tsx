@@ -2,15 +2,14 @@ import { Link } from 'react-router'
 import type { TaskOut, TicketOut } from '../../api/contract'
 import { useRecentTasks, useRecentTickets } from '../../api/lists'
 import { Button } from '../../ui/button'
-import { sentence } from '../../api/errors'
+import { errorMessage } from '../../api/errors'
 import { ofTask, ofTicket, StatusBadge } from '../../ui/status'
 import { paths } from '../../util/paths'
 import { dateAndTime, relative, useNow } from '../../util/time'
 
-/** How many are shown, and looked through for projects and repositories to suggest. */
+/** Number of tickets shown and used for project and repository suggestions. */
 export const RECENT = 12
 
-/** What was asked for lately, and where it is. */
 export function RecentTickets() {
   const tickets = useRecentTickets(RECENT)
   const tasks = useRecentTasks()
@@ -34,12 +33,12 @@ export function RecentTickets() {
       )}
       {tickets.isError && tickets.data === undefined && (
         <div role="alert" className="mt-2 flex flex-wrap items-center gap-3 text-sm text-ink-soft">
-          {sentence(tickets.error)}
+          {errorMessage(tickets.error)}
           <Button onClick={() => void tickets.refetch()}>Try again</Button>
         </div>
       )}
       {tickets.data?.length === 0 && (
-        <p className="mt-2 text-sm text-ink-soft">Nothing was asked for yet. Your first ticket will stand here.</p>
+        <p className="mt-2 text-sm text-ink-soft">No tickets yet. Your first ticket will appear here.</p>
       )}
       {tickets.data !== undefined && tickets.data.length > 0 && (
         <ul className="mt-2 divide-y divide-line overflow-hidden rounded-lg border border-line bg-surface">
@@ -71,13 +70,13 @@ export function RecentTickets() {
   )
 }
 
-/** Its sandbox, if its newest task has one; what it waits for otherwise. */
+/** The sandbox of its newest task if there is one, otherwise its progress. */
 function hrefOf(ticket: TicketOut, task: TaskOut | undefined): string {
-  const hasBegun = task?.sandbox_id != null && task.status !== 'pending' && task.status !== 'claiming'
-  return hasBegun && task.sandbox_id !== null ? paths.sandbox(task.sandbox_id) : paths.progress(ticket.id)
+  const hasStarted = task?.sandbox_id != null && task.status !== 'pending' && task.status !== 'claiming'
+  return hasStarted && task.sandbox_id !== null ? paths.sandbox(task.sandbox_id) : paths.progress(ticket.id)
 }
 
-/** What its task says is nearer to the truth than what the ticket does. */
+/** The status of the task is more precise than that of the ticket. */
 function statusOf(ticket: TicketOut, task: TaskOut | undefined) {
   return task === undefined || ticket.approval_status !== 'approved' ? ofTicket(ticket) : ofTask(task)
 }

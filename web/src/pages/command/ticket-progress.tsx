@@ -1,8 +1,8 @@
 import { Check, Circle, X } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 import { Link, Navigate } from 'react-router'
-import { sentence } from '../../api/errors'
-import { Refused } from '../../api/http'
+import { errorMessage } from '../../api/errors'
+import { ApiError } from '../../api/http'
 import { useCancelTask, useRetryTask } from '../../api/queries'
 import { Button } from '../../ui/button'
 import { Spinner } from '../../ui/spinner'
@@ -12,19 +12,19 @@ import { classes } from '../../util/classes'
 import { paths } from '../../util/paths'
 import { dateAndTime, timeOfDay } from '../../util/time'
 import { Approval } from './approval'
-import { progressOf, type Known, type Step } from './progress'
-import { useKnown } from './use-progress'
+import { progressOf, type ProgressData, type Step } from './progress'
+import { useProgressData } from './use-progress'
 
-/** A ticket on its way to its sandbox. Once that is up, the reader is taken there. */
+/** The progress of a ticket. Redirects to its sandbox as soon as that runs. */
 export function TicketProgress({ ticketId, isLive }: { ticketId: string; isLive: boolean }) {
-  const known = useKnown(ticketId, isLive)
-  if (known.data !== undefined) return <Shown known={known.data} error={known.error} />
-  if (known.error === null) return <Loading what="the ticket" />
-  if (known.error instanceof Refused && known.error.status === 404) {
+  const known = useProgressData(ticketId, isLive)
+  if (known.data !== undefined) return <ProgressView known={known.data} error={known.error} />
+  if (known.error === null) return <Loading what="ticket" />
+  if (known.error instanceof ApiError && known.error.status === 404) {
     return (
-      <Empty title="There is no such ticket">
+      <Empty title="Ticket not found">
         <Link to={paths.command} className="font-medium text-accent hover:underline">
-          Begin with a prompt
+          Create a ticket
         </Link>
       </Empty>
     )
@@ -32,7 +32,7 @@ export function TicketProgress({ ticketId, isLive }: { ticketId: string; isLive:
   return <Failed error={known.error} onRetry={() => void known.refetch()} />
 }
 
-function Shown({ known, error }: { known: Known; error: Error | null }) {
+function ProgressView({ known, error }: { known: ProgressData; error: Error | null }) {
   const { steps, waiting, sandboxId, end, needsApproval } = progressOf(known)
   if (sandboxId !== null) return <Navigate to={paths.sandbox(sandboxId)} replace />
   const { ticket, task } = known
@@ -54,20 +54,20 @@ function Shown({ known, error }: { known: Known; error: Error | null }) {
           <StepLine key={step.key} step={step} isLast={index === steps.length - 1} />
         ))}
       </ol>
-      {error !== null && <p className="mt-3 text-sm text-warn">{sentence(error)} It looks again by itself.</p>}
+      {error !== null && <p className="mt-3 text-sm text-warn">{errorMessage(error)} Retrying…</p>}
       {needsApproval && <Approval ticketId={ticket.id} />}
-      {task !== null && <TaskButtons taskId={task.id} sandboxId={task.sandbox_id} isOver={end !== null} />}
+      {task !== null && <TaskButtons taskId={task.id} sandboxId={task.sandbox_id} hasEnded={end !== null} />}
     </section>
   )
 }
 
 const endings = {
-  failed: 'It failed. The last step says why.',
-  cancelled: 'It was cancelled.',
-  not_approved: 'It was not approved, so nobody works on it.',
+  failed: 'Ticket failed. The last step shows the reason.',
+  cancelled: 'Ticket cancelled.',
+  not_approved: 'Ticket not approved.',
 }
 
-function TaskButtons({ taskId, sandboxId, isOver }: { taskId: string; sandboxId: string | null; isOver: boolean }) {
+function TaskButtons({ taskId, sandboxId, hasEnded }: { taskId: string; sandboxId: string | null; hasEnded: boolean }) {
   const cancel = useCancelTask()
   const retry = useRetryTask()
   const [isBusy, setBusy] = useState(false)
@@ -77,14 +77,18 @@ function TaskButtons({ taskId, sandboxId, isOver }: { taskId: string; sandboxId:
       await work()
       toast(done)
     } catch (error) {
-      toast(sentence(error), { tone: 'bad' })
+      toast(errorMessage(error), { tone: 'bad' })
     }
     setBusy(false)
   }
   return (
     <div className="mt-4 flex flex-wrap items-center gap-2">
-      {isOver ? (
-        <Button look="primary" disabled={isBusy} onClick={() => void run(() => retry.mutateAsync(taskId), 'It is tried again.')}>
+      {hasEnded ? (
+        <Button
+          variant="primary"
+          disabled={isBusy}
+          onClick={() => void run(() => retry.mutateAsync(taskId), 'Retrying…')}
+        >
           Retry
         </Button>
       ) : (
@@ -99,36 +103,44 @@ function TaskButtons({ taskId, sandboxId, isOver }: { taskId: string; sandboxId:
       )}
       {sandboxId !== null && (
         <Link to={paths.sandbox(sandboxId)} className="px-2 text-sm text-accent hover:underline">
-          Open its {isOver ? 'last ' : ''}sandbox
+          Open {hasEnded ? 'last ' : ''}sandbox
         </Link>
       )}
     </div>
   )
 }
 
-const marks: Record<Step['state'], { icon: ReactNode; look: string; word: string }> = {
-  done: { icon: <Check size={13} aria-hidden />, look: 'border-good/40 bg-good-soft text-good', word: 'Done' },
-  now: { icon: <Spinner size={13} />, look: 'border-info/40 bg-info-soft text-info', word: 'Now' },
-  ahead: { icon: <Circle size={7} aria-hidden />, look: 'border-line text-ink-faint', word: 'To do' },
-  failed: { icon: <X size={13} aria-hidden />, look: 'border-bad/40 bg-bad-soft text-bad', word: 'Failed' },
+const marks: Record<Step['state'], { icon: ReactNode; style: string; label: string }> = {
+  done: { icon: <Check size={13} aria-hidden />, style: 'border-good/40 bg-good-soft text-good', label: 'Done' },
+  now: { icon: <Spinner size={13} />, style: 'border-info/40 bg-info-soft text-info', label: 'Now' },
+  ahead: { icon: <Circle size={7} aria-hidden />, style: 'border-line text-ink-faint', label: 'To do' },
+  failed: { icon: <X size={13} aria-hidden />, style: 'border-bad/40 bg-bad-soft text-bad', label: 'Failed' },
 }
 
 function StepLine({ step, isLast }: { step: Step; isLast: boolean }) {
-  const { icon, look, word } = marks[step.state]
+  const { icon, style, label } = marks[step.state]
   return (
     <li aria-current={step.state === 'now' ? 'step' : undefined} className="flex gap-3">
       <div className="flex flex-col items-center">
-        <span className={classes('inline-grid size-6 shrink-0 place-items-center rounded-full border', look)}>{icon}</span>
+        <span className={classes('inline-grid size-6 shrink-0 place-items-center rounded-full border', style)}>
+          {icon}
+        </span>
         {!isLast && <span aria-hidden className="my-0.5 w-px flex-1 bg-line" />}
       </div>
       <div className={classes('min-w-0 flex-1', !isLast && 'pb-4')}>
         <p className="flex items-baseline gap-3 text-sm">
-          <span className="sr-only">{word}: </span>
-          <span className={step.state === 'ahead' ? 'text-ink-faint' : step.state === 'now' ? 'font-medium' : undefined}>
+          <span className="sr-only">{label}: </span>
+          <span
+            className={step.state === 'ahead' ? 'text-ink-faint' : step.state === 'now' ? 'font-medium' : undefined}
+          >
             {step.text}
           </span>
           {step.at !== null && (
-            <time dateTime={step.at} title={dateAndTime(step.at)} className="ml-auto text-xs text-ink-faint tabular-nums">
+            <time
+              dateTime={step.at}
+              title={dateAndTime(step.at)}
+              className="ml-auto text-xs text-ink-faint tabular-nums"
+            >
               {timeOfDay(step.at)}
             </time>
           )}

@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
-import type { EventPage, KnownEventType, TaskOut, TicketShown } from '../../api/contract'
+import type { EventPage, KnownEventType, TaskOut, TicketDetails } from '../../api/contract'
 import { get, type Query } from '../../api/http'
 import { keys } from '../../api/queries'
-import { TASK_TURNS, TICKET_TURNS } from '../../api/turns'
+import { TASK_EVENT_TYPES, TICKET_EVENT_TYPES } from '../../api/event-types'
 import { fromPage, type LogEvent } from '../../timeline/event'
 import { api } from '../../util/paths'
-import type { Known } from './progress'
+import type { ProgressData } from './progress'
 
-/** What the plane tells of a sandbox that comes up. */
+/** Events of a starting sandbox. */
 const SPAWNING: KnownEventType[] = [
   'sandbox.preparing',
   'sandbox.creating',
@@ -19,20 +19,16 @@ const SPAWNING: KnownEventType[] = [
   'sandbox.failed',
 ]
 
-/** What is said on the socket of a ticket's way to its sandbox. */
-export const TURNS: KnownEventType[] = [
-  ...SPAWNING,
-  ...TASK_TURNS,
-  ...TICKET_TURNS,
-]
+/** Event types to subscribe to for the progress of a ticket. */
+export const PROGRESS_EVENTS: KnownEventType[] = [...SPAWNING, ...TASK_EVENT_TYPES, ...TICKET_EVENT_TYPES]
 
 const WITHOUT_SOCKET_MS = 3_000
 const WITH_SOCKET_MS = 20_000
 
 export const progressKey = (ticketId: string) => [...keys.ticket(ticketId), 'progress'] as const
 
-/** A ticket and everything on its way to its sandbox. Frames say when to look; what they say is read, not trusted. */
-export function useKnown(ticketId: string, isLive: boolean) {
+/** A ticket with everything its progress depends on. Frames only trigger a refetch; their content is not used. */
+export function useProgressData(ticketId: string, isLive: boolean) {
   return useQuery({
     queryKey: progressKey(ticketId),
     queryFn: ({ signal }) => read(ticketId, signal),
@@ -40,8 +36,8 @@ export function useKnown(ticketId: string, isLive: boolean) {
   })
 }
 
-async function read(ticketId: string, signal: AbortSignal): Promise<Known> {
-  const ticket = await get<TicketShown>(api.ticket(ticketId), {}, signal)
+async function read(ticketId: string, signal: AbortSignal): Promise<ProgressData> {
+  const ticket = await get<TicketDetails>(api.ticket(ticketId), {}, signal)
   const newest = ticket.tasks[0]
   const [ticketEvents, task, taskEvents] = await Promise.all([
     eventsAt(api.ticketEvents(ticketId), {}, signal),
@@ -54,7 +50,7 @@ async function read(ticketId: string, signal: AbortSignal): Promise<Known> {
   return { ticket, ticketEvents, task, taskEvents, sandboxEvents }
 }
 
-/** The beginning of a log: a ticket, a task and the making of a sandbox have a few events each. */
+/** The first page of a log. Tickets, tasks and starting sandboxes have only a few events. */
 async function eventsAt(path: string, query: Query, signal: AbortSignal): Promise<LogEvent[]> {
   const page = await get<EventPage>(path, { ...query, order: 'oldest', limit: 500 }, signal)
   return page.events.map(fromPage)

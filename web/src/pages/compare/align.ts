@@ -1,4 +1,4 @@
-/** Two things beside each other. `null` where one run has nothing that corresponds. */
+/** Two corresponding steps. `null` if one run has no counterpart. */
 export interface Pair<T> {
   readonly left: T | null
   readonly right: T | null
@@ -10,12 +10,12 @@ interface Comparable {
   readonly content: string
 }
 
-/** More comparisons than this at once are not made: what lies between is put side by side as it comes. */
-const MOST_CELLS = 1_000_000
+/** Limit for the comparison table. Longer sections are paired by index. */
+const MAX_CELLS = 1_000_000
 
 /**
- * Puts two lists beside each other, each in its order: what is the same in both, then what is of the same kind. What is
- * there exactly once in both holds the lists together, so that long ones are compared piece by piece.
+ * Aligns two lists in order: first identical items, then items of the same kind. Items that occur exactly once in both
+ * lists serve as anchors, so that long lists are compared section by section.
  */
 export function align<T extends Comparable>(left: readonly T[], right: readonly T[]): Pair<T>[] {
   const pairs: Pair<T>[] = []
@@ -36,30 +36,30 @@ interface Anchor {
   readonly right: number
 }
 
-/** The longest row of places, rising in both lists, whose content is there once in each. */
+/** The longest sequence of positions that ascends in both lists, of content that is unique in each. */
 function anchors(left: readonly Comparable[], right: readonly Comparable[]): Anchor[] {
-  const places = uniquePlaces(right)
+  const positions = uniquePositions(right)
   const common: Anchor[] = []
-  for (const [content, place] of uniquePlaces(left)) {
-    const other = places.get(content)
-    if (other !== undefined) common.push({ left: place, right: other })
+  for (const [content, position] of uniquePositions(left)) {
+    const other = positions.get(content)
+    if (other !== undefined) common.push({ left: position, right: other })
   }
-  return longestRising(common)
+  return longestAscending(common)
 }
 
-function uniquePlaces(list: readonly Comparable[]): Map<string, number> {
-  const places = new Map<string, number>()
+function uniquePositions(list: readonly Comparable[]): Map<string, number> {
+  const positions = new Map<string, number>()
   const repeated = new Set<string>()
   list.forEach(({ content }, index) => {
-    if (places.has(content)) repeated.add(content)
-    places.set(content, index)
+    if (positions.has(content)) repeated.add(content)
+    positions.set(content, index)
   })
-  for (const content of repeated) places.delete(content)
-  return places
+  for (const content of repeated) positions.delete(content)
+  return positions
 }
 
-/** By patience sorting: `common` rises on the left; the longest part of it that rises on the right too. */
-function longestRising(common: readonly Anchor[]): Anchor[] {
+/** Patience sorting: `common` ascends on the left; returns its longest subsequence that also ascends on the right. */
+function longestAscending(common: readonly Anchor[]): Anchor[] {
   interface Card {
     readonly anchor: Anchor
     readonly before: Card | undefined
@@ -75,31 +75,31 @@ function longestRising(common: readonly Anchor[]): Anchor[] {
     }
     piles[low] = { anchor, before: piles[low - 1] }
   }
-  const rising: Anchor[] = []
-  for (let card = piles.at(-1); card !== undefined; card = card.before) rising.push(card.anchor)
-  return rising.reverse()
+  const ascending: Anchor[] = []
+  for (let card = piles.at(-1); card !== undefined; card = card.before) ascending.push(card.anchor)
+  return ascending.reverse()
 }
 
-/** The best way to lay two short lists beside each other: the same counts for three, the same kind for one. */
+/** The best alignment of two short lists: an identical pair scores 3, a pair of the same kind scores 1. */
 function between<T extends Comparable>(left: readonly T[], right: readonly T[]): Pair<T>[] {
-  if (left.length * right.length > MOST_CELLS) return sideBySide(left, right)
+  if (left.length * right.length > MAX_CELLS) return pairByIndex(left, right)
   const width = right.length + 1
   const best = new Uint32Array((left.length + 1) * width)
   const score = (row: number, column: number) => best[row * width + column] ?? 0
   for (let row = left.length - 1; row >= 0; row -= 1) {
     for (let column = right.length - 1; column >= 0; column -= 1) {
-      const together = weight(left[row], right[column])
+      const pairScore = weight(left[row], right[column])
       best[row * width + column] = Math.max(
-        together === 0 ? 0 : together + score(row + 1, column + 1),
+        pairScore === 0 ? 0 : pairScore + score(row + 1, column + 1),
         score(row + 1, column),
         score(row, column + 1),
       )
     }
   }
   const pairs: Pair<T>[] = []
-  for (let row = 0, column = 0; row < left.length || column < right.length; ) {
-    const together = weight(left[row], right[column])
-    if (together > 0 && score(row, column) === together + score(row + 1, column + 1)) {
+  for (let row = 0, column = 0; row < left.length || column < right.length;) {
+    const pairScore = weight(left[row], right[column])
+    if (pairScore > 0 && score(row, column) === pairScore + score(row + 1, column + 1)) {
       pairs.push(pair(left[row] ?? null, right[column] ?? null))
       row += 1
       column += 1
@@ -119,7 +119,7 @@ function weight(left: Comparable | undefined, right: Comparable | undefined): 0 
   return left.content === right.content ? 3 : 1
 }
 
-function sideBySide<T extends Comparable>(left: readonly T[], right: readonly T[]): Pair<T>[] {
+function pairByIndex<T extends Comparable>(left: readonly T[], right: readonly T[]): Pair<T>[] {
   const length = Math.max(left.length, right.length)
   return Array.from({ length }, (_, index) => pair(left[index] ?? null, right[index] ?? null))
 }

@@ -3,7 +3,7 @@ import { ChevronDown, ChevronRight } from 'lucide-react'
 import { memo, useCallback, useMemo, useRef, useState } from 'react'
 import { Link } from 'react-router'
 import { Badge, type Tone } from '../../ui/badge'
-import { Keep, KeptPlace, useKept } from '../../ui/kept'
+import { RetainState, RetainedScope, useRetainedState } from '../../ui/retained-state'
 import { Empty } from '../../ui/states'
 import { classes } from '../../util/classes'
 import { count, plural } from '../../util/numbers'
@@ -14,21 +14,24 @@ import { type Pair, align } from './align'
 import { type Step, steps } from './step'
 import type { Side } from './use-side'
 
-const matches: Record<Pair<Step>['match'], { tone: Tone; word: string }> = {
-  same: { tone: 'quiet', word: 'Same' },
-  different: { tone: 'accent', word: 'Different' },
-  'only left': { tone: 'warn', word: 'Only left' },
-  'only right': { tone: 'warn', word: 'Only right' },
+const matches: Record<Pair<Step>['match'], { tone: Tone; label: string }> = {
+  same: { tone: 'quiet', label: 'Same' },
+  different: { tone: 'accent', label: 'Different' },
+  'only left': { tone: 'warn', label: 'Only left' },
+  'only right': { tone: 'warn', label: 'Only right' },
 }
 
-/** Both runs step by step, what corresponds beside each other: one list, so both scroll together. */
+/** The steps of both runs, aligned. They form one list, so both sides scroll together. */
 export function AlignedSteps({ left, right }: { left: Side; right: Side }) {
   const [onlyDifferences, setOnlyDifferences] = useState(false)
   const pairs = useMemo(
     () => align(steps(left.rows, left.sandboxId), steps(right.rows, right.sandboxId)),
     [left, right],
   )
-  const shown = useMemo(() => (onlyDifferences ? pairs.filter((pair) => pair.match !== 'same') : pairs), [pairs, onlyDifferences])
+  const shown = useMemo(
+    () => (onlyDifferences ? pairs.filter((pair) => pair.match !== 'same') : pairs),
+    [pairs, onlyDifferences],
+  )
   const same = pairs.filter((pair) => pair.match === 'same').length
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -37,16 +40,21 @@ export function AlignedSteps({ left, right }: { left: Side; right: Side }) {
           {count(same)} of {plural(pairs.length, 'step')} the same
         </span>
         <label className="flex min-h-8 items-center gap-1.5">
-          <input type="checkbox" checked={onlyDifferences} onChange={(event) => setOnlyDifferences(event.target.checked)} className="accent-accent" />
+          <input
+            type="checkbox"
+            checked={onlyDifferences}
+            onChange={(event) => setOnlyDifferences(event.target.checked)}
+            className="accent-accent"
+          />
           Only differences
         </label>
       </div>
       {shown.length === 0 ? (
-        <Empty title={pairs.length === 0 ? 'Neither run has a step yet' : 'Both runs took the same steps'} />
+        <Empty title={pairs.length === 0 ? 'No steps yet' : 'Both runs took the same steps'} />
       ) : (
-        <Keep>
+        <RetainState>
           <PairList pairs={shown} left={left} right={right} />
-        </Keep>
+        </RetainState>
       )}
     </div>
   )
@@ -54,8 +62,11 @@ export function AlignedSteps({ left, right }: { left: Side; right: Side }) {
 
 function PairList({ pairs, left, right }: { pairs: readonly Pair<Step>[]; left: Side; right: Side }) {
   const scroller = useRef<HTMLDivElement>(null)
-  // With another function at each turn all heights would be looked up anew.
-  const keyOf = useCallback((index: number) => `${pairs[index]?.left?.row.key ?? '-'} ${pairs[index]?.right?.row.key ?? '-'}`, [pairs])
+  // A stable function: with a new one per render, the virtualizer would look up all heights again.
+  const keyOf = useCallback(
+    (index: number) => `${pairs[index]?.left?.row.key ?? '-'} ${pairs[index]?.right?.row.key ?? '-'}`,
+    [pairs],
+  )
   const list = useVirtualizer({
     count: pairs.length,
     getScrollElement: () => scroller.current,
@@ -64,7 +75,13 @@ function PairList({ pairs, left, right }: { pairs: readonly Pair<Step>[]; left: 
     overscan: 10,
   })
   return (
-    <div ref={scroller} role="region" aria-label="Steps of both runs" tabIndex={0} className="min-h-0 flex-1 overflow-auto">
+    <div
+      ref={scroller}
+      role="region"
+      aria-label="Steps of both runs"
+      tabIndex={0}
+      className="min-h-0 flex-1 overflow-auto"
+    >
       <ol className="relative" style={{ height: list.getTotalSize() }}>
         {list.getVirtualItems().map((item) => {
           const pair = pairs[item.index]
@@ -79,9 +96,9 @@ function PairList({ pairs, left, right }: { pairs: readonly Pair<Step>[]; left: 
                 className="absolute inset-x-0 top-0 border-b border-line/70"
                 style={{ transform: `translateY(${item.start}px)` }}
               >
-                <KeptPlace name={String(item.key)}>
+                <RetainedScope name={String(item.key)}>
                   <PairLine pair={pair} left={left} right={right} />
-                </KeptPlace>
+                </RetainedScope>
               </li>
             )
           )
@@ -91,10 +108,10 @@ function PairList({ pairs, left, right }: { pairs: readonly Pair<Step>[]; left: 
   )
 }
 
-/** Drawn once: a list that scrolls draws its lines again and again. */
+/** Memoized, because scrolling re-renders the list. */
 const PairLine = memo(function PairLine({ pair, left, right }: { pair: Pair<Step>; left: Side; right: Side }) {
-  const [open, setOpen] = useKept('steps', false)
-  const { tone, word } = matches[pair.match]
+  const [open, setOpen] = useRetainedState('steps', false)
+  const { tone, label } = matches[pair.match]
   const title = (pair.left ?? pair.right)?.title ?? ''
   return (
     <div className="px-2 py-1.5 sm:px-4">
@@ -102,7 +119,7 @@ const PairLine = memo(function PairLine({ pair, left, right }: { pair: Pair<Step
         <button
           type="button"
           aria-expanded={open}
-          aria-label={`${open ? 'Hide' : 'Show'} this step: ${title}, ${word.toLowerCase()}`}
+          aria-label={`${open ? 'Hide' : 'Show'} step: ${title}, ${label.toLowerCase()}`}
           onClick={() => setOpen(!open)}
           className="inline-grid size-7 place-items-center rounded text-ink-soft hover:bg-sunken"
         >
@@ -112,7 +129,7 @@ const PairLine = memo(function PairLine({ pair, left, right }: { pair: Pair<Step
           <Cell name="Left" step={pair.left} side={left} open={open} />
         </div>
         <span className="col-start-2 row-start-1 justify-self-end pt-0.5 md:col-start-3 md:justify-self-center">
-          <Badge tone={tone}>{word}</Badge>
+          <Badge tone={tone}>{label}</Badge>
         </span>
         <div className="col-start-2 row-start-2 min-w-0 md:col-start-4 md:row-start-1">
           <Cell name="Right" step={pair.right} side={right} open={open} />
@@ -126,7 +143,7 @@ function Cell({ name, step, side, open }: { name: string; step: Step | null; sid
   if (step === null) {
     return (
       <p className="py-1 text-sm text-ink-faint">
-        <span className="md:sr-only">{name}: </span>nothing like it
+        <span className="md:sr-only">{name}: </span>no matching step
       </p>
     )
   }
@@ -140,7 +157,7 @@ function Cell({ name, step, side, open }: { name: string; step: Step | null; sid
         </span>
         <Link
           to={paths.moment(side.sandboxId, step.row.seq)}
-          title="Go to this moment"
+          title="Go to this event"
           className="text-xs whitespace-nowrap text-ink-faint tabular-nums hover:text-ink hover:underline"
         >
           {timeOfDay(step.row.at)}

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { FileChange, Row, SubagentRow, ToolRow } from '../../timeline/rows'
-import { type FileState, type Run, begin } from '../../timeline/run'
+import { type FileState, type Run, emptyRun } from '../../timeline/run'
 import { type Fact, compareFiles, facts, toolFacts } from './compare'
 
-const run = (more: Partial<Run>): Run => ({ ...begin, ...more })
+const run = (more: Partial<Run>): Run => ({ ...emptyRun, ...more })
 const fact = (list: readonly Fact[], name: string) => list.find((each) => each.name === name)
 const NOW = Date.parse('2026-01-01T01:00:00Z')
 
@@ -23,23 +23,32 @@ describe('facts of two runs', () => {
     turns: 3,
   })
 
-  it('say in words how the right run differs from the left one', () => {
+  it('describe how the right run differs from the left', () => {
     const list = facts(left, right, NOW)
-    expect(fact(list, 'Outcome')).toMatchObject({ left: 'Completed', right: 'Failed', difference: 'different', same: false })
-    expect(fact(list, 'Duration')).toMatchObject({ left: '1 min 0 s', right: '48 s', difference: '12 s shorter on the right' })
+    expect(fact(list, 'Outcome')).toMatchObject({
+      left: 'Completed',
+      right: 'Failed',
+      difference: 'different',
+      same: false,
+    })
+    expect(fact(list, 'Duration')).toMatchObject({
+      left: '1 min 0 s',
+      right: '48 s',
+      difference: '12 s shorter on the right',
+    })
     expect(fact(list, 'Cost')).toMatchObject({ difference: '$0.25 more on the right' })
-    expect(fact(list, 'Turns')).toMatchObject({ difference: 'the same', same: true })
+    expect(fact(list, 'Turns')).toMatchObject({ difference: 'same', same: true })
   })
 
-  it('find no difference between a run and itself', () => {
+  it('are the same for a run and itself', () => {
     expect(facts(left, left, NOW).every((each) => each.same)).toBe(true)
   })
 
-  it('count the time of a run that goes on until now, and none of one that has not begun', () => {
-    const going = run({ startedAt: '2026-01-01T00:59:00Z' })
-    const list = facts(going, run({}), NOW)
-    expect(fact(list, 'Outcome')).toMatchObject({ left: 'Still running', right: 'Not started' })
-    expect(fact(list, 'Duration')).toMatchObject({ left: '1 min 0 s', right: 'not started', difference: 'different' })
+  it('include the elapsed time of a running run', () => {
+    const running = run({ startedAt: '2026-01-01T00:59:00Z' })
+    const list = facts(running, run({}), NOW)
+    expect(fact(list, 'Outcome')).toMatchObject({ left: 'Running', right: 'Not started' })
+    expect(fact(list, 'Duration')).toMatchObject({ left: '1 min 0 s', right: 'Not started', difference: 'different' })
   })
 })
 
@@ -77,9 +86,16 @@ const subagent = (...inside: Row[]): SubagentRow => ({
 })
 
 describe('tool uses by tool', () => {
-  it('count equal calls that share a row, and what sub-agents did', () => {
-    const list = toolFacts([tool('Bash'), tool('Write', 3), subagent(tool('Bash'), subagent(tool('Bash')))], [tool('Write')])
-    expect(list.map((each) => `${each.name} ${each.left} ${each.right}`)).toEqual(['Write 3 1', 'Bash 3 0', 'Sub-agent 2 0'])
+  it('count collapsed calls and those of sub-agents', () => {
+    const list = toolFacts(
+      [tool('Bash'), tool('Write', 3), subagent(tool('Bash'), subagent(tool('Bash')))],
+      [tool('Write')],
+    )
+    expect(list.map((each) => `${each.name} ${each.left} ${each.right}`)).toEqual([
+      'Write 3 1',
+      'Bash 3 0',
+      'Sub-agent 2 0',
+    ])
     expect(fact(list, 'Bash')?.difference).toBe('3 less on the right')
   })
 })
@@ -93,7 +109,7 @@ const created = (path: string, line: string, more: Partial<FileChange> = {}): Fi
   added: 1,
   removed: 0,
   diff: `--- /dev/null\n+++ b/${path}\n@@ -0,0 +1 @@\n+${line}\n`,
-  whole: true,
+  complete: true,
   fullAvailable: true,
   binary: false,
   toolUseId: null,
@@ -110,35 +126,39 @@ const edit = (path: string, from: string, to: string) =>
   created(path, '', { change: 'modified', diff: `--- a/${path}\n+++ b/${path}\n@@ -1 +1 @@\n-${from}\n+${to}\n` })
 
 describe('files of two runs', () => {
-  const verdicts = (left: FileState[], right: FileState[]) => compareFiles(left, right).map((each) => `${each.path} ${each.verdict}`)
+  const verdicts = (left: FileState[], right: FileState[]) =>
+    compareFiles(left, right).map((each) => `${each.path} ${each.verdict}`)
 
-  it('are there only left, only right, or in both', () => {
-    expect(verdicts([file('a', [created('a', 'x')])], [file('b', [created('b', 'x')])])).toEqual(['a only left', 'b only right'])
+  it('are classified as only left or only right', () => {
+    expect(verdicts([file('a', [created('a', 'x')])], [file('b', [created('b', 'x')])])).toEqual([
+      'a only left',
+      'b only right',
+    ])
   })
 
-  it('are the same if they end the same, whichever way', () => {
+  it('are the same if their final content is the same', () => {
     const direct = file('a', [created('a', 'two')])
     const detour = file('a', [created('a', 'one'), edit('a', 'one', 'two')])
     expect(verdicts([direct], [detour])).toEqual(['a same'])
     expect(verdicts([direct], [file('a', [created('a', 'one')])])).toEqual(['a different'])
   })
 
-  it('are the same after equal edits of what was there before, and after others nobody knows', () => {
+  it('of unknown content are the same only after equal edits', () => {
     const edited = (to: string) => [file('a', [edit('a', 'old', to)], 'modified')]
     expect(verdicts(edited('new'), edited('new'))).toEqual(['a same'])
     expect(verdicts(edited('new'), edited('newer'))).toEqual(['a unknown'])
   })
 
-  it('are not called the same for a beginning that is', () => {
-    const cut = [file('a', [created('a', 'x', { whole: false })])]
+  it('are unknown if diffs are truncated or binary', () => {
+    const cut = [file('a', [created('a', 'x', { complete: false })])]
     expect(verdicts(cut, cut)).toEqual(['a unknown'])
     const binary = [file('a', [created('a', 'x', { binary: true, diff: '' })])]
     expect(verdicts(binary, binary)).toEqual(['a unknown'])
   })
 
-  it('are different if only one run has deleted them, and the same if both have', () => {
-    const gone = [file('a', [created('a', '', { change: 'deleted', diff: '' })], 'deleted')]
-    expect(verdicts(gone, [file('a', [created('a', 'x')])])).toEqual(['a different'])
-    expect(verdicts(gone, gone)).toEqual(['a same'])
+  it('are different if only one run deleted them', () => {
+    const deleted = [file('a', [created('a', '', { change: 'deleted', diff: '' })], 'deleted')]
+    expect(verdicts(deleted, [file('a', [created('a', 'x')])])).toEqual(['a different'])
+    expect(verdicts(deleted, deleted)).toEqual(['a same'])
   })
 })

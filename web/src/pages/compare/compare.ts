@@ -4,7 +4,7 @@ import { count, dollars } from '../../util/numbers'
 import { duration } from '../../util/time'
 import { contentAfter } from './content'
 
-/** One line of the comparison: the same fact of both runs, and how they differ, in words. */
+/** One line of the comparison: a fact of both runs and a description of the difference. */
 export interface Fact {
   readonly name: string
   readonly left: string
@@ -17,16 +17,16 @@ export function facts(left: Run, right: Run, now: number): Fact[] {
   const number = (name: string, of: (run: Run) => number, format: (value: number) => string = count): Fact =>
     numberFact(name, of(left), of(right), format)
   return [
-    wordFact('Outcome', outcome(left), outcome(right)),
-    wordFact('Model', left.model ?? 'not told', right.model ?? 'not told'),
+    textFact('Outcome', outcome(left), outcome(right)),
+    textFact('Model', left.model ?? 'Unknown', right.model ?? 'Unknown'),
     durationFact(left, right, now),
     number('Cost', (run) => run.costUsd, dollars),
     number('Input tokens', (run) => run.inputTokens),
     number('Output tokens', (run) => run.outputTokens),
-    number('Tokens read from the cache', (run) => run.cacheReadTokens),
-    number('Tokens written to the cache', (run) => run.cacheWriteTokens),
+    number('Cache read tokens', (run) => run.cacheReadTokens),
+    number('Cache write tokens', (run) => run.cacheWriteTokens),
     number('Turns', (run) => run.turns),
-    number('Tool uses', (run) => run.counts.toolUses),
+    number('Tool calls', (run) => run.counts.toolUses),
     number('Errors', (run) => run.counts.errors),
     number('Messages', (run) => run.counts.messages),
     number('Files changed', (run) => run.files.length),
@@ -35,17 +35,17 @@ export function facts(left: Run, right: Run, now: number): Fact[] {
   ]
 }
 
-/** How often each tool was used, the most used first. Equal calls that share a row count each. */
+/** Number of calls per tool, most used first. Collapsed calls are counted individually. */
 export function toolFacts(left: readonly Row[], right: readonly Row[]): Fact[] {
   const [ofLeft, ofRight] = [toolUses(left), toolUses(right)]
   const names = [...new Set([...ofLeft.keys(), ...ofRight.keys()])]
   const total = (name: string) => (ofLeft.get(name) ?? 0) + (ofRight.get(name) ?? 0)
   return names
-    .sort((one, other) => total(other) - total(one) || one.localeCompare(other))
+    .sort((a, b) => total(b) - total(a) || a.localeCompare(b))
     .map((name) => numberFact(name, ofLeft.get(name) ?? 0, ofRight.get(name) ?? 0, count))
 }
 
-/** A file that one of the runs changed, or both. */
+/** A file that at least one of the runs changed. */
 export interface ComparedFile {
   readonly path: string
   readonly left: FileState | null
@@ -53,7 +53,7 @@ export interface ComparedFile {
   readonly verdict: 'only left' | 'only right' | 'same' | 'different' | 'unknown'
 }
 
-export const verdictWords: Record<ComparedFile['verdict'], string> = {
+export const verdictLabels: Record<ComparedFile['verdict'], string> = {
   'only left': 'Only left',
   'only right': 'Only right',
   same: 'Same in both',
@@ -61,10 +61,10 @@ export const verdictWords: Record<ComparedFile['verdict'], string> = {
   unknown: 'Edited differently',
 }
 
-/** By path. Where the diffs do not tell what the files hold in the end, equal edits are the same and others are not known to be. */
+/** By path. If the final content is unknown, files with equal edits count as the same, all others as unknown. */
 export function compareFiles(left: readonly FileState[], right: readonly FileState[]): ComparedFile[] {
   const [ofLeft, ofRight] = [byPath(left), byPath(right)]
-  const names = [...new Set([...ofLeft.keys(), ...ofRight.keys()])].sort((one, other) => one.localeCompare(other))
+  const names = [...new Set([...ofLeft.keys(), ...ofRight.keys()])].sort((a, b) => a.localeCompare(b))
   return names.map((path) => {
     const file = { path, left: ofLeft.get(path) ?? null, right: ofRight.get(path) ?? null }
     return { ...file, verdict: verdict(file.left, file.right) }
@@ -81,7 +81,7 @@ function verdict(left: FileState | null, right: FileState | null): ComparedFile[
   return sameEdits(left, right) ? 'same' : 'unknown'
 }
 
-/** A cut diff says little of what comes after the cut, but it says how long that is. */
+/** Truncated and binary diffs cannot be compared, so they never count as equal. */
 function sameEdits(left: FileState, right: FileState): boolean {
   return (
     left.changes.length === right.changes.length &&
@@ -89,8 +89,8 @@ function sameEdits(left: FileState, right: FileState): boolean {
       const other = right.changes[index]
       return (
         other !== undefined &&
-        change.whole &&
-        other.whole &&
+        change.complete &&
+        other.complete &&
         !change.binary &&
         change.change === other.change &&
         change.diff === other.diff
@@ -115,35 +115,41 @@ function toolUses(rows: readonly Row[], counted = new Map<string, number>()): Ma
 function outcome(run: Run): string {
   if (run.outcome === 'completed') return 'Completed'
   if (run.outcome === 'failed') return 'Failed'
-  return run.startedAt === null ? 'Not started' : run.endedAt === null ? 'Still running' : 'Ended'
+  return run.startedAt === null ? 'Not started' : run.endedAt === null ? 'Running' : 'Ended'
 }
 
 function durationFact(left: Run, right: Run, now: number): Fact {
   const [ofLeft, ofRight] = [elapsed(left, now), elapsed(right, now)]
-  const words = (milliseconds: number | null) => (milliseconds === null ? 'not started' : duration(milliseconds))
-  if (ofLeft === null || ofRight === null) return wordFact('Duration', words(ofLeft), words(ofRight))
+  const format = (milliseconds: number | null) => (milliseconds === null ? 'Not started' : duration(milliseconds))
+  if (ofLeft === null || ofRight === null) return textFact('Duration', format(ofLeft), format(ofRight))
   const difference = ofRight - ofLeft
-  const same = words(ofLeft) === words(ofRight)
+  const same = format(ofLeft) === format(ofRight)
   const comparison = `${duration(Math.abs(difference))} ${difference > 0 ? 'longer' : 'shorter'} on the right`
-  return { name: 'Duration', left: words(ofLeft), right: words(ofRight), difference: same ? 'the same' : comparison, same }
+  return {
+    name: 'Duration',
+    left: format(ofLeft),
+    right: format(ofRight),
+    difference: same ? 'same' : comparison,
+    same,
+  }
 }
 
-/** How long it took, or has taken so far. */
+/** Duration so far, or `null` if the run has not started. */
 export function elapsed(run: Run, now: number): number | null {
   if (run.startedAt === null) return null
   return Math.max(0, (run.endedAt === null ? now : Date.parse(run.endedAt)) - Date.parse(run.startedAt))
 }
 
-function wordFact(name: string, left: string, right: string): Fact {
+function textFact(name: string, left: string, right: string): Fact {
   const same = left === right
-  return { name, left, right, difference: same ? 'the same' : 'different', same }
+  return { name, left, right, difference: same ? 'same' : 'different', same }
 }
 
 function numberFact(name: string, left: number, right: number, format: (value: number) => string): Fact {
   const [ofLeft, ofRight] = [format(left), format(right)]
   const same = ofLeft === ofRight
   const comparison = `${format(Math.abs(right - left))} ${right > left ? 'more' : 'less'} on the right`
-  return { name, left: ofLeft, right: ofRight, difference: same ? 'the same' : comparison, same }
+  return { name, left: ofLeft, right: ofRight, difference: same ? 'same' : comparison, same }
 }
 
 const byPath = (files: readonly FileState[]) => new Map(files.map((file) => [file.path, file]))

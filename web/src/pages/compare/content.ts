@@ -1,8 +1,8 @@
 import type { FileChange } from '../../timeline/rows'
 
 /**
- * What a file holds after these changes, where the diffs tell: it was created by the first of them, all diffs are whole
- * and fit each other. `null` where they do not. A file that is gone holds `''`; `deleted` says so.
+ * The content of a file after these changes. Known only if the first change created it and all diffs are complete and
+ * apply cleanly; otherwise `null`. A deleted file has the content `''`.
  */
 export function contentAfter(changes: readonly FileChange[]): string | null {
   let lines: readonly string[] | null = null
@@ -11,10 +11,10 @@ export function contentAfter(changes: readonly FileChange[]): string | null {
       lines = []
       continue
     }
-    if (change.binary || !change.whole) return null
+    if (change.binary || !change.complete) return null
     if (change.change === 'created') lines = []
     if (lines === null) return null
-    lines = patched(lines, change.diff)
+    lines = applyDiff(lines, change.diff)
     if (lines === null) return null
   }
   return lines === null ? null : lines.join('\n')
@@ -22,29 +22,29 @@ export function contentAfter(changes: readonly FileChange[]): string | null {
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@/
 
-/** The lines after a unified diff, or `null` if it is no diff of them. */
-function patched(before: readonly string[], diff: string): readonly string[] | null {
+/** Applies a unified diff. `null` if it does not apply. */
+function applyDiff(before: readonly string[], diff: string): readonly string[] | null {
   const after: string[] = []
-  let place = 0
+  let position = 0
   let inHunk = false
   for (const line of diff.split('\n')) {
     const hunk = HUNK.exec(line)
     if (hunk !== null) {
-      // "-0,0" and a count of 0 name the line before the hunk.
+      // With a count of 0, as in "-0,0", the number is that of the line before the hunk.
       const start = hunk[2] === '0' ? Number(hunk[1]) : Number(hunk[1]) - 1
-      if (start < place || start > before.length) return null
-      after.push(...before.slice(place, start))
-      place = start
+      if (start < position || start > before.length) return null
+      after.push(...before.slice(position, start))
+      position = start
       inHunk = true
     } else if (inHunk && line !== '' && !line.startsWith('\\')) {
       const text = line.slice(1)
       if (line.startsWith('+')) after.push(text)
       else {
-        if (before[place] !== text) return null
+        if (before[position] !== text) return null
         if (line.startsWith(' ')) after.push(text)
-        place += 1
+        position += 1
       }
     }
   }
-  return [...after, ...before.slice(place)]
+  return [...after, ...before.slice(position)]
 }

@@ -5,13 +5,13 @@ import type { FileState } from '../../timeline/run'
 import { Badge, type Tone } from '../../ui/badge'
 import { Button } from '../../ui/button'
 import { Lines } from '../../ui/diff'
-import { Keep } from '../../ui/kept'
+import { RetainState } from '../../ui/retained-state'
 import { Empty } from '../../ui/states'
 import { classes } from '../../util/classes'
 import { count } from '../../util/numbers'
 import { FileChanges } from '../sandbox/tabs/file-changes'
-import { changeWords } from '../sandbox/tabs/file-status'
-import { type ComparedFile, compareFiles, verdictWords } from './compare'
+import { changeLabels } from '../sandbox/tabs/file-status'
+import { type ComparedFile, compareFiles, verdictLabels } from './compare'
 import type { Side } from './use-side'
 
 const tones: Record<ComparedFile['verdict'], Tone> = {
@@ -23,23 +23,37 @@ const tones: Record<ComparedFile['verdict'], Tone> = {
 }
 
 function VerdictBadge({ verdict }: { verdict: ComparedFile['verdict'] }) {
-  return <Badge tone={tones[verdict]}>{verdictWords[verdict]}</Badge>
+  return <Badge tone={tones[verdict]}>{verdictLabels[verdict]}</Badge>
 }
 
-const MOST_IN_SHORT = 12
+const MAX_SUMMARY_FILES = 12
 
-/** The files in short, those that differ first. */
-export function FilesInShort({ left, right, onChoose }: { left: Side; right: Side; onChoose: (path: string | null) => void }) {
+/** A summary of the files, different ones first. */
+export function FileSummary({
+  left,
+  right,
+  onChoose,
+}: {
+  left: Side
+  right: Side
+  onChoose: (path: string | null) => void
+}) {
   const files = useMemo(() => compareFiles(left.run.files, right.run.files), [left, right])
-  const shown = files.toSorted((one, other) => Number(one.verdict === 'same') - Number(other.verdict === 'same')).slice(0, MOST_IN_SHORT)
+  const shown = files
+    .toSorted((a, b) => Number(a.verdict === 'same') - Number(b.verdict === 'same'))
+    .slice(0, MAX_SUMMARY_FILES)
   return (
     <section aria-label="Files" className="min-w-0 rounded-xl border border-line bg-surface">
       <h2 className="px-4 pt-3 pb-2 text-sm font-semibold">Files</h2>
-      {files.length === 0 && <p className="px-4 pb-4 text-sm text-ink-soft">Neither run has changed a file.</p>}
+      {files.length === 0 && <p className="px-4 pb-4 text-sm text-ink-soft">No files changed in either run.</p>}
       <ul className="pb-2">
         {shown.map((file) => (
           <li key={file.path}>
-            <button type="button" onClick={() => onChoose(file.path)} className="flex min-h-9 w-full items-center gap-3 px-4 py-1 text-left hover:bg-sunken">
+            <button
+              type="button"
+              onClick={() => onChoose(file.path)}
+              className="flex min-h-9 w-full items-center gap-3 px-4 py-1 text-left hover:bg-sunken"
+            >
               <span className="min-w-0 flex-1 truncate font-mono text-[0.8125rem]" title={file.path}>
                 {file.path}
               </span>
@@ -50,7 +64,7 @@ export function FilesInShort({ left, right, onChoose }: { left: Side; right: Sid
       </ul>
       {files.length > shown.length && (
         <div className="px-3 pb-3">
-          <Button look="quiet" onClick={() => onChoose(null)}>
+          <Button variant="quiet" onClick={() => onChoose(null)}>
             Show all {count(files.length)} files
           </Button>
         </div>
@@ -59,12 +73,12 @@ export function FilesInShort({ left, right, onChoose }: { left: Side; right: Sid
   )
 }
 
-/** Every file that one of the runs has changed, and for one of them both runs' changes beside each other. */
+/** All changed files, and the changes of both runs to the selected one side by side. */
 export function ComparedFiles({ left, right }: { left: Side; right: Side }) {
   const [parameters, setParameters] = useSearchParams()
   const files = useMemo(() => compareFiles(left.run.files, right.run.files), [left, right])
-  const asked = parameters.get('file')
-  const chosen = files.find((file) => file.path === asked) ?? null
+  const requested = parameters.get('file')
+  const chosen = files.find((file) => file.path === requested) ?? null
   const choose = (path: string | null) =>
     setParameters((before) => {
       const after = new URLSearchParams(before)
@@ -72,10 +86,15 @@ export function ComparedFiles({ left, right }: { left: Side; right: Side }) {
       else after.set('file', path)
       return after
     })
-  if (files.length === 0) return <Empty title="Neither run has changed a file" />
+  if (files.length === 0) return <Empty title="No files changed in either run" />
   return (
     <div className="flex h-full min-h-0">
-      <div className={classes('min-h-0 w-full flex-col overflow-auto md:flex md:w-96 md:shrink-0 md:border-r md:border-line', chosen === null ? 'flex' : 'hidden')}>
+      <div
+        className={classes(
+          'min-h-0 w-full flex-col overflow-auto md:flex md:w-96 md:shrink-0 md:border-r md:border-line',
+          chosen === null ? 'flex' : 'hidden',
+        )}
+      >
         <Tally files={files} />
         <ul aria-label="Files of both runs">
           {files.map((file) => (
@@ -97,11 +116,11 @@ export function ComparedFiles({ left, right }: { left: Side; right: Side }) {
       </div>
       <div className={classes('min-h-0 min-w-0 flex-1 overflow-auto md:block', chosen === null ? 'hidden' : 'block')}>
         {chosen === null ? (
-          <Empty title="Choose a file">Both runs’ changes to it are shown here.</Empty>
+          <Empty title="Choose a file">Its changes in both runs are shown here.</Empty>
         ) : (
           <article aria-label={chosen.path} className="flex flex-col gap-3 p-3 sm:p-4">
             <header className="flex flex-wrap items-center gap-2">
-              <Button look="quiet" className="md:hidden" onClick={() => choose(null)}>
+              <Button variant="quiet" className="md:hidden" onClick={() => choose(null)}>
                 <ArrowLeft size={15} aria-hidden /> All files
               </Button>
               <h2 className="min-w-0 font-mono text-sm font-semibold break-all">{chosen.path}</h2>
@@ -119,15 +138,17 @@ export function ComparedFiles({ left, right }: { left: Side; right: Side }) {
 }
 
 function Tally({ files }: { files: readonly ComparedFile[] }) {
-  const verdicts = Object.keys(verdictWords).filter(isVerdict)
+  const verdicts = Object.keys(verdictLabels).filter(isVerdict)
   const counted = verdicts.flatMap((verdict) => {
     const number = files.filter((file) => file.verdict === verdict).length
-    return number === 0 ? [] : [`${verdictWords[verdict].toLowerCase()} ${count(number)}`]
+    return number === 0 ? [] : [`${verdictLabels[verdict].toLowerCase()} ${count(number)}`]
   })
-  return <p className="border-b border-line px-3 py-2 text-sm text-ink-soft first-letter:uppercase">{counted.join(', ')}</p>
+  return (
+    <p className="border-b border-line px-3 py-2 text-sm text-ink-soft first-letter:uppercase">{counted.join(', ')}</p>
+  )
 }
 
-const isVerdict = (word: string): word is ComparedFile['verdict'] => word in verdictWords
+const isVerdict = (value: string): value is ComparedFile['verdict'] => value in verdictLabels
 
 function FileOfSide({ name, side, file }: { name: string; side: Side; file: FileState | null }) {
   return (
@@ -136,17 +157,19 @@ function FileOfSide({ name, side, file }: { name: string; side: Side; file: File
         {name}
         {file !== null && (
           <>
-            <span className="font-normal text-ink-soft">{changeWords[file.status]}</span>
+            <span className="font-normal text-ink-soft">{changeLabels[file.status]}</span>
             <Lines added={file.added} removed={file.removed} />
           </>
         )}
       </h3>
       {file === null ? (
-        <p className="rounded-lg border border-dashed border-line px-3 py-6 text-center text-sm text-ink-soft">This run has not changed it.</p>
+        <p className="rounded-lg border border-dashed border-line px-3 py-6 text-center text-sm text-ink-soft">
+          Not changed in this run.
+        </p>
       ) : (
-        <Keep key={`${side.sandboxId} ${file.path}`}>
+        <RetainState key={`${side.sandboxId} ${file.path}`}>
           <FileChanges sandboxId={side.sandboxId} changes={file.changes} />
-        </Keep>
+        </RetainState>
       )}
     </section>
   )

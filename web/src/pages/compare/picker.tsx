@@ -5,9 +5,9 @@ import { StatusBadge, ofSandbox } from '../../ui/status'
 import { classes } from '../../util/classes'
 import { relative, useNow } from '../../util/time'
 
-const MOST_SHOWN = 50
+const MAX_SUGGESTIONS = 50
 
-/** Chooses a run: one of the recent ones by title or id, or any other by its id. */
+/** Selects a run: a recent one by title or ID, or any other by its ID. */
 export function RunPicker({
   label,
   chosen,
@@ -21,7 +21,7 @@ export function RunPicker({
 }) {
   const base = useId()
   const now = useNow()
-  // `null` while nobody types: then the field says what is chosen.
+  // `null` while the user is not typing; then the field shows the selected run.
   const [typed, setTyped] = useState<string | null>(null)
   const [active, setActive] = useState(-1)
   const open = typed !== null
@@ -60,7 +60,7 @@ export function RunPicker({
           aria-activedescendant={active >= 0 ? `${base}-${active}` : undefined}
           autoComplete="off"
           spellCheck={false}
-          placeholder="A title, or the id of a sandbox"
+          placeholder="Title or sandbox ID"
           value={typed ?? current?.name ?? chosen ?? ''}
           onFocus={(event) => event.target.select()}
           onClick={() => !open && setTyped('')}
@@ -74,7 +74,11 @@ export function RunPicker({
         />
         <ChevronDown size={15} aria-hidden className="mr-2 shrink-0 text-ink-faint" />
       </div>
-      {chosen !== null && <p className="mt-1 truncate font-mono text-xs text-ink-soft" title={chosen}>{chosen}</p>}
+      {chosen !== null && (
+        <p className="mt-1 truncate font-mono text-xs text-ink-soft" title={chosen}>
+          {chosen}
+        </p>
+      )}
       <ul
         id={`${base}-list`}
         role="listbox"
@@ -88,13 +92,16 @@ export function RunPicker({
             id={`${base}-${index}`}
             role="option"
             aria-selected={sandbox.sandbox_id === chosen}
-            // A click must not take the focus from the field before it is one.
+            // Keep the focus in the field until the click is complete.
             onMouseDown={(event) => event.preventDefault()}
             onClick={() => choose(sandbox.sandbox_id)}
-            className={classes('cursor-pointer rounded px-2 py-1.5 text-sm', index === active ? 'bg-accent-soft' : 'hover:bg-sunken')}
+            className={classes(
+              'cursor-pointer rounded px-2 py-1.5 text-sm',
+              index === active ? 'bg-accent-soft' : 'hover:bg-sunken',
+            )}
           >
             <span className="flex items-center gap-2">
-              <span className="min-w-0 flex-1 truncate">{sandbox.name ?? 'Without a title'}</span>
+              <span className="min-w-0 flex-1 truncate">{sandbox.name ?? 'Untitled'}</span>
               <StatusBadge status={ofSandbox(sandbox)} />
             </span>
             <span className="flex gap-2 text-xs text-ink-soft">
@@ -105,7 +112,7 @@ export function RunPicker({
         ))}
         {open && matches.length === 0 && (
           <li role="presentation" className="px-2 py-2 text-sm text-ink-soft">
-            {typed.trim() === '' ? 'There is no run yet.' : 'No recent run has this. Press Enter to take it as an id.'}
+            {typed.trim() === '' ? 'No runs yet.' : 'No recent run matches. Press Enter to use it as an ID.'}
           </li>
         )}
       </ul>
@@ -115,5 +122,7 @@ export function RunPicker({
 
 function matching(recent: readonly SandboxOut[], typed: string): SandboxOut[] {
   const wanted = typed.trim().toLowerCase()
-  return recent.filter((each) => `${each.name ?? ''}\n${each.sandbox_id}`.toLowerCase().includes(wanted)).slice(0, MOST_SHOWN)
+  return recent
+    .filter((each) => `${each.name ?? ''}\n${each.sandbox_id}`.toLowerCase().includes(wanted))
+    .slice(0, MAX_SUGGESTIONS)
 }

@@ -2,25 +2,25 @@ import type { JsonObject } from '../../api/contract'
 import type { Row, ToolRow } from '../../timeline/rows'
 import { duration } from '../../util/time'
 
-/** One row of a run, in short: what two runs are compared by. */
+/** A row of a run in the form that is compared with the other run. */
 export interface Step {
   readonly row: Row
-  /** What kind of step it is. Steps of one kind may stand beside each other, though they say different things. */
+  /** Steps of the same kind may be paired although their content differs. */
   readonly kind: string
-  /** What it says or does: two steps with the same are the same. */
+  /** Steps with equal content are identical. */
   readonly content: string
   readonly title: string
   readonly detail: string
 }
 
 /**
- * The steps of a run. Sandboxes are made in the same way for every run: that is no step of the agent's. Nor is where a
- * sandbox keeps its files: two runs that write the same file do the same, though each has a folder of its own.
+ * The steps of a run. Excludes the creation of the sandbox, which is the same for every run, and removes the workspace
+ * folder from paths, so that two runs that write the same file take the same step.
  */
 export function steps(rows: readonly Row[], sandboxId: string): Step[] {
   const folder = new RegExp(`[^\\s"']*/${sandboxId.replaceAll('.', '\\.')}/(?:workspace/)?`, 'g')
   const step = (row: Row): Step => {
-    const { kind, title, detail, content } = told(row)
+    const { kind, title, detail, content } = describe(row)
     return {
       row,
       kind,
@@ -29,29 +29,36 @@ export function steps(rows: readonly Row[], sandboxId: string): Step[] {
       content: `${kind} ${(content ?? detail).replace(folder, '')}`,
     }
   }
-  return rows.filter((row) => row.kind !== 'turn' && !(row.kind === 'line' && row.eventType.startsWith('sandbox.'))).map(step)
+  return rows
+    .filter((row) => row.kind !== 'turn' && !(row.kind === 'line' && row.eventType.startsWith('sandbox.')))
+    .map(step)
 }
 
-interface Told {
+interface Description {
   kind: string
   title: string
   detail: string
-  /** Where the detail is not all of it. */
+  /** If it differs from the detail. */
   content?: string
 }
 
-function told(row: Row): Told {
+function describe(row: Row): Description {
   switch (row.kind) {
     case 'text':
-      return { kind: 'text', title: 'Writes', detail: row.text }
+      return { kind: 'text', title: 'Text', detail: row.text }
     case 'thinking':
-      return { kind: 'thinking', title: 'Thinks', detail: row.text }
-    case 'said':
-      return { kind: 'said', title: row.messageType === 'task' ? 'Task' : 'Is told', detail: row.text }
+      return { kind: 'thinking', title: 'Thinking', detail: row.text }
+    case 'message':
+      return { kind: 'message', title: row.messageType === 'task' ? 'Task' : 'Message', detail: row.text }
     case 'tool':
-      return toolTold(row)
+      return describeTool(row)
     case 'file':
-      return { kind: 'file', title: 'A file changed', detail: row.change.path, content: `${row.change.path} ${row.change.diff}` }
+      return {
+        kind: 'file',
+        title: 'File changed',
+        detail: row.change.path,
+        content: `${row.change.path} ${row.change.diff}`,
+      }
     case 'subagent':
       return { kind: 'subagent', title: `Sub-agent ${row.agent}`, detail: row.description, content: row.prompt }
     case 'skill':
@@ -70,7 +77,7 @@ function told(row: Row): Told {
     case 'iteration':
       return { kind: 'iteration', title: row.text, detail: row.detail ?? '', content: row.text }
     case 'turn':
-      return { kind: 'turn', title: 'Turn over', detail: row.durationMs === null ? '' : duration(row.durationMs) }
+      return { kind: 'turn', title: 'Turn completed', detail: row.durationMs === null ? '' : duration(row.durationMs) }
     case 'preview':
       return { kind: `preview ${row.status}`, title: `Preview ${row.status}`, detail: row.url ?? '' }
     case 'other':
@@ -78,11 +85,11 @@ function told(row: Row): Told {
   }
 }
 
-function toolTold(row: ToolRow): Told {
-  const ended = row.status === 'done' || row.status === 'running' ? '' : ` (${row.status})`
+function describeTool(row: ToolRow): Description {
+  const outcome = row.status === 'done' || row.status === 'running' ? '' : ` (${row.status})`
   return {
     kind: `tool ${row.tool}`,
-    title: `${row.tool}${ended}`,
+    title: `${row.tool}${outcome}`,
     detail: mainArgument(row.input),
     content: `${row.status} ${JSON.stringify(row.input)}`,
   }

@@ -2,20 +2,19 @@ import { useMemo } from 'react'
 import { classes } from '../../util/classes'
 import { useNow } from '../../util/time'
 import { type Fact, facts, toolFacts } from './compare'
-import { FilesInShort } from './files'
+import { FileSummary } from './files'
 import type { Side } from './use-side'
 
-/** What the two runs come to. */
 export function Summary({ left, right, onFile }: { left: Side; right: Side; onFile: (path: string | null) => void }) {
   const now = useNow()
   const compared = useMemo(() => facts(left.run, right.run, now), [left, right, now])
   const tools = useMemo(() => toolFacts(left.rows, right.rows), [left, right])
   return (
     <div className="mx-auto grid max-w-6xl items-start gap-4 p-3 sm:p-4 xl:grid-cols-2">
-      <FactTable title="The runs" facts={compared} />
+      <FactTable title="Overview" facts={compared} />
       <div className="grid min-w-0 gap-4">
-        <FactTable title="Tool uses by tool" facts={tools} empty="Neither run has used a tool." />
-        <FilesInShort left={left} right={right} onChoose={onFile} />
+        <FactTable title="Tool calls" facts={tools} empty="No tool calls in either run." />
+        <FileSummary left={left} right={right} onChoose={onFile} />
       </div>
     </div>
   )
@@ -29,20 +28,30 @@ function FactTable({ title, facts, empty }: { title: string; facts: readonly Fac
         <thead className="text-left text-xs text-ink-soft">
           <tr className="border-b border-line">
             <th scope="col" className="px-3 py-1.5 font-medium sm:px-4">
-              <span className="sr-only">What</span>
+              <span className="sr-only">Metric</span>
             </th>
-            <th scope="col" className="px-1 py-1.5 font-medium sm:px-2">Left</th>
-            <th scope="col" className="px-1 py-1.5 font-medium sm:px-2">Right</th>
-            <th scope="col" className="px-2 py-1.5 font-medium sm:px-4">Difference</th>
+            <th scope="col" className="px-1 py-1.5 font-medium sm:px-2">
+              Left
+            </th>
+            <th scope="col" className="px-1 py-1.5 font-medium sm:px-2">
+              Right
+            </th>
+            <th scope="col" className="px-2 py-1.5 font-medium sm:px-4">
+              Difference
+            </th>
           </tr>
         </thead>
         <tbody>
           {facts.map((fact) => (
             <tr key={fact.name} className="border-b border-line/60 align-top last:border-0">
-              <th scope="row" className="px-3 py-1.5 text-left font-normal sm:px-4 break-words text-ink-soft">{fact.name}</th>
+              <th scope="row" className="px-3 py-1.5 text-left font-normal sm:px-4 break-words text-ink-soft">
+                {fact.name}
+              </th>
               <td className="px-1 py-1.5 sm:px-2">{fact.left}</td>
               <td className="px-1 py-1.5 sm:px-2">{fact.right}</td>
-              <td className={classes('px-2 py-1.5 sm:px-4', fact.same ? 'text-ink-faint' : 'font-medium text-accent')}>{fact.difference}</td>
+              <td className={classes('px-2 py-1.5 sm:px-4', fact.same ? 'text-ink-faint' : 'font-medium text-accent')}>
+                {fact.difference}
+              </td>
             </tr>
           ))}
         </tbody>

@@ -3,23 +3,23 @@ import { useMemo } from 'react'
 import type { SandboxList } from '../../api/contract'
 import { get } from '../../api/http'
 import { keys } from '../../api/queries'
-import { type WholeLog, useWholeLog } from '../../api/whole-log'
+import { type FullLog, useFullLog } from '../../api/full-log'
 import { momentAt } from '../../replay/at'
 import type { LogEvent } from '../../timeline/event'
 import type { Row } from '../../timeline/rows'
 import type { Run } from '../../timeline/run'
 import { api } from '../../util/paths'
 
-/** One of the two runs, with all that happened in it. */
+/** One of the two runs. */
 export interface Side {
   readonly sandboxId: string
   readonly run: Run
   readonly rows: readonly Row[]
 }
 
-/** `side` is `null` until the whole log is here. */
-export function useSide(sandboxId: string | null): { readonly log: WholeLog; readonly side: Side | null } {
-  const log = useWholeLog(sandboxId, isOver)
+/** `side` is `null` until the complete log is loaded. */
+export function useSide(sandboxId: string | null): { readonly log: FullLog; readonly side: Side | null } {
+  const log = useFullLog(sandboxId, hasEnded)
   const { events, state } = log
   const side = useMemo(() => {
     if (sandboxId === null || state !== 'ready') return null
@@ -29,9 +29,15 @@ export function useSide(sandboxId: string | null): { readonly log: WholeLog; rea
   return { log, side }
 }
 
-/** Whether nothing more will come. */
-const OVER = new Set(['sandbox.completed', 'sandbox.failed', 'sandbox.terminated', 'sandbox.terminated_idle', 'sandbox.released'])
-const isOver = (events: readonly LogEvent[]) => events.some((event) => OVER.has(event.type))
+/** Events after which a log does not grow. */
+const END_EVENTS = new Set([
+  'sandbox.completed',
+  'sandbox.failed',
+  'sandbox.terminated',
+  'sandbox.terminated_idle',
+  'sandbox.released',
+])
+const hasEnded = (events: readonly LogEvent[]) => events.some((event) => END_EVENTS.has(event.type))
 
 export function useRecentRuns() {
   return useQuery({

@@ -1,9 +1,9 @@
 import type { Row } from '../../timeline/rows'
 import { timeOfDay } from '../../util/time'
 
-// What the feed must know of rows to place, count and name them. How they look is the cards' business.
+// Heights, counts and names of rows for the feed. The cards render them.
 
-/** How tall a row will be, about: the closer, the less the scrollbar moves. Measuring corrects it. */
+/** Estimated height of a row until it is measured. The closer the estimate, the less the scrollbar jumps. */
 export function estimate(row: Row): number {
   const known = estimates.get(row)
   if (known !== undefined) return known
@@ -12,13 +12,14 @@ export function estimate(row: Row): number {
   return height
 }
 
-/** A row is replaced when it changes, so what was thought of it stays true. */
+/** Rows are immutable, so estimates can be cached by object. */
 const estimates = new WeakMap<Row, number>()
 
 const LINE_PX = 22
 const CHARACTERS_PER_LINE = 95
 
-const paragraph = (text: string, most: number) => Math.min(most, 1 + Math.floor(text.length / CHARACTERS_PER_LINE)) * LINE_PX
+const paragraph = (text: string, maxLines: number) =>
+  Math.min(maxLines, 1 + Math.floor(text.length / CHARACTERS_PER_LINE)) * LINE_PX
 
 function heightOf(row: Row): number {
   switch (row.kind) {
@@ -26,7 +27,7 @@ function heightOf(row: Row): number {
       return 36 + paragraph(row.text, 80)
     case 'thinking':
       return 54 + paragraph(row.text, 4)
-    case 'said':
+    case 'message':
       return 80 + paragraph(row.text, 40)
     case 'tool':
       return toolHeight(row)
@@ -67,42 +68,42 @@ function toolHeight(row: Extract<Row, { kind: 'tool' }>): number {
   }
 }
 
-/** What somebody who looks for trouble wants to see. */
-export function isTrouble(row: Row): boolean {
+/** Whether a row reports an error or a failure. */
+export function isError(row: Row): boolean {
   if (row.kind === 'error') return true
   if (row.kind === 'turn') return !row.success && !row.interrupted
   return (row.kind === 'tool' || row.kind === 'subagent' || row.kind === 'skill') && row.status === 'failed'
 }
 
-/** The next row of trouble after this one, from the beginning again at the end; -1 where there is none. */
-export function nextTrouble(rows: readonly Row[], after: number): number {
+/** The next error after this row, wrapping around; -1 if there is none. */
+export function nextError(rows: readonly Row[], after: number): number {
   for (let step = 1; step <= rows.length; step += 1) {
     const index = (after + step) % rows.length
     const row = rows[index]
-    if (row !== undefined && isTrouble(row)) return index
+    if (row !== undefined && isError(row)) return index
   }
   return -1
 }
 
-/** How many rows at the end came after this event. */
+/** Number of rows after this event. */
 export function countAfter(rows: readonly Row[], seq: number): number {
   let count = 0
   while (count < rows.length && (rows[rows.length - 1 - count]?.seq ?? 0) > seq) count += 1
   return count
 }
 
-/** What a row is called when it is read out, before what it says. */
+/** Accessible name of a row. */
 export function nameOf(row: Row): string {
-  return `${wordOf(row)}, ${timeOfDay(row.at)}`
+  return `${labelOf(row)}, ${timeOfDay(row.at)}`
 }
 
-function wordOf(row: Row): string {
+function labelOf(row: Row): string {
   switch (row.kind) {
     case 'text':
-      return 'The agent'
+      return 'Agent'
     case 'thinking':
       return 'Thinking'
-    case 'said':
+    case 'message':
       return 'Message to the agent'
     case 'tool':
       return row.tool
@@ -119,7 +120,7 @@ function wordOf(row: Row): string {
     case 'iteration':
       return 'Iteration'
     case 'turn':
-      return 'End of a turn'
+      return 'End of turn'
     case 'preview':
       return 'Preview'
     case 'line':
@@ -128,20 +129,21 @@ function wordOf(row: Row): string {
   }
 }
 
-/** How far back something worth reading out is looked for. */
-const LOOKED_BACK = 40
+/** Number of recent rows that are searched for an announcement. */
+const ANNOUNCED_ROWS = 40
 
 /**
- * What is read out while rows flood in: not each of them, only when something ends or goes wrong.
+ * The text for screen readers: only ends and errors are announced, not every row.
  */
 export function announcement(rows: readonly Row[]): string {
-  for (let index = rows.length - 1; index >= Math.max(0, rows.length - LOOKED_BACK); index -= 1) {
+  for (let index = rows.length - 1; index >= Math.max(0, rows.length - ANNOUNCED_ROWS); index -= 1) {
     const row = rows[index]
     if (row === undefined) break
     if (row.kind === 'error') return `Error: ${row.title}`
-    if (row.kind === 'turn') return row.interrupted ? 'The turn was interrupted.' : row.success ? 'The agent is done with a turn.' : 'A turn failed.'
+    if (row.kind === 'turn')
+      return row.interrupted ? 'Turn interrupted.' : row.success ? 'Turn completed.' : 'Turn failed.'
     if (row.kind === 'line' && (row.tone === 'good' || row.tone === 'bad')) return row.text
-    if (row.kind === 'preview' && row.status === 'ready') return 'A preview is ready.'
+    if (row.kind === 'preview' && row.status === 'ready') return 'Preview ready.'
   }
   return ''
 }

@@ -5,39 +5,39 @@ import { Link } from 'react-router'
 import type { Log } from '../../api/use-log'
 import type { Row } from '../../timeline/rows'
 import { Button } from '../../ui/button'
-import { Keep } from '../../ui/kept'
+import { RetainState } from '../../ui/retained-state'
 import { Spinner } from '../../ui/spinner'
 import { Empty, Failed, Loading } from '../../ui/states'
 import { count } from '../../util/numbers'
 import { paths } from '../../util/paths'
 import { timeOfDay } from '../../util/time'
 import { RowCard } from './cards/row-card'
-import { PartialCard } from './cards/speech'
-import { announcement, countAfter, estimate, isTrouble, nameOf, nextTrouble } from './feed-rows'
+import { PartialCard } from './cards/messages'
+import { announcement, countAfter, estimate, isError, nameOf, nextError } from './feed-rows'
 import { type Scroll, pinnedAfter } from './pinning'
 
-/** Everything that happened, the newest at the bottom. */
+/** The events of a sandbox, newest at the bottom. */
 export function Feed({ sandboxId, log }: { sandboxId: string; log: Log }) {
-  if (log.state === 'loading') return <Loading what="the events" />
+  if (log.state === 'loading') return <Loading what="events" />
   if (log.state === 'failed') return <Failed error={log.error} onRetry={log.retry} />
   if (log.timeline.rows.length === 0 && log.partial === null && !log.hasOlder) {
-    return <Empty title="Nothing has happened yet">What the agent does will be shown here as soon as it is told.</Empty>
+    return <Empty title="No events yet">Events appear here as soon as the agent starts working.</Empty>
   }
   return (
-    <Keep>
+    <RetainState>
       <Rows sandboxId={sandboxId} log={log} />
-    </Keep>
+    </RetainState>
   )
 }
 
-/** Rows that are rendered beyond what is seen, on each side. */
+/** Rows rendered beyond the visible range, on each side. */
 const OVERSCAN = 8
-/** Older rows are fetched when so many are left above. */
-const EARLY = 25
-/** A place for what stands above the first row. */
+/** Older rows are fetched when fewer than this remain above. */
+const PREFETCH_ROWS = 25
+/** Space for the status above the first row. */
 const TOP_PX = 48
-/** So long after a wheel or a key a move counts as the reader's. */
-const HANDS_MS = 400
+/** Scrolling within this time after user input counts as caused by the user. */
+const INPUT_WINDOW_MS = 400
 const PARTIAL_KEY = 'partial'
 
 function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
@@ -46,10 +46,10 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
   const total = rows.length + (partial === null ? 0 : 1)
   const element = useRef<HTMLDivElement>(null)
   const scroll = useRef<Scroll>({ top: 0, height: 0, view: 0 })
-  /** Until when whatever moves is moved by the reader. */
-  const handsUntil = useRef(0)
+  /** Until when scrolling counts as caused by the user. */
+  const inputUntil = useRef(0)
   const [pinned, setPinned] = useState(true)
-  /** The last event that was there when the reader let go of the end. */
+  /** The newest event when the user scrolled away from the end. */
   const [seen, setSeen] = useState(0)
 
   const keyAt = useCallback((index: number) => rows[index]?.key ?? PARTIAL_KEY, [rows])
@@ -68,12 +68,12 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
     overscan: OVERSCAN,
     paddingStart: TOP_PX,
     paddingEnd: 16,
-    // Older rows above and rows that grow above move nothing that is read.
+    // Rows that are added or grow above the viewport must not move the visible rows.
     anchorTo: 'end',
-    // Begins at the end, wherever that will be.
+    // Start at the end.
     initialOffset: Number.MAX_SAFE_INTEGER,
     directDomUpdates: true,
-    // A layer for each row would cost more than it saves: rows do not move against each other.
+    // A compositor layer per row would cost more than it saves: rows do not move relative to each other.
     directDomUpdatesMode: 'position',
   })
   const shown = list.getVirtualItems()
@@ -81,7 +81,7 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
     list.shouldAdjustScrollPositionOnItemSizeChange = growsAbove
   }, [list])
 
-  // The end moved, and the reader wants to stay there.
+  // Follow the end while pinned.
   useLayoutEffect(() => {
     if (pinned) list.scrollToEnd()
   }, [pinned, list, rows, partial])
@@ -93,23 +93,23 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
     return () => observer.disconnect()
   }, [pinned, list])
 
-  const isNearTop = (shown[0]?.index ?? 0) < EARLY
+  const isNearTop = (shown[0]?.index ?? 0) < PREFETCH_ROWS
   const fetchesOlder = isNearTop && hasOlder && !loadingOlder && olderError === null
   useEffect(() => {
     if (fetchesOlder) loadOlder()
   }, [fetchesOlder, loadOlder, rows])
 
   const newest = rows.at(-1)?.seq ?? 0
-  const moved = (box: HTMLElement) => {
-    const now = { top: box.scrollTop, height: box.scrollHeight, view: box.clientHeight }
-    const stays = pinnedAfter(pinned, scroll.current, now, performance.now() < handsUntil.current)
-    scroll.current = now
-    if (stays === pinned) return
-    setPinned(stays)
-    if (!stays) setSeen(newest)
+  const onScroll = (box: HTMLElement) => {
+    const position = { top: box.scrollTop, height: box.scrollHeight, view: box.clientHeight }
+    const nextPinned = pinnedAfter(pinned, scroll.current, position, performance.now() < inputUntil.current)
+    scroll.current = position
+    if (nextPinned === pinned) return
+    setPinned(nextPinned)
+    if (!nextPinned) setSeen(newest)
   }
-  const hands = (forMs = HANDS_MS) => {
-    handsUntil.current = performance.now() + forMs
+  const markInput = (forMs = INPUT_WINDOW_MS) => {
+    inputUntil.current = performance.now() + forMs
   }
   const goTo = (index: number, align: 'auto' | 'center' = 'auto') => {
     setPinned(false)
@@ -122,18 +122,18 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
     list.scrollToEnd()
   }
   const onKeyDown = (event: KeyboardEvent<HTMLDivElement>) => {
-    hands()
-    const place = rowPlace(event)
-    if (place === null) return
+    markInput()
+    const focused = focusedIndex(event)
+    if (focused === null) return
     const first = list.range?.startIndex ?? 0
     switch (event.key) {
       case 'j':
       case 'ArrowDown':
-        goTo(Math.min(rows.length - 1, place === -1 ? first : place + 1))
+        goTo(Math.min(rows.length - 1, focused === -1 ? first : focused + 1))
         break
       case 'k':
       case 'ArrowUp':
-        goTo(Math.max(0, place === -1 ? Math.min(rows.length - 1, list.range?.endIndex ?? 0) : place - 1))
+        goTo(Math.max(0, focused === -1 ? Math.min(rows.length - 1, list.range?.endIndex ?? 0) : focused - 1))
         break
       case 'Home':
         goTo(0)
@@ -142,7 +142,7 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
         toEnd()
         break
       case 'e': {
-        const index = nextTrouble(rows, place === -1 ? first : place)
+        const index = nextError(rows, focused === -1 ? first : focused)
         if (index >= 0) goTo(index, 'center')
         break
       }
@@ -152,8 +152,8 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
     event.preventDefault()
   }
 
-  const fresh = pinned ? 0 : countAfter(rows, seen)
-  const hasTrouble = useMemo(() => rows.some(isTrouble), [rows])
+  const newRows = pinned ? 0 : countAfter(rows, seen)
+  const hasError = useMemo(() => rows.some(isError), [rows])
   return (
     <div className="relative h-full min-h-0">
       <div
@@ -163,20 +163,26 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
         aria-busy={loadingOlder}
         tabIndex={0}
         className="h-full overflow-y-auto [overflow-anchor:none] focus-visible:-outline-offset-2"
-        onScroll={(event) => moved(event.currentTarget)}
-        onWheel={() => hands()}
-        onTouchMove={() => hands(2_000)}
-        // The scrollbar is held until it is let go.
-        onPointerDown={() => hands(60_000)}
-        onPointerUp={() => hands()}
-        onPointerCancel={() => hands()}
+        onScroll={(event) => onScroll(event.currentTarget)}
+        onWheel={() => markInput()}
+        onTouchMove={() => markInput(2_000)}
+        // Dragging the scrollbar counts as input until the pointer is released.
+        onPointerDown={() => markInput(60_000)}
+        onPointerUp={() => markInput()}
+        onPointerCancel={() => markInput()}
         onKeyDown={onKeyDown}
       >
         <div ref={list.containerRef} className="relative w-full">
           <Top log={log} />
           {shown.map(({ index, key }) => (
             <div key={key} ref={list.measureElement} data-index={index} className="absolute top-0 left-0 w-full">
-              <Place row={rows[index]} index={index} total={hasOlder ? -1 : total} sandboxId={sandboxId} partial={rows[index] === undefined ? partial : null} />
+              <FeedRow
+                row={rows[index]}
+                index={index}
+                total={hasOlder ? -1 : total}
+                sandboxId={sandboxId}
+                partial={rows[index] === undefined ? partial : null}
+              />
             </div>
           ))}
         </div>
@@ -188,15 +194,15 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
         {!pinned && (
           <Button className="pointer-events-auto rounded-full shadow-md" onClick={toEnd}>
             <ArrowDown size={14} aria-hidden />
-            {fresh > 0 ? `${count(fresh)} new` : 'Newest'}
+            {newRows > 0 ? `${count(newRows)} new` : 'Newest'}
           </Button>
         )}
-        {!pinned && hasTrouble && (
+        {!pinned && hasError && (
           <Button
             className="pointer-events-auto rounded-full shadow-md"
             title="Next error (e)"
             onClick={() => {
-              const index = nextTrouble(rows, focusedRow(element.current) ?? list.range?.startIndex ?? 0)
+              const index = nextError(rows, focusedRow(element.current) ?? list.range?.startIndex ?? 0)
               if (index >= 0) goTo(index, 'center')
             }}
           >
@@ -210,15 +216,15 @@ function Rows({ sandboxId, log }: { sandboxId: string; log: Log }) {
 }
 
 /**
- * Whether a row that turns out taller or smaller is above what is read, which then has to be moved with it. Left to
- * itself the list lets rows grow into the view of who scrolls up, as they do when a viewer for them has been loaded.
+ * Whether a row that changed its height is above the viewport, so that the scroll position must be adjusted. By default
+ * the list lets rows grow into the viewport while the user scrolls up, for example when a lazy viewer has loaded.
  */
 function growsAbove(item: VirtualItem, _delta: number, list: Virtualizer<HTMLDivElement, Element>): boolean {
   const top = list.scrollOffset ?? 0
   return list.itemSizeCache.has(item.key) ? item.end <= top : item.start < top
 }
 
-/** What stands above the first row. */
+/** The status above the first row. */
 function Top({ log }: { log: Log }) {
   return (
     <div className="absolute inset-x-0 top-0 flex h-12 items-center justify-center gap-2 text-xs text-ink-soft">
@@ -234,14 +240,14 @@ function Top({ log }: { log: Log }) {
           <Spinner size={12} /> Loading older events…
         </>
       ) : (
-        'Beginning of the run'
+        'Start of run'
       )}
     </div>
   )
 }
 
-/** A row in its place: its card, when it was, and a link to that moment. */
-const Place = memo(function Place({
+/** A row with its card, its time and a link to it. */
+const FeedRow = memo(function FeedRow({
   row,
   index,
   total,
@@ -255,8 +261,12 @@ const Place = memo(function Place({
   partial: Log['partial']
 }) {
   if (row === undefined) {
-    // Read out when it is finished, not letter by letter.
-    return <div className={COLUMN}>{partial !== null && <PartialCard text={partial.text} thinking={partial.thinking} />}</div>
+    // Not an article: screen readers announce the finished text, not every piece.
+    return (
+      <div className={COLUMN}>
+        {partial !== null && <PartialCard text={partial.text} thinking={partial.thinking} />}
+      </div>
+    )
   }
   return (
     <article
@@ -270,8 +280,8 @@ const Place = memo(function Place({
       <RowCard row={row} sandboxId={sandboxId} />
       <Link
         to={paths.moment(sandboxId, row.seq)}
-        aria-label={`Link to this moment, ${timeOfDay(row.at)}`}
-        title="Link to this moment"
+        aria-label={`Link to this event, ${timeOfDay(row.at)}`}
+        title="Link to this event"
         className="absolute -top-1.5 right-4 z-10 flex items-center gap-1 rounded bg-page px-1 py-0.5 text-xs text-ink-soft tabular-nums opacity-0 group-focus-within/row:opacity-100 group-hover/row:opacity-100 hover:text-accent focus-visible:opacity-100 xl:top-2.5 xl:right-auto xl:-left-20"
       >
         {timeOfDay(row.at)}
@@ -283,8 +293,8 @@ const Place = memo(function Place({
 
 const COLUMN = 'relative mx-auto max-w-4xl px-3 py-1 sm:px-6 focus-visible:outline-2 focus-visible:-outline-offset-2'
 
-/** Which row has the focus: -1 for the list itself, `null` where a key means something else. */
-function rowPlace({ target, currentTarget, ctrlKey, metaKey, altKey }: KeyboardEvent): number | null {
+/** Index of the focused row: -1 for the list itself, `null` if the key is not for the feed. */
+function focusedIndex({ target, currentTarget, ctrlKey, metaKey, altKey }: KeyboardEvent): number | null {
   if (ctrlKey || metaKey || altKey || !(target instanceof HTMLElement)) return null
   if (target === currentTarget) return -1
   const row = target.dataset['row']
@@ -292,14 +302,14 @@ function rowPlace({ target, currentTarget, ctrlKey, metaKey, altKey }: KeyboardE
 }
 
 const focusedRow = (feed: HTMLElement | null): number | null => {
-  const row = feed?.contains(document.activeElement) === true ? document.activeElement?.closest<HTMLElement>('[data-row]') : null
+  const row =
+    feed?.contains(document.activeElement) === true ? document.activeElement?.closest<HTMLElement>('[data-row]') : null
   return row?.dataset['row'] === undefined ? null : Number(row.dataset['row'])
 }
 
-/** The row may not be there yet: it is rendered when it has been scrolled to. */
-function focusRow(feed: HTMLElement | null, index: number, tries = 10) {
+/** The row is rendered only after it was scrolled to, so retry for a few frames. */
+function focusRow(feed: HTMLElement | null, index: number, attempts = 10) {
   const row = feed?.querySelector<HTMLElement>(`[data-row="${index}"]`)
   if (row instanceof HTMLElement) row.focus({ preventScroll: true })
-  else if (tries > 0) requestAnimationFrame(() => focusRow(feed, index, tries - 1))
+  else if (attempts > 0) requestAnimationFrame(() => focusRow(feed, index, attempts - 1))
 }
-

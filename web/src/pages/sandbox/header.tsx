@@ -8,7 +8,7 @@ import { StatusBadge, ofSandbox, ofTask } from '../../ui/status'
 import { paths } from '../../util/paths'
 import { Menu } from './menu'
 
-/** What this sandbox is for, how it stands, and what can be done with it. */
+/** Title, status and actions of a sandbox. */
 export function Header({
   sandboxId,
   sandbox,
@@ -20,8 +20,8 @@ export function Header({
   task: TaskOut | null
   log: Log
 }) {
-  // A task that is tried again has another sandbox by now: what it came to there says nothing of this one.
-  const isOfThis = task !== null && task.sandbox_id === sandboxId
+  // A retried task runs in another sandbox, so its status does not apply to this one.
+  const isCurrent = task !== null && task.sandbox_id === sandboxId
   const title = task?.title ?? sandbox?.name ?? 'Sandbox'
   return (
     <header className="flex shrink-0 items-start gap-1.5 bg-surface px-2 pt-2 pb-1 sm:px-4">
@@ -39,7 +39,7 @@ export function Header({
         </h1>
         <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
           <span data-testid="status">
-            {isOfThis ? (
+            {isCurrent ? (
               <StatusBadge status={ofTask(task)} />
             ) : (
               sandbox !== null && <StatusBadge status={ofSandbox(sandbox)} />
@@ -48,16 +48,19 @@ export function Header({
           <ConnectionChip connection={log.connection} detail={log.detail} onRetry={log.retry} />
           <span className="flex min-w-0 items-center">
             <code className="min-w-0 truncate font-mono text-xs text-ink-soft">{sandboxId}</code>
-            <CopyButton text={sandboxId} what="sandbox id" />
+            <CopyButton text={sandboxId} what="sandbox ID" />
           </span>
-          {task !== null && !isOfThis && task.sandbox_id !== null && (
-            <Link to={paths.sandbox(task.sandbox_id)} className="text-xs font-medium text-accent underline underline-offset-2">
-              A later try is in another sandbox
+          {task !== null && !isCurrent && task.sandbox_id !== null && (
+            <Link
+              to={paths.sandbox(task.sandbox_id)}
+              className="text-xs font-medium text-accent underline underline-offset-2"
+            >
+              A later attempt runs in another sandbox
             </Link>
           )}
         </div>
       </div>
-      <Menu sandboxId={sandboxId} sandbox={sandbox} task={isOfThis ? task : null} title={title} />
+      <Menu sandboxId={sandboxId} sandbox={sandbox} task={isCurrent ? task : null} title={title} />
     </header>
   )
 }

@@ -5,7 +5,7 @@ import type { Log } from '../../api/use-log'
 import { Loading } from '../../ui/states'
 import { count } from '../../util/numbers'
 import { Feed } from './feed'
-import { type Seen, goesToPreview } from './preview-switch'
+import { type PreviewState, shouldSwitchToPreview } from './preview-switch'
 import { TABS, type Tab, tabNames, tabOf } from './tab'
 
 const tabs = {
@@ -16,27 +16,27 @@ const tabs = {
   details: lazy(() => import('./tabs/details')),
 }
 
-/** What there is to see of a sandbox, one tab at a time. Which, is in the address. */
+/** The tabs of a sandbox. The selected tab is in the URL. */
 export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: Log; composer: ReactNode }) {
   const preview = log.run.preview
   const [search, setSearch] = useSearchParams()
   const tab = tabOf(search.get('tab'), preview !== null)
-  const choose = (next: Tab, byHand: boolean) =>
+  const choose = (next: Tab, byUser: boolean) =>
     setSearch(
       (current) => {
         const changed = new URLSearchParams(current)
-        if (next === 'events' && !byHand) changed.delete('tab')
+        if (next === 'events' && !byUser) changed.delete('tab')
         else changed.set('tab', next)
         return changed
       },
-      { replace: !byHand },
+      { replace: !byUser },
     )
   usePreviewSwitch(log, tab, search.has('tab'), () => choose('preview', false))
 
   const offered = TABS.filter((each) => each !== 'preview' || preview !== null)
   const files = log.run.files.length
   const opened = useRef<HTMLButtonElement>(null)
-  // On a phone not all tabs fit, and others come in beside it: the one that is open stays in sight.
+  // On small screens not all tabs fit, and tabs may be added: keep the selected one visible.
   useLayoutEffect(() => {
     opened.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
   }, [tab, offered.length, files])
@@ -47,7 +47,10 @@ export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: L
       activationMode="manual"
       className="flex min-h-0 flex-1 flex-col"
     >
-      <Tabs.List aria-label="What to see of this sandbox" className="flex shrink-0 gap-1 overflow-x-auto border-b border-line bg-surface px-2 sm:px-4">
+      <Tabs.List
+        aria-label="Sandbox views"
+        className="flex shrink-0 gap-1 overflow-x-auto border-b border-line bg-surface px-2 sm:px-4"
+      >
         {offered.map((each) => (
           <Tabs.Trigger
             key={each}
@@ -59,18 +62,23 @@ export function Panels({ sandboxId, log, composer }: { sandboxId: string; log: L
             {each === 'files' && files > 0 && (
               <span className="rounded-full bg-sunken px-1.5 text-xs text-ink-soft tabular-nums">
                 {count(files)}
-                {!log.whole && '+'}
+                {!log.complete && '+'}
               </span>
             )}
           </Tabs.Trigger>
         ))}
       </Tabs.List>
       {offered.map((each) => (
-        <Tabs.Content key={each} value={each} tabIndex={-1} className="min-h-0 flex-1 overflow-auto outline-none data-[state=inactive]:hidden">
+        <Tabs.Content
+          key={each}
+          value={each}
+          tabIndex={-1}
+          className="min-h-0 flex-1 overflow-auto outline-none data-[state=inactive]:hidden"
+        >
           <Panel tab={each} sandboxId={sandboxId} log={log} />
         </Tabs.Content>
       ))}
-      {/* Who looks at the past, or at numbers, has nothing to say there. */}
+      {/* The replay and the details have no composer. */}
       {tab !== 'replay' && tab !== 'details' && composer}
     </Tabs.Root>
   )
@@ -80,25 +88,25 @@ function Panel({ tab, sandboxId, log }: { tab: Tab; sandboxId: string; log: Log 
   if (tab === 'events') return <Feed sandboxId={sandboxId} log={log} />
   const Content = tabs[tab]
   return (
-    <Suspense fallback={<Loading what={`the ${tabNames[tab].toLowerCase()}`} />}>
+    <Suspense fallback={<Loading what={tabNames[tab].toLowerCase()} />}>
       <Content sandboxId={sandboxId} log={log} />
     </Suspense>
   )
 }
 
-/** Goes to a preview that becomes ready under the reader's eyes. */
-function usePreviewSwitch(log: Log, tab: Tab, chosenByHand: boolean, go: () => void) {
+/** Switches to a preview that becomes ready while the page is open. */
+function usePreviewSwitch(log: Log, tab: Tab, chosenByUser: boolean, go: () => void) {
   const { status = null, seq = 0 } = log.run.preview ?? {}
-  const before = useRef<Seen | null>(null)
+  const before = useRef<PreviewState | null>(null)
   const since = useRef<number | null>(null)
   const isReady = log.state === 'ready'
   useEffect(() => {
     if (!isReady) return
     since.current ??= log.last
-    const now = status === null ? null : { status, seq }
-    const goes = goesToPreview(before.current, now, tab, chosenByHand, since.current)
-    before.current = now
-    if (goes) go()
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- only news of the preview moves anybody
+    const current = status === null ? null : { status, seq }
+    const shouldSwitch = shouldSwitchToPreview(before.current, current, tab, chosenByUser, since.current)
+    before.current = current
+    if (shouldSwitch) go()
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- only a change of the preview may switch tabs
   }, [isReady, status, seq])
 }

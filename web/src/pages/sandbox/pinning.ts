@@ -1,29 +1,28 @@
-/** How a list stands. */
+/** Scroll position and size of a list. */
 export interface Scroll {
-  /** How far its top is above the view. */
   readonly top: number
-  /** How tall all of it is, and how tall what is seen of it. */
+  /** Height of the content and of the viewport. */
   readonly height: number
   readonly view: number
 }
 
-/** Nobody means less than this by being "not at the end". */
+/** Positions closer to the end than this count as at the end. */
 const NEAR_PX = 32
 
 export const fromEnd = ({ top, height, view }: Scroll) => height - view - top
 
 /**
- * Whether the newest row is to stay in view, after the list has moved.
+ * Whether the list stays pinned to the newest row after it scrolled.
  *
- * Only a reader lets go of the end, and only by moving up. Rows that grow, shrink or are added move the list too, and so
- * does the page itself: those moves come with another height. `byReader` is whether a wheel, a finger, a key or the
- * scrollbar was in use just now, since somebody may scroll while rows grow.
+ * Only the user unpins it, and only by scrolling up. Rows that grow, shrink or are added also scroll the list, but these
+ * scrolls change the height. `byUser` is whether wheel, touch, key or scrollbar input was just used, since the user may
+ * scroll while rows grow.
  */
-export function pinnedAfter(pinned: boolean, before: Scroll, now: Scroll, byReader: boolean): boolean {
+export function pinnedAfter(pinned: boolean, before: Scroll, now: Scroll, byUser: boolean): boolean {
   const distance = fromEnd(now)
   if (distance <= 1) return true
-  const meant = byReader || (now.height === before.height && now.view === before.view)
-  if (!meant) return pinned
+  const intended = byUser || (now.height === before.height && now.view === before.view)
+  if (!intended) return pinned
   if (now.top < before.top) return false
   return pinned || (now.top > before.top && distance <= NEAR_PX)
 }

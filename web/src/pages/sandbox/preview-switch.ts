@@ -1,18 +1,23 @@
 import type { Tab } from './tab'
 
-/** What is known of a preview. */
-export interface Seen {
+export interface PreviewState {
   readonly status: string
-  /** The event that says so. */
+  /** The event that set the status. */
   readonly seq: number
 }
 
 /**
- * Whether the page goes to the preview by itself: it became ready while the reader watched the events and had chosen no
- * tab. `since` is the last event there was when the page was opened: a preview that was ready by then is old news.
+ * Whether to switch to the preview automatically: it became ready while the events are shown and the user has not
+ * chosen a tab. `since` is the last event when the page was opened; a preview that was ready by then is ignored.
  */
-export function goesToPreview(before: Seen | null, now: Seen | null, tab: Tab, chosenByHand: boolean, since: number): boolean {
-  if (tab !== 'events' || chosenByHand) return false
-  if (now?.status !== 'ready' || now.seq <= since) return false
+export function shouldSwitchToPreview(
+  before: PreviewState | null,
+  current: PreviewState | null,
+  tab: Tab,
+  chosenByUser: boolean,
+  since: number,
+): boolean {
+  if (tab !== 'events' || chosenByUser) return false
+  if (current?.status !== 'ready' || current.seq <= since) return false
   return before?.status !== 'ready'
 }

@@ -11,7 +11,7 @@ export const tabNames: Record<Tab, string> = {
   details: 'Details',
 }
 
-/** As the address says it. A preview that is not there has no tab. */
+/** The tab in the URL. The preview tab exists only with a preview. */
 export function tabOf(value: string | null, hasPreview: boolean): Tab {
   const tab = TABS.find((each) => each === value) ?? 'events'
   return tab === 'preview' && !hasPreview ? 'events' : tab

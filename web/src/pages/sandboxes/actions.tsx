@@ -1,6 +1,6 @@
 import { AlertDialog } from 'radix-ui'
 import { useState, type ReactNode } from 'react'
-import { sentence } from '../../api/errors'
+import { errorMessage } from '../../api/errors'
 import { useCancelTask, useFailTask, useRetryTask, useStopSandbox } from '../../api/queries'
 import type { Refresher } from '../../api/refresher'
 import { Button } from '../../ui/button'
@@ -9,13 +9,13 @@ import type { Card } from './listing'
 
 export type Action = 'fail' | 'stop' | 'retry'
 
-/** What can be done to a card. What ends something asks once. */
-export function useActions(refresher: Refresher): { act: (action: Action, card: Card) => void; question: ReactNode } {
+/** The actions of a card. Destructive actions require confirmation. */
+export function useActions(refresher: Refresher): { act: (action: Action, card: Card) => void; dialog: ReactNode } {
   const fail = useFailTask()
   const cancel = useCancelTask()
   const stop = useStopSandbox()
   const retry = useRetryTask()
-  const [asked, setAsked] = useState<Asked | null>(null)
+  const [pending, setPending] = useState<PendingAction | null>(null)
   const [isOpen, setOpen] = useState(false)
 
   const refresh = ({ taskId, sandboxId }: Card) => {
@@ -27,11 +27,11 @@ export function useActions(refresher: Refresher): { act: (action: Action, card: 
       await work()
       toast(done, mayRetry ? { action: { label: 'Retry', run: () => act('retry', card) } } : {})
     } catch (error) {
-      toast(sentence(error), { tone: 'bad' })
+      toast(errorMessage(error), { tone: 'bad' })
     }
     refresh(card)
   }
-  const end = ({ action, card }: Asked) => {
+  const end = ({ action, card }: PendingAction) => {
     const { taskId, sandboxId } = card
     if (action === 'fail') {
       if (taskId === null) return
@@ -45,43 +45,43 @@ export function useActions(refresher: Refresher): { act: (action: Action, card: 
   const act = (action: Action, card: Card) => {
     if (action === 'retry') {
       const { taskId } = card
-      if (taskId !== null) void run(() => retry.mutateAsync(taskId), card, 'It will be tried again.', false)
+      if (taskId !== null) void run(() => retry.mutateAsync(taskId), card, 'Retry scheduled.', false)
       return
     }
-    setAsked({ action, card })
+    setPending({ action, card })
     setOpen(true)
   }
-  const question = (
+  const dialog = (
     <AlertDialog.Root open={isOpen} onOpenChange={setOpen}>
-      {asked !== null && <Question asked={asked} onYes={() => end(asked)} />}
+      {pending !== null && <ConfirmDialog pending={pending} onConfirm={() => end(pending)} />}
     </AlertDialog.Root>
   )
-  return { act, question }
+  return { act, dialog }
 }
 
-interface Asked {
+interface PendingAction {
   action: 'fail' | 'stop'
   card: Card
 }
 
-function Question({ asked: { action, card }, onYes }: { asked: Asked; onYes: () => void }) {
-  const [title, yes] = action === 'fail' ? ['Mark as failed?', 'Mark as failed'] : ['Stop this?', 'Stop']
+function ConfirmDialog({ pending: { action, card }, onConfirm }: { pending: PendingAction; onConfirm: () => void }) {
+  const [title, confirmLabel] = action === 'fail' ? ['Mark as failed?', 'Mark as failed'] : ['Stop task?', 'Stop']
   return (
     <AlertDialog.Portal>
       <AlertDialog.Overlay className="fixed inset-0 z-40 bg-black/40" />
       <AlertDialog.Content className="fixed top-1/2 left-1/2 z-50 w-[min(28rem,calc(100vw-2rem))] -translate-1/2 rounded-xl border border-line bg-surface p-5 shadow-xl">
         <AlertDialog.Title className="text-base font-semibold">{title}</AlertDialog.Title>
         <AlertDialog.Description className="mt-1 text-sm text-ink-soft">
-          “{card.title}” ends at once, and its agent with it. What it has told stays.
-          {card.taskId !== null && ' You can retry it later, in a new sandbox.'}
+          “{card.title}” and its agent are stopped immediately. Events are kept.
+          {card.taskId !== null && ' You can retry it later in a new sandbox.'}
         </AlertDialog.Description>
         <div className="mt-4 flex justify-end gap-2">
           <AlertDialog.Cancel asChild>
-            <Button>Keep it</Button>
+            <Button>Keep running</Button>
           </AlertDialog.Cancel>
           <AlertDialog.Action asChild>
-            <Button look="danger" onClick={onYes}>
-              {yes}
+            <Button variant="danger" onClick={onConfirm}>
+              {confirmLabel}
             </Button>
           </AlertDialog.Action>
         </div>

@@ -5,13 +5,13 @@ import { StatusBadge } from '../../ui/status'
 import { classes } from '../../util/classes'
 import { dateAndTime, relative, useNow } from '../../util/time'
 import type { Card } from './listing'
-import { askForMenu } from './menu'
+import { openMenu } from './menu'
 
-/** All of the card is its link, and shows when that has the focus. */
+/** The link covers the entire card, which shows the focus ring. */
 const MAIN =
   'outline-none after:absolute after:inset-0 after:rounded-lg focus-visible:after:outline-2 focus-visible:after:-outline-offset-2 focus-visible:after:outline-accent'
 
-/** One card. `isEntry` is the one that Tab leads to; arrow keys lead to the others. */
+/** A card. `isEntry` marks the one that Tab focuses; arrow keys move to the others. */
 export const SandboxCard = memo(function SandboxCard({ card, isEntry }: { card: Card; isEntry: boolean }) {
   const now = useNow()
   const tabIndex = isEntry ? 0 : -1
@@ -31,8 +31,8 @@ export const SandboxCard = memo(function SandboxCard({ card, isEntry }: { card: 
           type="button"
           tabIndex={tabIndex}
           aria-haspopup="menu"
-          onClick={(event) => askForMenu(event.currentTarget)}
-          aria-label={`What to do with ${card.title}`}
+          onClick={(event) => openMenu(event.currentTarget)}
+          aria-label={`Actions for ${card.title}`}
           className="relative z-10 -my-1 -mr-1.5 inline-grid size-8 shrink-0 place-items-center rounded-md text-ink-faint hover:bg-sunken hover:text-ink"
         >
           <Ellipsis size={16} aria-hidden />
@@ -67,13 +67,13 @@ export const SandboxCard = memo(function SandboxCard({ card, isEntry }: { card: 
             {card.sandboxId}
           </span>
         )}
-        {card.attempt > 1 && <span className="ml-auto whitespace-nowrap">Try {card.attempt}</span>}
+        {card.attempt > 1 && <span className="ml-auto whitespace-nowrap">Attempt {card.attempt}</span>}
       </div>
     </article>
   )
 })
 
-/** The place of a card that is on its way. */
+/** Placeholder while cards are loading. */
 export function CardSkeleton() {
   return (
     <div className="flex h-32 animate-pulse flex-col gap-3 rounded-lg border border-line bg-surface p-3">

@@ -2,60 +2,60 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import type { EventFrame, KnownEventType } from '../../api/contract'
 import {
-  rereadLists,
+  refetchLists,
   usePolledNewest,
   useRefresher,
   useSandboxList,
   useTaskList,
   useTicketsToApprove,
 } from '../../api/lists'
-import { TASK_TURNS, TICKET_TURNS } from '../../api/turns'
+import { TASK_EVENT_TYPES, TICKET_EVENT_TYPES } from '../../api/event-types'
 import { useLive } from '../../api/use-live'
 import { listing, type Card } from './listing'
 
-/** Turns of lives. Everything else that agents say would be a torrent on this page. */
-const TURNS: KnownEventType[] = [
-  ...TASK_TURNS,
-  ...TICKET_TURNS,
+/** Lifecycle events only. Subscribing to all agent events would be far too much traffic for this page. */
+const LIFECYCLE_EVENTS: KnownEventType[] = [
+  ...TASK_EVENT_TYPES,
+  ...TICKET_EVENT_TYPES,
   'sandbox.running',
   'sandbox.completing',
   'sandbox.completed',
   'sandbox.failed',
   'sandbox.terminated',
   'sandbox.terminated_idle',
-  // Nobody tells of the life of a sandbox that the plane did not make, but its agent.
+  // The lifecycle of a registered sandbox is visible only through its agent.
   'agent.started',
   'agent.completed',
   'agent.failed',
 ]
 
-const NOTHING: readonly Card[] = []
+const NO_CARDS: readonly Card[] = []
 
-/** The list as it is now, and how it is kept up to date. */
+/** The list of cards, kept up to date by the socket or by polling. */
 export function useFollowedListing() {
   const client = useQueryClient()
   const refresher = useRefresher()
   const tasks = useTaskList()
   const sandboxes = useSandboxList()
   const tickets = useTicketsToApprove()
-  const hear = (frame: EventFrame) => {
+  const onFrame = (frame: EventFrame) => {
     if (frame.entity_type === 'task') refresher.task(frame.entity_id)
     else if (frame.entity_type === 'sandbox') refresher.sandbox(frame.entity_id)
     else if (frame.entity_type === 'ticket') refresher.tickets()
   }
-  const live = useLive({ event_types: TURNS }, hear, () => {
-    // Everything is read again, and what failed or hangs of before says nothing of the plane that is there now.
+  const live = useLive({ event_types: LIFECYCLE_EVENTS }, onFrame, () => {
+    // Everything is reloaded, and earlier failed or hanging requests say nothing about the current connection.
     refresher.reset()
-    void rereadLists(client)
+    void refetchLists(client)
   })
   usePolledNewest(live.connection === 'live')
 
   const cards = useMemo(() => {
-    // Both, so that a sandbox is not shown for a moment without the task that it belongs to.
-    if (tasks.data === undefined || sandboxes.data === undefined) return NOTHING
+    // Wait for both lists, so that a sandbox is not shown without its task.
+    if (tasks.data === undefined || sandboxes.data === undefined) return NO_CARDS
     return listing({
       tasks: tasks.data.items.values(),
-      allTasks: tasks.data.whole,
+      allTasks: tasks.data.complete,
       sandboxes: sandboxes.data.items.values(),
       ticketsToApprove: tickets.data ?? [],
     })
@@ -68,10 +68,10 @@ export function useFollowedListing() {
     live,
     refresher,
     state: hasBoth ? ('ready' as const) : error === null ? ('loading' as const) : ('failed' as const),
-    /** Older ones are on their way. */
-    isGrowing: hasBoth && error === null && !(tasks.data.whole && sandboxes.data.whole),
+    /** Older pages are still loading. */
+    isGrowing: hasBoth && error === null && !(tasks.data.complete && sandboxes.data.complete),
     isRefreshing: tasks.isFetching || sandboxes.isFetching,
     error,
-    refresh: () => void rereadLists(client),
+    refresh: () => void refetchLists(client),
   }
 }

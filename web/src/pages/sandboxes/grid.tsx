@@ -6,10 +6,10 @@ import { SandboxCard } from './card'
 import type { Card } from './listing'
 import { CardMenu } from './menu'
 
-/** A row of cards and the space below it, until it is measured. */
+/** Estimated row height including the gap, until the row is measured. */
 const ROW_PX = 140
 
-/** The cards in rows, of which only those in sight are there. */
+/** A virtualized grid of cards. */
 export function CardGrid({ cards, act }: { cards: readonly Card[]; act: (action: Action, card: Card) => void }) {
   const scroller = useRef<HTMLDivElement>(null)
   const columns = useColumns()
@@ -24,11 +24,11 @@ export function CardGrid({ cards, act }: { cards: readonly Card[]; act: (action:
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_PX,
     overscan: 4,
-    // The card that Tab leads to is always there.
+    // The card that Tab focuses is always rendered.
     rangeExtractor: (range) => {
-      const seen = defaultRangeExtractor(range)
-      if (entryRow >= range.count || seen.includes(entryRow)) return seen
-      return entryRow < range.startIndex ? [entryRow, ...seen] : [...seen, entryRow]
+      const visible = defaultRangeExtractor(range)
+      if (entryRow >= range.count || visible.includes(entryRow)) return visible
+      return entryRow < range.startIndex ? [entryRow, ...visible] : [...visible, entryRow]
     },
   })
 
@@ -38,12 +38,12 @@ export function CardGrid({ cards, act }: { cards: readonly Card[]; act: (action:
     const card = to === null ? undefined : cards[to]
     if (card === undefined) return
     event.preventDefault()
-    // It has to be there before it can be focused.
+    // It must be rendered before it can be focused.
     flushSync(() => setChosen(card.key))
     mainOf(scroller.current, card.key)?.focus()
   }
-  const cardAt = (place: EventTarget) => {
-    const key = place instanceof Element ? place.closest('[data-card]')?.getAttribute('data-card') : null
+  const cardAt = (target: EventTarget) => {
+    const key = target instanceof Element ? target.closest('[data-card]')?.getAttribute('data-card') : null
     return cards.find((card) => card.key === key) ?? null
   }
   return (
@@ -68,17 +68,17 @@ export function CardGrid({ cards, act }: { cards: readonly Card[]; act: (action:
                 gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`,
               }}
             >
-              {cards.slice(row.index * columns, (row.index + 1) * columns).map((card, place) => (
+              {cards.slice(row.index * columns, (row.index + 1) * columns).map((card, index) => (
                 <div
                   key={card.key}
                   role="listitem"
                   data-card={card.key}
                   aria-setsize={cards.length}
-                  aria-posinset={row.index * columns + place + 1}
+                  aria-posinset={row.index * columns + index + 1}
                   className="min-w-0"
                   onFocus={() => setChosen(card.key)}
                 >
-                  <SandboxCard card={card} isEntry={row.index * columns + place === entry} />
+                  <SandboxCard card={card} isEntry={row.index * columns + index === entry} />
                 </div>
               ))}
             </div>
@@ -89,14 +89,15 @@ export function CardGrid({ cards, act }: { cards: readonly Card[]; act: (action:
   )
 }
 
-/** The card that a key leads to, or `null` if it leads nowhere. */
+/** The card that a key moves to, or `null`. */
 export function destination(key: string, from: number, columns: number, count: number): number | null {
   const to = {
     ArrowLeft: from - 1,
     ArrowRight: from + 1,
     ArrowUp: from - columns,
-    // The last row may be short: down from above its gap leads to its end.
-    ArrowDown: Math.floor(from / columns) < Math.floor((count - 1) / columns) ? Math.min(from + columns, count - 1) : -1,
+    // The last row may be incomplete: from above its empty cells, Down moves to its last card.
+    ArrowDown:
+      Math.floor(from / columns) < Math.floor((count - 1) / columns) ? Math.min(from + columns, count - 1) : -1,
     Home: 0,
     End: count - 1,
   }[key]
@@ -108,7 +109,7 @@ const mainOf = (root: HTMLElement | null, key: string) =>
 
 const WIDTHS = ['(min-width: 720px)', '(min-width: 1120px)']
 
-/** One column on a phone, three on a desk. */
+/** One column on phones, up to three on desktops. */
 function useColumns(): number {
   return useSyncExternalStore(
     (listener) => {

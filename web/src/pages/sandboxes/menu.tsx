@@ -16,21 +16,21 @@ interface Entry {
 }
 
 /**
- * The menu of whatever card a right click, a long press, the menu key or `askForMenu` is on. There is one for all of
- * them: a menu for each would cost more than the cards themselves, and long lists would not scroll smoothly.
+ * The menu of the card under a right click, a long press, the menu key or `openMenu`. All cards share one menu: one per
+ * card would cost more than the cards themselves and make long lists scroll slowly.
  */
 export function CardMenu({
   cardAt,
   act,
   children,
 }: {
-  cardAt: (place: EventTarget) => Card | null
+  cardAt: (target: EventTarget) => Card | null
   act: (action: Action, card: Card) => void
   children: ReactNode
 }) {
   const [card, setCard] = useState<Card | null>(null)
   return (
-    // Not modal: a question that opens as the menu closes would inherit a page that takes no clicks.
+    // Not modal: a dialog that opens while the menu closes would inherit a page that ignores clicks.
     <ContextMenu.Root modal={false}>
       <ContextMenu.Trigger
         asChild
@@ -38,7 +38,7 @@ export function CardMenu({
         onContextMenuCapture={(event) => {
           const found = cardAt(event.target)
           setCard(found)
-          // Between the cards the browser has its own menu.
+          // Between cards, leave the browser's own menu.
           if (found === null) event.stopPropagation()
         }}
       >
@@ -57,7 +57,7 @@ export function CardMenu({
 }
 
 /** Opens the menu below a button, as a right click there would. */
-export function askForMenu(button: HTMLElement) {
+export function openMenu(button: HTMLElement) {
   const { left, bottom } = button.getBoundingClientRect()
   button.dispatchEvent(
     new MouseEvent('contextmenu', { bubbles: true, cancelable: true, clientX: left, clientY: bottom }),
@@ -66,21 +66,21 @@ export function askForMenu(button: HTMLElement) {
 
 function Entries({ card, act }: { card: Card; act: (action: Action, card: Card) => void }) {
   return useEntries(card, act).map((entry) => (
-    <ContextMenu.Item key={entry.label} onSelect={entry.choose} className={itemLook(entry)}>
+    <ContextMenu.Item key={entry.label} onSelect={entry.choose} className={itemClass(entry)}>
       <entry.icon size={14} aria-hidden />
       {entry.label}
     </ContextMenu.Item>
   ))
 }
 
-/** What the menu of a card offers: only what is possible. */
+/** The menu entries that are possible for a card. */
 function useEntries(card: Card, act: (action: Action, card: Card) => void): Entry[] {
   const navigate = useNavigate()
   const { href, sandboxId, taskId } = card
   const entries: Entry[] = []
   if (href !== null) entries.push({ label: 'Open', icon: ExternalLink, choose: () => void navigate(href) })
   const id = sandboxId ?? taskId
-  if (id !== null) entries.push({ label: 'Copy id', icon: Copy, choose: () => void copy(id) })
+  if (id !== null) entries.push({ label: 'Copy ID', icon: Copy, choose: () => void copy(id) })
   if (sandboxId !== null) {
     entries.push({ label: 'Compare with…', icon: Columns2, choose: () => void navigate(paths.compare(sandboxId)) })
   }
@@ -97,15 +97,13 @@ async function copy(id: string) {
     await navigator.clipboard.writeText(id)
     toast(`Copied ${id}.`)
   } catch {
-    // A page that is not served over HTTPS or from this machine has no clipboard.
-    toast(`This browser does not let the page copy. The id is ${id}.`, { tone: 'bad' })
+    // The clipboard API exists only in secure contexts (HTTPS or localhost).
+    toast(`Copying is not available in this browser. ID: ${id}`, { tone: 'bad' })
   }
 }
 
-const itemLook = (entry: Entry) =>
+const itemClass = (entry: Entry) =>
   classes(
     'flex min-h-9 cursor-pointer items-center gap-2 rounded-md px-2 text-sm outline-none select-none',
-    entry.isDangerous === true
-      ? 'text-bad data-[highlighted]:bg-bad-soft'
-      : 'text-ink data-[highlighted]:bg-sunken',
+    entry.isDangerous === true ? 'text-bad data-[highlighted]:bg-bad-soft' : 'text-ink data-[highlighted]:bg-sunken',
   )

@@ -9,17 +9,16 @@ import { count } from '../../util/numbers'
 import { paths } from '../../util/paths'
 import { FILTERS, type Filter } from './listing'
 
-const words: Record<Filter, { word: string; title: string }> = {
-  all: { word: 'All', title: 'Everything' },
-  running: { word: 'Running', title: 'A sandbox is being made, or an agent works in it' },
-  validating: { word: 'Validating', title: 'Somebody looked, and it goes back with their feedback' },
-  awaiting: { word: 'Awaiting', title: 'A person has to approve or to judge it' },
-  pending: { word: 'Pending', title: 'It waits for its turn, or for what it depends on' },
-  completed: { word: 'Completed', title: 'It is done' },
-  failed: { word: 'Failed', title: 'It failed, or somebody called it off' },
+const labels: Record<Filter, { label: string; title: string }> = {
+  all: { label: 'All', title: 'All sandboxes' },
+  running: { label: 'Running', title: 'The sandbox is starting or its agent is working' },
+  validating: { label: 'Validating', title: 'Sent back with feedback for revision' },
+  awaiting: { label: 'Awaiting', title: 'Needs approval or review by a person' },
+  pending: { label: 'Pending', title: 'Queued, or waiting for dependencies' },
+  completed: { label: 'Completed', title: 'Finished successfully' },
+  failed: { label: 'Failed', title: 'Failed or cancelled' },
 }
 
-/** Its name, how much there is, and how to get more of it. */
 export function Title({
   total,
   live,
@@ -54,7 +53,7 @@ export function Title({
   )
 }
 
-/** What to look for. `/` leads here from anywhere on the page, Escape empties it. */
+/** `/` focuses it from anywhere on the page, Escape clears it. */
 export function SearchField({
   value,
   onType,
@@ -66,14 +65,14 @@ export function SearchField({
 }) {
   const field = useRef<HTMLInputElement>(null)
   useEffect(() => {
-    const hear = (event: KeyboardEvent) => {
-      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || isEditable(event.target)) return
       event.preventDefault()
       field.current?.focus()
       field.current?.select()
     }
-    document.addEventListener('keydown', hear)
-    return () => document.removeEventListener('keydown', hear)
+    document.addEventListener('keydown', onKeyDown)
+    return () => document.removeEventListener('keydown', onKeyDown)
   }, [])
   return (
     <div className="relative w-full sm:max-w-sm">
@@ -83,7 +82,7 @@ export function SearchField({
         type="search"
         aria-label="Search sandboxes"
         aria-keyshortcuts="/"
-        placeholder="Search title, type or id"
+        placeholder="Search by title, type or ID"
         autoComplete="off"
         spellCheck={false}
         value={value}
@@ -108,7 +107,7 @@ export function SearchField({
       ) : (
         <button
           type="button"
-          aria-label="Clear the search"
+          aria-label="Clear search"
           onClick={() => {
             onType('')
             field.current?.focus()
@@ -122,7 +121,6 @@ export function SearchField({
   )
 }
 
-/** Which of them, with how many there are of each kind. */
 export function Filters({
   chosen,
   numbers,
@@ -139,7 +137,7 @@ export function Filters({
           key={filter}
           type="button"
           aria-pressed={filter === chosen}
-          title={words[filter].title}
+          title={labels[filter].title}
           onClick={() => onChoose(filter)}
           className={classes(
             'inline-flex min-h-8 shrink-0 items-center gap-1.5 rounded-full border px-3 text-sm',
@@ -148,12 +146,12 @@ export function Filters({
               : 'border-line bg-surface text-ink-soft hover:bg-sunken hover:text-ink',
           )}
         >
-          {words[filter].word} <span className="tabular-nums">{count(numbers[filter])}</span>
+          {labels[filter].label} <span className="tabular-nums">{count(numbers[filter])}</span>
         </button>
       ))}
     </div>
   )
 }
 
-const isWriting = (target: EventTarget | null) =>
+const isEditable = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))

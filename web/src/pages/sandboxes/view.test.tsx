@@ -4,8 +4,8 @@ import { MemoryRouter, useLocation, useNavigate } from 'react-router'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { readView, useView, writeView } from './view'
 
-describe('the address of a view', () => {
-  it('holds what is looked for, and nothing that is as usual', () => {
+describe('the URL of a view', () => {
+  it('contains search and filter unless they are the default', () => {
     const address = (text: string) => new URLSearchParams(text)
     expect(readView(address('q=two%20words&status=failed'))).toEqual({ query: 'two words', filter: 'failed' })
     expect(readView(address('status=nonsense'))).toEqual({ query: '', filter: 'all' })
@@ -36,7 +36,7 @@ describe('typing', () => {
       </MemoryRouter>,
     )
 
-  it('is followed at once by the list, and by the address a little later', () => {
+  it('updates the list at once and the URL after a delay', () => {
     open('/sandboxes?status=failed')
     act(() => view.type('a'))
     act(() => view.type('ab'))
@@ -46,18 +46,18 @@ describe('typing', () => {
     expect(address()).toBe('?status=failed&q=ab')
   })
 
-  it('goes on while the address still follows', () => {
+  it('is not overwritten by a delayed URL update', () => {
     open('/sandboxes')
     act(() => view.type('a'))
     act(() => void vi.advanceTimersByTime(300))
     act(() => view.type('ab'))
     expect(view.view.query).toBe('ab')
-    act(() => view.settle())
+    act(() => view.flush())
     expect(address()).toBe('?q=ab')
     expect(view.view.query).toBe('ab')
   })
 
-  it('leaves no trail: back leads to the page before, and the field follows', () => {
+  it('replaces the history entry, and the field follows the back button', () => {
     open('/sandboxes?q=old')
     act(() => view.type('older'))
     act(() => void vi.advanceTimersByTime(300))
@@ -68,7 +68,7 @@ describe('typing', () => {
     expect(view.view.query).toBe('older')
   })
 
-  it('is kept by a filter, and cleared together with it', () => {
+  it('is kept when a filter is chosen and cleared with it', () => {
     open('/sandboxes')
     act(() => view.type('a'))
     act(() => view.choose('running'))

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'react'
 import { useSearchParams } from 'react-router'
 import { FILTERS, type Filter } from './listing'
 
-/** What of the list is shown. It stands in the address, so that it can be kept, sent and gone back to. */
+/** Search and filter of the list. Stored in the URL, so that a view can be bookmarked, shared and navigated back to. */
 export interface View {
   readonly query: string
   readonly filter: Filter
@@ -13,7 +13,7 @@ export function readView(address: URLSearchParams): View {
   return { query: address.get('q') ?? '', filter: FILTERS.find((filter) => filter === status) ?? 'all' }
 }
 
-/** The address of a view. What is as usual is not in it, and what is not ours stays. */
+/** The search params of a view. Default values are omitted, and other params are kept. */
 export function writeView(address: URLSearchParams, view: View): URLSearchParams {
   const next = new URLSearchParams(address)
   if (view.query.trim() === '') next.delete('q')
@@ -23,8 +23,8 @@ export function writeView(address: URLSearchParams, view: View): URLSearchParams
   return next
 }
 
-/** Each keystroke would be a change of address, and browsers limit how many of those there may be. */
-const TYPING_MS = 250
+/** Browsers limit the rate of URL changes, so keystrokes are debounced. */
+const TYPING_DEBOUNCE_MS = 250
 
 export function useView() {
   const [address, setAddress] = useSearchParams()
@@ -34,8 +34,8 @@ export function useView() {
   const [written, setWritten] = useState(view.query)
   if (view.query !== seen) {
     setSeen(view.query)
-    // Somebody went back, or followed a link: the field follows the address. What was written here is followed by
-    // nothing: whoever types may be further by now.
+    // After navigation the field follows the URL. A URL that this hook wrote is ignored, because the user may have
+    // typed more since.
     if (view.query !== written) {
       setWritten(view.query)
       setTyped(view.query)
@@ -48,18 +48,18 @@ export function useView() {
     clearTimeout(timer.current)
     timer.current = undefined
     setWritten(readView(writeView(address, next)).query)
-    setAddress((now) => writeView(now, next), { replace })
+    setAddress((current) => writeView(current, next), { replace })
   }
   return {
-    /** As typed: the list follows at once, the address a little later. */
+    /** Reflects typing at once; the URL follows after the debounce. */
     view: { ...view, query: typed },
     type: (query: string) => {
       setTyped(query)
       clearTimeout(timer.current)
-      timer.current = setTimeout(() => write({ ...view, query }, true), TYPING_MS)
+      timer.current = setTimeout(() => write({ ...view, query }, true), TYPING_DEBOUNCE_MS)
     },
-    /** Writes what was typed before the reader leaves the field, perhaps for another page. */
-    settle: () => {
+    /** Writes pending input to the URL when the field loses focus. */
+    flush: () => {
       if (timer.current !== undefined) write({ ...view, query: typed }, true)
     },
     choose: (filter: Filter) => write({ query: typed, filter }, false),

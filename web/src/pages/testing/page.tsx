@@ -7,24 +7,24 @@ import type { EventFrame, FilterChange } from '../../api/contract'
 import type { LiveHandle } from '../../api/use-live'
 import { Toasts } from '../../ui/toast'
 
-// Roles are worked out slowly here, and the machine that tests may have other things to do.
+// Computing roles is slow in happy-dom, and the test machine may be busy.
 configure({ asyncUtilTimeout: 10_000 })
 vi.setConfig({ testTimeout: 30_000 })
 
-/** Stands in for the socket: tests say what comes over it. `vi.mock` puts it in the place of `useLive`. */
+/** Replaces the socket: tests emit frames with it. `vi.mock` puts it in place of `useLive`. */
 export const socket = {
   connection: 'live' as LiveHandle['connection'],
-  hear: (() => undefined) as (frame: EventFrame) => void,
+  onFrame: (() => undefined) as (frame: EventFrame) => void,
   subscribed: (() => undefined) as () => void,
-  useLive: (_filters: FilterChange, hear: (frame: EventFrame) => void, subscribed: () => void): LiveHandle => {
-    socket.hear = hear
+  useLive: (_filters: FilterChange, onFrame: (frame: EventFrame) => void, subscribed: () => void): LiveHandle => {
+    socket.onFrame = onFrame
     socket.subscribed = subscribed
     return { connection: socket.connection, detail: null, subscribed: true, retry: () => undefined }
   },
-  /** The plane tells of something. */
-  tell(entityType: 'task' | 'ticket' | 'sandbox', entityId: string, payload: EventFrame['payload'] = {}) {
+  /** Sends an event frame to the page. */
+  emit(entityType: 'task' | 'ticket' | 'sandbox', entityId: string, payload: EventFrame['payload'] = {}) {
     act(() =>
-      socket.hear({
+      socket.onFrame({
         id: 'frame',
         seq: 1,
         event_type: 'TEST',
@@ -37,7 +37,7 @@ export const socket = {
   },
 }
 
-/** Shows a page at an address. The sandbox page is a word: where the reader has come to is what counts. */
+/** Renders a page at a URL. Other pages are stubs; tests only check the URL. */
 export function show(page: ReactNode, path: string, at: string) {
   const client = new QueryClient({ defaultOptions: { queries: { retry: false, gcTime: 0 } } })
   const view = render(
@@ -46,7 +46,7 @@ export function show(page: ReactNode, path: string, at: string) {
         <Routes>
           <Route path={path} element={page} />
           <Route path="/sandbox/:id" element={<p>The sandbox page</p>} />
-          <Route path="/compare" element={<p>The page that compares</p>} />
+          <Route path="/compare" element={<p>The compare page</p>} />
         </Routes>
         <Address />
         <Toasts />
@@ -61,8 +61,8 @@ function Address() {
   return <output aria-label="Address">{pathname + search}</output>
 }
 
-/** Nothing has a size here, and a virtual list shows nothing: windows are so tall, and rows so low. */
-export function pretendLayout() {
+/** happy-dom has no layout, and a virtual list of zero height renders no rows, so give elements fixed sizes. */
+export function mockLayout() {
   vi.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(700)
   vi.spyOn(HTMLElement.prototype, 'clientWidth', 'get').mockReturnValue(900)
   vi.spyOn(HTMLElement.prototype, 'offsetHeight', 'get').mockReturnValue(140)

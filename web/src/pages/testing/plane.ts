@@ -3,43 +3,41 @@ import type { Duplicates, EventOut, NewTicket, SandboxOut, TaskOut, TicketOut } 
 import type { LogEvent } from '../../timeline/event'
 import { shownWith, taskWith } from './samples'
 
-/** A plane as small as these pages need: what it has, and what it was asked for. */
+/** A minimal control plane for page tests. Records requests. */
 export class FakePlane {
   readonly tickets = new Map<string, TicketOut>()
   readonly tasks = new Map<string, TaskOut>()
   readonly sandboxes = new Map<string, SandboxOut>()
-  /** By the id of what they are about. */
+  /** By entity id. */
   readonly events = new Map<string, LogEvent[]>()
-  readonly asked: string[] = []
-  readonly wishes: NewTicket[] = []
+  readonly requests: string[] = []
+  readonly createRequests: NewTicket[] = []
   duplicates: Duplicates | null = null
-  /** Pages of lists hold so many. */
   pageSize = 100
-  /** Answers instead of the plane, where it has something to say. */
+  /** Overrides the response to a request; 'lost' processes the request but drops the response. */
   before: (method: string, path: string) => Response | 'lost' | null = () => null
 
   install() {
     vi.stubGlobal('fetch', async (address: string, request?: RequestInit) => {
       const { pathname, searchParams } = new URL(address, 'http://plane')
       const method = request?.method ?? 'GET'
-      this.asked.push(`${method} ${pathname}`)
+      this.requests.push(`${method} ${pathname}`)
       const body = typeof request?.body === 'string' ? (JSON.parse(request.body) as unknown) : undefined
-      const answer = this.before(method, pathname)
-      if (answer instanceof Response) return answer
-      const own = this.answer(method, pathname.replace('/api/v1/', ''), searchParams, body)
-      // It has done what was asked, and nobody hears of it.
-      if (answer === 'lost') throw new TypeError('Failed to fetch')
-      return Promise.resolve(own)
+      const override = this.before(method, pathname)
+      if (override instanceof Response) return override
+      const response = this.respond(method, pathname.replace('/api/v1/', ''), searchParams, body)
+      if (override === 'lost') throw new TypeError('Failed to fetch')
+      return Promise.resolve(response)
     })
   }
 
-  private answer(method: string, path: string, query: URLSearchParams, body: unknown): Response {
+  private respond(method: string, path: string, query: URLSearchParams, body: unknown): Response {
     const [kind = '', id = '', what = ''] = path.split('/').map(decodeURIComponent)
-    if (what === 'events') return json({ events: (this.events.get(id) ?? []).map(asRead), has_more: false })
+    if (what === 'events') return json({ events: (this.events.get(id) ?? []).map(toEventOut), has_more: false })
     if (kind === 'tickets') return this.ticket(method, id, what, query, body)
     if (kind === 'tasks') return this.task(method, id, what, query)
     if (kind === 'sandboxes') return this.sandbox(method, id, query)
-    return refusal(404, 'no_route')
+    return problem(404, 'route_not_found')
   }
 
   private ticket(method: string, id: string, what: string, query: URLSearchParams, body: unknown): Response {
@@ -51,7 +49,7 @@ export class FakePlane {
       return json({ tickets, next_cursor: null, has_more: false })
     }
     const ticket = this.tickets.get(id)
-    if (ticket === undefined) return refusal(404, 'not_found')
+    if (ticket === undefined) return problem(404, 'not_found')
     if (what === 'approve') {
       this.tickets.set(id, { ...ticket, approval_status: 'approved' })
       this.tasks.set(`task-of-${id}`, taskWith({ id: `task-of-${id}`, ticket_id: id }))
@@ -60,11 +58,15 @@ export class FakePlane {
     return json({ ...ticket, ...this.tickets.get(id), tasks, has_more_tasks: false })
   }
 
-  private create(wish: NewTicket): Response {
-    this.wishes.push(wish)
-    if (this.duplicates !== null && wish.force_create !== true) return json(this.duplicates)
-    const id = wish.ticket_id ?? 'ticket-of-the-plane'
-    const ticket = shownWith({ id, title: (wish.description ?? '').slice(0, 100), description: wish.description ?? '' })
+  private create(request: NewTicket): Response {
+    this.createRequests.push(request)
+    if (this.duplicates !== null && request.force_create !== true) return json(this.duplicates)
+    const id = request.ticket_id ?? 'generated-ticket'
+    const ticket = shownWith({
+      id,
+      title: (request.description ?? '').slice(0, 100),
+      description: request.description ?? '',
+    })
     if (!this.tickets.has(id)) {
       this.tickets.set(id, ticket)
       this.tasks.set(`task-of-${id}`, taskWith({ id: `task-of-${id}`, ticket_id: id, title: ticket.title }))
@@ -78,7 +80,7 @@ export class FakePlane {
       return json({ tasks: items, next_cursor: next, has_more: next !== null })
     }
     const task = this.tasks.get(id)
-    if (task === undefined) return refusal(404, 'not_found')
+    if (task === undefined) return problem(404, 'not_found')
     const status = ({ fail: 'failed', cancel: 'cancelled', retry: 'pending' } as const)[what] ?? task.status
     if (method === 'POST') this.change(id, { status })
     return json(this.tasks.get(id))
@@ -90,12 +92,13 @@ export class FakePlane {
       return json({ sandboxes: items, next_cursor: next })
     }
     const sandbox = this.sandboxes.get(id)
-    if (sandbox === undefined) return refusal(404, 'not_found')
-    if (method === 'DELETE') this.sandboxes.set(id, { ...sandbox, status: 'terminated', last_seq: sandbox.last_seq + 1 })
+    if (sandbox === undefined) return problem(404, 'not_found')
+    if (method === 'DELETE')
+      this.sandboxes.set(id, { ...sandbox, status: 'terminated', last_seq: sandbox.last_seq + 1 })
     return json(this.sandboxes.get(id))
   }
 
-  /** Changes a task as the plane would: it is newer then. */
+  /** Changes a task and its `updated_at`. */
   change(id: string, changes: Partial<TaskOut>) {
     const task = this.tasks.get(id) ?? taskWith({ id })
     const updated_at = new Date(Date.parse(task.updated_at) + 1_000).toISOString()
@@ -112,10 +115,13 @@ export class FakePlane {
 export const json = (value: unknown, status = 200) =>
   new Response(JSON.stringify(value), { status, headers: { 'content-type': 'application/json' } })
 
-export const refusal = (status: number, code: string) =>
-  json({ type: `urn:sunaba:problem:${code}`, title: 'No', status, code, detail: `It is ${code}.`, request_id: 'r' }, status)
+export const problem = (status: number, code: string) =>
+  json(
+    { type: `urn:sunaba:problem:${code}`, title: 'Error', status, code, detail: `Error: ${code}.`, request_id: 'r' },
+    status,
+  )
 
-function asRead(event: LogEvent): EventOut {
+function toEventOut(event: LogEvent): EventOut {
   return {
     sandbox_id: 'any',
     id: event.id,

@@ -1,7 +1,7 @@
-import type { SandboxOut, TaskOut, TicketOut, TicketShown } from '../../api/contract'
+import type { SandboxOut, TaskOut, TicketOut, TicketDetails } from '../../api/contract'
 import type { LogEvent } from '../../timeline/event'
 
-/** What the plane would say of something, for tests: only what a test names is not as usual. */
+// Sample API responses for tests: defaults plus the fields a test sets.
 
 const AT = '2026-11-17T10:00:00.000000Z'
 
@@ -89,7 +89,7 @@ export function ticketWith(changes: Partial<TicketOut>): TicketOut {
   }
 }
 
-export function shownWith(changes: Partial<TicketShown>): TicketShown {
+export function shownWith(changes: Partial<TicketDetails>): TicketDetails {
   return { ...ticketWith({}), tasks: [], has_more_tasks: false, ...changes }
 }
 

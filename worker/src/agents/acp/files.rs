@@ -1,7 +1,7 @@
-//! The files that an agent may read and write through the worker: those of its workspace.
+//! Files that an agent may read and write through the worker: those in its workspace.
 //!
-//! This keeps an agent from reaching out by mistake; it is no wall. Whoever can change the workspace between the look
-//! at a path and its use could lead out of it, but could just as well write there without the worker.
+//! This prevents mistakes; it is not a security boundary. A process that changes the workspace between the check of a
+//! path and its use could escape, but such a process can access files without the worker anyway.
 
 use agent_client_protocol_schema::v1::{Error, ErrorCode};
 use std::ffi::OsString;
@@ -9,36 +9,34 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Largest file that is handed to an agent: it goes through a model, and through the worker's memory.
+/// Maximum size of a file that an agent can read. The content passes through the worker's memory and the model.
 pub const MAX_READ_BYTES: u64 = 8 * 1024 * 1024;
 
-/// A workspace, by its real path.
+/// A workspace, by its canonical path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {
     root: PathBuf,
 }
 
 impl Workspace {
-    /// The folder at this path.
-    ///
     /// # Errors
-    /// When there is none.
+    /// When the directory does not exist.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { root: path.canonicalize()? })
     }
 
-    /// The text of a file, or some lines of it: `limit` lines from `line`, which counts from 1.
+    /// The text of a file, or `limit` lines starting at `line`, which counts from 1.
     ///
     /// # Errors
-    /// When it is outside, missing, too large, or no text.
+    /// When the file is outside of the workspace, missing, too large, or not UTF-8.
     pub fn read(&self, path: &Path, line: Option<u32>, limit: Option<u32>) -> Result<String, Error> {
-        let path = self.inside(path)?;
+        let path = self.resolve(path)?;
         let metadata = fs::metadata(&path).map_err(|error| failed(&path, &error))?;
         if !metadata.is_file() {
-            return Err(refused(format!("{} is not a file.", path.display())));
+            return Err(invalid(format!("{} is not a file.", path.display())));
         }
         if metadata.len() > MAX_READ_BYTES {
-            return Err(refused(format!("{} is larger than {MAX_READ_BYTES} bytes.", path.display())));
+            return Err(invalid(format!("{} is larger than {MAX_READ_BYTES} bytes.", path.display())));
         }
         let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
         if line.is_none() && limit.is_none() {
@@ -51,41 +49,41 @@ impl Workspace {
             .collect())
     }
 
-    /// Writes a file, with the folders that it is in.
+    /// Writes a file and creates its parent directories.
     ///
     /// # Errors
-    /// When it is outside, or cannot be written.
+    /// When the file is outside of the workspace or cannot be written.
     pub fn write(&self, path: &Path, content: &str) -> Result<(), Error> {
-        let path = self.inside(path)?;
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+        let path = self.resolve(path)?;
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
         }
         fs::write(&path, content).map_err(|error| failed(&path, &error))
     }
 
-    /// A folder to run something in: the workspace itself if nothing is said.
+    /// A working directory for a command. Defaults to the workspace itself.
     ///
     /// # Errors
-    /// When it is outside, or no folder.
-    pub fn folder(&self, path: Option<&Path>) -> Result<PathBuf, Error> {
-        let path = self.inside(path.unwrap_or(&self.root))?;
+    /// When it is outside of the workspace or not a directory.
+    pub fn directory(&self, path: Option<&Path>) -> Result<PathBuf, Error> {
+        let path = self.resolve(path.unwrap_or(&self.root))?;
         if !path.is_dir() {
-            return Err(refused(format!("{} is not a folder.", path.display())));
+            return Err(invalid(format!("{} is not a directory.", path.display())));
         }
         Ok(path)
     }
 
-    /// The real path of what is there, or will be; refused if that is outside.
-    fn inside(&self, path: &Path) -> Result<PathBuf, Error> {
-        let asked = self.root.join(path);
-        let mut existing = asked.as_path();
+    /// The canonical path of an existing or future file. Fails if it is outside of the workspace.
+    fn resolve(&self, path: &Path) -> Result<PathBuf, Error> {
+        let requested = self.root.join(path);
+        let mut existing = requested.as_path();
         let mut missing: Vec<OsString> = Vec::new();
-        // A link that leads nowhere is there too: it is followed below, and fails.
+        // A dangling symbolic link counts as existing, and fails to resolve below.
         while fs::symlink_metadata(existing).is_err() {
             let (Some(parent), Some(Component::Normal(name))) =
                 (existing.parent(), existing.components().next_back())
             else {
-                return Err(refused(format!("{} cannot be found.", path.display())));
+                return Err(invalid(format!("{} was not found.", path.display())));
             };
             missing.push(name.to_owned());
             existing = parent;
@@ -94,14 +92,14 @@ impl Workspace {
         real.extend(missing.iter().rev());
         if !real.starts_with(&self.root) {
             let root = self.root.display();
-            return Err(refused(format!("{} is outside of the workspace {root}.", path.display())));
+            return Err(invalid(format!("{} is outside of the workspace {root}.", path.display())));
         }
         Ok(real)
     }
 }
 
-fn refused(why: String) -> Error {
-    Error::new(ErrorCode::InvalidParams.into(), why)
+fn invalid(reason: String) -> Error {
+    Error::new(ErrorCode::InvalidParams.into(), reason)
 }
 
 fn failed(path: &Path, error: &io::Error) -> Error {
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_workspace_are_read_whole_or_in_part() {
+    fn files_are_read_completely_or_by_lines() {
         let (_folder, workspace) = workspace();
         let path = workspace.root.join("src/a.txt");
         let read = |line, limit| workspace.read(&path, line, limit).unwrap();
@@ -141,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_written_with_their_folders() {
+    fn writing_a_file_creates_parent_directories() {
         let (_folder, workspace) = workspace();
         let path = workspace.root.join("new/deep/b.txt");
         workspace.write(&path, "b").unwrap();
@@ -150,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_leads_out_is_refused() {
+    fn paths_outside_of_the_workspace_are_rejected() {
         let (folder, workspace) = workspace();
         let root = &workspace.root;
         symlink(folder.path(), root.join("out")).unwrap();
@@ -175,15 +173,15 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(folder.path().join("secret")).unwrap(), "secret");
         assert!(!folder.path().join("not-yet").exists());
-        let why = workspace.read(&root.join("link"), None, None).unwrap_err();
-        assert!(why.message.contains("outside of the workspace"), "{why:?}");
+        let error = workspace.read(&root.join("link"), None, None).unwrap_err();
+        assert!(error.message.contains("outside of the workspace"), "{error:?}");
         assert_eq!(workspace.read(&root.join("within/a.txt"), None, Some(1)).unwrap(), "1\n");
-        assert!(workspace.folder(Some(&root.join("out"))).is_err());
-        assert!(workspace.folder(Some(&root.join("src/a.txt"))).is_err());
+        assert!(workspace.directory(Some(&root.join("out"))).is_err());
+        assert!(workspace.directory(Some(&root.join("src/a.txt"))).is_err());
     }
 
     #[test]
-    fn what_is_no_text_is_not_passed_off_as_such() {
+    fn files_that_are_not_utf8_are_rejected() {
         let (_folder, workspace) = workspace();
         fs::write(workspace.root.join("image"), [0xff, 0xfe]).unwrap();
         assert!(workspace.read(Path::new("image"), None, None).is_err());

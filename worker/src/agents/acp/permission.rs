@@ -1,20 +1,17 @@
-//! The options that an agent offers when it asks, and which of them the policy means.
+//! Selects the option of a permission request that matches the policy.
 
 use crate::agents::policy::{Decision, Policy};
 use agent_client_protocol_schema::v1::ToolCall;
 use serde_json::{Value, json};
 
-/// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// What the policy says.
     pub decision: Decision,
-    /// The option that says it. `None` if the agent offers none that does.
+    /// `None` if the agent offers no matching option.
     pub option_id: Option<String>,
 }
 
-/// Chooses one of the options. What is to be refused is never answered with one that allows, and the other way round
-/// what cannot be allowed is refused.
+/// Chooses an option. A denial never selects an option that allows. If no option allows, the call is denied.
 pub fn choose(policy: &Policy, tool: &str, call: &ToolCall, options: &[Value]) -> Choice {
     let option = |kinds: [&str; 2]| {
         let of_kind = |kind| options.iter().find(move |option| option["kind"] == kind);
@@ -29,7 +26,7 @@ pub fn choose(policy: &Policy, tool: &str, call: &ToolCall, options: &[Value]) -
     if decision == Decision::Allow {
         match option(["allow_once", "allow_always"]) {
             Some(option_id) => return Choice { decision, option_id: Some(option_id) },
-            None => decision = Decision::Deny("The agent offers no way to allow it.".into()),
+            None => decision = Decision::Deny("The agent offers no option to allow it.".into()),
         }
     }
     Choice { decision, option_id: option(["reject_once", "reject_always"]) }
@@ -53,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_says_what_the_policy_means() {
+    fn chosen_option_matches_the_policy() {
         let all = ["sometimes", "allow_always", "allow_once", "reject_once"];
         let cases = [
             (Mode::AcceptEdits, "a.txt", &all[..], Some("o-allow_once")),

@@ -7,41 +7,32 @@ use std::io;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-/// Longest line that is read as a message. An agent that writes more without an end has lost its way, and the worker
-/// must not run out of memory over it.
+/// Maximum length of a line. The rest of a longer line is dropped, to bound the worker's memory.
 pub const MAX_LINE_BYTES: usize = 32 * 1024 * 1024;
 
-/// A message from the other side.
+/// A message from the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming {
-    /// It wants an answer.
     Request {
-        /// To be repeated in the answer, whatever it is.
+        /// Must be repeated in the response. Any JSON value.
         id: Value,
-        /// What it wants.
         method: String,
-        /// With what.
         params: Value,
     },
-    /// It only says so.
     Notification {
-        /// What.
         method: String,
-        /// With what.
         params: Value,
     },
-    /// It answers.
     Response {
-        /// Which request of ours, if it is one.
+        /// The id of our request. `None` if it is not one of ours.
         id: Option<u64>,
-        /// What it answers.
-        answer: Result<Value, Error>,
+        result: Result<Value, Error>,
     },
-    /// It is none of these.
+    /// Not a JSON-RPC message.
     Unparsed(String),
 }
 
-/// What a line says: usually one message, several if somebody sends a batch, none if it is blank.
+/// Parses a line: usually one message, several for a batch, none if it is blank.
 pub fn parse(line: &[u8]) -> Vec<Incoming> {
     if line.trim_ascii().is_empty() {
         return Vec::new();
@@ -62,30 +53,30 @@ fn message(mut value: Value) -> Incoming {
         (None, id) => {
             match (value.get_mut("error").map(Value::take), value.get_mut("result").map(Value::take)) {
                 (Some(error), _) if !error.is_null() => {
-                    Incoming::Response { id: number(id), answer: Err(read_error(&error)) }
+                    Incoming::Response { id: request_id(id), result: Err(parse_error(&error)) }
                 }
-                (_, Some(result)) => Incoming::Response { id: number(id), answer: Ok(result) },
+                (_, Some(result)) => Incoming::Response { id: request_id(id), result: Ok(result) },
                 _ => Incoming::Unparsed(value.to_string()),
             }
         }
     }
 }
 
-/// Our own ids are numbers; some agents send them back as text.
-fn number(id: Option<Value>) -> Option<u64> {
+/// Our ids are numbers; some agents return them as strings.
+fn request_id(id: Option<Value>) -> Option<u64> {
     let id = id?;
     id.as_u64().or_else(|| id.as_str()?.parse().ok())
 }
 
-fn read_error(error: &Value) -> Error {
+fn parse_error(error: &Value) -> Error {
     let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
-    let message = error.get("message").and_then(Value::as_str).unwrap_or("no reason was given");
-    let mut read = Error::new(code.unwrap_or(i32::from(ErrorCode::InternalError)), message);
-    read.data = error.get("data").filter(|data| !data.is_null()).cloned();
-    read
+    let message = error.get("message").and_then(Value::as_str).unwrap_or("unknown error");
+    let mut parsed = Error::new(code.unwrap_or(i32::from(ErrorCode::InternalError)), message);
+    parsed.data = error.get("data").filter(|data| !data.is_null()).cloned();
+    parsed
 }
 
-/// What went wrong, in a sentence: some agents put the reason beside the message.
+/// The error message with details, which some agents put into `data`.
 pub fn describe(error: &Error) -> String {
     let details = error.data.as_ref().map(|data| match data {
         Value::String(text) => text.clone(),
@@ -101,50 +92,50 @@ pub fn describe(error: &Error) -> String {
     }
 }
 
-/// A request, as a line without its end.
+/// A request, as a line without the newline.
 pub fn request(id: u64, method: &str, params: &impl Serialize) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
 }
 
-/// A notification, as a line without its end.
+/// A notification, as a line without the newline.
 pub fn notification(method: &str, params: &impl Serialize) -> String {
     json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
 }
 
-/// An answer, as a line without its end.
-pub fn response(id: &Value, answer: &Result<Value, Error>) -> String {
-    match answer {
+/// A response, as a line without the newline.
+pub fn response(id: &Value, result: &Result<Value, Error>) -> String {
+    match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string(),
         Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string(),
     }
 }
 
-/// Reads lines until there are no more, or nobody wants them.
+/// Reads lines until the end of the stream, or until the receiver is dropped.
 pub async fn read_lines(
     mut reader: impl AsyncBufRead + Unpin,
     lines: mpsc::Sender<Vec<u8>>,
 ) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
-        let read = reader.fill_buf().await?;
-        let end = read.iter().position(|&byte| byte == b'\n');
-        let used = end.map_or(read.len(), |end| end + 1);
-        let is_over = read.is_empty();
+        let chunk = reader.fill_buf().await?;
+        let end = chunk.iter().position(|&byte| byte == b'\n');
+        let used = end.map_or(chunk.len(), |end| end + 1);
+        let is_eof = chunk.is_empty();
         let room = MAX_LINE_BYTES.saturating_sub(line.len());
-        line.extend_from_slice(&read[..used.min(room)]);
+        line.extend_from_slice(&chunk[..used.min(room)]);
         reader.consume(used);
-        if (end.is_some() || (is_over && !line.is_empty()))
+        if (end.is_some() || (is_eof && !line.is_empty()))
             && lines.send(std::mem::take(&mut line)).await.is_err()
         {
             return Ok(());
         }
-        if is_over {
+        if is_eof {
             return Ok(());
         }
     }
 }
 
-/// Writes lines until nobody has more, then closes.
+/// Writes lines until the sender is dropped, then closes the stream.
 pub async fn write_lines(
     mut writer: impl AsyncWrite + Unpin,
     mut lines: mpsc::UnboundedReceiver<String>,
@@ -162,33 +153,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_request_a_notification_an_answer_or_none_of_them() {
-        let one = |line: &str| parse(line.as_bytes()).remove(0);
+    fn lines_are_classified() {
+        let first = |line: &str| parse(line.as_bytes()).remove(0);
         let request =
-            one(r#"{"jsonrpc":"2.0","id":"a-1","method":"fs/read_text_file","params":{"path":"/w/a"}}"#);
+            first(r#"{"jsonrpc":"2.0","id":"a-1","method":"fs/read_text_file","params":{"path":"/w/a"}}"#);
         let Incoming::Request { id, method, params } = request else { panic!("{request:?}") };
         assert_eq!(
             (id, method.as_str(), params),
             (json!("a-1"), "fs/read_text_file", json!({"path": "/w/a"}))
         );
-        assert!(matches!(one(r#"{"method":"session/update","new":1}"#), Incoming::Notification { .. }));
-        let answer = one(r#"{"id":7,"result":null}"#);
-        assert_eq!(answer, Incoming::Response { id: Some(7), answer: Ok(Value::Null) });
-        assert!(matches!(one(r#"{"id":"7","result":{}}"#), Incoming::Response { id: Some(7), .. }));
+        assert!(matches!(first(r#"{"method":"session/update","new":1}"#), Incoming::Notification { .. }));
+        let response = first(r#"{"id":7,"result":null}"#);
+        assert_eq!(response, Incoming::Response { id: Some(7), result: Ok(Value::Null) });
+        assert!(matches!(first(r#"{"id":"7","result":{}}"#), Incoming::Response { id: Some(7), .. }));
         let refused =
-            one(r#"{"id":7,"error":{"code":-32000,"message":"Sign in","data":{"details":"no key"}}}"#);
-        let Incoming::Response { answer: Err(error), .. } = refused else { panic!("{refused:?}") };
+            first(r#"{"id":7,"error":{"code":-32000,"message":"Sign in","data":{"details":"no key"}}}"#);
+        let Incoming::Response { result: Err(error), .. } = refused else { panic!("{refused:?}") };
         assert_eq!(error.code, ErrorCode::AuthRequired);
         assert_eq!(describe(&error), "Sign in (no key)");
-        assert_eq!(one("Starting…\r\n"), Incoming::Unparsed("Starting…".to_owned()));
-        assert!(matches!(one(r#"{"id":7}"#), Incoming::Unparsed(_)));
-        assert!(matches!(one("3"), Incoming::Unparsed(_)));
+        assert_eq!(first("Starting…\r\n"), Incoming::Unparsed("Starting…".to_owned()));
+        assert!(matches!(first(r#"{"id":7}"#), Incoming::Unparsed(_)));
+        assert!(matches!(first("3"), Incoming::Unparsed(_)));
         assert_eq!(parse(b"  \r\n"), []);
         assert_eq!(parse(br#"[{"method":"a"},{"method":"b"}]"#).len(), 2);
     }
 
     #[tokio::test]
-    async fn lines_are_read_to_the_last_even_without_its_end() {
+    async fn last_line_is_read_without_newline() {
         let (sender, mut lines) = mpsc::channel(8);
         read_lines(&b"one\n\ntwo"[..], sender).await.unwrap();
         let mut read = Vec::new();

@@ -1,9 +1,9 @@
-//! The terminals that an agent opens through the worker: commands in its workspace, whose output is kept in bounds.
+//! Terminals that an agent opens through the worker: commands in its workspace with bounded output.
 
 use super::files::Workspace;
 use super::output::Output;
-use crate::agents::End;
-use crate::agents::process::{Process, Start};
+use crate::agents::ExitReason;
+use crate::agents::process::{Process, ProcessSpec};
 use agent_client_protocol_schema::v1::{CreateTerminalRequest, Error, ErrorCode};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
@@ -14,22 +14,23 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Most output that is kept of one terminal, whatever the agent asks for.
+/// Maximum output kept per terminal, regardless of the limit that the agent requests.
 pub const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 
-/// How many terminals may be open at once.
+/// Maximum number of open terminals.
 const MAX_TERMINALS: usize = 64;
 
-/// Of how many released terminals the output is remembered: agents release them before they say that the tool is done.
-const REMEMBERED: usize = 16;
+/// Number of released terminals whose output is kept, because agents release a terminal before they complete its tool
+/// call.
+const MAX_RELEASED: usize = 16;
 
-/// How long the output of a command that has ended may take to arrive. What it has started may hold the pipe for ever.
-const OUTPUT_GRACE: Duration = Duration::from_millis(200);
+/// How long to wait for remaining output after a command exited. A descendant may hold the pipe open indefinitely.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How long the end of all terminals may take.
-const CLOSE_GRACE: Duration = Duration::from_secs(2);
+/// How long closing all terminals may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// All terminals of one agent. Cloning gives the same ones.
+/// The terminals of one agent. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Terminals {
     workspace: Workspace,
@@ -40,7 +41,7 @@ pub struct Terminals {
 
 #[derive(Debug, Default)]
 struct Shared {
-    opened: u64,
+    count: u64,
     open: HashMap<String, Arc<Terminal>>,
     released: VecDeque<(String, String)>,
     tasks: JoinSet<()>,
@@ -49,31 +50,31 @@ struct Shared {
 #[derive(Debug)]
 struct Terminal {
     output: Mutex<Output>,
-    /// How many of its pipes are open.
+    /// Number of open pipes.
     readers: watch::Sender<u8>,
     exit: watch::Sender<Option<Value>>,
-    wish: watch::Sender<Wish>,
+    desired: watch::Sender<DesiredState>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Wish {
-    Run,
-    Kill,
-    Release,
+enum DesiredState {
+    Running,
+    Killed,
+    Released,
 }
 
 impl Terminals {
-    /// None yet. Commands get the agent's environment.
+    /// Commands get the agent's environment.
     pub fn new(workspace: Workspace, env: Vec<(String, String)>, env_removed: Vec<String>) -> Self {
         Self { workspace, env, env_removed, shared: Arc::default() }
     }
 
-    /// Runs a command. One without arguments is read by a shell, as agents expect.
+    /// Runs a command. A command without arguments is run by a shell, as agents expect.
     ///
     /// # Errors
-    /// When the folder is outside of the workspace, or the command cannot be started.
+    /// When the working directory is outside of the workspace or the command cannot be started.
     pub fn create(&self, request: &CreateTerminalRequest) -> Result<String, Error> {
-        let cwd = self.workspace.folder(request.cwd.as_deref())?;
+        let cwd = self.workspace.directory(request.cwd.as_deref())?;
         let mut env = self.env.clone();
         env.extend(request.env.iter().map(|variable| (variable.name.clone(), variable.value.clone())));
         let (program, arguments) = if request.args.is_empty() {
@@ -81,23 +82,23 @@ impl Terminals {
         } else {
             (request.command.clone().into(), request.args.iter().map(Into::into).collect())
         };
-        let start = Start { program, arguments, env, env_removed: self.env_removed.clone(), cwd };
+        let spec = ProcessSpec { program, arguments, env, env_removed: self.env_removed.clone(), cwd };
         let mut shared = self.shared();
         if shared.open.len() >= MAX_TERMINALS {
-            return Err(invalid(format!("{MAX_TERMINALS} terminals are open: release one first.")));
+            return Err(invalid(format!("{MAX_TERMINALS} terminals are open. Release one first.")));
         }
-        let (process, pipes) = Process::start(&start)
-            .map_err(|error| invalid(format!("{} could not be started: {error}.", request.command)))?;
-        let asked = request.output_byte_limit.and_then(|limit| usize::try_from(limit).ok());
-        let limit = asked.unwrap_or(MAX_OUTPUT_BYTES).min(MAX_OUTPUT_BYTES);
+        let (process, pipes) = Process::spawn(&spec)
+            .map_err(|error| invalid(format!("Cannot start {}: {error}.", request.command)))?;
+        let requested = request.output_byte_limit.and_then(|limit| usize::try_from(limit).ok());
+        let limit = requested.unwrap_or(MAX_OUTPUT_BYTES).min(MAX_OUTPUT_BYTES);
         let terminal = Arc::new(Terminal {
             output: Mutex::new(Output::new(limit)),
             readers: watch::Sender::new(0),
             exit: watch::Sender::new(None),
-            wish: watch::Sender::new(Wish::Run),
+            desired: watch::Sender::new(DesiredState::Running),
         });
-        shared.opened += 1;
-        let id = format!("terminal-{}", shared.opened);
+        shared.count += 1;
+        let id = format!("terminal-{}", shared.count);
         shared.open.insert(id.clone(), Arc::clone(&terminal));
         shared.tasks.spawn(async move {
             let read = async {
@@ -109,21 +110,21 @@ impl Terminals {
         Ok(id)
     }
 
-    /// What it has written so far, and how it ended if it has.
+    /// The output so far, and the exit status if the command has exited.
     ///
     /// # Errors
     /// When there is no such terminal.
     pub fn output(&self, id: &str) -> Result<Value, Error> {
         let terminal = self.open(id)?;
         let (output, truncated) = terminal.text();
-        let mut answer = json!({ "output": output, "truncated": truncated });
+        let mut response = json!({ "output": output, "truncated": truncated });
         if let Some(exit) = &*terminal.exit.borrow() {
-            answer["exitStatus"] = exit.clone();
+            response["exitStatus"] = exit.clone();
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    /// Waits until its command has ended.
+    /// Waits until the command has exited.
     ///
     /// # Errors
     /// When there is no such terminal.
@@ -131,34 +132,34 @@ impl Terminals {
         let mut exit = self.open(id)?.exit.subscribe();
         let ended = exit.wait_for(Option::is_some).await;
         let ended = ended.ok().and_then(|exit| exit.clone());
-        ended.ok_or_else(|| Error::new(ErrorCode::InternalError.into(), "The terminal is gone."))
+        ended.ok_or_else(|| Error::new(ErrorCode::InternalError.into(), "The terminal was closed."))
     }
 
-    /// Kills its command with all that it has started. Its output can still be read.
+    /// Kills the process group of the command. The output can still be read.
     ///
     /// # Errors
     /// When there is no such terminal.
     pub fn kill(&self, id: &str) -> Result<(), Error> {
-        self.open(id)?.wants(Wish::Kill);
+        self.open(id)?.request(DesiredState::Killed);
         Ok(())
     }
 
-    /// Closes it.
+    /// Kills the command and closes the terminal.
     ///
     /// # Errors
     /// When there is no such terminal.
     pub fn release(&self, id: &str) -> Result<(), Error> {
         let terminal = self.open(id)?;
-        terminal.wants(Wish::Release);
+        terminal.request(DesiredState::Released);
         let mut shared = self.shared();
         shared.open.remove(id);
         shared.released.push_back((id.to_owned(), terminal.text().0));
-        let extra = shared.released.len().saturating_sub(REMEMBERED);
+        let extra = shared.released.len().saturating_sub(MAX_RELEASED);
         shared.released.drain(..extra);
         Ok(())
     }
 
-    /// What a terminal has written, also if it was released lately.
+    /// The output of a terminal that is open or was released recently.
     pub fn text(&self, id: &str) -> Option<String> {
         let shared = self.shared();
         let released =
@@ -166,22 +167,23 @@ impl Terminals {
         shared.open.get(id).map(|terminal| terminal.text().0).or_else(released)
     }
 
-    /// Kills all of them, and waits until they are gone. Somebody who has left the group may hold a pipe: not for long.
+    /// Kills all commands and waits for them. The wait is bounded, because a process outside of the group may hold a
+    /// pipe.
     pub async fn close(&self) {
         let mut tasks = {
             let mut shared = self.shared();
             for terminal in std::mem::take(&mut shared.open).into_values() {
-                terminal.wants(Wish::Release);
+                terminal.request(DesiredState::Released);
             }
             std::mem::take(&mut shared.tasks)
         };
-        let _ = timeout(CLOSE_GRACE, async { while tasks.join_next().await.is_some() {} }).await;
+        let _ = timeout(CLOSE_TIMEOUT, async { while tasks.join_next().await.is_some() {} }).await;
     }
 
     fn open(&self, id: &str) -> Result<Arc<Terminal>, Error> {
         let terminal = self.shared().open.get(id).cloned();
         terminal.ok_or_else(|| {
-            Error::new(ErrorCode::ResourceNotFound.into(), format!("There is no terminal {id}."))
+            Error::new(ErrorCode::ResourceNotFound.into(), format!("Terminal {id} does not exist."))
         })
     }
 
@@ -192,25 +194,25 @@ impl Terminals {
 
 impl Terminal {
     async fn run(&self, mut process: Process) {
-        let end = tokio::select! {
-            end = process.wait_for_leader() => {
-                // What it wrote last may still be in the pipe; what it has started may write for ever.
-                let _ = timeout(OUTPUT_GRACE, self.readers.subscribe().wait_for(|readers| *readers == 0)).await;
-                end
+        let exit = tokio::select! {
+            exit = process.wait_for_leader() => {
+                // Read what is still in the pipe, but do not wait for descendants that keep writing.
+                let _ = timeout(DRAIN_TIMEOUT, self.readers.subscribe().wait_for(|readers| *readers == 0)).await;
+                exit
             }
-            () = self.is_unwanted() => {
+            () = self.stop_requested() => {
                 process.kill_group();
                 process.wait().await
             }
         };
-        self.exit.send_replace(Some(exit_status(&end)));
-        // Whatever was left in the background runs until somebody asks for its end.
-        self.is_unwanted().await;
+        self.exit.send_replace(Some(exit_status(&exit)));
+        // Background processes keep running until the terminal is killed or released.
+        self.stop_requested().await;
         drop(process);
     }
 
-    async fn is_unwanted(&self) {
-        let _ = self.wish.subscribe().wait_for(|wish| *wish > Wish::Run).await;
+    async fn stop_requested(&self) {
+        let _ = self.desired.subscribe().wait_for(|state| *state > DesiredState::Running).await;
     }
 
     async fn follow(&self, mut pipe: impl AsyncRead + Unpin) {
@@ -226,21 +228,21 @@ impl Terminal {
         self.output.lock().unwrap_or_else(PoisonError::into_inner).text()
     }
 
-    /// A later wish is never weaker than an earlier one.
-    fn wants(&self, wish: Wish) {
-        self.wish.send_if_modified(|wished| {
-            let stronger = wish > *wished;
-            *wished = wish.max(*wished);
-            stronger
+    /// The desired state only moves forward.
+    fn request(&self, state: DesiredState) {
+        self.desired.send_if_modified(|current| {
+            let is_new = state > *current;
+            *current = state.max(*current);
+            is_new
         });
     }
 }
 
-fn exit_status(end: &End) -> Value {
-    match end {
-        End::Left { code } => json!({ "exitCode": code, "signal": null }),
-        End::Killed { signal, .. } => json!({ "exitCode": null, "signal": signal_name(*signal) }),
-        End::NotStarted { .. } => json!({ "exitCode": null, "signal": null }),
+fn exit_status(exit: &ExitReason) -> Value {
+    match exit {
+        ExitReason::Exited { code } => json!({ "exitCode": code, "signal": null }),
+        ExitReason::Killed { signal, .. } => json!({ "exitCode": null, "signal": signal_name(*signal) }),
+        ExitReason::NotStarted { .. } => json!({ "exitCode": null, "signal": null }),
     }
 }
 
@@ -259,8 +261,8 @@ fn signal_name(signal: i32) -> String {
     name.to_owned()
 }
 
-fn invalid(why: String) -> Error {
-    Error::new(ErrorCode::InvalidParams.into(), why)
+fn invalid(reason: String) -> Error {
+    Error::new(ErrorCode::InvalidParams.into(), reason)
 }
 
 #[cfg(test)]
@@ -280,16 +282,16 @@ mod tests {
         CreateTerminalRequest::new("s", command)
     }
 
-    async fn ended(terminals: &Terminals, id: &str) -> Value {
+    async fn wait_for_exit(terminals: &Terminals, id: &str) -> Value {
         let wait = terminals.wait_for_exit(id);
-        timeout(Duration::from_secs(10), wait).await.expect("it ends within 10 s").unwrap()
+        timeout(Duration::from_secs(60), wait).await.expect("it ends").unwrap()
     }
 
     #[tokio::test]
-    async fn a_command_runs_in_the_workspace_and_its_output_and_end_can_be_read() {
+    async fn command_runs_in_the_workspace_with_readable_output() {
         let (folder, terminals) = terminals();
         let id = terminals.create(&command("pwd; echo $AGENT_KNOWS ${HOME:-nothing} >&2; exit 3")).unwrap();
-        assert_eq!(ended(&terminals, &id).await["exitCode"], 3);
+        assert_eq!(wait_for_exit(&terminals, &id).await["exitCode"], 3);
         let output = terminals.output(&id).unwrap();
         let text = output["output"].as_str().unwrap();
         assert!(text.contains(folder.path().canonicalize().unwrap().to_str().unwrap()), "{text}");
@@ -297,7 +299,7 @@ mod tests {
         assert_eq!(output["truncated"], false);
         assert_eq!(output["exitStatus"]["exitCode"], 3);
         let id = terminals.create(&command("echo").args(vec!["a  b;".to_owned()])).unwrap();
-        ended(&terminals, &id).await;
+        wait_for_exit(&terminals, &id).await;
         assert_eq!(terminals.output(&id).unwrap()["output"], "a  b;\n");
         terminals.release(&id).unwrap();
         assert!(terminals.output(&id).is_err());
@@ -305,11 +307,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_a_long_output_is_kept_and_cut_between_characters() {
+    async fn long_output_is_truncated_at_a_character_boundary() {
         let (_folder, terminals) = terminals();
         let script = "i=0; while [ $i -lt 500 ]; do printf 'ééééé'; i=$((i+1)); done; printf end";
         let id = terminals.create(&command(script).output_byte_limit(100)).unwrap();
-        ended(&terminals, &id).await;
+        wait_for_exit(&terminals, &id).await;
         let output = terminals.output(&id).unwrap();
         let text = output["output"].as_str().unwrap();
         assert!(text.len() <= 100 && text.ends_with("ééend") && text.starts_with('é'), "{text}");
@@ -317,35 +319,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_killed_command_goes_with_all_that_it_has_started() {
+    async fn descendants_are_killed_with_the_command() {
         let (_folder, terminals) = terminals();
         let id = terminals.create(&command("sleep 1000 & sleep 1000")).unwrap();
         terminals.kill(&id).unwrap();
-        assert_eq!(ended(&terminals, &id).await["signal"], "SIGKILL");
-        // It returns only when nobody holds the pipes.
+        assert_eq!(wait_for_exit(&terminals, &id).await["signal"], "SIGKILL");
+        // Returns only when no process holds the pipes.
         terminals.create(&command("sleep 1000 & sleep 1000")).unwrap();
-        timeout(Duration::from_secs(10), terminals.close()).await.expect("all are gone within 10 s");
+        timeout(Duration::from_secs(60), terminals.close()).await.expect("all are gone");
         assert!(terminals.shared().tasks.is_empty());
     }
 
     #[tokio::test]
-    async fn what_a_command_leaves_in_the_background_lives_until_the_terminal_is_released() {
+    async fn background_process_lives_until_release() {
         let (folder, terminals) = terminals();
         let id = terminals.create(&command("(sleep 0.3; touch alive; sleep 1000) & echo up")).unwrap();
-        assert_eq!(ended(&terminals, &id).await["exitCode"], 0);
+        assert_eq!(wait_for_exit(&terminals, &id).await["exitCode"], 0);
         assert_eq!(terminals.output(&id).unwrap()["output"], "up\n");
-        let lives = async {
+        let alive = async {
             while !folder.path().join("alive").exists() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(Duration::from_secs(10), lives).await.expect("it goes on");
+        timeout(Duration::from_secs(60), alive).await.expect("the background process runs");
         terminals.release(&id).unwrap();
-        timeout(Duration::from_secs(10), terminals.close()).await.expect("it is gone within 10 s");
+        timeout(Duration::from_secs(60), terminals.close()).await.expect("it is gone");
     }
 
     #[tokio::test]
-    async fn nothing_runs_outside_of_the_workspace() {
+    async fn working_directory_outside_of_the_workspace_is_rejected() {
         let (_folder, terminals) = terminals();
         for cwd in ["/", "..", "/tmp"] {
             assert!(terminals.create(&command("true").cwd(Path::new(cwd).to_owned())).is_err(), "{cwd}");

@@ -1,4 +1,4 @@
-//! What an agent does with tools, as events.
+//! Tool calls and their events.
 
 use super::terminals::Terminals;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes, first_chars};
@@ -10,45 +10,40 @@ use serde_json::Value;
 use std::path::Path;
 use tokio::time::Instant;
 
-/// Longest title that passes as the name of a tool.
+/// Maximum length of a title that is used as the tool's name.
 const MAX_NAME_CHARS: usize = 40;
 
-/// A tool that an agent uses.
 #[derive(Debug)]
 pub struct Tool {
-    /// As the agent describes it, with all updates so far.
+    /// With all updates so far.
     pub call: ToolCall,
-    /// Since when.
-    pub since: Instant,
-    /// Whether `agent.tool_completed` was told.
+    pub started_at: Instant,
+    /// Whether `agent.tool_completed` was emitted.
     pub ended: bool,
 }
 
 impl Tool {
-    /// One that was just heard of.
     pub fn new(call: ToolCall) -> Self {
-        Self { call, since: Instant::now(), ended: false }
+        Self { call, started_at: Instant::now(), ended: false }
     }
 
-    /// Whether enough is known of it to tell. Agents announce a tool while its input is still being written.
-    pub fn is_known(&self) -> bool {
+    /// Whether enough is known to emit it. Agents announce a tool while its input is still being streamed.
+    pub fn has_input(&self) -> bool {
         let input = self.call.raw_input.as_ref();
         let is_empty = input.is_none_or(|input| input.as_object().is_some_and(serde_json::Map::is_empty));
         !is_empty || self.call.status != ToolCallStatus::Pending
     }
 
-    /// Whether the agent says that it is over.
-    pub fn is_over(&self) -> bool {
+    /// Whether the agent reported a final status.
+    pub fn is_final(&self) -> bool {
         matches!(self.call.status, ToolCallStatus::Completed | ToolCallStatus::Failed)
     }
 
-    /// What it is called: as the agent calls it, or by what it does.
     pub fn name(&self) -> String {
         name(&self.call)
     }
 
-    /// `agent.tool_use`.
-    pub fn used(&self) -> Event {
+    pub fn invoked(&self) -> Event {
         let call = &self.call;
         let locations = serde_json::to_value(&call.locations).unwrap_or_default();
         Event::agent("agent.tool_use")
@@ -61,38 +56,38 @@ impl Tool {
             .with("event_subtype", "tool_use")
     }
 
-    /// `agent.tool_completed`. `ending` says why if the agent did not.
-    pub fn completed(&self, terminals: &Terminals, ending: Option<&str>) -> Event {
+    /// `cancel_reason` is set if the agent reported no end.
+    pub fn completed(&self, terminals: &Terminals, cancel_reason: Option<&str>) -> Event {
         let call = &self.call;
-        let duration = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let duration = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         let event = Event::agent("agent.tool_completed")
             .with("tool", self.name())
             .with("tool_use_id", &*call.tool_call_id.0)
             .with("tool_input", bounded(call.raw_input.as_ref()))
-            .with("is_error", call.status == ToolCallStatus::Failed || ending.is_some())
+            .with("is_error", call.status == ToolCallStatus::Failed || cancel_reason.is_some())
             .with("duration_ms", duration);
-        let response = response(call, terminals).or_else(|| ending.map(str::to_owned));
+        let response = response(call, terminals).or_else(|| cancel_reason.map(str::to_owned));
         let Some(response) = response else { return event.with("tool_response", Value::Null) };
         event.with_long("tool_response", "full_response", &response)
     }
 
-    /// Each change that it shows.
-    pub fn edits(&self, root: &Path) -> Vec<FileChange> {
+    /// The file changes in its diffs.
+    pub fn file_changes(&self, root: &Path) -> Vec<FileChange> {
         let diffs = self.call.content.iter().filter_map(|content| match content {
             ToolCallContent::Diff(diff) => Some(diff),
             _ => None,
         });
-        let edited = diffs.filter_map(|diff| {
+        let changes = diffs.filter_map(|diff| {
             let deleted = self.call.kind == ToolKind::Delete && diff.new_text.is_empty();
             let new = (!deleted).then_some(diff.new_text.as_str());
             let path = relative(&diff.path.to_string_lossy(), root);
             FileChange::from_texts(&path, diff.old_text.as_deref(), new)
         });
-        edited.collect()
+        changes.collect()
     }
 }
 
-/// What a tool is called.
+/// The agent's name for the tool, or a name derived from its kind.
 pub fn name(call: &ToolCall) -> String {
     if let Some(name) = call.name.as_ref().filter(|name| !name.is_empty()) {
         return name.clone();
@@ -113,7 +108,7 @@ pub fn name(call: &ToolCall) -> String {
     name.to_owned()
 }
 
-/// What a piece of content says to a reader.
+/// Readable text of a content block.
 pub fn text(content: &ContentBlock) -> String {
     match content {
         ContentBlock::Text(text) => text.text.clone(),
@@ -129,16 +124,16 @@ pub fn text(content: &ContentBlock) -> String {
     }
 }
 
-/// What it shows, or else what it returned. A change of a file is told on its own.
+/// The displayed content, or else the raw output. File changes have their own events.
 fn response(call: &ToolCall, terminals: &Terminals) -> Option<String> {
-    let shown = call.content.iter().filter_map(|content| match content {
+    let displayed = call.content.iter().filter_map(|content| match content {
         ToolCallContent::Content(content) => Some(text(&content.content)),
         ToolCallContent::Terminal(terminal) => terminals.text(&terminal.terminal_id.0),
         _ => None,
     });
-    let shown = shown.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
-    if !shown.is_empty() {
-        return Some(shown);
+    let displayed = displayed.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
+    if !displayed.is_empty() {
+        return Some(displayed);
     }
     match call.raw_output.as_ref()? {
         Value::Null => None,
@@ -147,7 +142,7 @@ fn response(call: &ToolCall, terminals: &Terminals) -> Option<String> {
     }
 }
 
-/// As it is, or the beginning of its text if it is too long for one field.
+/// The value, or the start of its JSON text if it is too long for one field.
 pub fn bounded(value: Option<&Value>) -> Value {
     let Some(value) = value else { return Value::Null };
     let text = value.to_string();

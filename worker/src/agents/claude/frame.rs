@@ -1,93 +1,80 @@
-//! What the CLI prints: one JSON object a line. Key order is not stable, kinds come and go between versions, and a
-//! line may be megabytes. So a line is taken apart only as far as it is understood, and kept whole where it is not.
+//! Output lines of the CLI: one JSON object per line. Key order is not stable, frame types change between versions, and
+//! a line may be megabytes long. So only known fields are parsed, and an unknown line is kept unchanged.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// One line of the CLI.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Frame {
-    /// The agent says, thinks or uses something: one block of a message.
+    /// One block of an assistant message: text, thinking or a tool call.
     Assistant(Box<Message>),
-    /// What the agent is told: a result of a tool, an echo of what we said, a remark of the CLI.
+    /// Input to the model: a tool result, the echo of our message, or a note of the CLI.
     User(Box<Message>),
-    /// A message is being written.
     Stream(Box<Stream>),
-    /// Something about the session.
     System(Fields),
-    /// A turn is over.
     Result(Box<TurnResult>),
-    /// How far something has come that we said.
+    /// Delivery progress of one of our messages.
     Lifecycle(Lifecycle),
-    /// The CLI asks us something, and waits.
+    /// A control request of the CLI, which waits for our response.
     Request(Request),
-    /// The CLI answers what we asked.
+    /// The response to one of our control requests.
     Response(Response),
-    /// It has written into its own record.
-    Mirror,
-    /// A tool that takes long goes on. It says nothing a reader would miss, but whoever waits for a sign of work may have
-    /// no other.
+    /// The CLI appended to its transcript.
+    TranscriptMirror,
+    /// A long-running tool is still working. Not an event, but it may be the only sign of progress for minutes.
     Progress,
-    /// Signs of life that say nothing a reader would miss.
-    Idle,
-    /// Another kind that is known to be a remark about the session, such as a rate limit.
-    Remark(Fields),
-    /// A line that we cannot read. It is kept as it is.
+    /// Keep-alives and other frames without content.
+    Ignored,
+    /// Another known frame about the session, such as a rate limit.
+    Notice(Fields),
+    /// An unknown line, unchanged.
     Unparsed(String),
 }
 
-/// The fields of a frame that is passed on as it is.
+/// The fields of a frame that is passed on unchanged.
 pub type Fields = Map<String, Value>;
 
 /// A message, or one block of it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Message {
-    /// What it says.
     pub message: Body,
-    /// The name of this block: the CLI's own record has the same.
+    /// The id of this block. The CLI's transcript uses the same id.
     pub uuid: String,
-    /// The tool call of the sub-agent that speaks; none for the agent itself.
+    /// The tool call that started the sub-agent; `None` for the agent itself.
     #[serde(default)]
     pub parent_tool_use_id: Option<String>,
-    /// An echo of what we said.
+    /// Whether this is the echo of our message.
     #[serde(default, rename = "isReplay")]
     pub is_replay: bool,
-    /// Somebody stopped it in the middle.
+    /// Whether it was interrupted while streaming.
     #[serde(default)]
     pub aborted: bool,
-    /// What a tool gave back, in its own form.
+    /// The tool's structured result.
     #[serde(default)]
     pub tool_use_result: Option<Value>,
-    /// When it was made.
     #[serde(default)]
     pub timestamp: Option<String>,
 }
 
-/// What a message says.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Body {
-    /// The name of the whole message; blocks of one message share it.
+    /// The id of the message; all of its blocks share it.
     #[serde(default)]
     pub id: Option<String>,
-    /// Which model wrote it.
     #[serde(default)]
     pub model: Option<String>,
-    /// A text, or blocks.
     #[serde(default)]
     pub content: Content,
-    /// Why it ended, if it has.
     #[serde(default)]
     pub stop_reason: Option<String>,
 }
 
-/// What a message holds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// One text.
     Text(String),
-    /// Blocks, each as it came.
+    /// Unparsed content blocks.
     Blocks(Vec<Value>),
 }
 
@@ -97,110 +84,85 @@ impl Default for Content {
     }
 }
 
-/// Part of a message that is being written.
+/// Part of a message that is being streamed.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Stream {
-    /// As the Messages API says it.
+    /// A streaming event of the Messages API.
     pub event: Value,
-    /// As in [`Message`].
     #[serde(default)]
     pub parent_tool_use_id: Option<String>,
 }
 
-/// The end of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct TurnResult {
-    /// The name of this frame.
     pub uuid: String,
     /// `success`, `error_during_execution`, `error_max_turns`, `error_max_budget_usd`, …
     pub subtype: String,
-    /// Whether it went wrong. API failures are `success` with this set.
+    /// API failures have `subtype` `success` and this flag set.
     pub is_error: bool,
-    /// The status of the API, if that is what went wrong.
     pub api_error_status: Option<Value>,
-    /// The last text.
     pub result: Option<String>,
-    /// What went wrong, in words.
+    /// Error messages.
     pub errors: Vec<Value>,
-    /// Why the model stopped.
     pub stop_reason: Option<String>,
-    /// Why the turn stopped.
     pub terminal_reason: Option<String>,
-    /// What the session has cost so far, also before a resume.
+    /// Cost of the session so far, including before a resume.
     pub total_cost_usd: f64,
-    /// Tokens of this turn.
     pub usage: Usage,
-    /// How often the model was asked in this turn.
+    /// Number of model responses in this turn.
     pub num_turns: u64,
-    /// How long it took.
     pub duration_ms: u64,
-    /// How long the model took.
     pub duration_api_ms: u64,
-    /// Which session.
     pub session_id: String,
-    /// What we said that was worked on in this turn.
+    /// Our messages that were handled in this turn.
     pub user_message_uuids: Vec<Uuid>,
-    /// Tools that were not allowed.
     pub permission_denials: Vec<Value>,
 }
 
-/// Tokens, as the API counts them.
+/// Tokens of one turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Read.
     pub input_tokens: u64,
-    /// Written.
     pub output_tokens: u64,
-    /// Read from the cache.
     pub cache_read_input_tokens: u64,
-    /// Written to the cache.
     pub cache_creation_input_tokens: u64,
 }
 
-/// How far something has come that we said.
+/// Delivery progress of one of our messages.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Lifecycle {
-    /// Which.
     pub command_uuid: Uuid,
     /// `queued`, `started`, `completed`, `cancelled`, `discarded` or `refused`.
     pub state: String,
 }
 
-/// Something the CLI asks us.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Request {
-    /// To name in the answer.
+    /// Must be repeated in the response.
     pub request_id: String,
-    /// What it asks; `subtype` says what kind.
+    /// Its `subtype` is the kind of request.
     pub request: Fields,
 }
 
-/// An answer to something that we asked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Response {
-    /// The answer.
-    pub response: Answer,
+    pub response: ResponseBody,
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Answer {
+pub struct ResponseBody {
     /// `success` or `error`.
     pub subtype: String,
-    /// What we called it.
     pub request_id: String,
-    /// What it says.
     #[serde(default)]
     pub response: Value,
-    /// What went wrong.
     #[serde(default)]
     pub error: Option<String>,
 }
 
 impl Frame {
-    /// Reads a line.
     pub fn parse(line: &str) -> Self {
         Self::read(line).unwrap_or_else(|| Self::Unparsed(line.to_owned()))
     }
@@ -211,24 +173,24 @@ impl Frame {
             #[serde(rename = "type")]
             kind: String,
         }
-        fn whole<T: for<'a> Deserialize<'a>>(line: &str) -> Option<T> {
+        fn parse_as<T: for<'a> Deserialize<'a>>(line: &str) -> Option<T> {
             serde_json::from_str(line).ok()
         }
-        let Kind { kind } = whole(line)?;
+        let Kind { kind } = parse_as(line)?;
         Some(match kind.as_str() {
-            "assistant" => Self::Assistant(whole(line)?),
-            "user" => Self::User(whole(line)?),
-            "stream_event" => Self::Stream(whole(line)?),
-            "system" => Self::System(whole(line)?),
-            "result" => Self::Result(whole(line)?),
-            "command_lifecycle" => Self::Lifecycle(whole(line)?),
-            "control_request" => Self::Request(whole(line)?),
-            "control_response" => Self::Response(whole(line)?),
-            "transcript_mirror" => Self::Mirror,
+            "assistant" => Self::Assistant(parse_as(line)?),
+            "user" => Self::User(parse_as(line)?),
+            "stream_event" => Self::Stream(parse_as(line)?),
+            "system" => Self::System(parse_as(line)?),
+            "result" => Self::Result(parse_as(line)?),
+            "command_lifecycle" => Self::Lifecycle(parse_as(line)?),
+            "control_request" => Self::Request(parse_as(line)?),
+            "control_response" => Self::Response(parse_as(line)?),
+            "transcript_mirror" => Self::TranscriptMirror,
             "tool_progress" => Self::Progress,
-            "keep_alive" | "control_cancel_request" => Self::Idle,
+            "keep_alive" | "control_cancel_request" => Self::Ignored,
             "rate_limit_event" | "auth_status" | "prompt_suggestion" | "conversation_reset"
-            | "tool_use_summary" => Self::Remark(whole(line)?),
+            | "tool_use_summary" => Self::Notice(parse_as(line)?),
             _ => return None,
         })
     }

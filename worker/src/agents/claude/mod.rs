@@ -1,272 +1,277 @@
 //! Claude Code, driven over its stream-json lines on standard input and output, without a library in between.
 //!
-//! What surprised us about the CLI (2.1.325), and is handled here:
-//! - `system/init` comes with every turn; cost is cumulative, also over a resume (`story`).
-//! - `command_lifecycle` tells how far something has come that we said. The echo of it lags far behind, so it is only
-//!   looked at where a version has no lifecycle.
-//! - Our own answers are echoed too: an answer to a request that is not ours is ignored.
-//! - The exit code is 1 after a turn that failed: it says nothing of a crash.
-//! - A background task that ends starts a turn by itself: the agent is idle when no task is left, not at a `result`.
+//! Surprises of the CLI (2.1.325) that are handled here:
+//! - `system/init` is sent with every turn. Cost is cumulative, also across a resume (`normalizer`).
+//! - `command_lifecycle` reports the delivery progress of our messages. Their echo lags far behind, so it is used only
+//!   for versions without a lifecycle.
+//! - Our own responses are echoed, so a response to an unknown request is ignored.
+//! - The exit code is 1 after a failed turn, so it does not indicate a crash.
+//! - A finished background task starts a turn by itself: the agent is idle when no task is left, not at a `result`.
 
-mod ask;
+mod activity;
 pub mod frame;
 #[cfg(test)]
 mod golden;
-mod moods;
+mod input;
+pub mod normalizer;
 pub mod recovery;
 mod settings;
-pub mod story;
 mod stream;
 mod tool;
 
 pub use settings::{Session, Settings};
 
 use crate::agents::policy::{Decision, Policy};
-use crate::agents::process::{Pipes, Process, Start, Tail};
-use crate::agents::{Ask, End, Mood, Running, Say, Tell};
+use crate::agents::process::{Pipes, Process, ProcessSpec, StderrTail};
+use crate::agents::{Activity, AgentCommand, AgentHandle, AgentOutput, ExitReason, UserMessage};
 use crate::clock::at;
 use crate::event::Event;
+use activity::ActivityTracker;
 use domain::message::State;
 use frame::{Frame, Request, Response, TurnResult};
-use moods::Moods;
+use normalizer::Normalizer;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
-use story::Story;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-/// How long an agent that was asked to go may take.
-const FAREWELL: Duration = Duration::from_secs(5);
-/// How long the CLI may take to come up.
-const PATIENCE: Duration = Duration::from_secs(90);
-/// How many frames may wait for whoever listens. The CLI stands still when they are full, so whoever listens must
-/// never wait for a network.
-const WAITING_TELLS: usize = 256;
+/// How long the CLI may take to exit before it is killed.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// How long the CLI may take to answer `initialize`.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(90);
+/// Capacity of the output channel. The CLI blocks when it is full, so its receiver must never wait for the network.
+const OUTPUT_CAPACITY: usize = 256;
 
-/// Starts the CLI. `story` is what it has told before, in an earlier life of the worker.
-pub fn start(settings: &Settings, story: Story) -> Running {
-    let (asks, asked) = mpsc::channel(64);
-    let (tell, tells) = mpsc::channel(WAITING_TELLS);
-    let start = Start {
+/// Starts the CLI. `normalizer` holds the state recovered from an earlier run of the worker.
+pub fn start(settings: &Settings, normalizer: Normalizer) -> AgentHandle {
+    let (command_sender, commands) = mpsc::channel(64);
+    let (outputs, output_receiver) = mpsc::channel(OUTPUT_CAPACITY);
+    let spec = ProcessSpec {
         program: settings.command.first().cloned().unwrap_or_default().into(),
         arguments: settings.arguments().into_iter().map(Into::into).collect(),
         env: settings.environment(),
         env_removed: settings.env_removed.clone(),
         cwd: settings.cwd.clone(),
     };
-    let talk = Talk::new(settings.policy.clone(), story, settings.background_patience, tell.clone());
-    let first = match Process::start(&start) {
+    let driver =
+        Driver::new(settings.policy.clone(), normalizer, settings.background_timeout, outputs.clone());
+    let first = match Process::spawn(&spec) {
         Ok((process, pipes)) => {
-            let first = process.id().map(Tell::Process);
-            tokio::spawn(live(process, pipes, talk, asked, tell.clone()));
+            let first = process.id().map(AgentOutput::Process);
+            tokio::spawn(run(process, pipes, driver, commands, outputs.clone()));
             first
         }
-        Err(why) => {
+        Err(error) => {
             let program = settings.command.first().map_or("", String::as_str);
-            let reason = format!("{program} cannot be started: {why}");
-            Some(Tell::Ended(End::NotStarted { reason }))
+            let reason = format!("cannot start {program}: {error}");
+            Some(AgentOutput::Exited(ExitReason::NotStarted { reason }))
         }
     };
     if let Some(first) = first {
-        // The channel is new and has room.
-        let _ = tell.try_send(first);
+        // The channel is new, so it has room.
+        let _ = outputs.try_send(first);
     }
-    Running { asks, tells }
+    AgentHandle { commands: command_sender, outputs: output_receiver }
 }
 
-async fn live(
+async fn run(
     mut process: Process,
     pipes: Pipes,
-    mut talk: Talk,
-    asked: mpsc::Receiver<Ask>,
-    tell: mpsc::Sender<Tell>,
+    mut driver: Driver,
+    commands: mpsc::Receiver<AgentCommand>,
+    outputs: mpsc::Sender<AgentOutput>,
 ) {
     let Pipes { stdin, stdout, stderr } = pipes;
-    let complaints = Tail::default();
-    let complaining = tokio::spawn({
-        let complaints = complaints.clone();
-        async move { complaints.follow(stderr).await }
+    let stderr_tail = StderrTail::default();
+    let stderr_task = tokio::spawn({
+        let stderr_tail = stderr_tail.clone();
+        async move { stderr_tail.follow(stderr).await }
     });
     tokio::select! {
-        () = talk.go_on(stdout, stdin, asked) => {}
-        // What it has started may hold its output open for ever.
-        () = gone(&mut process) => {}
+        () = driver.run(stdout, stdin, commands) => {}
+        // A descendant may hold standard output open indefinitely.
+        () = exited(&mut process) => {}
     }
-    if talk.overdue {
+    if driver.timed_out {
         process.kill_group();
     }
-    let end = match timeout(FAREWELL, process.wait()).await {
-        Ok(end) => end,
+    let exit = match timeout(SHUTDOWN_GRACE, process.wait()).await {
+        Ok(exit) => exit,
         Err(_) => {
             process.kill_group();
             process.wait().await
         }
     };
-    let _ = timeout(Duration::from_millis(200), complaining).await;
-    let said = complaints.text();
-    let end = match end {
-        End::Left { code } if !talk.ready => {
-            End::NotStarted { reason: format!("it left with {code} before it was ready: {said}") }
-        }
-        // Killed by us, that is.
-        End::Killed { .. } if !talk.ready && talk.overdue => {
-            let seconds = PATIENCE.as_secs();
-            End::NotStarted { reason: format!("it was not ready within {seconds} s: {said}") }
+    let _ = timeout(Duration::from_millis(200), stderr_task).await;
+    let stderr = stderr_tail.text();
+    let exit = match exit {
+        ExitReason::Exited { code } if !driver.is_ready => ExitReason::NotStarted {
+            reason: format!("the agent exited with code {code} before it was ready: {stderr}"),
+        },
+        // Killed by this worker.
+        ExitReason::Killed { .. } if !driver.is_ready && driver.timed_out => {
+            let seconds = STARTUP_TIMEOUT.as_secs();
+            ExitReason::NotStarted { reason: format!("the agent was not ready within {seconds} s: {stderr}") }
         }
         other => other,
     };
-    let _ = tell.send(Tell::Ended(end)).await;
+    let _ = outputs.send(AgentOutput::Exited(exit)).await;
 }
 
-/// When the process is gone, and all that it has printed should have been read.
-async fn gone(process: &mut Process) {
+/// Waits until the process has exited and its remaining output has had time to be read.
+async fn exited(process: &mut Process) {
     process.wait_for_leader().await;
-    sleep(FAREWELL).await;
+    sleep(SHUTDOWN_GRACE).await;
 }
 
-/// The conversation with the CLI.
-struct Talk {
+/// Drives the stream-json protocol.
+struct Driver {
     policy: Policy,
-    story: Story,
-    moods: Moods,
-    tell: mpsc::Sender<Tell>,
-    /// What we asked and have no answer to.
-    requests: HashMap<String, Asked>,
-    requested: u64,
-    /// What we said and the CLI has not confirmed, where it has no lifecycle.
+    normalizer: Normalizer,
+    activity: ActivityTracker,
+    outputs: mpsc::Sender<AgentOutput>,
+    /// Our control requests that have no response yet.
+    requests: HashMap<String, PendingRequest>,
+    request_count: u64,
+    /// Messages that the CLI has not echoed. For versions without a lifecycle.
     unconfirmed: Vec<Uuid>,
-    /// What it has confirmed and works on, where it has no lifecycle.
+    /// Messages that were echoed in the current turn. For versions without a lifecycle.
     echoed: Vec<Uuid>,
     has_lifecycle: bool,
-    ready: bool,
-    /// It took too long: to come up, or to go.
-    overdue: bool,
+    is_ready: bool,
+    /// Startup or shutdown took too long.
+    timed_out: bool,
 }
 
 #[derive(Debug)]
-enum Asked {
+enum PendingRequest {
     Initialize,
     Interrupt,
 }
 
-impl Talk {
-    fn new(policy: Policy, story: Story, patience: Duration, tell: mpsc::Sender<Tell>) -> Self {
+impl Driver {
+    fn new(
+        policy: Policy,
+        normalizer: Normalizer,
+        background_timeout: Duration,
+        outputs: mpsc::Sender<AgentOutput>,
+    ) -> Self {
         Self {
             policy,
-            story,
-            moods: Moods::new(patience),
-            tell,
+            normalizer,
+            activity: ActivityTracker::new(background_timeout),
+            outputs,
             requests: HashMap::new(),
-            requested: 0,
+            request_count: 0,
             unconfirmed: Vec::new(),
             echoed: Vec::new(),
             has_lifecycle: false,
-            ready: false,
-            overdue: false,
+            is_ready: false,
+            timed_out: false,
         }
     }
 
-    /// Talks until the CLI has closed its output.
-    async fn go_on(
+    /// Runs until the CLI closes its output.
+    async fn run(
         &mut self,
         stdout: impl AsyncRead + Unpin,
         stdin: impl AsyncWrite + Unpin + Send + 'static,
-        mut asked: mpsc::Receiver<Ask>,
+        mut commands: mpsc::Receiver<AgentCommand>,
     ) {
         let mut lines = BufReader::new(stdout).split(b'\n');
-        let (write, writing) = Writer::start(stdin);
-        let mut write = Some(write);
-        let mut deadline = Some(Instant::now() + PATIENCE);
-        let id = self.request(Asked::Initialize);
-        say(write.as_ref(), &ask::initialize(&id));
+        let (writer, writer_task) = Writer::start(stdin);
+        let mut writer = Some(writer);
+        let mut deadline = Some(Instant::now() + STARTUP_TIMEOUT);
+        let id = self.request(PendingRequest::Initialize);
+        send(writer.as_ref(), &input::initialize(&id));
         loop {
             tokio::select! {
                 line = lines.next_segment() => {
                     let Ok(Some(line)) = line else { break };
-                    let answer = self.hear(&String::from_utf8_lossy(&line)).await;
-                    if let Some(answer) = answer {
-                        say(write.as_ref(), &answer);
+                    let response = self.receive(&String::from_utf8_lossy(&line)).await;
+                    if let Some(response) = response {
+                        send(writer.as_ref(), &response);
                     }
-                    if self.ready && write.is_some() {
+                    if self.is_ready && writer.is_some() {
                         deadline = None;
                     }
                 }
-                ask = asked.recv(), if write.is_some() => match ask {
-                    Some(Ask::Say(said)) => self.say(write.as_ref(), said).await,
-                    Some(Ask::Interrupt { cancel_queued }) => {
-                        let id = self.request(Asked::Interrupt);
-                        say(write.as_ref(), &ask::interrupt(&id, cancel_queued));
+                command = commands.recv(), if writer.is_some() => match command {
+                    Some(AgentCommand::Message(message)) => self.send_message(writer.as_ref(), message).await,
+                    Some(AgentCommand::Interrupt { cancel_queued }) => {
+                        let id = self.request(PendingRequest::Interrupt);
+                        send(writer.as_ref(), &input::interrupt(&id, cancel_queued));
                     }
-                    // Closing its input is how the CLI is asked to go.
-                    Some(Ask::Stop) | None => {
-                        write = None;
-                        deadline = Some(Instant::now() + FAREWELL);
+                    // Closing standard input makes the CLI exit.
+                    Some(AgentCommand::Stop) | None => {
+                        writer = None;
+                        deadline = Some(Instant::now() + SHUTDOWN_GRACE);
                     }
                 },
-                () = at(self.moods.deadline()) => {
-                    if let Some(mood) = self.moods.waited(Instant::now()) {
-                        let _ = self.tell.send(Tell::Mood(mood)).await;
+                () = at(self.activity.deadline()) => {
+                    if let Some(activity) = self.activity.tick(Instant::now()) {
+                        let _ = self.outputs.send(AgentOutput::Activity(activity)).await;
                     }
                 }
                 () = at(deadline) => {
-                    self.overdue = true;
+                    self.timed_out = true;
                     break;
                 }
             }
         }
-        drop(write);
-        let _ = timeout(FAREWELL, writing).await;
+        drop(writer);
+        let _ = timeout(SHUTDOWN_GRACE, writer_task).await;
     }
 
-    async fn say(&mut self, write: Option<&Writer>, said: Say) {
-        self.unconfirmed.push(said.uuid);
-        say(write, &ask::say(&said));
-        if let Some(mood) = self.moods.said(said.uuid) {
-            let _ = self.tell.send(Tell::Mood(mood)).await;
+    async fn send_message(&mut self, writer: Option<&Writer>, message: UserMessage) {
+        self.unconfirmed.push(message.uuid);
+        send(writer, &input::user_message(&message));
+        if let Some(activity) = self.activity.message_sent(message.uuid) {
+            let _ = self.outputs.send(AgentOutput::Activity(activity)).await;
         }
     }
 
-    fn request(&mut self, asked: Asked) -> String {
-        self.requested += 1;
-        let id = format!("sunaba-{}", self.requested);
-        self.requests.insert(id.clone(), asked);
+    fn request(&mut self, request: PendingRequest) -> String {
+        self.request_count += 1;
+        let id = format!("sunaba-{}", self.request_count);
+        self.requests.insert(id.clone(), request);
         id
     }
 
-    /// Takes a line in, tells what it means, and gives back what must be answered.
-    async fn hear(&mut self, line: &str) -> Option<Value> {
+    /// Processes one line and emits its outputs. Returns the response to send, if the line is a request.
+    async fn receive(&mut self, line: &str) -> Option<Value> {
         if line.trim().is_empty() {
             return None;
         }
         let frame = Frame::parse(line);
-        let mut answer = None;
-        let mut mood = self.moods.heard(&frame, Instant::now());
-        let mut told = match &frame {
+        let mut response = None;
+        let mut activity = self.activity.apply(&frame, Instant::now());
+        let mut outputs = match &frame {
             Frame::Lifecycle(lifecycle) => self.receipt(lifecycle.command_uuid, &lifecycle.state),
             Frame::Request(request) => {
-                let (event, reply) = self.asked(request);
-                answer = Some(reply);
+                let (event, reply) = self.handle_request(request);
+                response = Some(reply);
                 event.into_iter().collect()
             }
-            Frame::Response(response) => self.answered(response, &mut mood),
-            Frame::Result(result) => self.echoes_done(result),
-            Frame::Mirror => vec![Tell::Recorded],
+            Frame::Response(response) => self.handle_response(response, &mut activity),
+            Frame::Result(result) => self.complete_echoed(result),
+            Frame::TranscriptMirror => vec![AgentOutput::TranscriptWritten],
             Frame::User(message) if message.is_replay => self.replayed(&message.uuid),
             _ => Vec::new(),
         };
-        told.extend(self.story.apply(frame));
-        told.extend(mood.map(Tell::Mood));
-        for tell in told {
-            // Whoever listened is gone: then there is nobody to tell.
-            let _ = self.tell.send(tell).await;
+        outputs.extend(self.normalizer.apply(frame));
+        outputs.extend(activity.map(AgentOutput::Activity));
+        for output in outputs {
+            // Fails only if the receiver was dropped; then the output is not needed.
+            let _ = self.outputs.send(output).await;
         }
-        answer
+        response
     }
 
-    fn receipt(&mut self, uuid: Uuid, state: &str) -> Vec<Tell> {
+    fn receipt(&mut self, uuid: Uuid, state: &str) -> Vec<AgentOutput> {
         self.has_lifecycle = true;
         self.unconfirmed.retain(|known| *known != uuid);
         let state = match state {
@@ -276,82 +281,82 @@ impl Talk {
             "cancelled" | "discarded" | "refused" => State::Cancelled,
             _ => return Vec::new(),
         };
-        vec![Tell::Receipt { uuid, state }]
+        vec![AgentOutput::Receipt { uuid, state }]
     }
 
-    /// An echo of what we said: the only receipt of a version without a lifecycle.
-    fn replayed(&mut self, uuid: &str) -> Vec<Tell> {
+    /// The echo of a message is the only receipt of a version without a lifecycle.
+    fn replayed(&mut self, uuid: &str) -> Vec<AgentOutput> {
         let Ok(uuid) = uuid.parse() else { return Vec::new() };
         if self.has_lifecycle || !self.unconfirmed.contains(&uuid) {
             return Vec::new();
         }
         self.unconfirmed.retain(|known| *known != uuid);
         self.echoed.push(uuid);
-        let receipt = |state| Tell::Receipt { uuid, state };
+        let receipt = |state| AgentOutput::Receipt { uuid, state };
         vec![receipt(State::Delivered), receipt(State::Started)]
     }
 
-    /// The end of a turn is the end of what was echoed in it.
-    fn echoes_done(&mut self, result: &TurnResult) -> Vec<Tell> {
+    /// Completes the messages that were echoed in the turn that has ended.
+    fn complete_echoed(&mut self, result: &TurnResult) -> Vec<AgentOutput> {
         let aborted = result.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted"));
         let state = if aborted { State::Cancelled } else { State::Completed };
-        self.echoed.drain(..).map(|uuid| Tell::Receipt { uuid, state }).collect()
+        self.echoed.drain(..).map(|uuid| AgentOutput::Receipt { uuid, state }).collect()
     }
 
-    fn asked(&mut self, request: &Request) -> (Option<Tell>, Value) {
+    fn handle_request(&mut self, request: &Request) -> (Option<AgentOutput>, Value) {
         let Request { request_id, request } = request;
         let text = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default();
         let subtype = text("subtype");
         if subtype != "can_use_tool" {
             let reason = format!("This worker does not handle {subtype:?}.");
-            return (None, ask::refuse(request_id, &reason));
+            return (None, input::error(request_id, &reason));
         }
         let tool = text("tool_name");
         let input = request.get("input").cloned().unwrap_or_default();
         let decision = self.policy.decide(tool, &input);
         let event = Event::agent("agent.permission_decided")
-            .with("turn", self.story.turn())
+            .with("turn", self.normalizer.turn())
             .with("tool", tool)
             .with("tool_use_id", text("tool_use_id"))
             .with("mode", self.policy.mode.as_str());
         match decision {
             Decision::Allow => {
-                (Some(Tell::Event(event.with("decision", "allow"))), ask::allow(request_id, &input))
+                (Some(AgentOutput::Event(event.with("decision", "allow"))), input::allow(request_id, &input))
             }
             Decision::Deny(reason) => {
-                let answer = ask::deny(request_id, &reason);
-                (Some(Tell::Event(event.with("decision", "deny").with("reason", reason))), answer)
+                let response = input::deny(request_id, &reason);
+                (Some(AgentOutput::Event(event.with("decision", "deny").with("reason", reason))), response)
             }
         }
     }
 
-    fn answered(&mut self, response: &Response, mood: &mut Option<Mood>) -> Vec<Tell> {
-        let answer = &response.response;
-        match self.requests.remove(&answer.request_id) {
-            Some(Asked::Initialize) => {
-                self.ready = true;
+    fn handle_response(&mut self, response: &Response, activity: &mut Option<Activity>) -> Vec<AgentOutput> {
+        let body = &response.response;
+        match self.requests.remove(&body.request_id) {
+            Some(PendingRequest::Initialize) => {
+                self.is_ready = true;
                 Vec::new()
             }
-            Some(Asked::Interrupt) => {
-                let cancelled = answer.response["cancelled"].as_array().into_iter().flatten();
+            Some(PendingRequest::Interrupt) => {
+                let cancelled = body.response["cancelled"].as_array().into_iter().flatten();
                 let cancelled: Vec<Uuid> = cancelled.filter_map(|uuid| uuid.as_str()?.parse().ok()).collect();
-                *mood = self.moods.taken_back(&cancelled);
-                vec![Tell::Interrupted { cancelled }]
+                *activity = self.activity.messages_cancelled(&cancelled);
+                vec![AgentOutput::Interrupted { cancelled }]
             }
-            // The echo of an answer of our own.
+            // The echo of one of our own responses.
             None => Vec::new(),
         }
     }
 }
 
-/// Writes to the CLI, which may be slow to read, without holding up what it says.
+/// Writes to the CLI in a separate task, so a CLI that is slow to read does not block reading from it.
 struct Writer(mpsc::UnboundedSender<String>);
 
 impl Writer {
     fn start(mut stdin: impl AsyncWrite + Unpin + Send + 'static) -> (Self, tokio::task::JoinHandle<()>) {
-        let (lines, mut written) = mpsc::unbounded_channel::<String>();
+        let (lines, mut queue) = mpsc::unbounded_channel::<String>();
         let task = tokio::spawn(async move {
-            while let Some(line) = written.recv().await {
+            while let Some(line) = queue.recv().await {
                 if stdin.write_all(line.as_bytes()).await.is_err() || stdin.flush().await.is_err() {
                     break;
                 }
@@ -361,8 +366,8 @@ impl Writer {
     }
 }
 
-/// Writes a line. One that comes after the CLI is gone is lost with it; its end is told.
-fn say(writer: Option<&Writer>, line: &Value) {
+/// Queues a line. Lines sent after the CLI has exited are dropped; the exit is reported separately.
+fn send(writer: Option<&Writer>, line: &Value) {
     if let Some(Writer(lines)) = writer {
         let _ = lines.send(format!("{line}\n"));
     }

@@ -1,92 +1,91 @@
-//! Reading the CLI's own record after a crash: what it did while nobody listened.
+//! Recovers lost output from the CLI's transcript after a crash of the worker.
 //!
-//! The CLI prints a frame and writes an entry for the same thing, under the same name. A worker that is killed leaves
-//! frames unread in a pipe, and they are gone; the entries are not. Telling the whole record again loses nothing, and
-//! doubles nothing, because the outbox knows the names that were told.
+//! The CLI prints a frame and writes a transcript entry with the same id. When a worker is killed, unread frames in the
+//! pipe are lost, but the entries are not. Replaying the whole transcript is safe: the outbox deduplicates by event id.
 
 use super::frame::{Content, Frame, Message};
-use super::story::Story;
-use crate::agents::Tell;
+use super::normalizer::Normalizer;
+use crate::agents::AgentOutput;
 use serde_json::Value;
 use std::collections::HashSet;
 use uuid::Uuid;
 
-/// What a record says.
+/// The result of replaying a transcript.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The story so far, to go on from.
-    pub story: Story,
-    /// Everything that it tells.
-    pub tells: Vec<Tell>,
-    /// What the agent has read of what it was told.
-    pub heard: HashSet<Uuid>,
-    /// What that says.
+    /// The state to continue with.
+    pub normalizer: Normalizer,
+    pub outputs: Vec<AgentOutput>,
+    /// Messages that the agent has read.
+    pub read_messages: HashSet<Uuid>,
+    /// The texts of those messages.
     pub prompts: Vec<String>,
-    /// Where it leaves off.
-    pub left: Left,
+    pub last_turn: LastTurn,
 }
 
-/// Where a record leaves off.
+/// The state of the last turn in a transcript.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Left {
-    /// Nothing was said in it.
+pub enum LastTurn {
+    /// The transcript has no turn.
     #[default]
-    Nothing,
-    /// In the middle of a turn.
-    UnderWay,
-    /// After a turn that somebody stopped.
+    None,
+    InProgress,
     Interrupted,
-    /// After a turn that ended with what the agent had to say.
-    Finished,
-    /// After a turn that ended because the model could not be asked.
+    Completed,
+    /// The model API returned an error.
     Failed,
 }
 
-/// How the CLI's own remark begins that a turn was stopped.
-const INTERRUPTED: &str = "[Request interrupted by user";
+/// Prefix of the CLI's note about an interrupted turn.
+const INTERRUPT_NOTE: &str = "[Request interrupted by user";
 
-/// Reads a record, line by line.
-pub fn recover<'a>(story: Story, lines: impl IntoIterator<Item = &'a str>) -> Recovered {
-    let (tells, heard, prompts) = (Vec::new(), HashSet::new(), Vec::new());
-    let mut recovered = Recovered { story, tells, heard, prompts, left: Left::Nothing };
+/// Replays the lines of a transcript.
+pub fn recover<'a>(normalizer: Normalizer, lines: impl IntoIterator<Item = &'a str>) -> Recovered {
+    let mut recovered = Recovered {
+        normalizer,
+        outputs: Vec::new(),
+        read_messages: HashSet::new(),
+        prompts: Vec::new(),
+        last_turn: LastTurn::None,
+    };
     for line in lines {
-        // A torn last line is what a crash leaves.
+        // A crash may leave a truncated last line.
         let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
-        recovered.read(entry);
+        recovered.apply(entry);
     }
     recovered
 }
 
 impl Recovered {
-    fn read(&mut self, entry: Value) {
+    fn apply(&mut self, entry: Value) {
         if entry["type"] == "cost-state" {
-            // Written when the CLI leaves by itself; one that is killed counts from the last of them.
-            self.story.begin_at_cost(entry["totalCostUSD"].as_f64().unwrap_or_default());
+            // Written on a regular exit. A CLI that was killed resumes from the last one.
+            self.normalizer.set_initial_cost(entry["totalCostUSD"].as_f64().unwrap_or_default());
         }
-        // A script says one text after the other, and notes where its turn ends.
-        if entry["scriptTurnEnd"] == true && self.left == Left::UnderWay {
-            self.left = Left::Finished;
+        // The script player has no stop reasons and marks the end of a turn explicitly.
+        if entry["scriptTurnEnd"] == true && self.last_turn == LastTurn::InProgress {
+            self.last_turn = LastTurn::Completed;
         }
         let failed = entry["isApiErrorMessage"] == true;
         let Some(frame) = frame(entry) else { return };
         match &frame {
-            Frame::Assistant(_) if failed => self.left = Left::Failed,
-            Frame::Assistant(message) if message.aborted => self.left = Left::Interrupted,
+            Frame::Assistant(_) if failed => self.last_turn = LastTurn::Failed,
+            Frame::Assistant(message) if message.aborted => self.last_turn = LastTurn::Interrupted,
             Frame::Assistant(message) => {
-                // A text may stand before a tool that was not written down yet: the message says whether it is the end.
+                // A tool call may follow a text and not be written yet, so only the stop reason ends the turn.
                 let stop_reason = message.message.stop_reason.as_deref();
-                let goes_on = matches!(stop_reason, None | Some("tool_use" | "pause_turn"));
-                self.left = if goes_on { Left::UnderWay } else { Left::Finished };
+                let is_continued = matches!(stop_reason, None | Some("tool_use" | "pause_turn"));
+                self.last_turn = if is_continued { LastTurn::InProgress } else { LastTurn::Completed };
             }
             Frame::User(message) => {
                 let content = &message.message.content;
-                if message.is_replay || holds_result(content) {
-                    self.left = Left::UnderWay;
-                } else if says_interrupted(content) {
-                    self.left = Left::Interrupted;
+                if message.is_replay || contains_tool_result(content) {
+                    self.last_turn = LastTurn::InProgress;
+                } else if is_interrupt_note(content) {
+                    self.last_turn = LastTurn::Interrupted;
                 }
                 if message.is_replay {
-                    self.heard.extend(message.uuid.parse::<Uuid>().ok());
+                    self.read_messages.extend(message.uuid.parse::<Uuid>().ok());
                     if let Content::Text(text) = &message.message.content {
                         self.prompts.push(text.clone());
                     }
@@ -94,24 +93,24 @@ impl Recovered {
             }
             _ => {}
         }
-        self.tells.extend(self.story.apply(frame));
+        self.outputs.extend(self.normalizer.apply(frame));
     }
 }
 
-fn holds_result(content: &Content) -> bool {
+fn contains_tool_result(content: &Content) -> bool {
     matches!(content, Content::Blocks(blocks) if blocks.iter().any(|block| block["type"] == "tool_result"))
 }
 
-fn says_interrupted(content: &Content) -> bool {
+fn is_interrupt_note(content: &Content) -> bool {
     let interrupted =
-        |block: &Value| block["text"].as_str().is_some_and(|text| text.starts_with(INTERRUPTED));
+        |block: &Value| block["text"].as_str().is_some_and(|text| text.starts_with(INTERRUPT_NOTE));
     matches!(content, Content::Blocks(blocks) if blocks.iter().any(interrupted))
 }
 
-/// The frame that was, or would have been, printed for an entry.
+/// The frame that corresponds to an entry.
 fn frame(mut entry: Value) -> Option<Frame> {
     let flag = |name: &str| entry[name].as_bool().unwrap_or_default();
-    // Sub-agents have records of their own; the others are the CLI's notes to the model.
+    // Sub-agents have their own transcripts. The other flags mark the CLI's notes to the model.
     if flag("isSidechain") || flag("isMeta") || flag("isCompactSummary") {
         return None;
     }
@@ -124,7 +123,7 @@ fn frame(mut entry: Value) -> Option<Frame> {
         "user" => {
             entry["tool_use_result"] = entry["toolUseResult"].take();
             let mut message: Box<Message> = serde_json::from_value(entry).ok()?;
-            // The CLI echoes prompts, and only those: its own remarks come as blocks.
+            // Prompts have string content; the CLI's own notes have blocks.
             message.is_replay = matches!(message.message.content, Content::Text(_));
             Some(Frame::User(message))
         }
@@ -132,7 +131,7 @@ fn frame(mut entry: Value) -> Option<Frame> {
     }
 }
 
-/// What was said while a tool ran is attached to the turn, under the name that we gave it.
+/// A message that arrived while a tool was running is an attachment with our message id.
 fn queued_command(attachment: &Value, timestamp: &Value) -> Option<Frame> {
     if attachment["type"] != "queued_command" {
         return None;
@@ -152,9 +151,9 @@ mod tests {
     use serde_json::json;
     use std::path::PathBuf;
 
-    fn left(entries: &[Value]) -> Left {
+    fn last_turn(entries: &[Value]) -> LastTurn {
         let lines: Vec<String> = entries.iter().map(Value::to_string).collect();
-        recover(Story::new(PathBuf::from("/w")), lines.iter().map(String::as_str)).left
+        recover(Normalizer::new(PathBuf::from("/w")), lines.iter().map(String::as_str)).last_turn
     }
 
     fn agent(block: Value) -> Value {
@@ -166,15 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn where_a_record_leaves_off_is_what_its_last_entry_says() {
-        let spoken = |stop_reason: Value| {
+    fn last_turn_follows_from_the_last_entry() {
+        let text_with = |stop_reason: Value| {
             let mut text = agent(json!({"type": "text", "text": "Done."}));
             text["message"]["stop_reason"] = stop_reason;
             text
         };
-        let text = || spoken("end_turn".into());
+        let text = || text_with("end_turn".into());
         let result = || user(json!([{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]));
-        let stopped = |why: &str| {
+        let interrupted = |why: &str| {
             user(json!([{"type": "text", "text": format!("[Request interrupted by user{why}]")}]))
         };
         let mut aborted = text();
@@ -183,35 +182,38 @@ mod tests {
         error["isApiErrorMessage"] = true.into();
         let mut meta = user(json!("a note"));
         meta["isMeta"] = true.into();
-        let mut summary = user(json!("what was said before"));
+        let mut summary = user(json!("summary of the conversation"));
         summary["isCompactSummary"] = true.into();
         let queued = json!({"type": "attachment", "attachment": {"type": "queued_command", "prompt": "and this", "source_uuid": "q"}});
         let cases = [
-            (vec![], Left::Nothing),
-            (vec![json!({"type": "mode", "mode": "normal"})], Left::Nothing),
-            (vec![user(json!("do it"))], Left::UnderWay),
+            (vec![], LastTurn::None),
+            (vec![json!({"type": "mode", "mode": "normal"})], LastTurn::None),
+            (vec![user(json!("do it"))], LastTurn::InProgress),
             (
                 vec![user(json!("do it")), agent(json!({"type": "thinking", "thinking": "hm"}))],
-                Left::UnderWay,
+                LastTurn::InProgress,
             ),
             (
                 vec![text(), agent(json!({"type": "tool_use", "id": "t", "name": "Bash", "input": {}}))],
-                Left::UnderWay,
+                LastTurn::InProgress,
             ),
-            (vec![text(), result()], Left::UnderWay),
-            (vec![text(), queued], Left::UnderWay),
-            (vec![result(), text()], Left::Finished),
-            (vec![result(), spoken(Value::Null)], Left::UnderWay),
-            (vec![result(), spoken("tool_use".into())], Left::UnderWay),
-            (vec![spoken(Value::Null), json!({"type": "cost-state", "scriptTurnEnd": true})], Left::Finished),
-            (vec![text(), meta, summary], Left::Finished),
-            (vec![result(), aborted], Left::Interrupted),
-            (vec![text(), stopped("")], Left::Interrupted),
-            (vec![result(), stopped(" for tool use")], Left::Interrupted),
-            (vec![user(json!("do it")), error], Left::Failed),
+            (vec![text(), result()], LastTurn::InProgress),
+            (vec![text(), queued], LastTurn::InProgress),
+            (vec![result(), text()], LastTurn::Completed),
+            (vec![result(), text_with(Value::Null)], LastTurn::InProgress),
+            (vec![result(), text_with("tool_use".into())], LastTurn::InProgress),
+            (
+                vec![text_with(Value::Null), json!({"type": "cost-state", "scriptTurnEnd": true})],
+                LastTurn::Completed,
+            ),
+            (vec![text(), meta, summary], LastTurn::Completed),
+            (vec![result(), aborted], LastTurn::Interrupted),
+            (vec![text(), interrupted("")], LastTurn::Interrupted),
+            (vec![result(), interrupted(" for tool use")], LastTurn::Interrupted),
+            (vec![user(json!("do it")), error], LastTurn::Failed),
         ];
         for (entries, expected) in cases {
-            assert_eq!(left(&entries), expected, "{entries:?}");
+            assert_eq!(last_turn(&entries), expected, "{entries:?}");
         }
     }
 }

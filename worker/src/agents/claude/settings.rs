@@ -1,67 +1,51 @@
-//! How the CLI is started: its arguments and its environment.
+//! Arguments and environment of the CLI.
 
 use crate::agents::policy::Policy;
 use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How to start it.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The program and what comes before the CLI's own arguments: `claude`, or a player of scripts.
+    /// The program and the arguments before the CLI's own: `claude`, or the script player.
     pub command: Vec<String>,
-    /// The workspace, absolute.
     pub cwd: PathBuf,
-    /// Added to its environment.
     pub env: Vec<(String, String)>,
-    /// Taken out of its environment.
     pub env_removed: Vec<String>,
-    /// Its session.
     pub session: Session,
-    /// Whether a turn that was not finished goes on by itself.
-    pub continues: bool,
-    /// Which model, if not its default.
+    /// Whether the CLI continues an unfinished turn on its own after a resume.
+    pub resume_interrupted_turn: bool,
     pub model: Option<String>,
-    /// What it may do.
     pub policy: Policy,
-    /// Tools, in the CLI's own syntax: `Bash(git *)`.
+    /// In the CLI's own syntax: `Bash(git *)`.
     pub allowed_tools: Vec<String>,
-    /// The same, for tools that it may not use.
     pub disallowed_tools: Vec<String>,
-    /// Most answers of the model for one prompt.
+    /// Maximum number of model responses for one prompt.
     pub max_turns: Option<u64>,
-    /// Most that the session may cost.
     pub max_budget_usd: Option<f64>,
-    /// In place of the CLI's own instructions.
+    /// Replaces the CLI's own system prompt.
     pub system_prompt: Option<String>,
-    /// After the CLI's own instructions.
     pub append_system_prompt: Option<String>,
-    /// Where it looks for settings: `user,project,local`.
+    /// Comma-separated: `user,project,local`.
     pub setting_sources: Option<String>,
-    /// Whether text is told while it is being written.
+    /// Whether text is emitted while it is being streamed.
     pub partial_messages: bool,
-    /// For how long what runs in the background counts as work.
-    pub background_patience: Duration,
+    /// How long background tasks count as activity after a turn.
+    pub background_timeout: Duration,
 }
 
-/// Which session to work in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Session {
-    /// A new one of this name.
+    /// A new session with this id.
     New(Uuid),
-    /// One whose record is there.
+    /// A session whose transcript exists.
     Resume(Uuid),
-    /// A new one that begins as a copy.
-    Fork {
-        /// Of which.
-        from: Uuid,
-        /// Its own name.
-        to: Uuid,
-    },
+    /// A new session that starts as a copy of another one.
+    Fork { from: Uuid, to: Uuid },
 }
 
 impl Settings {
-    /// The arguments of the CLI. Always `--flag=value`: a value that begins with a dash would be taken for a flag.
+    /// Always `--flag=value`, because a separate value that starts with a dash would be parsed as a flag.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut arguments: Vec<String> = self.command.iter().skip(1).cloned().collect();
         let fixed = [
@@ -103,12 +87,13 @@ impl Settings {
         arguments
     }
 
-    /// Its environment: nothing but the model, no second worker, and whether an unfinished turn goes on.
+    /// Disables telemetry and updates, and sets whether an unfinished turn is continued.
     pub(super) fn environment(&self) -> Vec<(String, String)> {
-        let quiet = ["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"];
+        let disabled =
+            ["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"];
         let mut environment: Vec<(String, String)> =
-            quiet.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
-        if self.continues && matches!(self.session, Session::Resume(_)) {
+            disabled.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
+        if self.resume_interrupted_turn && matches!(self.session, Session::Resume(_)) {
             environment.push(("CLAUDE_CODE_RESUME_INTERRUPTED_TURN".into(), "1".into()));
             environment.push(("CLAUDE_CODE_RESUME_REASON".into(), "container_recreated".into()));
         }

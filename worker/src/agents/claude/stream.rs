@@ -1,11 +1,11 @@
-//! Text that is being written, for those who watch. What is stored is the message when it is whole.
+//! Streamed text for live viewers. Only complete messages are stored.
 
 use super::frame::Stream;
 use crate::agents::Partial;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The messages that are being written: that of the agent, and those of its sub-agents.
+/// Messages that are being streamed, by the tool call of the sub-agent; `None` is the agent itself.
 #[derive(Debug, Default)]
 pub struct Streams {
     open: HashMap<Option<String>, Open>,
@@ -14,14 +14,13 @@ pub struct Streams {
 #[derive(Debug, Default)]
 struct Open {
     message_id: String,
-    /// Per block: what it is, and how many characters were written.
+    /// For each block, its kind and its length in characters so far.
     blocks: HashMap<u64, (&'static str, u64)>,
     stop_reason: Option<String>,
 }
 
 impl Streams {
-    /// What was written since the last one.
-    pub fn more(&mut self, stream: &Stream) -> Option<Partial> {
+    pub fn apply(&mut self, stream: &Stream) -> Option<Partial> {
         let event = &stream.event;
         let open = self.open.entry(stream.parent_tool_use_id.clone()).or_default();
         match event["type"].as_str()? {
@@ -39,7 +38,7 @@ impl Streams {
                 open.blocks.insert(event["index"].as_u64()?, (kind, 0));
                 None
             }
-            "content_block_delta" => open.written(event),
+            "content_block_delta" => open.delta(event),
             "message_delta" => {
                 open.stop_reason = event["delta"]["stop_reason"].as_str().map(str::to_owned);
                 None
@@ -48,14 +47,14 @@ impl Streams {
         }
     }
 
-    /// Why a message ended, if the stream has said so: the message itself does not.
+    /// The stop reason of a message. Only the stream has it, not the message itself.
     pub fn stop_reason(&self, message_id: &str) -> Option<&str> {
         self.open.values().find(|open| open.message_id == message_id)?.stop_reason.as_deref()
     }
 }
 
 impl Open {
-    fn written(&mut self, event: &Value) -> Option<Partial> {
+    fn delta(&mut self, event: &Value) -> Option<Partial> {
         let index = event["index"].as_u64()?;
         let (kind, offset) = self.blocks.get_mut(&index)?;
         let delta = &event["delta"];

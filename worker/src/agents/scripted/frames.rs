@@ -1,64 +1,59 @@
-//! What a player prints: the shapes of the CLI's frames.
+//! Output frames in the format of the CLI.
 
-use super::player::{Player, Said};
+use super::player::{Player, QueuedMessage};
 use super::transcript::Totals;
 use crate::clock;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// The version of the CLI whose frames these are.
+/// The CLI version whose frames are produced.
 pub const VERSION: &str = "2.1.325";
 
-/// A name for something that has none.
-pub fn name() -> String {
+/// A random id.
+pub fn new_id() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// How a turn ended, as `result` says it.
+/// How a turn ended, as reported in `result`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {
-    /// `success`.
     pub subtype: &'static str,
-    /// `completed`.
     pub terminal_reason: &'static str,
-    /// Whether that is an error.
     pub is_error: bool,
-    /// What the API answered, if that was the error.
+    /// The HTTP status, if the API returned an error.
     pub api_error_status: Option<u16>,
 }
 
 impl Ending {
-    /// As it should.
     pub const COMPLETED: Self = Self::new("success", "completed", false);
-    /// Somebody stopped it while it spoke or waited.
-    pub const STOPPED_TALKING: Self = Self::new("error_during_execution", "aborted_streaming", true);
-    /// Somebody stopped it while it used a tool.
-    pub const STOPPED_TOOL: Self = Self::new("error_during_execution", "aborted_tools", true);
-    /// It answered as often as it may.
+    /// Interrupted while streaming or waiting.
+    pub const INTERRUPTED_STREAMING: Self = Self::new("error_during_execution", "aborted_streaming", true);
+    /// Interrupted during a tool call.
+    pub const INTERRUPTED_TOOL: Self = Self::new("error_during_execution", "aborted_tools", true);
+    /// Reached `--max-turns`.
     pub const MAX_TURNS: Self = Self::new("error_max_turns", "max_turns", true);
-    /// It spent what it may.
+    /// Reached `--max-budget-usd`.
     pub const BUDGET: Self = Self::new("error_max_budget_usd", "budget_exhausted", true);
 
     const fn new(subtype: &'static str, terminal_reason: &'static str, is_error: bool) -> Self {
         Self { subtype, terminal_reason, is_error, api_error_status: None }
     }
 
-    /// The API did not want to.
+    /// The API returned an error.
     pub fn api_error(status: Option<u16>) -> Self {
         Self { api_error_status: status, ..Self::new("success", "api_error", true) }
     }
 }
 
-/// The answer to a request.
-pub fn answer(request: &str, response: Value) -> Value {
+/// A successful response to a control request.
+pub fn response(request: &str, response: Value) -> Value {
     json!({"type": "control_response",
         "response": {"subtype": "success", "request_id": request, "response": response}})
 }
 
-/// The answer to `initialize`.
 pub fn initialized(player: &Player, request: &str) -> Value {
     let model = &player.arguments.model;
-    let mut frame = answer(
+    let mut frame = response(
         request,
         json!({
             "commands": [], "agents": [{"name": "general-purpose", "description": "Plays the steps of a Task."}],
@@ -74,20 +69,20 @@ pub fn initialized(player: &Player, request: &str) -> Value {
     frame
 }
 
-/// The answer to a request that the CLI does not know.
+/// The response to an unknown control request.
 pub fn unsupported(request: &str, subtype: &str) -> Value {
     json!({"type": "control_response", "response": {"subtype": "error", "request_id": request,
         "error": format!("Unsupported control request subtype: {subtype}"),
         "error_code": "unsupported_request"}})
 }
 
-/// How far something that was said has come.
+/// Delivery progress of a message.
 pub fn lifecycle(player: &Player, command: &str, state: &str) -> Value {
-    json!({"type": "command_lifecycle", "command_uuid": command, "state": state, "uuid": name(),
+    json!({"type": "command_lifecycle", "command_uuid": command, "state": state, "uuid": new_id(),
         "session_id": player.session})
 }
 
-/// The head of every turn.
+/// The first frame of every turn.
 pub fn init(player: &Player) -> Value {
     json!({
         "type": "system", "subtype": "init", "cwd": player.arguments.cwd, "session_id": player.session,
@@ -96,45 +91,44 @@ pub fn init(player: &Player) -> Value {
         "apiKeySource": "none", "claude_code_version": VERSION, "output_style": "default",
         "agents": ["general-purpose"], "skills": [], "plugins": [],
         "capabilities": ["interrupt_receipt_v1", "interrupt_cancel_queued_v1", "msg_lifecycle_v1"],
-        "uuid": name(), "user_message_uuids": player.turn.said,
+        "uuid": new_id(), "user_message_uuids": player.turn.message_ids,
     })
 }
 
-/// A frame of `system`.
 pub fn system(player: &Player, subtype: &str, more: Value) -> Value {
     let mut frame = more;
     frame["type"] = "system".into();
     frame["subtype"] = subtype.into();
-    frame["uuid"] = name().into();
+    frame["uuid"] = new_id().into();
     frame["session_id"] = player.session.as_str().into();
     frame
 }
 
-/// What was said, said back.
-pub fn replay(player: &Player, said: &Said) -> Value {
-    json!({"type": "user", "message": {"role": "user", "content": said.content}, "session_id": player.session,
-        "parent_tool_use_id": null, "uuid": said.uuid, "timestamp": said.at, "isReplay": true})
+/// The echo of a message.
+pub fn replay(player: &Player, message: &QueuedMessage) -> Value {
+    json!({"type": "user", "message": {"role": "user", "content": message.content}, "session_id": player.session,
+        "parent_tool_use_id": null, "uuid": message.uuid, "timestamp": message.at, "isReplay": true})
 }
 
-/// A piece of what is being written.
+/// A streaming event.
 pub fn stream(player: &Player, event: Value, parent: Option<&str>) -> Value {
     json!({"type": "stream_event", "event": event, "session_id": player.session,
-        "parent_tool_use_id": parent, "uuid": name()})
+        "parent_tool_use_id": parent, "uuid": new_id()})
 }
 
-/// The message around a content block.
+/// A message with one content block.
 pub fn message(player: &Player, id: &str, block: Value, stop_reason: Option<&str>) -> Value {
     json!({"id": id, "type": "message", "role": "assistant", "model": player.arguments.model, "content": [block],
         "stop_reason": stop_reason, "stop_sequence": null, "usage": first_usage()})
 }
 
-/// What a message has used before it is written.
+/// The usage reported when a message starts.
 pub fn first_usage() -> Value {
     json!({"input_tokens": INPUT_PER_MESSAGE, "output_tokens": 1, "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0})
 }
 
-/// What every message pretends to read.
+/// Simulated input tokens of a message.
 pub const INPUT_PER_MESSAGE: u64 = 100;
 
 /// A content block of the assistant.
@@ -143,14 +137,14 @@ pub fn assistant(player: &Player, uuid: &str, message: Value, parent: Option<&st
         "session_id": player.session, "uuid": uuid, "timestamp": clock::now()})
 }
 
-/// A frame in the user's name: a tool's result, or a note.
+/// A frame with role `user`: a tool result or a note.
 pub fn user(player: &Player, uuid: &str, content: Value, parent: Option<&str>) -> Value {
     json!({"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": parent,
         "session_id": player.session, "uuid": uuid, "timestamp": clock::now()})
 }
 
-/// The end of a turn, with its type last, as the CLI may put it anywhere. It has the same name each time it is told, if
-/// the player is killed between telling and writing.
+/// The end of a turn. `type` comes last, because the CLI guarantees no key order. The id is deterministic, so a player
+/// that is killed before it writes the transcript emits the same id again.
 pub fn result(player: &Player, ending: &Ending, before: Totals) -> Value {
     let (turn, now) = (&player.turn, player.totals);
     let index = now.results - 1;
@@ -166,7 +160,7 @@ pub fn result(player: &Player, ending: &Ending, before: Totals) -> Value {
         output_tokens: now.output_tokens - before.output_tokens,
         results: 1,
     };
-    let milliseconds = u64::try_from(turn.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let milliseconds = u64::try_from(turn.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut frame = json!({
         "is_error": ending.is_error, "subtype": ending.subtype,
         "terminal_reason": ending.terminal_reason, "api_error_status": ending.api_error_status,
@@ -176,7 +170,7 @@ pub fn result(player: &Player, ending: &Ending, before: Totals) -> Value {
         "usage": {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens,
             "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0},
         "permission_denials": turn.denials, "queued_turn_count": player.queue.len(), "result_index": index,
-        "user_message_uuids": turn.said, "session_id": player.session,
+        "user_message_uuids": turn.message_ids, "session_id": player.session,
         "type": "result", "uuid": Uuid::new_v5(&session, format!("result {index}").as_bytes()).to_string(),
     });
     if ending.subtype == "success" {

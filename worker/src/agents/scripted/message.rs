@@ -1,27 +1,31 @@
-//! What the assistant writes: messages of blocks, told word by word and then whole.
+//! Assistant messages: blocks that are streamed word by word and then printed completely.
 
 use super::frames;
-use super::player::{Leave, Player};
-use super::steps::Played;
+use super::player::{Exit, Player};
+use super::steps::StepResult;
 use serde_json::{Value, json};
 
 impl Player {
-    /// A message of one text that is not in the script.
-    pub(super) async fn say(&mut self, text: &str, next: Option<usize>) -> Result<Played, Leave> {
-        let played = self.write_block("text", text, next).await?;
-        if played.is_ok() {
+    /// Writes a message with one text block that is not in the script.
+    pub(super) async fn write_message(
+        &mut self,
+        text: &str,
+        next: Option<usize>,
+    ) -> Result<StepResult, Exit> {
+        let result = self.write_block("text", text, next).await?;
+        if result.is_ok() {
             self.close_message("end_turn").await?;
         }
-        Ok(played)
+        Ok(result)
     }
 
-    /// Writes a text word by word.
+    /// Streams a text word by word.
     pub(super) async fn write_block(
         &mut self,
         kind: &str,
         text: &str,
         next: Option<usize>,
-    ) -> Result<Played, Leave> {
+    ) -> Result<StepResult, Exit> {
         self.open_message().await?;
         let delta = if kind == "text" { "text_delta" } else { "thinking_delta" };
         let mut empty = json!({"type": kind, kind: ""});
@@ -34,20 +38,20 @@ impl Player {
             _ => text.split_inclusive(char::is_whitespace).collect(),
         };
         let mut written = 0;
-        let mut played = Ok(());
+        let mut result = Ok(());
         for word in words {
             self.partial_block("content_block_delta", json!({"delta": {"type": delta, kind: word}})).await?;
             written += word.len();
-            played = self.rest(self.script.header.word_ms).await?;
-            if played.is_err() {
+            result = self.wait(self.script.header.word_ms).await?;
+            if result.is_err() {
                 break;
             }
         }
         self.turn.words += text[..written].split_whitespace().count() as u64;
-        let aborted = played.is_err() && written < text.len();
+        let aborted = result.is_err() && written < text.len();
         let mut block = empty;
         block[kind] = text[..written].into();
-        self.put_block(block, next, aborted).await?;
+        self.emit_block(block, next, aborted).await?;
         if !aborted {
             self.partial_block("content_block_stop", json!({})).await?;
         }
@@ -56,23 +60,23 @@ impl Player {
             text[..written].clone_into(&mut self.turn.last_text);
         }
         self.mirror().await?;
-        Ok(played)
+        Ok(result)
     }
 
-    /// Writes a whole block down, then prints it. The result is its name.
-    pub(super) async fn put_block(
+    /// Appends a complete block to the transcript, then prints it. Returns its id.
+    pub(super) async fn emit_block(
         &mut self,
         block: Value,
         next: Option<usize>,
         aborted: bool,
-    ) -> Result<String, Leave> {
+    ) -> Result<String, Exit> {
         let id = self.open_message().await?;
-        let uuid = frames::name();
+        let uuid = frames::new_id();
         let stop_reason = if block["type"] == "tool_use" { Some("tool_use") } else { None };
         let message = frames::message(self, &id, block, None);
-        let mut kept = message.clone();
-        kept["stop_reason"] = stop_reason.into();
-        let mut entry = json!({"type": "assistant", "message": kept, "apiBlockIndex": self.turn.blocks});
+        let mut stored = message.clone();
+        stored["stop_reason"] = stop_reason.into();
+        let mut entry = json!({"type": "assistant", "message": stored, "apiBlockIndex": self.turn.blocks});
         if let Some(next) = next {
             entry["scriptNext"] = next.into();
         }
@@ -81,23 +85,23 @@ impl Player {
             entry["isAbortedMidStream"] = true.into();
             frame["aborted"] = true.into();
         }
-        self.transcript.link(&uuid, entry)?;
+        self.transcript.append_message(&uuid, entry)?;
         self.replay_prompt().await?;
-        if let (0, Some(said)) = (self.turn.blocks, self.turn.said.first()) {
-            frame["user_message_uuid"] = said.as_str().into();
-            frame["user_message_uuids"] = json!(self.turn.said);
+        if let (0, Some(id)) = (self.turn.blocks, self.turn.message_ids.first()) {
+            frame["user_message_uuid"] = id.as_str().into();
+            frame["user_message_uuids"] = json!(self.turn.message_ids);
         }
-        self.stamp(&mut frame);
+        self.mark_resumed(&mut frame);
         self.send(&frame).await?;
         Ok(uuid)
     }
 
-    /// Begins a message, unless one is being written.
-    pub(super) async fn open_message(&mut self) -> Result<String, Leave> {
+    /// Starts a message unless one is open. Returns its id.
+    pub(super) async fn open_message(&mut self) -> Result<String, Exit> {
         if let Some(id) = &self.turn.message {
             return Ok(id.clone());
         }
-        let id = format!("msg_{}", frames::name().replace('-', ""));
+        let id = format!("msg_{}", frames::new_id().replace('-', ""));
         self.turn.message = Some(id.clone());
         self.turn.blocks = 0;
         self.turn.messages += 1;
@@ -108,8 +112,8 @@ impl Player {
         Ok(id)
     }
 
-    /// Ends the message that is being written, if there is one.
-    pub(super) async fn close_message(&mut self, stop_reason: &str) -> Result<(), Leave> {
+    /// Ends the open message, if there is one.
+    pub(super) async fn close_message(&mut self, stop_reason: &str) -> Result<(), Exit> {
         if self.turn.message.take().is_none() {
             return Ok(());
         }
@@ -119,8 +123,8 @@ impl Player {
         self.partial(json!({"type": "message_stop"})).await
     }
 
-    /// Prints a piece of what is being written, if that is wanted.
-    pub(super) async fn partial(&mut self, event: Value) -> Result<(), Leave> {
+    /// Prints a streaming event, if partial messages are enabled.
+    pub(super) async fn partial(&mut self, event: Value) -> Result<(), Exit> {
         if !self.arguments.partial_messages {
             return Ok(());
         }
@@ -128,9 +132,9 @@ impl Player {
         self.send(&frame).await
     }
 
-    /// Begins, or ends, a block of the message.
-    pub(super) async fn partial_block(&mut self, kind: &str, more: Value) -> Result<(), Leave> {
-        let mut event = more;
+    /// Prints a streaming event of the current block.
+    pub(super) async fn partial_block(&mut self, kind: &str, fields: Value) -> Result<(), Exit> {
+        let mut event = fields;
         event["type"] = kind.into();
         event["index"] = self.turn.blocks.into();
         self.partial(event).await

@@ -1,47 +1,44 @@
-//! Whether a tool may be used: by rule, by mode, or because somebody was asked.
+//! Tool permissions: by rule, by mode, or by a permission request.
 
-use super::player::{Heard, Leave, Player};
+use super::player::{Control, Exit, Player};
 use super::script::ToolStep;
 use super::wire::Input;
 use super::{frames, tools};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Whether a tool may be used.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Permission {
-    /// With this input.
     Granted {
-        /// As it was asked for, or changed.
+        /// As requested, or changed by the response.
         input: Map<String, Value>,
-        /// Who said so: `config` or `user_temporary`.
+        /// `config` or `user_temporary`.
         source: &'static str,
     },
-    /// It may not.
     Denied {
-        /// What the model is told.
+        /// The text for the model.
         message: String,
-        /// Whether the turn ends, too.
+        /// Whether the turn is stopped, too.
         stop: bool,
     },
-    /// The turn was stopped while somebody was asked.
+    /// The turn was interrupted while a request was pending.
     Stopped,
 }
 
-/// First words of commands that change nothing.
-const HARMLESS: [&str; 14] = [
+/// Read-only shell commands.
+const READ_ONLY_COMMANDS: [&str; 14] = [
     "ls", "cat", "echo", "sleep", "pwd", "true", "false", "head", "tail", "wc", "grep", "test", "exit",
     "printf",
 ];
 
 impl Player {
-    /// Finds out whether a tool may be used, and asks if nothing else decides it.
+    /// Decides whether a tool may be used. Sends a permission request if no rule applies.
     pub(super) async fn permission(
         &mut self,
         tool: &ToolStep,
         id: &str,
         input: Map<String, Value>,
-    ) -> Result<Permission, Leave> {
+    ) -> Result<Permission, Exit> {
         if let Some(reason) = &tool.deny {
             let denied = frames::system(
                 self,
@@ -55,24 +52,29 @@ impl Player {
             let message = format!("Permission to use {} has been denied.", tool.name);
             return Ok(Permission::Denied { message, stop: false });
         }
-        let free = listed(&self.arguments.allowed_tools, &tool.name) || harmless(&tool.name, &input);
-        let mode = match self.mode.as_str() {
+        let allowed = listed(&self.arguments.allowed_tools, &tool.name) || is_read_only(&tool.name, &input);
+        let allowed_by_mode = match self.mode.as_str() {
             "bypassPermissions" | "auto" => true,
             "acceptEdits" => matches!(tool.name.as_str(), "Write" | "Edit"),
             _ => false,
         };
-        if free || mode {
+        if allowed || allowed_by_mode {
             return Ok(Permission::Granted { input, source: "config" });
         }
         if self.mode == "dontAsk" {
-            let message = format!("Permission to use {} has been denied: nobody is asked.", tool.name);
+            let message = format!("Permission to use {} has been denied by the permission mode.", tool.name);
             return Ok(Permission::Denied { message, stop: false });
         }
-        self.ask(&tool.name, id, input).await
+        self.request_permission(&tool.name, id, input).await
     }
 
-    async fn ask(&mut self, name: &str, id: &str, input: Map<String, Value>) -> Result<Permission, Leave> {
-        let request = frames::name();
+    async fn request_permission(
+        &mut self,
+        name: &str,
+        id: &str,
+        input: Map<String, Value>,
+    ) -> Result<Permission, Exit> {
+        let request = frames::new_id();
         let description = match (input.get("file_path"), input.get("description").or(input.get("command"))) {
             (Some(Value::String(path)), _) => {
                 Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned())
@@ -87,47 +89,46 @@ impl Player {
         self.send(&frame).await?;
         self.mirror().await?;
         loop {
-            let heard = self.inbox.recv().await.expect("the player holds a sender itself");
-            let answer = match &heard {
+            let received = self.inbox.recv().await.expect("the player holds a sender itself");
+            let response = match &received {
                 Input::Frame(frame) if frame["response"]["request_id"] == request.as_str() => {
                     Some(frame["response"].clone())
                 }
-                // Nobody is there any more who could answer.
+                // No response can follow.
                 Input::Closed => Some(json!({"subtype": "error", "error": "Stream closed"})),
                 _ => None,
             };
-            if self.take(heard).await? == Heard::Stop {
+            if self.handle_input(received).await? == Control::Stop {
                 self.send(&json!({"type": "control_cancel_request", "request_id": request})).await?;
                 return Ok(Permission::Stopped);
             }
-            if let Some(answer) = answer {
-                return Ok(read(&answer, input));
+            if let Some(response) = response {
+                return Ok(decode(&response, input));
             }
         }
     }
 }
 
-/// What an answer means.
-fn read(answer: &Value, asked: Map<String, Value>) -> Permission {
-    let response = &answer["response"];
-    if answer["subtype"] == "success" && response["behavior"] == "allow" {
-        let input = response["updatedInput"].as_object().cloned().unwrap_or(asked);
+fn decode(response: &Value, requested: Map<String, Value>) -> Permission {
+    let body = &response["response"];
+    if response["subtype"] == "success" && body["behavior"] == "allow" {
+        let input = body["updatedInput"].as_object().cloned().unwrap_or(requested);
         return Permission::Granted { input, source: "user_temporary" };
     }
-    let message = response["message"].as_str().or(answer["error"].as_str());
+    let message = body["message"].as_str().or(response["error"].as_str());
     Permission::Denied {
         message: message.unwrap_or("The user doesn't want to proceed with this tool use.").to_owned(),
-        stop: response["interrupt"] == true,
+        stop: body["interrupt"] == true,
     }
 }
 
-/// Whether a rule names a tool. What a rule has in brackets is for the real CLI.
+/// Whether a rule names the tool. Patterns in parentheses are ignored here.
 fn listed(rules: &[String], name: &str) -> bool {
     rules.iter().any(|rule| rule.split('(').next() == Some(name))
 }
 
-/// Whether a tool changes nothing, as far as can be told from its words.
-fn harmless(name: &str, input: &Map<String, Value>) -> bool {
+/// Whether a tool call looks read-only.
+fn is_read_only(name: &str, input: &Map<String, Value>) -> bool {
     if name != "Bash" {
         return !matches!(name, "Write" | "Edit") && tools::required(name).is_some();
     }
@@ -136,5 +137,5 @@ fn harmless(name: &str, input: &Map<String, Value>) -> bool {
         && command
             .split([';', '&', '|'])
             .map(|part| part.split_whitespace().next())
-            .all(|word| word.is_none_or(|word| HARMLESS.contains(&word)))
+            .all(|word| word.is_none_or(|word| READ_ONLY_COMMANDS.contains(&word)))
 }

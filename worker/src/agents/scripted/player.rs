@@ -1,8 +1,8 @@
-//! The player: waits for what is said, begins turns, and answers requests at any time.
+//! The player: waits for messages, runs turns, and answers control requests at any time.
 
 use super::arguments::PlayArguments;
 use super::script::Script;
-use super::transcript::{self, Past, Totals, Transcript, Unanswered};
+use super::transcript::{self, History, PendingTool, Totals, Transcript};
 use super::turn::Turn;
 use super::wire::{self, Input, Output};
 use super::{frames, shell::Shell};
@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-/// What background tasks have to end by themselves when nobody talks to the player any more.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long background tasks may run after stdin was closed.
+const BACKGROUND_GRACE: Duration = Duration::from_secs(5);
 
-/// One session that is played.
+/// Plays one session.
 pub struct Player {
     pub(super) arguments: PlayArguments,
     pub(super) script: Script,
@@ -26,97 +26,90 @@ pub struct Player {
     pub(super) transcript: Transcript,
     pub(super) inbox: mpsc::UnboundedReceiver<Input>,
     pub(super) inputs: mpsc::UnboundedSender<Input>,
-    pub(super) queue: VecDeque<Said>,
-    /// The step that comes next.
+    pub(super) queue: VecDeque<QueuedMessage>,
+    /// Index of the next step.
     pub(super) next: usize,
-    pub(super) unanswered: Option<Unanswered>,
-    /// What the user said last.
+    pub(super) pending_tool: Option<PendingTool>,
+    /// The text of the last user message.
     pub(super) message: String,
     pub(super) mode: String,
     pub(super) totals: Totals,
     pub(super) todos: Value,
     pub(super) turn: Turn,
     pub(super) busy: bool,
-    /// Background tasks that have not ended, with what they do.
+    /// Commands of running background tasks, by task id.
     pub(super) background: HashMap<String, String>,
-    /// Whatever runs beside the player ends with it.
-    pub(super) beside: JoinSet<()>,
+    /// Aborted when the player is dropped.
+    pub(super) tasks: JoinSet<()>,
     output: Output,
-    pub(super) heard: HashSet<String>,
+    /// Ids of all user messages.
+    pub(super) received: HashSet<String>,
     pub(super) closed: bool,
     failed: bool,
-    continues: bool,
+    resumes_turn: bool,
 }
 
-/// Something that was said, or that happened, and has not been read.
+/// A message that starts a turn or is absorbed by the current one.
 #[derive(Debug, Clone)]
-pub struct Said {
-    /// Its name.
+pub struct QueuedMessage {
     pub uuid: String,
-    /// As it was said.
     pub content: Value,
-    /// When.
     pub at: String,
-    /// Who.
-    pub by: By,
+    pub origin: Origin,
 }
 
-/// Who said something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
-    /// The user.
+pub enum Origin {
     User,
-    /// A background task that has ended.
+    /// The end of a background task.
     Task,
 }
 
-/// Why a player stops before its time.
+/// Why the player exits early.
 #[derive(Debug)]
-pub enum Leave {
-    /// The script says so.
-    With(i32),
-    /// Nobody reads, or the disk is full.
-    Broken(io::Error),
+pub enum Exit {
+    /// Requested by the script.
+    Code(i32),
+    /// A pipe was closed, or the disk is full.
+    Io(io::Error),
 }
 
-impl From<io::Error> for Leave {
+impl From<io::Error> for Exit {
     fn from(error: io::Error) -> Self {
-        Self::Broken(error)
+        Self::Io(error)
     }
 }
 
-/// What an input means for what is being done.
+/// What an input means for the current operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
-    /// Nothing.
-    GoOn,
-    /// Stop it.
+pub enum Control {
+    Continue,
     Stop,
 }
 
 impl Player {
-    /// Opens the session, new or old.
+    /// Opens a new or existing session.
     pub fn new(
         arguments: PlayArguments,
         script: Script,
         stdin: Box<dyn AsyncBufRead + Send + Unpin>,
         stdout: Box<dyn AsyncWrite + Send + Unpin>,
     ) -> Result<Self, String> {
-        let (session, path, past) = open(&arguments)?;
-        let transcript = Transcript::open(path, session, &arguments.cwd, &past)
+        let (session, path, history) = open(&arguments)?;
+        let transcript = Transcript::open(path, session, &arguments.cwd, &history)
             .map_err(|error| format!("transcript: {error}"))?;
         let (inputs, inbox) = mpsc::unbounded_channel();
-        let mut beside = JoinSet::new();
-        beside.spawn(wire::read(stdin, inputs.clone()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(wire::read(stdin, inputs.clone()));
         Ok(Self {
-            continues: past.open && arguments.resume_interrupted_turn,
+            resumes_turn: history.turn_is_open && arguments.resume_interrupted_turn,
             mode: arguments.permission_mode.clone(),
             session: session.to_string(),
-            next: past.next,
-            unanswered: past.unanswered,
-            message: past.message,
-            totals: past.totals,
-            heard: past.heard,
+            next: history.next,
+            pending_tool: history.pending_tool,
+            message: history.message,
+            totals: history.totals,
+            received: history.received,
             output: Output(stdout),
             todos: json!([]),
             turn: Turn::default(),
@@ -130,34 +123,37 @@ impl Player {
             transcript,
             inbox,
             inputs,
-            beside,
+            tasks,
         })
     }
 
-    /// Plays until nobody talks to it any more.
-    pub async fn run(&mut self) -> Result<i32, Leave> {
-        if self.continues {
+    /// Runs until stdin is closed and all work is done. Returns the exit code.
+    pub async fn run(&mut self) -> Result<i32, Exit> {
+        if self.resumes_turn {
             self.failed = self.play_turn(None).await?;
         }
         loop {
-            if let Some(said) = self.queue.pop_front() {
-                self.failed = self.play_turn(Some(said)).await?;
+            if let Some(message) = self.queue.pop_front() {
+                self.failed = self.play_turn(Some(message)).await?;
             } else if !self.closed {
                 let input = self.inbox.recv().await.expect("the player holds a sender itself");
-                self.take(input).await?;
+                self.handle_input(input).await?;
             } else if self.background.is_empty() {
                 return Ok(i32::from(self.failed));
             } else {
-                match tokio::time::timeout(GRACE, self.inbox.recv()).await {
-                    Ok(Some(input)) => _ = self.take(input).await?,
+                match tokio::time::timeout(BACKGROUND_GRACE, self.inbox.recv()).await {
+                    Ok(Some(input)) => _ = self.handle_input(input).await?,
                     Ok(None) | Err(_) => self.background.clear(),
                 }
             }
         }
     }
 
-    /// Does something, and listens meanwhile. Nothing if it was stopped, which also drops it.
-    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<Option<T>, Leave> {
+    /// Runs `work` while handling inputs. Returns `None` and drops `work` if the turn is interrupted.
+    pub(super) async fn run_interruptible<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<Option<T>, Exit> {
         let mut work = std::pin::pin!(work);
         loop {
             let input = tokio::select! {
@@ -165,50 +161,47 @@ impl Player {
                 input = self.inbox.recv() => input.expect("the player holds a sender itself"),
                 done = &mut work => return Ok(Some(done)),
             };
-            if self.take(input).await? == Heard::Stop {
+            if self.handle_input(input).await? == Control::Stop {
                 return Ok(None);
             }
         }
     }
 
-    /// Does nothing for a while. Whether it may go on.
-    pub(super) async fn pause(&mut self, milliseconds: u64) -> Result<Heard, Leave> {
+    /// Waits, unless the turn is interrupted.
+    pub(super) async fn pause(&mut self, milliseconds: u64) -> Result<Control, Exit> {
         let pause = Duration::from_millis(milliseconds).mul_f64(self.arguments.pace);
-        let stopped = if pause.is_zero() {
-            self.during(tokio::task::yield_now()).await?.is_none()
+        let interrupted = if pause.is_zero() {
+            self.run_interruptible(tokio::task::yield_now()).await?.is_none()
         } else {
-            self.during(tokio::time::sleep(pause)).await?.is_none()
+            self.run_interruptible(tokio::time::sleep(pause)).await?.is_none()
         };
-        Ok(if stopped { Heard::Stop } else { Heard::GoOn })
+        Ok(if interrupted { Control::Stop } else { Control::Continue })
     }
 
-    /// Prints a frame.
-    pub(super) async fn send(&mut self, frame: &Value) -> Result<(), Leave> {
+    pub(super) async fn send(&mut self, frame: &Value) -> Result<(), Exit> {
         Ok(self.output.send(frame).await?)
     }
 
-    /// Says back what was said, if that is wanted.
-    pub(super) async fn replay(&mut self, said: &Said) -> Result<(), Leave> {
-        let frame = frames::replay(self, said);
+    /// Echoes a message, if enabled.
+    pub(super) async fn replay(&mut self, message: &QueuedMessage) -> Result<(), Exit> {
+        let frame = frames::replay(self, message);
         if self.arguments.replay_user_messages { self.send(&frame).await } else { Ok(()) }
     }
 
-    /// Prints the entries that were written, if that is wanted.
-    pub(super) async fn mirror(&mut self) -> Result<(), Leave> {
+    /// Prints new transcript entries, if enabled.
+    pub(super) async fn mirror(&mut self) -> Result<(), Exit> {
         match self.transcript.mirror() {
             Some(frame) if self.arguments.session_mirror => self.send(&frame).await,
             _ => Ok(()),
         }
     }
 
-    /// What commands are started with.
     pub(super) fn shell<'a>(arguments: &'a PlayArguments, message: &'a str) -> Shell<'a> {
         Shell { cwd: &arguments.cwd, message, second: arguments.pace }
     }
 }
 
-impl Said {
-    /// The text of it.
+impl QueuedMessage {
     pub fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
@@ -221,8 +214,8 @@ impl Said {
     }
 }
 
-/// Finds the session, copies it for a fork, and reads what it was.
-fn open(arguments: &PlayArguments) -> Result<(Uuid, std::path::PathBuf, Past), String> {
+/// Finds the session, copies it for a fork, and reads its history.
+fn open(arguments: &PlayArguments) -> Result<(Uuid, std::path::PathBuf, History), String> {
     let path = |session| transcript::path_of(&arguments.config_dir, &arguments.cwd, session);
     let failed = |error: io::Error| format!("transcript: {error}");
     let Some(old) = arguments.resume else {
@@ -230,7 +223,7 @@ fn open(arguments: &PlayArguments) -> Result<(Uuid, std::path::PathBuf, Past), S
         let path = path(session);
         return match path.exists() {
             true => Err(format!("Error: Session ID {session} is already in use.")),
-            false => Ok((session, path, Past::default())),
+            false => Ok((session, path, History::default())),
         };
     };
     if !path(old).exists() {
@@ -243,6 +236,6 @@ fn open(arguments: &PlayArguments) -> Result<(Uuid, std::path::PathBuf, Past), S
     if session != old {
         transcript::copy(&path(old), &path(session), session).map_err(failed)?;
     }
-    let past = Past::read(&path(session)).map_err(failed)?;
-    Ok((session, path(session), past))
+    let history = History::read(&path(session)).map_err(failed)?;
+    Ok((session, path(session), history))
 }

@@ -1,4 +1,4 @@
-//! Commands: run by the shell in a process group of their own, which is killed when nobody waits for them any more.
+//! Shell commands, each in its own process group, which is killed when the future is dropped.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::path::Path;
@@ -7,33 +7,30 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-/// How long the pipes are read after the command itself has ended.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+/// How long the pipes are read after the command itself has exited.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// What a command is started with.
 #[derive(Debug, Clone)]
 pub struct Shell<'a> {
-    /// Where.
     pub cwd: &'a Path,
-    /// What `${message}` is, so that no text of a user is ever part of a command.
+    /// The value of `${message}`: an environment variable, so user text never becomes part of a command.
     pub message: &'a str,
-    /// The length of a second, as `$PLAY_SECOND`: demos sleep, their tests do not.
+    /// The length of a second, as `$PLAY_SECOND`. Tests set it to 0.
     pub second: f64,
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// Nothing if it was killed.
+pub struct CommandOutput {
+    /// `None` if it was killed.
     pub code: Option<i32>,
-    /// Without the last line's end.
+    /// Without trailing newlines.
     pub stdout: String,
-    /// Without the last line's end.
+    /// Without trailing newlines.
     pub stderr: String,
 }
 
-/// Runs a command to its end, or for so long. Dropping this kills it with all its children.
-pub async fn run(shell: Shell<'_>, command: &str, timeout: Duration) -> std::io::Result<Ended> {
+/// Runs a command until it exits or times out. Dropping the future kills its process group.
+pub async fn run(shell: Shell<'_>, command: &str, timeout: Duration) -> std::io::Result<CommandOutput> {
     let mut child = Command::new("sh")
         .args(["-c", command])
         .current_dir(shell.cwd)
@@ -51,45 +48,45 @@ pub async fn run(shell: Shell<'_>, command: &str, timeout: Duration) -> std::io:
     let status = {
         let mut pipes =
             std::pin::pin!(async { tokio::join!(read(stdout, &mut out), read(stderr, &mut errors)) });
-        let all = async {
-            let mut told = false;
+        let exit = async {
+            let mut drained = false;
             let status = loop {
                 tokio::select! {
                     status = child.wait() => break status,
-                    _ = &mut pipes, if !told => told = true,
+                    _ = &mut pipes, if !drained => drained = true,
                 }
             };
-            if !told {
-                // A child that stays, like a server, keeps the pipes open.
-                let _ = tokio::time::timeout(LAST_WORDS, &mut pipes).await;
+            if !drained {
+                // A descendant such as a server keeps the pipes open.
+                let _ = tokio::time::timeout(DRAIN_TIMEOUT, &mut pipes).await;
             }
             status
         };
-        tokio::time::timeout(timeout, all).await
+        tokio::time::timeout(timeout, exit).await
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned();
     match status {
         Ok(status) => {
             let code = status?.code();
-            // It is over, and its group is somebody else's, or that of a child that is meant to stay.
+            // Do not kill the group: its id may be reused, or a background process is meant to keep running.
             std::mem::forget(group);
-            Ok(Ended { code, stdout: text(&out), stderr: text(&errors) })
+            Ok(CommandOutput { code, stdout: text(&out), stderr: text(&errors) })
         }
         Err(_) => {
             let stderr = format!("Command timed out after {} s", timeout.as_secs());
-            Ok(Ended { code: None, stdout: text(&out), stderr })
+            Ok(CommandOutput { code: None, stdout: text(&out), stderr })
         }
     }
 }
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) {
     if let Some(mut pipe) = pipe {
-        // What was read before it broke is what there is.
+        // On an error, keep what was read so far.
         let _ = pipe.read_to_end(bytes).await;
     }
 }
 
-/// A process group that is killed when this is dropped.
+/// Kills the process group on drop.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -101,7 +98,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // It may have ended by itself in the same moment.
+            // An error means that the group has already exited.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

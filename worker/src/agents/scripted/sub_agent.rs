@@ -1,21 +1,21 @@
-//! A sub-agent: the steps that a Task has, told under its name and kept in a file of their own.
+//! Sub-agents: the steps of a Task, with the Task's id as parent and a separate transcript.
 
 use super::frames;
-use super::player::{Heard, Leave, Player};
+use super::player::{Control, Exit, Player};
 use super::script::{Directive, Step, ToolStep};
-use super::tools::{self, Answer};
+use super::tools::{self, ToolOutput};
 use super::transcript::Transcript;
 use serde_json::{Map, Value, json};
 
 impl Player {
-    /// Plays the steps of a Task, then its report. Nothing if it was stopped.
+    /// Plays the steps of a Task, then its report. `None` if it was interrupted.
     pub(super) async fn run_sub_agent(
         &mut self,
         task: &ToolStep,
         id: &str,
         input: &Map<String, Value>,
-    ) -> Result<Option<Answer>, Leave> {
-        let agent = frames::name()[..8].to_owned();
+    ) -> Result<Option<ToolOutput>, Exit> {
+        let agent = frames::new_id()[..8].to_owned();
         let mut transcript = self.transcript.sub_agent(&agent)?;
         let description = input.get("description").cloned().unwrap_or_default();
         let started = frames::system(
@@ -26,13 +26,13 @@ impl Player {
         );
         self.send(&started).await?;
         let prompt = json!([{"type": "text", "text": input.get("prompt")}]);
-        self.put_user(&mut transcript, id, prompt, None).await?;
+        self.emit_user(&mut transcript, id, prompt, None).await?;
         let (mut message, mut tools_used) = (None, 0);
         for step in &task.steps {
-            let step = Step::read(step.clone()).expect("the script was checked when it was read");
+            let step = Step::parse(step.clone()).expect("the script was validated when it was loaded");
             let block = match step {
                 Step::Play(Directive::Wait { ms }) => {
-                    if self.pause(ms).await? == Heard::Stop {
+                    if self.pause(ms).await? == Control::Stop {
                         return Ok(None);
                     }
                     continue;
@@ -42,20 +42,20 @@ impl Player {
                 Step::Thinking(text) => json!({"type": "thinking", "thinking": text, "signature": ""}),
                 Step::Tool(tool) => {
                     tools_used += 1;
-                    let message = message.take().unwrap_or_else(message_name);
+                    let message = message.take().unwrap_or_else(new_message_id);
                     if !self.child_tool(&mut transcript, id, &message, *tool).await? {
                         return Ok(None);
                     }
                     continue;
                 }
             };
-            let message = message.get_or_insert_with(message_name).clone();
-            self.put_assistant(&mut transcript, id, &message, block).await?;
+            let message = message.get_or_insert_with(new_message_id).clone();
+            self.emit_assistant(&mut transcript, id, &message, block).await?;
         }
         let report = task.result.clone().unwrap_or_default();
         let last = json!({"type": "text", "text": report});
-        let message = message.unwrap_or_else(message_name);
-        self.put_assistant(&mut transcript, id, &message, last.clone()).await?;
+        let message = message.unwrap_or_else(new_message_id);
+        self.emit_assistant(&mut transcript, id, &message, last.clone()).await?;
         let ended = frames::system(
             self,
             "task_notification",
@@ -65,58 +65,58 @@ impl Player {
         self.send(&ended).await?;
         let result = json!({"status": "completed", "agentId": agent, "prompt": input.get("prompt"),
             "content": [last], "totalToolUseCount": tools_used, "totalTokens": 0, "totalDurationMs": 0});
-        Ok(Some(Answer::good(report, result)))
+        Ok(Some(ToolOutput::ok(report, result)))
     }
 
-    /// Whether it came to its end.
+    /// Runs a tool of the sub-agent. Returns false if it was interrupted.
     async fn child_tool(
         &mut self,
         transcript: &mut Transcript,
         parent: &str,
         message: &str,
         tool: ToolStep,
-    ) -> Result<bool, Leave> {
-        let id = format!("toolu_{}", frames::name().replace('-', ""));
+    ) -> Result<bool, Exit> {
+        let id = format!("toolu_{}", frames::new_id().replace('-', ""));
         let input = tools::absolute(tool.input, &self.arguments.cwd);
         let block = json!({"type": "tool_use", "id": id, "name": tool.name, "input": input});
-        self.put_assistant(transcript, parent, message, block).await?;
-        let (arguments, said, todos) = (self.arguments.clone(), self.message.clone(), json!([]));
-        let answer = match (tools::required(&tool.name), tool.result) {
-            (None, Some(result)) => Some(Answer::good(result.clone(), json!({"content": result}))),
+        self.emit_assistant(transcript, parent, message, block).await?;
+        let (arguments, user_message, todos) = (self.arguments.clone(), self.message.clone(), json!([]));
+        let output = match (tools::required(&tool.name), tool.result) {
+            (None, Some(result)) => Some(ToolOutput::ok(result.clone(), json!({"content": result}))),
             _ => {
-                let work = tools::run(&tool.name, &input, Self::shell(&arguments, &said), &todos);
-                self.during(work).await?
+                let work = tools::run(&tool.name, &input, Self::shell(&arguments, &user_message), &todos);
+                self.run_interruptible(work).await?
             }
         };
-        let Some(answer) = answer else { return Ok(false) };
-        let content = json!([{"tool_use_id": id, "type": "tool_result", "content": answer.content,
-            "is_error": answer.is_error}]);
-        self.put_user(transcript, parent, content, Some(answer.result)).await?;
+        let Some(output) = output else { return Ok(false) };
+        let content = json!([{"tool_use_id": id, "type": "tool_result", "content": output.content,
+            "is_error": output.is_error}]);
+        self.emit_user(transcript, parent, content, Some(output.result)).await?;
         Ok(true)
     }
 
-    async fn put_assistant(
+    async fn emit_assistant(
         &mut self,
         transcript: &mut Transcript,
         parent: &str,
         message: &str,
         block: Value,
-    ) -> Result<(), Leave> {
-        let uuid = frames::name();
+    ) -> Result<(), Exit> {
+        let uuid = frames::new_id();
         let message = frames::message(self, message, block, None);
-        transcript.link(&uuid, json!({"type": "assistant", "message": message}))?;
+        transcript.append_message(&uuid, json!({"type": "assistant", "message": message}))?;
         let frame = frames::assistant(self, &uuid, message, Some(parent));
         self.send_mirrored(transcript, frame).await
     }
 
-    async fn put_user(
+    async fn emit_user(
         &mut self,
         transcript: &mut Transcript,
         parent: &str,
         content: Value,
         result: Option<Value>,
-    ) -> Result<(), Leave> {
-        let uuid = frames::name();
+    ) -> Result<(), Exit> {
+        let uuid = frames::new_id();
         let message = json!({"role": "user", "content": content});
         let mut frame = frames::user(self, &uuid, content, Some(parent));
         let mut entry = json!({"type": "user", "message": message});
@@ -124,11 +124,11 @@ impl Player {
             entry["toolUseResult"] = result.clone();
             frame["tool_use_result"] = result;
         }
-        transcript.link(&uuid, entry)?;
+        transcript.append_message(&uuid, entry)?;
         self.send_mirrored(transcript, frame).await
     }
 
-    async fn send_mirrored(&mut self, transcript: &mut Transcript, frame: Value) -> Result<(), Leave> {
+    async fn send_mirrored(&mut self, transcript: &mut Transcript, frame: Value) -> Result<(), Exit> {
         self.send(&frame).await?;
         match transcript.mirror() {
             Some(mirror) if self.arguments.session_mirror => self.send(&mirror).await,
@@ -137,6 +137,6 @@ impl Player {
     }
 }
 
-fn message_name() -> String {
-    format!("msg_{}", frames::name().replace('-', ""))
+fn new_message_id() -> String {
+    format!("msg_{}", frames::new_id().replace('-', ""))
 }

@@ -1,4 +1,4 @@
-//! The tools that the player has: they really do it, and answer in the CLI's words and shapes.
+//! The tools of the player. They really execute, and return results in the format of the CLI.
 
 use super::shell::{self, Shell};
 use serde_json::{Map, Value, json};
@@ -7,34 +7,30 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::fs;
 
-/// Files that a search looks at, at most.
+/// Maximum number of files in a search.
 const MAX_FILES: usize = 2_000;
 
-/// What a tool answered.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// What the model would read.
+pub struct ToolOutput {
+    /// The text for the model.
     pub content: String,
-    /// Whether it went wrong.
     pub is_error: bool,
-    /// The same for programs.
+    /// The structured result.
     pub result: Value,
 }
 
-impl Answer {
-    /// It went well.
-    pub fn good(content: impl Into<String>, result: Value) -> Self {
+impl ToolOutput {
+    pub fn ok(content: impl Into<String>, result: Value) -> Self {
         Self { content: content.into(), is_error: false, result }
     }
 
-    /// It went wrong.
-    pub fn bad(content: impl Into<String>) -> Self {
+    pub fn error(content: impl Into<String>) -> Self {
         let content = content.into();
         Self { result: format!("Error: {content}").into(), is_error: true, content }
     }
 }
 
-/// The fields that a tool of the player needs; nothing for tools that it does not have.
+/// Required input fields; `None` for tools that the player does not implement.
 pub fn required(tool: &str) -> Option<&'static [&'static str]> {
     Some(match tool {
         "Bash" => &["command"],
@@ -48,7 +44,7 @@ pub fn required(tool: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The input as the CLI's model would have written it: with whole paths.
+/// Makes paths absolute, as the CLI's model does.
 pub fn absolute(mut input: Map<String, Value>, cwd: &Path) -> Map<String, Value> {
     if let Some(Value::String(path)) = input.get_mut("file_path") {
         *path = cwd.join(&*path).to_string_lossy().into_owned();
@@ -56,10 +52,10 @@ pub fn absolute(mut input: Map<String, Value>, cwd: &Path) -> Map<String, Value>
     input
 }
 
-/// Uses a tool. `before` are the todos so far.
-pub async fn run(name: &str, input: &Map<String, Value>, shell: Shell<'_>, before: &Value) -> Answer {
+/// Executes a tool.
+pub async fn run(name: &str, input: &Map<String, Value>, shell: Shell<'_>, todos: &Value) -> ToolOutput {
     let text = |field: &str| input.get(field).and_then(Value::as_str).unwrap_or_default();
-    let answer = match name {
+    let output = match name {
         "Bash" => {
             let timeout = input.get("timeout").and_then(Value::as_u64).unwrap_or(120_000);
             bash(shell, text("command"), Duration::from_millis(timeout)).await
@@ -73,79 +69,79 @@ pub async fn run(name: &str, input: &Map<String, Value>, shell: Shell<'_>, befor
         "Grep" => grep(shell.cwd, text("pattern")).await,
         "Glob" => glob(shell.cwd, text("pattern")).await,
         "TodoWrite" => {
-            let todos = input.get("todos");
-            Ok(Answer::good(
+            let new_todos = input.get("todos");
+            Ok(ToolOutput::ok(
                 "Todos have been modified successfully. Continue with the current tasks if there are any.",
-                json!({"oldTodos": before, "newTodos": todos}),
+                json!({"oldTodos": todos, "newTodos": new_todos}),
             ))
         }
-        _ => Ok(Answer::bad(format!("No such tool available: {name}"))),
+        _ => Ok(ToolOutput::error(format!("No such tool available: {name}"))),
     };
-    answer.unwrap_or_else(|error| Answer::bad(error.to_string()))
+    output.unwrap_or_else(|error| ToolOutput::error(error.to_string()))
 }
 
-async fn bash(shell: Shell<'_>, command: &str, timeout: Duration) -> std::io::Result<Answer> {
-    let ended = shell::run(shell, command, timeout).await?;
-    let both = [ended.stdout.as_str(), &ended.stderr].into_iter().filter(|text| !text.is_empty());
+async fn bash(shell: Shell<'_>, command: &str, timeout: Duration) -> std::io::Result<ToolOutput> {
+    let output = shell::run(shell, command, timeout).await?;
+    let both = [output.stdout.as_str(), &output.stderr].into_iter().filter(|text| !text.is_empty());
     let both = both.collect::<Vec<_>>().join("\n");
-    Ok(match ended.code {
-        Some(0) => Answer::good(
+    Ok(match output.code {
+        Some(0) => ToolOutput::ok(
             both,
-            json!({"stdout": ended.stdout, "stderr": ended.stderr, "interrupted": false, "isImage": false,
+            json!({"stdout": output.stdout, "stderr": output.stderr, "interrupted": false, "isImage": false,
                 "noOutputExpected": false}),
         ),
-        Some(code) => Answer::bad(format!("Exit code {code}\n{both}")),
-        None => Answer::bad(both),
+        Some(code) => ToolOutput::error(format!("Exit code {code}\n{both}")),
+        None => ToolOutput::error(both),
     })
 }
 
-async fn write(path: &Path, content: &str) -> std::io::Result<Answer> {
-    // In one go on another thread: a long script writes thousands.
+async fn write(path: &Path, content: &str) -> std::io::Result<ToolOutput> {
+    // One blocking task instead of three: a long script writes thousands of files.
     let (to, text) = (path.to_owned(), content.to_owned());
     let write = move || {
         let original = std::fs::read_to_string(&to).ok();
-        if let (None, Some(folder)) = (&original, to.parent()) {
-            std::fs::create_dir_all(folder)?;
+        if let (None, Some(directory)) = (&original, to.parent()) {
+            std::fs::create_dir_all(directory)?;
         }
         std::fs::write(&to, text)?;
         Ok::<_, std::io::Error>(original)
     };
     let original = tokio::task::spawn_blocking(write).await??;
-    let (kind, said) = match original {
+    let (kind, message) = match original {
         None => ("create", "File created successfully at:"),
         Some(_) => ("update", "The file has been updated successfully:"),
     };
     let patch = original.as_deref().map(|old| patch(old, content)).unwrap_or_default();
-    Ok(Answer::good(
-        format!("{said} {}", path.display()),
+    Ok(ToolOutput::ok(
+        format!("{message} {}", path.display()),
         json!({"type": kind, "filePath": path, "content": content, "structuredPatch": patch,
             "originalFile": original, "userModified": false}),
     ))
 }
 
-async fn edit(path: &Path, old: &str, new: &str, all: bool) -> std::io::Result<Answer> {
+async fn edit(path: &Path, old: &str, new: &str, all: bool) -> std::io::Result<ToolOutput> {
     let Ok(original) = fs::read_to_string(path).await else {
-        return Ok(Answer::bad(format!("File does not exist: {}", path.display())));
+        return Ok(ToolOutput::error(format!("File does not exist: {}", path.display())));
     };
     let found = if old.is_empty() { 0 } else { original.matches(old).count() };
     if found == 0 {
-        return Ok(Answer::bad(format!("String to replace not found in file.\nString: {old}")));
+        return Ok(ToolOutput::error(format!("String to replace not found in file.\nString: {old}")));
     }
     if found > 1 && !all {
-        return Ok(Answer::bad(format!(
+        return Ok(ToolOutput::error(format!(
             "Found {found} matches of the string to replace, but replace_all is false.\nString: {old}"
         )));
     }
     let edited = original.replace(old, new);
     fs::write(path, &edited).await?;
-    Ok(Answer::good(
+    Ok(ToolOutput::ok(
         format!("The file {} has been updated successfully.", path.display()),
         json!({"filePath": path, "oldString": old, "newString": new, "originalFile": original,
             "structuredPatch": patch(&original, &edited), "userModified": false, "replaceAll": all}),
     ))
 }
 
-/// The difference as the CLI tells it: hunks with three lines around each change.
+/// A diff in the format of the CLI: hunks with three lines of context.
 fn patch(old: &str, new: &str) -> Vec<Value> {
     let diff = TextDiff::from_lines(old, new);
     let hunk = |group: &Vec<similar::DiffOp>| {
@@ -171,22 +167,22 @@ fn patch(old: &str, new: &str) -> Vec<Value> {
     diff.grouped_ops(3).iter().filter_map(hunk).collect()
 }
 
-async fn read(path: &Path) -> std::io::Result<Answer> {
+async fn read(path: &Path) -> std::io::Result<ToolOutput> {
     let Ok(content) = fs::read_to_string(path).await else {
-        return Ok(Answer::bad("File does not exist."));
+        return Ok(ToolOutput::error("File does not exist."));
     };
     let lines = content.lines().count();
     let numbered: Vec<String> =
         content.lines().enumerate().map(|(index, line)| format!("{:>6}→{line}", index + 1)).collect();
-    Ok(Answer::good(
+    Ok(ToolOutput::ok(
         numbered.join("\n"),
         json!({"type": "text", "file": {"filePath": path, "content": content, "numLines": lines,
             "startLine": 1, "totalLines": lines}}),
     ))
 }
 
-/// Looks for a plain text, not for a regular expression: a script knows what it looks for.
-async fn grep(cwd: &Path, pattern: &str) -> std::io::Result<Answer> {
+/// Searches for a literal string, not a regular expression.
+async fn grep(cwd: &Path, pattern: &str) -> std::io::Result<ToolOutput> {
     let (mut hits, mut names) = (Vec::new(), Vec::new());
     for path in files(cwd).await? {
         let content = fs::read_to_string(&path).await.unwrap_or_default();
@@ -201,15 +197,15 @@ async fn grep(cwd: &Path, pattern: &str) -> std::io::Result<Answer> {
     let content = if hits.is_empty() { "No matches found".to_owned() } else { hits.join("\n") };
     let result = json!({"mode": "content", "numFiles": names.len(), "filenames": names,
         "numLines": hits.len(), "content": content});
-    Ok(Answer::good(content, result))
+    Ok(ToolOutput::ok(content, result))
 }
 
-/// `*` is any part of a name or path; nothing else is special.
-async fn glob(cwd: &Path, pattern: &str) -> std::io::Result<Answer> {
+/// `*` matches any part of a path; there are no other wildcards.
+async fn glob(cwd: &Path, pattern: &str) -> std::io::Result<ToolOutput> {
     let names: Vec<String> = files(cwd).await?.iter().map(|path| relative(cwd, path)).collect();
     let names: Vec<String> = names.into_iter().filter(|name| matches(pattern, name)).collect();
     let content = if names.is_empty() { "No files found".to_owned() } else { names.join("\n") };
-    Ok(Answer::good(content, json!({"numFiles": names.len(), "filenames": names, "truncated": false})))
+    Ok(ToolOutput::ok(content, json!({"numFiles": names.len(), "filenames": names, "truncated": false})))
 }
 
 fn matches(pattern: &str, name: &str) -> bool {
@@ -229,18 +225,18 @@ fn relative(cwd: &Path, path: &Path) -> String {
     path.strip_prefix(cwd).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// The files of a folder and its folders, sorted, without hidden ones.
+/// All files below a directory, sorted, without hidden ones.
 async fn files(cwd: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let (mut folders, mut files) = (vec![cwd.to_path_buf()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        let mut entries = fs::read_dir(&folder).await?;
+    let (mut directories, mut files) = (vec![cwd.to_path_buf()], Vec::new());
+    while let Some(directory) = directories.pop() {
+        let mut entries = fs::read_dir(&directory).await?;
         while let Some(entry) = entries.next_entry().await? {
             let kind = entry.file_type().await?;
             if entry.file_name().to_string_lossy().starts_with('.') {
                 continue;
             }
             if kind.is_dir() {
-                folders.push(entry.path());
+                directories.push(entry.path());
             } else if kind.is_file() && files.len() < MAX_FILES {
                 files.push(entry.path());
             }

@@ -1,7 +1,8 @@
-//! What a session remembers: a file of entries like the CLI's, one line each, at the place where the CLI would put it.
+//! The transcript: a JSON-lines file with the CLI's entry format, at the CLI's path.
 //!
-//! Beside the CLI's fields an entry may have `scriptNext` (the step that comes after it) and `scriptTurnEnd`: with them
-//! a resumed player knows where it was. Entries are written, not synced: they survive the process, not the machine.
+//! In addition to the CLI's fields, an entry may have `scriptNext` (the next step) and `scriptTurnEnd`, from which a
+//! resumed player restores its position. Entries are written, not synced: they survive a crash of the process, not of
+//! the machine.
 
 use crate::clock;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// A session's file, open for more.
+/// The transcript of a session, open for appending.
 #[derive(Debug)]
 pub struct Transcript {
     path: PathBuf,
@@ -24,51 +25,44 @@ pub struct Transcript {
     unmirrored: Vec<Value>,
 }
 
-/// What a file says about the session so far.
+/// The state of a session, read from its transcript.
 #[derive(Debug, Default)]
-pub struct Past {
-    /// The step that comes next.
+pub struct History {
+    /// Index of the next step.
     pub next: usize,
-    /// Whether a turn was cut off.
-    pub open: bool,
-    /// A tool that was begun and has no result.
-    pub unanswered: Option<Unanswered>,
-    /// What was spent.
+    /// Whether the last turn has not ended.
+    pub turn_is_open: bool,
+    pub pending_tool: Option<PendingTool>,
     pub totals: Totals,
-    /// What was said last by the user.
+    /// The text of the last user message.
     pub message: String,
-    /// Everything that was said, by name.
-    pub heard: HashSet<String>,
+    /// Ids of all user messages.
+    pub received: HashSet<String>,
     parent: Option<String>,
 }
 
-/// A tool that was begun and has no result.
+/// A tool call without a result.
 #[derive(Debug, Clone)]
-pub struct Unanswered {
-    /// The tool use.
+pub struct PendingTool {
     pub id: String,
-    /// The entry that began it.
+    /// The id of its transcript entry.
     pub entry: String,
-    /// As it was begun.
     pub input: Map<String, Value>,
 }
 
-/// What a session has spent.
+/// Usage of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Totals {
-    /// In dollars.
     #[serde(rename = "totalCostUSD")]
     pub cost: f64,
-    /// Tokens read.
     pub input_tokens: u64,
-    /// Tokens written.
     pub output_tokens: u64,
-    /// Turns that have ended.
+    /// Number of finished turns.
     pub results: u64,
 }
 
-/// Where a session's file is: the CLI names the folder after the working directory.
+/// The path of a transcript. The CLI derives the directory name from the working directory.
 pub fn path_of(config_dir: &Path, cwd: &Path, session: Uuid) -> PathBuf {
     let key: String = cwd
         .to_string_lossy()
@@ -79,22 +73,22 @@ pub fn path_of(config_dir: &Path, cwd: &Path, session: Uuid) -> PathBuf {
 }
 
 impl Transcript {
-    /// Opens a session's file at its end, which is made if it is not there.
-    pub fn open(path: PathBuf, session: Uuid, cwd: &Path, past: &Past) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+    /// Opens or creates a transcript for appending.
+    pub fn open(path: PathBuf, session: Uuid, cwd: &Path, history: &History) -> io::Result<Self> {
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
         }
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         let cwd = cwd.to_string_lossy().into_owned();
-        let (parent, session) = (past.parent.clone(), session.to_string());
+        let (parent, session) = (history.parent.clone(), session.to_string());
         Ok(Self { path, file, session, cwd, parent, sub_agent: None, unmirrored: Vec::new() })
     }
 
-    /// A sub-agent's own file, as the CLI keeps one.
+    /// Opens the separate transcript of a sub-agent, as the CLI does.
     pub fn sub_agent(&self, agent: &str) -> io::Result<Self> {
-        let folder = self.path.with_extension("").join("subagents");
-        fs::create_dir_all(&folder)?;
-        let path = folder.join(format!("agent-{agent}.jsonl"));
+        let directory = self.path.with_extension("").join("subagents");
+        fs::create_dir_all(&directory)?;
+        let path = directory.join(format!("agent-{agent}.jsonl"));
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         Ok(Self {
             path,
@@ -107,8 +101,8 @@ impl Transcript {
         })
     }
 
-    /// Writes an entry that is part of the conversation, after the one before it.
-    pub fn link(&mut self, uuid: &str, entry: Value) -> io::Result<()> {
+    /// Appends an entry of the conversation, linked to the previous one.
+    pub fn append_message(&mut self, uuid: &str, entry: Value) -> io::Result<()> {
         let mut entry = entry;
         entry["uuid"] = uuid.into();
         entry["parentUuid"] = self.parent.replace(uuid.to_owned()).into();
@@ -120,11 +114,11 @@ impl Transcript {
         entry["userType"] = "external".into();
         entry["entrypoint"] = "sdk-cli".into();
         entry["version"] = super::frames::VERSION.into();
-        self.note(entry)
+        self.append(entry)
     }
 
-    /// Writes an entry that only keeps the books.
-    pub fn note(&mut self, entry: Value) -> io::Result<()> {
+    /// Appends an entry without a link to the conversation.
+    pub fn append(&mut self, entry: Value) -> io::Result<()> {
         let mut entry = entry;
         entry["sessionId"] = self.session.as_str().into();
         if entry.get("timestamp").is_none() {
@@ -132,13 +126,13 @@ impl Transcript {
         }
         let mut line = serde_json::to_vec(&entry)?;
         line.push(b'\n');
-        // In one call, so that a kill leaves a whole line or, at worst, a last one that is cut.
+        // A single write, so that a kill truncates at most the last line.
         self.file.write_all(&line)?;
         self.unmirrored.push(entry);
         Ok(())
     }
 
-    /// The frame with the entries that were written since the last one.
+    /// A frame with the entries since the last call.
     pub fn mirror(&mut self) -> Option<Value> {
         let entries = std::mem::take(&mut self.unmirrored);
         let path = self.path.to_string_lossy();
@@ -147,18 +141,18 @@ impl Transcript {
     }
 }
 
-impl Past {
-    /// Reads a session's file, and cuts off a last line that was not written to its end.
+impl History {
+    /// Reads a transcript and removes a truncated last line.
     pub fn read(path: &Path) -> io::Result<Self> {
         let text = fs::read(path)?;
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        if whole < text.len() {
-            OpenOptions::new().write(true).open(path)?.set_len(whole as u64)?;
+        let complete = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if complete < text.len() {
+            OpenOptions::new().write(true).open(path)?.set_len(complete as u64)?;
         }
-        let lines = text[..whole].split(|byte| *byte == b'\n');
-        let mut past = Self::default();
-        lines.filter_map(|line| serde_json::from_slice(line).ok()).for_each(|entry| past.add(&entry));
-        Ok(past)
+        let lines = text[..complete].split(|byte| *byte == b'\n');
+        let mut history = Self::default();
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).for_each(|entry| history.add(&entry));
+        Ok(history)
     }
 
     fn add(&mut self, entry: &Value) {
@@ -166,26 +160,26 @@ impl Past {
             self.parent = Some(uuid.to_owned());
         }
         if let (Some(origin), Some(uuid)) = (entry["promptSource"].as_str(), entry["uuid"].as_str()) {
-            self.open = true;
-            self.heard.insert(uuid.to_owned());
+            self.turn_is_open = true;
+            self.received.insert(uuid.to_owned());
             if let (true, Some(text)) = (origin == "sdk", entry["message"]["content"].as_str()) {
                 text.clone_into(&mut self.message);
             }
         }
         if let Some(uuid) = entry["attachment"]["source_uuid"].as_str() {
-            self.heard.insert(uuid.to_owned());
+            self.received.insert(uuid.to_owned());
         }
         if let Some(next) = entry["scriptNext"].as_u64() {
             self.next = usize::try_from(next).unwrap_or(usize::MAX);
             let block = &entry["message"]["content"][0];
-            self.unanswered = (block["type"] == "tool_use").then(|| Unanswered {
+            self.pending_tool = (block["type"] == "tool_use").then(|| PendingTool {
                 id: block["id"].as_str().unwrap_or_default().to_owned(),
                 entry: entry["uuid"].as_str().unwrap_or_default().to_owned(),
                 input: block["input"].as_object().cloned().unwrap_or_default(),
             });
         }
         if entry["scriptTurnEnd"] == true {
-            self.open = false;
+            self.turn_is_open = false;
         }
         if entry["type"] == "cost-state" {
             self.totals = Totals::deserialize(entry).unwrap_or_default();
@@ -193,7 +187,7 @@ impl Past {
     }
 }
 
-/// Copies a session to a new name, as a fork begins.
+/// Copies a session under a new id, for a fork.
 pub fn copy(from: &Path, to: &Path, session: Uuid) -> io::Result<()> {
     let text = fs::read_to_string(from)?;
     let mut copied = String::with_capacity(text.len());
@@ -203,8 +197,8 @@ pub fn copy(from: &Path, to: &Path, session: Uuid) -> io::Result<()> {
         copied.push_str(&entry.to_string());
         copied.push('\n');
     }
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
+    if let Some(directory) = to.parent() {
+        fs::create_dir_all(directory)?;
     }
     fs::write(to, copied)
 }

@@ -1,42 +1,38 @@
-//! A turn: how it begins, what it says, and how it ends.
+//! Start and end of a turn.
 
 use super::frames::{self, Ending};
-use super::player::{By, Leave, Player, Said};
+use super::player::{Exit, Origin, Player, QueuedMessage};
 use super::script::{Directive, Step};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// The turn that is being played.
+/// The current turn.
 #[derive(Debug)]
 pub struct Turn {
-    /// What the user said that it is about.
-    pub said: Vec<String>,
-    /// What is `started` and will be `completed`.
+    /// User messages that are handled in this turn.
+    pub message_ids: Vec<String>,
+    /// Messages with a `started` receipt that need a final one.
     pub commands: Vec<String>,
-    /// What is said back before the first block.
-    pub unreplayed: Option<Said>,
-    /// The message that is being written.
+    /// The message to echo before the first block.
+    pub unreplayed: Option<QueuedMessage>,
+    /// The id of the open message.
     pub message: Option<String>,
-    /// Its blocks so far.
+    /// Number of blocks of the open message.
     pub blocks: u64,
-    /// Messages so far.
     pub messages: u64,
-    /// Words so far.
     pub words: u64,
-    /// The last text.
     pub last_text: String,
-    /// Tools that were not allowed.
+    /// Denied tool calls.
     pub denials: Vec<Value>,
-    /// Why the turn goes on after it was cut off.
+    /// Set if the turn continues after a crash.
     pub resume_reason: Option<String>,
-    /// Since when.
-    pub began: Instant,
+    pub started_at: Instant,
 }
 
 impl Default for Turn {
     fn default() -> Self {
         Self {
-            said: Vec::new(),
+            message_ids: Vec::new(),
             commands: Vec::new(),
             unreplayed: None,
             message: None,
@@ -46,22 +42,24 @@ impl Default for Turn {
             last_text: String::new(),
             denials: Vec::new(),
             resume_reason: None,
-            began: Instant::now(),
+            started_at: Instant::now(),
         }
     }
 }
 
 impl Player {
-    /// Plays one turn: about what was said, or the rest of one that was cut off. Whether it ended in an error.
-    pub(super) async fn play_turn(&mut self, said: Option<Said>) -> Result<bool, Leave> {
+    /// Plays a turn for a message, or the rest of an unfinished turn. Returns whether it ended in an error.
+    pub(super) async fn play_turn(&mut self, message: Option<QueuedMessage>) -> Result<bool, Exit> {
         self.turn = Turn::default();
         self.busy = true;
-        let by = said.as_ref().map(|said| said.by);
-        self.begin(said).await?;
-        let ending = match by {
-            Some(By::Task) => {
-                self.say("The background task has finished.", None).await?.err().unwrap_or(Ending::COMPLETED)
-            }
+        let origin = message.as_ref().map(|message| message.origin);
+        self.begin(message).await?;
+        let ending = match origin {
+            Some(Origin::Task) => self
+                .write_message("The background task has finished.", None)
+                .await?
+                .err()
+                .unwrap_or(Ending::COMPLETED),
             _ => self.play_steps().await?,
         };
         let failed = self.end(ending).await?;
@@ -69,24 +67,24 @@ impl Player {
         Ok(failed)
     }
 
-    async fn begin(&mut self, said: Option<Said>) -> Result<(), Leave> {
-        let command = said.as_ref().map_or_else(frames::name, |said| said.uuid.clone());
-        match said {
-            Some(said) => {
-                let task = said.by == By::Task;
+    async fn begin(&mut self, message: Option<QueuedMessage>) -> Result<(), Exit> {
+        let command = message.as_ref().map_or_else(frames::new_id, |message| message.uuid.clone());
+        match message {
+            Some(message) => {
+                let task = message.origin == Origin::Task;
                 if !task {
-                    self.message = said.text();
-                    self.turn.said.push(said.uuid.clone());
-                    self.transcript.note(json!({"type": "queue-operation", "operation": "dequeue"}))?;
+                    self.message = message.text();
+                    self.turn.message_ids.push(message.uuid.clone());
+                    self.transcript.append(json!({"type": "queue-operation", "operation": "dequeue"}))?;
                 }
                 let source = if task { "system" } else { "sdk" };
-                self.transcript.link(
-                    &said.uuid,
-                    json!({"type": "user", "message": {"role": "user", "content": said.content},
-                        "promptId": frames::name(), "timestamp": said.at, "promptSource": source,
+                self.transcript.append_message(
+                    &message.uuid,
+                    json!({"type": "user", "message": {"role": "user", "content": message.content},
+                        "promptId": frames::new_id(), "timestamp": message.at, "promptSource": source,
                         "permissionMode": self.mode}),
                 )?;
-                self.turn.unreplayed = Some(said);
+                self.turn.unreplayed = Some(message);
             }
             None => self.turn.resume_reason = self.arguments.resume_reason.clone(),
         }
@@ -94,29 +92,29 @@ impl Player {
         self.turn.commands.push(command);
         self.send(&started).await?;
         let mut init = frames::init(self);
-        self.stamp(&mut init);
+        self.mark_resumed(&mut init);
         self.send(&init).await
     }
 
-    /// Marks a frame of a turn that was cut off.
-    pub(super) fn stamp(&self, frame: &mut Value) {
+    /// Adds the resume reason to a frame of a resumed turn.
+    pub(super) fn mark_resumed(&self, frame: &mut Value) {
         if let Some(reason) = &self.turn.resume_reason {
             frame["resume_reason"] = reason.as_str().into();
         }
     }
 
-    /// Says back what the turn is about, if that has not been done.
-    pub(super) async fn replay_prompt(&mut self) -> Result<(), Leave> {
+    /// Echoes the message of this turn, once.
+    pub(super) async fn replay_prompt(&mut self) -> Result<(), Exit> {
         match self.turn.unreplayed.take() {
-            Some(said) => self.replay(&said).await,
+            Some(message) => self.replay(&message).await,
             None => Ok(()),
         }
     }
 
-    async fn end(&mut self, ending: Ending) -> Result<bool, Leave> {
-        let stopped = ending.subtype == "error_during_execution";
-        if stopped {
-            self.interrupted(&ending).await?;
+    async fn end(&mut self, ending: Ending) -> Result<bool, Exit> {
+        let interrupted = ending.subtype == "error_during_execution";
+        if interrupted {
+            self.write_interrupt_note(&ending).await?;
         } else {
             self.close_message("end_turn").await?;
             self.replay_prompt().await?;
@@ -128,27 +126,27 @@ impl Player {
         if self.turn.messages > 0 {
             self.totals.cost += self.script.header.cost_per_turn;
         }
-        let broke = self.arguments.max_budget_usd.is_some_and(|most| self.totals.cost >= most);
-        let ending = if broke && !ending.is_error { Ending::BUDGET } else { ending };
+        let over_budget = self.arguments.max_budget_usd.is_some_and(|max| self.totals.cost >= max);
+        let ending = if over_budget && !ending.is_error { Ending::BUDGET } else { ending };
         let result = frames::result(self, &ending, before);
         self.send(&result).await?;
-        let state = if stopped { "cancelled" } else { "completed" };
+        let state = if interrupted { "cancelled" } else { "completed" };
         for command in std::mem::take(&mut self.turn.commands) {
             let lifecycle = frames::lifecycle(self, &command, state);
             self.send(&lifecycle).await?;
         }
-        // Last, so that a player that is killed before tells the end again, under the same name.
-        let mut spent = json!(self.totals);
-        spent["type"] = "cost-state".into();
-        spent["scriptNext"] = self.next.into();
-        spent["scriptTurnEnd"] = true.into();
-        self.transcript.note(spent)?;
+        // Written last: a player that is killed before this prints the result again, with the same id.
+        let mut entry = json!(self.totals);
+        entry["type"] = "cost-state".into();
+        entry["scriptNext"] = self.next.into();
+        entry["scriptTurnEnd"] = true.into();
+        self.transcript.append(entry)?;
         self.mirror().await?;
         Ok(ending.is_error)
     }
 
-    /// What the transcript and the reader are told about a turn that was stopped.
-    async fn interrupted(&mut self, ending: &Ending) -> Result<(), Leave> {
+    /// Writes the note about an interrupted turn.
+    async fn write_interrupt_note(&mut self, ending: &Ending) -> Result<(), Exit> {
         self.replay_prompt().await?;
         self.turn.message = None;
         let text = match ending.terminal_reason {
@@ -156,13 +154,13 @@ impl Player {
             _ => "[Request interrupted by user]",
         };
         let content = json!([{"type": "text", "text": text}]);
-        let uuid = frames::name();
+        let uuid = frames::new_id();
         let message = json!({"role": "user", "content": content});
-        self.transcript.link(&uuid, json!({"type": "user", "message": message}))?;
+        self.transcript.append_message(&uuid, json!({"type": "user", "message": message}))?;
         let frame = frames::user(self, &uuid, content, None);
         self.send(&frame).await?;
         self.mirror().await?;
-        // The turn is over already: an end that comes next would be an empty turn.
+        // The turn has ended already; a following `turn_end` step would create an empty turn.
         if matches!(self.script.steps.get(self.next), Some(Step::Play(Directive::TurnEnd {}))) {
             self.next += 1;
         }

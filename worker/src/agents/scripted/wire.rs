@@ -1,35 +1,29 @@
-//! The pipes: lines in, which are read even while the player is busy, and frames out.
+//! Standard streams: input lines, which are read even while the player is busy, and output frames.
 
 use serde_json::Value;
 use std::io;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
-/// What reaches a player while it plays.
 #[derive(Debug)]
 pub enum Input {
-    /// A frame.
     Frame(Value),
-    /// A line that is no frame.
-    Garbage(String),
-    /// Nothing will follow.
+    /// A line that is not JSON.
+    Invalid(String),
+    /// Stdin was closed.
     Closed,
     /// A background task has ended.
     TaskEnded {
-        /// Which.
         task: String,
-        /// Its exit code.
         code: Option<i32>,
-        /// What it printed.
         output: String,
     },
 }
 
-/// The way out.
 pub struct Output(pub Box<dyn AsyncWrite + Send + Unpin>);
 
 impl Output {
-    /// Prints one frame, now.
+    /// Prints one frame and flushes.
     pub async fn send(&mut self, frame: &Value) -> io::Result<()> {
         let mut line = serde_json::to_vec(frame)?;
         line.push(b'\n');
@@ -38,7 +32,7 @@ impl Output {
     }
 }
 
-/// Reads lines until there are no more, or nobody wants them.
+/// Reads lines until the end of stdin, or until the receiver is dropped.
 pub async fn read(stdin: Box<dyn AsyncBufRead + Send + Unpin>, inputs: mpsc::UnboundedSender<Input>) {
     let mut lines = stdin.lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -47,12 +41,12 @@ pub async fn read(stdin: Box<dyn AsyncBufRead + Send + Unpin>, inputs: mpsc::Unb
         }
         let input = match serde_json::from_str(&line) {
             Ok(frame) => Input::Frame(frame),
-            Err(_) => Input::Garbage(line),
+            Err(_) => Input::Invalid(line),
         };
         if inputs.send(input).is_err() {
             return;
         }
     }
-    // Whoever has gone does not need to be told.
+    // Fails only if the player has exited.
     let _ = inputs.send(Input::Closed);
 }

@@ -1,10 +1,10 @@
-//! Entries of transcripts on their way.
+//! The queue of transcript entries.
 //!
-//! **Invariant:** an entry keeps the number that it has in the agent's own record, whatever becomes of those before it.
-//! So nothing is left out: one that there is no room for is read from the record later, and one that the plane will never
-//! take has a [`stand_in`].
+//! **Invariant:** the number of an entry is its line number in the agent's own transcript. So no entry is omitted: an
+//! entry that exceeds the quota is read from the transcript later, and one that the plane will never accept is replaced
+//! by a [`placeholder`].
 
-use super::{Store, note};
+use super::{Store, save};
 use crate::event::Event;
 use crate::outbox::spool::Record;
 use contract::limits::MAX_BODY_BYTES;
@@ -15,45 +15,43 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// Larger entries are not even tried: the rest is for what stands around them.
+/// Larger entries are not sent at all. Leaves room for the rest of the request body.
 const MAX_ENTRY_BYTES: u64 = MAX_BODY_BYTES as u64 - 1024;
 
-/// Where each session's transcript stands. Written down, but for what the plane will say again.
+/// Upload position of each session's transcript. Persisted, except for what the plane reports again.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Sessions {
-    /// The first line of the spool that is not with the plane.
-    pub head: u64,
-    /// The next number of each session.
+    /// First spool line that is not acknowledged.
+    pub front: u64,
+    /// Next entry number of each session.
     #[serde(default, rename = "sessions")]
     next: BTreeMap<String, u64>,
-    /// The line in whose place something else is sent.
+    /// Spool line for which a placeholder is sent.
     #[serde(default)]
-    refused: Option<u64>,
-    /// Sessions to which nothing can be added any more.
+    replaced: Option<u64>,
+    /// Sessions for which the plane accepts no more entries.
     #[serde(skip)]
-    lost: BTreeSet<String>,
-    /// Sessions that the plane wants from an earlier entry on: what waits behind it is not wanted.
+    abandoned: BTreeSet<String>,
+    /// Sessions that the plane needs again from this entry on. Later entries in the spool are obsolete.
     #[serde(skip)]
-    back_to: BTreeMap<String, u64>,
+    rewound_to: BTreeMap<String, u64>,
 }
 
-/// An entry of a transcript, as a line of the spool.
+/// A spool line with a transcript entry.
 #[derive(Serialize, Deserialize)]
 pub(in crate::outbox) struct EntryLine<'a> {
-    /// Whose.
     #[serde(borrow)]
     pub session: Cow<'a, str>,
-    /// Its place there.
+    /// Line number in the transcript.
     pub number: u64,
-    /// As the agent wrote it.
     #[serde(borrow)]
     pub entry: &'a RawValue,
 }
 
 impl Store {
-    /// A life may have ended between a line and the note of it.
-    pub(super) fn catch_up_with_entries(&mut self) -> io::Result<()> {
-        let mut first = self.entries.head();
+    /// The worker may have crashed after it wrote a line and before it saved the position.
+    pub(super) fn recover_entries(&mut self) -> io::Result<()> {
+        let mut first = self.entries.front();
         loop {
             let records = self.entries.read(first, 1_000, 1024 * 1024)?;
             let Some(last) = records.last() else { return Ok(()) };
@@ -67,143 +65,143 @@ impl Store {
         }
     }
 
-    /// The number of the next entry of a session.
     pub fn next_entry(&self, session: &str) -> u64 {
         self.sessions.next.get(session).copied().unwrap_or(1)
     }
 
-    /// Whether entries of this session are wanted, and there is room for them.
-    pub fn takes_entries(&self, session: &str) -> bool {
-        !self.sessions.lost.contains(session) && self.bytes() <= self.room.transcripts
+    /// Whether the quota has room for entries of this session and the plane still accepts them.
+    pub fn accepts_entries(&self, session: &str) -> bool {
+        !self.sessions.abandoned.contains(session) && self.bytes() <= self.quota.transcripts
     }
 
-    /// The plane has all entries of this session before `next`.
-    pub fn session_begins(&mut self, session: &str, next: u64) {
+    /// Declares that the plane has all entries of this session before `next`.
+    pub fn resume_session_at(&mut self, session: &str, next: u64) {
         let known = self.sessions.next.entry(session.to_owned()).or_insert(1);
         *known = (*known).max(next);
-        self.note_entries();
+        self.save_entries();
     }
 
-    /// Keeps entries of a transcript, up to the first that there is no room for: see [`Store::next_entry`].
+    /// Stores entries until the quota is reached; see [`Store::next_entry`].
     pub fn transcript(&mut self, session: &str, entries: &[Box<RawValue>]) {
         for entry in entries {
-            if !self.takes_entries(session) || !self.keep_entry(session, entry) {
+            if !self.accepts_entries(session) || !self.append_entry(session, entry) {
                 return;
             }
         }
     }
 
-    fn keep_entry(&mut self, session: &str, entry: &RawValue) -> bool {
+    fn append_entry(&mut self, session: &str, entry: &RawValue) -> bool {
         let number = self.next_entry(session);
-        // Lines end where entries end: JSON holds line ends only between its parts.
+        // A spool line must not contain line breaks. In JSON they occur only between tokens, so a space is equivalent.
         let flat = (entry.get().contains(['\n', '\r'])).then(|| entry.get().replace(['\n', '\r'], " "));
         let flat = flat.and_then(|text| RawValue::from_string(text).ok());
         let mut entry: &RawValue = flat.as_deref().unwrap_or(entry);
-        let (size, most) = (entry.get().len() as u64, self.largest_entry());
-        let standing_in = (size > most).then(|| stand_in(entry));
-        if let Some(standing_in) = &standing_in {
-            entry = standing_in;
+        let (size, max) = (entry.get().len() as u64, self.max_entry_bytes());
+        let replacement = (size > max).then(|| placeholder(entry));
+        if let Some(replacement) = &replacement {
+            entry = replacement;
         }
         let line = EntryLine { session: Cow::Borrowed(session), number, entry };
-        let line = serde_json::to_string(&line).expect("an entry is JSON");
+        let line = serde_json::to_string(&line).expect("an entry serializes");
         if let Err(error) = self.entries.append(&line) {
-            tracing::warn!("Cannot write an entry to the spool: {}", error.kind());
+            tracing::warn!("Cannot write a transcript entry to the spool: {}", error.kind());
             return false;
         }
         self.sessions.next.insert(session.to_owned(), number + 1);
-        if standing_in.is_some() {
+        if replacement.is_some() {
             let event = Event::worker("worker.transcript_refused")
-                .named(format!("entry-too-large-{session}-{number}"))
+                .with_id(format!("entry-too-large-{session}-{number}"))
                 .with("session_id", session)
                 .with("number", number)
                 .with("code", "too_large")
                 .with("size_bytes", size);
-            self.notice(event);
+            self.emit_diagnostic(event);
         }
         true
     }
 
-    /// There is always room for one of this size where entries are taken at all.
-    fn largest_entry(&self) -> u64 {
-        MAX_ENTRY_BYTES.min((self.room.whole - self.room.transcripts).saturating_sub(512))
+    /// An entry of this size always fits when entries are accepted at all.
+    fn max_entry_bytes(&self) -> u64 {
+        MAX_ENTRY_BYTES.min((self.quota.full_events - self.quota.transcripts).saturating_sub(512))
     }
 
-    /// Whether this line is not to be sent any more.
-    pub fn is_unwanted(&mut self, line: &EntryLine<'_>) -> bool {
-        if self.sessions.lost.contains(line.session.as_ref()) {
+    /// Whether this line must not be sent any more.
+    pub fn is_obsolete(&mut self, line: &EntryLine<'_>) -> bool {
+        if self.sessions.abandoned.contains(line.session.as_ref()) {
             return true;
         }
-        match self.sessions.back_to.get(line.session.as_ref()) {
-            Some(wanted) if line.number > *wanted => true,
+        match self.sessions.rewound_to.get(line.session.as_ref()) {
+            Some(expected) if line.number > *expected => true,
             Some(_) => {
-                self.sessions.back_to.remove(line.session.as_ref());
+                self.sessions.rewound_to.remove(line.session.as_ref());
                 false
             }
             None => false,
         }
     }
 
-    /// The plane wants a session from this entry on, and this worker has sent all that it knew of it. It is read from
-    /// the record again.
-    pub fn session_goes_back(&mut self, session: &str, first: u64, wanted: u64) {
-        tracing::warn!("The plane has session {session} only up to entry {wanted}, without it");
-        self.sessions.next.insert(session.to_owned(), wanted);
-        self.sessions.back_to.insert(session.to_owned(), wanted);
-        self.note_entries();
+    /// The plane has lost entries from `expected` on. They are read from the transcript again.
+    pub fn rewind_session(&mut self, session: &str, first: u64, expected: u64) {
+        tracing::warn!(
+            "The plane expects entry {expected} of session {session}; sending it again from there"
+        );
+        self.sessions.next.insert(session.to_owned(), expected);
+        self.sessions.rewound_to.insert(session.to_owned(), expected);
+        self.save_entries();
         let event = Event::worker("worker.transcript_behind")
-            .named(format!("transcript-behind-{session}-{wanted}-{first}"))
+            .with_id(format!("transcript-behind-{session}-{expected}-{first}"))
             .with("session_id", session)
-            .with("expected_first", wanted)
+            .with("expected_first", expected)
             .with("first", first);
-        self.notice(event);
+        self.emit_diagnostic(event);
     }
 
-    /// Nothing can be added to a session any more. Told once, whatever is still read of it.
-    pub fn session_lost(&mut self, session: &str, code: &str, detail: &str) {
-        tracing::warn!("Session {session} is not copied any more ({code})");
-        self.sessions.lost.insert(session.to_owned());
+    /// Stops copying a session for which the plane accepts no more entries. Reported once.
+    pub fn abandon_session(&mut self, session: &str, code: &str, detail: &str) {
+        tracing::warn!("Stopped copying the transcript of session {session} ({code})");
+        self.sessions.abandoned.insert(session.to_owned());
         let event = Event::worker("worker.transcript_lost")
-            .named(format!("transcript-lost-{session}-{code}"))
+            .with_id(format!("transcript-lost-{session}-{code}"))
             .with("session_id", session)
             .with("code", code)
             .with("error", detail);
-        self.notice(event);
+        self.emit_diagnostic(event);
     }
 
-    /// The plane takes no entry like this: something else goes in its place. Written down, so that the same goes there
-    /// after a crash.
-    pub fn entry_refused(&mut self, record: &Record) {
-        self.sessions.refused = Some(record.number);
-        self.note_entries();
+    /// Sends a placeholder instead of an entry that the plane rejected. Persisted, so that the same is sent after a
+    /// crash.
+    pub fn replace_entry(&mut self, record: &Record) {
+        self.sessions.replaced = Some(record.number);
+        self.save_entries();
     }
 
-    /// Whether something else goes in place of this line.
-    pub fn is_refused(&self, record: &Record) -> bool {
-        self.sessions.refused == Some(record.number)
+    /// Whether a placeholder is sent for this line.
+    pub fn is_replaced(&self, record: &Record) -> bool {
+        self.sessions.replaced == Some(record.number)
     }
 
-    /// Entries up to this line are with the plane.
-    pub fn entries_done(&mut self, through: u64) {
-        self.sessions.head = through + 1;
-        self.sessions.refused = self.sessions.refused.filter(|line| *line > through);
-        // Before files are deleted all that is known of them is written down, or a crash would lose the numbers.
-        self.note_entries();
-        self.entries.done(through);
-        self.account(false);
+    /// The plane has the entries up to this line.
+    pub fn acknowledge_entries(&mut self, through: u64) {
+        self.sessions.front = through + 1;
+        self.sessions.replaced = self.sessions.replaced.filter(|line| *line > through);
+        // Save the position before deleting files. Otherwise a crash would lose the entry numbers.
+        self.save_entries();
+        self.entries.acknowledge(through);
+        self.report_overflow(false);
     }
 
-    fn note_entries(&mut self) {
-        self.sessions.head = self.sessions.head.max(self.entries.head());
-        note(&self.dir.join("entries.json"), &self.sessions);
+    fn save_entries(&mut self) {
+        self.sessions.front = self.sessions.front.max(self.entries.front());
+        save(&self.dir.join("entries.json"), &self.sessions);
     }
 }
 
-/// What goes in place of an entry that nobody takes. It keeps the entry's place in the conversation: an agent that goes on
-/// from the record follows its entries from the last to the first, each by the name of the one before.
-pub(in crate::outbox) fn stand_in(entry: &RawValue) -> Box<RawValue> {
+/// Replaces an entry that the plane does not accept. It keeps the ids that link the entries: an agent that resumes the
+/// session follows `parentUuid` from the last entry to the first.
+pub(in crate::outbox) fn placeholder(entry: &RawValue) -> Box<RawValue> {
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Place<'a> {
+    struct Links<'a> {
         #[serde(borrow)]
         uuid: &'a RawValue,
         #[serde(borrow, default)]
@@ -215,13 +213,13 @@ pub(in crate::outbox) fn stand_in(entry: &RawValue) -> Box<RawValue> {
         #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
         is_sidechain: Option<&'a RawValue>,
     }
-    let text = match serde_json::from_str::<Place<'_>>(entry.get()) {
-        Ok(place) => {
-            let place = serde_json::to_string(&place).expect("it was JSON before");
-            let what = r#""type":"system","subtype":"sunaba.refused","level":"info","content":"Left out here: too large to be kept.""#;
-            format!("{{{what},{}", &place[1..])
+    let text = match serde_json::from_str::<Links<'_>>(entry.get()) {
+        Ok(links) => {
+            let links = serde_json::to_string(&links).expect("raw JSON values serialize");
+            let fields = r#""type":"system","subtype":"sunaba.refused","level":"info","content":"Omitted: the entry is too large to be stored.""#;
+            format!("{{{fields},{}", &links[1..])
         }
         Err(_) => json!({"type": "sunaba.refused"}).to_string(),
     };
-    RawValue::from_string(text).expect("it was made of JSON")
+    RawValue::from_string(text).expect("built from valid JSON")
 }

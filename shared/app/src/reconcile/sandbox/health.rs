@@ -1,7 +1,7 @@
-//! How a provider is doing: whether to ask it for a sandbox, and what its answer says of it.
+//! The circuit breaker of a provider.
 //!
-//! Only making sandboxes asks and tells here. A removal is asked for in any case: it has waits of its own, and it may be
-//! what a provider that is full needs.
+//! It covers provisioning only. Deletions are always attempted: they have their own backoff, and may be what a
+//! provider at full capacity needs.
 
 use super::Deps;
 use crate::error::{Error, chain};
@@ -9,20 +9,20 @@ use domain::Timestamp;
 use domain::breaker::Allow;
 use providers::{Failure, FailureClass};
 
-/// How often a race for the breaker is run. It is a hint: beyond that nothing is lost.
-const MAX_RACES: usize = 5;
+/// Maximum number of attempts after conflicts. The breaker is only a hint, so giving up is harmless.
+const MAX_ATTEMPTS: usize = 5;
 
-/// Until when a provider is to be left alone, if it is. Whoever finds that the time is over tries it, one at a time, and
-/// the others wait for what comes of it.
-pub(super) async fn closed_until(deps: Deps<'_>, provider: &str) -> Result<Option<Timestamp>, Error> {
-    let now = deps.deps.clock.now();
-    for _ in 0..MAX_RACES {
-        let breaker = deps.deps.store.breaker(provider).await?;
+/// Until when the breaker is open, if it is. When that time has passed, one caller probes the provider and the others
+/// wait for the result.
+pub(super) async fn open_until(deps: Deps<'_>, provider: &str) -> Result<Option<Timestamp>, Error> {
+    let now = deps.clock.now();
+    for _ in 0..MAX_ATTEMPTS {
+        let breaker = deps.store.breaker(provider).await?;
         match breaker.allows(now) {
             Allow::Yes => return Ok(None),
             Allow::No { until } => return Ok(Some(until)),
             Allow::Probe => {
-                if deps.deps.store.keep_breaker(provider, &breaker.probing(now)).await? {
+                if deps.store.put_breaker(provider, &breaker.probing(now)).await? {
                     return Ok(None);
                 }
             }
@@ -31,12 +31,12 @@ pub(super) async fn closed_until(deps: Deps<'_>, provider: &str) -> Result<Optio
     Ok(Some(now.plus_secs(1)))
 }
 
-/// Keeps what an answer says of the provider. That we ask too much says nothing of it.
-pub(super) async fn note<T>(deps: Deps<'_>, provider: &str, made: &Result<T, Failure>) {
-    let now = deps.deps.clock.now();
-    for _ in 0..MAX_RACES {
-        let Ok(breaker) = deps.deps.store.breaker(provider).await else { return };
-        let after = match made {
+/// Records the result of a request. Rate limiting does not count as a failure of the provider.
+pub(super) async fn record<T>(deps: Deps<'_>, provider: &str, result: &Result<T, Failure>) {
+    let now = deps.clock.now();
+    for _ in 0..MAX_ATTEMPTS {
+        let Ok(breaker) = deps.store.breaker(provider).await else { return };
+        let after = match result {
             Err(Failure { class: FailureClass::Busy { .. }, .. }) => return,
             Err(Failure { class: FailureClass::Unreachable, .. }) => breaker.failed(now),
             Err(Failure { class: FailureClass::Refused, .. }) | Ok(_) => breaker.succeeded(now),
@@ -44,11 +44,14 @@ pub(super) async fn note<T>(deps: Deps<'_>, provider: &str, made: &Result<T, Fai
         if after == breaker {
             return;
         }
-        match deps.deps.store.keep_breaker(provider, &after).await {
+        match deps.store.put_breaker(provider, &after).await {
             Ok(true) => return,
             Ok(false) => {}
             Err(error) => {
-                return tracing::debug!("Could not keep the health of {provider}: {}", chain(&error));
+                return tracing::debug!(
+                    "Could not update the circuit breaker of {provider}: {}",
+                    chain(&error)
+                );
             }
         }
     }

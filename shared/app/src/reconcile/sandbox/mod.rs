@@ -1,71 +1,70 @@
-//! Does what is due for a sandbox that the plane made, until nothing is: makes it, watches it, settles its task, removes
-//! it.
+//! Reconciles a sandbox that the plane provisions: creates it, ends it, updates its task and releases it.
 //!
-//! What is due is decided by [`domain::sandbox::reconcile::next`] from what is stored, so it does not matter who calls this, how often,
-//! or what was killed half-way. Everything at the provider is done under the sandbox's own name and can be done again.
+//! [`domain::sandbox::reconcile::next`] decides on the next step from the stored state alone, so this may be called
+//! by any process, at any time, and after any crash. All requests to the provider are idempotent by the sandbox's id.
 
 mod health;
-mod last_words;
-mod making;
-mod removing;
-mod settling;
+mod provision;
+mod release;
+mod update_task;
+mod worker_output;
 
+use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
 use crate::orchestration::{self, Providers, ReconcileDeps};
-use crate::{events, race, reconcile};
+use crate::{events, reconcile};
 use contract::jobs::Job;
 use domain::attempt;
+use domain::event::LifecycleEvent;
 use domain::sandbox::reconcile::{Cause, End, Step, next};
-use domain::task::transitions::LifecycleEvent;
+use domain::sandbox::transitions::Trigger;
 use domain::{Sandbox, SandboxId, Task, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
 use store::commit::{Change, Commit, Committed};
 
-/// What it touches.
 pub type Deps<'a> = ReconcileDeps<'a>;
 
-/// Which sandbox.
 pub type Command = SandboxId;
 
-/// When to look again, if nothing happens before. Whoever wrote what is waited for has asked for a job for that; whoever
-/// only finds it has not, or every look would begin a row of looks of its own.
+/// When to reconcile again, if nothing happens before. A run that has changed the sandbox has enqueued a job for that
+/// time. A run that has changed nothing has not, because otherwise the jobs would multiply.
 pub type Outcome = Option<Timestamp>;
 
-/// So many things are done in one go, which is more than a sandbox's whole life has.
+/// Maximum number of steps in one run, which is more than the whole lifecycle of a sandbox has.
 const MAX_STEPS: usize = 60;
 
-/// A repeat does what is still to be done.
-pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
-    let mut race = race::Race::new(deps.deps.clock);
-    let (begun, mut changed) = (deps.deps.clock.now(), false);
+/// Idempotent.
+pub async fn run(deps: Deps<'_>, sandbox_id: Command) -> Result<Outcome, Error> {
+    let mut retry = ConflictRetry::new(deps.clock);
+    let (started_at, mut changed) = (deps.clock.now(), false);
     for _ in 0..MAX_STEPS {
-        let Some((head, task)) = read(deps.deps, &sandbox).await? else { return Ok(None) };
-        let step = reconcile::uptime::due(deps.deps, &head, task.as_ref()).await?;
-        tracing::debug!(sandbox.id = %sandbox, "Due for {sandbox}: {step:?}");
+        let Some((sandbox, task)) = read(*deps, &sandbox_id).await? else { return Ok(None) };
+        let step = reconcile::uptime::due(*deps, &sandbox, task.as_ref()).await?;
+        tracing::debug!(sandbox.id = %sandbox_id, "Next step of sandbox {sandbox_id}: {step:?}");
         let flow = match step {
-            Step::Wait { until } if changed => Flow::Rest(until),
+            Step::Wait { until } if changed => Flow::Wait(until),
             Step::Wait { until } => return Ok(until),
-            Step::Provision(stage) => making::run(deps, head, task, stage, begun).await?,
-            Step::End(end) => self::end(deps.deps, deps.providers, &head, &end, None).await?,
-            Step::UpdateTask(settlement) => match task {
-                Some(task) => settling::run(deps.deps, &task, &head, settlement).await?,
-                None => Flow::Rest(None),
+            Step::Provision(stage) => provision::run(deps, sandbox, task, stage, started_at).await?,
+            Step::End(end) => self::end(*deps, deps.providers, &sandbox, &end, None).await?,
+            Step::UpdateTask(update) => match task {
+                Some(task) => update_task::run(*deps, &task, &sandbox, update).await?,
+                None => Flow::Wait(None),
             },
-            Step::Release => removing::run(deps, head).await?,
+            Step::Release => release::run(deps, sandbox).await?,
         };
         match flow {
-            Flow::Again => changed = true,
-            Flow::Lost => race.lost().await?,
-            Flow::Rest(until) => {
+            Flow::Continue => changed = true,
+            Flow::Conflict => retry.conflict().await?,
+            Flow::Wait(until) => {
                 if let Some(until) = until {
-                    let wait_ms = (until.as_micros() - deps.deps.clock.now().as_micros()).max(0) / 1_000;
+                    let wait_ms = (until.as_micros() - deps.clock.now().as_micros()).max(0) / 1_000;
                     let wait = Duration::from_millis(wait_ms.unsigned_abs());
-                    // The queue counts in whole seconds, and to look too early would be to look twice.
+                    // Rounded up, because the queue takes whole seconds and a job that runs too early does nothing.
                     let wait = Duration::from_secs(wait.as_secs_f64().ceil() as u64);
-                    reconcile::jobs::ask_later(
-                        deps.deps.work,
-                        &Job::ReconcileSandbox { sandbox_id: sandbox },
+                    reconcile::jobs::enqueue_later(
+                        deps.work_queue,
+                        &Job::ReconcileSandbox { sandbox_id },
                         wait,
                     )
                     .await;
@@ -74,160 +73,164 @@ pub async fn run(deps: Deps<'_>, sandbox: Command) -> Result<Outcome, Error> {
             }
         }
     }
-    Err(Error::Internal(format!("sandbox {sandbox} is never done with").into()))
+    Err(Error::Internal(format!("reconciling sandbox {sandbox_id} does not terminate").into()))
 }
 
-/// Does what is due for the task of a sandbox, and leaves the sandbox itself to whoever tends it. The task as it is now.
-pub(crate) async fn settle(
+/// Applies the state of a sandbox to its task only. Returns the current task.
+pub(crate) async fn update_task(
     deps: orchestration::Deps<'_>,
-    sandbox: &SandboxId,
+    sandbox_id: &SandboxId,
 ) -> Result<Option<Task>, Error> {
-    let mut race = race::Race::new(deps.clock);
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
-        let Some((head, task)) = read(deps, sandbox).await? else { return Ok(None) };
-        let due = next(&head, task.as_ref(), &deps.orchestration.thresholds, deps.clock.now());
-        let (Step::UpdateTask(settlement), Some(task)) = (due, &task) else { return Ok(task) };
-        match settling::run(deps, task, &head, settlement).await? {
-            Flow::Again => race = race::Race::new(deps.clock),
-            Flow::Lost | Flow::Rest(_) => race.lost().await?,
+        let Some((sandbox, task)) = read(deps, sandbox_id).await? else { return Ok(None) };
+        let due = next(&sandbox, task.as_ref(), &deps.orchestration.thresholds, deps.clock.now());
+        let (Step::UpdateTask(update), Some(task)) = (due, &task) else { return Ok(task) };
+        match update_task::run(deps, task, &sandbox, update).await? {
+            Flow::Continue => retry = ConflictRetry::new(deps.clock),
+            Flow::Conflict | Flow::Wait(_) => retry.conflict().await?,
         }
     }
 }
 
-/// The provider does not have it any more, or not its worker: whoever noticed says so, in their own words if they have
-/// some, and asks that its task be settled. One that is not to be there anyway stays as it is.
+/// Ends a sandbox that does not exist at its provider, or whose worker has exited, and enqueues a job for its task.
+/// Does nothing if the sandbox already has an outcome.
 pub async fn lost(
     deps: orchestration::Deps<'_>,
     providers: &Providers,
-    sandbox: &SandboxId,
-    why: Option<&str>,
+    sandbox_id: &SandboxId,
+    reason: Option<&str>,
 ) -> Result<(), Error> {
-    let mut race = race::Race::new(deps.clock);
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
-        let Some(head) = deps.store.sandbox(sandbox).await? else { return Ok(()) };
-        if !head.needs_reconcile() || head.activity.outcome.is_some() {
+        let Some(sandbox) = deps.store.sandbox(sandbox_id).await? else { return Ok(()) };
+        if !sandbox.needs_reconcile() || sandbox.activity.outcome.is_some() {
             return Ok(());
         }
         let end = End { cause: Cause::Lost, since: deps.clock.now() };
-        match self::end(deps, providers, &head, &end, why).await? {
-            Flow::Lost => race.lost().await?,
+        match self::end(deps, providers, &sandbox, &end, reason).await? {
+            Flow::Conflict => retry.conflict().await?,
             _ => {
-                reconcile::jobs::ask(deps.work, &Job::ReconcileSandbox { sandbox_id: sandbox.clone() }).await;
+                reconcile::jobs::enqueue(
+                    deps.work_queue,
+                    &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() },
+                )
+                .await;
                 return Ok(());
             }
         }
     }
 }
 
-/// Nobody is at it any more, as whoever calls this knows: so nobody waits until they would have let go. With a `lease`
-/// only that one is given back.
-pub(crate) async fn let_go(
+/// Releases the lease of a sandbox before it expires, because the caller knows that its holder has stopped. If
+/// `lease` is given, only that one is released.
+pub(crate) async fn release_lease(
     deps: orchestration::Deps<'_>,
-    sandbox: &SandboxId,
+    sandbox_id: &SandboxId,
     lease: Option<Timestamp>,
 ) -> Result<(), Error> {
-    let mut race = race::Race::new(deps.clock);
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
-        let Some(head) = deps.store.sandbox(sandbox).await? else { return Ok(()) };
-        match head.activity.spawn.as_ref().and_then(|spawn| spawn.lease_until) {
+        let Some(sandbox) = deps.store.sandbox(sandbox_id).await? else { return Ok(()) };
+        match sandbox.activity.spawn.as_ref().and_then(|spawn| spawn.lease_until) {
             Some(until) if lease.is_none_or(|lease| lease == until) => {}
             _ => return Ok(()),
         }
-        let written = write(deps, &head, None, |after| {
+        let written = write(deps, &sandbox, None, |after| {
             if let Some(spawn) = &mut after.activity.spawn {
                 spawn.lease_until = None;
             }
         });
         match written.await? {
             Some(_) => return Ok(()),
-            None => race.lost().await?,
+            None => retry.conflict().await?,
         }
     }
 }
 
-/// How to go on.
+/// How the loop continues after a step.
 enum Flow {
-    /// Something was done: look again.
-    Again,
-    /// Somebody else was faster: look again, a little later.
-    Lost,
-    /// Nothing to do until then.
-    Rest(Option<Timestamp>),
+    /// The sandbox has changed: decide on the next step.
+    Continue,
+    /// Another writer committed first: read again after a short wait.
+    Conflict,
+    /// There is nothing to do until then.
+    Wait(Option<Timestamp>),
 }
 
 async fn read(
     deps: orchestration::Deps<'_>,
-    sandbox: &SandboxId,
+    sandbox_id: &SandboxId,
 ) -> Result<Option<(Sandbox, Option<Task>)>, Error> {
-    let Some(head) = deps.store.sandbox(sandbox).await? else { return Ok(None) };
-    let Some(assignment) = &head.assignment else { return Ok(None) };
+    let Some(sandbox) = deps.store.sandbox(sandbox_id).await? else { return Ok(None) };
+    let Some(assignment) = &sandbox.assignment else { return Ok(None) };
     let task = deps.store.task(&assignment.task).await?;
-    Ok(Some((head, task)))
+    Ok(Some((sandbox, task)))
 }
 
-/// Ends it. `why` says more than the cause does, if somebody knows more.
+/// Ends a sandbox. `reason` replaces the general sentence of the cause, if the caller knows more.
 async fn end(
     deps: orchestration::Deps<'_>,
     providers: &Providers,
-    head: &Sandbox,
+    sandbox: &Sandbox,
     end: &End,
-    why: Option<&str>,
+    reason: Option<&str>,
 ) -> Result<Flow, Error> {
-    let printed = match end.cause.needs_worker_logs() {
-        true => last_words::of(deps.orchestration, providers, head).await,
+    let output = match end.cause.needs_worker_logs() {
+        true => worker_output::of(deps.orchestration, providers, sandbox).await,
         false => None,
     };
     let now = deps.clock.now();
-    let (status, turn, mut outcome) = end.outcome(now);
-    let sentence = why.unwrap_or_else(|| end.cause.sentence());
+    let (event, mut outcome) = end.outcome(now);
+    let message = reason.unwrap_or_else(|| end.cause.sentence());
     if let attempt::Outcome::Failed { error, .. } = &mut outcome {
-        sentence.clone_into(error);
+        message.clone_into(error);
     }
-    let assignment = head.assignment.as_ref();
+    let assignment = sandbox.assignment.as_ref();
     #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
     let silent_secs = (now.as_micros() - end.since.as_micros()) as f64 / 1_000_000.0;
     let mut data = json!({
         "reason": end.cause.as_str(),
-        "message": sentence,
+        "message": message,
         "idle_duration_seconds": silent_secs,
         "task_id": assignment.map(|assignment| &assignment.task),
         "ticket_id": assignment.and_then(|assignment| assignment.ticket.as_ref()),
-        // The agent's record is at the plane as it is written.
+        // The worker uploads the transcript while the agent writes it.
         "transcript_saved": true,
     });
-    if let Some(printed) = printed {
-        data["worker_log"] = json!(printed);
+    if let Some(output) = output {
+        data["worker_log"] = json!(output);
     }
-    let written = write(deps, head, Some((turn, data)), |after| {
-        after.status = status;
+    let written = write(deps, sandbox, Some((event, data)), |after| {
+        after.transition(Trigger::Ended(end.cause));
         after.activity.outcome = Some(outcome);
-        let reason = sentence.to_owned();
+        let reason = message.to_owned();
         after.activity.ended.get_or_insert(domain::sandbox::Ended { at: now, reason });
         if let Some(spawn) = &mut after.activity.spawn {
-            spawn.left_at.get_or_insert(now);
-            (spawn.lease_until, spawn.retry_at, spawn.tries) = (None, None, 0);
+            spawn.worker_exited_at.get_or_insert(now);
+            (spawn.lease_until, spawn.retry_at, spawn.attempts) = (None, None, 0);
         }
     })
     .await?;
     if written.is_some() {
-        let (id, why) = (&head.id, end.cause.as_str());
-        tracing::info!(sandbox.id = %id, reason = why, "Ended sandbox {id}: {sentence}");
+        let (id, cause) = (&sandbox.id, end.cause.as_str());
+        tracing::info!(sandbox.id = %id, reason = cause, "Ended sandbox {id}: {message}");
     }
-    Ok(if written.is_some() { Flow::Again } else { Flow::Lost })
+    Ok(if written.is_some() { Flow::Continue } else { Flow::Conflict })
 }
 
-/// Writes a sandbox's head with one event, or without; `None` if somebody else was faster.
+/// Writes a sandbox, with or without an event. Returns `None` on a conflict.
 async fn write(
     deps: orchestration::Deps<'_>,
     before: &Sandbox,
-    told: Option<(&str, Value)>,
+    event: Option<(&str, Value)>,
     change: impl FnOnce(&mut Sandbox),
 ) -> Result<Option<Sandbox>, Error> {
-    let events: Vec<_> = told
+    let events: Vec<_> = event
         .into_iter()
-        .map(|(turn, data)| events::emit::event_of(deps.ids, LifecycleEvent::of_sandbox(turn, &data)))
+        .map(|(name, data)| events::emit::event_of(deps.ids, LifecycleEvent::of_sandbox(name, &data)))
         .collect();
-    let mut after = before.telling(&events);
+    let mut after = before.with_events(&events);
     change(&mut after);
     let mut commit = Commit::new(deps.clock.now());
     commit.sandboxes.push(Change { before: Some(before), after, events });

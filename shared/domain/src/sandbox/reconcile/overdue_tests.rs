@@ -1,4 +1,4 @@
-//! What takes too long, and from when that is counted.
+//! Timeouts, and from when they are counted.
 
 use super::*;
 use crate::attempt::Assignment;
@@ -9,7 +9,7 @@ fn at(secs: i64) -> Timestamp {
     Timestamp::from_secs(secs)
 }
 
-/// A sandbox that was written down at 0, and its task.
+/// A sandbox that was created at 0, and its task.
 fn sandbox(status: Status, stage: Stage) -> (Sandbox, Task) {
     let org = OrgId::parse("acme").unwrap();
     let id = SandboxId::parse("s-1").unwrap();
@@ -19,9 +19,8 @@ fn sandbox(status: Status, stage: Stage) -> (Sandbox, Task) {
         attempt: 1,
         provider: "process".into(),
     };
-    let mut head = Sandbox::assigned(id, org, "a task".into(), assignment, at(0));
-    head.status = status;
-    let spawn = head.activity.spawn.as_mut().unwrap();
+    let mut sandbox = Sandbox::assigned(id, org, "a task".into(), assignment, at(0)).with_status(status);
+    let spawn = sandbox.activity.spawn.as_mut().unwrap();
     spawn.stage = stage;
     spawn.running_since = (status == Status::Running).then(|| at(0));
     let task = serde_json::from_value(json!({
@@ -29,7 +28,7 @@ fn sandbox(status: Status, stage: Stage) -> (Sandbox, Task) {
         "priority": "MEDIUM", "status": "running", "created_at": at(0), "updated_at": at(0), "since": at(0),
         "max_retries": 3, "version": 1, "attempt": 1, "sandbox": "s-1",
     }));
-    (head, task.unwrap())
+    (sandbox, task.unwrap())
 }
 
 fn cause(step: &Step) -> Option<&'static str> {
@@ -39,66 +38,65 @@ fn cause(step: &Step) -> Option<&'static str> {
     }
 }
 
-/// Each of these would be given up by what is known of it; and each is given the whole time again by a plane that was
-/// away and has come back.
+/// Each of these sandboxes has exceeded a timeout. After an outage of the plane, each gets the whole time again.
 #[test]
-fn a_silence_counts_from_when_somebody_listened() {
+fn timeouts_restart_after_an_outage_of_the_plane() {
     let hour = 3_600;
-    let beating = |status: &str| {
-        let (mut head, task) = sandbox(Status::Running, Stage::Started);
-        head.activity.heartbeats.last_at = Some(at(hour - 1));
-        head.activity.heartbeats.last_status = Some(status.into());
-        (head, task)
+    let with_heartbeat = |status: &str| {
+        let (mut sandbox, task) = sandbox(Status::Running, Stage::Started);
+        sandbox.activity.heartbeats.last_at = Some(at(hour - 1));
+        sandbox.activity.heartbeats.last_status = Some(status.into());
+        (sandbox, task)
     };
-    let mut late = beating("working");
+    let mut late = with_heartbeat("working");
     late.0.activity.last_work_at = Some(at(hour - 1));
     late.1.timeout_secs = Some(600);
     let cases = [
         ("dead", 120, sandbox(Status::Running, Stage::Started)),
-        ("idle_timeout", 600, beating("waiting")),
-        ("stuck_running", 900, beating("working")),
-        ("stuck_starting", 2_100, beating("starting")),
+        ("idle_timeout", 600, with_heartbeat("waiting")),
+        ("stuck_running", 900, with_heartbeat("working")),
+        ("stuck_starting", 2_100, with_heartbeat("starting")),
         ("stuck_creating", 300, sandbox(Status::Creating, Stage::Uploading)),
         ("never_started", 180, sandbox(Status::Creating, Stage::Started)),
         ("timeout", 120, late),
     ];
     let thresholds = Thresholds::default();
-    for (expected, secs, (mut head, task)) in cases {
+    for (expected, secs, (mut sandbox, task)) in cases {
         let (back, now) = (hour, at(hour));
-        assert_eq!(cause(&next(&head, Some(&task), &thresholds, now)), Some(expected));
+        assert_eq!(cause(&next(&sandbox, Some(&task), &thresholds, now)), Some(expected));
         let mut due = |now: i64| {
             if expected != "dead" {
-                head.activity.heartbeats.last_at = Some(at(now - 1));
+                sandbox.activity.heartbeats.last_at = Some(at(now - 1));
             }
-            cause(&next_since(&head, Some(&task), &thresholds, Some(at(back)), at(now)))
+            cause(&next_since(&sandbox, Some(&task), &thresholds, Some(at(back)), at(now)))
         };
-        assert_eq!(due(back), None, "{expected} at once");
+        assert_eq!(due(back), None, "{expected} immediately");
         assert_eq!(due(back + secs - 1), None, "{expected} a second before");
         assert_eq!(due(back + secs), Some(expected));
     }
 }
 
 #[test]
-fn the_time_for_which_a_provider_is_left_alone_is_not_the_sandboxs_own() {
-    let (mut head, task) = sandbox(Status::Creating, Stage::Creating);
-    let due = |head: &Sandbox, now| cause(&next(head, Some(&task), &Thresholds::default(), at(now)));
-    assert_eq!(due(&head, 300), Some("stuck_creating"));
-    head.activity.spawn.as_mut().unwrap().held_until = Some(at(280));
-    assert_eq!(due(&head, 579), None);
-    assert_eq!(due(&head, 580), Some("stuck_creating"));
+fn time_with_an_open_breaker_does_not_count() {
+    let (mut sandbox, task) = sandbox(Status::Creating, Stage::Creating);
+    let due = |sandbox: &Sandbox, now| cause(&next(sandbox, Some(&task), &Thresholds::default(), at(now)));
+    assert_eq!(due(&sandbox, 300), Some("stuck_creating"));
+    sandbox.activity.spawn.as_mut().unwrap().held_until = Some(at(280));
+    assert_eq!(due(&sandbox, 579), None);
+    assert_eq!(due(&sandbox, 580), Some("stuck_creating"));
 }
 
 #[test]
-fn what_was_nobodys_fault_is_tried_again() {
-    let class = |cause| match (End { cause, since: at(0) }).outcome(at(1)).2 {
+fn infrastructure_failures_are_transient() {
+    let class = |cause| match (End { cause, since: at(0) }).outcome(at(1)).1 {
         Outcome::Failed { class, .. } => Some(class),
         _ => None,
     };
     use Cause::*;
-    for cause in [Dead, Stuck, NotUp, NotMade, NeverHeard, Lost] {
+    for cause in [Dead, StuckRunning, StuckStarting, StuckCreating, NeverStarted, Lost] {
         assert_eq!(class(cause), Some(Class::Transient), "{cause:?}");
     }
-    for cause in [Idle, TimedOut] {
+    for cause in [IdleTimeout, TimedOut] {
         assert_eq!(class(cause), Some(Class::Permanent), "{cause:?}");
     }
 }

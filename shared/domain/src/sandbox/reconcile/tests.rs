@@ -1,27 +1,15 @@
-//! What holds of [`next`], whatever the thresholds: it never turns in a circle, nothing is stuck, and each reason to end
-//! a sandbox has its moment.
+//! Properties of [`next`]: it never loops, no sandbox is stuck, and each cause of an end applies exactly at its threshold.
 
 use super::*;
 use crate::attempt::{Assignment, Spawn};
+use crate::sandbox::transitions::Trigger;
 use crate::task::transitions::tests::in_state;
 use crate::{JsonObject, OrgId, SandboxId, TaskId};
 
-/// The one place that asks.
 fn due(sandbox: &Sandbox, task: Option<&Task>, now: Timestamp) -> Step {
     next(sandbox, task, &Thresholds::default(), now)
 }
 
-const STATUSES: [Status; 9] = [
-    Status::Registered,
-    Status::Pending,
-    Status::Creating,
-    Status::Running,
-    Status::Completing,
-    Status::Completed,
-    Status::Failed,
-    Status::Terminated,
-    Status::Unknown,
-];
 const STAGES: [Stage; 6] =
     [Stage::Recorded, Stage::Preparing, Stage::Creating, Stage::Uploading, Stage::Starting, Stage::Started];
 const TASKS: [&str; 10] = [
@@ -36,35 +24,34 @@ const TASKS: [&str; 10] = [
     "failed",
     "cancelled",
 ];
-/// Just now, within every threshold, and long after.
+/// Immediately, within every threshold, and long after.
 const NOWS: [i64; 4] = [0, 20, 400, 100_000];
 
-/// How the one thing that is due goes.
+/// The result of a step.
 #[derive(Debug, Clone, Copy)]
-enum Goes {
-    /// It is done.
-    Well,
-    /// It fails, and is to be done again a little later.
-    Badly,
-    /// Whoever began it dies, and their lease is not over.
-    Nowhere,
+enum StepResult {
+    Done,
+    /// It fails and is to be retried a little later.
+    Failed,
+    /// The process that began it dies, and its lease has not expired.
+    Abandoned,
 }
 
 #[test]
-fn a_step_that_was_done_is_not_due_again_at_once() {
+fn a_completed_step_is_not_due_again_immediately() {
     let mut steps = 0;
     for (sandbox, task) in everything() {
         for now in NOWS.map(at) {
-            for goes in [Goes::Well, Goes::Badly, Goes::Nowhere] {
-                steps += follow(sandbox.clone(), task.clone(), now, goes);
+            for result in [StepResult::Done, StepResult::Failed, StepResult::Abandoned] {
+                steps += follow(sandbox.clone(), task.clone(), now, result);
             }
         }
     }
-    assert!(steps > 10_000, "hardly anything was due: {steps}");
+    assert!(steps > 10_000, "too few steps were due: {steps}");
 }
 
-/// Does what is due at one moment until nothing is, and says how much that was.
-fn follow(mut sandbox: Sandbox, mut task: Option<Task>, now: Timestamp, goes: Goes) -> usize {
+/// Applies the steps that are due at `now` until none is. Returns their number.
+fn follow(mut sandbox: Sandbox, mut task: Option<Task>, now: Timestamp, result: StepResult) -> usize {
     let mut done: Vec<Step> = Vec::new();
     loop {
         let step = due(&sandbox, task.as_ref(), now);
@@ -73,9 +60,9 @@ fn follow(mut sandbox: Sandbox, mut task: Option<Task>, now: Timestamp, goes: Go
         if let Step::Wait { .. } = step {
             return done.len();
         }
-        assert!(!done.contains(&step), "a circle: {}", about());
-        assert!(done.len() < 20, "no end of it: {}", about());
-        apply(&step, &mut sandbox, &mut task, now, goes);
+        assert!(!done.contains(&step), "a loop: {}", about());
+        assert!(done.len() < 20, "it does not end: {}", about());
+        apply(&step, &mut sandbox, &mut task, now, result);
         done.push(step);
     }
 }
@@ -89,76 +76,89 @@ fn check_sensible(
 ) {
     assert!(
         sandbox.needs_reconcile() || *step == Step::Wait { until: None },
-        "it needs no care: {}",
+        "it needs no reconciliation: {}",
         about()
     );
     let outcome = &sandbox.activity.outcome;
     match step {
-        Step::Wait { until } => assert!(until.is_none_or(|until| until > now), "it is time: {}", about()),
+        Step::Wait { until } => {
+            assert!(until.is_none_or(|until| until > now), "the wait has already ended: {}", about());
+        }
         Step::Provision(_) => {
             assert!(
-                matches!(sandbox.status, Status::Pending | Status::Creating) && outcome.is_none(),
+                matches!(sandbox.status(), Status::Pending | Status::Creating) && outcome.is_none(),
                 "{}",
                 about()
             );
-            assert!(is_its_own(sandbox, task), "nobody needs it: {}", about());
+            assert!(is_current_for(sandbox, task), "its task does not need it: {}", about());
         }
-        Step::End(_) => assert!(outcome.is_none(), "it has ended: {}", about()),
-        Step::UpdateTask(_) => assert!(is_its_own(sandbox, task), "the task is not its own: {}", about()),
+        Step::End(_) => assert!(outcome.is_none(), "it has an outcome: {}", about()),
+        Step::UpdateTask(_) => {
+            assert!(is_current_for(sandbox, task), "it is not the task's current sandbox: {}", about());
+        }
         Step::Release => {
-            assert!(outcome.is_some(), "nobody knows what came of it: {}", about());
-            assert!(!is_its_own(sandbox, task), "its task does not know what came of it: {}", about());
+            assert!(outcome.is_some(), "it has no outcome: {}", about());
+            assert!(!is_current_for(sandbox, task), "its task does not have the outcome: {}", about());
         }
     }
 }
 
-/// What whoever tends a sandbox writes, in short.
-fn apply(step: &Step, sandbox: &mut Sandbox, task: &mut Option<Task>, now: Timestamp, goes: Goes) {
+/// A short form of what `app::reconcile::sandbox` writes.
+fn apply(step: &Step, sandbox: &mut Sandbox, task: &mut Option<Task>, now: Timestamp, result: StepResult) {
     let attempt =
         Attempt { number: sandbox.assignment.as_ref().unwrap().attempt, sandbox: sandbox.id.clone() };
-    let spawn = sandbox.activity.spawn.as_mut().unwrap();
     match step {
         Step::Wait { .. } => {}
         Step::Provision(stage) => {
-            sandbox.status = Status::Creating;
+            sandbox.transition(Trigger::ProvisioningStarted);
+            let spawn = sandbox.activity.spawn.as_mut().unwrap();
             *spawn = if spawn.stage == *stage { spawn.clone() } else { spawn.at(*stage, now) };
-            match goes {
-                Goes::Well => *spawn = spawn.at(stage.next().expect("a stage that is made has a next"), now),
-                Goes::Badly => spawn.retry_at = Some(now.plus_secs(1)),
-                Goes::Nowhere => spawn.lease_until = Some(now.plus_secs(60)),
+            match result {
+                StepResult::Done => {
+                    *spawn = spawn.at(stage.next().expect("only Started has no next stage"), now);
+                }
+                StepResult::Failed => spawn.retry_at = Some(now.plus_secs(1)),
+                StepResult::Abandoned => spawn.lease_until = Some(now.plus_secs(60)),
             }
         }
         Step::End(end) => {
-            let (status, _, outcome) = end.outcome(now);
-            (sandbox.status, sandbox.activity.outcome) = (status, Some(outcome));
-            spawn.left_at.get_or_insert(now);
+            sandbox.transition(Trigger::Ended(end.cause));
+            sandbox.activity.outcome = Some(end.outcome(now).1);
+            let spawn = sandbox.activity.spawn.as_mut().unwrap();
+            spawn.worker_exited_at.get_or_insert(now);
         }
-        Step::UpdateTask(settlement) => {
-            let before = task.take().expect("there is a task to settle");
-            let moved = match settlement {
+        Step::UpdateTask(update) => {
+            let before = task.take().expect("there is a task to update");
+            let transition = match update {
                 TaskUpdate::Assigned => before.assign(&attempt, now),
                 TaskUpdate::Started => before.start(&attempt, now),
-                TaskUpdate::Finished(Outcome::Done { result, .. }) => before.complete(&attempt, result, now),
+                TaskUpdate::Finished(Outcome::Completed { result, .. }) => {
+                    before.complete(&attempt, result, now)
+                }
                 TaskUpdate::Finished(Outcome::Failed { error, class, .. }) => {
                     before.fail(&attempt, error, *class, 0.5, now)
                 }
-                TaskUpdate::Finished(Outcome::CalledOff { reason, .. }) => before.cancel(reason, now),
+                TaskUpdate::Finished(Outcome::Cancelled { reason, .. }) => before.cancel(reason, now),
             };
-            *task = Some(moved.unwrap_or_else(|| panic!("{settlement:?} cannot happen to {before:?}")).task);
+            *task =
+                Some(transition.unwrap_or_else(|| panic!("{update:?} does not apply to {before:?}")).task);
         }
-        Step::Release => match goes {
-            Goes::Well => spawn.released_at = Some(now),
-            Goes::Badly => spawn.retry_at = Some(now.plus_secs(2)),
-            Goes::Nowhere => spawn.lease_until = Some(now.plus_secs(60)),
-        },
+        Step::Release => {
+            let spawn = sandbox.activity.spawn.as_mut().unwrap();
+            match result {
+                StepResult::Done => spawn.released_at = Some(now),
+                StepResult::Failed => spawn.retry_at = Some(now.plus_secs(2)),
+                StepResult::Abandoned => spawn.lease_until = Some(now.plus_secs(60)),
+            }
+        }
     }
 }
 
 #[test]
-fn a_sandbox_that_is_released_or_was_not_made_by_the_plane_needs_no_care() {
-    let mut checked_at = 0;
+fn a_released_or_registered_sandbox_needs_no_reconciliation() {
+    let mut checked = 0;
     for (mut sandbox, task) in everything() {
-        checked_at += 1;
+        checked += 1;
         sandbox.activity.spawn.as_mut().unwrap().released_at = Some(at(0));
         assert_eq!(due(&sandbox, task.as_ref(), at(100_000)), Step::Wait { until: None }, "{sandbox:?}");
         sandbox.activity.spawn = None;
@@ -166,31 +166,31 @@ fn a_sandbox_that_is_released_or_was_not_made_by_the_plane_needs_no_care() {
         sandbox.assignment = None;
         assert_eq!(due(&sandbox, task.as_ref(), at(100_000)), Step::Wait { until: None }, "{sandbox:?}");
     }
-    assert!(checked_at > 1_000);
+    assert!(checked > 1_000);
 }
 
-/// Whatever is killed, and however silent everybody is: after a day there is something to do, until it is gone.
 #[test]
-fn an_agent_that_is_done_before_anybody_looked_has_begun_first() {
-    let done = Outcome::Failed { error: "it went wrong".into(), class: Class::Transient, at: at(5) };
-    for (state, heard, due_first) in [
+fn a_task_is_started_before_its_attempt_is_finished() {
+    let failed = Outcome::Failed { error: "out of disk".into(), class: Class::Transient, at: at(5) };
+    for (state, has_reported, due_first) in [
         ("claiming", true, TaskUpdate::Started),
         ("assigned", true, TaskUpdate::Started),
-        ("running", true, TaskUpdate::Finished(done.clone())),
-        ("assigned", false, TaskUpdate::Finished(done.clone())),
+        ("running", true, TaskUpdate::Finished(failed.clone())),
+        ("assigned", false, TaskUpdate::Finished(failed.clone())),
     ] {
         let mut sandbox = sandbox(Status::Completing, Stage::Started);
-        running_since(&mut sandbox, heard.then_some(at(1)));
-        sandbox.activity.outcome = Some(done.clone());
+        running_since(&mut sandbox, has_reported.then_some(at(1)));
+        sandbox.activity.outcome = Some(failed.clone());
         assert_eq!(due(&sandbox, Some(&own(state)), at(6)), Step::UpdateTask(due_first), "{state}");
     }
 }
 
+/// Whatever is killed, and even if no worker reports: each day something is due, until the sandbox is released.
 #[test]
-fn nothing_is_stuck_for_ever() {
+fn every_sandbox_is_released_eventually() {
     for (mut sandbox, mut task) in everything() {
-        let ended = sandbox.status.is_final() || sandbox.status == Status::Completing;
-        let is_real = !matches!(sandbox.status, Status::Registered | Status::Unknown)
+        let ended = sandbox.status().is_final() || sandbox.status() == Status::Completing;
+        let is_real = !matches!(sandbox.status(), Status::Registered | Status::Unknown)
             && ended == sandbox.activity.outcome.is_some();
         if !is_real {
             continue;
@@ -204,22 +204,22 @@ fn nothing_is_stuck_for_ever() {
             loop {
                 match due(&sandbox, task.as_ref(), now) {
                     Step::Wait { .. } => break,
-                    step => apply(&step, &mut sandbox, &mut task, now, Goes::Well),
+                    step => apply(&step, &mut sandbox, &mut task, now, StepResult::Done),
                 }
             }
         }
         assert!(!sandbox.needs_reconcile(), "stuck: {sandbox:?} for {task:?}");
-        assert!(!is_its_own(&sandbox, task.as_ref()), "its task is stuck: {task:?}");
+        assert!(!is_current_for(&sandbox, task.as_ref()), "its task is stuck: {task:?}");
     }
 }
 
-/// What brings a sandbox into the state in which a sweep ends it, at the latest moment at which it does not yet.
-type Setting = fn(&mut Sandbox, &mut Option<Task>, &Thresholds) -> i64;
+/// Brings a sandbox into a state that a sweep will end. Returns after how many seconds that is due.
+type Setup = fn(&mut Sandbox, &mut Option<Task>, &Thresholds) -> i64;
 
-/// One row per reason that can be seen from the head: how it comes to that, and the task's state.
-const REASONS: [(&str, &str, Setting); 7] = [
+/// A row per cause: the state of the task, and how the sandbox gets there.
+const CAUSES: [(&str, &str, Setup); 7] = [
     ("dead", "running", |sandbox, _, thresholds| {
-        // It worked until it fell silent.
+        // It worked until its heartbeats stopped.
         running(sandbox, "working", 0, 0);
         thresholds.heartbeat_timeout_secs
     }),
@@ -232,11 +232,11 @@ const REASONS: [(&str, &str, Setting); 7] = [
         thresholds.idle_secs
     }),
     ("stuck_creating", "assigned", |sandbox, _, thresholds| {
-        making(sandbox, Stage::Creating);
+        provisioning(sandbox, Stage::Creating);
         thresholds.creating_secs
     }),
     ("never_started", "assigned", |sandbox, _, thresholds| {
-        making(sandbox, Stage::Started);
+        provisioning(sandbox, Stage::Started);
         thresholds.start_secs
     }),
     ("timeout", "running", |sandbox, task, _| {
@@ -245,7 +245,7 @@ const REASONS: [(&str, &str, Setting); 7] = [
         60
     }),
     ("timeout", "assigned", |sandbox, task, _| {
-        // Also if its task was not told yet that it runs.
+        // Also if its task is not marked as started yet.
         running(sandbox, "working", 60, 60);
         task.as_mut().unwrap().timeout_secs = Some(60);
         60
@@ -253,28 +253,28 @@ const REASONS: [(&str, &str, Setting); 7] = [
 ];
 
 #[test]
-fn each_reason_to_end_a_sandbox_has_its_moment() {
+fn each_cause_applies_exactly_at_its_threshold() {
     let thresholds = Thresholds::default();
-    for (reason, state, setting) in REASONS {
+    for (reason, state, setup) in CAUSES {
         let mut sandbox = sandbox(Status::Running, Stage::Started);
         let mut task = Some(own(state));
-        let secs = setting(&mut sandbox, &mut task, &thresholds);
+        let secs = setup(&mut sandbox, &mut task, &thresholds);
         let before = due(&sandbox, task.as_ref(), at(secs - 1));
         assert!(!matches!(before, Step::End(_)), "{reason}, a second too early: {before:?}");
         let step = due(&sandbox, task.as_ref(), at(secs));
         let Step::End(end) = step else { panic!("{reason} after {secs} s: {step:?}") };
         assert_eq!((end.cause.as_str(), end.since), (reason, at(0)), "{sandbox:?}");
-        // A sign of life, and it goes on; what takes too long as a whole does not.
-        if sandbox.status == Status::Running && reason != "timeout" {
+        // A heartbeat resets it, except for the timeout of the whole task.
+        if sandbox.status() == Status::Running && reason != "timeout" {
             running(&mut sandbox, "working", secs, secs);
             let step = due(&sandbox, task.as_ref(), at(secs));
-            assert!(!matches!(step, Step::End(_)), "{reason}, and then a sign of life: {step:?}");
+            assert!(!matches!(step, Step::End(_)), "{reason}, and then a heartbeat: {step:?}");
         }
     }
 }
 
 #[test]
-fn a_sandbox_whose_task_is_over_or_elsewhere_is_not_needed() {
+fn a_sandbox_without_a_current_attempt_is_not_needed() {
     for status in [Status::Pending, Status::Creating, Status::Running] {
         for (task, needed) in tasks() {
             let step = due(&sandbox(status, Stage::Recorded), task.as_ref(), at(0));
@@ -284,34 +284,35 @@ fn a_sandbox_whose_task_is_over_or_elsewhere_is_not_needed() {
     }
 }
 
-/// What is said of each end, what the sandbox is then, and whether its task is tried again.
-const ENDS: [(Cause, &str, Status, &str, &str); 8] = [
-    (Cause::Dead, "dead", Status::Failed, "failed", "tried again"),
-    (Cause::Idle, "idle_timeout", Status::Terminated, "terminated_idle", "fails"),
-    (Cause::Stuck, "stuck_running", Status::Terminated, "terminated_idle", "tried again"),
-    (Cause::NotMade, "stuck_creating", Status::Failed, "failed", "tried again"),
-    (Cause::NeverHeard, "never_started", Status::Failed, "failed", "tried again"),
+/// For each cause: its name, the status of the sandbox, the lifecycle event, and what happens to the task.
+const ENDS: [(Cause, &str, Status, &str, &str); 9] = [
+    (Cause::Dead, "dead", Status::Failed, "failed", "is retried"),
+    (Cause::IdleTimeout, "idle_timeout", Status::Terminated, "terminated_idle", "fails"),
+    (Cause::StuckRunning, "stuck_running", Status::Terminated, "terminated_idle", "is retried"),
+    (Cause::StuckStarting, "stuck_starting", Status::Terminated, "terminated_idle", "is retried"),
+    (Cause::StuckCreating, "stuck_creating", Status::Failed, "failed", "is retried"),
+    (Cause::NeverStarted, "never_started", Status::Failed, "failed", "is retried"),
     (Cause::TimedOut, "timeout", Status::Failed, "failed", "fails"),
-    (Cause::Lost, "lost", Status::Failed, "failed", "tried again"),
-    (Cause::NotNeeded, "not_needed", Status::Terminated, "terminated", "called off"),
+    (Cause::Lost, "lost", Status::Failed, "failed", "is retried"),
+    (Cause::NotNeeded, "not_needed", Status::Terminated, "terminated", "is cancelled"),
 ];
 
 #[test]
-fn each_end_is_told_by_its_name_and_tried_again_if_that_may_help() {
-    for (cause, name, status, turn, then) in ENDS {
-        let end = End { cause, since: at(0) };
-        let (seen, told, outcome) = end.outcome(at(9));
-        assert_eq!((cause.as_str(), seen, told), (name, status, turn));
+fn each_cause_has_a_status_an_event_and_an_outcome() {
+    for (cause, name, status, event, then) in ENDS {
+        let mut ended = sandbox(Status::Running, Stage::Started);
+        assert!(ended.transition(Trigger::Ended(cause)), "{name}");
+        let (emitted, outcome) = End { cause, since: at(0) }.outcome(at(9));
+        assert_eq!((cause.as_str(), ended.status(), emitted), (name, status, event));
         let follows = match &outcome {
-            Outcome::Failed { class: Class::Transient, .. } => "tried again",
+            Outcome::Failed { class: Class::Transient, .. } => "is retried",
             Outcome::Failed { class: Class::Permanent, .. } => "fails",
-            Outcome::CalledOff { .. } => "called off",
-            Outcome::Done { .. } => "is done",
+            Outcome::Cancelled { .. } => "is cancelled",
+            Outcome::Completed { .. } => "is completed",
         };
         assert_eq!(follows, then, "{name}");
-        assert!(cause.sentence().ends_with('.'), "{name}: words for people are sentences");
-        // And its task follows it, once.
-        let mut ended = sandbox(seen, Stage::Started);
+        assert!(cause.sentence().ends_with('.'), "{name}: texts for people are sentences");
+        // Its task follows.
         ended.activity.outcome = Some(outcome.clone());
         let task = own("running");
         assert_eq!(
@@ -322,20 +323,20 @@ fn each_end_is_told_by_its_name_and_tried_again_if_that_may_help() {
     }
 }
 
-/// A worker that is done may say what it has left to say; one that was never heard has nothing to say.
+/// A worker that never reported has nothing to flush.
 #[test]
-fn a_sandbox_is_removed_when_its_worker_has_left_or_had_its_time() {
+fn a_sandbox_is_released_when_its_worker_exits_or_the_grace_period_ends() {
     let thresholds = Thresholds::default();
     let task = own("completed");
     let mut sandbox = sandbox(Status::Completing, Stage::Started);
-    sandbox.activity.outcome = Some(Outcome::Done { result: JsonObject::empty(), at: at(0) });
+    sandbox.activity.outcome = Some(Outcome::Completed { result: JsonObject::empty(), at: at(0) });
     running_since(&mut sandbox, Some(at(0)));
-    let over = at(thresholds.completing_secs);
-    assert_eq!(due(&sandbox, Some(&task), at(1)), Step::Wait { until: Some(over) });
-    assert_eq!(due(&sandbox, Some(&task), over), Step::Release);
-    let mut left = sandbox.clone();
-    left.activity.spawn.as_mut().unwrap().left_at = Some(at(1));
-    assert_eq!(due(&left, Some(&task), at(1)), Step::Release);
+    let deadline = at(thresholds.completing_secs);
+    assert_eq!(due(&sandbox, Some(&task), at(1)), Step::Wait { until: Some(deadline) });
+    assert_eq!(due(&sandbox, Some(&task), deadline), Step::Release);
+    let mut exited = sandbox.clone();
+    exited.activity.spawn.as_mut().unwrap().worker_exited_at = Some(at(1));
+    assert_eq!(due(&exited, Some(&task), at(1)), Step::Release);
     running_since(&mut sandbox, None);
     assert_eq!(due(&sandbox, Some(&task), at(1)), Step::Release);
 }
@@ -349,12 +350,12 @@ fn everything() -> impl Iterator<Item = (Sandbox, Option<Task>)> {
     let result = JsonObject::of(&serde_json::json!({"output": "done"}));
     let outcomes = [
         None,
-        Some(Outcome::Done { result, at: at(0) }),
-        Some(Outcome::Failed { error: "away".into(), class: Class::Transient, at: at(0) }),
+        Some(Outcome::Completed { result, at: at(0) }),
+        Some(Outcome::Failed { error: "connection refused".into(), class: Class::Transient, at: at(0) }),
         Some(Outcome::Failed { error: "forbidden".into(), class: Class::Permanent, at: at(0) }),
-        Some(Outcome::CalledOff { reason: "enough".into(), at: at(0) }),
+        Some(Outcome::Cancelled { reason: "enough".into(), at: at(0) }),
     ];
-    STATUSES.into_iter().flat_map(move |status| {
+    Status::ALL.into_iter().flat_map(move |status| {
         let outcomes = outcomes.clone();
         STAGES.into_iter().flat_map(move |stage| {
             let sandboxes = outcomes.clone().into_iter().map(move |outcome| {
@@ -367,7 +368,7 @@ fn everything() -> impl Iterator<Item = (Sandbox, Option<Task>)> {
     })
 }
 
-/// Every state of a task, with whether it needs this sandbox: gone, on another try, and on this one.
+/// Every state of a task, and whether it needs this sandbox: deleted, in another attempt, and in this one.
 fn tasks() -> Vec<(Option<Task>, bool)> {
     let mut tasks = vec![(None, false)];
     for state in TASKS {
@@ -385,12 +386,12 @@ fn own(state: &str) -> Task {
     in_state(state)
 }
 
-fn is_its_own(sandbox: &Sandbox, task: Option<&Task>) -> bool {
+fn is_current_for(sandbox: &Sandbox, task: Option<&Task>) -> bool {
     let attempt = Attempt { number: 2, sandbox: sandbox.id.clone() };
     task.is_some_and(|task| task.is_current(&attempt) && task.status.is_active())
 }
 
-/// A sandbox that came to this just now.
+/// A sandbox that has just reached this status.
 fn sandbox(status: Status, stage: Stage) -> Sandbox {
     let assignment = Assignment {
         task: TaskId::parse("t-1").unwrap(),
@@ -399,24 +400,23 @@ fn sandbox(status: Status, stage: Stage) -> Sandbox {
         provider: "process".into(),
     };
     let (id, org) = (SandboxId::parse("s-2").unwrap(), OrgId::parse("acme").unwrap());
-    let mut head = Sandbox::assigned(id, org, "a try".into(), assignment, at(0));
-    head.status = status;
-    head.activity.spawn = Some(Spawn::recorded(at(0)).at(stage, at(0)));
+    let mut sandbox = Sandbox::assigned(id, org, "an attempt".into(), assignment, at(0)).with_status(status);
+    sandbox.activity.spawn = Some(Spawn::recorded(at(0)).at(stage, at(0)));
     if status == Status::Running {
-        running_since(&mut head, Some(at(0)));
+        running_since(&mut sandbox, Some(at(0)));
     }
-    head
+    sandbox
 }
 
 fn running_since(sandbox: &mut Sandbox, since: Option<Timestamp>) {
     sandbox.activity.spawn.as_mut().unwrap().running_since = since;
 }
 
-fn making(sandbox: &mut Sandbox, stage: Stage) {
+fn provisioning(sandbox: &mut Sandbox, stage: Stage) {
     *sandbox = self::sandbox(Status::Creating, stage);
 }
 
-/// One that has run since 0, with its latest heartbeat and its latest work.
+/// Running since 0, with its latest heartbeat and its latest work.
 fn running(sandbox: &mut Sandbox, status: &str, heartbeat: i64, work: i64) {
     *sandbox = self::sandbox(Status::Running, Stage::Started);
     let activity = &mut sandbox.activity;

@@ -1,41 +1,41 @@
-//! Limits of a worker's processes.
+//! Resource limits of a worker's processes.
 
-use crate::process::place::Note;
+use crate::process::directory::Metadata;
 use domain::SandboxId;
 use std::io;
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::set;
 
-/// Only Linux lets a process limit another one. What is not limited here is said by `SandboxProvider::isolation`.
+/// Only Linux lets a process limit another one. `SandboxProvider::isolation` says so to the operator.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn set(_id: i32, _name: &SandboxId, _note: &Note) -> io::Result<()> {
+pub(super) fn set(_id: i32, _name: &SandboxId, _metadata: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::{Note, SandboxId, io};
+    use super::{Metadata, SandboxId, io};
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-    /// Limits a process and all that it will start. Each of them is limited for itself: there is no sum.
-    pub(in crate::process::launch) fn set(id: i32, name: &SandboxId, note: &Note) -> io::Result<()> {
+    /// Limits a process and its descendants. Each process has its own limit; there is no total.
+    pub(in crate::process::launch) fn set(id: i32, name: &SandboxId, metadata: &Metadata) -> io::Result<()> {
         let Some(pid) = Pid::from_raw(id) else { return Ok(()) };
         let to = |bytes: u64| Rlimit { current: Some(bytes), maximum: Some(bytes) };
         prlimit(Some(pid), Resource::Core, to(0))?;
-        if note.memory_gb > 0 {
-            prlimit(Some(pid), Resource::Data, to(u64::from(note.memory_gb) << 30))?;
+        if metadata.memory_gb > 0 {
+            prlimit(Some(pid), Resource::Data, to(u64::from(metadata.memory_gb) << 30))?;
         }
         let allowed = sched_getaffinity(Some(pid))?;
-        if let Some(chosen) = choose(&allowed, note.cpu, name) {
+        if let Some(chosen) = choose(&allowed, metadata.cpu, name) {
             sched_setaffinity(Some(pid), &chosen)?;
         }
         Ok(())
     }
 
-    /// So many of the processors that are allowed, beginning somewhere that depends on the name, so that not all sandboxes
-    /// sit on the first ones. `None` if there are no more than that.
+    /// Picks `count` of the allowed CPUs, starting at an offset derived from the name, so that sandboxes spread over all CPUs.
+    /// `None` if no more than `count` are allowed.
     fn choose(allowed: &CpuSet, count: u32, name: &SandboxId) -> Option<CpuSet> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
@@ -53,7 +53,7 @@ mod linux {
         use super::*;
 
         #[test]
-        fn as_many_processors_are_chosen_as_were_asked_for_and_only_allowed_ones() {
+        fn requested_number_of_allowed_cpus_is_chosen() {
             let mut allowed = CpuSet::new();
             [1, 3, 5, 7].into_iter().for_each(|cpu| allowed.set(cpu));
             for name in ["a", "b", "sandbox-17"] {

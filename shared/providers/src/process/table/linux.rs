@@ -1,23 +1,23 @@
-//! The processes of Linux, as `/proc` shows them.
+//! The process table of Linux, from `/proc`.
 
-use super::{Entry, Identity, MARK};
+use super::{DIRECTORY_VARIABLE, Entry, Identity};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Sends a signal to this process and to no other, also if its number is given to another one meanwhile.
+/// Signals this process and no other, even if its pid is reused in the meantime.
 pub(super) fn signal(process: Identity, signal: Signal) {
     let Some(pid) = Pid::from_raw(process.id) else { return };
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
-    // The handle is of the process that has the number now; from here on it does not change.
+    // The handle stays bound to the process that has the pid now.
     if process.is_alive() {
-        // A process that has ended meanwhile is what was wanted.
+        // An error means that the process has exited, which is fine.
         let _ = pidfd_send_signal(handle, signal);
     }
 }
 
-/// Which run of the machine this is: numbers and ticks begin again with the next.
+/// Pids and start times are only unique within one boot.
 pub(super) fn boot() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     boot.trim().to_owned()
@@ -33,8 +33,8 @@ pub(super) fn entry(id: i32) -> Option<Entry> {
     parse(id, &fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
 }
 
-/// A line of `/proc/<id>/stat`. The name in the second field may hold anything, also brackets and spaces: what counts
-/// comes after the last bracket.
+/// Parses `/proc/<id>/stat`. The name in the second field may contain parentheses and spaces, so parsing starts after the
+/// last parenthesis.
 fn parse(id: i32, stat: &str) -> Option<Entry> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     if ["Z", "X", "x"].contains(fields.first()?) {
@@ -46,12 +46,12 @@ fn parse(id: i32, stat: &str) -> Option<Entry> {
     Some(Entry { identity, parent: number(1)?, group: number(2)?, session: number(3)? })
 }
 
-/// Whether it was started with the sandbox's folder in its environment. Those of other users cannot be read, and are
-/// not ours.
-pub(super) fn is_marked(id: i32, folder: &Path) -> bool {
+/// Whether the process was started with the sandbox's directory in its environment. Environments of other users'
+/// processes are not readable; those processes belong to no sandbox.
+pub(super) fn belongs_to(id: i32, folder: &Path) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{id}/environ")) else { return false };
-    let mark = [MARK.as_bytes(), b"=", folder.as_os_str().as_encoded_bytes()].concat();
-    environment.split(|&byte| byte == 0).any(|variable| variable == mark)
+    let expected = [DIRECTORY_VARIABLE.as_bytes(), b"=", folder.as_os_str().as_encoded_bytes()].concat();
+    environment.split(|&byte| byte == 0).any(|variable| variable == expected)
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_does_not_confuse_and_a_zombie_is_gone() {
+    fn names_with_parentheses_are_parsed_and_zombies_are_excluded() {
         let stat = |state: &str| {
             format!("7 (a) b (c)) {state} 5 6 4 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 998877 1000 200")
         };

@@ -1,8 +1,8 @@
-//! The processes of systems without `/proc` (macOS), as `ps` shows them. Tested on Linux, whose `ps` takes the same
-//! options and prints the same columns.
+//! The process table of systems without `/proc` (macOS), from `ps`. Tested on Linux, whose `ps` takes the same options and
+//! prints the same columns.
 //!
-//! Deliberately absent: sessions, which macOS does not print, and the environments of processes. So a process that has
-//! left its group, and whose parent has ended, is not found.
+//! Deliberately absent: sessions, which macOS does not print, and environments. So a process that has left its process
+//! group and whose parent has exited is not found.
 
 use super::{Entry, Identity};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,17 +13,17 @@ use std::process::Command;
 
 const COLUMNS: &str = "pid=,ppid=,pgid=,stat=,lstart=";
 
-/// Sends a signal to this process. There are no process handles here: if it ends between the check and the signal, and
-/// its number is given out again in that moment, another process gets the signal.
+/// There are no process handles here: if the process exits between the check and the signal and its pid is reused in that
+/// moment, another process receives the signal.
 pub(super) fn signal(process: Identity, signal: Signal) {
     let is_alive = entry(process.id).is_some_and(|now| now.identity == process);
     if let Some(pid) = Pid::from_raw(process.id).filter(|_| is_alive) {
-        // A process that has ended meanwhile is what was wanted.
+        // An error means that the process has exited, which is fine.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Which run of the machine this is. Not needed here: start times are times of day, and do not begin again.
+/// Not needed here: start times are dates and do not repeat after a reboot.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn boot() -> String {
     String::new()
@@ -37,16 +37,15 @@ pub(super) fn entry(id: i32) -> Option<Entry> {
     ps(&["-p", &id.to_string()]).lines().find_map(parse)
 }
 
-/// Environments are not read here.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_marked(_id: i32, _folder: &Path) -> bool {
+pub(super) fn belongs_to(_id: i32, _folder: &Path) -> bool {
     false
 }
 
-fn ps(which: &[&str]) -> String {
+fn ps(selection: &[&str]) -> String {
     let mut command = Command::new("ps");
-    // Months are English and times do not change with the seasons.
-    command.args(which).args(["-o", COLUMNS]).env("LC_ALL", "C").env("TZ", "UTC");
+    // English month names and no daylight saving time.
+    command.args(selection).args(["-o", COLUMNS]).env("LC_ALL", "C").env("TZ", "UTC");
     command.output().map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
@@ -62,7 +61,7 @@ fn parse(line: &str) -> Option<Entry> {
     Some(Entry { identity, parent: number(parent)?, group: number(group)?, session: 0 })
 }
 
-/// A time as a number that grows with it: 20261118002755.
+/// A date and time as a number that increases with it: 20261118002755.
 fn sortable(year: &str, month: &str, day: &str, time: &str) -> Option<u64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let month = MONTHS.find(month).filter(|_| month.len() == 3)? / 3 + 1;
@@ -95,12 +94,12 @@ mod tests {
         let all = entries();
         assert_eq!(all[&own].parent, parent);
         assert!(found.identity.started > 20_260_000_000_000, "{found:?}");
-        // No process has it: numbers end at 4,194,304.
+        // No process has it: pids end at 4,194,304.
         assert_eq!(entry(i32::MAX), None);
     }
 
     #[test]
-    fn signal_reaches_the_process_and_not_another_with_its_number() {
+    fn signal_reaches_only_the_process_with_the_same_start_time() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let process = entry(i32::try_from(child.id()).unwrap()).unwrap().identity;
         signal(Identity { started: process.started - 1, ..process }, Signal::KILL);

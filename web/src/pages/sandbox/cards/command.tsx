@@ -5,18 +5,18 @@ import { Code } from '../../../ui/code'
 import { CopyButton } from '../../../ui/copy'
 import { ChangedFiles } from './file-change'
 import { Card, Title } from './frame'
-import { exitCode, outputText, wholeOutput, withoutExitCode } from './output'
-import { useRest } from './rest'
+import { exitCode, outputText, fullOutput, withoutExitCode } from './output'
+import { useFullBody } from './full-body'
 import { Permission, ToolMarks, toolTone } from './tool-marks'
 
 const OUTPUT_LINES = 15
 
-/** A command, what it printed, how it ended, and the files that it changed. */
+/** A shell command with its output, exit code and changed files. */
 export function CommandCard({ row, sandboxId }: { row: ToolRow; sandboxId: string }) {
-  const { body, more } = useRest(sandboxId, row.rest, 'output')
-  const told = body === null ? row.output : wholeOutput(body)
-  const output = withoutExitCode(outputText(told))
-  const code = exitCode(told)
+  const { body, more } = useFullBody(sandboxId, row.rest, 'output')
+  const result = body === null ? row.output : fullOutput(body)
+  const output = withoutExitCode(outputText(result))
+  const code = exitCode(result)
   const command = text(row.input, 'command') ?? row.title ?? ''
   const description = text(row.input, 'description')
   return (
@@ -40,8 +40,8 @@ export function CommandCard({ row, sandboxId }: { row: ToolRow; sandboxId: strin
       </pre>
       <Permission row={row} />
       {(output !== '' || more !== null) && <Code text={output} what="output" lines={OUTPUT_LINES} ansi more={more} />}
-      {row.status === 'done' && output === '' && more === null && <p className="text-xs text-ink-faint">It printed nothing.</p>}
-      <ChangedFiles changes={row.files} sandboxId={sandboxId} isInside />
+      {row.status === 'done' && output === '' && more === null && <p className="text-xs text-ink-faint">No output</p>}
+      <ChangedFiles changes={row.files} sandboxId={sandboxId} isNested />
     </Card>
   )
 }

@@ -4,14 +4,14 @@ import type { JsonObject } from '../../../api/contract'
 import type { ToolRow } from '../../../timeline/rows'
 import { Code } from '../../../ui/code'
 import { Diff } from '../../../ui/diff'
-import { KeptPlace } from '../../../ui/kept'
+import { RetainedScope } from '../../../ui/retained-state'
 import { DIFF_LINES, FileChangeCard } from './file-change'
 import { Card, Title } from './frame'
-import { outputText, wholeOutput, wordsAsDiff } from './output'
-import { useRest } from './rest'
+import { outputText, fullOutput, replacementDiff } from './output'
+import { useFullBody } from './full-body'
 import { Permission, ToolMarks, toolTone } from './tool-marks'
 
-/** A tool that changes files: the files, once they are known, and until then what it means to write. */
+/** A tool that changes files: shows the changes once they are known, and until then the intended edit. */
 export function EditCard({ row, sandboxId }: { row: ToolRow; sandboxId: string }) {
   if (row.status === 'done' && row.files.length > 0) {
     return (
@@ -26,26 +26,28 @@ export function EditCard({ row, sandboxId }: { row: ToolRow; sandboxId: string }
 }
 
 function IntendedEdit({ row, sandboxId }: { row: ToolRow; sandboxId: string }) {
-  const { body, more } = useRest(sandboxId, row.rest, 'answer')
-  const path = firstText(row.input, 'file_path', 'path', 'notebook_path') ?? row.title ?? 'a file'
+  const { body, more } = useFullBody(sandboxId, row.rest, 'response')
+  const path = firstText(row.input, 'file_path', 'path', 'notebook_path') ?? row.title ?? 'File'
   const content = firstText(row.input, 'content', 'new_source')
-  const isWrong = row.status === 'failed' || row.status === 'refused'
-  const answer = outputText(body === null ? row.output : wholeOutput(body))
+  const isError = row.status === 'failed' || row.status === 'denied'
+  const response = outputText(body === null ? row.output : fullOutput(body))
   return (
     <Card
       icon={row.tool === 'Write' ? <FilePlus size={15} aria-hidden /> : <FilePen size={15} aria-hidden />}
       tone={toolTone(row)}
-      folds={isWrong ? null : 'open'}
+      folds={isError ? null : 'open'}
       title={<Title name={row.tool} about={<span title={path}>{path}</span>} />}
       aside={<ToolMarks row={row} />}
     >
       <Permission row={row} />
-      {isWrong && (answer !== '' || more !== null) && <Code text={answer} what="answer" lines={40} tone="bad" more={more} />}
+      {isError && (response !== '' || more !== null) && (
+        <Code text={response} what="response" lines={40} tone="bad" more={more} />
+      )}
       {content === null ? (
-        replacements(row.input).map((words, index) => (
-          <KeptPlace key={index} name={`edit ${index}`}>
-            <Diff diff={words} lines={DIFF_LINES} numbers={false} />
-          </KeptPlace>
+        replacements(row.input).map((diff, index) => (
+          <RetainedScope key={index} name={`edit ${index}`}>
+            <Diff diff={diff} lines={DIFF_LINES} numbers={false} />
+          </RetainedScope>
         ))
       ) : (
         <Code text={content} what="contents" lines={DIFF_LINES} />
@@ -54,11 +56,11 @@ function IntendedEdit({ row, sandboxId }: { row: ToolRow; sandboxId: string }) {
   )
 }
 
-/** What `Edit` and `MultiEdit` put in the place of what. */
+/** The replacements of `Edit` and `MultiEdit` as diffs. */
 function replacements(input: JsonObject): string[] {
   const edits = list(input, 'edits').filter(isObject)
   return (edits.length > 0 ? edits : [input]).flatMap((edit) => {
     const [before, after] = [text(edit, 'old_string'), text(edit, 'new_string')]
-    return before === null && after === null ? [] : [wordsAsDiff(before ?? '', after ?? '')]
+    return before === null && after === null ? [] : [replacementDiff(before ?? '', after ?? '')]
   })
 }

@@ -3,11 +3,11 @@ import type { ReactNode } from 'react'
 import type { FileChange } from '../../../timeline/rows'
 import { CopyButton } from '../../../ui/copy'
 import { Lines } from '../../../ui/diff'
-import { KeptPlace } from '../../../ui/kept'
+import { RetainedScope } from '../../../ui/retained-state'
 import { classes } from '../../../util/classes'
 import { plural } from '../../../util/numbers'
 import { ChangeDiff } from '../tabs/file-changes'
-import { changeWords } from '../tabs/file-status'
+import { changeLabels } from '../tabs/file-status'
 import { Card, Title } from './frame'
 
 const icons: Record<FileChange['change'], ReactNode> = {
@@ -17,30 +17,32 @@ const icons: Record<FileChange['change'], ReactNode> = {
   renamed: <FileSymlink size={15} aria-hidden />,
 }
 
-/** How many lines of a diff are shown in passing. */
+/** Lines of a diff shown before expanding. */
 export const DIFF_LINES = 25
 
-/** A file, what happened to it, and its diff. */
+/** A changed file with its diff. */
 export function FileChangeCard({
   change,
   sandboxId,
   folds = 'open',
-  isInside = false,
+  isNested = false,
   aside,
 }: {
   change: FileChange
   sandboxId: string
   folds?: 'open' | 'closed'
-  isInside?: boolean
+  isNested?: boolean
   aside?: ReactNode
 }) {
   return (
-    <KeptPlace name={`file ${change.seq}`}>
+    <RetainedScope name={`file ${change.seq}`}>
       <Card
         icon={icons[change.change]}
         folds={folds}
-        isInside={isInside}
-        title={<Title name={changeWords[change.change]} about={<Path path={change.path} from={change.previousPath} />} />}
+        isNested={isNested}
+        title={
+          <Title name={changeLabels[change.change]} about={<Path path={change.path} from={change.previousPath} />} />
+        }
         aside={
           <>
             <Lines added={change.added} removed={change.removed} />
@@ -51,23 +53,33 @@ export function FileChangeCard({
       >
         <ChangeDiff sandboxId={sandboxId} change={change} lines={DIFF_LINES} />
       </Card>
-    </KeptPlace>
+    </RetainedScope>
   )
 }
 
-/** More of them are in the files tab. */
-const FILES_SHOWN = 20
+/** The Files tab shows the others. */
+const MAX_FILES = 20
 
-/** What a tool changed on its way. */
-export function ChangedFiles({ changes, sandboxId, isInside = false }: { changes: readonly FileChange[]; sandboxId: string; isInside?: boolean }) {
+/** Files that a tool changed as a side effect. */
+export function ChangedFiles({
+  changes,
+  sandboxId,
+  isNested = false,
+}: {
+  changes: readonly FileChange[]
+  sandboxId: string
+  isNested?: boolean
+}) {
   if (changes.length === 0) return null
   return (
-    <div className={classes('min-w-0', isInside ? undefined : 'flex flex-col gap-1.5')}>
-      {changes.slice(0, FILES_SHOWN).map((change) => (
-        <FileChangeCard key={change.seq} change={change} sandboxId={sandboxId} folds="closed" isInside={isInside} />
+    <div className={classes('min-w-0', isNested ? undefined : 'flex flex-col gap-1.5')}>
+      {changes.slice(0, MAX_FILES).map((change) => (
+        <FileChangeCard key={change.seq} change={change} sandboxId={sandboxId} folds="closed" isNested={isNested} />
       ))}
-      {changes.length > FILES_SHOWN && (
-        <p className="text-xs text-ink-soft">{plural(changes.length - FILES_SHOWN, 'more file')} changed: see the files tab.</p>
+      {changes.length > MAX_FILES && (
+        <p className="text-xs text-ink-soft">
+          {plural(changes.length - MAX_FILES, 'more file')} changed. See the Files tab.
+        </p>
       )}
     </div>
   )

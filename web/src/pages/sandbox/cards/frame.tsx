@@ -1,14 +1,13 @@
 import { Ban, Check, ChevronDown, ChevronRight, CircleSlash, X } from 'lucide-react'
 import type { ReactNode } from 'react'
 import type { Progress } from '../../../timeline/rows'
-import { useKept } from '../../../ui/kept'
+import { useRetainedState } from '../../../ui/retained-state'
 import { Spinner } from '../../../ui/spinner'
 import { classes } from '../../../util/classes'
 import { duration, useSecond } from '../../../util/time'
 
 /**
- * A card: one line that says what it is about, and what there is to see of it. With `folds` the line opens and closes
- * the rest; what went wrong never folds.
+ * A card: a title line and its content. With `folds` the line expands and collapses the content. Errors never collapse.
  */
 export function Card({
   icon,
@@ -16,7 +15,7 @@ export function Card({
   aside,
   tone = 'plain',
   folds = null,
-  isInside = false,
+  isNested = false,
   children,
 }: {
   icon: ReactNode
@@ -24,18 +23,22 @@ export function Card({
   /** At the end of the line: counts, status, buttons. */
   aside?: ReactNode
   tone?: 'plain' | 'bad' | 'warn'
-  /** Whether it is open at first; `null` for a card that does not fold. */
+  /** Initial state; `null` for a card that does not collapse. */
   folds?: 'open' | 'closed' | null
-  /** It stands in another card, which has a border already. */
-  isInside?: boolean
+  /** It is inside another card, which already has a border. */
+  isNested?: boolean
   children?: ReactNode
 }) {
-  const [open, setOpen] = useKept('card', folds !== 'closed')
+  const [open, setOpen] = useRetainedState('card', folds !== 'closed')
   const foldable = folds !== null && hasContent(children)
   const shown = hasContent(children) && (open || !foldable)
   const line = (
     <>
-      <span className={classes('shrink-0', tone === 'bad' ? 'text-bad' : tone === 'warn' ? 'text-warn' : 'text-ink-faint')}>{icon}</span>
+      <span
+        className={classes('shrink-0', tone === 'bad' ? 'text-bad' : tone === 'warn' ? 'text-warn' : 'text-ink-faint')}
+      >
+        {icon}
+      </span>
       <span className="flex min-w-0 flex-1 items-baseline gap-2 overflow-hidden">{title}</span>
     </>
   )
@@ -43,13 +46,18 @@ export function Card({
     <section
       className={classes(
         'min-w-0 text-sm',
-        isInside ? '-mx-3' : 'rounded-lg border bg-surface',
+        isNested ? '-mx-3' : 'rounded-lg border bg-surface',
         tone === 'bad' ? 'border-bad/50' : tone === 'warn' ? 'border-warn/40' : 'border-line',
       )}
     >
       <div className="flex min-h-9 items-center gap-2 py-0.5 pr-2 pl-3">
         {foldable ? (
-          <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="flex min-h-8 min-w-0 flex-1 items-center gap-2 rounded text-left">
+          <button
+            type="button"
+            aria-expanded={open}
+            onClick={() => setOpen(!open)}
+            className="flex min-h-8 min-w-0 flex-1 items-center gap-2 rounded text-left"
+          >
             {line}
             <span className="shrink-0 text-ink-faint">
               {open ? <ChevronDown size={14} aria-hidden /> : <ChevronRight size={14} aria-hidden />}
@@ -66,42 +74,45 @@ export function Card({
 }
 
 const hasContent = (children: ReactNode) =>
-  Array.isArray(children) ? children.some(hasContent) : children !== undefined && children !== null && children !== false
+  Array.isArray(children)
+    ? children.some(hasContent)
+    : children !== undefined && children !== null && children !== false
 
-/** The name of what was done, and what it was done to. */
+/** The name of an action and its object. */
 export function Title({ name, about }: { name: string; about?: ReactNode }) {
   return (
     <>
       <span className="shrink-0 font-medium">{name}</span>
-      {about !== undefined && <span className="min-w-0 truncate font-mono text-[0.8125rem] text-ink-soft">{about}</span>}
+      {about !== undefined && (
+        <span className="min-w-0 truncate font-mono text-[0.8125rem] text-ink-soft">{about}</span>
+      )}
     </>
   )
 }
 
-const ends: Record<Exclude<Progress, 'running'> | 'refused', { word: string; icon: ReactNode; colour: string }> = {
-  done: { word: 'Done', icon: <Check size={14} aria-hidden />, colour: 'text-good' },
-  failed: { word: 'Failed', icon: <X size={14} aria-hidden />, colour: 'text-bad' },
-  interrupted: { word: 'Interrupted', icon: <CircleSlash size={14} aria-hidden />, colour: 'text-warn' },
-  refused: { word: 'Refused', icon: <Ban size={14} aria-hidden />, colour: 'text-warn' },
+const endStates: Record<Exclude<Progress, 'running'> | 'denied', { label: string; icon: ReactNode; colour: string }> = {
+  done: { label: 'Done', icon: <Check size={14} aria-hidden />, colour: 'text-good' },
+  failed: { label: 'Failed', icon: <X size={14} aria-hidden />, colour: 'text-bad' },
+  interrupted: { label: 'Interrupted', icon: <CircleSlash size={14} aria-hidden />, colour: 'text-warn' },
+  denied: { label: 'Denied', icon: <Ban size={14} aria-hidden />, colour: 'text-warn' },
 }
 
-/** How far it has come, and how long it has taken. */
+/** Status and duration. */
 export function ProgressMark({
   status,
   since,
   durationMs,
 }: {
-  status: Progress | 'refused'
-  /** When it began. */
+  status: Progress | 'denied'
   since: string
   durationMs: number | null
 }) {
   if (status === 'running') return <Running since={since} />
-  const end = ends[status]
+  const end = endStates[status]
   return (
     <span className={classes('flex shrink-0 items-center gap-1 text-xs whitespace-nowrap', end.colour)}>
       {end.icon}
-      <span className={status === 'done' ? 'sr-only' : undefined}>{end.word}</span>
+      <span className={status === 'done' ? 'sr-only' : undefined}>{end.label}</span>
       {durationMs !== null && <span className="text-ink-faint tabular-nums">{duration(durationMs)}</span>}
     </span>
   )

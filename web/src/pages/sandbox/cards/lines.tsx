@@ -17,7 +17,6 @@ const colours: Record<Tone, string> = {
   info: 'text-info',
 }
 
-/** One quiet line. */
 export function LineCard({ row }: { row: LineRow }) {
   return (
     <p className={classes('flex flex-wrap justify-center gap-x-2 text-center text-xs', colours[row.tone])}>
@@ -27,14 +26,13 @@ export function LineCard({ row }: { row: LineRow }) {
   )
 }
 
-/** It went wrong. Never folded. */
 export function ErrorCard({ row }: { row: ErrorRow }) {
   return (
     <section className="min-w-0 rounded-lg border border-bad/50 bg-bad-soft px-4 py-2.5 text-sm">
       <p className="flex items-center gap-2 font-medium text-bad">
         <CircleAlert size={15} aria-hidden className="shrink-0" />
         <span className="min-w-0 break-words">{row.title}</span>
-        {row.recovers && <span className="ml-auto shrink-0 text-xs font-normal">It goes on</span>}
+        {row.recovers && <span className="ml-auto shrink-0 text-xs font-normal">Recovering</span>}
       </p>
       {row.text !== '' && (
         <div className="mt-1.5">
@@ -54,9 +52,9 @@ export function IterationCard({ row }: { row: IterationRow }) {
   )
 }
 
-/** A thin line between turns, with what the one above it cost. */
+/** A divider between turns with the cost of the turn above. */
 export function TurnCard({ row }: { row: TurnRow }) {
-  const word = row.interrupted ? 'Turn interrupted' : row.success ? 'Turn done' : 'Turn failed'
+  const label = row.interrupted ? 'Turn interrupted' : row.success ? 'Turn completed' : 'Turn failed'
   const facts = [
     row.costUsd === null ? null : dollars(row.costUsd),
     row.inputTokens === null && row.outputTokens === null
@@ -69,7 +67,7 @@ export function TurnCard({ row }: { row: TurnRow }) {
     <div className="py-1 text-xs">
       <div className="flex items-center gap-3">
         <span className="h-px flex-1 bg-line" />
-        <span className={classes('text-center tabular-nums', colour)}>{[word, ...facts].join(' · ')}</span>
+        <span className={classes('text-center tabular-nums', colour)}>{[label, ...facts].join(' · ')}</span>
         <span className="h-px flex-1 bg-line" />
       </div>
       {row.detail !== null && <p className={classes('mt-0.5 text-center break-words', colour)}>{row.detail}</p>}
@@ -77,25 +75,27 @@ export function TurnCard({ row }: { row: TurnRow }) {
   )
 }
 
-const previewWords: Record<PreviewRow['status'], { word: string; tone: Tone }> = {
-  starting: { word: 'A preview is starting', tone: 'info' },
-  ready: { word: 'A preview is ready', tone: 'good' },
-  failed: { word: 'The preview failed', tone: 'bad' },
-  stopped: { word: 'The preview has stopped', tone: 'quiet' },
+const previewLabels: Record<PreviewRow['status'], { label: string; tone: Tone }> = {
+  starting: { label: 'Preview starting', tone: 'info' },
+  ready: { label: 'Preview ready', tone: 'good' },
+  failed: { label: 'Preview failed', tone: 'bad' },
+  stopped: { label: 'Preview stopped', tone: 'quiet' },
 }
 
 export function PreviewCard({ row }: { row: PreviewRow }) {
-  const { word, tone } = previewWords[row.status]
-  const about = [row.framework, row.port === null ? null : `port ${row.port}`].filter((fact) => fact !== null).join(', ')
+  const { label, tone } = previewLabels[row.status]
+  const about = [row.framework, row.port === null ? null : `port ${row.port}`]
+    .filter((fact) => fact !== null)
+    .join(', ')
   return (
     <p className={classes('flex flex-wrap items-center justify-center gap-2 text-xs', colours[tone])}>
       {row.status === 'starting' ? <Spinner size={12} /> : <Globe size={13} aria-hidden />}
-      <span className="font-medium">{word}</span>
+      <span className="font-medium">{label}</span>
       {about !== '' && <span className="text-ink-soft">{about}</span>}
       {row.detail !== null && <span className="break-words text-ink-soft">{row.detail}</span>}
       {row.status === 'ready' && (
         <Link to={paths.tab('preview')} className="font-medium text-accent underline underline-offset-2">
-          Look at it
+          Open preview
         </Link>
       )}
     </p>

@@ -1,14 +1,20 @@
 import { describe, expect, it } from 'vitest'
-import { exitCode, mcpName, outputText, withoutExitCode, wordsAsDiff } from './output'
+import { exitCode, mcpName, outputText, withoutExitCode, replacementDiff } from './output'
 
 describe('outputText', () => {
   it.each([
     [null, ''],
     ['plain', 'plain'],
     [{ stdout: 'out', stderr: 'err' }, 'out\nerr'],
-    [[{ type: 'text', text: 'one' }, { type: 'text', text: 'two' }], 'one\ntwo'],
+    [
+      [
+        { type: 'text', text: 'one' },
+        { type: 'text', text: 'two' },
+      ],
+      'one\ntwo',
+    ],
     [{ content: [{ type: 'text', text: 'one' }] }, 'one'],
-    [{ odd: 1 }, '{\n  "odd": 1\n}'],
+    [{ other: 1 }, '{\n  "other": 1\n}'],
     [[{ type: 'image' }], '[\n  {\n    "type": "image"\n  }\n]'],
     [true, 'true'],
   ])('reads %j', (output, text) => {
@@ -21,22 +27,22 @@ describe('exitCode', () => {
     ['Exit code 2\nboom', 2],
     [{ exit_code: 1 }, 1],
     [{ stdout: '' }, null],
-    ['It says: Exit code 2', null],
-  ])('finds in %j %s', (output, code) => {
+    ['Output: Exit code 2', null],
+  ])('of %j is %s', (output, code) => {
     expect(exitCode(output)).toBe(code)
   })
-  it('is not said twice', () => {
+  it('is removed from the output', () => {
     expect(withoutExitCode('Exit code 2\nboom')).toBe('boom')
   })
 })
 
-describe('names and words', () => {
-  it('takes the name of a server’s tool apart', () => {
+describe('helpers', () => {
+  it('parse the name of an MCP tool', () => {
     expect(mcpName('mcp__my_server__do__it')).toEqual({ server: 'my_server', tool: 'do__it' })
     expect(mcpName('Bash')).toBeNull()
   })
-  it('makes a diff of words', () => {
-    expect(wordsAsDiff('a\nb\n', 'c')).toBe('@@ -1,2 +1,1 @@\n-a\n-b\n+c')
-    expect(wordsAsDiff('', 'c')).toBe('@@ -1,0 +1,1 @@\n+c')
+  it('create a diff from a replacement', () => {
+    expect(replacementDiff('a\nb\n', 'c')).toBe('@@ -1,2 +1,1 @@\n-a\n-b\n+c')
+    expect(replacementDiff('', 'c')).toBe('@@ -1,0 +1,1 @@\n+c')
   })
 })

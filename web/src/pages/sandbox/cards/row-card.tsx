@@ -1,20 +1,20 @@
 import { memo } from 'react'
 import type { Row } from '../../../timeline/rows'
-import { KeptPlace } from '../../../ui/kept'
+import { RetainedScope } from '../../../ui/retained-state'
 import { FileChangeCard } from './file-change'
 import { ErrorCard, IterationCard, LineCard, PreviewCard, TurnCard } from './lines'
 import { OtherCard } from './other'
 import { PlanCard } from './plan'
-import { SaidCard, TextCard, ThinkingCard } from './speech'
+import { MessageCard, TextCard, ThinkingCard } from './messages'
 import { SkillCard, SubagentCard } from './subagent'
 import { ToolCard } from './tool'
 
-/** A row of the feed. It is drawn anew only when the row is another one. */
+/** A row of the feed. Memoized: rows are immutable. */
 export const RowCard = memo(function RowCard({ row, sandboxId }: { row: Row; sandboxId: string }) {
   return (
-    <KeptPlace name={row.key}>
+    <RetainedScope name={row.key}>
       <CardOf row={row} sandboxId={sandboxId} />
-    </KeptPlace>
+    </RetainedScope>
   )
 })
 
@@ -24,8 +24,8 @@ function CardOf({ row, sandboxId }: { row: Row; sandboxId: string }) {
       return <TextCard row={row} sandboxId={sandboxId} />
     case 'thinking':
       return <ThinkingCard row={row} sandboxId={sandboxId} />
-    case 'said':
-      return <SaidCard row={row} sandboxId={sandboxId} />
+    case 'message':
+      return <MessageCard row={row} sandboxId={sandboxId} />
     case 'tool':
       return <ToolCard row={row} sandboxId={sandboxId} />
     case 'file':

@@ -1,21 +1,21 @@
 import { Bot, Sparkles } from 'lucide-react'
 import type { SkillRow, SubagentRow } from '../../../timeline/rows'
 import { Code, MoreButton } from '../../../ui/code'
-import { useKept } from '../../../ui/kept'
+import { useRetainedState } from '../../../ui/retained-state'
 import { Markdown } from '../../../ui/markdown'
 import { count, dollars, plural } from '../../../util/numbers'
 import { Card, ProgressMark, Title } from './frame'
-import { outputText, pretty, wholeOutput, wholeText } from './output'
-import { useRest } from './rest'
+import { outputText, pretty, fullOutput, fullText } from './output'
+import { useFullBody } from './full-body'
 import { RowCard } from './row-card'
 
-/** How many of a sub-agent's steps are shown at once; it may have thousands. */
-const STEPS_SHOWN = 40
+/** Steps shown before expanding; a sub-agent may have thousands. */
+const MAX_STEPS = 40
 
-/** Another agent that this one sent out: what for, what it does, what came of it. */
+/** A sub-agent with its prompt, steps and result. */
 export function SubagentCard({ row, sandboxId }: { row: SubagentRow; sandboxId: string }) {
-  const { body, more } = useRest(sandboxId, row.rest, 'result')
-  const result = body === null ? row.result : wholeText(body)
+  const { body, more } = useFullBody(sandboxId, row.rest, 'result')
+  const result = body === null ? row.result : fullText(body)
   const facts = [
     row.tokens === null ? null : `${count(row.tokens)} tokens`,
     row.costUsd === null ? null : dollars(row.costUsd),
@@ -33,8 +33,10 @@ export function SubagentCard({ row, sandboxId }: { row: SubagentRow; sandboxId: 
       }
       aside={
         <>
-          {row.background && <span className="shrink-0 text-xs text-ink-soft">in the background</span>}
-          {facts.length > 0 && <span className="hidden shrink-0 text-xs text-ink-faint sm:inline">{facts.join(', ')}</span>}
+          {row.background && <span className="shrink-0 text-xs text-ink-soft">background</span>}
+          {facts.length > 0 && (
+            <span className="hidden shrink-0 text-xs text-ink-faint sm:inline">{facts.join(', ')}</span>
+          )}
           <ProgressMark status={row.status} since={row.at} durationMs={row.durationMs} />
         </>
       }
@@ -53,14 +55,14 @@ export function SubagentCard({ row, sandboxId }: { row: SubagentRow; sandboxId: 
 }
 
 function Steps({ row, sandboxId }: { row: SubagentRow; sandboxId: string }) {
-  const [open, setOpen] = useKept('steps', false)
-  const [all, setAll] = useKept('all steps', false)
-  if (row.steps.length === 0) return row.status === 'running' ? <p className="text-ink-soft">It has not begun yet.</p> : null
-  const hidden = all ? 0 : Math.max(0, row.steps.length - STEPS_SHOWN)
+  const [open, setOpen] = useRetainedState('steps', false)
+  const [all, setAll] = useRetainedState('all steps', false)
+  if (row.steps.length === 0) return row.status === 'running' ? <p className="text-ink-soft">Starting…</p> : null
+  const hidden = all ? 0 : Math.max(0, row.steps.length - MAX_STEPS)
   return (
     <div className="min-w-0">
       <MoreButton onClick={() => setOpen(!open)} expanded={open}>
-        {open ? 'Hide its steps' : `Show its ${plural(row.steps.length, 'step')}`}
+        {open ? 'Hide steps' : `Show ${plural(row.steps.length, 'step')}`}
       </MoreButton>
       {open && (
         <>
@@ -78,21 +80,22 @@ function Steps({ row, sandboxId }: { row: SubagentRow; sandboxId: string }) {
   )
 }
 
-/** Something that the agent has learned to do, and does. */
 export function SkillCard({ row, sandboxId }: { row: SkillRow; sandboxId: string }) {
-  const { body, more } = useRest(sandboxId, row.rest, 'output')
-  const output = outputText(body === null ? row.output : wholeOutput(body))
-  const isWrong = row.status === 'failed'
+  const { body, more } = useFullBody(sandboxId, row.rest, 'output')
+  const output = outputText(body === null ? row.output : fullOutput(body))
+  const isError = row.status === 'failed'
   return (
     <Card
       icon={<Sparkles size={15} aria-hidden />}
-      tone={isWrong ? 'bad' : row.status === 'interrupted' ? 'warn' : 'plain'}
-      folds={isWrong ? null : 'closed'}
+      tone={isError ? 'bad' : row.status === 'interrupted' ? 'warn' : 'plain'}
+      folds={isError ? null : 'closed'}
       title={<Title name="Skill" about={row.skill} />}
       aside={<ProgressMark status={row.status} since={row.at} durationMs={null} />}
     >
       {Object.keys(row.input).length > 0 && <Code text={pretty(row.input)} what="input" lines={12} />}
-      {(output !== '' || more !== null) && <Code text={output} what="output" lines={25} tone={isWrong ? 'bad' : 'plain'} more={more} />}
+      {(output !== '' || more !== null) && (
+        <Code text={output} what="output" lines={25} tone={isError ? 'bad' : 'plain'} more={more} />
+      )}
     </Card>
   )
 }

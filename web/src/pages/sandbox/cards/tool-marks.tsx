@@ -2,9 +2,9 @@ import type { ToolRow } from '../../../timeline/rows'
 import { ProgressMark } from './frame'
 
 export const toolTone = ({ status }: ToolRow) =>
-  status === 'failed' ? 'bad' : status === 'refused' || status === 'interrupted' ? 'warn' : 'plain'
+  status === 'failed' ? 'bad' : status === 'denied' || status === 'interrupted' ? 'warn' : 'plain'
 
-/** How often, how far, how long. */
+/** Repetitions, status and duration of a tool call. */
 export function ToolMarks({ row }: { row: ToolRow }) {
   return (
     <>
@@ -19,8 +19,12 @@ export function ToolMarks({ row }: { row: ToolRow }) {
   )
 }
 
-/** Why it was refused. That it was allowed goes without saying. */
+/** The reason of a denied permission. An allowed call shows nothing. */
 export function Permission({ row }: { row: ToolRow }) {
   if (row.permission === null || row.permission.allowed) return null
-  return <p className="text-warn">{row.permission.reason === null ? 'It was not allowed.' : `It was not allowed: ${row.permission.reason}`}</p>
+  return (
+    <p className="text-warn">
+      {row.permission.reason === null ? 'Permission denied.' : `Permission denied: ${row.permission.reason}`}
+    </p>
+  )
 }

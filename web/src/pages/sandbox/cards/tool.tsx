@@ -9,12 +9,11 @@ import { CommandCard } from './command'
 import { EditCard } from './edit'
 import { ChangedFiles } from './file-change'
 import { Card, Title } from './frame'
-import { mcpName, outputText, pretty, wholeOutput } from './output'
+import { mcpName, outputText, pretty, fullOutput } from './output'
 import { Questions } from './questions'
-import { useRest } from './rest'
+import { useFullBody } from './full-body'
 import { Permission, ToolMarks, toolTone } from './tool-marks'
 
-/** A tool, from its call to its end. */
 export function ToolCard({ row, sandboxId }: { row: ToolRow; sandboxId: string }) {
   switch (row.tool) {
     case 'Bash':
@@ -27,20 +26,68 @@ export function ToolCard({ row, sandboxId }: { row: ToolRow; sandboxId: string }
     case 'Move':
       return <EditCard row={row} sandboxId={sandboxId} />
     case 'Read':
-      return <PlainTool row={row} sandboxId={sandboxId} icon={<FileText size={15} aria-hidden />} name="Read" about={readAbout(row)} />
+      return (
+        <PlainTool
+          row={row}
+          sandboxId={sandboxId}
+          icon={<FileText size={15} aria-hidden />}
+          name="Read"
+          about={readAbout(row)}
+        />
+      )
     case 'Glob':
-      return <PlainTool row={row} sandboxId={sandboxId} icon={<FolderSearch size={15} aria-hidden />} name="Look for files" about={searchAbout(row)} />
+      return (
+        <PlainTool
+          row={row}
+          sandboxId={sandboxId}
+          icon={<FolderSearch size={15} aria-hidden />}
+          name="Find files"
+          about={searchAbout(row)}
+        />
+      )
     case 'Grep':
     case 'Search':
-      return <PlainTool row={row} sandboxId={sandboxId} icon={<Search size={15} aria-hidden />} name="Search" about={searchAbout(row)} />
+      return (
+        <PlainTool
+          row={row}
+          sandboxId={sandboxId}
+          icon={<Search size={15} aria-hidden />}
+          name="Search"
+          about={searchAbout(row)}
+        />
+      )
     case 'WebFetch':
     case 'Fetch':
-      return <PlainTool row={row} sandboxId={sandboxId} icon={<Globe size={15} aria-hidden />} name="Fetch" about={text(row.input, 'url') ?? row.title} note={text(row.input, 'prompt')} />
+      return (
+        <PlainTool
+          row={row}
+          sandboxId={sandboxId}
+          icon={<Globe size={15} aria-hidden />}
+          name="Fetch"
+          about={text(row.input, 'url') ?? row.title}
+          note={text(row.input, 'prompt')}
+        />
+      )
     case 'WebSearch':
-      return <PlainTool row={row} sandboxId={sandboxId} icon={<Globe size={15} aria-hidden />} name="Search the web" about={text(row.input, 'query')} />
+      return (
+        <PlainTool
+          row={row}
+          sandboxId={sandboxId}
+          icon={<Globe size={15} aria-hidden />}
+          name="Web search"
+          about={text(row.input, 'query')}
+        />
+      )
     case 'AskUserQuestion':
       return (
-        <PlainTool row={row} sandboxId={sandboxId} icon={<MessageCircleQuestion size={15} aria-hidden />} name="Question" about={null} folds="open">
+        <PlainTool
+          row={row}
+          sandboxId={sandboxId}
+          icon={<MessageCircleQuestion size={15} aria-hidden />}
+          name="Question"
+          about={null}
+          folds="open"
+        >
           <Questions input={row.input} />
         </PlainTool>
       )
@@ -49,24 +96,28 @@ export function ToolCard({ row, sandboxId }: { row: ToolRow; sandboxId: string }
   }
 }
 
-/** One that nobody has a card for, or of a server: its name, what it was given and what it gave. */
+/** A tool without a card of its own, or of an MCP server: name, input and output. */
 function AnyTool({ row, sandboxId }: { row: ToolRow; sandboxId: string }) {
   const mcp = mcpName(row.tool)
-  const given = Object.keys(row.input).length > 0
+  const hasInput = Object.keys(row.input).length > 0
   return (
     <PlainTool
       row={row}
       sandboxId={sandboxId}
       icon={mcp === null ? <Wrench size={15} aria-hidden /> : <Plug size={15} aria-hidden />}
       name={mcp?.tool ?? row.tool}
-      about={mcp === null ? (row.title ?? firstText(row.input, 'description', 'query', 'path', 'name')) : `from ${mcp.server}`}
+      about={
+        mcp === null
+          ? (row.title ?? firstText(row.input, 'description', 'query', 'path', 'name'))
+          : `from ${mcp.server}`
+      }
     >
-      {given && <Code text={pretty(row.input)} what="input" lines={12} />}
+      {hasInput && <Code text={pretty(row.input)} what="input" lines={12} />}
     </PlainTool>
   )
 }
 
-/** A line that says what it does, and below it, once opened, what came of it. What went wrong is open. */
+/** A title line that expands to the output. Errors are always expanded. */
 function PlainTool({
   row,
   sandboxId,
@@ -86,14 +137,14 @@ function PlainTool({
   folds?: 'open' | 'closed'
   children?: ReactNode
 }) {
-  const { body, more } = useRest(sandboxId, row.rest, 'output')
-  const output = outputText(body === null ? row.output : wholeOutput(body))
-  const wrong = row.status === 'failed' || row.status === 'refused'
+  const { body, more } = useFullBody(sandboxId, row.rest, 'output')
+  const output = outputText(body === null ? row.output : fullOutput(body))
+  const isError = row.status === 'failed' || row.status === 'denied'
   const card = (
     <Card
       icon={icon}
       tone={toolTone(row)}
-      folds={wrong ? null : folds}
+      folds={isError ? null : folds}
       title={<Title name={name} {...(about === null ? {} : { about: <span title={about}>{about}</span> })} />}
       aside={
         <>
@@ -107,7 +158,16 @@ function PlainTool({
       {note !== null && <p className="break-words text-ink-soft">{note}</p>}
       {children}
       <Permission row={row} />
-      {(output !== '' || more !== null) && <Code text={output} what="output" lines={wrong ? 40 : 25} tone={row.status === 'failed' ? 'bad' : 'plain'} ansi more={more} />}
+      {(output !== '' || more !== null) && (
+        <Code
+          text={output}
+          what="output"
+          lines={isError ? 40 : 25}
+          tone={row.status === 'failed' ? 'bad' : 'plain'}
+          ansi
+          more={more}
+        />
+      )}
     </Card>
   )
   if (row.files.length === 0) return card

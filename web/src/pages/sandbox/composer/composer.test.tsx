@@ -4,33 +4,33 @@ import { userEvent } from '@testing-library/user-event'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { JsonObject } from '../../../api/contract'
 import type { Log } from '../../../api/use-log'
-import { nothing } from '../../../api/log-view'
+import { emptyView } from '../../../api/log-view'
 import { Composer } from './composer'
 
-const log: Log = { ...nothing, loadOlder: () => undefined, loadAll: () => undefined, retry: () => undefined }
+const log: Log = { ...emptyView, loadOlder: () => undefined, loadAll: () => undefined, retry: () => undefined }
 
 const sent: JsonObject[] = []
-let answer: () => Response = accepted
+let respond: () => Response = accepted
 let number = 0
-/** A sandbox for each test: what one has left does not concern the next. */
+/** A new sandbox for each test, so that tests do not share an outbox. */
 let sandboxId = ''
 
 function accepted() {
   return Response.json({ status: 'queued', message_id: 'm', sandbox_id: 's', queue_size: 1, seq: 7 })
 }
 
-const refused = (status: number, code: string) => () =>
+const problem = (status: number, code: string) => () =>
   Response.json({ type: 't', title: 't', status, code, detail: 'No.', request_id: 'r' }, { status })
 
 beforeEach(() => {
   number += 1
   sandboxId = `s-${number}`
   sent.length = 0
-  answer = accepted
+  respond = accepted
   localStorage.clear()
   vi.stubGlobal('fetch', (_: string, { body }: { body: string }) => {
     sent.push(JSON.parse(body) as JsonObject)
-    return Promise.resolve(answer())
+    return Promise.resolve(respond())
   })
 })
 afterEach(() => {
@@ -38,16 +38,20 @@ afterEach(() => {
   vi.unstubAllGlobals()
 })
 
-const show = (over: Partial<Log> = {}, ended = false) => <Composer sandboxId={sandboxId} log={{ ...log, ...over }} ended={ended} />
+const show = (over: Partial<Log> = {}, ended = false) => (
+  <Composer sandboxId={sandboxId} log={{ ...log, ...over }} ended={ended} />
+)
 const field = () => screen.getByRole<HTMLTextAreaElement>('textbox', { name: 'Message to the agent' })
 const button = (name: string) => screen.getByRole('button', { name })
-const inTheLog = (id: unknown): Partial<Log> => ({
+const withQueuedMessage = (id: unknown): Partial<Log> => ({
   last: 7,
-  events: [{ seq: 7, id: 'e', type: 'message.queued', data: { message_id: String(id) }, source: 'user', at: '', body: null }],
+  events: [
+    { seq: 7, id: 'e', type: 'message.queued', data: { message_id: String(id) }, source: 'user', at: '', body: null },
+  ],
 })
 
 describe('the composer', () => {
-  it('sends with Enter and breaks the line with Shift+Enter', async () => {
+  it('sends with Enter and adds a line with Shift+Enter', async () => {
     const user = userEvent.setup()
     const { rerender } = render(show())
     await user.type(field(), 'one{Shift>}{Enter}{/Shift}two')
@@ -58,13 +62,13 @@ describe('the composer', () => {
     expect(sent[0]?.['message_id']).toMatch(/^message-[0-9a-f]{32}$/)
     expect(field().value).toBe('')
     expect(await screen.findByText('Queued')).toBeTruthy()
-    rerender(show(inTheLog(sent[0]?.['message_id'])))
+    rerender(show(withQueuedMessage(sent[0]?.['message_id'])))
     expect(screen.queryByText('one\ntwo')).toBeNull()
-    expect(screen.getByRole('status').textContent).toBe('Your message is in the log.')
+    expect(screen.getByRole('status').textContent).toBe('Message received.')
     expect(localStorage.length).toBe(0)
   })
 
-  it('leaves Enter to a keyboard that composes', async () => {
+  it('leaves Enter to an active input method', async () => {
     render(show())
     fireEvent.change(field(), { target: { value: 'にほん' } })
     fireEvent.keyDown(field(), { key: 'Enter', isComposing: true })
@@ -75,36 +79,38 @@ describe('the composer', () => {
     await waitFor(() => expect(sent).toMatchObject([{ content: 'にほん' }]))
   })
 
-  it('sends nothing that holds nothing, and nothing that is too long', async () => {
+  it('does not send blank or too long messages', async () => {
     render(show())
     fireEvent.change(field(), { target: { value: '  \n ' } })
     fireEvent.keyDown(field(), { key: 'Enter' })
     expect(button('Send')).toHaveProperty('disabled', true)
     fireEvent.change(field(), { target: { value: 'x'.repeat(10_001) } })
     fireEvent.keyDown(field(), { key: 'Enter' })
-    expect(screen.getByText('10,001 characters. A message has at most 10,000.')).toBeTruthy()
+    expect(screen.getByText('10,001 characters. The maximum is 10,000.')).toBeTruthy()
     expect(button('Send')).toHaveProperty('disabled', true)
     expect(field().value).toHaveLength(10_001)
     await new Promise((resolve) => setImmediate(resolve))
     expect(sent).toEqual([])
   })
 
-  it('keeps the text of a message that was not sent, says why, and sends the same message again', async () => {
-    answer = refused(403, 'forbidden')
+  it('keeps a failed message with its error and retries it', async () => {
+    respond = problem(403, 'forbidden')
     const user = userEvent.setup()
     render(show())
     await user.type(field(), 'hello{Enter}')
-    expect(await screen.findByText('Not sent. Your role does not allow this.', { selector: 'span' })).toBeTruthy()
+    expect(
+      await screen.findByText('Not sent. You do not have permission to do this.', { selector: 'span' }),
+    ).toBeTruthy()
     expect(screen.getByText('hello')).toBeTruthy()
-    expect(screen.getByRole('status').textContent).toBe('Not sent. Your role does not allow this.')
-    answer = accepted
+    expect(screen.getByRole('status').textContent).toBe('Not sent. You do not have permission to do this.')
+    respond = accepted
     await user.click(button('Retry'))
     expect(await screen.findByText('Queued')).toBeTruthy()
     expect(sent).toHaveLength(2)
     expect(sent[1]).toEqual(sent[0])
   })
 
-  it('sends again after a reload what was on its way, as the same message and once', async () => {
+  it('resends a pending message once after a reload with the same id', async () => {
     vi.stubGlobal('fetch', (_: string, { body }: { body: string }) => {
       sent.push(JSON.parse(body) as JsonObject)
       return sent.length === 1 ? new Promise(() => undefined) : Promise.resolve(accepted())
@@ -123,7 +129,7 @@ describe('the composer', () => {
     expect(field().value).toBe('and th')
   })
 
-  it('interrupts with the text, or without one', async () => {
+  it('interrupts with or without text', async () => {
     const user = userEvent.setup()
     render(show())
     await user.click(button('Interrupt'))
@@ -132,28 +138,28 @@ describe('the composer', () => {
     await waitFor(() => expect(sent[1]).toMatchObject({ message_type: 'interrupt', content: 'use SQLite' }))
   })
 
-  it('asks once before it stops everything', async () => {
+  it('asks for confirmation before it stops everything', async () => {
     const user = userEvent.setup()
     render(show())
     await user.click(button('Stop everything'))
-    expect(document.activeElement).toBe(button('Yes, stop everything'))
+    expect(document.activeElement).toBe(button('Stop everything now'))
     await user.keyboard('{Escape}')
     expect(sent).toEqual([])
     await user.click(button('Stop everything'))
-    await user.click(button('No'))
+    await user.click(button('Cancel'))
     await user.click(button('Stop everything'))
-    await user.click(button('Yes, stop everything'))
+    await user.click(button('Stop everything now'))
     await waitFor(() => expect(sent).toMatchObject([{ message_type: 'stop' }]))
     expect(button('Stop everything')).toBeTruthy()
   })
 
-  it('says that a sandbox has ended, and keeps what was typed', () => {
+  it('is disabled after the sandbox ended and keeps the draft', () => {
     const { rerender } = render(show())
     fireEvent.change(field(), { target: { value: 'too late' } })
     rerender(show({}, true))
     expect(field().disabled).toBe(true)
     expect(field().value).toBe('too late')
-    expect(screen.getByText('This sandbox has ended. Its log stays.')).toBeTruthy()
+    expect(screen.getByText('Sandbox ended. Its events are kept.')).toBeTruthy()
     for (const name of ['Send', 'Interrupt', 'Stop everything']) expect(button(name)).toHaveProperty('disabled', true)
   })
 })

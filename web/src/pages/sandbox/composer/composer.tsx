@@ -2,42 +2,42 @@ import { Hand, SendHorizontal } from 'lucide-react'
 import { type KeyboardEvent, useEffect, useId, useMemo, useState, useSyncExternalStore } from 'react'
 import type { Log } from '../../../api/use-log'
 import { Button } from '../../../ui/button'
-import { composes } from '../../../util/keys'
+import { isComposing } from '../../../util/keys'
 import { count } from '../../../util/numbers'
-import { characters, MAX_CHARACTERS, type Outbox, unseen } from './outbox'
+import { characters, MAX_CHARACTERS, type Outbox, unlogged } from './outbox'
 import { type OutboxStore, outboxOf } from './outbox-store'
 import { StopEverything } from './stop-everything'
 import { Unsent } from './unsent'
 
-/** What an agent reads that is interrupted without a word. A message needs a text. */
+/** The text of an interruption without a message. The API requires a text. */
 const INTERRUPTION = 'Stop what you are doing, and wait for what I say next.'
 const STOP = 'Stop everything.'
 
-/** Where the reader says something to the agent. */
+/** The form for messages to the agent. */
 export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Log; ended: boolean }) {
   const outbox = outboxOf(sandboxId)
-  const desk = useSyncExternalStore(outbox.subscribe, outbox.desk)
-  const waiting = useUnseen(outbox, desk.messages, log)
+  const state = useSyncExternalStore(outbox.subscribe, outbox.state)
+  const waiting = useUnlogged(outbox, state.messages, log)
   const hint = useId()
-  const { draft } = desk
+  const { draft } = state
   const length = characters(draft)
   const isEmpty = draft.trim() === ''
   const isTooLong = length > MAX_CHARACTERS
   const canSend = !ended && !isEmpty && !isTooLong
 
-  const say = (type: 'user_message' | 'interrupt') => {
+  const submit = (type: 'user_message' | 'interrupt') => {
     if (!canSend) return
     outbox.send(type, draft)
     outbox.write('')
   }
   const interrupt = () => {
     if (isEmpty) outbox.send('interrupt', INTERRUPTION)
-    else say('interrupt')
+    else submit('interrupt')
   }
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== 'Enter' || event.shiftKey || event.altKey || composes(event)) return
+    if (event.key !== 'Enter' || event.shiftKey || event.altKey || isComposing(event)) return
     event.preventDefault()
-    say(event.ctrlKey || event.metaKey ? 'interrupt' : 'user_message')
+    submit(event.ctrlKey || event.metaKey ? 'interrupt' : 'user_message')
   }
 
   return (
@@ -46,12 +46,12 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
       className="border-t border-line bg-surface px-3 pt-2 pb-3 sm:px-4 [&>*]:mx-auto [&>*]:max-w-[53rem]"
       onSubmit={(event) => {
         event.preventDefault()
-        say('user_message')
+        submit('user_message')
       }}
     >
       <Unsent messages={waiting} outbox={outbox} />
       <div className="grid rounded-lg border border-line-strong/60 bg-page focus-within:outline-2 focus-within:outline-accent">
-        {/* The same text in the same cell gives the field its height: no script has to measure it. */}
+        {/* A hidden copy of the text in the same grid cell sizes the field without scripted measuring. */}
         <div aria-hidden className={`${cell} invisible`}>
           {draft}
           {'\u200b'}
@@ -61,7 +61,7 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
           aria-describedby={hint}
           aria-invalid={isTooLong}
           disabled={ended}
-          placeholder={ended ? 'Nobody is there to read it' : 'Say something to the agent'}
+          placeholder={ended ? 'Sandbox ended' : 'Send a message to the agent'}
           rows={1}
           value={draft}
           onChange={(event) => outbox.write(event.target.value)}
@@ -75,14 +75,14 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
         </p>
         <StopEverything disabled={ended} onStop={() => outbox.send('stop', STOP)} />
         <Button
-          look="quiet"
+          variant="quiet"
           disabled={ended || isTooLong}
-          title="Stops this turn. With a text, the agent goes on with that (Ctrl+Enter)."
+          title="Stops the current turn. With a message, the agent continues with it (Ctrl+Enter)."
           onClick={interrupt}
         >
           <Hand size={15} aria-hidden /> Interrupt
         </Button>
-        <Button look="primary" type="submit" disabled={!canSend}>
+        <Button variant="primary" type="submit" disabled={!canSend}>
           <SendHorizontal size={15} aria-hidden /> Send
         </Button>
       </div>
@@ -91,39 +91,39 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
   )
 }
 
-/** Telephones enlarge the page around a field with smaller letters than these. */
+/** Phones zoom into fields with a smaller font than this. */
 const cell =
   'text-base sm:text-[0.9375rem] col-start-1 row-start-1 max-h-60 min-h-10 min-w-0 px-3 py-2 break-words whitespace-pre-wrap'
 
 function Hint({ ended, length }: { ended: boolean; length: number }) {
-  if (ended) return 'This sandbox has ended. Its log stays.'
+  if (ended) return 'Sandbox ended. Its events are kept.'
   if (length > MAX_CHARACTERS) {
     return (
       <span className="text-bad">
-        {count(length)} characters. A message has at most {count(MAX_CHARACTERS)}.
+        {count(length)} characters. The maximum is {count(MAX_CHARACTERS)}.
       </span>
     )
   }
   if (length > MAX_CHARACTERS * 0.9) return `${count(MAX_CHARACTERS - length)} characters left`
-  return <span className="hidden sm:inline">Enter sends, Shift+Enter breaks the line, Ctrl+Enter interrupts.</span>
+  return <span className="hidden sm:inline">Enter to send, Shift+Enter for a new line, Ctrl+Enter to interrupt.</span>
 }
 
-/** For those who do not see it: what became of the last message. */
+/** Announces the state of the last message to screen readers. */
 function Announcement({ messages }: { messages: Outbox }) {
-  const [had, setHad] = useState(false)
-  // Once something was sent, an empty list means that it arrived.
-  if (messages.length > 0 && !had) setHad(true)
+  const [hadMessages, setHadMessages] = useState(false)
+  // After a message was sent, an empty list means that it arrived.
+  if (messages.length > 0 && !hadMessages) setHadMessages(true)
   const last = messages.at(-1)
   const text =
     last === undefined
-      ? had
-        ? 'Your message is in the log.'
+      ? hadMessages
+        ? 'Message received.'
         : ''
       : last.state === 'failed'
         ? `Not sent. ${last.problem ?? ''}`
         : last.state === 'sending'
-          ? 'Sending your message.'
-          : 'Your message is queued.'
+          ? 'Sending message.'
+          : 'Message queued.'
   return (
     <p role="status" aria-live="polite" className="sr-only">
       {text}
@@ -131,10 +131,10 @@ function Announcement({ messages }: { messages: Outbox }) {
   )
 }
 
-/** What the log does not show. What it shows is forgotten by the browser too. */
-function useUnseen(outbox: OutboxStore, messages: Outbox, log: Pick<Log, 'events' | 'last'>): Outbox {
+/** Messages that are not in the log yet. Those in the log are removed from the outbox. */
+function useUnlogged(outbox: OutboxStore, messages: Outbox, log: Pick<Log, 'events' | 'last'>): Outbox {
   const { events, last } = log
-  const told = useMemo(() => {
+  const logged = useMemo(() => {
     const ids = new Set<string>()
     if (messages.length === 0) return ids
     for (const { type, data } of events) {
@@ -142,6 +142,6 @@ function useUnseen(outbox: OutboxStore, messages: Outbox, log: Pick<Log, 'events
     }
     return ids
   }, [events, messages.length])
-  useEffect(() => outbox.settle(last, told), [outbox, last, told])
-  return unseen(messages, last, told)
+  useEffect(() => outbox.prune(last, logged), [outbox, last, logged])
+  return unlogged(messages, last, logged)
 }

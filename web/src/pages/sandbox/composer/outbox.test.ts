@@ -1,32 +1,38 @@
 import { describe, expect, it } from 'vitest'
 import type { MessageQueued, NewMessage } from '../../../api/contract'
-import { Refused } from '../../../api/http'
+import { ApiError } from '../../../api/http'
 import { decode, encode } from './outbox'
-import { openOutbox, type OutboxWorld } from './outbox-store'
+import { openOutbox, type OutboxEnvironment } from './outbox-store'
 
-/** A browser's memory and a plane that answers when it is told to. */
-class Bench {
-  readonly kept = new Map<string, string>()
-  /** What arrived at the plane, repeats included. */
-  readonly arrived: NewMessage[] = []
-  /** What the plane has: each id once. */
+/** A browser storage, and a control plane whose responses tests set. */
+class Fixture {
+  readonly browserStorage = new Map<string, string>()
+  /** All requests, including retries. */
+  readonly requests: NewMessage[] = []
+  /** Messages of the control plane by id. */
   readonly stored = new Map<string, string>()
-  answer: (message: NewMessage) => Promise<void> = () => Promise.resolve()
+  respond: (message: NewMessage) => Promise<void> = () => Promise.resolve()
   now = Date.parse('2026-01-01T12:00:00Z')
   #ids = 0
 
   open() {
-    const world: OutboxWorld = {
+    const environment: OutboxEnvironment = {
       storage: {
-        getItem: (key) => this.kept.get(key) ?? null,
-        setItem: (key, value) => this.kept.set(key, value),
-        removeItem: (key) => this.kept.delete(key),
+        getItem: (key) => this.browserStorage.get(key) ?? null,
+        setItem: (key, value) => this.browserStorage.set(key, value),
+        removeItem: (key) => this.browserStorage.delete(key),
       },
       send: async (_, message): Promise<MessageQueued> => {
-        this.arrived.push(message)
-        await this.answer(message)
+        this.requests.push(message)
+        await this.respond(message)
         this.stored.set(message.message_id ?? '', message.content)
-        return { status: 'queued', message_id: message.message_id ?? '', sandbox_id: 's', queue_size: 1, seq: this.stored.size }
+        return {
+          status: 'queued',
+          message_id: message.message_id ?? '',
+          sandbox_id: 's',
+          queue_size: 1,
+          seq: this.stored.size,
+        }
       },
       newId: () => {
         this.#ids += 1
@@ -35,136 +41,155 @@ class Bench {
       now: () => this.now,
       wait: () => Promise.resolve(),
     }
-    return openOutbox('s', world)
+    return openOutbox('s', environment)
   }
 }
 
-const unreachable = () => Promise.reject(new Refused(0, 'unreachable', 'The plane cannot be reached.', null, null))
-const forbidden = () => Promise.reject(new Refused(403, 'forbidden', 'No.', null, null))
+const unreachable = () => Promise.reject(new ApiError(0, 'unreachable', 'Cannot reach the control plane.', null, null))
+const forbidden = () => Promise.reject(new ApiError(403, 'forbidden', 'No.', null, null))
 const never = () => new Promise<void>(() => undefined)
-const settle = () => new Promise((resolve) => setImmediate(resolve))
+const flush = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('an outbox', () => {
-  it('sends what it is given in order, and forgets it when the log tells of it', async () => {
-    const bench = new Bench()
-    const outbox = bench.open()
+  it('sends messages in order and removes them when they are logged', async () => {
+    const fixture = new Fixture()
+    const outbox = fixture.open()
     outbox.send('user_message', 'one')
     outbox.send('user_message', 'two')
-    await settle()
-    expect([...bench.stored]).toEqual([['m-1', 'one'], ['m-2', 'two']])
-    expect(outbox.desk().messages.map(({ state, seq }) => [state, seq])).toEqual([['queued', 1], ['queued', 2]])
-    outbox.settle(1, new Set())
-    expect(outbox.desk().messages.map(({ id }) => id)).toEqual(['m-2'])
-    outbox.settle(1, new Set(['m-2']))
-    expect(outbox.desk().messages).toEqual([])
-    expect(bench.kept.size).toBe(0)
+    await flush()
+    expect([...fixture.stored]).toEqual([
+      ['m-1', 'one'],
+      ['m-2', 'two'],
+    ])
+    expect(outbox.state().messages.map(({ state, seq }) => [state, seq])).toEqual([
+      ['queued', 1],
+      ['queued', 2],
+    ])
+    outbox.prune(1, new Set())
+    expect(outbox.state().messages.map(({ id }) => id)).toEqual(['m-2'])
+    outbox.prune(1, new Set(['m-2']))
+    expect(outbox.state().messages).toEqual([])
+    expect(fixture.browserStorage.size).toBe(0)
   })
 
-  it('repeats once by itself what got no answer, as the same message', async () => {
-    const bench = new Bench()
+  it('retries once automatically with the same id', async () => {
+    const fixture = new Fixture()
     let failures = 1
-    bench.answer = () => {
+    fixture.respond = () => {
       failures -= 1
       return failures >= 0 ? unreachable() : Promise.resolve()
     }
-    const outbox = bench.open()
+    const outbox = fixture.open()
     outbox.send('user_message', 'hello')
-    await settle()
-    expect(bench.arrived.map(({ message_id }) => message_id)).toEqual(['m-1', 'm-1'])
-    expect(outbox.desk().messages[0]?.state).toBe('queued')
+    await flush()
+    expect(fixture.requests.map(({ message_id }) => message_id)).toEqual(['m-1', 'm-1'])
+    expect(outbox.state().messages[0]?.state).toBe('queued')
   })
 
-  it('keeps what could not be sent, says why, and sends it again under the same id', async () => {
-    const bench = new Bench()
-    bench.answer = unreachable
-    const outbox = bench.open()
+  it('keeps failed messages with their error and retries them with the same id', async () => {
+    const fixture = new Fixture()
+    fixture.respond = unreachable
+    const outbox = fixture.open()
     outbox.send('user_message', 'hello')
-    await settle()
-    expect(outbox.desk().messages).toMatchObject([{ id: 'm-1', state: 'failed', problem: 'The plane cannot be reached. Is it running?' }])
-    bench.answer = () => Promise.resolve()
+    await flush()
+    expect(outbox.state().messages).toMatchObject([
+      { id: 'm-1', state: 'failed', problem: 'Cannot reach the control plane. Check that it is running.' },
+    ])
+    fixture.respond = () => Promise.resolve()
     outbox.retry('m-1')
     outbox.retry('m-1')
-    await settle()
-    expect([...bench.stored.keys()]).toEqual(['m-1'])
-    expect(bench.arrived.filter(({ message_id }) => message_id === 'm-1')).toHaveLength(3)
+    await flush()
+    expect([...fixture.stored.keys()]).toEqual(['m-1'])
+    expect(fixture.requests.filter(({ message_id }) => message_id === 'm-1')).toHaveLength(3)
   })
 
-  it('does not repeat by itself what is refused', async () => {
-    const bench = new Bench()
-    bench.answer = forbidden
-    const outbox = bench.open()
+  it('does not retry rejected messages automatically', async () => {
+    const fixture = new Fixture()
+    fixture.respond = forbidden
+    const outbox = fixture.open()
     outbox.send('user_message', 'hello')
-    await settle()
-    expect(bench.arrived).toHaveLength(1)
-    expect(outbox.desk().messages[0]?.problem).toBe('Your role does not allow this.')
+    await flush()
+    expect(fixture.requests).toHaveLength(1)
+    expect(outbox.state().messages[0]?.problem).toBe('You do not have permission to do this.')
   })
 
-  it('sends what was on its way when the page was closed, once more and as the same message', async () => {
-    const bench = new Bench()
-    bench.answer = never
-    bench.open().send('user_message', 'hello')
-    bench.answer = () => Promise.resolve()
-    const reopened = bench.open()
-    await settle()
-    expect(bench.arrived.map(({ message_id }) => message_id)).toEqual(['m-1', 'm-1'])
-    expect(reopened.desk().messages).toMatchObject([{ id: 'm-1', state: 'queued' }])
-    bench.open()
-    await settle()
-    expect(bench.arrived).toHaveLength(2)
+  it('resends a pending message once after the page was closed', async () => {
+    const fixture = new Fixture()
+    fixture.respond = never
+    fixture.open().send('user_message', 'hello')
+    fixture.respond = () => Promise.resolve()
+    const reopened = fixture.open()
+    await flush()
+    expect(fixture.requests.map(({ message_id }) => message_id)).toEqual(['m-1', 'm-1'])
+    expect(reopened.state().messages).toMatchObject([{ id: 'm-1', state: 'queued' }])
+    fixture.open()
+    await flush()
+    expect(fixture.requests).toHaveLength(2)
   })
 
-  it('does not send by itself what is long ago, nor what failed', async () => {
-    const bench = new Bench()
-    bench.answer = never
-    const closed = bench.open()
+  it('does not resend old messages', async () => {
+    const fixture = new Fixture()
+    fixture.respond = never
+    const closed = fixture.open()
     closed.send('user_message', 'long ago')
-    bench.now += 11 * 60_000
-    const later = bench.open()
-    await settle()
-    expect(bench.arrived).toHaveLength(1)
-    expect(later.desk().messages).toMatchObject([{ state: 'failed', content: 'long ago' }])
+    fixture.now += 11 * 60_000
+    const later = fixture.open()
+    await flush()
+    expect(fixture.requests).toHaveLength(1)
+    expect(later.state().messages).toMatchObject([{ state: 'failed', content: 'long ago' }])
   })
 
-  it('lets what is urgent overtake', async () => {
-    const bench = new Bench()
-    bench.answer = ({ message_type }) => (message_type === 'user_message' ? never() : Promise.resolve())
-    const outbox = bench.open()
+  it('does not delay urgent messages', async () => {
+    const fixture = new Fixture()
+    fixture.respond = ({ message_type }) => (message_type === 'user_message' ? never() : Promise.resolve())
+    const outbox = fixture.open()
     outbox.send('user_message', 'slow')
     outbox.send('interrupt', 'now')
-    await settle()
-    expect([...bench.stored.values()]).toEqual(['now'])
+    await flush()
+    expect([...fixture.stored.values()]).toEqual(['now'])
   })
 
-  it('keeps a draft until it is sent, and gives a failed text back to be mended', async () => {
-    const bench = new Bench()
-    bench.open().write('half a th')
-    const outbox = bench.open()
-    expect(outbox.desk().draft).toBe('half a th')
-    bench.answer = forbidden
+  it('keeps a draft and moves a failed text back into it', async () => {
+    const fixture = new Fixture()
+    fixture.open().write('half a th')
+    const outbox = fixture.open()
+    expect(outbox.state().draft).toBe('half a th')
+    fixture.respond = forbidden
     outbox.send('user_message', 'first')
     outbox.write('second')
-    await settle()
+    await flush()
     outbox.edit('m-1')
-    expect(outbox.desk()).toMatchObject({ draft: 'first\nsecond', messages: [] })
-    expect(bench.open().desk()).toMatchObject({ draft: 'first\nsecond', messages: [] })
+    expect(outbox.state()).toMatchObject({ draft: 'first\nsecond', messages: [] })
+    expect(fixture.open().state()).toMatchObject({ draft: 'first\nsecond', messages: [] })
     outbox.write('')
-    expect(bench.kept.size).toBe(0)
+    expect(fixture.browserStorage.size).toBe(0)
   })
 
-  it('leaves what another tab keeps as it is', async () => {
-    const bench = new Bench()
-    const [here, there] = [bench.open(), bench.open()]
-    bench.answer = forbidden
+  it('does not change messages of another tab', async () => {
+    const fixture = new Fixture()
+    const [here, there] = [fixture.open(), fixture.open()]
+    fixture.respond = forbidden
     here.send('user_message', 'here')
     there.send('user_message', 'there')
-    await settle()
-    expect(bench.open().desk().messages.map(({ content }) => content).sort()).toEqual(['here', 'there'])
+    await flush()
+    expect(
+      fixture
+        .open()
+        .state()
+        .messages.map(({ content }) => content)
+        .sort(),
+    ).toEqual(['here', 'there'])
     here.discard('m-1')
-    expect(bench.open().desk().messages.map(({ content }) => content)).toEqual(['there'])
+    expect(
+      fixture
+        .open()
+        .state()
+        .messages.map(({ content }) => content),
+    ).toEqual(['there'])
   })
 
-  it('works where the browser keeps nothing', async () => {
-    const bench = new Bench()
+  it('works without local storage', async () => {
+    const fixture = new Fixture()
     const forbid = () => {
       throw new Error('no storage here')
     }
@@ -172,19 +197,37 @@ describe('an outbox', () => {
       storage: { getItem: forbid, setItem: forbid, removeItem: forbid },
       send: () => Promise.resolve({ status: 'queued', message_id: 'm', sandbox_id: 's', queue_size: 1, seq: 1 }),
       newId: () => 'm',
-      now: () => bench.now,
+      now: () => fixture.now,
       wait: () => Promise.resolve(),
     })
     outbox.write('text')
     outbox.send('user_message', 'text')
-    await settle()
-    expect(outbox.desk()).toMatchObject({ draft: 'text', messages: [{ state: 'queued' }] })
+    await flush()
+    expect(outbox.state()).toMatchObject({ draft: 'text', messages: [{ state: 'queued' }] })
   })
 
-  it('reads nothing that it did not write', () => {
-    const good = { id: 'm', type: 'stop', content: 'c', at: '2026-01-01T12:00:00Z', state: 'failed', problem: null, seq: null } as const
-    for (const strange of [null, '', '{', '{}', '[1,null,{}]', JSON.stringify([{ ...good, type: 'other' }, { ...good, state: 'queued' }])]) {
-      expect(decode(strange, 0)).toEqual([])
+  it('ignores invalid stored data', () => {
+    const good = {
+      id: 'm',
+      type: 'stop',
+      content: 'c',
+      at: '2026-01-01T12:00:00Z',
+      state: 'failed',
+      problem: null,
+      seq: null,
+    } as const
+    for (const invalid of [
+      null,
+      '',
+      '{',
+      '{}',
+      '[1,null,{}]',
+      JSON.stringify([
+        { ...good, type: 'other' },
+        { ...good, state: 'queued' },
+      ]),
+    ]) {
+      expect(decode(invalid, 0)).toEqual([])
     }
     expect(decode(encode([good]), 0)).toEqual([good])
   })

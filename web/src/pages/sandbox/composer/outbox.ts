@@ -2,7 +2,7 @@ import { MESSAGE_TYPES, type MessageType } from '../../../api/contract'
 
 /** A message that is not in the log yet. */
 export interface Outgoing {
-  /** Its own, before the first try: whatever is sent again under it is the same message. */
+  /** Assigned before the first attempt, so that retries are idempotent. */
   readonly id: string
   readonly type: MessageType
   readonly content: string
@@ -10,7 +10,7 @@ export interface Outgoing {
   readonly state: 'sending' | 'failed' | 'queued'
   /** Why it was not sent. */
   readonly problem: string | null
-  /** Where the log tells of it, once the plane has it. */
+  /** Sequence number of its log event, once the control plane has it. */
   readonly seq: number | null
 }
 
@@ -18,46 +18,47 @@ export type Outbox = readonly Outgoing[]
 
 export const MAX_CHARACTERS = 10_000
 
-/** As the plane counts, which trims nothing: but only white space is no message. */
+/** Length in code points, as the control plane counts it. */
 export const characters = (text: string) => Array.from(text).length
 
 export function add(outbox: Outbox, message: Pick<Outgoing, 'id' | 'type' | 'content' | 'at'>): Outbox {
   return [...outbox, { ...message, state: 'sending', problem: null, seq: null }]
 }
 
-export const failed = (outbox: Outbox, id: string, problem: string) =>
-  change(outbox, id, { state: 'failed', problem })
+export const failed = (outbox: Outbox, id: string, problem: string) => change(outbox, id, { state: 'failed', problem })
 
-export const again = (outbox: Outbox, id: string) => change(outbox, id, { state: 'sending', problem: null })
+export const retrying = (outbox: Outbox, id: string) => change(outbox, id, { state: 'sending', problem: null })
 
 export const queued = (outbox: Outbox, id: string, seq: number) =>
   change(outbox, id, { state: 'queued', problem: null, seq })
 
 export const without = (outbox: Outbox, id: string) => outbox.filter((message) => message.id !== id)
 
-/** What the log does not tell of yet: it is loaded up to `last`, and tells of the messages `told`. */
-export function unseen(outbox: Outbox, last: number, told: ReadonlySet<string>): Outbox {
-  const left = outbox.filter(({ id, seq }) => !told.has(id) && (seq === null || seq > last))
-  return left.length === outbox.length ? outbox : left
+/** Messages that are not in the log, which is loaded up to `last` and contains the messages `logged`. */
+export function unlogged(outbox: Outbox, last: number, logged: ReadonlySet<string>): Outbox {
+  const remaining = outbox.filter(({ id, seq }) => !logged.has(id) && (seq === null || seq > last))
+  return remaining.length === outbox.length ? outbox : remaining
 }
 
-/** For the browser's memory: what the plane has needs no keeping. */
+/** For the browser storage. Queued messages are stored by the control plane and are left out. */
 export function encode(outbox: Outbox): string {
   return JSON.stringify(outbox.filter(({ state }) => state !== 'queued'))
 }
 
-/** Sent again by itself only while it is what the reader has just done; later that would be a surprise. */
-const STILL_MEANT_MS = 10 * 60_000
+/** Messages are resent automatically only for a short time; later it would surprise the user. */
+const AUTO_RESEND_MS = 10 * 60_000
 
-/** What was kept. Whatever else is in there is not ours, and is left out. */
+/** Reads stored messages and skips invalid data. */
 export function decode(text: string | null, now: number): Outbox {
-  const kept = parse(text)
-  if (!Array.isArray(kept)) return []
-  return kept.filter(isOutgoing).map((message) =>
-    message.state === 'sending' && now - Date.parse(message.at) > STILL_MEANT_MS
-      ? { ...message, state: 'failed', problem: 'The page was closed before it was sent.' }
-      : message,
-  )
+  const stored = parse(text)
+  if (!Array.isArray(stored)) return []
+  return stored
+    .filter(isOutgoing)
+    .map((message) =>
+      message.state === 'sending' && now - Date.parse(message.at) > AUTO_RESEND_MS
+        ? { ...message, state: 'failed', problem: 'The page was closed before the message was sent.' }
+        : message,
+    )
 }
 
 function change(outbox: Outbox, id: string, what: Partial<Outgoing>): Outbox {

@@ -11,17 +11,17 @@ const receipts = (...states: MessageState[]) =>
   states.map((state, index) => ({ state, at: `2026-01-01T12:00:0${index}Z`, detail: null }))
 
 describe('receipts', () => {
-  it('say each step that a message has taken, with its time', () => {
+  it('show each delivery state with its time', () => {
     render(<Receipts receipts={receipts('queued', 'fetched', 'delivered', 'started', 'completed')} />)
     const steps = screen.getAllByRole('listitem').map(({ textContent }) => textContent.split(' ')[0])
     expect(steps).toEqual(['Queued', 'Fetched', 'Delivered', 'Started', 'Done'])
     expect(document.querySelectorAll('time[datetime]')).toHaveLength(5)
   })
 
-  it('can be taken back until a worker has confirmed it', async () => {
+  it('allow cancelling until a worker has confirmed the message', async () => {
     const onCancel = vi.fn()
     const { rerender } = render(<Receipts receipts={receipts('queued', 'fetched')} onCancel={onCancel} />)
-    await userEvent.click(screen.getByRole('button', { name: 'Take back' }))
+    await userEvent.click(screen.getByRole('button', { name: 'Cancel message' }))
     expect(onCancel).toHaveBeenCalledOnce()
     for (const last of ['delivered', 'completed', 'cancelled'] as const) {
       rerender(<Receipts receipts={receipts('queued', last)} onCancel={onCancel} />)
@@ -29,7 +29,7 @@ describe('receipts', () => {
     }
   })
 
-  it('show nothing where nobody counts', () => {
+  it('render nothing without states', () => {
     const { container } = render(<Receipts receipts={[]} />)
     expect(container.textContent).toBe('')
   })

@@ -3,7 +3,7 @@ import type { Receipt } from '../../../timeline/rows'
 import { classes } from '../../../util/classes'
 import { dateAndTime, timeOfDay } from '../../../util/time'
 
-const words: Record<MessageState, string> = {
+const labels: Record<MessageState, string> = {
   queued: 'Queued',
   fetched: 'Fetched',
   delivered: 'Delivered',
@@ -13,38 +13,41 @@ const words: Record<MessageState, string> = {
 }
 
 const meanings: Record<MessageState, string> = {
-  queued: 'The plane has it',
-  fetched: 'It was handed to the worker',
-  delivered: 'The agent has it',
-  started: 'The agent works on it',
-  completed: 'The agent is done with it',
-  cancelled: 'It will not be worked on',
+  queued: 'Stored by the control plane',
+  fetched: 'Fetched by the worker',
+  delivered: 'Delivered to the agent',
+  started: 'The agent is working on it',
+  completed: 'The agent has finished it',
+  cancelled: 'Cancelled',
 }
 
-/** How far a message has come, and when. With `onCancel` it can be taken back while no worker has confirmed it. */
+/** Delivery states of a message. With `onCancel` it can be cancelled until a worker has confirmed it. */
 export function Receipts({ receipts, onCancel }: { receipts: readonly Receipt[]; onCancel?: () => void }) {
   const last = receipts.at(-1)
   if (last === undefined) return null
-  const canBeTakenBack = last.state === 'queued' || last.state === 'fetched'
+  const canCancel = last.state === 'queued' || last.state === 'fetched'
   return (
     <div className="flex flex-wrap items-center justify-end gap-x-2 text-xs text-ink-faint">
-      <ol aria-label="How far it has come" className="flex flex-wrap items-center gap-x-1">
+      <ol aria-label="Delivery status" className="flex flex-wrap items-center gap-x-1">
         {receipts.map((receipt) => (
           <li
             key={receipt.state}
-            className={classes("not-first:before:mr-1 not-first:before:content-['·']", receipt === last && tone(receipt.state))}
+            className={classes(
+              "not-first:before:mr-1 not-first:before:content-['·']",
+              receipt === last && tone(receipt.state),
+            )}
           >
             <time dateTime={receipt.at} title={`${meanings[receipt.state]}, ${dateAndTime(receipt.at)}`}>
-              {words[receipt.state]}
+              {labels[receipt.state]}
               <span className={classes(receipt !== last && 'sr-only')}> {timeOfDay(receipt.at)}</span>
             </time>
           </li>
         ))}
       </ol>
       {last.detail !== null && <span>({last.detail})</span>}
-      {onCancel !== undefined && canBeTakenBack && (
+      {onCancel !== undefined && canCancel && (
         <button type="button" onClick={onCancel} className="min-h-6 rounded font-medium text-accent hover:underline">
-          Take back
+          Cancel message
         </button>
       )}
     </div>

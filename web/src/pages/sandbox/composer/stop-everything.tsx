@@ -2,16 +2,16 @@ import { CircleStop } from 'lucide-react'
 import { useState } from 'react'
 import { Button } from '../../../ui/button'
 
-/** Asks once, where it stands: a slip of the hand must not end hours of work. */
+/** Requires an inline confirmation: an accidental click must not end hours of work. */
 export function StopEverything({ disabled, onStop }: { disabled: boolean; onStop: () => void }) {
-  const [asks, setAsks] = useState(false)
-  if (!asks || disabled) {
+  const [confirming, setConfirming] = useState(false)
+  if (!confirming || disabled) {
     return (
       <Button
-        look="quiet"
+        variant="quiet"
         disabled={disabled}
-        title="Stops the turn and drops what waits behind it. The agent then waits for you."
-        onClick={() => setAsks(true)}
+        title="Stops the current turn and cancels queued messages. The agent then waits for you."
+        onClick={() => setConfirming(true)}
       >
         <CircleStop size={15} aria-hidden /> Stop everything
       </Button>
@@ -23,21 +23,21 @@ export function StopEverything({ disabled, onStop }: { disabled: boolean; onStop
       aria-label="Stop everything?"
       className="flex items-center gap-2"
       onKeyDown={(event) => {
-        if (event.key === 'Escape') setAsks(false)
+        if (event.key === 'Escape') setConfirming(false)
       }}
     >
       <Button
-        look="danger"
+        variant="danger"
         autoFocus
         onClick={() => {
-          setAsks(false)
+          setConfirming(false)
           onStop()
         }}
       >
-        <CircleStop size={15} aria-hidden /> Yes, stop everything
+        <CircleStop size={15} aria-hidden /> Stop everything now
       </Button>
-      <Button look="quiet" onClick={() => setAsks(false)}>
-        No
+      <Button variant="quiet" onClick={() => setConfirming(false)}>
+        Cancel
       </Button>
     </span>
   )

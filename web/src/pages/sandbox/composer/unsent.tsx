@@ -5,11 +5,11 @@ import { classes } from '../../../util/classes'
 import type { Outbox, Outgoing } from './outbox'
 import type { OutboxStore } from './outbox-store'
 
-/** What is sent and not in the log yet, right above where it was typed. */
+/** Messages that are not in the log yet, shown above the composer. */
 export function Unsent({ messages, outbox }: { messages: Outbox; outbox: OutboxStore }) {
   if (messages.length === 0) return null
   return (
-    <ul aria-label="Messages on their way" className="mb-2 flex max-h-48 flex-col gap-1.5 overflow-auto">
+    <ul aria-label="Pending messages" className="mb-2 flex max-h-48 flex-col gap-1.5 overflow-auto">
       {messages.map((message) => (
         <li
           key={message.id}
@@ -20,12 +20,12 @@ export function Unsent({ messages, outbox }: { messages: Outbox; outbox: OutboxS
         >
           <p className="line-clamp-3 break-words whitespace-pre-wrap">{message.content}</p>
           <p className="flex flex-wrap items-center gap-x-3 text-xs">
-            <Standing message={message} />
+            <MessageStatus message={message} />
             {message.state === 'failed' && (
               <>
-                <Act onClick={() => outbox.retry(message.id)}>Retry</Act>
-                <Act onClick={() => outbox.edit(message.id)}>Edit</Act>
-                <Act onClick={() => outbox.discard(message.id)}>Discard</Act>
+                <ActionButton onClick={() => outbox.retry(message.id)}>Retry</ActionButton>
+                <ActionButton onClick={() => outbox.edit(message.id)}>Edit</ActionButton>
+                <ActionButton onClick={() => outbox.discard(message.id)}>Discard</ActionButton>
               </>
             )}
           </p>
@@ -35,7 +35,7 @@ export function Unsent({ messages, outbox }: { messages: Outbox; outbox: OutboxS
   )
 }
 
-function Standing({ message }: { message: Outgoing }) {
+function MessageStatus({ message }: { message: Outgoing }) {
   switch (message.state) {
     case 'sending':
       return (
@@ -54,7 +54,7 @@ function Standing({ message }: { message: Outgoing }) {
   }
 }
 
-function Act({ onClick, children }: { onClick: () => void; children: ReactNode }) {
+function ActionButton({ onClick, children }: { onClick: () => void; children: ReactNode }) {
   return (
     <button type="button" onClick={onClick} className="min-h-6 rounded font-medium text-accent hover:underline">
       {children}

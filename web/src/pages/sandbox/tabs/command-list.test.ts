@@ -17,7 +17,8 @@ const command = (text: string, more: Partial<Command> = {}): Command => ({
 })
 
 const plain = (text: string) => text.replaceAll('<red>', '')
-const shown = (commands: Command[], search: string, onlyFailed = false) => commandList(commands, search, onlyFailed, plain)
+const shown = (commands: Command[], search: string, onlyFailed = false) =>
+  commandList(commands, search, onlyFailed, plain)
 
 describe('the list of commands', () => {
   const commands = [
@@ -27,11 +28,11 @@ describe('the list of commands', () => {
     command('false', { status: 'failed', exitCode: 1 }),
   ]
 
-  it('shows all with all of their output while nobody looks for anything', () => {
+  it('shows all commands without a search', () => {
     expect(shown(commands, ' ').map((each) => each.found)).toEqual([null, null, null, null])
   })
 
-  it('finds commands by text, description and output, whatever the case and colours, with the lines that have it', () => {
+  it('searches text, description and output, ignoring case and colours', () => {
     const found = shown(commands, 'Error')
     expect(found.map((each) => each.command.command)).toEqual(['cargo test', 'ls'])
     expect(found[0]?.found?.lines).toEqual([
@@ -41,29 +42,29 @@ describe('the list of commands', () => {
     expect(found[1]?.found?.lines).toEqual([])
   })
 
-  it('lists few lines of an output that has many, and counts the others', () => {
+  it('limits the matching lines and counts the others', () => {
     const [found] = shown([command('yes', { output: 'y\n'.repeat(100) })], 'y')
     expect(found?.found?.lines).toHaveLength(20)
     expect(found?.found?.more).toBe(80)
   })
 
-  it('can be only those that failed', () => {
+  it('can be limited to failed commands', () => {
     expect(shown(commands, '', true).map((each) => each.command.command)).toEqual(['false'])
   })
 })
 
-describe('how a command ended', () => {
+describe('the outcome of a command', () => {
   it.each([
     [{ status: 'running', output: null }, 'running', 'Running'],
     [{ status: 'done', exitCode: 0 }, 'done', 'Done'],
     [{ status: 'done' }, 'done', 'Done'],
     [{ status: 'failed' }, 'failed', 'Failed'],
     [{ status: 'failed', exitCode: 2 }, 'failed', 'Failed with exit code 2'],
-    [{ status: 'failed', exitCode: 127 }, 'failed', 'Failed with exit code 127: there is no such command'],
+    [{ status: 'failed', exitCode: 127 }, 'failed', 'Failed with exit code 127: command not found'],
     [{ status: 'done', exitCode: 1 }, 'failed', 'Failed with exit code 1'],
-    [{ status: 'interrupted' }, 'interrupted', 'Its agent ended before it'],
-    [{ status: 'refused' }, 'failed', 'Not allowed'],
-  ] as const)('%j is %s: %s', (more, kind, words) => {
-    expect(outcomeOf(command('x', more))).toEqual({ kind, words })
+    [{ status: 'interrupted' }, 'interrupted', 'Interrupted'],
+    [{ status: 'denied' }, 'failed', 'Permission denied'],
+  ] as const)('%j is %s: %s', (more, kind, label) => {
+    expect(outcomeOf(command('x', more))).toEqual({ kind, label })
   })
 })

@@ -1,9 +1,9 @@
 import type { Command } from '../../../timeline/run'
 
-/** A command that is shown, and the lines of its output that somebody looks for. */
+/** A command with the lines of its output that match the search. */
 export interface ShownCommand {
   readonly command: Command
-  /** `null` while nobody looks for anything: all of its output is shown. */
+  /** `null` without a search: the full output is shown. */
   readonly found: FoundLines | null
 }
 
@@ -13,9 +13,9 @@ export interface FoundLines {
   readonly more: number
 }
 
-const MOST_FOUND = 20
+const MAX_FOUND_LINES = 20
 
-/** The commands that have this in their text or output, in order. Searching is without regard to case and colours. */
+/** The commands whose text or output contains the search, in order. Ignores case and colours. */
 export function commandList(
   commands: readonly Command[],
   search: string,
@@ -42,29 +42,29 @@ export const hasFailed = (command: Command) => outcomeOf(command).kind === 'fail
 
 export interface CommandOutcome {
   readonly kind: 'running' | 'done' | 'failed' | 'interrupted'
-  readonly words: string
+  readonly label: string
 }
 
-/** What a shell's numbers mean, for those that mean the same everywhere. */
+/** Meanings of exit codes with a conventional meaning. */
 const meanings = new Map([
-  [124, 'it took too long'],
-  [126, 'it could not be run'],
-  [127, 'there is no such command'],
-  [130, 'it was interrupted'],
-  [137, 'it was killed'],
-  [139, 'it crashed'],
-  [143, 'it was ended'],
+  [124, 'timed out'],
+  [126, 'not executable'],
+  [127, 'command not found'],
+  [130, 'interrupted'],
+  [137, 'killed'],
+  [139, 'crashed'],
+  [143, 'terminated'],
 ])
 
 export function outcomeOf({ status, exitCode }: Command): CommandOutcome {
-  if (status === 'running') return { kind: 'running', words: 'Running' }
-  if (status === 'interrupted') return { kind: 'interrupted', words: 'Its agent ended before it' }
-  if (status === 'refused') return { kind: 'failed', words: 'Not allowed' }
+  if (status === 'running') return { kind: 'running', label: 'Running' }
+  if (status === 'interrupted') return { kind: 'interrupted', label: 'Interrupted' }
+  if (status === 'denied') return { kind: 'failed', label: 'Permission denied' }
   if (exitCode !== null && exitCode !== 0) {
     const meaning = meanings.get(exitCode)
-    return { kind: 'failed', words: `Failed with exit code ${exitCode}${meaning === undefined ? '' : `: ${meaning}`}` }
+    return { kind: 'failed', label: `Failed with exit code ${exitCode}${meaning === undefined ? '' : `: ${meaning}`}` }
   }
-  return status === 'failed' ? { kind: 'failed', words: 'Failed' } : { kind: 'done', words: 'Done' }
+  return status === 'failed' ? { kind: 'failed', label: 'Failed' } : { kind: 'done', label: 'Done' }
 }
 
 function linesWith(output: string, wanted: string): FoundLines {
@@ -73,7 +73,7 @@ function linesWith(output: string, wanted: string): FoundLines {
   if (!output.toLowerCase().includes(wanted)) return { lines, more }
   output.split('\n').forEach((text, index) => {
     if (!text.toLowerCase().includes(wanted)) return
-    if (lines.length < MOST_FOUND) lines.push({ number: index + 1, text })
+    if (lines.length < MAX_FOUND_LINES) lines.push({ number: index + 1, text })
     else more += 1
   })
   return { lines, more }

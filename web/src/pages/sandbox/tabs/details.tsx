@@ -11,23 +11,22 @@ import { count, dollars } from '../../../util/numbers'
 import { duration, useNow } from '../../../util/time'
 import { Fact, FactList, IdFact, Section, TimeFact } from './fact-list'
 import { originOf } from './origin'
-import { type Log, WholeRunProgress, useWholeRun } from './whole-run'
+import { type Log, CompleteRunProgress, useCompleteRun } from './complete-run'
 
-/** What is known of the sandbox, its task and its run. */
 export default function DetailsTab({ sandboxId, log }: { sandboxId: string; log: Log }) {
-  useWholeRun(log)
+  useCompleteRun(log)
   const sandbox = useSandbox(sandboxId)
   const task = useSandboxTask(sandboxId)
   const description = task.data?.description ?? ''
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <WholeRunProgress log={log} />
+      <CompleteRunProgress log={log} />
       <div className="min-h-0 flex-1 overflow-auto">
         <div className="mx-auto grid max-w-6xl items-start gap-4 p-3 sm:p-4 lg:grid-cols-2">
-          {task.isPending && <Loading what="the task" />}
+          {task.isPending && <Loading what="task" />}
           {task.isError && <Failed error={task.error} onRetry={() => void task.refetch()} />}
           {task.data !== undefined && task.data !== null && <Task task={task.data} />}
-          {sandbox.isPending && <Loading what="the sandbox" />}
+          {sandbox.isPending && <Loading what="sandbox" />}
           {sandbox.isError && <Failed error={sandbox.error} onRetry={() => void sandbox.refetch()} />}
           {sandbox.data !== undefined && <Sandbox sandbox={sandbox.data} log={log} />}
           {description !== '' && (
@@ -57,7 +56,7 @@ function Task({ task }: { task: TaskOut }) {
         <Fact name="Type">{task.task_type}</Fact>
         <Fact name="Phase">{task.phase_id}</Fact>
         <Fact name="Attempt">
-          {task.attempt} {task.retry_count > 0 && `(tried again ${task.retry_count} of ${task.max_retries} times)`}
+          {task.attempt} {task.retry_count > 0 && `(retry ${task.retry_count} of ${task.max_retries})`}
         </Fact>
         <IdFact name="Task" id={task.id} />
         <IdFact name="Ticket" id={task.ticket_id} />
@@ -67,9 +66,9 @@ function Task({ task }: { task: TaskOut }) {
         <TimeFact name="Created" at={task.created_at} />
         <TimeFact name="Started" at={task.started_at} />
         <TimeFact name="Ended" at={task.completed_at} />
-        <TimeFact name="Runs out of time" at={task.times_out_at} />
+        <TimeFact name="Times out" at={task.times_out_at} />
         <TimeFact name="Due" at={task.deadline_at} />
-        <Fact name="Waits for">{task.dependencies.depends_on.join(', ')}</Fact>
+        <Fact name="Depends on">{task.dependencies.depends_on.join(', ')}</Fact>
       </FactList>
     </Section>
   )
@@ -90,27 +89,29 @@ function Sandbox({ sandbox, log }: { sandbox: SandboxOut; log: Log }) {
         </Fact>
         <IdFact name="Sandbox" id={sandbox.sandbox_id} />
         <IdFact name="Session" id={run.sessionId} />
-        <IdFact name="Continues session" id={sandbox.resumes} />
+        <IdFact name="Resumes session" id={sandbox.resumes} />
         <Fact name="Provider">{origin.provider}</Fact>
         <Fact name="Agent">{run.agent}</Fact>
         <Fact name="Model">{run.model}</Fact>
-        <Fact name="Code from">{origin.repository}</Fact>
-        <Fact name="Branch">{origin.branch !== null && <span className="font-mono text-xs">{origin.branch}</span>}</Fact>
+        <Fact name="Repository">{origin.repository}</Fact>
+        <Fact name="Branch">
+          {origin.branch !== null && <span className="font-mono text-xs">{origin.branch}</span>}
+        </Fact>
         <TimeFact name="Created" at={sandbox.created_at} />
         <TimeFact name="Agent started" at={run.startedAt} />
         <TimeFact name="Ended" at={ended} />
         <Fact name="Duration">
           {run.startedAt !== null && duration((ended === null ? now : Date.parse(ended)) - Date.parse(run.startedAt))}
         </Fact>
-        <Fact name="Why it ended">{sandbox.ended?.reason}</Fact>
+        <Fact name="End reason">{sandbox.ended?.reason}</Fact>
         <Fact name="Stop reason">{run.stopReason}</Fact>
-        <Fact name="Messages waiting">{count(sandbox.queue_size)}</Fact>
-        <TimeFact name="Last sign of life" at={lastHeartbeat} />
+        <Fact name="Queued messages">{count(sandbox.queue_size)}</Fact>
+        <TimeFact name="Last heartbeat" at={lastHeartbeat} />
         <Fact name="Heartbeats">
           {count(sandbox.heartbeats.count)}
-          {sandbox.heartbeat_status !== null && `, the last said “${sandbox.heartbeat_status}”`}
+          {sandbox.heartbeat_status !== null && `, last status “${sandbox.heartbeat_status}”`}
         </Fact>
-        <TimeFact name="Last work" at={sandbox.last_work_at} />
+        <TimeFact name="Last activity" at={sandbox.last_work_at} />
       </FactList>
     </Section>
   )
@@ -121,10 +122,12 @@ function Result({ task }: { task: TaskOut }) {
   return (
     <Section title="Result">
       <div className="flex flex-col gap-3">
-        {task.error_message !== null && <p className="rounded-md bg-bad-soft px-3 py-2 text-bad">{task.error_message}</p>}
+        {task.error_message !== null && (
+          <p className="rounded-md bg-bad-soft px-3 py-2 text-bad">{task.error_message}</p>
+        )}
         {task.feedback !== null && (
           <div>
-            <h3 className="mb-1 text-xs font-medium text-ink-soft">What the reviewer said</h3>
+            <h3 className="mb-1 text-xs font-medium text-ink-soft">Review feedback</h3>
             <Markdown text={task.feedback} />
           </div>
         )}
@@ -142,23 +145,23 @@ function Usage({ run, rows }: { run: Run; rows: readonly Row[] }) {
         <Fact name="Cost">{dollars(run.costUsd)}</Fact>
         <Fact name="Input tokens">{count(run.inputTokens)}</Fact>
         <Fact name="Output tokens">{count(run.outputTokens)}</Fact>
-        <Fact name="Read from the cache">{count(run.cacheReadTokens)}</Fact>
-        <Fact name="Written to the cache">{count(run.cacheWriteTokens)}</Fact>
+        <Fact name="Cache read tokens">{count(run.cacheReadTokens)}</Fact>
+        <Fact name="Cache write tokens">{count(run.cacheWriteTokens)}</Fact>
       </FactList>
       {turns.length > 0 && <TurnBars turns={turns} />}
     </Section>
   )
 }
 
-const TURNS_AT_ONCE = 20
+const MAX_TURNS = 20
 
 function TurnBars({ turns }: { turns: readonly TurnRow[] }) {
   const [all, setAll] = useState(false)
-  const shown = all ? turns : turns.slice(-TURNS_AT_ONCE)
-  const most = turns.reduce((greatest, turn) => Math.max(greatest, turn.costUsd ?? 0), 0)
+  const shown = all ? turns : turns.slice(-MAX_TURNS)
+  const max = turns.reduce((greatest, turn) => Math.max(greatest, turn.costUsd ?? 0), 0)
   return (
     <>
-      <h3 className="mt-4 mb-1.5 text-xs font-medium text-ink-soft">Cost of each turn</h3>
+      <h3 className="mt-4 mb-1.5 text-xs font-medium text-ink-soft">Cost per turn</h3>
       {shown.length < turns.length && (
         <MoreButton onClick={() => setAll(true)}>Show all {count(turns.length)} turns</MoreButton>
       )}
@@ -169,13 +172,15 @@ function TurnBars({ turns }: { turns: readonly TurnRow[] }) {
             <span aria-hidden className="h-2 overflow-hidden rounded bg-sunken">
               <span
                 className="block h-full rounded bg-accent"
-                style={{ width: `${most === 0 ? 0 : Math.max(1, (100 * (turn.costUsd ?? 0)) / most)}%` }}
+                style={{ width: `${max === 0 ? 0 : Math.max(1, (100 * (turn.costUsd ?? 0)) / max)}%` }}
               />
             </span>
             <span>
-              {turn.costUsd === null ? 'not told' : dollars(turn.costUsd)}
+              {turn.costUsd === null ? 'unknown' : dollars(turn.costUsd)}
               <span className="text-ink-faint">
-                {turn.inputTokens !== null && turn.outputTokens !== null && `, ${count(turn.inputTokens)} in, ${count(turn.outputTokens)} out`}
+                {turn.inputTokens !== null &&
+                  turn.outputTokens !== null &&
+                  `, ${count(turn.inputTokens)} in, ${count(turn.outputTokens)} out`}
                 {turn.durationMs !== null && `, ${duration(turn.durationMs)}`}
               </span>
             </span>
@@ -187,13 +192,15 @@ function TurnBars({ turns }: { turns: readonly TurnRow[] }) {
 }
 
 function Counts({ run, types }: { run: Run; types: Readonly<Record<string, number>> }) {
-  const byType = Object.entries(types).sort(([one, many], [other, more]) => more - many || one.localeCompare(other))
+  const byType = Object.entries(types).sort(
+    ([left, leftCount], [right, rightCount]) => rightCount - leftCount || left.localeCompare(right),
+  )
   return (
     <Section title="Counts">
       <FactList>
         <Fact name="Events">{count(run.counts.events)}</Fact>
         <Fact name="Turns">{count(run.turns)}</Fact>
-        <Fact name="Tool uses">{count(run.counts.toolUses)}</Fact>
+        <Fact name="Tool calls">{count(run.counts.toolUses)}</Fact>
         <Fact name="File edits">{count(run.counts.fileEdits)}</Fact>
         <Fact name="Messages">{count(run.counts.messages)}</Fact>
         <Fact name="Errors">{count(run.counts.errors)}</Fact>
@@ -215,6 +222,7 @@ function Counts({ run, types }: { run: Run; types: Readonly<Record<string, numbe
   )
 }
 
-/** Times of the plane sort as text. */
-const latest = (one: string | null, other: string | null) => (one === null ? other : other === null || one > other ? one : other)
-const capitalised = (word: string) => word.charAt(0) + word.slice(1).toLowerCase()
+/** Timestamps of the API sort as text. */
+const latest = (left: string | null, right: string | null) =>
+  left === null ? right : right === null || left > right ? left : right
+const capitalised = (text: string) => text.charAt(0) + text.slice(1).toLowerCase()

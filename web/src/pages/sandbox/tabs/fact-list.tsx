@@ -2,7 +2,6 @@ import type { ReactNode } from 'react'
 import { CopyButton } from '../../../ui/copy'
 import { dateAndTime, relative, useNow } from '../../../util/time'
 
-/** A part of the page with a heading. */
 export function Section({ title, children }: { title: string; children: ReactNode }) {
   return (
     <section aria-label={title} className="min-w-0 rounded-xl border border-line bg-surface p-4">
@@ -16,7 +15,7 @@ export function FactList({ children }: { children: ReactNode }) {
   return <dl className="grid grid-cols-[minmax(7rem,auto)_1fr] items-baseline gap-x-4 gap-y-1.5 text-sm">{children}</dl>
 }
 
-/** A name and what is true of it. What is not known is left out. */
+/** A name with a value. Renders nothing if the value is unknown. */
 export function Fact({ name, children }: { name: string; children: ReactNode }) {
   if (children === null || children === undefined || children === false || children === '') return null
   return (
@@ -33,7 +32,7 @@ export function IdFact({ name, id }: { name: string; id: string | null | undefin
     <Fact name={name}>
       <span className="-my-1 inline-flex max-w-full items-center gap-1">
         <span className="font-mono text-xs break-all">{id}</span>
-        <CopyButton text={id} what={`${name.toLowerCase()} id`} />
+        <CopyButton text={id} what={`${name.toLowerCase()} ID`} />
       </span>
     </Fact>
   )

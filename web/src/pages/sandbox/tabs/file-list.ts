@@ -1,11 +1,11 @@
 import type { FileState } from '../../../timeline/run'
 
-/** A line of the list of files: a folder, or a file in it. */
+/** A line of the file list: a folder or a file. */
 export type FileListItem =
   | { readonly kind: 'folder'; readonly folder: string }
   | { readonly kind: 'file'; readonly file: FileState; readonly name: string }
 
-/** Files by folder, both in the order of the alphabet; those without a folder first. `search` is looked for in whole paths. */
+/** Files grouped by folder, both sorted by name; top-level files first. `search` matches anywhere in the path. */
 export function fileList(files: readonly FileState[], search: string): FileListItem[] {
   const wanted = search.trim().toLowerCase()
   const folders = new Map<string, FileState[]>()
@@ -17,19 +17,19 @@ export function fileList(files: readonly FileState[], search: string): FileListI
     else inside.push(file)
   }
   const items: FileListItem[] = []
-  for (const [folder, inside] of [...folders].sort(([one], [other]) => one.localeCompare(other))) {
+  for (const [folder, inside] of [...folders].sort(([left], [right]) => left.localeCompare(right))) {
     if (folder !== '') items.push({ kind: 'folder', folder })
-    inside.sort((one, other) => one.path.localeCompare(other.path))
+    inside.sort((left, right) => left.path.localeCompare(right.path))
     for (const file of inside) items.push({ kind: 'file', file, name: nameOf(file.path) })
   }
   return items
 }
 
-/** The file so many lines below (or above) another, folders not counted. */
+/** The file `by` positions below (or above) another, not counting folders. */
 export function neighbour(items: readonly FileListItem[], path: string | null, by: number): string | null {
   const files = items.flatMap((item) => (item.kind === 'file' ? [item.file.path] : []))
-  const place = path === null ? -1 : files.indexOf(path)
-  const next = place === -1 ? (by > 0 ? 0 : files.length - 1) : Math.min(Math.max(place + by, 0), files.length - 1)
+  const index = path === null ? -1 : files.indexOf(path)
+  const next = index === -1 ? (by > 0 ? 0 : files.length - 1) : Math.min(Math.max(index + by, 0), files.length - 1)
   return files[next] ?? null
 }
 

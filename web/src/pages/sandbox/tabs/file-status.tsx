@@ -1,27 +1,30 @@
 import type { FileChange } from '../../../timeline/rows'
 import { classes } from '../../../util/classes'
 
-export const changeWords: Record<FileChange['change'], string> = {
+export const changeLabels: Record<FileChange['change'], string> = {
   created: 'Created',
   modified: 'Modified',
   deleted: 'Deleted',
   renamed: 'Renamed',
 }
 
-const letters: Record<FileChange['change'], { letter: string; ink: string }> = {
-  created: { letter: 'A', ink: 'text-good' },
-  modified: { letter: 'M', ink: 'text-info' },
-  deleted: { letter: 'D', ink: 'text-bad' },
-  renamed: { letter: 'R', ink: 'text-warn' },
+const letters: Record<FileChange['change'], { letter: string; colour: string }> = {
+  created: { letter: 'A', colour: 'text-good' },
+  modified: { letter: 'M', colour: 'text-info' },
+  deleted: { letter: 'D', colour: 'text-bad' },
+  renamed: { letter: 'R', colour: 'text-warn' },
 }
 
-/** One letter, as git has it, and a word for who hears it. */
+/** The status letter of git, with a text alternative. */
 export function FileStatus({ change }: { change: FileChange['change'] }) {
-  const { letter, ink } = letters[change]
+  const { letter, colour } = letters[change]
   return (
-    <span title={changeWords[change]} className={classes('inline-block w-4 text-center font-mono text-xs font-semibold', ink)}>
+    <span
+      title={changeLabels[change]}
+      className={classes('inline-block w-4 text-center font-mono text-xs font-semibold', colour)}
+    >
       <span aria-hidden>{letter}</span>
-      <span className="sr-only">{changeWords[change]}</span>
+      <span className="sr-only">{changeLabels[change]}</span>
     </span>
   )
 }

@@ -6,26 +6,26 @@ import type { FileState } from '../../../timeline/run'
 import { Button } from '../../../ui/button'
 import { CopyButton } from '../../../ui/copy'
 import { Lines } from '../../../ui/diff'
-import { Keep } from '../../../ui/kept'
+import { RetainState } from '../../../ui/retained-state'
 import { Empty } from '../../../ui/states'
 import { classes } from '../../../util/classes'
 import { plural } from '../../../util/numbers'
 import { FileChanges } from './file-changes'
 import { type FileListItem, fileList, neighbour } from './file-list'
-import { FileStatus, changeWords } from './file-status'
-import { type Log, WholeRunProgress, useWholeRun } from './whole-run'
+import { FileStatus, changeLabels } from './file-status'
+import { type Log, CompleteRunProgress, useCompleteRun } from './complete-run'
 
-/** All files that the run changed, and how. On a phone the list and the file are two steps. */
+/** All changed files with their changes. On small screens list and file are separate views. */
 export default function FilesTab({ sandboxId, log }: { sandboxId: string; log: Log }) {
-  useWholeRun(log)
+  useCompleteRun(log)
   const [parameters, setParameters] = useSearchParams()
   const [search, setSearch] = useState('')
   const files = log.run.files
   const items = useMemo(() => fileList(files, search), [files, search])
-  const asked = parameters.get('file')
+  const requested = parameters.get('file')
   const first = items.find((item) => item.kind === 'file')?.file ?? null
-  const selected = files.find((file) => file.path === asked) ?? null
-  const shown = selected ?? (asked === null ? first : null)
+  const selected = files.find((file) => file.path === requested) ?? null
+  const shown = selected ?? (requested === null ? first : null)
   const select = (path: string | null) =>
     setParameters(
       (before) => {
@@ -39,9 +39,9 @@ export default function FilesTab({ sandboxId, log }: { sandboxId: string; log: L
 
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <WholeRunProgress log={log} />
+      <CompleteRunProgress log={log} />
       {files.length === 0 ? (
-        <Empty title={log.whole ? 'No file has changed' : 'No file has changed so far'}>
+        <Empty title={log.complete ? 'No files changed' : 'No files changed yet'}>
           Files that the agent creates, edits, renames or deletes are shown here.
         </Empty>
       ) : (
@@ -49,24 +49,29 @@ export default function FilesTab({ sandboxId, log }: { sandboxId: string; log: L
           <div
             className={classes(
               'min-h-0 w-full flex-col border-line md:flex md:w-80 md:shrink-0 md:border-r',
-              asked === null ? 'flex' : 'hidden',
+              requested === null ? 'flex' : 'hidden',
             )}
           >
             <FileSearch search={search} onSearch={setSearch} files={files} />
             <FileListBox items={items} selected={shown?.path ?? null} onSelect={select} />
           </div>
-          <div className={classes('min-h-0 min-w-0 flex-1 overflow-auto md:block', asked === null ? 'hidden' : 'block')}>
+          <div
+            className={classes(
+              'min-h-0 min-w-0 flex-1 overflow-auto md:block',
+              requested === null ? 'hidden' : 'block',
+            )}
+          >
             {shown === null ? (
-              <Empty title={log.whole ? 'This run has not changed that file' : 'That file has not been loaded yet'}>
-                <span className="font-mono break-all">{asked}</span>
+              <Empty title={log.complete ? 'File not changed in this run' : 'File not loaded yet'}>
+                <span className="font-mono break-all">{requested}</span>
                 <Button className="mt-4" onClick={() => select(null)}>
                   Show all files
                 </Button>
               </Empty>
             ) : (
-              <Keep key={shown.path}>
+              <RetainState key={shown.path}>
                 <File sandboxId={sandboxId} file={shown} onBack={() => select(null)} />
-              </Keep>
+              </RetainState>
             )}
           </div>
         </div>
@@ -75,7 +80,15 @@ export default function FilesTab({ sandboxId, log }: { sandboxId: string; log: L
   )
 }
 
-function FileSearch({ search, onSearch, files }: { search: string; onSearch: (search: string) => void; files: readonly FileState[] }) {
+function FileSearch({
+  search,
+  onSearch,
+  files,
+}: {
+  search: string
+  onSearch: (search: string) => void
+  files: readonly FileState[]
+}) {
   const added = files.reduce((sum, file) => sum + file.added, 0)
   const removed = files.reduce((sum, file) => sum + file.removed, 0)
   return (
@@ -118,21 +131,23 @@ function FileListBox({
     estimateSize: () => LINE_HEIGHT,
     overscan: 12,
   })
-  const placeOf = (path: string | null) => items.findIndex((item) => item.kind === 'file' && item.file.path === path)
+  const indexOf = (path: string | null) => items.findIndex((item) => item.kind === 'file' && item.file.path === path)
   const move = (by: number) => {
     const next = neighbour(items, selected, by)
     if (next === null) return
     onSelect(next)
-    lines.scrollToIndex(placeOf(next))
+    lines.scrollToIndex(indexOf(next))
   }
   const onKeyDown = (event: KeyboardEvent) => {
-    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -items.length, End: items.length }[event.key]
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -items.length, End: items.length }[
+      event.key
+    ]
     if (by === undefined) return
     event.preventDefault()
     move(by)
   }
-  if (items.length === 0) return <Empty title="No file has this in its path" />
-  const active = placeOf(selected)
+  if (items.length === 0) return <Empty title="No matching files" />
+  const active = indexOf(selected)
   return (
     <div ref={scroller} className="min-h-0 flex-1 overflow-auto">
       <div
@@ -150,7 +165,12 @@ function FileListBox({
           const style = { transform: `translateY(${line.start}px)`, height: LINE_HEIGHT }
           if (item.kind === 'folder') {
             return (
-              <div key={`folder ${item.folder}`} role="presentation" style={style} className="absolute inset-x-0 top-0 flex items-center gap-1.5 px-3 pt-1.5 font-mono text-xs text-ink-soft">
+              <div
+                key={`folder ${item.folder}`}
+                role="presentation"
+                style={style}
+                className="absolute inset-x-0 top-0 flex items-center gap-1.5 px-3 pt-1.5 font-mono text-xs text-ink-soft"
+              >
                 <FolderClosed size={13} aria-hidden className="shrink-0" />
                 <span className="truncate" title={item.folder}>
                   {item.folder}
@@ -174,7 +194,13 @@ function FileListBox({
               )}
             >
               <FileStatus change={file.status} />
-              <span className={classes('min-w-0 flex-1 truncate font-mono text-[0.8125rem]', file.status === 'deleted' && 'line-through')} title={file.path}>
+              <span
+                className={classes(
+                  'min-w-0 flex-1 truncate font-mono text-[0.8125rem]',
+                  file.status === 'deleted' && 'line-through',
+                )}
+                title={file.path}
+              >
                 {item.name}
               </span>
               <Lines added={file.added} removed={file.removed} />
@@ -192,18 +218,23 @@ function File({ sandboxId, file, onBack }: { sandboxId: string; file: FileState;
   return (
     <article aria-label={file.path} className="flex flex-col gap-4 p-3 sm:p-4">
       <header className="flex flex-wrap items-center gap-2">
-        <Button look="quiet" className="md:hidden" onClick={onBack}>
+        <Button variant="quiet" className="md:hidden" onClick={onBack}>
           <ArrowLeft size={15} aria-hidden /> All files
         </Button>
         <h2 className="min-w-0 font-mono text-sm font-semibold break-all">{file.path}</h2>
         <CopyButton text={file.path} what="path" />
         <span className="text-sm text-ink-soft">
-          {changeWords[file.status]}
+          {changeLabels[file.status]}
           {renamedFrom !== null && ` (was ${renamedFrom})`}, {plural(file.changes.length, 'change')}
         </span>
         <Lines added={file.added} removed={file.removed} />
-        <Button look="quiet" aria-pressed={split} className="ml-auto hidden lg:inline-flex" onClick={() => setSplit(!split)}>
-          <Columns2 size={15} aria-hidden /> {split ? 'One column' : 'Side by side'}
+        <Button
+          variant="quiet"
+          aria-pressed={split}
+          className="ml-auto hidden lg:inline-flex"
+          onClick={() => setSplit(!split)}
+        >
+          <Columns2 size={15} aria-hidden /> {split ? 'Unified' : 'Side by side'}
         </Button>
       </header>
       <FileChanges sandboxId={sandboxId} changes={file.changes} split={split} />

@@ -13,7 +13,7 @@ const event = (type: string, data: JsonObject, index: number): LogEvent => ({
   body: null,
 })
 
-it('takes the provider, the repository and the last branch from the log', () => {
+it('reads provider, repository and latest branch from the log', () => {
   const log: [string, JsonObject][] = [
     ['sandbox.pending', { provider: 'process' }],
     ['workspace.cloning', { repository: 'https://git.test/shop', branch: 'main' }],

@@ -1,14 +1,14 @@
 import type { LogEvent } from '../../../timeline/event'
 import { firstText } from '../../../timeline/read'
 
-/** Where a sandbox and its code come from, as its log tells. */
+/** The provider of a sandbox and the source of its code, from its log. */
 export interface Origin {
   readonly provider: string | null
   readonly repository: string | null
   readonly branch: string | null
 }
 
-/** The last word counts: a branch may be made after the code was fetched. */
+/** The latest value wins: a branch may be created after the clone. */
 export function originOf(events: readonly LogEvent[]): Origin {
   let origin: Origin = { provider: null, repository: null, branch: null }
   for (const { type, data } of events) {

@@ -1,7 +1,7 @@
-/** What may be done with the address of a preview: an agent's process chose it, so nothing about it is taken on trust. */
+/** How to show the URL of a preview. A process of the agent chose it, so it is untrusted. */
 export type PreviewLink =
   | { readonly kind: 'shown'; readonly url: string; readonly permissions: string; readonly local: boolean }
-  /** Not an address that a frame may show. */
+  /** Not a URL that a frame may show. */
   | { readonly kind: 'text'; readonly text: string }
 
 const PERMISSIONS = 'allow-scripts allow-forms allow-popups'
@@ -12,7 +12,7 @@ export function previewLink(address: string, ourOrigin: string): PreviewLink {
   return {
     kind: 'shown',
     url: url.href,
-    // With our origin it could reach into this page and take the token; so it gets an origin of its own.
+    // On the console's own origin it could access this page and its token, so it gets an opaque origin.
     permissions: url.origin === ourOrigin ? PERMISSIONS : `${PERMISSIONS} allow-same-origin`,
     local: isLocal(url.hostname),
   }
@@ -20,5 +20,11 @@ export function previewLink(address: string, ourOrigin: string): PreviewLink {
 
 /** Reachable only from the machine that it runs on. */
 function isLocal(host: string): boolean {
-  return host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || host === '0.0.0.0' || host.startsWith('127.')
+  return (
+    host === 'localhost' ||
+    host.endsWith('.localhost') ||
+    host === '[::1]' ||
+    host === '0.0.0.0' ||
+    host.startsWith('127.')
+  )
 }

@@ -10,61 +10,61 @@ import { Spinner } from '../../../ui/spinner'
 import { Empty } from '../../../ui/states'
 import { dateAndTime } from '../../../util/time'
 import { previewLink } from './preview-link'
-import type { Log } from './whole-run'
+import type { Log } from './complete-run'
 
 type Preview = NonNullable<Run['preview']>
 
-/** What the agent's dev server shows. */
+/** The page of the agent's dev server. */
 export default function PreviewTab({ log }: { sandboxId: string; log: Log }) {
   const preview = log.run.preview
   if (preview === null) {
-    return <Empty title="There is no preview">When the agent starts a server, what it shows appears here.</Empty>
+    return <Empty title="No preview">When the agent starts a web server, its page appears here.</Empty>
   }
-  const told = log.events.find((event) => event.seq === preview.seq)
-  // A new word about the preview is a new panel: whoever tried a dead one anyway sees what came of it since.
-  return <Panel key={preview.seq} preview={preview} at={told?.at ?? null} reason={text(told?.data ?? {}, 'error')} />
+  const event = log.events.find(({ seq }) => seq === preview.seq)
+  // The key resets the panel on each preview event, so that "Open anyway" does not hide a newer status.
+  return <Panel key={preview.seq} preview={preview} at={event?.at ?? null} reason={text(event?.data ?? {}, 'error')} />
 }
 
 function Panel({ preview, at, reason }: { preview: Preview; at: string | null; reason: string | null }) {
   const [anyway, setAnyway] = useState(false)
   const address = preview.url ?? (preview.port === null ? null : `http://localhost:${preview.port}`)
   if (anyway && address !== null) return <Page address={address} framework={preview.framework} />
-  const tryAnyway = address !== null && (
+  const openAnyway = address !== null && (
     <Button className="mt-4" onClick={() => setAnyway(true)}>
-      Try it again
+      Open anyway
     </Button>
   )
   switch (preview.status) {
     case 'starting':
       return (
         <p role="status" className="flex items-center justify-center gap-2 px-6 py-16 text-ink-soft">
-          <Spinner /> A server is starting{preview.port !== null && ` at port ${preview.port}`}…
+          <Spinner /> Server starting{preview.port !== null && ` on port ${preview.port}`}…
         </p>
       )
     case 'failed':
       return (
-        <Empty title="The preview did not start">
-          <p className="break-words">{reason ?? 'Its server gave no page in time.'}</p>
-          {tryAnyway}
+        <Empty title="Preview failed to start">
+          <p className="break-words">{reason ?? 'The server did not respond in time.'}</p>
+          {openAnyway}
         </Empty>
       )
     case 'stopped':
       return (
-        <Empty title="The server has stopped">
+        <Empty title="Server stopped">
           {at !== null && (
             <p>
               Last seen <time dateTime={at}>{dateAndTime(at)}</time>
-              {preview.port !== null && ` at port ${preview.port}`}.
+              {preview.port !== null && ` on port ${preview.port}`}.
             </p>
           )}
-          <p>The preview comes back when the agent starts it again.</p>
-          {tryAnyway}
+          <p>The preview returns when the agent restarts the server.</p>
+          {openAnyway}
         </Empty>
       )
     case 'ready':
       return preview.url === null ? (
-        <Empty title="The server is ready, but has no address">
-          {preview.port !== null && <p>It listens at port {preview.port} inside of the sandbox.</p>}
+        <Empty title="The server is ready but has no URL">
+          {preview.port !== null && <p>It listens on port {preview.port} inside the sandbox.</p>}
         </Empty>
       ) : (
         <Page address={preview.url} framework={preview.framework} />
@@ -78,24 +78,28 @@ const isWidth = (value: string): value is Width => value in widths
 
 function Page({ address, framework }: { address: string; framework: string | null }) {
   const [width, setWidth] = useState<Width>('full')
-  // A frame of another origin cannot be told to reload; a new one can be put in its place.
+  // A cross-origin frame cannot be reloaded by script, so it is replaced by a new one.
   const [frame, setFrame] = useState(0)
   const link = previewLink(address, window.location.origin)
   if (link.kind === 'text') {
     return (
-      <Empty title="This address cannot be shown">
-        <p>Only web pages are: this is something else.</p>
+      <Empty title="This URL cannot be shown">
+        <p>Only HTTP and HTTPS pages can be previewed.</p>
         <Address address={link.text} />
       </Empty>
     )
   }
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <div role="toolbar" aria-label="Preview" className="flex flex-wrap items-center gap-2 border-b border-line bg-surface px-3 py-2">
+      <div
+        role="toolbar"
+        aria-label="Preview"
+        className="flex flex-wrap items-center gap-2 border-b border-line bg-surface px-3 py-2"
+      >
         <span className="min-w-0 flex-1 truncate rounded-md bg-sunken px-2 py-1 font-mono text-xs" title={link.url}>
           {link.url}
         </span>
-        <CopyButton text={link.url} what="address" />
+        <CopyButton text={link.url} what="URL" />
         {framework !== null && <Badge tone="info">{framework}</Badge>}
         <ToggleGroup.Root
           type="single"
@@ -108,7 +112,7 @@ function Page({ address, framework }: { address: string; framework: string | nul
           <Device value="tablet" name="Tablet width" icon={<Tablet size={15} aria-hidden />} />
           <Device value="phone" name="Phone width" icon={<Smartphone size={15} aria-hidden />} />
         </ToggleGroup.Root>
-        <Button look="quiet" aria-label="Reload the preview" onClick={() => setFrame(frame + 1)}>
+        <Button variant="quiet" aria-label="Reload preview" onClick={() => setFrame(frame + 1)}>
           <RotateCw size={15} aria-hidden />
         </Button>
         <a
@@ -122,14 +126,14 @@ function Page({ address, framework }: { address: string; framework: string | nul
       </div>
       {link.local && (
         <p className="border-b border-line bg-sunken px-3 py-1.5 text-xs text-ink-soft">
-          This address is reachable from the machine that runs the sandbox. On another machine the frame stays empty.
+          This URL is reachable only from the machine that runs the sandbox. On other machines the frame stays empty.
         </p>
       )}
       <div className="min-h-0 flex-1 overflow-auto bg-sunken">
         <iframe
           key={frame}
           src={link.url}
-          title="Preview of what the agent is building"
+          title="Preview of the agent's work"
           sandbox={link.permissions}
           referrerPolicy="no-referrer"
           className="mx-auto block h-full min-h-96 bg-surface"
@@ -156,7 +160,7 @@ function Device({ value, name, icon }: { value: Width; name: string; icon: React
 function Address({ address }: { address: string }) {
   return (
     <p className="mt-2 flex items-center justify-center gap-1 font-mono text-sm break-all">
-      {address} <CopyButton text={address} what="address" />
+      {address} <CopyButton text={address} what="URL" />
     </p>
   )
 }

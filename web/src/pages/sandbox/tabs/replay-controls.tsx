@@ -5,48 +5,53 @@ import { SPEEDS, type Speed } from '../../../replay/clock'
 import { Button } from '../../../ui/button'
 import { toast } from '../../../ui/toast'
 import { duration } from '../../../util/time'
-import type { ReplayWish } from './replay-keys'
+import type { ReplayAction } from './replay-keys'
 
-/** The buttons of a replay. Each has a key, too. */
+/** The buttons of a replay. Each has a keyboard shortcut. */
 export function ReplayControls({
   playing,
   speed,
-  skipSilences,
+  skipGaps,
   skippedMs,
   can,
   link,
-  onWish,
+  onAction,
   onSpeed,
-  onSkipSilences,
+  onSkipGaps,
 }: {
   playing: boolean
   speed: Speed
-  skipSilences: boolean
+  skipGaps: boolean
   skippedMs: number
-  /** Whether there is anything to jump to. */
-  can: (wish: ReplayWish) => boolean
+  /** Whether an action has a target. */
+  can: (action: ReplayAction) => boolean
   link: string
-  onWish: (wish: ReplayWish) => void
+  onAction: (action: ReplayAction) => void
   onSpeed: (speed: Speed) => void
-  onSkipSilences: (skip: boolean) => void
+  onSkipGaps: (skip: boolean) => void
 }) {
-  const wish = (name: ReplayWish, label: string, keys: string, icon: ReactNode, words?: string) => (
+  const action = (name: ReplayAction, label: string, keys: string, icon: ReactNode, text?: string) => (
     <Button
-      look="quiet"
+      variant="quiet"
       className="px-2"
       aria-label={label}
       aria-keyshortcuts={keys}
       title={`${label} (${keys})`}
       disabled={!can(name)}
-      onClick={() => onWish(name)}
+      onClick={() => onAction(name)}
     >
       {icon}
-      {words !== undefined && <span className="hidden sm:inline">{words}</span>}
+      {text !== undefined && <span className="hidden sm:inline">{text}</span>}
     </Button>
   )
   return (
     <div role="toolbar" aria-label="Replay" className="flex flex-wrap items-center gap-x-1 gap-y-1">
-      <Button look="primary" aria-keyshortcuts="Space" title={`${playing ? 'Pause' : 'Play'} (Space)`} onClick={() => onWish('play')}>
+      <Button
+        variant="primary"
+        aria-keyshortcuts="Space"
+        title={`${playing ? 'Pause' : 'Play'} (Space)`}
+        onClick={() => onAction('play')}
+      >
         {playing ? <Pause size={15} aria-hidden /> : <Play size={15} aria-hidden />}
         {playing ? 'Pause' : 'Play'}
       </Button>
@@ -64,30 +69,50 @@ export function ReplayControls({
           <ToggleGroup.Item
             key={each}
             value={String(each)}
-            aria-label={`${each} times as fast`}
+            aria-label={`${each}× speed`}
             className="min-h-9 min-w-9 px-1.5 text-xs text-ink-soft tabular-nums first:rounded-l-md last:rounded-r-md hover:bg-sunken data-[state=on]:bg-accent-soft data-[state=on]:font-semibold data-[state=on]:text-accent"
           >
             {each}×
           </ToggleGroup.Item>
         ))}
       </ToggleGroup.Root>
-      {wish('start', 'Go to the beginning', 'Home', <SkipBack size={15} aria-hidden />)}
-      {wish('back', 'One event back', 'ArrowLeft', <StepBack size={15} aria-hidden />)}
-      {wish('forward', 'One event forward', 'ArrowRight', <StepForward size={15} aria-hidden />)}
-      {wish('end', 'Go to the end', 'End', <SkipForward size={15} aria-hidden />)}
-      {wish('lastError', 'Previous error', 'Shift+E', <Arrow direction="left" icon={<CircleAlert size={15} aria-hidden />} />)}
-      {wish('nextError', 'Next error', 'E', <Arrow direction="right" icon={<CircleAlert size={15} aria-hidden />} />)}
-      {wish('lastEdit', 'Previous edit', 'Shift+D', <Arrow direction="left" icon={<FilePen size={15} aria-hidden />} />)}
-      {wish('nextEdit', 'Next edit', 'D', <Arrow direction="right" icon={<FilePen size={15} aria-hidden />} />)}
+      {action('start', 'Go to start', 'Home', <SkipBack size={15} aria-hidden />)}
+      {action('back', 'Previous event', 'ArrowLeft', <StepBack size={15} aria-hidden />)}
+      {action('forward', 'Next event', 'ArrowRight', <StepForward size={15} aria-hidden />)}
+      {action('end', 'Go to end', 'End', <SkipForward size={15} aria-hidden />)}
+      {action(
+        'lastError',
+        'Previous error',
+        'Shift+E',
+        <Arrow direction="left" icon={<CircleAlert size={15} aria-hidden />} />,
+      )}
+      {action('nextError', 'Next error', 'E', <Arrow direction="right" icon={<CircleAlert size={15} aria-hidden />} />)}
+      {action(
+        'lastEdit',
+        'Previous edit',
+        'Shift+D',
+        <Arrow direction="left" icon={<FilePen size={15} aria-hidden />} />,
+      )}
+      {action('nextEdit', 'Next edit', 'D', <Arrow direction="right" icon={<FilePen size={15} aria-hidden />} />)}
       <label className="flex min-h-9 items-center gap-1.5 px-1 text-sm text-ink-soft">
-        <input type="checkbox" checked={skipSilences} onChange={(event) => onSkipSilences(event.target.checked)} className="accent-accent" />
+        <input
+          type="checkbox"
+          checked={skipGaps}
+          onChange={(event) => onSkipGaps(event.target.checked)}
+          className="accent-accent"
+        />
         Skip idle time
-        {skipSilences && skippedMs > 0 && <span className="text-xs text-ink-faint">({duration(skippedMs)} skipped)</span>}
+        {skipGaps && skippedMs > 0 && <span className="text-xs text-ink-faint">({duration(skippedMs)} skipped)</span>}
       </label>
-      <Button look="plain" className="ml-auto" aria-label="Copy link to this moment" onClick={() => void copyLink(link)}>
+      <Button
+        variant="plain"
+        className="ml-auto"
+        aria-label="Copy link to this event"
+        onClick={() => void copyLink(link)}
+      >
         <Link2 size={15} aria-hidden />
         <span>
-          Copy link<span className="hidden sm:inline"> to this moment</span>
+          Copy link<span className="hidden sm:inline"> to this event</span>
         </span>
       </Button>
     </div>
@@ -107,8 +132,8 @@ function Arrow({ direction, icon }: { direction: 'left' | 'right'; icon: ReactNo
 async function copyLink(link: string) {
   try {
     await navigator.clipboard.writeText(link)
-    toast('The link to this moment is copied.')
+    toast('Link copied.')
   } catch {
-    toast(`This browser does not let the page copy. The link is ${link}`, { tone: 'bad' })
+    toast(`Copying is not available in this browser. Link: ${link}`, { tone: 'bad' })
   }
 }

@@ -1,5 +1,5 @@
-/** What a key asks a replay for. */
-export type ReplayWish = 'play' | 'back' | 'forward' | 'start' | 'end' | 'nextError' | 'lastError' | 'nextEdit' | 'lastEdit'
+export type ReplayAction =
+  'play' | 'back' | 'forward' | 'start' | 'end' | 'nextError' | 'lastError' | 'nextEdit' | 'lastEdit'
 
 interface Key {
   readonly key: string
@@ -8,7 +8,7 @@ interface Key {
   readonly altKey: boolean
 }
 
-const wishes = new Map<string, ReplayWish>([
+const actions = new Map<string, ReplayAction>([
   [' ', 'play'],
   ['ArrowLeft', 'back'],
   ['ArrowRight', 'forward'],
@@ -20,19 +20,19 @@ const wishes = new Map<string, ReplayWish>([
   ['D', 'lastEdit'],
 ])
 
-export function wishOf({ key, ctrlKey, metaKey, altKey }: Key): ReplayWish | null {
-  return ctrlKey || metaKey || altKey ? null : (wishes.get(key) ?? null)
+export function actionOf({ key, ctrlKey, metaKey, altKey }: Key): ReplayAction | null {
+  return ctrlKey || metaKey || altKey ? null : (actions.get(key) ?? null)
 }
 
-/** Where a key means something else already. */
+/** Elements that handle keys themselves. */
 const TYPED = 'input, textarea, select, [contenteditable="true"], [role="menu"], [role="dialog"], [role="listbox"]'
 const MOVED = '[role="tab"], [role="radio"], [role="menuitem"]'
 const PRESSED = 'button, a, summary'
 
-/** Whether a key that was pressed here is for the replay. */
-export function isForReplay(target: Element | null, wish: ReplayWish): boolean {
+/** Whether a key press on this element is for the replay. */
+export function isForReplay(target: Element | null, action: ReplayAction): boolean {
   if (target === null) return true
   if (target.closest(TYPED) !== null) return false
-  if (wish === 'play') return target.closest(PRESSED) === null
+  if (action === 'play') return target.closest(PRESSED) === null
   return target.closest(MOVED) === null
 }

@@ -4,7 +4,7 @@ import type { Moment } from '../../../replay/at'
 import type { PlanItem } from '../../../timeline/rows'
 import type { FileState, Run } from '../../../timeline/run'
 import { Lines } from '../../../ui/diff'
-import { Keep } from '../../../ui/kept'
+import { RetainState } from '../../../ui/retained-state'
 import { classes } from '../../../util/classes'
 import { count, dollars, plural } from '../../../util/numbers'
 import { RowCard } from '../cards/row-card'
@@ -12,55 +12,76 @@ import { Fact, FactList, Section } from './fact-list'
 import { ChangeDiff } from './file-changes'
 import { FileStatus } from './file-status'
 
-/** Rows that a reader may scroll back to from a moment, and those that are shown while it moves: about a screenful. */
+/** Rows shown when paused, and while moving: about a screenful. */
 const ROWS = 200
 const ROWS_WHILE_MOVING = 20
 
-/** The feed as it was: its end is the moment. */
-export function MomentRows({ sandboxId, moment, seq, isResting }: { sandboxId: string; moment: Moment; seq: number; isResting: boolean }) {
+/** The feed up to the current event. */
+export function MomentRows({
+  sandboxId,
+  moment,
+  seq,
+  isPaused,
+}: {
+  sandboxId: string
+  moment: Moment
+  seq: number
+  isPaused: boolean
+}) {
   const scroller = useRef<HTMLDivElement>(null)
   const rows = moment.timeline.rows
-  const shown = rows.slice(isResting ? -ROWS : -ROWS_WHILE_MOVING)
+  const shown = rows.slice(isPaused ? -ROWS : -ROWS_WHILE_MOVING)
   useLayoutEffect(() => {
     scroller.current?.scrollTo({ top: 0 })
   }, [moment])
   return (
-    <div ref={scroller} role="region" aria-label="Events up to this moment" tabIndex={0} className="flex h-[50vh] min-h-0 flex-col-reverse overflow-auto lg:h-auto lg:flex-1">
-      {/* What scrolls from its end (0) stays there, also when a diff grows while it is drawn. */}
+    <div
+      ref={scroller}
+      role="region"
+      aria-label="Events up to this point"
+      tabIndex={0}
+      className="flex h-[50vh] min-h-0 flex-col-reverse overflow-auto lg:h-auto lg:flex-1"
+    >
+      {/* The reversed column scrolls from its end, so it stays there when a diff grows while it renders. */}
       <div className="mb-auto">
-        {isResting && rows.length > shown.length && (
-          <p className="px-4 pt-3 text-center text-xs text-ink-faint">{count(rows.length - shown.length)} earlier rows are not shown.</p>
+        {isPaused && rows.length > shown.length && (
+          <p className="px-4 pt-3 text-center text-xs text-ink-faint">
+            {count(rows.length - shown.length)} earlier rows not shown.
+          </p>
         )}
-        {rows.length === 0 && <p className="px-4 py-10 text-center text-ink-soft">Nothing is to be seen yet at this moment.</p>}
-        <Keep>
+        {rows.length === 0 && <p className="px-4 py-10 text-center text-ink-soft">No events yet at this point.</p>}
+        <RetainState>
           <ol className="flex flex-col gap-2 p-3 sm:p-4">
             {shown.map((row) => (
               <li
                 key={row.key}
                 aria-current={row.lastSeq === seq ? 'step' : undefined}
-                className={classes('min-w-0 rounded-lg', row.lastSeq === seq && 'outline-2 outline-offset-4 outline-accent/60')}
+                className={classes(
+                  'min-w-0 rounded-lg',
+                  row.lastSeq === seq && 'outline-2 outline-offset-4 outline-accent/60',
+                )}
               >
                 <RowCard row={row} sandboxId={sandboxId} />
               </li>
             ))}
           </ol>
-        </Keep>
+        </RetainState>
       </div>
     </div>
   )
 }
 
-/** Cost, plan and files as of the moment. */
+/** Cost, plan and files as of the current event. */
 export const MomentFacts = memo(function MomentFacts({ sandboxId, run }: { sandboxId: string; run: Run }) {
   return (
     <div className="flex flex-col gap-3 p-3 sm:p-4">
-      <Section title="As of this moment">
+      <Section title="At this point">
         <FactList>
           <Fact name="Turn">{count(run.turns)}</Fact>
           <Fact name="Cost">{dollars(run.costUsd)}</Fact>
           <Fact name="Input tokens">{count(run.inputTokens)}</Fact>
           <Fact name="Output tokens">{count(run.outputTokens)}</Fact>
-          <Fact name="Tool uses">{count(run.counts.toolUses)}</Fact>
+          <Fact name="Tool calls">{count(run.counts.toolUses)}</Fact>
           <Fact name="Errors">{count(run.counts.errors)}</Fact>
         </FactList>
       </Section>
@@ -78,36 +99,38 @@ export const MomentFacts = memo(function MomentFacts({ sandboxId, run }: { sandb
   )
 })
 
-const planLooks: Record<PlanItem['status'], { Icon: typeof CircleCheck; ink: string; word: string }> = {
-  completed: { Icon: CircleCheck, ink: 'text-good', word: 'Done' },
-  in_progress: { Icon: CircleDot, ink: 'text-info', word: 'At work' },
-  pending: { Icon: CircleDashed, ink: 'text-ink-faint', word: 'To do' },
+const planStyles: Record<PlanItem['status'], { Icon: typeof CircleCheck; colour: string; label: string }> = {
+  completed: { Icon: CircleCheck, colour: 'text-good', label: 'Done' },
+  in_progress: { Icon: CircleDot, colour: 'text-info', label: 'In progress' },
+  pending: { Icon: CircleDashed, colour: 'text-ink-faint', label: 'To do' },
 }
 
 function PlanLine({ item }: { item: PlanItem }) {
-  const { Icon, ink, word } = planLooks[item.status]
+  const { Icon, colour, label } = planStyles[item.status]
   return (
     <li className="flex items-start gap-2">
-      <Icon size={15} aria-hidden className={classes('mt-0.5 shrink-0', ink)} />
-      <span className="sr-only">{word}:</span>
-      <span className={classes('min-w-0', item.status === 'completed' && 'text-ink-soft line-through')}>{item.text}</span>
+      <Icon size={15} aria-hidden className={classes('mt-0.5 shrink-0', colour)} />
+      <span className="sr-only">{label}:</span>
+      <span className={classes('min-w-0', item.status === 'completed' && 'text-ink-soft line-through')}>
+        {item.text}
+      </span>
     </li>
   )
 }
 
-const FILES = 50
+const MAX_FILES = 50
 
 function MomentFiles({ sandboxId, files }: { sandboxId: string; files: readonly FileState[] }) {
   const [chosen, setChosen] = useState<string | null>(null)
-  // Unless somebody has chosen one, the file that changed last is the one of this moment.
-  const latestFirst = files.toSorted((one, other) => lastSeq(other) - lastSeq(one))
+  // By default, show the file that changed last.
+  const latestFirst = files.toSorted((left, right) => lastSeq(right) - lastSeq(left))
   const file = files.find((each) => each.path === chosen) ?? latestFirst[0]
   const change = file?.changes.at(-1)
   return (
     <Section title={`Files (${count(files.length)})`}>
-      {files.length === 0 && <p className="text-sm text-ink-soft">No file has changed yet.</p>}
+      {files.length === 0 && <p className="text-sm text-ink-soft">No files changed yet.</p>}
       <ul className="max-h-56 overflow-auto">
-        {latestFirst.slice(0, FILES).map((each) => (
+        {latestFirst.slice(0, MAX_FILES).map((each) => (
           <li key={each.path}>
             <button
               type="button"
@@ -124,7 +147,9 @@ function MomentFiles({ sandboxId, files }: { sandboxId: string; files: readonly 
           </li>
         ))}
       </ul>
-      {files.length > FILES && <p className="mt-1 text-xs text-ink-faint">{plural(files.length - FILES, 'earlier file')} not shown.</p>}
+      {files.length > MAX_FILES && (
+        <p className="mt-1 text-xs text-ink-faint">{plural(files.length - MAX_FILES, 'earlier file')} not shown.</p>
+      )}
       {file !== undefined && change !== undefined && (
         <div className="mt-3 border-t border-line pt-2">
           <p className="mb-1 font-mono text-xs break-all text-ink-soft">Last change of {file.path}</p>

@@ -10,15 +10,15 @@ import { duration, timeOfDay } from '../../../util/time'
 
 const COLUMNS = 250
 
-const lanes: readonly { kind: Mark['kind']; name: string; ink: string; swatch: string }[] = [
-  { kind: 'error', name: 'Errors', ink: 'text-bad', swatch: 'bg-bad' },
-  { kind: 'edit', name: 'Edits', ink: 'text-good', swatch: 'bg-good' },
-  { kind: 'message', name: 'Messages', ink: 'text-accent', swatch: 'bg-accent' },
-  { kind: 'tool', name: 'Tools', ink: 'text-info', swatch: 'bg-info' },
-  { kind: 'turn', name: 'Turns', ink: 'text-ink-faint', swatch: 'bg-ink-faint' },
+const tracks: readonly { kind: Mark['kind']; name: string; colour: string; swatch: string }[] = [
+  { kind: 'error', name: 'Errors', colour: 'text-bad', swatch: 'bg-bad' },
+  { kind: 'edit', name: 'Edits', colour: 'text-good', swatch: 'bg-good' },
+  { kind: 'message', name: 'Messages', colour: 'text-accent', swatch: 'bg-accent' },
+  { kind: 'tool', name: 'Tools', colour: 'text-info', swatch: 'bg-info' },
+  { kind: 'turn', name: 'Turns', colour: 'text-ink-faint', swatch: 'bg-ink-faint' },
 ]
 
-/** The whole run as a line to drag along, with what happened where. */
+/** A slider over the complete run, with a histogram of events. */
 export function Scrubber({
   events,
   marks,
@@ -54,13 +54,13 @@ export function Scrubber({
           <Slider.Range className="absolute h-full rounded-full bg-accent" />
         </Slider.Track>
         <Slider.Thumb
-          aria-label="Moment of the run"
+          aria-label="Position in the run"
           aria-valuetext={momentText(events, index)}
           className="block size-4 rounded-full border-2 border-accent bg-surface shadow"
         />
       </Slider.Root>
       <ul aria-label="Marks" className="mt-1 flex flex-wrap gap-x-4 gap-y-0.5 px-2 text-xs text-ink-soft">
-        {lanes.map(({ kind, name, swatch }) => (
+        {tracks.map(({ kind, name, swatch }) => (
           <li key={kind} className="flex items-center gap-1.5">
             <span aria-hidden className={classes('inline-block size-2 rounded-sm', swatch)} />
             {name} ({count(marks.reduce((sum, mark) => sum + (mark.kind === kind ? 1 : 0), 0))})
@@ -71,30 +71,35 @@ export function Scrubber({
   )
 }
 
-/** "event 120 of 4,000, 12:03:11, 3 min 0 s in". */
+/** For example "event 120 of 4,000, 12:03:11, 3 min 0 s in". */
 export function momentText(events: readonly LogEvent[], index: number): string {
   const [first, event] = [events[0], events[index]]
-  if (first === undefined || event === undefined) return 'nothing has happened'
+  if (first === undefined || event === undefined) return 'no events'
   const into = Date.parse(event.at) - Date.parse(first.at)
   return `event ${count(index + 1)} of ${count(events.length)}, ${timeOfDay(event.at)}, ${duration(into)} in`
 }
 
-/** A lane for each kind, one path in each: fifty thousand events are no more to draw than fifty. */
+/** One track per kind and one path per track, so the cost of drawing does not depend on the number of events. */
 const Marks = memo(function Marks({ marks, clock, first }: { marks: readonly Mark[]; clock: Clock; first: number }) {
   const paths = useMemo(() => {
     const { counts } = bins(marks, clock, first, COLUMNS)
-    return lanes.map(({ kind, ink }) => ({ kind, ink, path: barsPath(counts.get(kind) ?? new Uint32Array()) }))
+    return tracks.map(({ kind, colour }) => ({ kind, colour, path: barsPath(counts.get(kind) ?? new Uint32Array()) }))
   }, [marks, clock, first])
   return (
-    <svg aria-hidden viewBox={`0 0 ${COLUMNS} ${lanes.length * 1.25}`} preserveAspectRatio="none" className="block h-14 w-full">
-      {paths.map(({ kind, ink, path }, lane) => (
-        // The stroke keeps its width on the narrowest screen, where a column is less than a pixel.
+    <svg
+      aria-hidden
+      viewBox={`0 0 ${COLUMNS} ${tracks.length * 1.25}`}
+      preserveAspectRatio="none"
+      className="block h-14 w-full"
+    >
+      {paths.map(({ kind, colour, path }, track) => (
+        // The stroke keeps columns visible on narrow screens, where a column is less than a pixel wide.
         <path
           key={kind}
           d={path}
           vectorEffect="non-scaling-stroke"
-          className={classes('fill-current stroke-current stroke-1', ink)}
-          transform={`translate(0 ${lane * 1.25 + 0.125})`}
+          className={classes('fill-current stroke-current stroke-1', colour)}
+          transform={`translate(0 ${track * 1.25 + 0.125})`}
         />
       ))}
     </svg>

@@ -1,4 +1,11 @@
-import { type KeyboardEvent as ReactKeyboardEvent, useDeferredValue, useEffect, useEffectEvent, useMemo, useState } from 'react'
+import {
+  type KeyboardEvent as ReactKeyboardEvent,
+  useDeferredValue,
+  useEffect,
+  useEffectEvent,
+  useMemo,
+  useState,
+} from 'react'
 import { momentAt } from '../../../replay/at'
 import { clock } from '../../../replay/clock'
 import { jump } from '../../../replay/jump'
@@ -7,37 +14,38 @@ import type { LogEvent } from '../../../timeline/event'
 import { marks } from '../../../timeline/marks'
 import { Empty, Failed } from '../../../ui/states'
 import { paths } from '../../../util/paths'
-import { MomentInTime } from '../../../util/time'
+import { ClockOverride } from '../../../util/time'
 import { ReplayControls } from './replay-controls'
-import { type ReplayWish, isForReplay, wishOf } from './replay-keys'
+import { type ReplayAction, isForReplay, actionOf } from './replay-keys'
 import { MomentFacts, MomentRows } from './replay-moment'
 import { Scrubber, momentText } from './replay-scrubber'
 import { usePlayer } from './use-player'
-import { type Log, WholeRunProgress, useWholeRun } from './whole-run'
+import { type Log, CompleteRunProgress, useCompleteRun } from './complete-run'
 
-/** The whole run as something to play, to stop and to point at: `?tab=replay&at=<number of an event>`. */
+/** Replays the complete run. The position is in the URL: `?tab=replay&at=<sequence number>`. */
 export default function ReplayTab({ sandboxId, log }: { sandboxId: string; log: Log }) {
-  useWholeRun(log)
-  // A run that still goes on grows under the reader; what they do comes first.
+  useCompleteRun(log)
+  // New events of a running run must not delay user input.
   const events = useDeferredValue(log.events)
   if (log.state === 'failed') return <Failed error={log.error} onRetry={log.retry} />
-  if (!log.whole) return <WholeRunProgress log={log} />
-  if (events.length === 0) return <Empty title="Nothing has happened yet">As soon as something does, it can be replayed here.</Empty>
+  if (!log.complete) return <CompleteRunProgress log={log} />
+  if (events.length === 0)
+    return <Empty title="No events yet">Events can be replayed here as soon as the agent starts working.</Empty>
   return <Replay sandboxId={sandboxId} events={events} />
 }
 
 function Replay({ sandboxId, events }: { sandboxId: string; events: readonly LogEvent[] }) {
-  const [skipSilences, setSkipSilences] = useState(true)
-  const line = useMemo(() => clock(events, skipSilences), [events, skipSilences])
+  const [skipGaps, setSkipGaps] = useState(true)
+  const line = useMemo(() => clock(events, skipGaps), [events, skipGaps])
   const marked = useMemo(() => marks(events), [events])
   const first = events[0]?.seq ?? 1
-  const { player, setPlayer, isResting } = usePlayer(line, first)
+  const { player, setPlayer, isPaused } = usePlayer(line, first)
   const seq = player.index + first
   const { index } = player
   const moment = useMemo(() => momentAt(events, index + 1), [events, index])
 
-  const target = (wish: ReplayWish): number | null => {
-    switch (wish) {
+  const target = (action: ReplayAction): number | null => {
+    switch (action) {
       case 'nextError':
         return jump(marked, 'error', seq, 'after')
       case 'lastError':
@@ -48,25 +56,26 @@ function Replay({ sandboxId, events }: { sandboxId: string; events: readonly Log
         return jump(marked, 'edit', seq, 'before')
       case 'start':
       case 'back':
-        return index === 0 ? null : wish === 'start' ? first : seq - 1
+        return index === 0 ? null : action === 'start' ? first : seq - 1
       case 'end':
       case 'forward':
-        return index >= events.length - 1 ? null : wish === 'end' ? first + events.length - 1 : seq + 1
+        return index >= events.length - 1 ? null : action === 'end' ? first + events.length - 1 : seq + 1
       case 'play':
         return seq
     }
   }
-  const fulfil = (wish: ReplayWish) => {
-    const wanted = target(wish)
-    if (wish === 'play') setPlayer((before) => toggle(before, line))
-    else if (wish === 'back' || wish === 'forward') setPlayer((before) => step(before, line, wish === 'back' ? -1 : 1))
+  const perform = (action: ReplayAction) => {
+    const wanted = target(action)
+    if (action === 'play') setPlayer((before) => toggle(before, line))
+    else if (action === 'back' || action === 'forward')
+      setPlayer((before) => step(before, line, action === 'back' ? -1 : 1))
     else if (wanted !== null) setPlayer((before) => seek({ ...before, playing: false }, line, wanted - first))
   }
   const press = (event: KeyboardEvent | ReactKeyboardEvent) => {
-    const wish = event.defaultPrevented ? null : wishOf(event)
-    if (wish === null || !isForReplay(event.target instanceof Element ? event.target : null, wish)) return
+    const action = event.defaultPrevented ? null : actionOf(event)
+    if (action === null || !isForReplay(event.target instanceof Element ? event.target : null, action)) return
     event.preventDefault()
-    fulfil(wish)
+    perform(action)
   }
   const pressAnywhere = useEffectEvent(press)
   useEffect(() => {
@@ -81,13 +90,13 @@ function Replay({ sandboxId, events }: { sandboxId: string; events: readonly Log
         <ReplayControls
           playing={player.playing}
           speed={player.speed}
-          skipSilences={skipSilences}
+          skipGaps={skipGaps}
           skippedMs={line.skippedMs}
-          can={(wish) => target(wish) !== null}
+          can={(action) => target(action) !== null}
           link={`${window.location.origin}${paths.moment(sandboxId, seq)}`}
-          onWish={fulfil}
+          onAction={perform}
           onSpeed={(speed) => setPlayer((before) => ({ ...before, speed }))}
-          onSkipSilences={setSkipSilences}
+          onSkipGaps={setSkipGaps}
         />
         <Scrubber
           events={events}
@@ -102,9 +111,9 @@ function Replay({ sandboxId, events }: { sandboxId: string; events: readonly Log
       </div>
       <div className="min-h-0 flex-1 lg:grid lg:grid-cols-[minmax(0,1fr)_24rem]">
         <div className="flex min-h-0 flex-col border-line lg:border-r">
-          <MomentInTime value={Date.parse(events[index]?.at ?? '')}>
-            <MomentRows sandboxId={sandboxId} moment={moment} seq={seq} isResting={isResting} />
-          </MomentInTime>
+          <ClockOverride value={Date.parse(events[index]?.at ?? '')}>
+            <MomentRows sandboxId={sandboxId} moment={moment} seq={seq} isPaused={isPaused} />
+          </ClockOverride>
         </div>
         <div className="min-h-0 border-t border-line lg:overflow-auto lg:border-t-0">
           <MomentFacts sandboxId={sandboxId} run={moment.run} />

@@ -11,7 +11,7 @@ import ReplayTab from './replay'
 import TerminalTab from './terminal'
 import { edited, ran, testLog } from './test-log'
 
-// Each draws a whole tab, on machines that do other things at the same time.
+// Each test renders an entire tab, and the machine may be busy.
 vi.setConfig({ testTimeout: 20_000 })
 configure({ asyncUtilTimeout: 10_000 })
 
@@ -39,7 +39,7 @@ function show(page: ReactNode, address = '/') {
 const address = () => screen.getByLabelText('address').textContent
 
 beforeEach(() => {
-  // There is no layout here, and a virtual list shows what fits: everything does.
+  // happy-dom has no layout, so give elements sizes that let the virtual list render everything.
   vi.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(2_000)
   vi.spyOn(HTMLElement.prototype, 'offsetHeight', 'get').mockReturnValue(40)
 })
@@ -50,38 +50,43 @@ afterEach(() => {
 })
 
 describe('the files of a run', () => {
-  const log = testLog([edited('src/b.ts', HUNK), edited('notes.md', HUNK, { change_type: 'created' }), edited('src/b.ts', HUNK)])
+  const log = testLog([
+    edited('src/b.ts', HUNK),
+    edited('notes.md', HUNK, { change_type: 'created' }),
+    edited('src/b.ts', HUNK),
+  ])
 
-  it('are listed by folder, with a word for what happened to each', () => {
+  it('are listed by folder with their status', () => {
     show(<FilesTab sandboxId="s" log={log} />)
     const files = screen.getAllByRole('option').map((option) => option.textContent)
     expect(files).toEqual([expect.stringContaining('Creatednotes.md'), expect.stringContaining('Modifiedb.ts')])
   })
 
-  it('are walked with the keys, and the address says which is shown', () => {
+  it('are selected with the keyboard, and the URL contains the selection', () => {
     show(<FilesTab sandboxId="s" log={log} />)
     expect(screen.getByRole('article', { name: 'notes.md' })).toBeTruthy()
     fireEvent.keyDown(screen.getByRole('listbox'), { key: 'ArrowDown' })
     expect(address()).toBe('?file=src%2Fb.ts')
     const file = screen.getByRole('article', { name: 'src/b.ts' })
-    expect(within(file).getAllByRole('link', { name: /moment/ }).map((link) => link.getAttribute('href'))).toEqual([
-      '/sandbox/s?tab=replay&at=1',
-      '/sandbox/s?tab=replay&at=3',
-    ])
+    expect(
+      within(file)
+        .getAllByRole('link', { name: /Go to event/ })
+        .map((link) => link.getAttribute('href')),
+    ).toEqual(['/sandbox/s?tab=replay&at=1', '/sandbox/s?tab=replay&at=3'])
   })
 
-  it('are searched', () => {
+  it('can be searched', () => {
     show(<FilesTab sandboxId="s" log={log} />)
     fireEvent.change(screen.getByRole('searchbox', { name: 'Search files' }), { target: { value: 'SRC' } })
     expect(screen.getAllByRole('option')).toHaveLength(1)
   })
 
-  it('say so where the address names one that did not change', () => {
-    show(<FilesTab sandboxId="s" log={log} />, '/?file=gone.txt')
-    expect(screen.getByText('This run has not changed that file')).toBeTruthy()
+  it('show an empty state if the URL names an unchanged file', () => {
+    show(<FilesTab sandboxId="s" log={log} />, '/?file=unchanged.txt')
+    expect(screen.getByText('File not changed in this run')).toBeTruthy()
   })
 
-  it('have the rest of a long diff fetched when somebody asks', async () => {
+  it('load a long diff on demand', async () => {
     const fetched: string[] = []
     vi.stubGlobal('fetch', (path: string) => {
       fetched.push(path)
@@ -89,17 +94,17 @@ describe('the files of a run', () => {
     })
     const [type, data] = edited('long.ts', HUNK, { full_diff: null })
     show(<FilesTab sandboxId="s" log={testLog([[type, data, ['full_diff']]])} />)
-    fireEvent.click(screen.getByRole('button', { name: 'Load the full diff' }))
+    fireEvent.click(screen.getByRole('button', { name: 'Load full diff' }))
     await waitFor(() => expect(document.body.textContent).toContain('the very end'))
     expect(fetched).toEqual(['/api/v1/sandboxes/s/events/1/body'])
-    expect(screen.queryByRole('button', { name: 'Load the full diff' })).toBeNull()
+    expect(screen.queryByRole('button', { name: 'Load full diff' })).toBeNull()
   })
 
-  it('ask for the whole run, and tell how far that is', () => {
+  it('load all events and show the progress', () => {
     const loadAll = vi.fn()
-    show(<FilesTab sandboxId="s" log={{ ...log, whole: false, progress: { loaded: 500, of: 4_000 }, loadAll }} />)
+    show(<FilesTab sandboxId="s" log={{ ...log, complete: false, progress: { loaded: 500, of: 4_000 }, loadAll }} />)
     expect(loadAll).toHaveBeenCalled()
-    expect(screen.getByText(/500 of 4,000 events/)).toBeTruthy()
+    expect(screen.getByText(/500 of 4,000/)).toBeTruthy()
   })
 })
 
@@ -110,7 +115,7 @@ describe('the terminal', () => {
     ['agent.tool_use', { tool: 'Bash', tool_use_id: '3', turn: 1, input: { command: 'npm start' } }],
   ])
 
-  it('has every command with its output and how it ended, in words', () => {
+  it('shows every command with output and outcome', () => {
     show(<TerminalTab sandboxId="s" log={log} />)
     const entries = screen.getAllByRole('listitem').map((entry) => entry.textContent)
     expect(entries).toHaveLength(3)
@@ -119,61 +124,61 @@ describe('the terminal', () => {
     expect(entries[2]).toContain('Running')
   })
 
-  it('can be reduced to what failed', () => {
+  it('can be limited to failed commands', () => {
     show(<TerminalTab sandboxId="s" log={log} />)
     fireEvent.click(screen.getByRole('button', { name: 'Only failed (1)' }))
     expect(screen.getAllByRole('listitem')).toHaveLength(1)
     expect(screen.getByText('npm run lint')).toBeTruthy()
   })
 
-  it('shows the lines that somebody looks for', () => {
+  it('shows the lines that match a search', () => {
     show(<TerminalTab sandboxId="s" log={log} />)
     fireEvent.change(screen.getByRole('searchbox'), { target: { value: 'passed' } })
-    const lines = within(screen.getByRole('list', { name: 'Lines that were found' })).getAllByRole('listitem')
+    const lines = within(screen.getByRole('list', { name: 'Matching lines' })).getAllByRole('listitem')
     expect(lines.map((line) => line.textContent)).toEqual(['112 passed'])
     expect(screen.queryByText('npm run lint')).toBeNull()
   })
 })
 
 describe('the preview', () => {
-  // No page is loaded into the frames of these tests, and happy-dom complains of that at length.
+  // The frames of these tests load no page, and happy-dom logs an error for each.
   beforeEach(() => void vi.spyOn(console, 'error').mockImplementation(() => undefined))
   const preview = (type: string, more = {}) => testLog([[`preview.${type}`, { port: 5173, ...more }]])
 
-  it('waits for a server that is starting', () => {
+  it('shows that a server is starting', () => {
     show(<PreviewTab sandboxId="s" log={preview('starting')} />)
-    expect(screen.getByRole('status').textContent).toContain('at port 5173')
+    expect(screen.getByRole('status').textContent).toContain('on port 5173')
   })
 
-  it('shows a page that is ready, in a frame that cannot become this page', () => {
+  it('shows a ready page in a frame with a separate origin', () => {
     show(<PreviewTab sandboxId="s" log={preview('ready', { url: `${window.location.origin}/`, framework: 'vite' })} />)
-    const frame = screen.getByTitle('Preview of what the agent is building')
+    const frame = screen.getByTitle("Preview of the agent's work")
     expect(frame.getAttribute('sandbox')).toBe('allow-scripts allow-forms allow-popups')
     expect(screen.getByText('vite')).toBeTruthy()
   })
 
-  it('shows any other address as text', () => {
+  it('shows any other URL as text', () => {
     show(<PreviewTab sandboxId="s" log={preview('ready', { url: 'javascript:alert(1)' })} />)
     expect(document.querySelector('iframe')).toBeNull()
     expect(screen.queryByRole('link')).toBeNull()
     expect(screen.getByText(/javascript:alert/)).toBeTruthy()
   })
 
-  it('says why it failed, and tries again when it is told to', () => {
+  it('shows why it failed and can be opened anyway', () => {
     show(<PreviewTab sandboxId="s" log={preview('failed', { error: 'no page within 180 s' })} />)
     expect(screen.getByText('no page within 180 s')).toBeTruthy()
-    fireEvent.click(screen.getByRole('button', { name: 'Try it again' }))
-    expect(screen.getByTitle('Preview of what the agent is building').getAttribute('src')).toBe('http://localhost:5173/')
+    fireEvent.click(screen.getByRole('button', { name: 'Open anyway' }))
+    expect(screen.getByTitle("Preview of the agent's work").getAttribute('src')).toBe('http://localhost:5173/')
   })
 
-  it('says that it has stopped', () => {
+  it('shows that the server stopped', () => {
     show(<PreviewTab sandboxId="s" log={preview('stopped')} />)
-    expect(screen.getByText('The server has stopped')).toBeTruthy()
+    expect(screen.getByText('Server stopped')).toBeTruthy()
   })
 })
 
 describe('the replay', () => {
-  const told = [
+  const inputs = [
     ['agent.started', { sdk: 'scripted' }],
     ['agent.message', { turn: 1, content: 'In the beginning' }],
     edited('first.txt', HUNK),
@@ -182,43 +187,53 @@ describe('the replay', () => {
     edited('second.txt', HUNK),
     ['agent.message', { turn: 2, content: 'In the end' }],
   ] as const
-  const log = testLog(told)
-  const slider = () => screen.getByLabelText('Moment of the run')
+  const log = testLog(inputs)
+  const slider = () => screen.getByLabelText('Position in the run')
   const moment = () => slider().getAttribute('aria-valuetext')
 
-  it('shows a run as it was at the moment that the address names: rows, files and cost', async () => {
+  it('shows rows, files and cost as of the event in the URL', async () => {
     show(<ReplayTab sandboxId="s" log={log} />, '/?tab=replay&at=5')
     expect(moment()).toMatch(/^event 5 of 7, .*, 4\.0 s in$/)
-    await waitFor(() => expect(screen.getByRole('region', { name: 'Events up to this moment' }).textContent).toContain('The disk is full'))
+    await waitFor(() =>
+      expect(screen.getByRole('region', { name: 'Events up to this point' }).textContent).toContain('The disk is full'),
+    )
     expect(screen.queryByText('In the end')).toBeNull()
     const files = within(screen.getByRole('region', { name: 'Files (1)' }))
     expect(files.getByText('first.txt')).toBeTruthy()
-    expect(screen.getByRole('region', { name: 'As of this moment' }).textContent).toContain('$0.25')
+    expect(screen.getByRole('region', { name: 'At this point' }).textContent).toContain('$0.25')
   })
 
-  it('begins at the end, and goes to an end that the address overshoots', () => {
+  it('clamps the event in the URL to the end', () => {
     show(<ReplayTab sandboxId="s" log={log} />, '/?tab=replay&at=900')
     expect(moment()).toMatch(/^event 7 of 7/)
   })
 
-  it('goes by keys: events, errors, edits, both ends', () => {
+  it('moves by events, errors and edits with the keyboard', () => {
     show(<ReplayTab sandboxId="s" log={log} />, '/?tab=replay&at=1')
     const after = (key: string) => {
       fireEvent.keyDown(document.body, { key })
       return moment()?.split(' ')[1]
     }
-    expect(['ArrowRight', 'ArrowRight', 'ArrowLeft', 'e', 'd', 'D', 'End', 'E', 'Home'].map(after)).toEqual(
-      ['2', '3', '2', '4', '6', '3', '7', '4', '1'],
-    )
+    expect(['ArrowRight', 'ArrowRight', 'ArrowLeft', 'e', 'd', 'D', 'End', 'E', 'Home'].map(after)).toEqual([
+      '2',
+      '3',
+      '2',
+      '4',
+      '6',
+      '3',
+      '7',
+      '4',
+      '1',
+    ])
   })
 
-  it('steps by events on the slider, too, and once for each key', () => {
+  it('moves the slider one event per key press', () => {
     show(<ReplayTab sandboxId="s" log={log} />, '/?tab=replay&at=2')
     fireEvent.keyDown(slider(), { key: 'ArrowRight' })
     expect(moment()).toMatch(/^event 3 of 7/)
   })
 
-  it('leaves keys alone that somebody types elsewhere', () => {
+  it('ignores keys typed into other fields', () => {
     show(
       <>
         <input aria-label="other" />
@@ -230,13 +245,13 @@ describe('the replay', () => {
     expect(moment()).toMatch(/^event 2 of 7/)
   })
 
-  it('offers no jump where there is nothing to jump to', () => {
+  it('disables jumps without a target', () => {
     show(<ReplayTab sandboxId="s" log={log} />, '/?tab=replay&at=4')
     expect(screen.getByRole('button', { name: 'Next error' }).hasAttribute('disabled')).toBe(true)
     expect(screen.getByRole('button', { name: 'Previous edit' }).hasAttribute('disabled')).toBe(false)
   })
 
-  it('writes the moment into the address once the reader rests there, and not before', () => {
+  it('updates the URL only after a pause', () => {
     vi.useFakeTimers()
     show(<ReplayTab sandboxId="s" log={log} />, '/?tab=replay&at=1')
     fireEvent.click(screen.getByRole('button', { name: 'Next error' }))
@@ -249,11 +264,11 @@ describe('the replay', () => {
     expect(moment()).toMatch(/^event 6 of 7/)
   })
 
-  it('stays where it is while the run goes on', () => {
+  it('keeps its position while the run continues', () => {
     function Growing() {
       const [longer, setLonger] = useState(false)
-      // A log that grows keeps the events that it has.
-      const grown = testLog([...told, ['agent.message', { turn: 2, content: 'One more' }]])
+      // A growing log keeps its event objects.
+      const grown = testLog([...inputs, ['agent.message', { turn: 2, content: 'One more' }]])
       const events = [...log.events, ...grown.events.slice(log.events.length)]
       return (
         <>
@@ -268,25 +283,25 @@ describe('the replay', () => {
   })
 
   it('plays to the end and stops there', () => {
-    const begun = 1_000
-    vi.spyOn(performance, 'now').mockReturnValue(begun)
+    const start = 1_000
+    vi.spyOn(performance, 'now').mockReturnValue(start)
     const frames: FrameRequestCallback[] = []
     vi.stubGlobal('requestAnimationFrame', (frame: FrameRequestCallback) => frames.push(frame))
     vi.stubGlobal('cancelAnimationFrame', () => undefined)
     show(<ReplayTab sandboxId="s" log={log} />, '/?tab=replay&at=1')
     fireEvent.click(screen.getByRole('button', { name: 'Play' }))
-    act(() => frames.at(-1)?.(begun + 2_500))
+    act(() => frames.at(-1)?.(start + 2_500))
     expect(moment()).toMatch(/^event 3 of 7/)
-    // What is seen keeps up with the slider.
+    // The content follows the slider.
     expect(screen.getByRole('region', { name: 'Files (1)' })).toBeTruthy()
-    act(() => frames.at(-1)?.(begun + 60_000))
+    act(() => frames.at(-1)?.(start + 60_000))
     expect(moment()).toMatch(/^event 7 of 7/)
     expect(screen.getByRole('button', { name: 'Play' })).toBeTruthy()
   })
 
-  it('waits for the whole run', () => {
-    show(<ReplayTab sandboxId="s" log={{ ...log, whole: false }} />)
+  it('waits until all events are loaded', () => {
+    show(<ReplayTab sandboxId="s" log={{ ...log, complete: false }} />)
     expect(screen.queryByRole('slider')).toBeNull()
-    expect(screen.getByRole('progressbar', { name: 'Loading the whole run' })).toBeTruthy()
+    expect(screen.getByRole('progressbar', { name: 'Loading all events' })).toBeTruthy()
   })
 })

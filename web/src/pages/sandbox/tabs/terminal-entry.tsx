@@ -7,18 +7,24 @@ import type { Command } from '../../../timeline/run'
 import { plainText } from '../../../ui/ansi'
 import { Code, MoreButton } from '../../../ui/code'
 import { CopyButton } from '../../../ui/copy'
-import { useKept } from '../../../ui/kept'
+import { useRetainedState } from '../../../ui/retained-state'
 import { Spinner } from '../../../ui/spinner'
 import { count } from '../../../util/numbers'
 import { paths } from '../../../util/paths'
 import { dateAndTime, duration, timeOfDay } from '../../../util/time'
-import { useRest } from '../cards/rest'
+import { useFullBody } from '../cards/full-body'
 import { type FoundLines, type ShownCommand, outcomeOf } from './command-list'
 
-/** One command, its output, and how it ended. */
-export const TerminalEntry = memo(function TerminalEntry({ sandboxId, shown }: { sandboxId: string; shown: ShownCommand }) {
+/** A command with its output and outcome. */
+export const TerminalEntry = memo(function TerminalEntry({
+  sandboxId,
+  shown,
+}: {
+  sandboxId: string
+  shown: ShownCommand
+}) {
   const { command, found } = shown
-  const [whole, setWhole] = useKept('whole output', false)
+  const [showAll, setShowAll] = useRetainedState('complete output', false)
   return (
     <div className="flex flex-col gap-1 px-3 py-2 sm:px-4">
       <div className="flex items-start gap-2">
@@ -26,20 +32,25 @@ export const TerminalEntry = memo(function TerminalEntry({ sandboxId, shown }: {
           $
         </span>
         <div className="min-w-0 flex-1">
-          <pre className="pt-0.5 font-mono text-[0.8125rem] leading-5 font-semibold break-words whitespace-pre-wrap">{command.command}</pre>
+          <pre className="pt-0.5 font-mono text-[0.8125rem] leading-5 font-semibold break-words whitespace-pre-wrap">
+            {command.command}
+          </pre>
           {command.description !== null && <p className="text-xs text-ink-soft">{command.description}</p>}
         </div>
         <CopyButton text={command.command} what="command" />
         <Link
           to={paths.moment(sandboxId, command.seq)}
-          title={`${dateAndTime(command.at)}. Go to this moment.`}
+          title={`${dateAndTime(command.at)}. Go to event.`}
           className="pt-1 text-xs text-ink-soft tabular-nums hover:text-ink hover:underline"
         >
           {timeOfDay(command.at)}
         </Link>
       </div>
-      {found !== null && !whole ? (
-        <Found found={found} onWhole={command.output === null || command.output === '' ? null : () => setWhole(true)} />
+      {found !== null && !showAll ? (
+        <Found
+          found={found}
+          onShowAll={command.output === null || command.output === '' ? null : () => setShowAll(true)}
+        />
       ) : (
         <Output sandboxId={sandboxId} command={command} />
       )}
@@ -49,39 +60,42 @@ export const TerminalEntry = memo(function TerminalEntry({ sandboxId, shown }: {
 })
 
 function Outcome({ command }: { command: Command }) {
-  const { kind, words } = outcomeOf(command)
+  const { kind, label } = outcomeOf(command)
   const took = command.durationMs === null ? '' : `, ${duration(command.durationMs)}`
   if (kind === 'running') {
     return (
       <p className="flex items-center gap-1.5 text-xs text-info">
-        <Spinner size={12} /> {words}…
+        <Spinner size={12} /> {label}…
       </p>
     )
   }
-  if (kind === 'done') return <p className="text-xs text-ink-faint">{`${words}${took}`}</p>
+  if (kind === 'done') return <p className="text-xs text-ink-faint">{`${label}${took}`}</p>
   return (
     <p className={`flex items-center gap-1.5 text-xs font-medium ${kind === 'failed' ? 'text-bad' : 'text-warn'}`}>
       {kind === 'failed' ? <CircleX size={13} aria-hidden /> : <CircleSlash size={13} aria-hidden />}
-      {`${words}${took}`}
+      {`${label}${took}`}
     </p>
   )
 }
 
 function Output({ sandboxId, command }: { sandboxId: string; command: Command }) {
-  const { body, more } = useRest(sandboxId, command.rest, 'output')
+  const { body, more } = useFullBody(sandboxId, command.rest, 'output')
   const output = (body === null ? null : outputOf(body)) ?? command.output
   if (output === null) return null
-  if (output === '' && more === null) return <p className="text-xs text-ink-faint">It printed nothing.</p>
+  if (output === '' && more === null) return <p className="text-xs text-ink-faint">No output</p>
   return <Code text={output} what="output" ansi lines={40} more={more} />
 }
 
 const outputOf = (data: JsonObject) => firstText(data, 'full_response', 'full_result', 'tool_response', 'result')
 
-function Found({ found, onWhole }: { found: FoundLines; onWhole: (() => void) | null }) {
+function Found({ found, onShowAll }: { found: FoundLines; onShowAll: (() => void) | null }) {
   return (
     <div>
       {found.lines.length > 0 && (
-        <ul aria-label="Lines that were found" className="overflow-x-auto rounded-md bg-surface px-3 py-1.5 font-mono text-[0.8125rem] leading-5">
+        <ul
+          aria-label="Matching lines"
+          className="overflow-x-auto rounded-md bg-surface px-3 py-1.5 font-mono text-[0.8125rem] leading-5"
+        >
           {found.lines.map((line) => (
             <li key={line.number} className="flex gap-3">
               <span className="w-10 shrink-0 text-right text-ink-faint select-none">{line.number}</span>
@@ -90,8 +104,8 @@ function Found({ found, onWhole }: { found: FoundLines; onWhole: (() => void) | 
           ))}
         </ul>
       )}
-      {found.more > 0 && <p className="mt-1 text-xs text-ink-soft">{count(found.more)} more lines have it.</p>}
-      {onWhole !== null && <MoreButton onClick={onWhole}>Show the whole output</MoreButton>}
+      {found.more > 0 && <p className="mt-1 text-xs text-ink-soft">{count(found.more)} more matching lines.</p>}
+      {onShowAll !== null && <MoreButton onClick={onShowAll}>Show full output</MoreButton>}
     </div>
   )
 }

@@ -3,28 +3,31 @@ import { CircleX, Search } from 'lucide-react'
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { plainText } from '../../../ui/ansi'
 import { Button } from '../../../ui/button'
-import { Keep, KeptPlace } from '../../../ui/kept'
+import { RetainState, RetainedScope } from '../../../ui/retained-state'
 import { Empty } from '../../../ui/states'
 import { count, plural } from '../../../util/numbers'
 import { type ShownCommand, commandList, hasFailed } from './command-list'
 import { TerminalEntry } from './terminal-entry'
-import { type Log, WholeRunProgress, useWholeRun } from './whole-run'
+import { type Log, CompleteRunProgress, useCompleteRun } from './complete-run'
 
-/** Every command that the agent ran and what came of it, as one long terminal. */
+/** Every command of the agent with its output, as one long terminal. */
 export default function TerminalTab({ sandboxId, log }: { sandboxId: string; log: Log }) {
-  useWholeRun(log)
+  useCompleteRun(log)
   const [search, setSearch] = useState('')
   const [onlyFailed, setOnlyFailed] = useState(false)
-  const looked = useDeferredValue(search)
+  const deferredSearch = useDeferredValue(search)
   const commands = log.run.commands
-  const shown = useMemo(() => commandList(commands, looked, onlyFailed, plainText), [commands, looked, onlyFailed])
+  const shown = useMemo(
+    () => commandList(commands, deferredSearch, onlyFailed, plainText),
+    [commands, deferredSearch, onlyFailed],
+  )
   const failed = useMemo(() => commands.filter(hasFailed).length, [commands])
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <WholeRunProgress log={log} />
+      <CompleteRunProgress log={log} />
       {commands.length === 0 ? (
-        <Empty title={log.whole ? 'No command was run' : 'No command was run so far'}>
-          Commands that the agent runs, and what they print, are shown here.
+        <Empty title={log.complete ? 'No commands' : 'No commands yet'}>
+          Commands that the agent runs and their output are shown here.
         </Empty>
       ) : (
         <>
@@ -40,15 +43,22 @@ export default function TerminalTab({ sandboxId, log }: { sandboxId: string; log
                 className="min-h-9 w-full bg-transparent text-sm outline-none placeholder:text-ink-faint"
               />
             </label>
-            <Button aria-pressed={onlyFailed} disabled={failed === 0 && !onlyFailed} onClick={() => setOnlyFailed(!onlyFailed)} className="aria-pressed:border-bad/50 aria-pressed:bg-bad-soft aria-pressed:text-bad">
+            <Button
+              aria-pressed={onlyFailed}
+              disabled={failed === 0 && !onlyFailed}
+              onClick={() => setOnlyFailed(!onlyFailed)}
+              className="aria-pressed:border-bad/50 aria-pressed:bg-bad-soft aria-pressed:text-bad"
+            >
               <CircleX size={15} aria-hidden /> Only failed ({count(failed)})
             </Button>
             <span role="status" className="text-sm text-ink-soft">
-              {shown.length === commands.length ? plural(commands.length, 'command') : `${count(shown.length)} of ${plural(commands.length, 'command')}`}
+              {shown.length === commands.length
+                ? plural(commands.length, 'command')
+                : `${count(shown.length)} of ${plural(commands.length, 'command')}`}
             </span>
           </div>
           {shown.length === 0 ? (
-            <Empty title="No command is like that">
+            <Empty title="No matching commands">
               <Button
                 onClick={() => {
                   setSearch('')
@@ -59,9 +69,9 @@ export default function TerminalTab({ sandboxId, log }: { sandboxId: string; log
               </Button>
             </Empty>
           ) : (
-            <Keep>
+            <RetainState>
               <Commands sandboxId={sandboxId} shown={shown} />
-            </Keep>
+            </RetainState>
           )}
         </>
       )}
@@ -69,13 +79,13 @@ export default function TerminalTab({ sandboxId, log }: { sandboxId: string; log
   )
 }
 
-/** Nearer to the end than this, the reader wants to see what comes. */
+/** Closer to the end than this, the list follows new output. */
 const NEAR_PX = 60
 
 function Commands({ sandboxId, shown }: { sandboxId: string; shown: readonly ShownCommand[] }) {
   const scroller = useRef<HTMLDivElement>(null)
   const atEnd = useRef(true)
-  // With another function at each turn all heights would be looked up anew.
+  // A stable function: with a new one per render, the virtualizer would look up all heights again.
   const keyOf = useCallback((index: number) => shown[index]?.command.seq ?? index, [shown])
   const entries = useVirtualizer({
     count: shown.length,
@@ -113,9 +123,9 @@ function Commands({ sandboxId, shown }: { sandboxId: string; shown: readonly Sho
               className="absolute inset-x-0 top-0 border-b border-line"
               style={{ transform: `translateY(${entry.start}px)` }}
             >
-              <KeptPlace name={String(each.command.seq)}>
+              <RetainedScope name={String(each.command.seq)}>
                 <TerminalEntry sandboxId={sandboxId} shown={each} />
-              </KeptPlace>
+              </RetainedScope>
             </li>
           )
         })}

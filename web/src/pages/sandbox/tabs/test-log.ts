@@ -1,15 +1,15 @@
 import type { JsonObject } from '../../../api/contract'
 import type { LogEvent } from '../../../timeline/event'
 import { fold } from '../../../timeline/fold'
-import { advance, begin } from '../../../timeline/run'
-import type { Log } from './whole-run'
+import { advance, emptyRun } from '../../../timeline/run'
+import type { Log } from './complete-run'
 
-/** What happened, what is told of it, and which fields were too large for a page. */
-export type Told = readonly [type: string, data: JsonObject, omitted?: string[]]
+/** Type and data of an event, and the fields that were too large for a page. */
+export type TestEvent = readonly [type: string, data: JsonObject, omitted?: string[]]
 
-/** For tests: a log of these events, a second apart, as a page has it when all of it is loaded. */
-export function testLog(told: readonly Told[], more: Partial<Log> = {}): Log {
-  const events = told.map(([type, data, omitted], index): LogEvent => ({
+/** For tests: a completely loaded log of these events, a second apart. */
+export function testLog(inputs: readonly TestEvent[], more: Partial<Log> = {}): Log {
+  const events = inputs.map(([type, data, omitted], index): LogEvent => ({
     seq: index + 1,
     id: `e-${index + 1}`,
     type,
@@ -21,13 +21,13 @@ export function testLog(told: readonly Told[], more: Partial<Log> = {}): Log {
   return {
     events,
     timeline: fold(events),
-    run: advance(begin, events),
+    run: advance(emptyRun, events),
     first: 1,
     last: events.length,
     hasOlder: false,
     loadingOlder: false,
     olderError: null,
-    whole: true,
+    complete: true,
     progress: null,
     partial: null,
     heartbeatAt: null,
@@ -42,8 +42,8 @@ export function testLog(told: readonly Told[], more: Partial<Log> = {}): Log {
   }
 }
 
-/** A file that a tool has changed. */
-export function edited(path: string, diff: string, more: JsonObject = {}): Told {
+/** A file edit by a tool. */
+export function edited(path: string, diff: string, more: JsonObject = {}): TestEvent {
   const lines = diff.split('\n')
   return [
     'agent.file_edited',
@@ -62,11 +62,14 @@ export function edited(path: string, diff: string, more: JsonObject = {}): Told 
   ]
 }
 
-/** A command from its call to its end. */
-export function ran(id: string, command: string, output: string, failed = false): Told[] {
+/** A command from its call to its completion. */
+export function ran(id: string, command: string, output: string, failed = false): TestEvent[] {
   const about = { tool: 'Bash', tool_use_id: id, turn: 1 }
   return [
     ['agent.tool_use', { ...about, input: { command } }],
-    ['agent.tool_completed', { ...about, tool_input: { command }, tool_response: output, is_error: failed, duration_ms: 12 }],
+    [
+      'agent.tool_completed',
+      { ...about, tool_input: { command }, tool_response: output, is_error: failed, duration_ms: 12 },
+    ],
   ]
 }

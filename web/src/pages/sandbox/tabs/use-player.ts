@@ -3,24 +3,24 @@ import { useSearchParams } from 'react-router'
 import type { Clock } from '../../../replay/clock'
 import { type Player, seek, tick } from '../../../replay/player'
 
-/** How long the reader must rest at an event before the address names it. Browsers refuse an address that changes all the time. */
-const REST_MS = 250
+/** Delay before the URL is updated after a move. Browsers limit the rate of URL changes. */
+const PAUSE_MS = 250
 
-/** Rows and facts are drawn anew at each tick, and nobody reads faster. */
+/** Each tick re-renders rows and facts. */
 const TICK_MS = 40
 
-interface Played {
+interface PlayerHandle {
   readonly player: Player
-  /** It has stood where it is for a while: there is time to show more. */
-  readonly isResting: boolean
+  /** It has not moved for a while, so more rows can be shown. */
+  readonly isPaused: boolean
   readonly setPlayer: (change: (player: Player) => Player) => void
 }
 
 /**
- * A player over a log whose first event is number `first`. The address says where it stands (`at`), and moves it when
- * somebody follows a link to another moment.
+ * A player for a log whose first sequence number is `first`. Its position is in the URL (`at`), and navigating to
+ * another position moves it.
  */
-export function usePlayer(clock: Clock, first: number): Played {
+export function usePlayer(clock: Clock, first: number): PlayerHandle {
   const [parameters, setParameters] = useSearchParams()
   const at = parameters.get('at')
   const [player, setPlayer] = useState<Player>(() => {
@@ -32,21 +32,21 @@ export function usePlayer(clock: Clock, first: number): Played {
   const [written, setWritten] = useState(at)
   if (at !== seen) {
     setSeen(at)
-    const asked = indexOf(at, first)
-    if (at !== written && asked !== null) {
+    const requested = indexOf(at, first)
+    if (at !== written && requested !== null) {
       setWritten(at)
-      setPlayer(seek(player, clock, asked))
+      setPlayer(seek(player, clock, requested))
     }
   }
 
   const { playing } = player
-  const pass = useEffectEvent((elapsedMs: number) => setPlayer((before) => tick(before, clock, elapsedMs)))
+  const advance = useEffectEvent((elapsedMs: number) => setPlayer((before) => tick(before, clock, elapsedMs)))
   useEffect(() => {
     if (!playing) return
     let before = performance.now()
     let frame = requestAnimationFrame(function next(now) {
       if (now - before >= TICK_MS) {
-        pass(now - before)
+        advance(now - before)
         before = now
       }
       frame = requestAnimationFrame(next)
@@ -55,9 +55,9 @@ export function usePlayer(clock: Clock, first: number): Played {
   }, [playing])
 
   const seq = String(player.index + first)
-  const [rested, setRested] = useState<string | null>(null)
-  const rest = useEffectEvent(() => {
-    setRested(seq)
+  const [pausedAt, setPausedAt] = useState<string | null>(null)
+  const onPause = useEffectEvent(() => {
+    setPausedAt(seq)
     if (at === seq) return
     setWritten(seq)
     setParameters(
@@ -71,11 +71,11 @@ export function usePlayer(clock: Clock, first: number): Played {
   })
   useEffect(() => {
     if (playing) return
-    const timer = setTimeout(() => rest(), REST_MS)
+    const timer = setTimeout(() => onPause(), PAUSE_MS)
     return () => clearTimeout(timer)
   }, [playing, seq])
 
-  return { player, setPlayer, isResting: !playing && rested === seq }
+  return { player, setPlayer, isPaused: !playing && pausedAt === seq }
 }
 
 function indexOf(at: string | null, first: number): number | null {

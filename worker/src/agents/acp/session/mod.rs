@@ -1,19 +1,18 @@
-//! One session with an agent, without any input or output of its own: what comes in is handed to it, and what is to be
-//! written and told is taken from it.
+//! The protocol of one session, without I/O: the caller feeds in what the agent sends and takes out lines and outputs.
 //!
-//! `opening` is the way to a session, `turn` what happens in it. An agent can be told something only between prompts, so what is said meanwhile is held, in order, and prompted one by
-//! one. **Invariant:** what was begun gets a last receipt. What is held when the session ends gets none: it was never
-//! given to the agent, and another run may do so.
+//! `opening` establishes the session, `turn` runs prompts. An agent accepts a prompt only when it is idle, so messages
+//! are queued and prompted one by one. **Invariant:** a started message gets a final receipt. A message that is still
+//! queued when the session ends gets none: the agent never received it, and another run may deliver it.
 
 mod opening;
 mod turn;
 
-use super::host::unknown;
-use super::narrator::Narrator;
+use super::host::method_not_found;
+use super::normalizer::Normalizer;
 use super::rpc::{self, Incoming};
 use crate::agents::policy::Policy;
-use crate::agents::process::Tail;
-use crate::agents::{Ask, Say, Tell};
+use crate::agents::process::StderrTail;
+use crate::agents::{AgentCommand, AgentOutput, UserMessage};
 use crate::event::Event;
 use domain::message::State;
 use serde_json::{Value, json};
@@ -23,59 +22,54 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// The version of the protocol that is spoken here.
+/// The supported protocol version.
 const PROTOCOL_VERSION: u64 = 1;
 
-/// How long an agent may take until it has a session. Some install themselves first.
-const START_PATIENCE: Duration = Duration::from_secs(180);
+/// How long an agent may take to open a session. Some install themselves first.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// After how long an agent that does not stop its turn is complained about.
-const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
+/// After how long an error is emitted for an agent that ignores an interrupt.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a turn may take to end before the agent's input is closed.
-const STOP_PATIENCE: Duration = Duration::from_secs(2);
+/// On shutdown, how long the current turn may take to end before the agent's input is closed.
+const STOP_TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long an agent may take to go.
-const LEAVE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long an agent may take to shut down before it is killed.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// How a session is to be led.
 #[derive(Debug)]
-pub struct Terms {
-    /// The agent's folder.
+pub struct SessionOptions {
     pub cwd: PathBuf,
-    /// The session to continue.
+    /// The session to resume.
     pub resume: Option<String>,
-    /// What the agent may do.
     pub policy: Policy,
-    /// What it complains about.
-    pub stderr: Tail,
+    pub stderr: StderrTail,
 }
 
-/// A session.
 #[derive(Debug)]
 pub struct Session {
-    terms: Terms,
-    narrator: Narrator,
+    options: SessionOptions,
+    normalizer: Normalizer,
     lines: Vec<String>,
     calls: HashMap<u64, Call>,
     next_call: u64,
     phase: Phase,
     agent: Agent,
-    held: VecDeque<Say>,
+    queued: VecDeque<UserMessage>,
     running: Option<Prompt>,
     interrupt: Option<Interrupt>,
     is_working: bool,
-    stopping: Option<Instant>,
+    stopping_since: Option<Instant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
-    Opening { until: Instant },
+    Opening { deadline: Instant },
     Ready,
     Failed { reason: String },
 }
 
-/// What the agent says it can do.
+/// Capabilities that the agent declared.
 #[derive(Debug, Default)]
 struct Agent {
     info: Value,
@@ -83,7 +77,7 @@ struct Agent {
     can_load: bool,
 }
 
-/// A request of ours that is not answered.
+/// One of our requests that has no response yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Initialize,
@@ -93,37 +87,37 @@ enum Call {
     Prompt,
 }
 
-/// What is being worked on.
+/// The running prompt.
 #[derive(Debug)]
 struct Prompt {
     uuid: Uuid,
-    since: Instant,
+    started_at: Instant,
 }
 
-/// A turn that is asked to end. Several wishes for it are answered once.
+/// A pending interrupt. Several interrupts of one turn are acknowledged once.
 #[derive(Debug)]
 struct Interrupt {
-    since: Instant,
-    complained: bool,
+    requested_at: Instant,
+    reported: bool,
     cancelled: Vec<Uuid>,
 }
 
 impl Session {
-    /// Begins.
-    pub fn new(terms: Terms, narrator: Narrator) -> Self {
+    /// Queues the `initialize` request.
+    pub fn new(options: SessionOptions, normalizer: Normalizer) -> Self {
         let mut session = Self {
-            terms,
-            narrator,
+            options,
+            normalizer,
             lines: Vec::new(),
             calls: HashMap::new(),
             next_call: 0,
-            phase: Phase::Opening { until: Instant::now() + START_PATIENCE },
+            phase: Phase::Opening { deadline: Instant::now() + STARTUP_TIMEOUT },
             agent: Agent::default(),
-            held: VecDeque::new(),
+            queued: VecDeque::new(),
             running: None,
             interrupt: None,
             is_working: false,
-            stopping: None,
+            stopping_since: None,
         };
         let params = json!({
             "protocolVersion": PROTOCOL_VERSION,
@@ -134,22 +128,21 @@ impl Session {
         session
     }
 
-    /// What is to be written, in order.
-    pub fn lines(&mut self) -> Vec<String> {
+    /// Takes the lines to write to the agent.
+    pub fn take_lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }
 
-    /// What is to be told, in order.
-    pub fn tells(&mut self) -> &mut VecDeque<Tell> {
-        self.narrator.tells()
+    /// Pending outputs, in order.
+    pub fn outputs(&mut self) -> &mut VecDeque<AgentOutput> {
+        self.normalizer.outputs()
     }
 
-    /// Whether it has come to a session with the agent.
-    pub fn is_up(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
     }
 
-    /// Why it could not come up.
+    /// Why no session could be opened.
     pub fn failure(&self) -> Option<&str> {
         match &self.phase {
             Phase::Failed { reason } => Some(reason),
@@ -157,122 +150,122 @@ impl Session {
         }
     }
 
-    /// Whether somebody has asked for its end.
     pub fn is_stopping(&self) -> bool {
-        self.stopping.is_some()
+        self.stopping_since.is_some()
     }
 
-    /// Whether the agent's input is to be closed.
-    pub fn has_nothing_to_write(&self) -> bool {
-        self.stopping.is_some_and(|since| self.running.is_none() || since.elapsed() >= STOP_PATIENCE)
+    pub fn should_close_input(&self) -> bool {
+        self.stopping_since
+            .is_some_and(|since| self.running.is_none() || since.elapsed() >= STOP_TURN_TIMEOUT)
     }
 
-    /// Whether it is over, whatever the agent does.
-    pub fn is_over(&self) -> bool {
-        self.failure().is_some() || self.stopping.is_some_and(|since| since.elapsed() >= LEAVE_PATIENCE)
+    /// Whether to stop waiting for the agent.
+    pub fn is_finished(&self) -> bool {
+        self.failure().is_some() || self.stopping_since.is_some_and(|since| since.elapsed() >= SHUTDOWN_GRACE)
     }
 
-    /// When [`Session::look_at_the_clock`] has something to do next.
+    /// When [`Session::handle_deadline`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
         let opening = match self.phase {
-            Phase::Opening { until } => Some(until),
+            Phase::Opening { deadline } => Some(deadline),
             _ => None,
         };
-        let interrupt = self.interrupt.as_ref().filter(|interrupt| !interrupt.complained);
-        let interrupt = interrupt.map(|interrupt| interrupt.since + CANCEL_PATIENCE);
-        let close = self.stopping.filter(|_| !self.has_nothing_to_write()).map(|since| since + STOP_PATIENCE);
-        let leave = self.stopping.map(|since| since + LEAVE_PATIENCE);
-        [opening, interrupt, close, leave].into_iter().flatten().min()
+        let interrupt = self.interrupt.as_ref().filter(|interrupt| !interrupt.reported);
+        let interrupt = interrupt.map(|interrupt| interrupt.requested_at + INTERRUPT_TIMEOUT);
+        let close =
+            self.stopping_since.filter(|_| !self.should_close_input()).map(|since| since + STOP_TURN_TIMEOUT);
+        let shutdown = self.stopping_since.map(|since| since + SHUTDOWN_GRACE);
+        [opening, interrupt, close, shutdown].into_iter().flatten().min()
     }
 
-    /// Does what is due.
-    pub fn look_at_the_clock(&mut self) {
+    pub fn handle_deadline(&mut self) {
         let now = Instant::now();
-        if matches!(self.phase, Phase::Opening { until } if until <= now) {
-            let seconds = START_PATIENCE.as_secs();
-            self.fail(format!("The agent has not come up within {seconds} s."));
+        if matches!(self.phase, Phase::Opening { deadline } if deadline <= now) {
+            let seconds = STARTUP_TIMEOUT.as_secs();
+            self.fail(format!("The agent did not open a session within {seconds} s."));
         }
-        let late =
-            self.interrupt.as_mut().filter(|late| !late.complained && late.since + CANCEL_PATIENCE <= now);
-        if let Some(late) = late {
-            late.complained = true;
-            let seconds = CANCEL_PATIENCE.as_secs();
-            self.error(&format!("The agent has not stopped its turn within {seconds} s."), "interrupt");
+        let overdue = self
+            .interrupt
+            .as_mut()
+            .filter(|interrupt| !interrupt.reported && interrupt.requested_at + INTERRUPT_TIMEOUT <= now);
+        if let Some(interrupt) = overdue {
+            interrupt.reported = true;
+            let seconds = INTERRUPT_TIMEOUT.as_secs();
+            self.error(&format!("The agent did not stop its turn within {seconds} s."), "interrupt");
         }
     }
 
-    /// Somebody asks something.
-    pub fn ask(&mut self, ask: Ask) {
-        match ask {
-            Ask::Say(say) => {
-                self.held.push_back(say);
-                self.go_on();
+    pub fn handle_command(&mut self, command: AgentCommand) {
+        match command {
+            AgentCommand::Message(message) => {
+                self.queued.push_back(message);
+                self.prompt_next();
             }
-            Ask::Interrupt { cancel_queued } => {
-                let dropped = if cancel_queued { std::mem::take(&mut self.held) } else { VecDeque::new() };
-                let cancelled: Vec<Uuid> = dropped.into_iter().map(|say| say.uuid).collect();
+            AgentCommand::Interrupt { cancel_queued } => {
+                let dropped = if cancel_queued { std::mem::take(&mut self.queued) } else { VecDeque::new() };
+                let cancelled: Vec<Uuid> = dropped.into_iter().map(|message| message.uuid).collect();
                 for &uuid in &cancelled {
                     self.receipt(uuid, State::Cancelled);
                 }
                 self.interrupt(cancelled);
             }
-            Ask::Stop => self.stop(),
+            AgentCommand::Stop => self.stop(),
         }
     }
 
-    /// The agent has sent something.
-    pub fn incoming(&mut self, incoming: Incoming) {
+    /// Handles a message from the agent.
+    pub fn receive(&mut self, incoming: Incoming) {
         match incoming {
             Incoming::Notification { method, mut params } if method == "session/update" => {
                 let session = params["sessionId"].as_str().unwrap_or_default();
-                let is_ours = session.is_empty()
-                    || self.narrator.session.is_empty()
-                    || session == self.narrator.session;
+                let is_this_session = session.is_empty()
+                    || self.normalizer.session.is_empty()
+                    || session == self.normalizer.session;
                 match params.get_mut("update").map(Value::take) {
-                    Some(update) if is_ours => self.narrator.update(update),
+                    Some(update) if is_this_session => self.normalizer.update(update),
                     Some(update) => {
                         params["update"] = update;
-                        self.narrator.unparsed(&params);
+                        self.normalizer.emit_unparsed(&params);
                     }
-                    None => self.narrator.unparsed(&params),
+                    None => self.normalizer.emit_unparsed(&params),
                 }
             }
             Incoming::Notification { method, params } => {
-                self.narrator.unparsed(&json!({ "method": method, "params": params }));
+                self.normalizer.emit_unparsed(&json!({ "method": method, "params": params }));
             }
             Incoming::Request { id, method, params } => {
-                let answer = match method.as_str() {
+                let result = match method.as_str() {
                     "session/request_permission" => self.permission(&params),
-                    _ => Err(unknown(&method)),
+                    _ => Err(method_not_found(&method)),
                 };
-                self.lines.push(rpc::response(&id, &answer));
+                self.lines.push(rpc::response(&id, &result));
             }
-            Incoming::Response { id, answer } => match id.and_then(|id| self.calls.remove(&id)) {
-                Some(call) => self.answered(call, answer),
-                None => tracing::debug!("An agent has answered a question that nobody asked"),
+            Incoming::Response { id, result } => match id.and_then(|id| self.calls.remove(&id)) {
+                Some(call) => self.handle_response(call, result),
+                None => tracing::debug!("Ignored a response with an unknown request id"),
             },
-            Incoming::Unparsed(text) => self.narrator.unparsed(&text.into()),
+            Incoming::Unparsed(text) => self.normalizer.emit_unparsed(&text.into()),
         }
     }
 
-    /// The agent is gone, or can no longer be heard: nothing more will be answered.
-    pub fn end(&mut self, how: &str) {
-        self.narrator.settle();
+    /// The agent has exited or closed its output, so no response will follow.
+    pub fn end(&mut self, exit: &str) {
+        self.normalizer.flush();
         let Some(prompt) = self.running.take() else { return };
-        if self.stopping.is_none() {
-            self.error(&format!("The agent ended in the middle of a turn: {how}."), "prompt");
+        if self.stopping_since.is_none() {
+            self.error(&format!("The agent exited during a turn: {exit}."), "prompt");
         }
         self.receipt(prompt.uuid, State::Cancelled);
         if let Some(interrupt) = self.interrupt.take() {
-            self.narrator.tell(Tell::Interrupted { cancelled: interrupt.cancelled });
+            self.normalizer.emit(AgentOutput::Interrupted { cancelled: interrupt.cancelled });
         }
     }
 
-    /// Tells what went wrong.
+    /// Emits `agent.error`.
     pub fn error(&mut self, error: &str, phase: &str) {
-        let stderr = Some(self.terms.stderr.text()).filter(|text| !text.is_empty());
+        let stderr = Some(self.options.stderr.text()).filter(|text| !text.is_empty());
         let event = Event::agent("agent.error").with("error", error).with("phase", phase);
-        self.narrator.event(event.with_some("stderr_tail", stderr));
+        self.normalizer.emit_event(event.with_some("stderr_tail", stderr));
     }
 
     fn call(&mut self, call: Call, method: &str, params: &Value) {
@@ -283,6 +276,6 @@ impl Session {
     }
 
     fn receipt(&mut self, uuid: Uuid, state: State) {
-        self.narrator.tell(Tell::Receipt { uuid, state });
+        self.normalizer.emit(AgentOutput::Receipt { uuid, state });
     }
 }

@@ -1,37 +1,37 @@
-//! The way to a session: what the agent can do, and whether it continues an old session or begins a new one.
+//! Opens a session: negotiates capabilities, then resumes or loads an old session or starts a new one.
 
 use super::{Call, PROTOCOL_VERSION, Phase, Session};
 use crate::agents::acp::rpc;
-use crate::agents::{Mood, Tell};
+use crate::agents::{Activity, AgentOutput};
 use agent_client_protocol_schema::v1::{Error, ErrorCode};
 use serde_json::{Value, json};
 
 impl Session {
-    pub(super) fn answered(&mut self, call: Call, answer: Result<Value, Error>) {
-        match (call, answer) {
-            (Call::Prompt, answer) => self.prompt_returned(answer),
+    pub(super) fn handle_response(&mut self, call: Call, result: Result<Value, Error>) {
+        match (call, result) {
+            (Call::Prompt, result) => self.prompt_finished(result),
             (Call::Initialize, Ok(result)) => self.initialized(result),
             (Call::Initialize, Err(error)) => {
-                self.fail(format!("It refused to begin: {}.", rpc::describe(&error)));
+                self.fail(format!("The agent rejected initialization: {}.", rpc::describe(&error)));
             }
             (Call::Resume | Call::Load | Call::New, Ok(result)) => self.opened(call, &result),
             (Call::New, Err(error)) => {
-                let why = rpc::describe(&error);
+                let reason = rpc::describe(&error);
                 self.fail(if error.code == ErrorCode::AuthRequired {
-                    format!("It has to be signed in first: {why}. Give it a key in its environment.")
+                    format!("The agent is not signed in: {reason}. Set its API key in the environment.")
                 } else {
-                    format!("It refused to begin a session: {why}.")
+                    format!("The agent rejected the new session: {reason}.")
                 });
             }
             (Call::Resume | Call::Load, Err(error)) => {
-                self.narrator.end_replay();
-                let why = rpc::describe(&error);
+                self.normalizer.end_replay();
+                let reason = rpc::describe(&error);
                 if call == Call::Resume && self.agent.can_load {
                     self.agent.can_resume = false;
                     self.open();
                 } else {
                     self.error(
-                        &format!("The session could not be resumed, so a new one begins: {why}."),
+                        &format!("The session could not be resumed; starting a new one: {reason}."),
                         "resume",
                     );
                     self.open_new();
@@ -43,7 +43,9 @@ impl Session {
     fn initialized(&mut self, mut result: Value) {
         let version = result["protocolVersion"].as_u64().unwrap_or(PROTOCOL_VERSION);
         if version != PROTOCOL_VERSION {
-            return self.fail(format!("It speaks version {version} of ACP, not {PROTOCOL_VERSION}."));
+            return self.fail(format!(
+                "The agent uses ACP version {version}; only version {PROTOCOL_VERSION} is supported."
+            ));
         }
         let capabilities = &result["agentCapabilities"];
         let resume = &capabilities["sessionCapabilities"]["resume"];
@@ -54,55 +56,55 @@ impl Session {
     }
 
     fn open(&mut self) {
-        let Some(session) = self.terms.resume.clone() else { return self.open_new() };
-        let params = json!({ "sessionId": session, "cwd": self.terms.cwd, "mcpServers": [] });
-        self.narrator.session = session;
-        self.narrator.cost.is_resumed = true;
+        let Some(session) = self.options.resume.clone() else { return self.open_new() };
+        let params = json!({ "sessionId": session, "cwd": self.options.cwd, "mcpServers": [] });
+        self.normalizer.session = session;
+        self.normalizer.cost.is_resumed = true;
         if self.agent.can_resume {
             self.call(Call::Resume, "session/resume", &params);
         } else if self.agent.can_load {
-            self.narrator.is_replay = true;
+            self.normalizer.is_replay = true;
             self.call(Call::Load, "session/load", &params);
         } else {
-            self.error("This agent cannot resume a session, so a new one begins.", "resume");
+            self.error("The agent cannot resume a session; starting a new one.", "resume");
             self.open_new();
         }
     }
 
     fn open_new(&mut self) {
-        self.narrator.session.clear();
-        self.narrator.cost.is_resumed = false;
-        self.call(Call::New, "session/new", &json!({ "cwd": self.terms.cwd, "mcpServers": [] }));
+        self.normalizer.session.clear();
+        self.normalizer.cost.is_resumed = false;
+        self.call(Call::New, "session/new", &json!({ "cwd": self.options.cwd, "mcpServers": [] }));
     }
 
     fn opened(&mut self, call: Call, result: &Value) {
-        self.narrator.end_replay();
+        self.normalizer.end_replay();
         if call == Call::New {
             let Some(session) = result["sessionId"].as_str() else {
-                return self.fail("It began a session without an id.".to_owned());
+                return self.fail("The agent returned a session without an id.".to_owned());
             };
-            session.clone_into(&mut self.narrator.session);
+            session.clone_into(&mut self.normalizer.session);
         }
         self.phase = Phase::Ready;
         let metadata = json!({
-            "session_id": self.narrator.session,
+            "session_id": self.normalizer.session,
             "agent": self.agent.info,
-            "cwd": self.terms.cwd,
+            "cwd": self.options.cwd,
             "resumed": call != Call::New,
             "modes": result["modes"],
         });
-        // So that a worker that comes after this one goes on with it.
-        self.narrator.tell(Tell::Session(self.narrator.session.clone()));
-        self.narrator.system("init", metadata);
-        if self.held.is_empty() {
-            self.narrator.tell(Tell::Mood(Mood::Idle));
+        // A later run of the worker resumes it.
+        self.normalizer.emit(AgentOutput::Session(self.normalizer.session.clone()));
+        self.normalizer.emit_system_message("init", metadata);
+        if self.queued.is_empty() {
+            self.normalizer.emit(AgentOutput::Activity(Activity::Idle));
         }
-        self.go_on();
+        self.prompt_next();
     }
 
-    /// It cannot come up.
+    /// Gives up on opening a session.
     pub(super) fn fail(&mut self, reason: String) {
-        self.narrator.is_replay = false;
+        self.normalizer.is_replay = false;
         self.error(&reason, "initialization");
         self.phase = Phase::Failed { reason };
     }

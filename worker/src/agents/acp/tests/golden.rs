@@ -1,7 +1,7 @@
-//! One whole conversation, from what the agent wrote to what is told of it.
+//! One complete conversation, from the agent's lines to the outputs.
 //!
-//! `conversation.txt` holds the agent's lines as they are on the wire, and in between what it is asked;
-//! `conversation.snapshot` what becomes of them. `UPDATE_SNAPSHOTS=1 cargo test -p worker golden` writes it anew.
+//! `conversation.txt` holds the agent's lines as on the wire, and the commands that it receives.
+//! `conversation.snapshot` holds the result. `UPDATE_SNAPSHOTS=1 cargo test -p worker golden` rewrites it.
 
 use super::*;
 use crate::agents::policy::{Mode, Policy};
@@ -10,49 +10,52 @@ use std::fs;
 use std::path::Path;
 
 #[tokio::test]
-async fn a_whole_conversation_becomes_these_events() {
+async fn conversation_matches_the_snapshot() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agents/acp/tests");
-    let told = tell(&fs::read_to_string(folder.join("conversation.txt")).unwrap());
-    // The snapshot survives a release.
+    let actual = play(&fs::read_to_string(folder.join("conversation.txt")).unwrap());
+    // Keep the snapshot independent of the release version.
     let version = concat!("\"version\":\"", env!("CARGO_PKG_VERSION"), "\"");
-    let told = told.replace(version, "\"version\":\"<workspace>\"");
+    let actual = actual.replace(version, "\"version\":\"<workspace>\"");
     let snapshot = folder.join("conversation.snapshot");
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        fs::write(&snapshot, &told).unwrap();
+        fs::write(&snapshot, &actual).unwrap();
     }
     let expected = fs::read_to_string(&snapshot).unwrap_or_default();
-    let differs = told.lines().zip(expected.lines()).find(|(told, expected)| told != expected);
+    let differs = actual.lines().zip(expected.lines()).find(|(actual, expected)| actual != expected);
     assert!(
-        told == expected,
-        "first difference: {differs:#?}\nIf this is meant, run UPDATE_SNAPSHOTS=1 cargo test -p worker golden, and \
-         look at the change of {}",
+        actual == expected,
+        "first difference: {differs:#?}\nIf this is intended, run UPDATE_SNAPSHOTS=1 cargo test -p worker golden and \
+         review the diff of {}",
         snapshot.display()
     );
 }
 
-fn tell(conversation: &str) -> String {
+fn play(conversation: &str) -> String {
     let temporary = tempfile::tempdir().unwrap();
     let workspace = Workspace::open(temporary.path()).unwrap();
-    let terms = Terms {
+    let options = SessionOptions {
         cwd: "/workspace".into(),
         resume: None,
         policy: Policy { mode: Mode::AcceptEdits, denied: vec![], root: "/workspace".into() },
-        stderr: Tail::default(),
+        stderr: StderrTail::default(),
     };
-    let mut session =
-        Session::new(terms, Narrator::new(Terminals::new(workspace, vec![], vec![]), "/workspace".into()));
+    let mut session = Session::new(
+        options,
+        Normalizer::new(Terminals::new(workspace, vec![], vec![]), "/workspace".into()),
+    );
     let mut out = String::new();
-    let mut said = 0;
+    let mut messages = 0;
     show(&mut session, &mut out);
     for line in conversation.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         writeln!(out, "\n< {line}").unwrap();
-        if let Some(text) = line.strip_prefix("say ") {
-            said += 1;
-            session.ask(Ask::Say(Say { uuid: Uuid::from_u128(said), text: text.to_owned() }));
+        if let Some(text) = line.strip_prefix("prompt ") {
+            messages += 1;
+            let message = UserMessage { uuid: Uuid::from_u128(messages), text: text.to_owned() };
+            session.handle_command(AgentCommand::Message(message));
         } else if line == "interrupt" {
-            session.ask(Ask::Interrupt { cancel_queued: false });
+            session.handle_command(AgentCommand::Interrupt { cancel_queued: false });
         } else {
-            rpc::parse(line.as_bytes()).into_iter().for_each(|incoming| session.incoming(incoming));
+            rpc::parse(line.as_bytes()).into_iter().for_each(|incoming| session.receive(incoming));
         }
         show(&mut session, &mut out);
     }
@@ -60,28 +63,34 @@ fn tell(conversation: &str) -> String {
 }
 
 fn show(session: &mut Session, out: &mut String) {
-    for line in session.lines() {
+    for line in session.take_lines() {
         writeln!(out, "> {line}").unwrap();
     }
-    for tell in session.tells().drain(..) {
-        let line = match tell {
-            Tell::Event(event) => format!("{} {} {}", event.event_type, id(&event.id), data(event.data)),
-            Tell::Partial(part) => {
+    for output in session.outputs().drain(..) {
+        let line = match output {
+            AgentOutput::Event(event) => {
+                format!("{} {} {}", event.event_type, id(&event.id), data(event.data))
+            }
+            AgentOutput::Partial(part) => {
                 format!("partial {} {}+{} {:?}", part.kind, part.block, part.offset, part.text)
             }
-            Tell::Receipt { uuid, state } => format!("receipt {} {state:?}", uuid.as_u128()),
-            Tell::TurnEnded(end) => format!("turn ended: success={} result={:?}", end.success, end.result),
-            Tell::ToolEnded { tool_use_id, turn, .. } => format!("tool ended: {tool_use_id} in turn {turn}"),
+            AgentOutput::Receipt { uuid, state } => format!("receipt {} {state:?}", uuid.as_u128()),
+            AgentOutput::TurnEnded(end) => {
+                format!("turn ended: success={} result={:?}", end.success, end.result)
+            }
+            AgentOutput::ToolEnded { tool_use_id, turn, .. } => {
+                format!("tool ended: {tool_use_id} in turn {turn}")
+            }
             other => format!("{other:?}"),
         };
         writeln!(out, "  {line}").unwrap();
     }
 }
 
-/// Made-up names are different each time; the others are not.
+/// Random ids differ on every run; ids derived from the agent's do not.
 fn id(id: &str) -> &str {
     let version = Uuid::parse_str(id).ok().map(|id| id.get_version_num());
-    if version == Some(7) { "(made up)" } else { id }
+    if version == Some(7) { "(generated)" } else { id }
 }
 
 fn data(mut data: serde_json::Map<String, Value>) -> Value {

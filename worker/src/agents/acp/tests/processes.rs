@@ -1,14 +1,14 @@
-//! Agents in processes of their own: small shell scripts that know their lines.
+//! Agents in separate processes: small shell scripts with fixed responses.
 
 use super::*;
 use crate::agents::policy::{Mode, Policy};
 
-/// Answers the first two requests, then does `then` at the first prompt.
-fn agent(then: &str) -> Settings {
+/// Answers the first two requests, then runs `on_prompt` at the first prompt.
+fn agent(on_prompt: &str) -> Settings {
     let script = format!(
         r#"read -r _; echo '{{"id":0,"result":{{"protocolVersion":1}}}}'
            read -r _; echo '{{"id":1,"result":{{"sessionId":"s"}}}}'
-           read -r _; {then}"#
+           read -r _; {on_prompt}"#
     );
     shell(&script)
 }
@@ -23,103 +23,113 @@ fn settings(command: Vec<String>) -> Settings {
     Settings { command, env: vec![], env_removed: vec![], cwd: "/".into(), resume: None, policy }
 }
 
-async fn hear(mut running: Running) -> Vec<Tell> {
-    let mut heard = Vec::new();
-    let listen = async {
-        while let Some(tell) = running.tells.recv().await {
-            heard.push(tell);
+async fn collect(mut running: AgentHandle) -> Vec<AgentOutput> {
+    let mut received = Vec::new();
+    let collect = async {
+        while let Some(output) = running.outputs.recv().await {
+            received.push(output);
         }
     };
-    timeout(PATIENCE, listen).await.expect("it ends");
-    heard
+    timeout(TIMEOUT, collect).await.expect("the agent exits");
+    received
 }
 
-async fn prompt(settings: Settings) -> Vec<Tell> {
+async fn prompt(settings: Settings) -> Vec<AgentOutput> {
     let running = start(settings);
-    let say = Say { uuid: Uuid::from_u128(1), text: "go".to_owned() };
-    running.asks.send(Ask::Say(say)).await.unwrap();
-    hear(running).await
+    let message = UserMessage { uuid: Uuid::from_u128(1), text: "go".to_owned() };
+    running.commands.send(AgentCommand::Message(message)).await.unwrap();
+    collect(running).await
 }
 
-fn end(heard: &[Tell]) -> &End {
-    match heard.last() {
-        Some(Tell::Ended(end)) => end,
-        other => panic!("the last is {other:?}"),
+fn exit(received: &[AgentOutput]) -> &ExitReason {
+    match received.last() {
+        Some(AgentOutput::Exited(exit)) => exit,
+        other => panic!("the last output is {other:?}"),
     }
 }
 
-fn error(heard: &[Tell]) -> &Event {
-    let error = heard.iter().find_map(|tell| match tell {
-        Tell::Event(event) if event.event_type == "agent.error" => Some(event),
+fn error(received: &[AgentOutput]) -> &Event {
+    let error = received.iter().find_map(|output| match output {
+        AgentOutput::Event(event) if event.event_type == "agent.error" => Some(event),
         _ => None,
     });
-    error.expect("an error was told")
+    error.expect("an error was emitted")
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_be_started_is_said_to_be_so() {
+async fn startup_failure_is_reported() {
     let command = vec!["/nowhere/agent".to_owned()];
-    let heard = hear(start(settings(command))).await;
+    let received = collect(start(settings(command))).await;
     assert!(
-        matches!(end(&heard), End::NotStarted { reason } if reason.contains("/nowhere/agent")),
-        "{heard:?}"
+        matches!(exit(&received), ExitReason::NotStarted { reason } if reason.contains("/nowhere/agent")),
+        "{received:?}"
     );
-    assert_eq!(error(&heard).data["phase"], "initialization");
-    let heard = hear(start(shell("echo 'no key' >&2; exit 4"))).await;
-    assert!(matches!(end(&heard), End::NotStarted { reason } if reason.contains("exit code 4")), "{heard:?}");
-    assert_eq!(error(&heard).data["stderr_tail"], "no key");
+    assert_eq!(error(&received).data["phase"], "initialization");
+    let received = collect(start(shell("echo 'no key' >&2; exit 4"))).await;
+    assert!(
+        matches!(exit(&received), ExitReason::NotStarted { reason } if reason.contains("exit code 4")),
+        "{received:?}"
+    );
+    assert_eq!(error(&received).data["stderr_tail"], "no key");
 }
 
 #[tokio::test]
-async fn an_agent_that_wants_somebody_to_sign_in_is_not_waited_for() {
+async fn agent_without_authentication_is_not_started() {
     let script = r#"read -r _; echo '{"id":0,"result":{"protocolVersion":1}}'
         read -r _; echo '{"id":1,"error":{"code":-32000,"message":"Authentication required"}}'; sleep 1000"#;
-    let heard = hear(start(shell(script))).await;
-    assert!(matches!(end(&heard), End::NotStarted { reason } if reason.contains("signed in")), "{heard:?}");
+    let received = collect(start(shell(script))).await;
+    assert!(
+        matches!(exit(&received), ExitReason::NotStarted { reason } if reason.contains("signed in")),
+        "{received:?}"
+    );
 }
 
 #[tokio::test]
-async fn an_agent_that_speaks_another_version_is_left() {
-    let heard =
-        hear(start(shell(r#"read -r _; echo '{"id":0,"result":{"protocolVersion":2}}'; sleep 1000"#))).await;
-    assert!(matches!(end(&heard), End::NotStarted { reason } if reason.contains("version 2")), "{heard:?}");
+async fn unsupported_protocol_version_is_not_started() {
+    let received =
+        collect(start(shell(r#"read -r _; echo '{"id":0,"result":{"protocolVersion":2}}'; sleep 1000"#)))
+            .await;
+    assert!(
+        matches!(exit(&received), ExitReason::NotStarted { reason } if reason.contains("version 2")),
+        "{received:?}"
+    );
 }
 
 #[tokio::test]
-async fn being_killed_is_told_apart_from_leaving() {
-    let heard = prompt(agent("echo gone >&2; kill -9 $$")).await;
-    assert_eq!(end(&heard), &End::Killed { signal: 9, out_of_memory: false });
-    assert_eq!(error(&heard).data["stderr_tail"], "gone");
-    let receipts = heard.iter().filter_map(|tell| match tell {
-        Tell::Receipt { state, .. } => Some(*state),
+async fn exit_and_kill_are_distinguished() {
+    let received = prompt(agent("echo fatal >&2; kill -9 $$")).await;
+    assert_eq!(exit(&received), &ExitReason::Killed { signal: 9, out_of_memory: false });
+    assert_eq!(error(&received).data["stderr_tail"], "fatal");
+    let receipts = received.iter().filter_map(|output| match output {
+        AgentOutput::Receipt { state, .. } => Some(*state),
         _ => None,
     });
     let receipts: Vec<State> = receipts.collect();
     assert_eq!(receipts, [State::Delivered, State::Started, State::Cancelled]);
-    assert_eq!(end(&prompt(agent("exit 1")).await), &End::Left { code: 1 });
+    assert_eq!(exit(&prompt(agent("exit 1")).await), &ExitReason::Exited { code: 1 });
 }
 
-/// What it has started holds its standard output: that must not keep it alive.
+/// A descendant that holds standard output must not delay the exit.
 #[tokio::test]
-async fn the_end_of_an_agent_is_noticed_though_its_children_live() {
-    let heard = prompt(agent("sleep 1000 & exit 3")).await;
-    assert_eq!(end(&heard), &End::Left { code: 3 });
+async fn exit_is_detected_while_descendants_run() {
+    let received = prompt(agent("sleep 1000 & exit 3")).await;
+    assert_eq!(exit(&received), &ExitReason::Exited { code: 3 });
 }
 
 #[tokio::test]
-async fn an_agent_that_is_asked_to_stop_leaves_by_itself_or_is_killed() {
+async fn stop_kills_an_agent_that_does_not_exit() {
     let running = start(agent("exit 0"));
-    running.asks.send(Ask::Stop).await.unwrap();
-    assert_eq!(end(&hear(running).await), &End::Left { code: 0 });
+    running.commands.send(AgentCommand::Stop).await.unwrap();
+    assert_eq!(exit(&collect(running).await), &ExitReason::Exited { code: 0 });
     let running = start(shell("trap '' TERM; sleep 1000 & while :; do wait; done"));
-    running.asks.send(Ask::Stop).await.unwrap();
-    assert_eq!(end(&hear(running).await), &End::Killed { signal: 9, out_of_memory: false });
+    running.commands.send(AgentCommand::Stop).await.unwrap();
+    assert_eq!(exit(&collect(running).await), &ExitReason::Killed { signal: 9, out_of_memory: false });
 }
 
 #[tokio::test]
-async fn an_agent_that_nobody_asks_any_more_is_stopped() {
-    let Running { asks, mut tells } = start(agent("exit 0"));
-    drop(asks);
-    let listen = async { while tells.recv().await.is_some() {} };
-    timeout(PATIENCE, listen).await.expect("it ends");
+async fn dropping_the_command_channel_stops_the_agent() {
+    let AgentHandle { commands, mut outputs } = start(agent("exit 0"));
+    drop(commands);
+    let collect = async { while outputs.recv().await.is_some() {} };
+    timeout(TIMEOUT, collect).await.expect("the agent exits");
 }

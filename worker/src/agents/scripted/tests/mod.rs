@@ -1,7 +1,7 @@
-//! Whoever drives the CLI, driving the player.
+//! Drives the player as the worker drives the CLI.
 
-mod kit;
-mod playing;
+mod interaction;
+mod playback;
 mod resuming;
 mod scripts;
-mod talking;
+mod support;

@@ -1,0 +1,33 @@
+//! The command line of `sunaba`. `docs/cli.md` is generated from it.
+
+use crate::config::Dev;
+use crate::config::commands::{Logs, Send, Task, Tasks, Ticket};
+use clap::{Parser, Subcommand};
+
+/// Sunaba: a control plane for AI coding agents in sandboxes
+#[derive(Debug, Parser)]
+#[command(name = "sunaba", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start the control plane in this process
+    Dev(Box<Dev>),
+    /// Create a ticket
+    Ticket(Ticket),
+    /// List tasks
+    Tasks(Tasks),
+    /// Cancel a task
+    Cancel(Task),
+    /// Retry a task that has failed or was cancelled
+    Retry(Task),
+    /// Send a message to a running agent
+    Send(Send),
+    /// Print the log of a sandbox's worker
+    Logs(Logs),
+    /// Run an agent in this sandbox and report its events to the control plane
+    Worker(worker::cli::Worker),
+}

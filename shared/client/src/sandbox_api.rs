@@ -1,0 +1,104 @@
+//! Requests of a worker to its plane, one attempt each.
+
+use crate::call::{Attempt, Caller};
+use crate::inbox::Pull;
+use crate::sender::EventIn;
+use contract::ingest::{BatchReceived, EventReceived};
+use contract::messages::{Acknowledged, Pulled};
+use contract::sandboxes::SandboxOut;
+use contract::sessions::EntriesStored;
+use domain::SandboxId;
+use reqwest::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// The plane's API for one sandbox. Every call is a single attempt; the caller decides when to retry. Clones share
+/// connections.
+#[derive(Debug, Clone)]
+pub struct SandboxApi {
+    caller: Caller,
+    sandbox_url: String,
+    deadline: Duration,
+}
+
+impl SandboxApi {
+    /// The API of one sandbox at a plane (`http://127.0.0.1:18000`). Requests time out after `deadline`.
+    pub fn new(plane: &str, sandbox: &SandboxId, token: Option<String>, deadline: Duration) -> Self {
+        let sandbox_url = format!("{}/api/v1/sandboxes/{sandbox}", plane.trim_end_matches('/'));
+        Self { caller: Caller::new(token), sandbox_url, deadline }
+    }
+
+    pub async fn sandbox(&self) -> Attempt<SandboxOut> {
+        self.caller.request(self.deadline, |http| http.get(&self.sandbox_url)).await
+    }
+
+    /// Sends a batch of events: `{"epoch":…,"batch":…,"events":[…]}`. The body is text because a retry must be identical.
+    pub async fn batch(&self, body: &str) -> Attempt<BatchReceived> {
+        self.post("events", body).await
+    }
+
+    /// Sends one event without a batch number. A retry may store it twice.
+    pub async fn event(&self, event: &EventIn, deadline: Duration) -> Attempt<EventReceived> {
+        let url = format!("{}/events", self.sandbox_url);
+        self.caller.request(deadline, |http| http.post(&url).json(event)).await
+    }
+
+    /// Sends receipts: `{"receipts":[…]}`.
+    pub async fn receipts(&self, body: &str) -> Attempt<Acknowledged> {
+        self.post("messages/ack", body).await
+    }
+
+    /// Appends entries to a session's transcript: `{"first":…,"entries":[…]}`.
+    pub async fn entries(&self, session: &str, body: &str) -> Attempt<EntriesStored> {
+        self.post(&format!("sessions/{}/entries", percent_encode(session)), body).await
+    }
+
+    /// Pulls the next messages. The caller acknowledges them with receipts.
+    pub async fn pull(&self, pull: Pull) -> Attempt<Pulled> {
+        let Pull { wait_secs, max_messages, visibility_secs } = pull;
+        let query = format!("ack=manual&wait={wait_secs}&max={max_messages}&visibility={visibility_secs}");
+        let url = format!("{}/messages?{query}", self.sandbox_url);
+        let deadline = self.deadline + Duration::from_secs(wait_secs);
+        self.caller.request(deadline, |http| http.get(&url)).await
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: &str) -> Attempt<T> {
+        let url = format!("{}/{path}", self.sandbox_url);
+        let json = |http: &reqwest::Client| {
+            http.post(&url).header(CONTENT_TYPE, "application/json").body(body.to_owned())
+        };
+        self.caller.request(self.deadline, json).await
+    }
+}
+
+/// Agents choose session ids freely, so they are encoded as one path segment.
+fn percent_encode(name: &str) -> String {
+    let mut path = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b".-_~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            write!(path, "%{byte:02X}").expect("writing to a String never fails");
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_id_is_encoded_as_one_path_segment() {
+        assert_eq!(percent_encode("0d9c-1.a_b"), "0d9c-1.a_b");
+        assert_eq!(percent_encode("a/b ?ü"), "a%2Fb%20%3F%C3%BC");
+    }
+
+    #[test]
+    fn debug_output_omits_the_token() {
+        let sandbox = SandboxId::parse("s-1").unwrap();
+        let api = SandboxApi::new("http://plane", &sandbox, Some("planted-token".into()), Duration::ZERO);
+        assert!(!format!("{api:?}").contains("planted-token"));
+    }
+}

@@ -1,0 +1,103 @@
+//! Every error code of the HTTP API, with its status, its meaning and what a client does about it.
+//!
+//! `docs/errors.md` is generated from this table.
+
+/// Defines [`ProblemCode`] from one row per code.
+macro_rules! problem_codes {
+    ($($name:ident = $code:literal, $status:literal, $meaning:literal, $remedy:literal;)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ProblemCode {
+            $($name,)*
+        }
+
+        impl ProblemCode {
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $code,)* }
+            }
+
+            /// The HTTP status.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$name => $status,)* }
+            }
+
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning,)* }
+            }
+
+            /// What a client should do.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Self::$name => $remedy,)* }
+            }
+        }
+    };
+}
+
+problem_codes! {
+    Malformed = "malformed", 400, "The body is not valid JSON, or not UTF-8.", "Fix the client; a retry fails again.";
+    Unauthorized = "unauthorized", 401, "The token is missing, invalid, expired or replaced by a newer one.", "Get a new token.";
+    Forbidden = "forbidden", 403, "The token does not allow this operation.", "Use a token with the required role.";
+    OriginNotAllowed = "origin_not_allowed", 403, "The page that sent the request has an origin that is not allowed.", "Add the origin to `SUNABA_ORIGINS`.";
+    NotFound = "not_found", 404, "The entity does not exist, or belongs to another org.", "Check the id; do not retry.";
+    RouteNotFound = "route_not_found", 404, "No route matches the path.", "Fix the client.";
+    MethodNotAllowed = "method_not_allowed", 405, "The path does not support the method.", "Fix the client.";
+    RequestTimeout = "request_timeout", 408, "The body was incomplete or did not arrive within 30 s.", "Retry.";
+    StaleEpoch = "stale_epoch", 409, "A newer run of the worker has written (`current_epoch`).", "Stop: another worker has taken over.";
+    BatchGap = "batch_gap", 409, "A batch before this one is missing (`expected_batch`).", "Send the missing batch first, or start a new epoch.";
+    BatchChanged = "batch_changed", 409, "The batch number was used for other events. Nothing was stored.", "Start a new epoch only if no other worker runs.";
+    BatchExpired = "batch_expired", 409, "The batch number was used too long ago to compare (`expected_batch`).", "Start a new epoch.";
+    SandboxExists = "sandbox_exists", 409, "The sandbox id is already registered.", "Choose another id.";
+    SandboxFinished = "sandbox_finished", 409, "The sandbox has ended (`reason`).", "Stop sending.";
+    SandboxNotRunning = "sandbox_not_running", 409, "The sandbox is not running, so its task cannot be completed.", "Stop.";
+    MessageChanged = "message_changed", 409, "The message id was used for another text or type. Nothing was sent.", "Choose another id.";
+    MessageDelivered = "message_delivered", 409, "The worker has acknowledged the message; it cannot be cancelled.", "Send `interrupt` or `stop`.";
+    MailboxFull = "mailbox_full", 409, "The maximum number of messages is waiting (`queue_size`).", "Check that the worker is running; retry later.";
+    EntriesGap = "entries_gap", 409, "Entries before these are missing (`expected_first`).", "Send from there on.";
+    EntriesChanged = "entries_changed", 409, "Entry `number` is stored with other content. Nothing was stored.", "Stop adding: two runs share one session.";
+    SessionSuperseded = "session_superseded", 409, "Another sandbox has resumed the session.", "Stop adding.";
+    TaskExists = "task_exists", 409, "A task with this id exists with other content. Nothing was stored.", "Choose another id.";
+    TaskFinished = "task_finished", 409, "The task has finished (`current_status`).", "Do not retry.";
+    TaskNotFinished = "task_not_finished", 409, "Only a failed or cancelled task can be retried (`current_status`).", "Wait, or cancel it first.";
+    TaskNotPending = "task_not_pending", 409, "The task has started, so its dependencies are fixed (`current_status`).", "Do not retry.";
+    TaskNotValidating = "task_not_validating", 409, "The task is not waiting for a review (`current_status`).", "Do not retry.";
+    TaskMismatch = "task_mismatch", 409, "The sandbox was created for another task.", "Fix the worker.";
+    OutcomeAlreadyRecorded = "outcome_already_recorded", 409, "The outcome of this attempt is already recorded (`current_status`).", "Do not retry.";
+    DependencyCycle = "dependency_cycle", 409, "The task would depend on itself (`cycle`).", "Remove one of the dependencies.";
+    DependenciesTooLarge = "dependencies_too_large", 409, "There are too many dependencies to check for a cycle.", "Use fewer dependencies.";
+    TicketNotApproved = "ticket_not_approved", 409, "The ticket is waiting for approval, or was rejected.", "Approve the ticket first.";
+    TicketIdTaken = "ticket_id_taken", 409, "The ticket id is already used.", "Choose another id.";
+    TicketChanged = "ticket_changed", 409, "A ticket with this id exists with other content. Nothing was stored.", "Choose another id.";
+    AlreadyInStatus = "already_in_status", 409, "The ticket is already in that status (`current_status`).", "Do not retry.";
+    TransitionNotAllowed = "transition_not_allowed", 409, "The ticket cannot move to that status (`allowed`).", "Choose an allowed status, or use `force`.";
+    ApprovalNotPending = "approval_not_pending", 409, "The ticket is not waiting for approval (`approval_status`).", "Do not retry.";
+    TooLarge = "too_large", 413, "The body, batch or event exceeds a size limit (`field`).", "Split the batch, or shorten the event.";
+    HostNotAllowed = "host_not_allowed", 421, "The server does not serve this host name.", "Add the name to `SUNABA_HOSTS`.";
+    Invalid = "invalid", 422, "A field is invalid (`field`).", "Fix the request; the batch number is not used up.";
+    RateLimited = "rate_limited", 429, "Too many events within a minute.", "Wait for `Retry-After` seconds, then retry.";
+    Internal = "internal", 500, "A bug in the control plane.", "Retry with exponential backoff; report the `request_id`.";
+    Unavailable = "unavailable", 503, "A dependency does not respond.", "Wait for `Retry-After` seconds, then retry. A retry is safe.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn codes_are_unique_and_snake_case() {
+        let codes: BTreeSet<&str> = ProblemCode::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(codes.len(), ProblemCode::ALL.len(), "a code occurs twice");
+        for code in codes {
+            let words = code.split('_');
+            let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase());
+            assert!(words.into_iter().all(is_word), "{code:?} is not snake_case");
+        }
+    }
+
+    #[test]
+    fn codes_are_ordered_by_error_status() {
+        assert!(ProblemCode::ALL.is_sorted_by_key(|code| code.status()));
+        assert!(ProblemCode::ALL.iter().all(|code| (400..600).contains(&code.status())));
+    }
+}

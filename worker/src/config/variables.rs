@@ -1,0 +1,296 @@
+//! The table of the worker's environment variables. The help text and `docs/environment.md` are generated from it.
+
+use self::DefaultValue::{Described, Fixed, Required, Unset};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Variable {
+    pub name: &'static str,
+    pub default: DefaultValue,
+    pub description: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DefaultValue {
+    Required,
+    Unset,
+    Fixed(&'static str),
+    /// Depends on other variables or on the system.
+    Described(&'static str),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Group {
+    pub title: &'static str,
+    pub variables: &'static [Variable],
+}
+
+const fn variable(name: &'static str, default: DefaultValue, description: &'static str) -> Variable {
+    Variable { name, default, description }
+}
+
+pub const GROUPS: [Group; 11] = [
+    Group {
+        title: "Control plane",
+        variables: &[
+            variable("SANDBOX_ID", Required, "Id of the sandbox"),
+            variable(
+                "SANDBOX_TOKEN",
+                Unset,
+                "Token of the sandbox; not needed if the plane runs without authentication",
+            ),
+            variable("CALLBACK_URL", Fixed("http://127.0.0.1:18000"), "URL of the control plane"),
+            variable(
+                "SOCKET_URL",
+                Described("from CALLBACK_URL"),
+                "WebSocket URL of the control plane, if it differs (on AWS)",
+            ),
+            variable("HEARTBEAT_INTERVAL", Fixed("30"), "Seconds between heartbeats"),
+        ],
+    },
+    Group {
+        title: "Agent",
+        variables: &[
+            variable(
+                "AGENT",
+                Fixed("claude"),
+                "Agent: claude, openhands, `acp:<command>` for any agent that speaks the Agent Client Protocol, or `scripted:<file>`",
+            ),
+            variable("CLAUDE_PATH", Fixed("claude"), "Program of the Claude Code CLI"),
+            variable(
+                "CLAUDE_CONFIG_DIR",
+                Described("~/.claude"),
+                "Configuration and transcripts of the Claude Code CLI",
+            ),
+            variable("MODEL", Described("the agent's default"), "Model of the agent"),
+            variable("ANTHROPIC_MODEL", Unset, "Used if MODEL is not set"),
+            variable(
+                "ANTHROPIC_BASE_URL",
+                Unset,
+                "URL of the model API, for the agent; with ISOLATION its port stays reachable",
+            ),
+            variable("ANTHROPIC_API_KEY", Unset, "Key of the model API, for the agent"),
+            variable("ANTHROPIC_AUTH_TOKEN", Unset, "Token of the model API, for the agent"),
+            variable("CLAUDE_CODE_OAUTH_TOKEN", Unset, "Token of Claude Code, for the agent"),
+            variable("LLM_API_KEY", Unset, "Key of the model API, for OpenHands"),
+            variable("MAX_TURNS", Fixed("50"), "Maximum number of model responses per prompt"),
+            variable("MAX_BUDGET_USD", Fixed("10"), "Maximum cost per prompt"),
+            variable("SYSTEM_PROMPT", Unset, "Replaces the system prompt of the agent"),
+            variable("SYSTEM_PROMPT_APPEND", Unset, "Appended to the system prompt of the agent"),
+            variable("SETTING_SOURCES", Unset, "Setting sources of the Claude Code CLI, separated by commas"),
+            variable("PARTIAL_MESSAGES", Fixed("true"), "Stream text while the model is writing it"),
+            variable(
+                "BACKGROUND_WAIT_SECONDS",
+                Fixed("120"),
+                "How long background tasks of the agent keep its turn open",
+            ),
+            variable("PREVIEW_ENABLED", Fixed("true"), "Detect dev servers that the agent starts"),
+        ],
+    },
+    Group {
+        title: "Task",
+        variables: &[
+            variable(
+                "TASK_DESCRIPTION",
+                Unset,
+                "Description of the task; without any text in this group the agent waits for messages",
+            ),
+            variable("INITIAL_PROMPT", Unset, "First prompt of the agent"),
+            variable("TICKET_TITLE", Unset, "Title of the ticket"),
+            variable("TICKET_DESCRIPTION", Unset, "Description of the ticket"),
+            variable("CONVERSATION_CONTEXT", Unset, "Earlier conversation"),
+            variable(
+                "TASK_DATA_BASE64",
+                Unset,
+                "The task as JSON in Base64; the variables of this group override its fields",
+            ),
+            variable("TASK_ID", Unset, "Id of the task, added to every event"),
+            variable("AGENT_ID", Unset, "Id of the agent, added to every event"),
+            variable("SPEC_ID", Unset, "Id of the specification, added to every event"),
+            variable("TICKET_ID", Unset, "Id of the ticket"),
+            variable("AGENT_TYPE", Unset, "Type of the agent, added to the outcome"),
+        ],
+    },
+    Group {
+        title: "Repository",
+        variables: &[
+            variable(
+                "CWD",
+                Described("current directory"),
+                "Working directory; the repository is cloned into it",
+            ),
+            variable("WORKSPACE_PATH", Unset, "Used if CWD is not set"),
+            variable("REPOSITORY_URL", Unset, "Repository to work on, as a URL without credentials"),
+            variable(
+                "GITHUB_REPO",
+                Unset,
+                "Repository to work on, as owner/name; used if REPOSITORY_URL is not set",
+            ),
+            variable("GITHUB_REPO_OWNER", Unset, "With GITHUB_REPO_NAME, used if GITHUB_REPO is not set"),
+            variable("GITHUB_REPO_NAME", Unset, "With GITHUB_REPO_OWNER, used if GITHUB_REPO is not set"),
+            variable("BRANCH_NAME", Unset, "Branch to work on; created if it does not exist"),
+            variable("GITHUB_TOKEN", Unset, "Token for the git server; the agent does not receive it"),
+            variable("GH_TOKEN", Unset, "Used if GITHUB_TOKEN is not set"),
+        ],
+    },
+    Group {
+        title: "Permissions",
+        variables: &[
+            variable(
+                "PERMISSION_MODE",
+                Fixed("acceptEdits"),
+                "Permission mode of the Claude Code CLI: default, acceptEdits, plan, bypassPermissions, dontAsk or auto",
+            ),
+            variable("ALLOWED_TOOLS", Unset, "Tools that need no permission request, separated by commas"),
+            variable("DISALLOWED_TOOLS", Unset, "Tools that are denied, separated by commas"),
+            variable("ENABLE_ASK_USER_QUESTION", Fixed("false"), "Allow the tool AskUserQuestion"),
+        ],
+    },
+    Group {
+        title: "Session",
+        variables: &[
+            variable("RESUME_SESSION_ID", Unset, "Session to resume"),
+            variable(
+                "FORK_SESSION",
+                Fixed("false"),
+                "Resume a copy of the session and leave the original unchanged",
+            ),
+        ],
+    },
+    Group {
+        title: "Continuous mode",
+        variables: &[
+            variable(
+                "CONTINUOUS_MODE",
+                Fixed("false"),
+                "Iterate until the task is done, within the limits of this group",
+            ),
+            variable("MAX_ITERATIONS", Fixed("10"), "Maximum number of successful iterations"),
+            variable("MAX_TOTAL_COST_USD", Fixed("20"), "Maximum cost of all iterations"),
+            variable("MAX_DURATION_SECONDS", Fixed("3600"), "Maximum duration of all iterations"),
+            variable("MAX_CONSECUTIVE_ERRORS", Fixed("3"), "Maximum number of failed iterations in a row"),
+            variable(
+                "COMPLETION_SIGNAL",
+                Fixed("TASK_COMPLETE"),
+                "Text with which the agent signals that the task is done",
+            ),
+            variable(
+                "COMPLETION_THRESHOLD",
+                Fixed("1"),
+                "Number of consecutive iterations that must contain the signal",
+            ),
+        ],
+    },
+    Group {
+        title: "Conditions for a task to count as done",
+        variables: &[
+            variable("REQUIRE_CLEAN_GIT", WITH_REPOSITORY, "All changes are committed"),
+            variable("REQUIRE_CODE_PUSHED", WITH_REPOSITORY, "All commits are pushed"),
+            variable("REQUIRE_PR_CREATED", WITH_REPOSITORY, "A pull request exists"),
+            variable("TEST_COMMAND", Unset, "Test command that must succeed"),
+            variable("REQUIRE_TESTS", Fixed("false"), "Report an error if TEST_COMMAND is not set"),
+        ],
+    },
+    Group {
+        title: "Isolation (Linux)",
+        variables: &[
+            variable(
+                "ISOLATION",
+                Fixed("none"),
+                "Restrictions of the worker and its agent. files: no access to other directories than their own and the system's. files,network: in addition, TCP connections only to the ports of the plane, the model API, the git server and proxies, and to 443",
+            ),
+            variable("ISOLATION_READABLE", Unset, "Further readable directories, separated by colons"),
+        ],
+    },
+    Group {
+        title: "Process",
+        variables: &[
+            variable(
+                "STATE_DIR",
+                Described("~/.local/state/sunaba/<sandbox>"),
+                "State that must survive a restart of the worker",
+            ),
+            variable("SPOOL_MAX_MB", Fixed("256"), "Disk quota for events that are not sent yet"),
+            variable(
+                "EXIT_WHEN_DONE",
+                Fixed("false"),
+                "Exit when the task is done instead of waiting for messages",
+            ),
+            variable("LOG", Fixed("info"), "Log filter, such as info or worker=debug"),
+        ],
+    },
+    Group {
+        title: "Set by the system",
+        variables: &[
+            variable("HOME", Fixed("/"), "Parent of the default directories; writable with ISOLATION"),
+            variable("TMPDIR", Unset, "Writable with ISOLATION"),
+            variable("PATH", Unset, "Directories of programs; readable with ISOLATION"),
+            variable("HTTPS_PROXY", Unset, PROXY),
+            variable("HTTP_PROXY", Unset, PROXY),
+            variable("https_proxy", Unset, PROXY),
+            variable("http_proxy", Unset, PROXY),
+            variable("OMOIOS_API_KEY", Unset, "Redacted from events; the agent does not receive it"),
+        ],
+    },
+];
+
+const WITH_REPOSITORY: DefaultValue = Described("true in continuous mode with a repository, else false");
+const PROXY: &str = "Proxy; with ISOLATION its port stays reachable";
+
+/// Variables of older workers that are ignored, and the reason.
+pub const OBSOLETE: [(&str, &str); 4] = [
+    ("POLL_INTERVAL", "messages are pushed"),
+    ("NOTES_FILE", "the agent's session keeps its context; nothing is written to the repository"),
+    ("PREVIEW_PORT", "dev server ports are detected automatically"),
+    ("SESSION_TRANSCRIPT_B64", "set RESUME_SESSION_ID; the plane stores the transcript"),
+];
+
+pub fn all() -> impl Iterator<Item = &'static Variable> {
+    GROUPS.iter().flat_map(|group| group.variables)
+}
+
+pub(super) fn is_known(name: &str) -> bool {
+    all().any(|variable| variable.name == name) || OBSOLETE.iter().any(|(obsolete, _)| *obsolete == name)
+}
+
+/// Width of the column of names in the help text.
+const NAME_WIDTH: usize = 26;
+const LINE_WIDTH: usize = 110;
+
+/// The end of the help text of `sunaba worker`.
+pub fn help() -> String {
+    let mut text = String::from("Environment variables (run `check` to see the resolved configuration):\n");
+    for group in GROUPS {
+        text += &format!("\n{}:\n", group.title);
+        for variable in group.variables {
+            let description = match variable.default {
+                Required => format!("{} [required]", variable.description),
+                Unset => variable.description.to_owned(),
+                Fixed(default) | Described(default) => {
+                    format!("{} [default: {default}]", variable.description)
+                }
+            };
+            let lines = wrap(&description, LINE_WIDTH - NAME_WIDTH - 2);
+            for (index, line) in lines.iter().enumerate() {
+                let name = if index == 0 { variable.name } else { "" };
+                text += &format!("  {name:<NAME_WIDTH$}{line}\n");
+            }
+        }
+    }
+    text + "\nAll other variables, such as ANTHROPIC_*, are passed to the agent unchanged."
+}
+
+/// Breaks a text between words.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,139 @@
+//! Inspects the repository, validates the requirements and emits the outcome of the task.
+
+use super::Supervisor;
+use crate::agents::Activity;
+use crate::completion::{Next, Outcome};
+use crate::config::Requirements;
+use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
+use crate::workspace::validation::{self, GitState, InspectOptions, Validation};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Shared id prefix of `agent.completed` and `agent.failed`, so that a task has only one outcome.
+pub(crate) const OUTCOME_EVENT: &str = "outcome";
+
+const TEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// Why the repository is inspected.
+#[derive(Debug, Clone)]
+pub(super) enum Purpose {
+    /// To check the requirements.
+    Validate,
+    /// To report the final state of the repository with the outcome.
+    Finish(Outcome),
+}
+
+/// Result of an inspection.
+#[derive(Debug)]
+pub(super) struct Inspection {
+    purpose: Purpose,
+    git: Option<GitState>,
+    validation: Option<Validation>,
+    tests_passed: Option<bool>,
+}
+
+impl Inspection {
+    /// The inspection task itself failed.
+    pub(super) fn failed(why: &str) -> Self {
+        let outcome = Outcome::failure("error", format!("the repository inspection failed: {why}"));
+        Self { purpose: Purpose::Finish(outcome), git: None, validation: None, tests_passed: None }
+    }
+}
+
+impl Supervisor {
+    /// Inspects the repository in a separate task, unless an inspection is running already.
+    pub(super) fn inspect(&mut self, purpose: Purpose) {
+        if self.inspection.is_some() {
+            return;
+        }
+        let (root, requirements) = (self.config.cwd.clone(), self.config.requirements.clone());
+        let drained = self.observers.drained();
+        self.inspection = Some(tokio::spawn(async move {
+            // Emit the changes of the last tool before the outcome.
+            drained.await;
+            inspect_repository(root, requirements, purpose).await
+        }));
+    }
+
+    pub(super) fn inspected(&mut self, inspection: Inspection) {
+        let Inspection { purpose, git, validation, tests_passed } = inspection;
+        self.state.progress.git = git.filter(|git| git.is_repository);
+        self.state.progress.tests_passed = tests_passed;
+        match (purpose, validation) {
+            (Purpose::Validate, Some(validation)) => {
+                if self.activity == Activity::Working {
+                    // A message arrived meanwhile. Validation runs again when the agent is idle.
+                    return;
+                }
+                let mut events = Vec::new();
+                let next = self.plan.validated(&mut self.state.progress, &validation, &mut events);
+                self.emit_iteration_events(events);
+                match next {
+                    // The repository was just inspected.
+                    Next::Done(outcome) => self.finish(outcome),
+                    next => self.apply(next),
+                }
+            }
+            (Purpose::Finish(outcome), _) => self.finish(outcome),
+            (Purpose::Validate, None) => {
+                self.finish(Outcome::failure("error", "the repository could not be validated"));
+            }
+        }
+    }
+
+    /// Emits the outcome of the task. It is final: later messages do not change it.
+    fn finish(&mut self, outcome: Outcome) {
+        if self.state.outcome.is_some() {
+            return;
+        }
+        let progress = &self.state.progress;
+        if self.plan.continuous.is_some() {
+            let event =
+                Event::worker("continuous.completed").with("stop_reason", outcome.stop_reason.as_str());
+            let event = event.with_some("last_session_id", self.state.session.clone());
+            self.emit_once("continuous-completed", progress.add_to(event));
+        }
+        let event_type = if outcome.success { "agent.completed" } else { "agent.failed" };
+        let git = progress.git.as_ref();
+        let event = progress
+            .add_to(Event::agent(event_type))
+            .with("success", outcome.success)
+            .with("stop_reason", outcome.stop_reason.as_str())
+            .with_some("error", outcome.error.clone())
+            .with("turns", self.turns)
+            .with("cost_usd", progress.cost_usd)
+            .with("input_tokens", progress.input_tokens)
+            .with("output_tokens", progress.output_tokens)
+            .with("cache_read_tokens", progress.cache_read_tokens)
+            .with("cache_write_tokens", progress.cache_write_tokens)
+            .with_some("session_id", self.state.session.clone())
+            .with("final_output", first_bytes(&progress.last_output, MAX_FIELD_BYTES))
+            .with_some("branch_name", git.and_then(|git| git.branch.clone()))
+            .with_some("agent_type", self.config.task.agent_type.clone());
+        self.emit_once(OUTCOME_EVENT, event);
+        tracing::info!("Task finished: {}", outcome.stop_reason);
+        self.state.outcome = Some(outcome);
+        self.next_iteration = None;
+        self.save();
+        self.wait_for_messages("Task finished; waiting for messages");
+    }
+}
+
+async fn inspect_repository(root: PathBuf, requirements: Requirements, purpose: Purpose) -> Inspection {
+    let git =
+        validation::git_state(InspectOptions { root: &root, base_branch: None, gh: Path::new("gh") }).await;
+    let (validation, tests_passed) = match &purpose {
+        Purpose::Finish(_) => (None, None),
+        Purpose::Validate => {
+            let tests = match &requirements.tests {
+                Some(command) => Some(validation::run_tests(&root, command, TEST_TIMEOUT).await),
+                None => None,
+            };
+            let passed = tests.as_ref().map(|tests| tests.outcome == validation::Outcome::Passed);
+            let Requirements { clean, pushed, pull_request, .. } = requirements;
+            let required = validation::Requirements { clean, pushed, pull_request, tests };
+            (Some(validation::evaluate(&git, &required)), passed)
+        }
+    };
+    Inspection { purpose, git: Some(git), validation, tests_passed }
+}

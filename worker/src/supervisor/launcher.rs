@@ -1,0 +1,193 @@
+//! Starts the agent, and restarts it after it or the worker crashed.
+
+use super::Supervisor;
+use super::history::History;
+use crate::agents::claude::normalizer::Normalizer;
+use crate::agents::policy::Policy;
+use crate::agents::{Activity, AgentHandle, ExitReason, UserMessage, acp, claude};
+use crate::completion::{Next, Outcome};
+use crate::config::{Agent, Config, HIDDEN_FROM_AGENT};
+use crate::event::Event;
+use crate::heartbeat::Status;
+use crate::state::{State, Step};
+use crate::transcript::{self, Tail};
+use std::time::Duration;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Namespace of prompt ids.
+const PROMPTS: Uuid = Uuid::from_u128(0x2b1d_9a3e_77c4_4f0b_8d6a_c3f1_58e0_94b2);
+
+/// Prompt for an agent whose turn was interrupted by a crash.
+const CONTINUE_PROMPT: &str = "Your work was interrupted. Continue where you left off.";
+
+/// Maximum number of consecutive restarts without a completed turn.
+const MAX_RESTARTS: u64 = 3;
+
+/// How to start the agent.
+#[derive(Debug, Clone)]
+pub(crate) struct Launcher {
+    /// Command line of this program, which contains the scripted agent.
+    pub program: Vec<String>,
+    /// Added to the agent's environment, such as the git credential helper.
+    pub env: Vec<(String, String)>,
+    /// Number of transcript lines that were written in another sandbox.
+    pub inherited: u64,
+    /// Session to fork.
+    pub fork_of: Option<Uuid>,
+    pub sandbox: String,
+}
+
+impl Launcher {
+    /// Prompt of the current iteration. Its id is the same after a restart.
+    pub(super) fn prompt(&self, state: &State) -> Option<UserMessage> {
+        let text = state.prompt.clone()?;
+        Some(UserMessage { uuid: self.message_id(&state.progress.iteration.to_string()), text })
+    }
+
+    /// Prompt for an agent that has not resumed its turn by itself.
+    pub(super) fn continue_prompt(&self, state: &State) -> UserMessage {
+        let uuid = self.message_id(&format!("{}/nudge/{}", state.progress.iteration, state.nudges));
+        UserMessage { uuid, text: CONTINUE_PROMPT.to_owned() }
+    }
+
+    fn message_id(&self, key: &str) -> Uuid {
+        Uuid::new_v5(&PROMPTS, format!("{}/{key}", self.sandbox).as_bytes())
+    }
+}
+
+impl Supervisor {
+    /// Starts the agent and sends it the messages that it has not read.
+    pub(super) async fn start_agent(&mut self) {
+        self.restart_at = None;
+        self.nudge_at = None;
+        if let Some(orphan) = self.state.process.take()
+            && orphan.kill_if_alive().await
+        {
+            tracing::warn!("Killed an agent left running by an earlier worker process");
+        }
+        let (handle, history) = match &self.config.agent {
+            Agent::Acp(command) => self.start_acp(command.clone()),
+            Agent::Claude => {
+                let command = vec![self.config.claude_path.clone()];
+                self.start_claude(command)
+            }
+            Agent::Scripted(script) => {
+                let mut command = self.launcher.program.clone();
+                command.extend(["play".to_owned(), script.clone()]);
+                self.start_claude(command)
+            }
+        };
+        self.agent = Some(handle);
+        self.save();
+        let status = if self.state.prompt.is_some() { Status::Working } else { Status::Waiting };
+        self.agent_state.send_modify(|state| state.status = status);
+        self.send_unread(history).await;
+    }
+
+    /// Restarts an agent that has exited, or fails the task.
+    pub(super) async fn agent_exited(&mut self, reason: ExitReason) {
+        self.copy_transcript();
+        (self.agent, self.state.process, self.activity, self.nudge_at) = (None, None, Activity::Idle, None);
+        self.observers.watch(None);
+        let (error, error_type) = match &reason {
+            ExitReason::Exited { code } => (format!("the agent exited (exit code {code})"), "exit"),
+            ExitReason::Killed { out_of_memory: true, .. } => {
+                ("the agent ran out of memory and was killed".into(), "out_of_memory")
+            }
+            ExitReason::Killed { signal: 9, .. } => ("the agent was killed".into(), "sigkill"),
+            ExitReason::Killed { signal, .. } => {
+                (format!("the agent was terminated by signal {signal}"), "signal")
+            }
+            ExitReason::NotStarted { reason } => (reason.clone(), "not_started"),
+        };
+        tracing::warn!("The agent has exited: {error}");
+        self.state.crashes += 1;
+        let restart = self.state.crashes <= MAX_RESTARTS && !matches!(reason, ExitReason::NotStarted { .. });
+        let event = Event::worker("agent.stream_error")
+            .with("error", error.as_str())
+            .with("error_type", error_type)
+            .with("turn", self.turns)
+            .with("crashes", self.state.crashes)
+            .with("restarts", restart);
+        self.outbox.emit(event);
+        self.interrupted_without_agent();
+        if !self.state.ended_turns.is_empty() {
+            // The turn had ended, and only background tasks were still running.
+            self.agent_idle().await;
+        }
+        if restart {
+            let delay = Duration::from_secs(1 << (self.state.crashes - 1).min(4));
+            self.restart_at = Some(Instant::now() + delay);
+            self.agent_state.send_modify(|state| state.status = Status::Starting);
+        } else if self.state.outcome.is_none() && !matches!(self.state.step, Step::Finishing(_)) {
+            let phase = if error_type == "not_started" { "initialization" } else { "execution" };
+            self.outbox.emit(Event::worker("agent.error").with("error", error.as_str()).with("phase", phase));
+            if let Some(validation) = self.inspection.take() {
+                validation.abort();
+            }
+            self.apply(Next::Done(Outcome::failure("agent_died", error)));
+        }
+        self.save();
+    }
+
+    fn start_acp(&mut self, command: Vec<String>) -> (AgentHandle, History) {
+        let settings = acp::Settings {
+            command,
+            env: self.launcher.env.clone(),
+            env_removed: HIDDEN_FROM_AGENT.map(String::from).to_vec(),
+            cwd: self.config.cwd.clone(),
+            resume: self.state.session.clone(),
+            policy: policy(&self.config),
+        };
+        (acp::start(settings), History::default())
+    }
+
+    fn start_claude(&mut self, command: Vec<String>) -> (AgentHandle, History) {
+        let config_dir = self.config.transcript_dir();
+        let session = self.state.session.as_deref().and_then(|session| session.parse().ok());
+        let session: Uuid = session.unwrap_or_else(Uuid::new_v4);
+        self.state.session = Some(session.to_string());
+        let path = transcript::path(&config_dir, &self.config.cwd, &session.to_string());
+        let mut history = self.history(&path);
+        history.resumes_turn = self.resumes_turn(&history);
+        let copied = self.outbox.next_transcript_entry(&session.to_string()).saturating_sub(1);
+        self.tail = Some(Tail::new(path, copied));
+        let begin = match (history.exists, self.launcher.fork_of) {
+            (true, _) => claude::Session::Resume(session),
+            (false, Some(from)) => claude::Session::Fork { from, to: session },
+            (false, None) => claude::Session::New(session),
+        };
+        let mut env = vec![("CLAUDE_CONFIG_DIR".to_owned(), config_dir.display().to_string())];
+        env.push(("IS_SANDBOX".to_owned(), "1".to_owned()));
+        env.extend(self.launcher.env.iter().cloned());
+        let config = &self.config;
+        let settings = claude::Settings {
+            command,
+            cwd: config.cwd.clone(),
+            env,
+            env_removed: HIDDEN_FROM_AGENT.map(String::from).to_vec(),
+            session: begin,
+            resume_interrupted_turn: history.resumes_turn,
+            model: config.model.clone(),
+            policy: policy(config),
+            allowed_tools: config.allowed_tools.clone(),
+            disallowed_tools: config.disallowed_tools.clone(),
+            max_turns: Some(config.max_turns),
+            max_budget_usd: Some(config.max_budget_usd),
+            system_prompt: config.system_prompt.clone(),
+            append_system_prompt: config.append_system_prompt.clone(),
+            setting_sources: config.setting_sources.clone(),
+            partial_messages: config.partial_messages,
+            background_timeout: config.background_timeout,
+        };
+        let normalizer = history.normalizer.take().unwrap_or_else(|| Normalizer::new(config.cwd.clone()));
+        (claude::start(&settings, normalizer), history)
+    }
+}
+
+fn policy(config: &Config) -> Policy {
+    // Rules with patterns, such as `Bash(rm:*)`, are enforced by the CLI itself.
+    let denied = config.disallowed_tools.iter().filter(|tool| !tool.contains('(')).cloned().collect();
+    Policy { mode: config.permission_mode, denied, root: config.cwd.clone() }
+}

@@ -1,0 +1,194 @@
+//! Background tasks that observe effects of the agent: changed files, open ports and memory. They emit events to the
+//! outbox themselves, so that scanning a large repository never blocks the agent.
+
+use crate::agents::memory;
+use crate::heartbeat::AgentState;
+use crate::outbox::Outbox;
+use crate::preview;
+use crate::workspace::diff::EmittedChange;
+use crate::workspace::snapshot::{Changes, Snapshots};
+use std::future::Future;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// Maximum time to wait for queued file scans.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// How long a detected change is held back, because the result of the tool may report it too.
+const HOLD_BACK: Duration = Duration::from_millis(300);
+
+const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
+
+pub(super) struct Observers {
+    scans: mpsc::UnboundedSender<ScanRequest>,
+    process: watch::Sender<Option<u32>>,
+}
+
+enum ScanRequest {
+    ToolEnded {
+        tool_use_id: String,
+        turn: u64,
+        edited: Vec<EmittedChange>,
+    },
+    /// Notify when all earlier requests are processed.
+    Drain(oneshot::Sender<()>),
+}
+
+impl Observers {
+    pub(super) fn start(
+        outbox: &Outbox,
+        snapshots: Snapshots,
+        previews: bool,
+        agent_state: watch::Sender<AgentState>,
+    ) -> Self {
+        let (scans, requests) = mpsc::unbounded_channel();
+        tokio::spawn(watch_files(snapshots, requests, outbox.clone()));
+        let (process, processes) = watch::channel(None);
+        tokio::spawn(watch_memory(processes.clone(), agent_state));
+        if previews {
+            tokio::spawn(watch_ports(processes, outbox.clone()));
+        }
+        Self { scans, process }
+    }
+
+    /// Sets the agent's process.
+    pub(super) fn watch(&self, process: Option<u32>) {
+        self.process.send_replace(process);
+    }
+
+    /// A tool has ended. Its result already reported the changes in `edited`.
+    pub(super) fn tool_ended(&self, tool_use_id: String, turn: u64, edited: Vec<EmittedChange>) {
+        let _ = self.scans.send(ScanRequest::ToolEnded { tool_use_id, turn, edited });
+    }
+
+    /// Resolves when all queued scans are processed, or on timeout.
+    pub(super) fn drained(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let (done, drained) = oneshot::channel();
+        let _ = self.scans.send(ScanRequest::Drain(done));
+        async move {
+            let _ = timeout(DRAIN_TIMEOUT, drained).await;
+        }
+    }
+}
+
+async fn watch_files(
+    mut snapshots: Snapshots,
+    mut requests: mpsc::UnboundedReceiver<ScanRequest>,
+    outbox: Outbox,
+) {
+    let first_scan = snapshots.ready().await;
+    // Changes made while no worker was running belong to no tool.
+    let missed = snapshots.scan(&[]).await;
+    for event in first_scan.into_events(0, None).into_iter().chain(missed.into_events(0, None)) {
+        outbox.emit(event);
+    }
+    let mut pending = PendingChanges::default();
+    loop {
+        let request = match timeout(HOLD_BACK, requests.recv()).await {
+            Ok(Some(request)) => request,
+            Ok(None) => return,
+            Err(_) => {
+                pending.emit(&outbox);
+                match requests.recv().await {
+                    Some(request) => request,
+                    None => return,
+                }
+            }
+        };
+        match request {
+            ScanRequest::Drain(done) => {
+                pending.emit(&outbox);
+                let _ = done.send(());
+            }
+            ScanRequest::ToolEnded { tool_use_id, turn, mut edited } => {
+                // One scan covers all tools that ended meanwhile.
+                let (mut last, mut drain) = ((tool_use_id, turn), None);
+                while let Ok(next) = requests.try_recv() {
+                    match next {
+                        ScanRequest::ToolEnded { tool_use_id, turn, edited: more } => {
+                            last = (tool_use_id, turn);
+                            edited.extend(more);
+                        }
+                        ScanRequest::Drain(done) => {
+                            drain = Some(done);
+                            break;
+                        }
+                    }
+                }
+                pending.remove_emitted(&edited);
+                pending.add(snapshots.scan(&edited).await, last);
+                if let Some(done) = drain {
+                    pending.emit(&outbox);
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+}
+
+/// Detected changes that are held back: the result of a tool that has just ended may report them too.
+#[derive(Default)]
+struct PendingChanges(Vec<(Changes, (String, u64))>);
+
+impl PendingChanges {
+    fn add(&mut self, changes: Changes, tool: (String, u64)) {
+        self.0.push((changes, tool));
+    }
+
+    fn remove_emitted(&mut self, emitted: &[EmittedChange]) {
+        for (changes, _) in &mut self.0 {
+            changes.files.retain(|file| !file.emitted().is_some_and(|change| emitted.contains(&change)));
+        }
+    }
+
+    fn emit(&mut self, outbox: &Outbox) {
+        for (changes, (tool_use_id, turn)) in self.0.drain(..) {
+            for event in changes.into_events(turn, Some(&tool_use_id)) {
+                outbox.emit(event);
+            }
+        }
+    }
+}
+
+/// Measures the agent's memory for the heartbeats.
+async fn watch_memory(mut processes: watch::Receiver<Option<u32>>, agent_state: watch::Sender<AgentState>) {
+    loop {
+        let process = *processes.borrow_and_update();
+        let used = match process {
+            Some(process) => spawn_blocking(move || memory::used_bytes(process)).await.ok().flatten(),
+            None => None,
+        };
+        agent_state.send_modify(|state| state.agent_memory_bytes = used);
+        if let Ok(Err(_)) = timeout(MEMORY_INTERVAL, processes.changed()).await {
+            return;
+        }
+    }
+}
+
+async fn watch_ports(mut processes: watch::Receiver<Option<u32>>, outbox: Outbox) {
+    loop {
+        let process = *processes.borrow_and_update();
+        let changed = processes.changed();
+        let ended = match process {
+            Some(process) => {
+                let (sender, mut events) = mpsc::channel(16);
+                let watching = tokio::spawn(preview::run(process, sender));
+                tokio::pin!(changed);
+                let ended = loop {
+                    tokio::select! {
+                        changed = &mut changed => break changed.is_err(),
+                        Some(event) = events.recv() => outbox.emit(event),
+                    }
+                };
+                watching.abort();
+                ended
+            }
+            None => changed.await.is_err(),
+        };
+        if ended {
+            return;
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Shuts the worker down within the grace period.
+
+use super::messages::Interruption;
+use super::{EXIT_FENCED, StopReason, Supervisor};
+use crate::agents::{Activity, AgentCommand, AgentOutput};
+use crate::event::Event;
+use crate::heartbeat::Status;
+use domain::message;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// The worker exits within this time, whatever blocks. Providers kill it shortly afterwards.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(9_000);
+/// How long to wait for the agent to stop its turn.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_millis(2_000);
+
+impl Supervisor {
+    /// Stops the agent and flushes the outbox within [`SHUTDOWN_TIMEOUT`].
+    pub(super) async fn shut_down(mut self, reason: StopReason) -> ExitCode {
+        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
+        if let StopReason::Fenced = reason {
+            tracing::error!("A newer worker has taken over this sandbox; exiting immediately");
+            drop(self.agent.take());
+            return ExitCode::from(EXIT_FENCED);
+        }
+        let StopReason::Requested(reason) = reason else { return ExitCode::FAILURE };
+        tracing::info!("Shutting down: {reason}");
+        self.agent_state.send_modify(|state| state.status = Status::Stopping);
+        if self.activity == Activity::Working {
+            self.interrupt(Interruption { message_id: None, sender_id: None, reason: "shutdown" }).await;
+            let _ = timeout(INTERRUPT_TIMEOUT, self.drain_until_idle()).await;
+        }
+        self.send_command(AgentCommand::Stop).await;
+        let _ = timeout(
+            deadline.duration_since(Instant::now()).saturating_sub(Duration::from_secs(3)),
+            self.drain_until_exit(),
+        )
+        .await;
+        self.agent = None;
+        self.copy_transcript();
+        let _ = timeout(Duration::from_secs(1), self.observers.drained()).await;
+        self.outbox.emit(
+            Event::worker("agent.shutdown")
+                .with("reason", reason)
+                .with("total_turns", self.turns)
+                .with("task_finished", self.state.outcome.is_some()),
+        );
+        self.state.process = None;
+        self.save();
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if !self.outbox.flushed(remaining).await {
+            let waiting = self.outbox.status().waiting_events;
+            tracing::warn!(
+                "{waiting} events were not sent in time; the next run in this directory sends them"
+            );
+        }
+        ExitCode::SUCCESS
+    }
+
+    /// Handles remaining output until the agent's turn has ended.
+    async fn drain_until_idle(&mut self) {
+        while self.activity == Activity::Working {
+            let output = super::next_output(&mut self.agent).await;
+            self.handle_final_output(output);
+        }
+    }
+
+    /// Handles remaining output until the agent has exited.
+    async fn drain_until_exit(&mut self) {
+        while self.agent.is_some() {
+            let output = super::next_output(&mut self.agent).await;
+            self.handle_final_output(output);
+        }
+    }
+
+    fn handle_final_output(&mut self, output: AgentOutput) {
+        match output {
+            AgentOutput::Event(event) => self.outbox.emit(event),
+            // Cancelled only because of the shutdown. The next run sends the message again.
+            AgentOutput::Receipt { state: message::State::Cancelled, .. } => {}
+            AgentOutput::Receipt { uuid, state } => self.receipt(uuid, state),
+            AgentOutput::Interrupted { cancelled } => self.interrupted(&cancelled),
+            AgentOutput::Activity(activity) => self.activity = activity,
+            AgentOutput::TranscriptWritten => self.copy_transcript(),
+            // The next run resumes this turn.
+            AgentOutput::TurnEnded(end) if end.interrupted => self.state.progress.add(&end),
+            AgentOutput::TurnEnded(end) => self.turn_ended(*end),
+            AgentOutput::ToolEnded { tool_use_id, turn, edited } => {
+                self.observers.tool_ended(tool_use_id, turn, edited);
+            }
+            AgentOutput::Exited(_) => {
+                self.agent = None;
+                self.activity = Activity::Idle;
+            }
+            AgentOutput::Partial(_)
+            | AgentOutput::Progress
+            | AgentOutput::Session(_)
+            | AgentOutput::Process(_) => {}
+        }
+    }
+}
