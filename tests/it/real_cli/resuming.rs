@@ -1,7 +1,7 @@
 //! Sessions that go on elsewhere.
 
 use super::turns::bash;
-use super::{SESSION, session};
+use super::{GATED, SESSION, let_go, session};
 use kit::claude::{Cli, Home, Recording};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
@@ -13,10 +13,10 @@ fn a_killed_turn_goes_on_from_its_mirror_on_another_machine() {
     offline(async {
         let script = Script::new()
             .when("begin", Reply::text("I begin."))
-            .when("go on", bash("sleep 2; echo slept >> log.txt; cat log.txt", "Wait"))
+            .when("go on", bash(&format!("{GATED} echo slept >> log.txt; cat log.txt"), "Wait"))
             .always("slept", Reply::text("Finished."))
-            .always("", bash("sleep 1; echo slept >> log.txt; cat log.txt", "Wait"));
-        let (_lost, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
+            .always("", bash("echo slept >> log.txt; cat log.txt", "Work"));
+        let (lost, model, mut cli) = session(script, &["--allowedTools=Bash"]).await;
         cli.say("begin").await;
         cli.result().await;
         let first = cli.say("go on").await;
@@ -26,6 +26,7 @@ fn a_killed_turn_goes_on_from_its_mirror_on_another_machine() {
         cli.until(|frame| frame["type"] == "transcript_mirror" && frame.to_string().contains("tool_use"))
             .await;
         let recording = cli.kill().await;
+        let_go(&lost);
         recording.save("killed");
 
         let home = Home::new();

@@ -1,6 +1,6 @@
 //! When a task is done.
 
-use super::{Stage, git};
+use super::{GATED, Stage, git, of};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::json;
@@ -65,14 +65,16 @@ fn a_task_whose_tests_fail_is_not_done() {
 #[test]
 fn a_task_is_not_done_while_something_runs_in_the_background() {
     offline(async {
-        let command =
-            json!({"command": "sleep 2; echo built", "description": "Build", "run_in_background": true});
+        let command = json!({"command": GATED, "description": "Build", "run_in_background": true});
         let script = Script::new()
             .when("build it", Reply::tool("Bash", command))
             .when("running in background", Reply::text("It builds."))
             .always("", Reply::text("It is built."));
         let stage = Stage::new(script).await;
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "build it")]);
+        stage.until_any("agent.turn_completed").await;
+        assert!(of(&stage.log().await, "agent.completed").is_empty(), "the build still runs");
+        stage.let_go();
         let completed = stage.until_any("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "It is built.");
         let log = stage.log().await;

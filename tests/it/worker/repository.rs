@@ -85,7 +85,7 @@ async fn an_agent_pushes_its_work_and_the_token_is_nowhere() {
 async fn a_worker_is_there_and_hears_while_its_code_is_fetched() {
     let remote = remote();
     let server = Server::start(remote.path(), "").await;
-    server.pause(Duration::from_millis(500));
+    server.hold();
     let stage = Stage::new(Script::new()).await;
     let agent = stage.script(&[text("I read: ${message}")]);
     let url = server.url("repo.git");
@@ -95,6 +95,7 @@ async fn a_worker_is_there_and_hears_while_its_code_is_fetched() {
     let early = stage.say("user_message", "good morning").await;
     stage.receipt(&early, "fetched").await;
     assert!(of(&stage.log().await, "workspace.ready").is_empty(), "all of this is while it is fetched");
+    server.release();
     stage.receipt(&early, "completed").await;
     stage.until("agent.message", |data| data["content"] == "I read: good morning").await;
     stage.until_shown(|shown| shown["heartbeat_status"] == "waiting").await;

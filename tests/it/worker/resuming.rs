@@ -33,14 +33,13 @@ impl Stage {
 #[test]
 fn an_agent_that_is_killed_in_the_middle_of_a_tool_goes_on() {
     offline(async {
-        let script = Script::new()
-            .when("begin", bash("echo once >> log.txt; sleep 3; echo slept"))
-            .always("", Reply::text("Finished."));
+        let script = Script::new().when("begin", bash(GATED)).always("", Reply::text("Finished."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         stage.until_any("agent.tool_use").await;
         let agent = child_of(worker.id());
         kill(agent);
+        stage.let_go();
         let died = stage.until_any("agent.stream_error").await;
         assert_eq!(died["event_data"]["error_type"], "sigkill", "{died}");
         let completed = stage.until_any("agent.completed").await;
@@ -87,11 +86,11 @@ fn a_worker_that_is_killed_loses_nothing_that_its_agent_did() {
     offline(async {
         let script = Script::new()
             .when("begin", bash("echo first"))
-            .when("first", bash("sleep 4; echo second"))
+            .when("first", bash(GATED))
             .always("", Reply::text("Finished."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
-        stage.until("agent.tool_use", |data| data["input"]["command"] == "sleep 4; echo second").await;
+        stage.until("agent.tool_use", |data| data["input"]["command"] == GATED).await;
         worker.kill().await;
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         stage.until_any("agent.completed").await;
@@ -105,6 +104,8 @@ fn a_worker_that_is_killed_loses_nothing_that_its_agent_did() {
             event["event_type"] == "agent.user_message" && event["event_data"]["content"] == "begin"
         });
         assert_eq!(prompts.count(), 1, "the task is said once");
+        // Ends the command of the first agent, which has outlived its worker.
+        stage.let_go();
     });
 }
 

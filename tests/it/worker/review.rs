@@ -62,10 +62,7 @@ fn a_task_that_somebody_stopped_stays_stopped_in_the_next_run() {
 fn an_agent_that_dies_after_text_and_a_tool_goes_on() {
     offline(async {
         let script = Script::new()
-            .when(
-                "begin",
-                Reply::text("I begin.").and_tool("Bash", json!({"command": "sleep 3; echo slept"})),
-            )
+            .when("begin", Reply::text("I begin.").and_tool("Bash", json!({"command": GATED})))
             .always("", Reply::text("Finished."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
@@ -74,6 +71,8 @@ fn an_agent_that_dies_after_text_and_a_tool_goes_on() {
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         let completed = stage.until_any("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "Finished.");
+        // Ends the command of the first agent, which has outlived its worker.
+        stage.let_go();
     });
 }
 
@@ -99,13 +98,14 @@ fn messages_that_wait_during_a_shutdown_are_said_in_the_next_run() {
 fn an_interrupt_while_the_agent_is_down_is_what_comes_next() {
     offline(async {
         let script = Script::new()
-            .when("begin", bash("echo once >> log.txt; sleep 3; echo slept"))
+            .when("begin", bash(&format!("echo once >> log.txt; {GATED}")))
             .when("do this instead", Reply::text("Done differently."))
             .always("", Reply::text("It went on as if nothing had been said."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         stage.until_any("agent.tool_use").await;
         kill(child_of(worker.id()));
+        stage.let_go();
         stage.until_any("agent.stream_error").await;
         let message = stage.say("interrupt", "do this instead").await;
         let interrupted = stage.until_any("agent.interrupted").await;
@@ -121,12 +121,13 @@ fn an_interrupt_while_the_agent_is_down_is_what_comes_next() {
 fn a_stop_while_the_agent_is_down_keeps_it_from_going_on() {
     offline(async {
         let script = Script::new()
-            .when("begin", bash("echo once >> log.txt; sleep 3; echo slept"))
+            .when("begin", bash(&format!("echo once >> log.txt; {GATED}")))
             .when("go on then", Reply::text("Done."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         stage.until_any("agent.tool_use").await;
         kill(child_of(worker.id()));
+        stage.let_go();
         stage.until_any("agent.stream_error").await;
         let stop = stage.say("stop", "Stop.").await;
         stage.receipt(&stop, "completed").await;
@@ -171,8 +172,7 @@ fn a_stop_between_iterations_holds_the_next_one() {
 #[test]
 fn a_record_that_was_torn_within_a_character_is_gone_on_with() {
     offline(async {
-        let script =
-            Script::new().when("begin", bash("sleep 2; echo slept")).always("", Reply::text("Finished."));
+        let script = Script::new().when("begin", bash(GATED)).always("", Reply::text("Finished."));
         let stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         let started = stage.until_any("agent.started").await;
@@ -187,6 +187,7 @@ fn a_record_that_was_torn_within_a_character_is_gone_on_with() {
         tokio::time::timeout(Duration::from_secs(30), written).await.expect("the agent keeps a record");
         kill(child_of(worker.id()));
         worker.kill().await;
+        stage.let_go();
         let mut file = std::fs::OpenOptions::new().append(true).open(record).unwrap();
         file.write_all(b"{\"type\":\"user\",\"text\":\"\xc3").unwrap();
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
@@ -230,7 +231,7 @@ fn a_copy_of_a_session_does_not_tell_what_was_done_before_it() {
     offline(async {
         let script = Script::new()
             .when("begin", Reply::text("This was before."))
-            .when("go elsewhere", bash("sleep 3; echo slept"))
+            .when("go elsewhere", bash(GATED))
             .always("", Reply::text("This is after."));
         let mut stage = Stage::new(script).await;
         let worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
@@ -263,5 +264,7 @@ fn a_copy_of_a_session_does_not_tell_what_was_done_before_it() {
             event["event_type"] == "agent.user_message" && event["event_data"]["content"] == "go elsewhere"
         };
         assert_eq!(log.iter().filter(said).count(), 1, "the task is said once");
+        // Ends the command of the first agent, which has outlived its worker.
+        stage.let_go();
     });
 }

@@ -14,13 +14,17 @@ fn bash(command: &str) -> Reply {
 fn a_message_reaches_an_agent_in_the_middle_of_its_work() {
     offline(async {
         let script = Script::new()
-            .when("take your time", bash("sleep 2; echo slept"))
+            .when("take your time", bash(GATED))
             .when("use blue instead", Reply::text("Blue it is."));
         let stage = Stage::new(script).await;
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "take your time")]);
         stage.until_any("agent.tool_use").await;
         let message = stage.say("user_message", "use blue instead").await;
-        for state in ["fetched", "delivered", "started", "completed"] {
+        for state in ["fetched", "delivered"] {
+            stage.receipt(&message, state).await;
+        }
+        stage.let_go();
+        for state in ["started", "completed"] {
             stage.receipt(&message, state).await;
         }
         let completed = stage.until_any("agent.completed").await;
@@ -34,13 +38,13 @@ fn a_message_reaches_an_agent_in_the_middle_of_its_work() {
 #[test]
 fn guidance_is_marked_as_what_it_is() {
     offline(async {
-        let script = Script::new()
-            .when("begin", bash("sleep 1; echo slept"))
-            .when("mind the tests", Reply::text("I do."));
+        let script = Script::new().when("begin", bash(GATED)).when("mind the tests", Reply::text("I do."));
         let stage = Stage::new(script).await;
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "begin")]);
         stage.until_any("agent.tool_use").await;
-        stage.say("guidance", "mind the tests").await;
+        let message = stage.say("guidance", "mind the tests").await;
+        stage.receipt(&message, "delivered").await;
+        stage.let_go();
         let request = stage.model.until_told("mind the tests").await;
         assert!(request.told.contains("[Guidance from the guardian"), "{}", request.told);
     });

@@ -102,8 +102,10 @@ fn every_turn_has_its_number_and_is_billed_once() {
 #[test]
 fn what_lies_outside_of_the_workspace_is_not_touched() {
     offline(async {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let file = elsewhere.path().join("unrelated.txt");
         let script = Script::new()
-            .when("write elsewhere", write("/tmp/of-somebody-else.txt"))
+            .when("write elsewhere", write(file.to_str().unwrap()))
             .when("is outside of", Reply::text("Then I leave it."));
         let stage = Stage::new(script).await;
         let _worker =
@@ -112,7 +114,7 @@ fn what_lies_outside_of_the_workspace_is_not_touched() {
         assert_eq!(decided["event_data"]["decision"], "deny", "{decided}");
         let completed = stage.until_any("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "Then I leave it.");
-        assert!(!std::path::Path::new("/tmp/of-somebody-else.txt").exists());
+        assert!(!file.exists());
     });
 }
 

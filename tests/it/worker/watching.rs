@@ -4,14 +4,20 @@ use super::{GATED, OPERATOR, Stage, command, of, text, turn_end};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::Value;
-use std::time::Duration;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// A quarter of what is said: it takes three pieces at least.
+const WORDS_PER_PIECE: usize = 15;
 
 #[test]
 fn text_is_heard_while_it_is_written_and_never_kept() {
     offline(async {
         let words: Vec<String> = (0..60).map(|n| format!("word-{n}")).collect();
         let said = words.join(" ");
-        let script = Script::new().when("tell me", Reply::text(&said).slowly(Duration::from_millis(25)));
+        // The model goes on only when a piece of what it has said so far was shown.
+        let gate = Arc::new(Semaphore::new(WORDS_PER_PIECE));
+        let script = Script::new().when("tell me", Reply::text(&said).gated(gate.clone()));
         let stage = Stage::new(script).await;
         let mut socket = stage.plane.subscribed(OPERATOR, "entity_ids=box").await;
         let _worker = stage.worker(&[("TASK_DESCRIPTION", "tell me")]);
@@ -26,13 +32,14 @@ fn text_is_heard_while_it_is_written_and_never_kept() {
                     assert_eq!(payload["offset"], heard.chars().count(), "nothing is missing: {frame}");
                     heard.push_str(payload["text"].as_str().unwrap());
                     pieces += 1;
+                    gate.add_permits(WORDS_PER_PIECE);
                 }
                 "SANDBOX_AGENT_MESSAGE" => break payload["content"].as_str().unwrap().to_owned(),
                 _ => {}
             }
         };
         assert_eq!(message, said);
-        assert!(pieces >= 3, "it is heard bit by bit, not in {pieces} pieces");
+        assert!(pieces >= 3, "it is shown while it is written, not in {pieces} pieces");
         assert!(!heard.is_empty() && message.starts_with(&heard), "{heard:?} is no beginning of {message:?}");
         stage.until_any("agent.completed").await;
         let log = stage.log().await;

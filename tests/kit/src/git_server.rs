@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Serves the bare repositories of a folder until it is dropped.
@@ -29,6 +30,7 @@ struct Counts {
     refused: AtomicUsize,
     broken: AtomicUsize,
     pause_ms: AtomicU64,
+    held: watch::Sender<bool>,
 }
 
 impl Server {
@@ -73,6 +75,16 @@ impl Server {
         let milliseconds = u64::try_from(pause.as_millis()).expect("tests are shorter");
         self.counts.pause_ms.store(milliseconds, Ordering::SeqCst);
     }
+
+    /// Answers no request until [`Server::release`].
+    pub fn hold(&self) {
+        self.counts.held.send_replace(true);
+    }
+
+    /// Answers requests again, also those that came meanwhile.
+    pub fn release(&self) {
+        self.counts.held.send_replace(false);
+    }
 }
 
 async fn answer(
@@ -86,6 +98,8 @@ async fn answer(
         return Ok(());
     }
     tokio::time::sleep(Duration::from_millis(counts.pause_ms.load(Ordering::SeqCst))).await;
+    // The sender lives as long as the server.
+    drop(counts.held.subscribe().wait_for(|held| !held).await);
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     stream.read_line(&mut line).await?;

@@ -1,7 +1,9 @@
 //! What a scripted model says.
 
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// One answer of the model.
 #[derive(Debug, Clone, Default)]
@@ -10,6 +12,8 @@ pub struct Reply {
     pub(super) usage: Usage,
     /// The time between two words.
     pub(super) pace: Duration,
+    /// One permit for each word.
+    pub(super) gate: Option<Arc<Semaphore>>,
     pub(super) error: Option<Failure>,
     stop_reason: Option<&'static str>,
 }
@@ -97,6 +101,13 @@ impl Reply {
     #[must_use]
     pub fn slowly(mut self, pace: Duration) -> Self {
         self.pace = pace;
+        self
+    }
+
+    /// Says a word only for a permit, which is used up.
+    #[must_use]
+    pub fn gated(mut self, gate: Arc<Semaphore>) -> Self {
+        self.gate = Some(gate);
         self
     }
 

@@ -6,22 +6,37 @@ use axum::response::Response;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// The answer, streamed. If nobody reads it any more it ends.
 pub(super) fn answer(opening: Value, reply: Reply) -> Response {
-    let pace = reply.pace;
-    let paced = stream::iter(events(opening, &reply)).then(move |event| async move {
-        let wait = if event["type"] == "content_block_delta" { pace } else { Duration::ZERO };
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+    let events = events(opening, &reply);
+    let (pace, gate) = (reply.pace, reply.gate);
+    let paced = stream::iter(events).then(move |event| {
+        let gate = gate.clone();
+        async move {
+            if event["type"] == "content_block_delta" {
+                wait(pace, gate).await;
+            }
+            let name = event["type"].as_str().expect("every event has a type");
+            Ok::<_, Infallible>(format!("event: {name}\ndata: {event}\n\n"))
         }
-        let name = event["type"].as_str().expect("every event has a type");
-        Ok::<_, Infallible>(format!("event: {name}\ndata: {event}\n\n"))
     });
     let answer =
         Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(paced));
     answer.expect("its parts are right")
+}
+
+/// What comes before a word.
+async fn wait(pace: Duration, gate: Option<Arc<Semaphore>>) {
+    if !pace.is_zero() {
+        tokio::time::sleep(pace).await;
+    }
+    if let Some(gate) = gate {
+        gate.acquire().await.expect("tests do not close a gate").forget();
+    }
 }
 
 fn events(opening: Value, reply: &Reply) -> Vec<Value> {
