@@ -114,6 +114,11 @@ impl Daytona {
         self.desk.sandboxes.processes(name)
     }
 
+    /// Removes a sandbox that is being deleted, however long it would still be listed.
+    pub fn end(&self, name: &str) {
+        self.desk.sandboxes.end(name);
+    }
+
     /// How often it was asked for what, whatever came of it.
     pub fn calls(&self) -> BTreeMap<Operation, usize> {
         lock(&self.desk.calls).clone()

@@ -217,6 +217,12 @@ impl Sandboxes {
             .collect()
     }
 
+    pub(super) fn end(&self, name: &str) {
+        let mut all = lock(&self.all);
+        let ending = all.iter_mut().filter(|sandbox| sandbox.name == name && sandbox.ends.is_some());
+        ending.for_each(|sandbox| sandbox.ends = Some(Instant::now()));
+    }
+
     pub(super) fn end_all(&self) {
         lock(&self.all).iter().for_each(|sandbox| sandbox.machine.end());
     }
