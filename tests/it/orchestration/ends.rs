@@ -34,8 +34,13 @@ async fn a_task_that_is_called_off_ends_with_all_that_it_started() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_runs_for_longer_than_it_may_fails_and_says_so() {
     let stage = Stage::start(&[]).await;
-    let (ticket, _, sandbox) = running(&stage, json!({"timeout_seconds": 2})).await;
+    let agent = stage.script(&slow());
+    let ticket = stage.ticket(json!({"agent": agent, "timeout_seconds": 2})).await;
+    // It may be over before a poll sees it run: the log says that it did.
     let task = stage.until_status(&ticket, "failed").await;
+    let names = stage.names("tasks", task["id"].as_str().unwrap()).await;
+    assert!(names.iter().any(|name| name == "task.started"), "{names:?}");
+    let sandbox = task["sandbox_id"].as_str().unwrap().to_owned();
     assert_eq!(task["error_message"], "The task ran for longer than it may.");
     assert_eq!(task["attempt"], 1, "it would take as long again");
     assert_eq!(stage.until_released(&sandbox).await["status"], "failed");
@@ -44,8 +49,8 @@ async fn a_task_that_runs_for_longer_than_it_may_fails_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sandbox_whose_agent_has_nothing_to_do_goes_away() {
-    // Three seconds.
-    let stage = Stage::start(&["--idle-threshold-minutes", "0.05", "--heartbeat-timeout-seconds", "8"]).await;
+    // Twelve seconds: an agent that is slow to begin is not idle.
+    let stage = Stage::start(&["--idle-threshold-minutes", "0.2", "--heartbeat-timeout-seconds", "40"]).await;
     let mut socket = stage.socket().await;
     let (ticket, _, sandbox) = running(&stage, json!({})).await;
     let stop = json!({"message_type": "stop", "content": "Stop."});
@@ -60,7 +65,7 @@ async fn a_sandbox_whose_agent_has_nothing_to_do_goes_away() {
     });
     let payload = heard.await.expect("SANDBOX_TERMINATED_IDLE is heard")["payload"].clone();
     assert_eq!(payload["reason"], "idle_timeout");
-    assert!(payload["idle_duration_seconds"].as_f64().unwrap() >= 3.0, "{payload}");
+    assert!(payload["idle_duration_seconds"].as_f64().unwrap() >= 12.0, "{payload}");
     assert_eq!(payload["transcript_saved"], true);
     assert_eq!(stage.until_status(&ticket, "failed").await["error_message"], "The agent had nothing to do.");
     assert_eq!(stage.until_released(&sandbox).await["status"], "terminated");

@@ -63,7 +63,7 @@ async fn a_worker_that_is_killed_is_missed_at_once_and_its_task_tried_again_else
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_falls_silent_is_dead() {
-    let stage = Stage::start(&["--heartbeat-timeout-seconds", "3"]).await;
+    let stage = Stage::start(&["--heartbeat-timeout-seconds", "10"]).await;
     let agent = stage.script(&slow());
     let ticket = stage.ticket(json!({"agent": agent, "max_retries": 0})).await;
     let sandbox = stage.until_status(&ticket, "running").await["sandbox_id"].as_str().unwrap().to_owned();
@@ -79,16 +79,22 @@ async fn a_worker_that_falls_silent_is_dead() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plane_that_was_away_for_longer_than_a_worker_may_be_silent_blames_nobody() {
-    let mut stage = Stage::start(&["--heartbeat-timeout-seconds", "4"]).await;
+    let mut stage = Stage::start(&["--heartbeat-timeout-seconds", "10"]).await;
     let mark = |name: &str| stage.folder.path().join(name);
-    let (begun, late) = (mark("begun"), mark("late"));
-    let command = format!("touch {}; sleep 8; touch {}; sleep 4", begun.display(), late.display());
+    let (begun, late, go) = (mark("begun"), mark("late"), mark("go"));
+    let command = format!(
+        "touch {}; sleep 12; touch {}; until [ -e {} ]; do sleep 0.1; done",
+        begun.display(),
+        late.display(),
+        go.display()
+    );
     let agent = stage.script(&[
         json!({"type": "tool_use", "name": "Bash", "input": {"command": command, "timeout": 400_000}}),
         json!({"type": "text", "text": "Done."}),
     ]);
     let ticket = stage.ticket(json!({"agent": agent})).await;
-    stage.until_status(&ticket, "running").await;
+    let task = stage.until_status(&ticket, "running").await;
+    let path = format!("/api/v1/sandboxes/{}", task["sandbox_id"].as_str().unwrap());
     let until = async |marker: &std::path::Path| {
         let there = async {
             while !marker.exists() {
@@ -99,9 +105,14 @@ async fn a_plane_that_was_away_for_longer_than_a_worker_may_be_silent_blames_nob
     };
     until(&begun).await;
     stage.kill().await;
-    // Twice as long as a sandbox may be silent.
+    // Longer than a sandbox may be silent.
     until(&late).await;
     stage.start_again().await;
+    // Heartbeats after the restart: the plane has had the time to end the sandbox.
+    let heartbeats = |shown: &serde_json::Value| shown["heartbeats"]["count"].as_u64().unwrap();
+    let before = heartbeats(&stage.get(&path).await);
+    stage.until(&path, "heartbeats after the restart", |shown| heartbeats(shown) >= before + 3).await;
+    std::fs::write(&go, "").unwrap();
     let task = stage.until_status(&ticket, "completed").await;
     assert_eq!((&task["attempt"], &task["retry_count"]), (&json!(1), &json!(0)), "{task:#}");
     let sandbox = task["sandbox_id"].as_str().unwrap();
