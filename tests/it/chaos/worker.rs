@@ -21,6 +21,8 @@ use tokio::time::{sleep, timeout};
 const STEPS: u64 = 2_000;
 const PLANE_KILLS: u64 = 5;
 const WORKER_KILLS: u32 = 12;
+/// Between two kills of the worker; the agent has steps left after the last.
+const MAX_STEPS_BETWEEN_KILLS: u64 = STEPS / (2 * WORKER_KILLS as u64);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_holds_what_the_agent_did_whatever_is_killed() {
@@ -39,7 +41,7 @@ async fn the_log_holds_what_the_agent_did_whatever_is_killed() {
     let killer = tokio::spawn(kill_and_restart(plane, recipe, watched, (PLANE_KILLS, STEPS), seed.value));
     let mut random = StdRng::seed_from_u64(seed.value.wrapping_add(21));
     let mut running = start();
-    let mut kills = 0;
+    let (mut kills, mut next_kill) = (0, random.random_range(0..=MAX_STEPS_BETWEEN_KILLS));
     let finished = async {
         loop {
             let done = steps(&record(place.path()));
@@ -47,14 +49,13 @@ async fn the_log_holds_what_the_agent_did_whatever_is_killed() {
             if done >= STEPS {
                 return;
             }
-            if kills < WORKER_KILLS {
-                sleep(Duration::from_millis(random.random_range(150..900))).await;
+            if kills < WORKER_KILLS && done >= next_kill {
                 running.kill().await.unwrap();
                 kills += 1;
                 running = start();
-            } else {
-                sleep(Duration::from_millis(50)).await;
+                next_kill = done + random.random_range(0..=MAX_STEPS_BETWEEN_KILLS);
             }
+            sleep(Duration::from_millis(5)).await;
         }
     };
     timeout(Duration::from_secs(240), finished).await.expect("the agent finishes");
