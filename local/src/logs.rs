@@ -7,7 +7,6 @@ use client::{Plane, Refused};
 use contract::sandboxes::LogPage;
 use domain::SandboxId;
 use serde_json::Value;
-use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -25,8 +24,8 @@ pub async fn run(options: &Logs) -> anyhow::Result<ExitCode> {
     let plane = plane(&options.address)?;
     let path = format!("/api/v1/sandboxes/{sandbox}/logs?lines={}", options.lines);
     let page = page(answered(&options.address, plane.get(&path).await)?)?;
-    let shown = show(&page.lines)?;
-    if !options.follow || shown == Shown::PipeClosed {
+    show(&page.lines);
+    if !options.follow {
         return Ok(ExitCode::SUCCESS);
     }
     tokio::select! {
@@ -46,8 +45,8 @@ async fn follow(plane: &Plane, sandbox: &SandboxId, mut after: u64) -> anyhow::R
         let released = read(plane, &released).await?["events"].get(0).is_some();
         let path = format!("/api/v1/sandboxes/{sandbox}/logs?lines={LINES}&after={after}");
         let page = page(read(plane, &path).await?)?;
-        let shown = show(&page.lines)?;
-        if shown == Shown::PipeClosed || (released && page.lines.is_empty()) {
+        show(&page.lines);
+        if released && page.lines.is_empty() {
             return Ok(());
         }
         after = page.after;
@@ -65,20 +64,8 @@ fn page(answer: Value) -> anyhow::Result<LogPage> {
     serde_json::from_value(answer).context("the plane gave no useful answer")
 }
 
-/// What became of lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
-    All,
-    /// The other end of the pipe is closed, as `head` does.
-    PipeClosed,
-}
-
-fn show(lines: &[String]) -> anyhow::Result<Shown> {
-    let mut output = io::stdout().lock();
-    let written = lines.iter().try_for_each(|line| writeln!(output, "{line}"));
-    match written.and_then(|()| output.flush()) {
-        Ok(()) => Ok(Shown::All),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Shown::PipeClosed),
-        Err(error) => Err(error).context("cannot write to standard output"),
-    }
+/// In one piece: a log may have a thousand lines.
+fn show(lines: &[String]) {
+    let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+    terminal::print(&text);
 }

@@ -182,6 +182,12 @@ async fn the_command_shows_the_log_of_a_worker_that_runs_and_of_one_that_has_end
     stage.until(&path, "the worker's log", begins).await;
     let (code, running) = run(OPERATOR, &[&sandbox]).await;
     assert!(code == Some(0) && running.matches(BEGINS).count() == 1, "{code:?} {running}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let unread = command(OPERATOR, &[&sandbox]).stdout(writer).spawn().unwrap().wait_with_output().await;
+    let unread = unread.unwrap();
+    let expected = (Some(141), &b""[..]);
+    assert_eq!((unread.status.code(), unread.stderr.as_slice()), expected, "as shells report SIGPIPE");
 
     let following = command(OPERATOR, &[&sandbox, "--follow", "--lines", "1000"]).spawn().unwrap();
     stage.call(Method::DELETE, &format!("/api/v1/sandboxes/{sandbox}"), None).await.ok();
