@@ -35,6 +35,8 @@ pub struct Inner {
     pub bodies: String,
     /// Answers for paths that hold this text, instead of the right one; 0 for none at all.
     pub broken: Vec<(&'static str, u16)>,
+    /// How many requests met a path that is broken.
+    pub refused: u64,
     /// How many of a hundred requests go wrong.
     pub chaos: u64,
     random: u64,
@@ -69,6 +71,7 @@ impl FakePlane {
             pulls: 0,
             bodies: String::new(),
             broken: Vec::new(),
+            refused: 0,
             chaos: 0,
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
         };
@@ -118,7 +121,7 @@ impl FakePlane {
                 changed.changed().await.unwrap();
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+        tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
     }
 }
 
@@ -297,9 +300,13 @@ async fn converse(stream: TcpStream, inner: &Mutex<Inner>, changed: &watch::Send
         let (broken, dice, kind) = {
             let mut inner = inner.lock().unwrap();
             let broken = inner.broken.iter().find(|(part, _)| path.contains(part)).map(|(_, status)| *status);
+            inner.refused += u64::from(broken.is_some());
             let dice = inner.random(100) < inner.chaos;
             (broken, dice, inner.random(5))
         };
+        if broken.is_some() {
+            changed.send_replace(());
+        }
         match broken {
             Some(0) => std::future::pending().await,
             Some(status) => {

@@ -39,8 +39,9 @@ async fn it_beats_while_the_agent_works_and_at_once_when_that_changes() {
     // One that is not heard is no reason to stop.
     plane.inner().broken.push(("/events", 503));
     vitals.send_replace(Vitals { status: Status::Waiting, ..Vitals::default() });
+    plane.until("a beat is refused", |inner| inner.refused >= 1).await;
     plane.inner().broken.clear();
     plane.until("waiting", |inner| statuses(inner).last().is_some_and(|status| status == "waiting")).await;
     drop(vitals);
-    tokio::time::timeout(Duration::from_secs(10), beating).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(60), beating).await.unwrap().unwrap();
 }

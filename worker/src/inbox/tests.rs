@@ -15,7 +15,7 @@ fn open(plane: &FakePlane, sockets: &str, pace: Pace) -> (Inbox, Arc<Notify>) {
 }
 
 async fn next(inbox: &mut Inbox) -> String {
-    let arrival = tokio::time::timeout(Duration::from_secs(10), inbox.arrivals.recv()).await.unwrap();
+    let arrival = tokio::time::timeout(Duration::from_secs(60), inbox.arrivals.recv()).await.unwrap();
     match arrival.unwrap() {
         Arrival::Message(message) => message.id.to_string(),
         Arrival::Again(id) => format!("again {id}"),
@@ -72,6 +72,7 @@ async fn every_message_comes_through_a_network_that_breaks() {
     plane.inner().broken.push(("/messages", 503));
     let (mut inbox, _) = open(&plane, "ws://127.0.0.1:1/none", pace());
     plane.send("m-1", 1, false);
+    plane.until("a pull is refused", |inner| inner.refused >= 1).await;
     plane.inner().broken.clear();
     assert_eq!(next(&mut inbox).await, "m-1");
 }
