@@ -160,7 +160,7 @@ mod tests {
             ("preview.stopped", &starting.data["port"])
         );
         drop(events);
-        timeout(Duration::from_secs(10), watching).await.expect("it ends when nobody listens").unwrap();
+        timeout(Duration::from_secs(60), watching).await.expect("it ends when nobody listens").unwrap();
     }
 
     /// What `npm run dev &` leaves behind: the command has ended long before anybody looks.
@@ -172,7 +172,8 @@ mod tests {
         let spawn = |script: &str, arguments: &[&str]| {
             let mut command = Command::new("sh");
             command.args(["-c", script]).args(arguments).current_dir(folder.path()).process_group(0);
-            command.env(MARK, "of this test").stdout(Stdio::null()).stderr(Stdio::null());
+            // Its own mark: the orphan of an earlier run may still be there.
+            command.env(MARK, folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
             command.spawn().unwrap()
         };
         let agent = Agent(spawn("sleep 300; :", &[]));

@@ -88,7 +88,7 @@ impl Watch {
         let (status, stored) = self.post("/api/v1/sandboxes/s-1/events", worker, &event).await?;
         ensure!(status == 200, "{status} {stored}");
         let frame =
-            timeout(Duration::from_secs(10), socket.next()).await.context("the plane says nothing")?;
+            timeout(Duration::from_secs(60), socket.next()).await.context("the plane says nothing")?;
         ensure!(frame.is_some_and(|frame| frame["id"] == stored["event_id"]), "another event came");
         let page = reqwest::Client::new().get(format!("{}/api/v1/sandbox/s-1/events", self.url));
         let page: Value = page.bearer_auth(OPERATOR).timeout(PATIENCE).send().await?.json().await?;

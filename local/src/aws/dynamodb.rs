@@ -208,14 +208,14 @@ mod tests {
 
         let (id, org) = (SandboxId::parse("s-2").unwrap(), OrgId::parse("acme").unwrap());
         let head = Head::new(id, org, None, Timestamp::from_secs(0));
-        let other = timeout(Duration::from_secs(10), aws.store.create_head(&head)).await;
+        let other = timeout(Duration::from_secs(60), aws.store.create_head(&head)).await;
         assert!(other.expect("a write without news does not wait").unwrap());
 
         let second = news(2);
         let mut waiting = std::pin::pin!(aws.dynamodb.call("TransactWriteItems", &second));
         assert!(waiting.as_mut().now_or_never().is_none(), "news wait for a place");
         drop(feeds.records.recv().await);
-        let later = timeout(Duration::from_secs(10), waiting).await;
+        let later = timeout(Duration::from_secs(60), waiting).await;
         assert_eq!(later.expect("a place was given back").status, 200);
     }
 }

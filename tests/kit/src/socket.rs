@@ -13,7 +13,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 /// Whatever takes longer does not come.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 impl Socket {
     /// Opens one, or tells the status with which it was refused.

@@ -137,10 +137,23 @@ mod tests {
     async fn a_command_that_takes_too_long_is_killed_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let script = format!("sleep 300 & echo $! > {}/child; wait", folder.path().display());
-        let run = run(shell(&script), Vec::new(), Duration::from_secs(2), |out| all(out, 100)).await;
+        let limit = Duration::from_secs(3_600);
+        let running = tokio::spawn(run(shell(&script), Vec::new(), limit, |out| all(out, 100)));
+        let started = async {
+            loop {
+                let written = std::fs::read_to_string(folder.path().join("child")).unwrap_or_default();
+                match written.strip_suffix('\n').map(str::parse::<i32>) {
+                    Some(child) => return child.unwrap(),
+                    None => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            }
+        };
+        let child = tokio::time::timeout(Duration::from_secs(60), started).await.expect("it starts a child");
+        // A paused clock jumps to the next timer when there is nothing else to do.
+        tokio::time::pause();
+        let run = running.await.unwrap();
+        tokio::time::resume();
         assert!(matches!(run, Err(Failure::TimedOut(_))), "{run:?}");
-        let child: i32 =
-            std::fs::read_to_string(folder.path().join("child")).unwrap().trim().parse().unwrap();
         let gone = async {
             // A killed process may still wait to be collected by its new parent.
             while std::fs::read_to_string(format!("/proc/{child}/stat"))
@@ -149,7 +162,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), gone).await.expect("the child is killed too");
+        tokio::time::timeout(Duration::from_secs(60), gone).await.expect("the child is killed too");
     }
 
     #[tokio::test]
