@@ -9,19 +9,26 @@ use client::{Follow, Follower};
 use domain::SandboxId;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::time::{interval, timeout};
 
+/// The log of a plane that has one event or none, and how often it was read.
+#[derive(Default)]
+struct Log {
+    stored: watch::Sender<bool>,
+    reads: watch::Sender<u32>,
+}
+
 /// A plane that stores an event and never tells of it. It tells of heartbeats all the time.
-async fn forgetful_plane(stored: Arc<AtomicBool>) -> String {
+async fn forgetful_plane(log: Arc<Log>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new()
         .route("/api/v1/ws/events", get(|upgrade: WebSocketUpgrade| async { upgrade.on_upgrade(chatter) }))
         .route("/api/v1/sandboxes/s-1/events", get(page))
-        .with_state(stored);
+        .with_state(log);
     tokio::spawn(async move { axum::serve(listener, router).await });
     format!("http://{address}")
 }
@@ -39,10 +46,11 @@ async fn chatter(mut socket: WebSocket) {
     }
 }
 
-async fn page(State(stored): State<Arc<AtomicBool>>) -> Response {
+async fn page(State(log): State<Arc<Log>>) -> Response {
     let event = json!({"id": "e-1", "seq": 1, "sandbox_id": "s-1", "event_type": "agent.completed", "event_data": {},
                        "source": "agent", "created_at": "2026-11-16T00:00:00.000000Z", "emitted_at": null});
-    let events: Vec<Value> = stored.load(Ordering::SeqCst).then_some(event).into_iter().collect();
+    let events: Vec<Value> = log.stored.borrow().then_some(event).into_iter().collect();
+    log.reads.send_modify(|reads| *reads += 1);
     let last = events.len();
     let page = json!({"sandbox_id": "s-1", "events": events, "total_count": last, "last_seq": last, "has_more": false,
                       "next_after_seq": last, "next_before_seq": null});
@@ -52,18 +60,23 @@ async fn page(State(stored): State<Arc<AtomicBool>>) -> Response {
 /// Behind the last event of a log no number shows a hole, and heartbeats are no sign that there is none.
 #[tokio::test]
 async fn an_event_that_nobody_tells_of_is_found_by_looking() {
-    let stored = Arc::new(AtomicBool::new(false));
+    let log = Arc::new(Log::default());
     let mut follower = Follower::new(Follow {
-        plane: forgetful_plane(stored.clone()).await,
+        plane: forgetful_plane(log.clone()).await,
         sockets: None,
         sandbox: SandboxId::parse("s-1").unwrap(),
         token: None,
         after_seq: 0,
         silence: Duration::from_millis(200),
     });
-    // It is subscribed and has read the log, in which there is nothing.
-    assert!(timeout(Duration::from_secs(1), follower.next()).await.is_err());
-    stored.store(true, Ordering::SeqCst);
-    let found = timeout(Duration::from_secs(10), follower.next()).await.expect("it never looked");
+    let looking = async {
+        let mut reads = log.reads.subscribe();
+        let reads_empty_log = async {
+            reads.wait_for(|reads| *reads >= 1).await.unwrap();
+            log.stored.send_replace(true);
+        };
+        tokio::join!(follower.next(), reads_empty_log).0
+    };
+    let found = timeout(Duration::from_secs(60), looking).await.expect("it never looked");
     assert_eq!((found.seq, found.event_type.as_str()), (1, "agent.completed"));
 }

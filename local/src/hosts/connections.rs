@@ -89,12 +89,17 @@ mod tests {
     use tokio::time::{sleep, timeout};
     use tokio_tungstenite::tungstenite::Message;
 
+    /// For connections that must be cut.
     const SHORT: Duration = Duration::from_millis(100);
+    /// For requests that must be served: they arrive in time also on a busy machine.
+    const LONG: Duration = Duration::from_secs(2);
+    /// Longer than either.
+    const LONGER: Duration = Duration::from_millis(2_500);
     /// Longer than any of these tests takes.
     const SOON: Duration = Duration::from_secs(20);
 
     async fn slow() -> &'static str {
-        sleep(SHORT * 4).await;
+        sleep(LONGER).await;
         "slow"
     }
 
@@ -109,14 +114,14 @@ mod tests {
         })
     }
 
-    async fn served() -> SocketAddr {
+    async fn served(header_read_timeout: Duration) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new()
             .route("/fast", get(async || "fast"))
             .route("/slow", get(slow))
             .route("/echo", get(echo));
-        tokio::spawn(serve(listener, router, SHORT, std::future::pending()));
+        tokio::spawn(serve(listener, router, header_read_timeout, std::future::pending()));
         address
     }
 
@@ -132,7 +137,7 @@ mod tests {
 
     #[tokio::test]
     async fn connection_with_half_sent_headers_is_closed() {
-        let address = served().await;
+        let address = served(SHORT).await;
         for sent in ["", "GET /fast HTTP/1.1\r\n", "GET /fast HTTP/1.1\r\nhost: a\r\nx-slow: "] {
             assert_eq!(until_closed(address, sent).await, "", "{sent:?}");
         }
@@ -140,7 +145,7 @@ mod tests {
 
     #[tokio::test]
     async fn headers_that_arrive_byte_by_byte_do_not_extend_the_deadline() {
-        let mut stream = TcpStream::connect(served().await).await.unwrap();
+        let mut stream = TcpStream::connect(served(SHORT).await).await.unwrap();
         let sending = async {
             // Fails when the server has closed the connection.
             while stream.write_all(b"G").await.is_ok() {
@@ -152,31 +157,31 @@ mod tests {
 
     #[tokio::test]
     async fn idle_connection_is_closed_after_its_response() {
-        let received = until_closed(served().await, "GET /fast HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        let received = until_closed(served(LONG).await, "GET /fast HTTP/1.1\r\nhost: a\r\n\r\n").await;
         assert!(received.starts_with("HTTP/1.1 200") && received.ends_with("fast"), "{received}");
     }
 
     #[tokio::test]
     async fn slow_response_is_not_cut() {
-        let received = until_closed(served().await, "GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        let received = until_closed(served(LONG).await, "GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await;
         assert!(received.ends_with("slow"), "{received}");
     }
 
     #[tokio::test]
     async fn pooled_client_goes_on_after_its_idle_connection_was_closed() {
-        let (address, client) = (served().await, reqwest::Client::new());
-        for _ in 0..3 {
+        let (address, client) = (served(LONG).await, reqwest::Client::new());
+        for _ in 0..2 {
             let answer = client.get(format!("http://{address}/fast")).send().await.unwrap();
             assert_eq!(answer.text().await.unwrap(), "fast");
-            sleep(SHORT * 3).await;
+            sleep(LONGER).await;
         }
     }
 
     #[tokio::test]
     async fn socket_outlives_the_deadline_for_headers() {
-        let url = format!("ws://{}/echo", served().await);
+        let url = format!("ws://{}/echo", served(LONG).await);
         let (mut socket, _) = tokio_tungstenite::connect_async(url).await.unwrap();
-        sleep(SHORT * 4).await;
+        sleep(LONGER).await;
         socket.send(Message::text("still here")).await.unwrap();
         let answer = timeout(SOON, socket.next()).await.unwrap().unwrap().unwrap();
         assert_eq!(answer.to_text().unwrap(), "still here");

@@ -53,8 +53,8 @@ describe('aligning two runs', () => {
 
   it('is done soon with runs of thousands of steps', () => {
     const long = (salt: string) => Array.from({ length: 20_000 }, (_, n) => ({ kind: 'a', content: n % 3 === 0 ? `a${n}` : `a${n}${salt}` }))
-    const begun = performance.now()
+    const begun = process.cpuUsage()
     expect(align(long('left'), long('right'))).toHaveLength(20_000)
-    expect(performance.now() - begun).toBeLessThan(2_000)
+    expect(process.cpuUsage(begun).user / 1000).toBeLessThan(2_000)
   })
 })
