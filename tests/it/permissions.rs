@@ -1,7 +1,7 @@
 //! What each function may do on AWS is what it really does, no more and no less.
 //!
 //! Every function does here all that it ever does, on an AWS that counts calls. What comes out is compared with the
-//! registry, which `template.yaml` is compared with: so nothing is missing in a policy, and nothing is too much.
+//! registry, from which `template.yaml` is generated: so nothing is missing in a policy, and nothing is too much.
 
 mod tasks;
 mod tickets;
@@ -57,6 +57,17 @@ fn whoever_asks_who_is_asking_has_the_keys_and_nobody_else() {
         let name = function.name;
         assert_eq!(function.may(Permission::Keys), asks, "{name}: the keys of tokens in its row are wrong");
     }
+}
+
+/// The secrets of providers are read when a process starts, too.
+#[test]
+fn only_functions_that_call_a_provider_have_its_secrets() {
+    let with_secrets: Vec<&str> = FUNCTIONS
+        .iter()
+        .filter(|function| function.may(Permission::Providers))
+        .map(|function| function.name)
+        .collect();
+    assert_eq!(with_secrets, ["sandboxes-logs", "sandboxes-dispatch", "sandboxes-compare"]);
 }
 
 /// What a policy must allow for a permission.
