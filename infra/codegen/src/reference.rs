@@ -1,6 +1,7 @@
 //! `docs/routes.md`: every route and every other function, in the order of the registry.
 
-use domain::access::Scope;
+use domain::access::{Principal, Role, Scope, permit};
+use domain::{OrgId, SandboxId};
 use edge::registry::{FUNCTIONS, Queue, Records, Trigger, spellings};
 
 /// The page.
@@ -46,15 +47,26 @@ pub fn page() -> String {
     text
 }
 
-/// Who may call a route of this scope, as `domain::access::permit` decides.
-fn callers(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Public => "anyone",
-        Scope::ListSandboxes | Scope::ListTasks => "operator, user",
-        Scope::ManageSandboxes | Scope::ManageTasks | Scope::SendMessages | Scope::JudgeResult => {
-            "operator, user with role member or admin"
-        }
-        Scope::ReadSandbox | Scope::OpenSocket => "operator, user, its worker",
-        Scope::WriteEvents | Scope::TakeMessages => "operator, its worker",
+/// Who may call a route of this scope, as [`permit`] decides.
+fn callers(scope: Scope) -> String {
+    if permit(&Principal::Nobody, scope) {
+        return "anyone".to_owned();
     }
+    let user = |role| {
+        let org = OrgId::parse("org").expect("this is an id of an org");
+        Principal::User { id: "user".to_owned(), org, role }
+    };
+    let sandbox = SandboxId::parse("sandbox").expect("this is an id of a sandbox");
+    let worker = Principal::Worker { sandbox, generation: 1 };
+    // The first that may; a role includes those before it.
+    let users = [
+        (Role::Viewer, "user"),
+        (Role::Member, "user with role member or admin"),
+        (Role::Admin, "user with role admin"),
+    ];
+    let mut callers = Vec::new();
+    callers.extend(permit(&Principal::Operator, scope).then_some("operator"));
+    callers.extend(users.iter().find(|(role, _)| permit(&user(*role), scope)).map(|(_, words)| *words));
+    callers.extend(permit(&worker, scope).then_some("its worker"));
+    callers.join(", ")
 }
