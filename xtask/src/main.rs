@@ -93,6 +93,10 @@ fn dev(options: &[String]) -> Outcome {
 
 fn check() -> Outcome {
     lint_code()?;
+    doc()
+}
+
+fn doc() -> Outcome {
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
     doc.env("RUSTDOCFLAGS", "--deny warnings");
     step("doc", doc)
@@ -101,7 +105,15 @@ fn check() -> Outcome {
 /// Formatting and lints.
 fn lint_code() -> Outcome {
     tools::require_compiler()?;
-    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    format()?;
+    clippy()
+}
+
+fn format() -> Outcome {
+    step("format", cargo(&["fmt", "--all", "--check"]))
+}
+
+fn clippy() -> Outcome {
     step("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]))
 }
 
@@ -125,6 +137,8 @@ fn test_quickly() -> Outcome {
 
 fn test_everything() -> Outcome {
     tools::require_compiler()?;
+    // Before the release builds, which a failure would wait for.
+    format()?;
     let releases = Lane::start("release builds", || {
         functions::build()?;
         // The other processor is built where it is released; what differs is the target, which the functions show.
@@ -138,7 +152,8 @@ fn test_everything() -> Outcome {
 }
 
 fn tests_and_emulator() -> Outcome {
-    check()?;
+    clippy()?;
+    doc()?;
     tools::require_all()?;
     // Before the tests: they are run with the program that holds it.
     web::all()?;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 struct Timed {
     name: String,
-    lane: Option<String>,
+    beside: bool,
     took: Duration,
 }
 
@@ -24,7 +24,6 @@ static STEPS: Mutex<Vec<Timed>> = Mutex::new(Vec::new());
 /// The lane of this thread.
 #[derive(Clone)]
 struct Current {
-    name: String,
     log: PathBuf,
 }
 
@@ -39,15 +38,14 @@ pub fn step(name: &str, command: Command) -> Outcome {
 
 /// A step that is more than one command.
 pub fn timed<T>(name: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    let lane = CURRENT.with_borrow(|current| current.as_ref().map(|current| current.name.clone()));
-    let beside = lane.as_ref().map(|_| ", beside the others").unwrap_or_default();
-    say(&format!("== {name}{beside}\n"));
+    let beside = CURRENT.with_borrow(Option::is_some);
+    say(&format!("== {name}{}\n", if beside { ", beside the others" } else { "" }));
     let begun = Instant::now();
     let outcome = work();
     let took = begun.elapsed();
     let ended = if outcome.is_ok() { "took" } else { "failed after" };
     say(&format!("== {name} {ended} {}\n", words(took)));
-    STEPS.lock().unwrap_or_else(PoisonError::into_inner).push(Timed { name: name.to_owned(), lane, took });
+    STEPS.lock().unwrap_or_else(PoisonError::into_inner).push(Timed { name: name.to_owned(), beside, took });
     outcome
 }
 
@@ -98,7 +96,7 @@ impl Lane {
         fs::create_dir_all(&folder)
             .and_then(|()| fs::write(&log, ""))
             .map_err(|error| format!("{} cannot be written: {error}", log.display()))?;
-        let current = Current { name: name.to_owned(), log: log.clone() };
+        let current = Current { log: log.clone() };
         let thread = std::thread::spawn(move || {
             CURRENT.set(Some(current));
             work()
@@ -125,8 +123,8 @@ impl Lane {
 pub fn table(begun: Instant) -> String {
     let steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut text = format!("\n{:<44}{:>14}\n", "step", "time");
-    for Timed { name, lane, took } in steps.iter() {
-        let beside = lane.as_ref().map(|_| "  beside the others").unwrap_or_default();
+    for Timed { name, beside, took } in steps.iter() {
+        let beside = if *beside { "  beside the others" } else { "" };
         text += &format!("{name:<44}{:>14}{beside}\n", words(*took));
     }
     text + &format!("{:<44}{:>14}\n", "everything", words(begun.elapsed()))

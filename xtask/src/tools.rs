@@ -3,7 +3,7 @@
 use crate::steps::{run, timed};
 use crate::{Outcome, target};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -79,7 +79,10 @@ impl Environment {
 /// A tool in these versions, made by `make` unless this machine has it already. It is kept outside of the project, so
 /// that every clone finds it; `target/tools` has a link to it under its name.
 fn cached(name: &str, versions: &str, make: impl FnOnce(&Path) -> Outcome) -> Result<PathBuf, String> {
-    let kept = cache()?.join(format!("{name}-{:016x}", digest(versions)));
+    let version = format!("{name}-{:016x}", digest(versions));
+    let kept = cache()?.join(&version);
+    // Of two first runs at the same time the second waits, and finds what the first has made.
+    let _lock = lock(&cache()?, &format!("{version}.lock"))?;
     // Written last: an installation that broke off is made again.
     let complete = kept.join("made-from");
     if !fs::read_to_string(&complete).is_ok_and(|from| from == versions) {
@@ -98,6 +101,16 @@ fn cached(name: &str, versions: &str, make: impl FnOnce(&Path) -> Outcome) -> Re
             .map_err(|error| format!("{}: {error}", link.display()))?;
     }
     Ok(kept)
+}
+
+/// Waits until no other process has the lock. It is given back when the file is closed.
+fn lock(folder: &Path, name: &str) -> Result<File, String> {
+    let path = folder.join(name);
+    let locked = fs::create_dir_all(folder).and_then(|()| File::create(&path)).and_then(|file| {
+        file.lock()?;
+        Ok(file)
+    });
+    locked.map_err(|error| format!("{} cannot be locked: {error}", path.display()))
 }
 
 /// Where tools are kept: `SUNABA_TOOLS`, or a folder of the user's cache.
