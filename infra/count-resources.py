@@ -10,7 +10,6 @@ from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 
-MAXIMUM = 500
 LIMIT = 450
 
 path = sys.argv[1]
@@ -27,8 +26,8 @@ count = len(translated["Resources"])
 
 # A function of an HTTP route is itself, its role and its log group.
 print(
-    f"{path}: {len(functions)} functions, {count} of {MAXIMUM} resources after SAM's transform; "
-    f"room for {(MAXIMUM - count) // 3} more HTTP functions"
+    f"{path}: {len(functions)} functions, {count} of {LIMIT} resources after SAM's transform; "
+    f"room for {(LIMIT - count) // 3} more HTTP functions"
 )
 if count > LIMIT:
     sys.exit(f"{count} resources are more than {LIMIT}: split the stack while there is room to do so")

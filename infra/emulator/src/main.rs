@@ -48,7 +48,7 @@ async fn main() -> ExitCode {
 struct Places {
     /// The project.
     root: PathBuf,
-    /// What was built: one executable for each function.
+    /// Where the program of all functions was built.
     binaries: PathBuf,
     /// Python environments with SAM and the emulator.
     tools: PathBuf,
