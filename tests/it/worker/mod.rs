@@ -32,8 +32,9 @@ const SOON: Duration = Duration::from_secs(120);
 /// How often a test looks at the log.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A command that goes on until there is a file `go`. Claude Code refuses to sleep for long.
-const GATED: &str = "until [ -e go ]; do sleep 0.05; done; echo gone on";
+/// A command that goes on until there is a file `go`. Claude Code refuses to sleep for long. After five minutes, longer
+/// than any test waits, it ends by itself: a command that has outlived its agent must not run for ever.
+const GATED: &str = "for _ in $(seq 6000); do [ -e go ] && break; sleep 0.05; done; echo gone on";
 
 /// A plane, a model and a folder.
 struct Stage {
