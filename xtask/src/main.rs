@@ -24,8 +24,9 @@ Development commands.
                                 first if it is outdated
   cargo xtask test              run all checks and tests of CI, with a table of durations at the end
   cargo xtask test --quick      formatting, lints, and all tests that need no browser, emulator or release build
-  cargo xtask gen               generate files from the function registry and the contract: parts of template.yaml and
-                                infra/observability.yaml, docs/routes.md, web/src/api/contract.ts
+  cargo xtask gen               generate files from the function registry, the commands and the contract: parts of
+                                template.yaml and infra/observability.yaml, reference pages in docs (routes, cli,
+                                environment, errors), web/src/api/contract.ts
   cargo xtask web               check, test and build the console into web/dist; fails if the first page loads more than
                                 350 KB (gzip)
   cargo xtask e2e [options]     run the console's end-to-end tests in Chromium; options are those of Playwright

@@ -6,8 +6,7 @@
 //!
 //! **Invariant:** environment variables, which include secrets, are passed to the worker process and never written to disk.
 //!
-//! Deliberately absent: images, snapshots, disk limits, and a maximum lifetime, which the plane's sweep enforces. Two planes
-//! must not share a directory.
+//! Deliberately absent: images, snapshots, disk limits and a maximum lifetime. Two planes must not share a directory.
 
 mod directory;
 mod exits;

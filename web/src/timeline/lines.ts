@@ -112,11 +112,8 @@ export function started(draft: Draft, event: LogEvent): Place {
 export function completed(draft: Draft, event: LogEvent): Place {
   interruptRunning(draft, event, 'everything')
   if (event.data['success'] === false) return error(draft, event, { title: 'Task failed', recovers: false })
-  return line(draft, event, {
-    tone: 'good',
-    text: 'Task completed',
-    detail: firstText(event.data, 'stop_reason', 'reason'),
-  })
+  const reason = firstText(event.data, 'stop_reason', 'reason')
+  return line(draft, event, { tone: 'good', text: 'Task completed', detail: reason === 'completed' ? null : reason })
 }
 
 export function waiting(draft: Draft, event: LogEvent): Place {
