@@ -32,7 +32,7 @@ pub struct Failed {
     pub kind: &'static str,
     /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// The `Retry-After` of the response, at most [`MAX_RETRY_AFTER`].
+    /// The `Retry-After` of the response, at most `MAX_RETRY_AFTER`.
     pub retry_after: Option<Duration>,
 }
 
