@@ -21,6 +21,7 @@ use store::connections::Subscriber;
 use store::push::{Push, Pushed};
 use store::record::ChangeRecord;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
@@ -68,7 +69,7 @@ pub async fn run(deps: Deps<'_>, records: Command) -> Result<Outcome, Error> {
     let dispatched = if parallel {
         let mut tasks = JoinSet::new();
         for _ in 0..TASKS {
-            tasks.spawn(dispatcher.clone().dispatch(deliveries.clone()));
+            tasks.spawn(dispatcher.clone().dispatch(deliveries.clone()).in_current_span());
         }
         tasks.join_all().await
     } else {
