@@ -21,8 +21,7 @@ pub(crate) async fn visible_sandbox(
     }
 }
 
-/// A task, if `principal` may see it. A task of another org looks as if it did not exist, and so does every task to a
-/// worker.
+/// A task, if `principal` may see it. Otherwise the answer is the same as for a missing task. Workers see none.
 pub(crate) async fn visible_task(store: &Store, principal: &Principal, id: &TaskId) -> Result<Task, Error> {
     match store.task(id).await? {
         Some(task) if can_see_org(principal, &task.org) == Visibility::Visible => Ok(task),
@@ -30,8 +29,8 @@ pub(crate) async fn visible_task(store: &Store, principal: &Principal, id: &Task
     }
 }
 
-/// The end of the log of a task or ticket, if `principal` may see it. One of another org looks as if it did not
-/// exist, and so does every one to a worker.
+/// The end of the log of a task or ticket, if `principal` may see it. Otherwise the answer is the same as for a missing
+/// one. Workers see none.
 pub(crate) async fn visible_log(
     store: &Store,
     principal: &Principal,
