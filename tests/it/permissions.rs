@@ -74,28 +74,32 @@ fn only_functions_that_call_a_provider_have_its_secrets() {
     assert_eq!(with_secrets, ["sandboxes-logs", "sandboxes-dispatch", "sandboxes-compare"]);
 }
 
-/// The action that a policy allows for a permission.
-fn action(permission: Permission) -> Option<&'static str> {
+/// The actions that a policy allows for a permission.
+fn allowed_actions(permission: Permission) -> &'static [&'static str] {
     match permission {
-        Permission::Keys => None,
-        Permission::GetItem => Some("dynamodb:GetItem"),
-        Permission::BatchGetItem => Some("dynamodb:BatchGetItem"),
-        Permission::Query => Some("dynamodb:Query"),
-        Permission::QueryIndexes => Some("dynamodb:Query on an index"),
-        Permission::PutItem => Some("dynamodb:PutItem"),
-        Permission::UpdateItem => Some("dynamodb:UpdateItem"),
-        Permission::DeleteItem => Some("dynamodb:DeleteItem"),
-        Permission::Sockets => Some("execute-api:ManageConnections"),
-        Permission::NotifyMailboxes => Some("sqs:SendMessage on a mailbox"),
-        Permission::WaitAtMailboxes => Some("sqs:ReceiveMessage on a mailbox"),
-        Permission::MakeMailboxes => Some("sqs:CreateQueue on a mailbox"),
-        Permission::RemoveMailboxes => Some("sqs:DeleteQueue on a mailbox"),
-        Permission::Jobs => Some("sqs:SendMessage"),
-        Permission::Bus => Some("events:PutEvents"),
-        Permission::Work => Some("sqs:SendMessage on the queue of work"),
+        Permission::Keys => &[],
+        Permission::GetItem => &["dynamodb:GetItem"],
+        Permission::BatchGetItem => &["dynamodb:BatchGetItem"],
+        Permission::Query => &["dynamodb:Query"],
+        Permission::QueryIndexes => &["dynamodb:Query on an index"],
+        Permission::PutItem => &["dynamodb:PutItem"],
+        Permission::UpdateItem => &["dynamodb:UpdateItem"],
+        Permission::DeleteItem => &["dynamodb:DeleteItem"],
+        Permission::Sockets => &["execute-api:ManageConnections"],
+        Permission::SendToMailboxes => &["sqs:SendMessage on a mailbox"],
+        Permission::ReceiveFromMailboxes => {
+            &["sqs:ReceiveMessage on a mailbox", "sqs:ChangeMessageVisibility on a mailbox"]
+        }
+        Permission::DeleteFromMailboxes => &["sqs:DeleteMessage on a mailbox"],
+        Permission::CreateMailboxes => &["sqs:CreateQueue on a mailbox", "sqs:TagQueue on a mailbox"],
+        Permission::DeleteMailboxes => &["sqs:DeleteQueue on a mailbox"],
+        Permission::ListMailboxes => &["sqs:ListQueues", "sqs:ListQueueTags on a mailbox"],
+        Permission::Jobs => &["sqs:SendMessage"],
+        Permission::Bus => &["events:PutEvents"],
+        Permission::Work => &["sqs:SendMessage on the queue of work"],
         // Secrets, read at process start.
-        Permission::Providers => None,
-        Permission::Thresholds => None,
+        Permission::Providers => &[],
+        Permission::Thresholds => &[],
     }
 }
 
@@ -143,8 +147,8 @@ impl CallRecorder {
             let granted: BTreeSet<String> = function
                 .permissions
                 .iter()
-                .filter_map(|permission| action(*permission))
-                .map(String::from)
+                .flat_map(|permission| allowed_actions(*permission))
+                .map(|action| (*action).to_owned())
                 .collect();
             for action in used.difference(&granted) {
                 differences.push(format!("{name} uses {action}, which its registry row does not grant"));

@@ -10,6 +10,7 @@ enum Resource {
     Indexes,
     Keys,
     Mailboxes,
+    AllQueues,
     Jobs,
     Work,
     Bus,
@@ -17,11 +18,12 @@ enum Resource {
     ProviderSecrets,
 }
 
-const RESOURCES: [Resource; 9] = [
+const RESOURCES: [Resource; 10] = [
     Resource::Table,
     Resource::Indexes,
     Resource::Keys,
     Resource::Mailboxes,
+    Resource::AllQueues,
     Resource::Jobs,
     Resource::Work,
     Resource::Bus,
@@ -29,36 +31,45 @@ const RESOURCES: [Resource; 9] = [
     Resource::ProviderSecrets,
 ];
 
-/// The action that a permission allows, and its resource.
-fn grant(permission: Permission) -> Option<(&'static str, Resource)> {
-    Some(match permission {
-        Permission::Keys => ("secretsmanager:GetSecretValue", Resource::Keys),
-        Permission::GetItem => ("dynamodb:GetItem", Resource::Table),
-        Permission::BatchGetItem => ("dynamodb:BatchGetItem", Resource::Table),
-        Permission::Query => ("dynamodb:Query", Resource::Table),
-        Permission::QueryIndexes => ("dynamodb:Query", Resource::Indexes),
-        Permission::PutItem => ("dynamodb:PutItem", Resource::Table),
-        Permission::UpdateItem => ("dynamodb:UpdateItem", Resource::Table),
-        Permission::DeleteItem => ("dynamodb:DeleteItem", Resource::Table),
-        Permission::Sockets => ("execute-api:ManageConnections", Resource::Sockets),
-        Permission::NotifyMailboxes => ("sqs:SendMessage", Resource::Mailboxes),
-        Permission::WaitAtMailboxes => ("sqs:ReceiveMessage", Resource::Mailboxes),
-        Permission::MakeMailboxes => ("sqs:CreateQueue", Resource::Mailboxes),
-        Permission::RemoveMailboxes => ("sqs:DeleteQueue", Resource::Mailboxes),
-        Permission::Jobs => ("sqs:SendMessage", Resource::Jobs),
-        Permission::Work => ("sqs:SendMessage", Resource::Work),
-        Permission::Bus => ("events:PutEvents", Resource::Bus),
-        Permission::Providers => ("secretsmanager:GetSecretValue", Resource::ProviderSecrets),
-        Permission::Thresholds => return None,
-    })
+/// The actions that a permission allows, and their resources.
+fn grants(permission: Permission) -> &'static [(&'static str, Resource)] {
+    match permission {
+        Permission::Keys => &[("secretsmanager:GetSecretValue", Resource::Keys)],
+        Permission::GetItem => &[("dynamodb:GetItem", Resource::Table)],
+        Permission::BatchGetItem => &[("dynamodb:BatchGetItem", Resource::Table)],
+        Permission::Query => &[("dynamodb:Query", Resource::Table)],
+        Permission::QueryIndexes => &[("dynamodb:Query", Resource::Indexes)],
+        Permission::PutItem => &[("dynamodb:PutItem", Resource::Table)],
+        Permission::UpdateItem => &[("dynamodb:UpdateItem", Resource::Table)],
+        Permission::DeleteItem => &[("dynamodb:DeleteItem", Resource::Table)],
+        Permission::Sockets => &[("execute-api:ManageConnections", Resource::Sockets)],
+        Permission::SendToMailboxes => &[("sqs:SendMessage", Resource::Mailboxes)],
+        Permission::ReceiveFromMailboxes => &[
+            ("sqs:ReceiveMessage", Resource::Mailboxes),
+            ("sqs:ChangeMessageVisibility", Resource::Mailboxes),
+        ],
+        Permission::DeleteFromMailboxes => &[("sqs:DeleteMessage", Resource::Mailboxes)],
+        Permission::CreateMailboxes => {
+            &[("sqs:CreateQueue", Resource::Mailboxes), ("sqs:TagQueue", Resource::Mailboxes)]
+        }
+        Permission::DeleteMailboxes => &[("sqs:DeleteQueue", Resource::Mailboxes)],
+        Permission::ListMailboxes => {
+            &[("sqs:ListQueueTags", Resource::Mailboxes), ("sqs:ListQueues", Resource::AllQueues)]
+        }
+        Permission::Jobs => &[("sqs:SendMessage", Resource::Jobs)],
+        Permission::Work => &[("sqs:SendMessage", Resource::Work)],
+        Permission::Bus => &[("events:PutEvents", Resource::Bus)],
+        Permission::Providers => &[("secretsmanager:GetSecretValue", Resource::ProviderSecrets)],
+        Permission::Thresholds => &[],
+    }
 }
 
 /// The lines below `Statement:`; empty if the function needs no permission.
 pub fn lines(function: &Function) -> Vec<String> {
     let mut lines = event_source(&function.trigger);
     for resource in RESOURCES {
-        let grants = function.permissions.iter().filter_map(|permission| grant(*permission));
-        let actions: Vec<&str> = grants.filter(|(_, of)| *of == resource).map(|(action, _)| action).collect();
+        let grants = function.permissions.iter().flat_map(|permission| grants(*permission));
+        let actions: Vec<&str> = grants.filter(|(_, of)| *of == resource).map(|(action, _)| *action).collect();
         if !actions.is_empty() {
             lines.extend(statement(resource, &actions));
         }
@@ -82,9 +93,14 @@ fn statement(resource: Resource, actions: &[&str]) -> Vec<String> {
         }
         Resource::Mailboxes => allow_wide(
             actions,
-            "Any mailbox: a sandbox's mailbox is created on its worker's first pull.",
+            "Any mailbox: its queues are created with its sandbox.",
             &format!("sqs:{ACCOUNT}sunaba-${{Stage}}-mail-*"),
         ),
+        Resource::AllQueues => {
+            let mut lines = allow(actions, "\"*\"");
+            lines.insert(2, "  # SQS can restrict this action to an account only.".into());
+            lines
+        }
         Resource::Jobs => allow(actions, "!GetAtt JobsQueue.Arn"),
         Resource::Work => allow(actions, "!GetAtt WorkQueue.Arn"),
         Resource::Bus => allow(actions, "!GetAtt Bus.Arn"),

@@ -111,9 +111,10 @@ const HEADER: [&str; 4] = ["variable", "set by", "default", "description"];
 /// Permissions with the same variables share a section.
 fn section_of(permission: Permission) -> Permission {
     match permission {
-        Permission::WaitAtMailboxes | Permission::MakeMailboxes | Permission::RemoveMailboxes => {
-            Permission::NotifyMailboxes
-        }
+        Permission::ReceiveFromMailboxes
+        | Permission::DeleteFromMailboxes
+        | Permission::DeleteMailboxes
+        | Permission::ListMailboxes => Permission::SendToMailboxes,
         other => other,
     }
 }
@@ -123,7 +124,8 @@ fn title(permission: Permission) -> Option<&'static str> {
     Some(match section_of(permission) {
         Permission::Keys => "Authentication",
         Permission::Sockets => "Sending to sockets",
-        Permission::NotifyMailboxes => "Mailboxes",
+        Permission::SendToMailboxes => "Mailboxes",
+        Permission::CreateMailboxes => "Creating mailboxes",
         Permission::Jobs => "Jobs about sockets",
         Permission::Bus => "Event bus",
         Permission::Work => "Tasks and approvals",

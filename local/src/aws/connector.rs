@@ -97,7 +97,7 @@ impl Connector {
             None => ("execute-api", meter::POST),
         };
         self.faults.maybe_yield().await;
-        if let Some(fault) = self.faults.next(operation) {
+        if let Some(fault) = self.faults.next(service, operation) {
             return fault.reply();
         }
         let metered = self.meter.begin(service, operation, body);

@@ -3,7 +3,7 @@
 use super::connector::Reply;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use serde_json::json;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +21,7 @@ pub enum Fault {
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
     queue: Arc<Mutex<VecDeque<(String, Fault)>>>,
+    outages: Arc<Mutex<BTreeSet<String>>>,
     yields: Arc<AtomicBool>,
 }
 
@@ -31,6 +32,15 @@ impl Faults {
             .lock()
             .expect("no code panics while it holds the faults")
             .push_back((operation.to_owned(), fault));
+    }
+
+    /// From now on a service (`AmazonSQS`) cannot be reached.
+    pub fn begin_outage(&self, service: &str) {
+        self.outages.lock().expect("no code panics while it holds the faults").insert(service.to_owned());
+    }
+
+    pub fn end_outage(&self, service: &str) {
+        self.outages.lock().expect("no code panics while it holds the faults").remove(service);
     }
 
     /// Number of faults that no call has met yet.
@@ -54,7 +64,10 @@ impl Faults {
         }
     }
 
-    pub(super) fn next(&self, operation: &str) -> Option<Fault> {
+    pub(super) fn next(&self, service: &str, operation: &str) -> Option<Fault> {
+        if self.outages.lock().expect("no code panics while it holds the faults").contains(service) {
+            return Some(Fault::Unreachable);
+        }
         let mut faults = self.queue.lock().expect("no code panics while it holds the faults");
         let index = faults.iter().position(|(name, _)| name == operation)?;
         faults.remove(index).map(|(_, fault)| fault)

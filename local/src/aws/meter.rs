@@ -188,7 +188,14 @@ fn resource(service: &str, request: &Value) -> String {
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html>
 fn actions(service: &str, operation: &str, request: &Value) -> Vec<String> {
     match service {
-        "AmazonSQS" => return vec![format!("sqs:{operation}")],
+        "AmazonSQS" => {
+            // A batch needs the permission of its entries, and tags their own.
+            let mut actions = vec![format!("sqs:{}", operation.trim_end_matches("Batch"))];
+            if request["tags"].is_object() {
+                actions.push("sqs:TagQueue".into());
+            }
+            return actions;
+        }
         "AWSEvents" => return vec![format!("events:{operation}")],
         "secretsmanager" => return vec![format!("secretsmanager:{operation}")],
         _ => {}

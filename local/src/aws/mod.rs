@@ -17,6 +17,7 @@ pub use meter::{Call, Meter};
 pub use sqs::{JobMessage, JobMessages};
 
 use aws_sdk_dynamodb::config::{Region, StalledStreamProtectionConfig};
+use aws_sdk_sqs::types::QueueAttributeName;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use connector::{Connector, Services};
@@ -47,6 +48,8 @@ macro_rules! client {
 }
 
 pub const TABLE: &str = "sunaba";
+/// ARN of the queue for messages that were received too often.
+const DEAD_LETTERS_ARN: &str = "arn:aws:sqs:local:000000000000:sunaba-local-dead-letters.fifo";
 /// URL prefix of mailboxes.
 pub const MAILBOXES_URL: &str = "http://sqs.local/sunaba-local-mail-";
 
@@ -94,12 +97,14 @@ impl Aws {
         let connector = Connector::new(services, faults.clone(), meter.clone());
         let store = Store::new(client!(aws_sdk_dynamodb, connector.clone()), TABLE);
         store.ensure_table().await?;
+        create_dead_letters(&client!(aws_sdk_sqs, connector.clone())).await?;
         let aws = Self {
             store,
             push: Push::new(client!(aws_sdk_apigatewaymanagement, connector.clone())),
             jobs: Jobs::new(client!(aws_sdk_sqs, connector.clone()), "http://sqs.local/jobs"),
             work: Jobs::new(client!(aws_sdk_sqs, connector.clone()), "http://sqs.local/work"),
-            mailboxes: Mailboxes::new(client!(aws_sdk_sqs, connector.clone()), MAILBOXES_URL),
+            mailboxes: Mailboxes::new(client!(aws_sdk_sqs, connector.clone()), MAILBOXES_URL)
+                .with_dead_letters(DEAD_LETTERS_ARN),
             bus: Bus::new(client!(aws_sdk_eventbridge, connector.clone()), "sunaba"),
             hub,
             faults,
@@ -155,6 +160,14 @@ impl Aws {
     pub fn sweeper(&self) -> Sweeper {
         Sweeper(self.dynamodb.clone())
     }
+}
+
+/// On AWS this queue is in the template.
+async fn create_dead_letters(sqs: &aws_sdk_sqs::Client) -> anyhow::Result<()> {
+    let name = DEAD_LETTERS_ARN.rsplit(':').next().unwrap_or_default();
+    let create = sqs.create_queue().queue_name(name).attributes(QueueAttributeName::FifoQueue, "true");
+    create.send().await?;
+    Ok(())
 }
 
 #[derive(Debug, Clone)]

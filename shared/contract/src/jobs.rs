@@ -1,6 +1,6 @@
 //! Messages on the job queue.
 
-use domain::{ConnectionId, OrgId, SandboxId, TaskId, TicketId};
+use domain::{ConnectionId, MessageId, OrgId, SandboxId, TaskId, TicketId};
 use serde::{Deserialize, Serialize};
 
 /// On the wire: `{"job":"expire_socket","connection_id":…}`.
@@ -24,6 +24,11 @@ pub enum Job {
     },
     ReconcileTicket {
         ticket_id: TicketId,
+    },
+    /// Put a stored message onto its queue, because that failed when it was sent.
+    EnqueueMessage {
+        sandbox_id: SandboxId,
+        message_id: MessageId,
     },
 }
 

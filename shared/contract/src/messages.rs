@@ -12,6 +12,8 @@ pub const MAX_WAIT_SECS: u64 = 20;
 pub const DEFAULT_WAIT_SECS: u64 = 2;
 /// Maximum number of messages per pull.
 pub const MAX_PULL: usize = 10;
+/// Maximum number of messages that a pull can report as held.
+pub const MAX_HOLDING: usize = 20;
 /// Default visibility timeout of a pulled message.
 pub const DEFAULT_HIDDEN_SECS: u64 = 30;
 pub const MAX_HIDDEN_SECS: u64 = 600;
@@ -75,6 +77,46 @@ pub struct Pulled {
     pub queue_size: u64,
 }
 
+/// A message on the SQS queue of a sandbox. It outlives the deploy that wrote it: new fields need defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedMessage {
+    pub id: MessageId,
+    pub version: u32,
+    pub message_type: MessageType,
+    pub sender: Sender,
+    pub content: String,
+    pub sent_at: Timestamp,
+}
+
+impl QueuedMessage {
+    /// SQS accepts the characters of XML 1.0 only, so the two that JSON does not escape are escaped here.
+    pub fn encode(&self) -> String {
+        let json = serde_json::to_string(self).expect("our own structs serialize to JSON");
+        json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff")
+    }
+
+    pub fn decode(body: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(body)
+    }
+
+    pub fn deduplication_id(&self) -> String {
+        format!("{}.{}", self.id, self.version)
+    }
+}
+
+impl From<&Message> for QueuedMessage {
+    fn from(message: &Message) -> Self {
+        Self {
+            id: message.id.clone(),
+            version: message.version,
+            message_type: message.message_type,
+            sender: message.sender.clone(),
+            content: message.content.clone(),
+            sent_at: message.sent_at(),
+        }
+    }
+}
+
 /// A message in the response to a pull.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageOut {
@@ -97,14 +139,15 @@ pub struct Delivery {
 }
 
 impl MessageOut {
-    pub fn new(message: &Message, returns_at: Timestamp) -> Self {
+    /// `delivery` counts the pulls of the message, including this one.
+    pub fn new(message: QueuedMessage, delivery: u32, returns_at: Timestamp) -> Self {
         Self {
-            id: message.id.clone(),
+            id: message.id,
             message_type: message.message_type,
-            sender: message.sender.clone(),
-            content: message.content.clone(),
-            timestamp: message.sent_at(),
-            receipt: Delivery { state: message.state(), delivery: message.deliveries, returns_at },
+            sender: message.sender,
+            content: message.content,
+            timestamp: message.sent_at,
+            receipt: Delivery { state: State::Fetched, delivery, returns_at },
         }
     }
 }
@@ -119,13 +162,13 @@ pub struct PlainMessage {
     pub timestamp: Timestamp,
 }
 
-impl From<&Message> for PlainMessage {
-    fn from(message: &Message) -> Self {
+impl From<QueuedMessage> for PlainMessage {
+    fn from(message: QueuedMessage) -> Self {
         Self {
-            id: message.id.clone(),
-            content: message.content.clone(),
             message_type: message.message_type.omoios_name().to_owned(),
-            timestamp: message.sent_at(),
+            id: message.id,
+            content: message.content,
+            timestamp: message.sent_at,
         }
     }
 }
@@ -210,7 +253,9 @@ pub struct MessageRecord {
     pub content: String,
     pub timestamp: Timestamp,
     pub state: State,
-    /// How often a worker has pulled it.
+    /// 1, and one more each time it was sent again.
+    pub version: u32,
+    /// How often a worker has pulled this version.
     pub deliveries: u32,
     pub receipts: Vec<Receipt>,
 }
@@ -225,6 +270,7 @@ impl From<Message> for MessageRecord {
             message_type: message.message_type,
             sender: message.sender,
             content: message.content,
+            version: message.version,
             deliveries: message.deliveries,
             receipts: message.receipts,
         }
@@ -251,6 +297,23 @@ fn text<'a>(object: &'a Map<String, Value>, field: &str) -> Result<Option<&'a st
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queued_message_keeps_every_character_and_is_valid_for_sqs() {
+        let content = "a\u{ffff}\u{fffe}\u{1f600}\n\"\\";
+        let message = QueuedMessage {
+            id: MessageId::parse("m-1").unwrap(),
+            version: 2,
+            message_type: MessageType::Interrupt,
+            sender: Sender { kind: "user".into(), id: None },
+            content: content.into(),
+            sent_at: Timestamp::from_secs(7),
+        };
+        let body = message.encode();
+        assert!(!body.contains(['\u{ffff}', '\u{fffe}']), "{body}");
+        assert_eq!(QueuedMessage::decode(&body).unwrap(), message);
+        assert_eq!(message.deduplication_id(), "m-1.2");
+    }
 
     fn wrong_field<T: std::fmt::Debug>(read: Result<T, BadInput>) -> String {
         match read {

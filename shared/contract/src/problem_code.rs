@@ -52,6 +52,7 @@ problem_codes! {
     SandboxNotRunning = "sandbox_not_running", 409, "The sandbox is not running, so its task cannot be completed (`current_status`).", "Stop.";
     MessageChanged = "message_changed", 409, "The message id was used for another text or type. Nothing was sent.", "Choose another id.";
     MessageDelivered = "message_delivered", 409, "The worker has acknowledged the message; it cannot be cancelled (`state`).", "Send `interrupt` or `stop`.";
+    MessageNotUndeliverable = "message_not_undeliverable", 409, "Only an undeliverable message can be sent again (`state`).", "Send a new message.";
     MailboxFull = "mailbox_full", 409, "The maximum number of messages is waiting (`queue_size`).", "Check that the worker is running; retry later.";
     EntriesGap = "entries_gap", 409, "Entries before these are missing (`expected_first`).", "Send from there on.";
     EntriesChanged = "entries_changed", 409, "Entry `number` is stored with other content. Nothing was stored.", "Stop adding: two runs share one session.";

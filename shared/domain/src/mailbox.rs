@@ -1,33 +1,56 @@
 //! The mailbox of a sandbox: which messages its worker gets next.
 
-use crate::{MessageId, Timestamp};
+use crate::{Message, MessageId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of messages that wait for acknowledgement.
 pub const MAX_WAITING: u64 = 1_000;
 /// A full mailbox still accepts this many urgent messages: an interrupt must get through when other messages pile up.
 pub const URGENT_RESERVE: u64 = 100;
+/// A message that was pulled this often without an acknowledgement is undeliverable. SQS moves its copy to the
+/// dead-letter queue after as many receives.
+pub const MAX_DELIVERIES: u32 = 10;
 
 /// A mailbox entry. It exists until the worker acknowledges the message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     pub id: MessageId,
-    pub number: u64,
+    /// [`Message::position`].
+    pub position: u64,
+    /// [`Message::version`].
+    pub version: u32,
     /// Urgent messages overtake all others.
     pub urgent: bool,
+    /// How often it was pulled.
+    pub deliveries: u32,
     /// Visibility timeout: the message was pulled, and is delivered again after this time unless it is acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_until: Option<Timestamp>,
 }
 
 impl Waiting {
+    pub fn of(message: &Message, hidden_until: Option<Timestamp>) -> Self {
+        Self {
+            id: message.id.clone(),
+            position: message.position,
+            version: message.version,
+            urgent: message.message_type.is_urgent(),
+            deliveries: message.deliveries,
+            hidden_until,
+        }
+    }
+
+    pub fn is_exhausted(&self) -> bool {
+        self.deliveries >= MAX_DELIVERIES
+    }
+
     fn is_hidden(&self, now: Timestamp) -> bool {
         self.hidden_until.is_some_and(|until| until > now)
     }
 }
 
 /// The messages that may be delivered now, in order. `waiting` is in the order of the mailbox: urgent messages first, each
-/// kind by number.
+/// kind by position.
 ///
 /// **Invariant:** only an urgent message overtakes one that was pulled and not acknowledged: that one may be delivered
 /// again, and would then be out of order.
@@ -53,11 +76,12 @@ mod tests {
 
     fn waiting(number: u64, urgent: bool, hidden_until: Option<i64>) -> Waiting {
         let id = MessageId::parse(format!("m-{number}")).unwrap();
-        Waiting { id, number, urgent, hidden_until: hidden_until.map(at) }
+        let hidden_until = hidden_until.map(at);
+        Waiting { id, position: number, version: 1, urgent, deliveries: 0, hidden_until }
     }
 
     fn numbers(due: Vec<&Waiting>) -> Vec<u64> {
-        due.into_iter().map(|message| message.number).collect()
+        due.into_iter().map(|message| message.position).collect()
     }
 
     #[test]

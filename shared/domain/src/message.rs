@@ -13,16 +13,23 @@ pub const MAX_DETAIL_CHARS: usize = 1_000;
 pub struct Message {
     /// Chosen by the sender, or generated.
     pub id: MessageId,
-    /// Sequence number of its `message.queued` event.
+    /// Sequence number of its first `message.queued` event.
     pub number: u64,
+    /// Its place in the mailbox: the sequence number of its last `message.queued` event.
+    pub position: u64,
+    /// 1, and one more each time it was sent again. A copy on the queue with another version is obsolete.
+    pub version: u32,
     pub message_type: MessageType,
     pub content: String,
     pub sender: Sender,
     /// Number of waiting messages when it was sent, including itself, as answered to the sender.
     pub queue_size: u64,
-    /// How often a worker has pulled it.
+    /// How often a worker has pulled this version.
     pub deliveries: u32,
-    /// One per state that it has reached, in order. The first is `queued`.
+    /// Opaque handle of the copy that the last pull received from the queue; it deletes that copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_handle: Option<String>,
+    /// One per state that it has reached, in order. The first of each version is `queued`.
     pub receipts: Vec<Receipt>,
 }
 
@@ -59,6 +66,8 @@ pub enum State {
     Queued,
     /// Pulled by a worker, which has not acknowledged it yet.
     Fetched,
+    /// Pulled too often without an acknowledgement. It can be sent again or cancelled.
+    Undeliverable,
     /// The worker has passed it to the agent.
     Delivered,
     /// The agent works on it.
@@ -84,7 +93,27 @@ impl Message {
         let Draft { message_type, content } = draft;
         let Position { number, queue_size } = position;
         let receipts = vec![Receipt { state: State::Queued, at: now, detail: None }];
-        Self { id, number, message_type, content, sender, queue_size, deliveries: 0, receipts }
+        Self {
+            id,
+            number,
+            position: number,
+            version: 1,
+            message_type,
+            content,
+            sender,
+            queue_size,
+            deliveries: 0,
+            queue_handle: None,
+            receipts,
+        }
+    }
+
+    /// The next version of an undeliverable message, at the end of the mailbox.
+    pub fn send_again(&mut self, position: Position, now: Timestamp) {
+        self.version += 1;
+        (self.position, self.queue_size) = (position.number, position.queue_size);
+        (self.deliveries, self.queue_handle) = (0, None);
+        self.receipts.push(Receipt { state: State::Queued, at: now, detail: None });
     }
 
     pub fn state(&self) -> State {
@@ -95,20 +124,14 @@ impl Message {
         self.receipts.first().map_or(Timestamp::from_micros(0), |receipt| receipt.at)
     }
 
-    /// Whether a worker has not acknowledged it yet.
+    /// Whether it is in the mailbox: no worker has acknowledged it yet.
     pub fn is_waiting(&self) -> bool {
-        self.state() < State::Delivered
-    }
-
-    /// Records that a worker pulled it, perhaps again.
-    pub fn record_delivery(&mut self, now: Timestamp) {
-        self.deliveries += 1;
-        self.advance(Receipt { state: State::Fetched, at: now, detail: None });
+        self.state() < State::Undeliverable
     }
 
     /// Records a receipt; `false` if the message has reached that state before, or a final one.
     ///
-    /// **Invariant:** the state only advances, even if receipts arrive late or twice.
+    /// **Invariant:** the state of a version only advances, even if receipts arrive late or twice.
     pub fn advance(&mut self, receipt: Receipt) -> bool {
         let state = self.state();
         let advances = !state.is_final() && receipt.state > state;
@@ -200,13 +223,21 @@ impl MessageType {
 }
 
 impl State {
-    pub const ALL: [Self; 6] =
-        [Self::Queued, Self::Fetched, Self::Delivered, Self::Started, Self::Completed, Self::Cancelled];
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Fetched,
+        Self::Undeliverable,
+        Self::Delivered,
+        Self::Started,
+        Self::Completed,
+        Self::Cancelled,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Fetched => "fetched",
+            Self::Undeliverable => "undeliverable",
             Self::Delivered => "delivered",
             Self::Started => "started",
             Self::Completed => "completed",
@@ -214,7 +245,7 @@ impl State {
         }
     }
 
-    /// Parses a state that a worker may report. The plane itself sets `queued` and `fetched`.
+    /// Parses a state that a worker may report. The plane itself sets the earlier ones.
     pub fn parse_receipt(text: &str) -> Result<Self, Invalid> {
         let mut reported = Self::ALL.into_iter().filter(|state| *state >= Self::Delivered);
         reported
@@ -294,12 +325,32 @@ mod tests {
         assert_eq!(State::parse_receipt("fetched").unwrap_err().field, "state");
     }
 
+    #[test]
+    fn late_acknowledgement_of_an_undeliverable_message_counts() {
+        let mut message = message();
+        let receipt = |state| Receipt { state, at: at(1), detail: None };
+        assert!(message.advance(receipt(State::Undeliverable)));
+        assert!(!message.is_waiting());
+        assert!(message.advance(receipt(State::Delivered)));
+    }
+
+    #[test]
+    fn message_that_is_sent_again_is_a_new_version_at_the_end() {
+        let mut message = message();
+        message.deliveries = 5;
+        message.advance(Receipt { state: State::Undeliverable, at: at(1), detail: None });
+        message.send_again(Position { number: 90, queue_size: 3 }, at(2));
+        assert_eq!((message.version, message.deliveries, message.state()), (2, 0, State::Queued));
+        assert_eq!((message.number, message.position), (7, 90), "its place in the history stays");
+        assert_eq!(message.sent_at(), at(0));
+    }
+
     proptest! {
         #[test]
         fn state_only_advances(
-            receipts in proptest::collection::vec((0usize..5, 0i64..100), 0..30),
+            receipts in proptest::collection::vec((0usize..6, 0i64..100), 0..30),
         ) {
-            let states = [State::Fetched, State::Delivered, State::Started, State::Completed, State::Cancelled];
+            let states = [State::Fetched, State::Undeliverable, State::Delivered, State::Started, State::Completed, State::Cancelled];
             let mut message = message();
             for (state, secs) in receipts {
                 let before = message.state();

@@ -2,7 +2,7 @@
 
 use crate::plane::Plane;
 use crate::spans;
-use app::{Error, reconcile, sockets, tasks};
+use app::{Error, messages, reconcile, sockets, tasks};
 use contract::jobs::Job;
 use tracing::Instrument;
 
@@ -31,6 +31,9 @@ async fn perform(plane: &Plane, body: &str) -> Result<(), Error> {
         }
         Job::ReconcileTicket { ticket_id } => {
             reconcile::ticket::run(plane.orchestration()?, ticket_id).await?;
+        }
+        Job::EnqueueMessage { sandbox_id, message_id } => {
+            messages::send::retry(plane.message_deps()?, &sandbox_id, &message_id).await?;
         }
     }
     Ok(())

@@ -24,6 +24,11 @@ impl Metric {
     pub fn count(name: &'static str, value: usize) -> Self {
         Self { name, value: value as f64, unit: Unit::Count }
     }
+
+    #[expect(clippy::cast_precision_loss, reason = "durations stay far below 2^53")]
+    pub fn millis(name: &'static str, micros: i64) -> Self {
+        Self { name, value: micros as f64 / 1_000.0, unit: Unit::Milliseconds }
+    }
 }
 
 static NAMESPACE: OnceLock<String> = OnceLock::new();

@@ -4,7 +4,7 @@ use crate::metrics::{self, Metric};
 use crate::plane::Plane;
 use crate::registry::Schedule;
 use crate::spans;
-use app::{Error, health, reconcile};
+use app::{Error, health, messages, reconcile};
 use std::pin::Pin;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -26,6 +26,9 @@ pub const SWEEP: Tick = |plane| Box::pin(sweep(plane));
 /// Compares the sandboxes of the providers with those of the plane.
 pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(compare(plane));
 
+/// Deletes the queues of sandboxes that have ended.
+pub const SWEEP_MAILBOXES: Tick = |plane| Box::pin(sweep_mailboxes(plane));
+
 /// Releases the leases of a process that has died. Only for a host that runs as a single process.
 pub async fn take_over(plane: &Plane) -> Result<(), Error> {
     reconcile::take_over::run(plane.orchestration()?).await?;
@@ -45,6 +48,13 @@ async fn compare(plane: Arc<Plane>) -> Result<(), Error> {
     let counts =
         [Metric::count("OrphanedSandboxes", found.orphans), Metric::count("LostSandboxes", found.lost)];
     metrics::emit("sandboxes-compare", plane.clock.now(), &counts);
+    Ok(())
+}
+
+async fn sweep_mailboxes(plane: Arc<Plane>) -> Result<(), Error> {
+    let messages::Deps { store, mailboxes, .. } = plane.message_deps()?;
+    let deleted = messages::sweep_mailboxes::run(messages::sweep_mailboxes::Deps { store, mailboxes }).await?;
+    metrics::emit("messages-sweep", plane.clock.now(), &[Metric::count("LeftoverQueues", deleted)]);
     Ok(())
 }
 

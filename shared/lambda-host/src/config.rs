@@ -21,6 +21,8 @@ pub struct Config {
     pub sockets_url: Option<String>,
     /// URL prefix of mailboxes, for functions that use them.
     pub mailboxes_url: Option<String>,
+    /// ARN of the dead-letter queue of mailboxes, for functions that create them.
+    pub dead_letters_arn: Option<String>,
     /// For functions that enqueue jobs about sockets.
     pub jobs_url: Option<String>,
     /// For functions that enqueue jobs about tasks and sandboxes.
@@ -117,10 +119,12 @@ pub fn variables(permission: Permission) -> &'static [&'static str] {
             "SUNABA_JWT_AUDIENCE",
         ],
         Permission::Sockets => &["SUNABA_SOCKETS_URL"],
-        Permission::NotifyMailboxes
-        | Permission::WaitAtMailboxes
-        | Permission::MakeMailboxes
-        | Permission::RemoveMailboxes => &["SUNABA_MAILBOXES_URL"],
+        Permission::SendToMailboxes
+        | Permission::ReceiveFromMailboxes
+        | Permission::DeleteFromMailboxes
+        | Permission::DeleteMailboxes
+        | Permission::ListMailboxes => &["SUNABA_MAILBOXES_URL"],
+        Permission::CreateMailboxes => &["SUNABA_MAILBOXES_URL", "SUNABA_DEAD_LETTERS_ARN"],
         Permission::Jobs => &["SUNABA_JOBS_URL"],
         Permission::Bus => &["SUNABA_BUS"],
         Permission::Work => &orchestration::WORK_VARIABLES,
@@ -151,10 +155,12 @@ impl Config {
         let mut read = Reader { variable, errors: Vec::new() };
         let serves = Serves::parse(&read.optional("SUNABA_FUNCTION").ok_or("SUNABA_FUNCTION is not set")?)?;
         let uses_mailboxes = [
-            Permission::NotifyMailboxes,
-            Permission::WaitAtMailboxes,
-            Permission::MakeMailboxes,
-            Permission::RemoveMailboxes,
+            Permission::SendToMailboxes,
+            Permission::ReceiveFromMailboxes,
+            Permission::DeleteFromMailboxes,
+            Permission::CreateMailboxes,
+            Permission::DeleteMailboxes,
+            Permission::ListMailboxes,
         ]
         .into_iter()
         .any(|permission| serves.may(permission));
@@ -164,6 +170,9 @@ impl Config {
             table: read.required("SUNABA_TABLE"),
             sockets_url: serves.may(Permission::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
             mailboxes_url: uses_mailboxes.then(|| read.required("SUNABA_MAILBOXES_URL")),
+            dead_letters_arn: serves
+                .may(Permission::CreateMailboxes)
+                .then(|| read.required("SUNABA_DEAD_LETTERS_ARN")),
             jobs_url: serves.may(Permission::Jobs).then(|| read.required("SUNABA_JOBS_URL")),
             work_url: serves.may(Permission::Work).then(|| read.required("SUNABA_WORK_URL")),
             bus: serves.may(Permission::Bus).then(|| read.required("SUNABA_BUS")),

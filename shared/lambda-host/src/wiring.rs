@@ -43,7 +43,10 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
     let authenticator = Authenticator::new(&keys, clock.clone());
     let bindings = Bindings {
         push: config.sockets_url.as_deref().map(|url| clients.push(url)),
-        mailboxes: config.mailboxes_url.as_deref().map(|url| clients.mailboxes(url)),
+        mailboxes: config
+            .mailboxes_url
+            .as_deref()
+            .map(|url| clients.mailboxes(url, config.dead_letters_arn.as_deref())),
         jobs: config.jobs_url.as_deref().map(|url| clients.jobs(url)),
         bus: config.bus.as_deref().map(|name| clients.bus(name)),
         work: config.work_url.as_deref().map(|url| clients.jobs(url)),
@@ -108,8 +111,12 @@ impl<'a> Clients<'a> {
         Push::new(client!(self, aws_sdk_apigatewaymanagement, Some(url)))
     }
 
-    fn mailboxes(&self, url_prefix: &str) -> Mailboxes {
-        Mailboxes::new(client!(self, aws_sdk_sqs, None), url_prefix)
+    fn mailboxes(&self, url_prefix: &str, dead_letters_arn: Option<&str>) -> Mailboxes {
+        let mailboxes = Mailboxes::new(client!(self, aws_sdk_sqs, None), url_prefix);
+        match dead_letters_arn {
+            Some(arn) => mailboxes.with_dead_letters(arn),
+            None => mailboxes,
+        }
     }
 
     fn jobs(&self, url: &str) -> Jobs {

@@ -25,6 +25,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A failure that a retry may resolve.
+    pub fn unavailable(what: &'static str, why: &'static str) -> Self {
+        Self::Unavailable { what, code: why.to_owned(), source: why.into() }
+    }
+
     pub(crate) fn broken(what: impl Into<String>, source: impl StdError + Send + Sync + 'static) -> Self {
         Self::Broken { what: what.into(), source: Some(Box::new(source)) }
     }

@@ -7,24 +7,55 @@
 //! sandbox and then these items overwrites exactly what it has read.
 
 use crate::error::Error;
-use crate::items::{Item, attributes, get_text, start, text, value};
+use crate::items::{Item, attributes, get_text, number, start, text, value};
 use crate::log::Existing;
 use crate::{Store, keys};
-use aws_sdk_dynamodb::types::{Delete, TransactWriteItem};
+use aws_sdk_dynamodb::types::{Delete, TransactWriteItem, Update};
 use domain::mailbox::Waiting;
-use domain::{Message, MessageId, SandboxId, Timestamp};
+use domain::message::Receipt;
+use domain::{Message, MessageId, SandboxId};
 
 /// A change to a message.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Sent, under the condition that its id is unused.
     Sent(Message),
-    /// Fetched by a worker, and hidden from other pulls until then.
-    Fetched(Message, Timestamp),
-    /// Confirmed by a worker or cancelled: it leaves the mailbox.
+    /// An undeliverable message, back in the mailbox.
+    SentAgain(Message),
+    /// Pulled by a worker.
+    Fetched(Fetched),
+    /// The worker still holds it: its visibility timeout is extended.
+    Extended(Waiting),
+    /// Confirmed by a worker, cancelled or undeliverable: it leaves the mailbox.
     Resolved(Message),
     /// Its state changed after it left the mailbox.
     Updated(Message),
+}
+
+/// A delivery to a worker. Holds only what changes, so that a pull need not read the message.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    /// The mailbox entry after the delivery.
+    pub waiting: Waiting,
+    /// States that the message has reached with it.
+    pub receipts: Vec<Receipt>,
+    pub queue_handle: Option<String>,
+    /// Whether the delivery also confirms it: the message leaves the mailbox.
+    pub confirmed: bool,
+}
+
+impl Change {
+    pub fn enters_mailbox(&self) -> bool {
+        matches!(self, Self::Sent(_) | Self::SentAgain(_))
+    }
+
+    pub fn leaves_mailbox(&self) -> bool {
+        match self {
+            Self::Fetched(fetched) => fetched.confirmed,
+            Self::Resolved(_) => true,
+            Self::Sent(_) | Self::SentAgain(_) | Self::Extended(_) | Self::Updated(_) => false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -103,29 +134,70 @@ impl Store {
         id: &SandboxId,
         change: &Change,
     ) -> Result<Vec<TransactWriteItem>, Error> {
-        let (message, existing) = match change {
-            Change::Sent(message) => (message, Existing::Reject),
-            Change::Fetched(message, _) | Change::Resolved(message) | Change::Updated(message) => {
-                (message, Existing::Overwrite)
-            }
-        };
-        let mut item = start(keys::message(id, &message.id), MESSAGE);
-        item.extend(attributes(message)?);
-        let mut writes = vec![self.put(item, existing)?];
-        match change {
-            Change::Sent(_) => {
+        Ok(match change {
+            Change::Sent(message) => {
                 let mut history = start(keys::message_history(id, message.number), "message_history");
                 history.insert("id".into(), text(message.id.as_str()));
-                writes.push(self.put(history, Existing::Overwrite)?);
-                writes.push(self.put(waiting_item(id, message, None)?, Existing::Overwrite)?);
+                vec![
+                    self.put(message_item(id, message)?, Existing::Reject)?,
+                    self.put(history, Existing::Overwrite)?,
+                    self.put_waiting(id, &Waiting::of(message, None))?,
+                ]
             }
-            Change::Fetched(_, until) => {
-                writes.push(self.put(waiting_item(id, message, Some(*until))?, Existing::Overwrite)?);
-            }
-            Change::Resolved(_) => writes.push(self.delete(waiting_key(id, message))?),
-            Change::Updated(_) => {}
+            Change::SentAgain(message) => vec![
+                self.put(message_item(id, message)?, Existing::Overwrite)?,
+                self.put_waiting(id, &Waiting::of(message, None))?,
+            ],
+            Change::Fetched(fetched) => vec![
+                self.record_delivery(id, fetched)?,
+                match fetched.confirmed {
+                    true => self.delete(waiting_key(id, &fetched.waiting))?,
+                    false => self.put_waiting(id, &fetched.waiting)?,
+                },
+            ],
+            Change::Extended(waiting) => vec![self.put_waiting(id, waiting)?],
+            Change::Resolved(message) => vec![
+                self.put(message_item(id, message)?, Existing::Overwrite)?,
+                self.delete(waiting_key(id, &Waiting::of(message, None)))?,
+            ],
+            Change::Updated(message) => vec![self.put(message_item(id, message)?, Existing::Overwrite)?],
+        })
+    }
+
+    /// Adds a delivery to a message that exists.
+    fn record_delivery(&self, id: &SandboxId, fetched: &Fetched) -> Result<TransactWriteItem, Error> {
+        let mut update = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(keys::message(id, &fetched.waiting.id).attributes().into()))
+            .expression_attribute_names("#deliveries", "deliveries")
+            .expression_attribute_values(":deliveries", number(fetched.waiting.deliveries));
+        let mut set = "SET #deliveries = :deliveries".to_owned();
+        if !fetched.receipts.is_empty() {
+            set.push_str(", #receipts = list_append(#receipts, :receipts)");
+            let receipts = serde_dynamo::aws_sdk_dynamodb_1::to_attribute_value(&fetched.receipts);
+            update = update
+                .expression_attribute_names("#receipts", "receipts")
+                .expression_attribute_values(
+                    ":receipts",
+                    receipts.map_err(|e| Error::broken("writing receipts", e))?,
+                );
         }
-        Ok(writes)
+        // A handle of an earlier delivery stays: its copy may still be on the queue.
+        if let Some(handle) = &fetched.queue_handle {
+            set.push_str(", #handle = :handle");
+            update = update
+                .expression_attribute_names("#handle", "queue_handle")
+                .expression_attribute_values(":handle", text(handle));
+        }
+        let update = update.update_expression(set).build();
+        let update = update.map_err(|e| Error::broken("recording a delivery", e))?;
+        Ok(TransactWriteItem::builder().update(update).build())
+    }
+
+    fn put_waiting(&self, id: &SandboxId, waiting: &Waiting) -> Result<TransactWriteItem, Error> {
+        let mut item = start(waiting_key(id, waiting), "waiting");
+        item.extend(attributes(waiting)?);
+        self.put(item, Existing::Overwrite)
     }
 
     pub(crate) fn delete(&self, key: keys::Key) -> Result<TransactWriteItem, Error> {
@@ -149,17 +221,12 @@ impl Store {
 /// `kind` of a message.
 pub(crate) const MESSAGE: &str = "message";
 
-fn waiting_key(id: &SandboxId, message: &Message) -> keys::Key {
-    keys::waiting(id, message.message_type.is_urgent(), message.number)
+fn message_item(id: &SandboxId, message: &Message) -> Result<Item, Error> {
+    let mut item = start(keys::message(id, &message.id), MESSAGE);
+    item.extend(attributes(message)?);
+    Ok(item)
 }
 
-fn waiting_item(id: &SandboxId, message: &Message, hidden_until: Option<Timestamp>) -> Result<Item, Error> {
-    let mut item = start(waiting_key(id, message), "waiting");
-    item.extend(attributes(&Waiting {
-        id: message.id.clone(),
-        number: message.number,
-        urgent: message.message_type.is_urgent(),
-        hidden_until,
-    })?);
-    Ok(item)
+fn waiting_key(id: &SandboxId, waiting: &Waiting) -> keys::Key {
+    keys::waiting(id, waiting.urgent, waiting.position)
 }

@@ -1,15 +1,18 @@
-//! Mailboxes: an SQS queue for each sandbox, on which pulls wait for messages.
+//! Mailboxes: two SQS FIFO queues for each sandbox, which carry its messages to its worker.
 //!
-//! A queue carries wake-ups only. The messages and their states are in the ledger, which a pull reads when it is
-//! woken. So a wake-up that is lost, duplicated or late delays a message, but never loses one.
-//! `docs/decisions/0012-deliver-messages-from-dynamodb-use-sqs-as-a-wake-up-signal.md` explains why.
+//! One queue is for urgent messages, because SQS has no priorities. All messages of a queue are in one group, so
+//! nothing overtakes a message that was received and not deleted. The ledger in the table decides which messages are
+//! still to be delivered; a queue may lose, repeat or delay its copies.
+//! `docs/decisions/0019-carry-messages-in-sqs.md` explains why.
 
 use crate::error::Error;
 use aws_sdk_sqs::config::Config;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::error::SdkError;
-use aws_sdk_sqs::types::QueueAttributeName::{FifoQueue, MessageRetentionPeriod, VisibilityTimeout};
-use domain::{MessageId, SandboxId};
+use aws_sdk_sqs::types::DeleteMessageBatchRequestEntry;
+use aws_sdk_sqs::types::QueueAttributeName::{FifoQueue, MessageRetentionPeriod, RedrivePolicy};
+use domain::SandboxId;
+use domain::mailbox::MAX_DELIVERIES;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
@@ -17,63 +20,142 @@ use std::time::Duration;
 pub struct Mailboxes {
     client: aws_sdk_sqs::Client,
     url_prefix: String,
+    /// ARN of the dead-letter queue. Only functions that create mailboxes know it.
+    dead_letters: Option<String>,
+    ledger_fallback: bool,
 }
 
-/// Why waiting pulls are woken. SQS drops duplicates of the same wake-up within five minutes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WakeUp<'a> {
-    /// A message was sent.
-    Message(&'a MessageId),
-    /// Messages were resolved, so those behind them may be delivered. Holds the version of the sandbox.
-    Resolved(u64),
-    /// The sandbox has ended.
-    Ended,
+/// One of the two queues of a mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Queue {
+    Urgent,
+    Regular,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waited {
-    Notified,
-    TimedOut,
-    /// The queue does not exist.
-    NoMailbox,
+/// A message to enqueue. SQS drops a second one with the same id within five minutes.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    pub deduplication_id: String,
+    pub body: String,
 }
 
-/// Retention of a wake-up (the minimum of SQS), and its visibility timeout. Because they are equal, each wake-up is
-/// received once and needs no deletion.
-const WAKE_UP_SECS: i32 = 60;
+/// Parameters of a receive.
+#[derive(Debug, Clone, Copy)]
+pub struct Receive {
+    /// At most 10.
+    pub limit: usize,
+    /// Rounded up to whole seconds, at most 20.
+    pub wait: Duration,
+    /// Visibility timeout.
+    pub hidden_secs: i64,
+}
 
+/// A message that was received and is hidden from other receivers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incoming {
+    pub queue: Queue,
+    pub body: String,
+    /// Deletes it, or changes its visibility timeout. Valid until the next receive.
+    pub handle: String,
+}
+
+/// The result of a call to a queue that may not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply<T> {
+    Done(T),
+    NoQueue,
+}
+
+/// A page of all mailbox queues of the stage.
+#[derive(Debug, Clone)]
+pub struct QueuePage {
+    pub urls: Vec<String>,
+    pub next: Option<String>,
+}
+
+/// Sandboxes live for hours. What is older is delivered from the ledger.
+const RETENTION_SECS: u64 = 4 * 24 * 60 * 60;
+/// The tag with the id of the sandbox: a queue name holds only a digest of it.
+const SANDBOX_TAG: &str = "sunaba:sandbox";
+/// Maximum size of a batch.
+const MAX_BATCH: usize = 10;
 /// Timeout of a call beyond its intended wait.
 const MARGIN: Duration = Duration::from_secs(3);
+const WHAT: &str = "the mailbox";
+
+impl Queue {
+    pub const ALL: [Self; 2] = [Self::Urgent, Self::Regular];
+
+    pub fn of(urgent: bool) -> Self {
+        if urgent { Self::Urgent } else { Self::Regular }
+    }
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Urgent => "-urgent.fifo",
+            Self::Regular => ".fifo",
+        }
+    }
+}
 
 impl Mailboxes {
     /// `url_prefix` is that of all queues, such as `https://sqs.…/sunaba-dev-mail-`.
     pub fn new(client: aws_sdk_sqs::Client, url_prefix: impl Into<String>) -> Self {
-        Self { client, url_prefix: url_prefix.into() }
+        Self { client, url_prefix: url_prefix.into(), dead_letters: None, ledger_fallback: true }
     }
 
-    /// Wakes the pulls that wait for this sandbox. Without a mailbox there are none.
-    pub async fn notify(&self, sandbox: &SandboxId, wake_up: WakeUp<'_>) -> Result<(), Error> {
-        let name = wake_up.name();
+    /// Sets the ARN of the queue that gets the messages that were received too often.
+    #[must_use]
+    pub fn with_dead_letters(mut self, arn: impl Into<String>) -> Self {
+        self.dead_letters = Some(arn.into());
+        self
+    }
+
+    /// Delivers only what the queues bring. For tests: it shows that the queues carry every message.
+    #[must_use]
+    pub fn without_ledger_fallback(mut self) -> Self {
+        self.ledger_fallback = false;
+        self
+    }
+
+    /// Whether the ledger delivers what the queues do not bring.
+    pub fn has_ledger_fallback(&self) -> bool {
+        self.ledger_fallback
+    }
+
+    pub async fn send(
+        &self,
+        sandbox: &SandboxId,
+        queue: Queue,
+        message: &Outgoing,
+    ) -> Result<Reply<()>, Error> {
         let sent = self
             .client
             .send_message()
-            .queue_url(self.url(sandbox))
-            .message_body(&name)
-            .message_deduplication_id(&name)
-            // One group for each: a message in flight blocks the rest of its group.
-            .message_group_id(name)
+            .queue_url(self.url(sandbox, queue))
+            .message_body(&message.body)
+            .message_deduplication_id(&message.deduplication_id)
+            .message_group_id(sandbox.as_str())
             .send()
             .await;
         match sent {
-            Ok(_) => Ok(()),
-            Err(SdkError::ServiceError(refused)) if refused.err().is_queue_does_not_exist() => Ok(()),
+            Ok(_) => Ok(Reply::Done(())),
+            Err(SdkError::ServiceError(refused)) if refused.err().is_queue_does_not_exist() => {
+                Ok(Reply::NoQueue)
+            }
             Err(error) => Err(Error::from_sdk(WHAT, error)),
         }
     }
 
-    /// Waits for a wake-up, for at most 20 seconds.
-    pub async fn wait(&self, sandbox: &SandboxId, wait: Duration) -> Result<Waited, Error> {
-        let wait = Self::in_whole_seconds(wait);
+    /// Receives the oldest messages, and waits for them if there are none. Safe to drop: what SQS returned to a
+    /// dropped call is visible again after its timeout, and the ledger delivers it before.
+    pub async fn receive(
+        &self,
+        sandbox: &SandboxId,
+        queue: Queue,
+        receive: Receive,
+    ) -> Result<Reply<Vec<Incoming>>, Error> {
+        let wait = Self::in_whole_seconds(receive.wait);
         let timeouts = TimeoutConfig::builder()
             .operation_attempt_timeout(wait + MARGIN)
             .operation_timeout(wait + MARGIN)
@@ -81,75 +163,151 @@ impl Mailboxes {
         let received = self
             .client
             .receive_message()
-            .queue_url(self.url(sandbox))
-            .max_number_of_messages(10)
-            .visibility_timeout(WAKE_UP_SECS)
+            .queue_url(self.url(sandbox, queue))
+            .max_number_of_messages(i32::try_from(receive.limit.min(MAX_BATCH)).unwrap_or(1))
+            .visibility_timeout(i32::try_from(receive.hidden_secs).unwrap_or(i32::MAX))
             .wait_time_seconds(i32::try_from(wait.as_secs()).unwrap_or(20))
             .customize()
             .config_override(Config::builder().timeout_config(timeouts))
             .send()
             .await;
         match received {
-            Ok(received) if received.messages().is_empty() => Ok(Waited::TimedOut),
-            Ok(_) => Ok(Waited::Notified),
+            Ok(received) => {
+                let messages = received.messages.unwrap_or_default().into_iter();
+                let incoming = messages.filter_map(|message| {
+                    Some(Incoming { queue, body: message.body?, handle: message.receipt_handle? })
+                });
+                Ok(Reply::Done(incoming.collect()))
+            }
             Err(SdkError::ServiceError(refused)) if refused.err().is_queue_does_not_exist() => {
-                Ok(Waited::NoMailbox)
+                Ok(Reply::NoQueue)
             }
             Err(error) => Err(Error::from_sdk(WHAT, error)),
         }
     }
 
-    /// The actual duration of a wait: SQS takes whole seconds, and at least one.
+    /// The actual duration of a wait: SQS takes whole seconds.
     pub fn in_whole_seconds(wait: Duration) -> Duration {
         let secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        Duration::from_secs(secs.clamp(1, 20))
+        Duration::from_secs(secs.min(20))
     }
 
-    /// Deletes the mailbox of a sandbox. Idempotent.
-    pub async fn delete(&self, sandbox: &SandboxId) -> Result<(), Error> {
-        match self.client.delete_queue().queue_url(self.url(sandbox)).send().await {
+    /// Deletes messages from a queue. Messages that were received again since are left.
+    pub async fn delete(&self, sandbox: &SandboxId, queue: Queue, handles: &[String]) -> Result<(), Error> {
+        for batch in handles.chunks(MAX_BATCH) {
+            let mut request = self.client.delete_message_batch().queue_url(self.url(sandbox, queue));
+            for (index, handle) in batch.iter().enumerate() {
+                let entry =
+                    DeleteMessageBatchRequestEntry::builder().id(index.to_string()).receipt_handle(handle);
+                request = request.entries(entry.build().map_err(|e| Error::broken("deleting a message", e))?);
+            }
+            match request.send().await {
+                Ok(_) => {}
+                Err(SdkError::ServiceError(refused)) if refused.err().is_queue_does_not_exist() => {}
+                Err(error) => return Err(Error::from_sdk(WHAT, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes how long a received message stays hidden, from now on. Zero makes it visible.
+    pub async fn hide(
+        &self,
+        sandbox: &SandboxId,
+        queue: Queue,
+        handle: &str,
+        secs: i64,
+    ) -> Result<(), Error> {
+        let change = self.client.change_message_visibility().queue_url(self.url(sandbox, queue));
+        let change = change.receipt_handle(handle).visibility_timeout(i32::try_from(secs).unwrap_or(0));
+        change.send().await.map_err(|error| Error::from_sdk(WHAT, error))?;
+        Ok(())
+    }
+
+    /// Creates both queues. Idempotent. SQS blocks the name of a deleted queue for a minute.
+    pub async fn create(&self, sandbox: &SandboxId) -> Result<(), Error> {
+        let (urgent, regular) =
+            tokio::join!(self.create_queue(sandbox, Queue::Urgent), self.create_queue(sandbox, Queue::Regular));
+        urgent.and(regular)
+    }
+
+    async fn create_queue(&self, sandbox: &SandboxId, queue: Queue) -> Result<(), Error> {
+        let url = self.url(sandbox, queue);
+        let create = self
+            .client
+            .create_queue()
+            .queue_name(name_of(&url))
+            .attributes(FifoQueue, "true")
+            .attributes(MessageRetentionPeriod, RETENTION_SECS.to_string())
+            .tags(SANDBOX_TAG, sandbox.as_str());
+        let create = match &self.dead_letters {
+            Some(arn) => {
+                let policy = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{MAX_DELIVERIES}}}"#);
+                create.attributes(RedrivePolicy, policy)
+            }
+            None => create,
+        };
+        create.send().await.map_err(|error| Error::from_sdk(WHAT, error))?;
+        Ok(())
+    }
+
+    /// Deletes both queues with their messages. Idempotent.
+    pub async fn remove(&self, sandbox: &SandboxId) -> Result<(), Error> {
+        let urls = Queue::ALL.map(|queue| self.url(sandbox, queue));
+        let (urgent, regular) = tokio::join!(self.remove_queue(&urls[0]), self.remove_queue(&urls[1]));
+        urgent.and(regular)
+    }
+
+    /// Deletes one queue. Idempotent.
+    pub async fn remove_queue(&self, url: &str) -> Result<(), Error> {
+        match self.client.delete_queue().queue_url(url).send().await {
             Ok(_) => Ok(()),
             Err(SdkError::ServiceError(refused)) if refused.err().is_queue_does_not_exist() => Ok(()),
             Err(error) => Err(Error::from_sdk(WHAT, error)),
         }
     }
 
-    /// Creates a mailbox. Earlier wake-ups were lost, so read the ledger before waiting. SQS blocks the name of a
-    /// deleted queue for a minute.
-    pub async fn create(&self, sandbox: &SandboxId) -> Result<(), Error> {
-        let url = self.url(sandbox);
-        let name = url.rsplit('/').next().unwrap_or(&url);
-        let create = self.client.create_queue().queue_name(name);
-        let create = create
-            .attributes(FifoQueue, "true")
-            .attributes(MessageRetentionPeriod, WAKE_UP_SECS.to_string())
-            .attributes(VisibilityTimeout, WAKE_UP_SECS.to_string());
-        create.send().await.map_err(|error| Error::from_sdk(WHAT, error))?;
-        Ok(())
+    /// The queues of all mailboxes.
+    pub async fn queues(&self, cursor: Option<&str>) -> Result<QueuePage, Error> {
+        let list = self.client.list_queues().queue_name_prefix(name_of(&self.url_prefix)).max_results(1000);
+        let page = list.set_next_token(cursor.map(str::to_owned)).send().await;
+        let page = page.map_err(|error| Error::from_sdk(WHAT, error))?;
+        Ok(QueuePage { urls: page.queue_urls.unwrap_or_default(), next: page.next_token })
     }
 
-    fn url(&self, sandbox: &SandboxId) -> String {
-        format!("{}{}.fifo", self.url_prefix, short_name(sandbox))
-    }
-}
-
-impl WakeUp<'_> {
-    /// Prefixed, because senders choose message ids.
-    fn name(self) -> String {
-        match self {
-            Self::Message(id) => format!("message-{id}"),
-            Self::Resolved(version) => format!("resolved-{version}"),
-            Self::Ended => "ended".into(),
+    /// The sandbox that a queue was created for.
+    pub async fn owner(&self, url: &str) -> Result<Reply<Option<SandboxId>>, Error> {
+        match self.client.list_queue_tags().queue_url(url).send().await {
+            Ok(tagged) => {
+                let tag = tagged.tags.and_then(|mut tags| tags.remove(SANDBOX_TAG));
+                Ok(Reply::Done(tag.and_then(|id| SandboxId::parse(id).ok())))
+            }
+            Err(SdkError::ServiceError(refused)) if refused.err().is_queue_does_not_exist() => {
+                Ok(Reply::NoQueue)
+            }
+            Err(error) => Err(Error::from_sdk(WHAT, error)),
         }
     }
+
+    /// The names of a mailbox's queues.
+    pub fn queue_names(&self, sandbox: &SandboxId) -> [String; 2] {
+        Queue::ALL.map(|queue| name_of(&self.url(sandbox, queue)).to_owned())
+    }
+
+    fn url(&self, sandbox: &SandboxId, queue: Queue) -> String {
+        format!("{}{}{}", self.url_prefix, short_name(sandbox), queue.suffix())
+    }
 }
 
-const WHAT: &str = "the mailbox";
+/// The last segment of a queue URL.
+pub fn name_of(url: &str) -> &str {
+    url.rsplit('/').next().unwrap_or(url)
+}
 
 /// SQS limits a queue name to 80 characters, and an id may have 100. The start of the id is for people; the digest
-/// makes the name unique.
+/// makes the name unique. Sandbox ids are not reused, so neither are names.
 fn short_name(sandbox: &SandboxId) -> String {
-    let prefix: String = sandbox.as_str().chars().take(20).map(|c| if c == '.' { '-' } else { c }).collect();
+    let prefix: String = sandbox.as_str().chars().take(12).map(|c| if c == '.' { '-' } else { c }).collect();
     let digest = Sha256::digest(sandbox.as_str());
     let digest: String = digest[..12].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{prefix}-{digest}")
@@ -160,27 +318,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn message_id_cannot_collide_with_another_wake_up() {
-        let ids = ["resolved-7", "ended", "message-ended"].map(|id| MessageId::parse(id).unwrap());
-        let mut names: Vec<String> = ids.iter().map(|id| WakeUp::Message(id).name()).collect();
-        names.extend([WakeUp::Resolved(7).name(), WakeUp::Ended.name()]);
-        let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
-        assert_eq!(distinct.len(), names.len(), "{names:?}");
-        let longest = MessageId::parse("x".repeat(100)).unwrap();
-        assert!(
-            WakeUp::Message(&longest).name().len() <= 128,
-            "SQS limits deduplication ids to 128 characters"
-        );
-    }
-
-    #[test]
     fn queue_names_are_short_and_unique() {
         let name = |id: &str| short_name(&SandboxId::parse(id).unwrap());
         let (long, longer) = ("s.".repeat(49), format!("{}x", "s.".repeat(49)));
         assert_ne!(name(&long), name(&longer));
         assert_ne!(name("a.b"), name("a-b"));
         let longest_prefix = "sunaba-abcdefghijklmnop-mail-";
-        let longest = format!("{longest_prefix}{}.fifo", name(&long));
+        let longest = format!("{longest_prefix}{}{}", name(&long), Queue::Urgent.suffix());
         assert!(longest.len() <= 80, "{longest}");
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         assert!(name("a.b_c-D9").chars().all(allowed));

@@ -1,4 +1,4 @@
-//! A pending pull is woken by a message, once, and falls back to polling when the wake-up fails.
+//! A pending pull returns as soon as a message is sent, and falls back to polling the ledger when SQS fails.
 
 use super::paused_plane::PausedPlane;
 use super::{Api, MESSAGES, ack, ids, pull, send};
@@ -68,16 +68,15 @@ async fn long_poll_returns_as_soon_as_a_message_is_available() {
     }
 }
 
-/// A wake-up stays in the queue for a minute. If it were received again, each receive would be an extra SQS call.
+/// An OmoiOS worker polls all the time; an empty mailbox must not cost a call to SQS.
 #[tokio::test(start_paused = true)]
-async fn wake_up_is_received_once() {
+async fn empty_mailbox_is_polled_without_a_call_to_sqs() {
     let plane = PausedPlane::open().await;
-    let worker = register_with_mailbox(&plane).await;
-    let meter = &plane.aws.meter;
-    meter.start();
-    assert!(pull(&plane, &worker, "wait=2").await.is_empty());
-    let waits = meter.take().iter().filter(|call| call.operation == "ReceiveMessage").count();
-    assert_eq!(waits, 1, "a second pull does not receive the same wake-up");
+    let worker = plane.register().await;
+    plane.aws.meter.start();
+    assert!(pull(&plane, &worker, "wait=0").await.is_empty());
+    let calls: Vec<String> = plane.aws.meter.take().into_iter().map(|call| call.operation).collect();
+    assert_eq!(calls, ["GetItem"]);
 }
 
 /// Over real connections, because the server waits for open connections at shutdown.
@@ -89,12 +88,13 @@ async fn shutdown_ends_pending_long_polls() {
     meter.start();
     let (wait, path) = (20, format!("{MESSAGES}?ack=manual&wait=20"));
     let pending = tokio::spawn(plane.raw(Method::GET, &path).bearer_auth(&worker).send());
-    wait_for_calls(&plane, &["CreateQueue", "GetItem"]).await;
+    wait_for_calls(&plane, &["GetItem", "ReceiveMessage"]).await;
     plane.running.stop().await;
     // All receives of the pull ended when the plane stopped. If they had run into their timeout, the plane would have
     // aborted the request before the second one.
     let waits = meter.take().iter().filter(|call| call.operation == "ReceiveMessage").count();
-    assert_eq!(waits as u64, wait / MAX_POLL_INTERVAL.as_secs());
+    // The first of the two queues was counted above.
+    assert_eq!(waits as u64, 2 * wait / MAX_POLL_INTERVAL.as_secs() - 1);
     assert_eq!(pending.await.unwrap().unwrap().status(), 200, "the pull returns an empty list");
 }
 
@@ -112,9 +112,9 @@ async fn wait_for_calls(plane: &TestPlane, operations: &[&str]) {
     timeout(Duration::from_secs(20), calling).await.expect("the plane calls AWS");
 }
 
-/// The queue is only a wake-up signal. Its failures delay messages, but lose none.
+/// Failures of SQS delay messages, but lose none.
 #[tokio::test(start_paused = true)]
-async fn messages_are_delivered_without_a_wake_up() {
+async fn messages_are_delivered_although_sqs_fails() {
     let plane = PausedPlane::open().await;
     let worker = plane.register().await;
     let (faults, mailboxes) = (&plane.aws.faults, &plane.aws.mailboxes);
@@ -131,9 +131,9 @@ async fn messages_are_delivered_without_a_wake_up() {
         send(&plane, id, "hello").await.ok();
     };
     let (second, tolerance) = (Duration::from_secs(1), Duration::from_millis(5));
-    // The wake-up is not sent.
+    // The message does not reach its queue.
     faults.inject("SendMessage", Fault::Unreachable);
-    tokio::join!(pull_one("not-notified", MAX_POLL_INTERVAL + tolerance), send_later("not-notified"));
+    tokio::join!(pull_one("not-queued", MAX_POLL_INTERVAL + second + tolerance), send_later("not-queued"));
     assert_eq!(faults.pending(), 0);
     // Receiving from the queue fails until the message is sent.
     faults.inject("ReceiveMessage", Fault::ServerError);
@@ -142,7 +142,7 @@ async fn messages_are_delivered_without_a_wake_up() {
     assert_eq!(faults.pending(), 0);
     // The queue is deleted while a message is queued and while a pull is waiting. SQS blocks its name for a minute.
     send(&plane, "before", "hello").await.ok();
-    mailboxes.delete(&sandbox).await.unwrap();
+    mailboxes.remove(&sandbox).await.unwrap();
     pull_one("before", Duration::ZERO).await;
     tokio::join!(pull_one("after", DELAY + second + tolerance), send_later("after"));
 }

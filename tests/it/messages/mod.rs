@@ -6,8 +6,10 @@ mod limits;
 mod long_polling;
 mod paused_plane;
 mod pulling;
+mod queues;
 mod sending;
 mod termination;
+mod undeliverable;
 
 use crate::support::{ApiResponse, OPERATOR, TestPlane};
 use reqwest::Method;

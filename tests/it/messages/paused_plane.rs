@@ -13,36 +13,59 @@ use local::aws::{Aws, Durability, Feeds};
 use reqwest::Method;
 use serde_json::Value;
 use std::sync::Arc;
+use store::Mailboxes;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
 pub struct PausedPlane {
     pub aws: Aws,
     plane: Arc<Plane>,
-    _feeds: Feeds,
+    feeds: Feeds,
     _data: TempDir,
 }
 
 impl PausedPlane {
     pub async fn open() -> Self {
-        Self::open_with(keys(), Settings::default()).await
+        Self::open_with(keys(), Settings::default(), |mailboxes| mailboxes).await
+    }
+
+    /// Messages that the queues do not bring are not delivered.
+    pub async fn open_without_ledger_fallback() -> Self {
+        Self::open_with(keys(), Settings::default(), Mailboxes::without_ledger_fallback).await
     }
 
     /// Without authentication.
     pub async fn open_without_auth() -> Self {
         let settings = Settings { adopt_unknown_sandboxes: true, ..Settings::default() };
-        Self::open_with(Keys { open: true, ..keys() }, settings).await
+        Self::open_with(Keys { open: true, ..keys() }, settings, |mailboxes| mailboxes).await
     }
 
-    async fn open_with(keys: Keys, settings: Settings) -> Self {
+    async fn open_with(keys: Keys, settings: Settings, mailboxes: fn(Mailboxes) -> Mailboxes) -> Self {
         let data = TempDir::new().unwrap();
         let (aws, feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
         let clock = Arc::new(TokioClock(Instant::now()));
         let authenticator = Authenticator::new(&keys, clock.clone());
         let ids = Arc::new(SeededIds::new(0));
-        let plane = Plane::new(aws.store.clone(), aws.bindings(), authenticator, clock, ids, settings);
+        let mut bindings = aws.bindings();
+        bindings.mailboxes = bindings.mailboxes.map(mailboxes);
+        let plane = Plane::new(aws.store.clone(), bindings, authenticator, clock, ids, settings);
         let plane = Arc::new(plane);
-        Self { aws, plane, _feeds: feeds, _data: data }
+        Self { aws, plane, feeds, _data: data }
+    }
+
+    /// Runs the jobs that are due. Returns how many.
+    pub async fn run_jobs(&mut self) -> usize {
+        let mut count = 0;
+        while let Ok(job) = self.feeds.jobs.try_recv() {
+            edge::jobs::run(&self.plane, &job.id, &job.body).await.unwrap();
+            count += 1;
+        }
+        count
+    }
+
+    /// Runs one tick of a schedule.
+    pub async fn tick(&self, tick: edge::schedule::Tick) {
+        tick(self.plane.clone()).await.unwrap();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::limits::{MAX_RETENTION_S, MAX_VISIBILITY_S, MAX_WAIT_S, MIN_RETENTION_S};
 use super::refusal::Refusal;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,19 +15,36 @@ pub(super) struct Attributes {
     pub(super) wait: Duration,
     /// Whether a message without a deduplication id gets one from its body.
     pub(super) content_based: bool,
+    pub(super) redrive: Option<Redrive>,
     texts: Texts,
+}
+
+/// Where messages go that were received too often.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Redrive {
+    dead_letter_target_arn: String,
+    pub(super) max_receive_count: u64,
+}
+
+impl Redrive {
+    /// The name of the dead-letter queue.
+    pub(super) fn queue(&self) -> &str {
+        self.dead_letter_target_arn.rsplit(':').next().unwrap_or_default()
+    }
 }
 
 type Texts = BTreeMap<&'static str, String>;
 
 /// The supported attributes with the defaults of AWS. Encryption has no effect here and is only echoed.
-const DEFAULTS: [(&str, &str); 6] = [
+const DEFAULTS: [(&str, &str); 7] = [
     ("FifoQueue", "false"),
     ("VisibilityTimeout", "30"),
     ("MessageRetentionPeriod", "345600"),
     ("ReceiveMessageWaitTimeSeconds", "0"),
     ("ContentBasedDeduplication", "false"),
     ("SqsManagedSseEnabled", "true"),
+    ("RedrivePolicy", ""),
 ];
 
 impl Attributes {
@@ -50,6 +68,7 @@ impl Attributes {
             retention: seconds(&texts, "MessageRetentionPeriod", MIN_RETENTION_S..=MAX_RETENTION_S)?,
             wait: seconds(&texts, "ReceiveMessageWaitTimeSeconds", 0..=MAX_WAIT_S)?,
             content_based: flag(&texts, "ContentBasedDeduplication")?,
+            redrive: redrive(&texts["RedrivePolicy"])?,
             texts,
         })
     }
@@ -62,6 +81,15 @@ impl Attributes {
     pub(super) fn texts(&self) -> &Texts {
         &self.texts
     }
+}
+
+fn redrive(policy: &str) -> Result<Option<Redrive>, Refusal> {
+    if policy.is_empty() {
+        return Ok(None);
+    }
+    let redrive: Option<Redrive> = serde_json::from_str(policy).ok();
+    let valid = redrive.filter(|redrive| (1..=1000).contains(&redrive.max_receive_count));
+    valid.map(Some).ok_or(Refusal::AttributeValue("RedrivePolicy"))
 }
 
 fn flag(texts: &Texts, name: &'static str) -> Result<bool, Refusal> {

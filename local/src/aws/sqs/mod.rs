@@ -1,10 +1,10 @@
 //! In-memory SQS: the job queues, and FIFO queues that are created and deleted by calls.
 //!
-//! Nothing is durable. The sweep enqueues lost jobs again, and messages of FIFO queues are only wake-ups for readers of the
-//! table.
+//! Nothing is durable. The sweep enqueues lost jobs again, and the ledger in the table delivers the messages of FIFO queues
+//! that are lost.
 //!
-//! Deliberately absent: other standard queues, batches, message attributes, dead-letter queues, tags. Unused operations and
-//! fields are rejected by name, because ignoring them would hide a difference from AWS.
+//! Deliberately absent: other standard queues, other batches, message attributes. Unused operations and fields are rejected
+//! by name, because ignoring them would hide a difference from AWS.
 
 mod attributes;
 mod limits;
@@ -21,8 +21,8 @@ use attributes::Attributes;
 use queue::{NewMessage, Queue, Received};
 use refusal::Refusal;
 use request::{
-    ChangeMessageVisibility, CreateQueue, DeleteMessage, DeleteQueue, GetQueueAttributes, ReceiveMessage,
-    SendMessage, read,
+    ChangeMessageVisibility, CreateQueue, DeleteMessage, DeleteMessageBatch, DeleteQueue, GetQueueAttributes,
+    ListQueueTags, ListQueues, ReceiveMessage, SendMessage, read,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -58,7 +58,7 @@ pub(super) fn queue_name(url: &str) -> &str {
 
 #[derive(Debug, Default)]
 struct Queues {
-    existing: HashMap<String, WatchedQueue>,
+    existing: BTreeMap<String, WatchedQueue>,
     deleted: HashMap<String, Instant>,
 }
 
@@ -67,6 +67,7 @@ struct WatchedQueue {
     queue: Queue,
     /// Wakes long polls. Dropped with the queue.
     changed: watch::Sender<()>,
+    tags: BTreeMap<String, String>,
 }
 
 /// How long the name of a deleted queue cannot be reused:
@@ -105,7 +106,10 @@ impl Sqs {
             "GetQueueAttributes" => self.attributes(&read(body)?),
             "SendMessage" => self.send(read(body)?),
             "ReceiveMessage" => self.receive(read(body)?).await,
+            "ListQueues" => Ok(self.list(&read(body)?)),
+            "ListQueueTags" => self.tags(&read(body)?),
             "DeleteMessage" => self.delete(&read(body)?),
+            "DeleteMessageBatch" => self.delete_batch(&read(body)?),
             "ChangeMessageVisibility" => self.change_visibility(&read(body)?),
             _ => Err(Refusal::Malformed(format!("{operation} is not supported by the in-process AWS"))),
         }
@@ -121,11 +125,33 @@ impl Sqs {
             Some(_) => return Err(Refusal::NameExists),
             None if queues.deleted.contains_key(name) => return Err(Refusal::DeletedRecently),
             None => {
-                let queue = WatchedQueue { queue: Queue::new(attributes), changed: watch::Sender::default() };
+                let queue = WatchedQueue {
+                    queue: Queue::new(attributes),
+                    changed: watch::Sender::default(),
+                    tags: request.tags.clone(),
+                };
                 queues.existing.insert(name.to_owned(), queue);
             }
         }
-        Ok(json!({"QueueUrl": format!("http://sqs.local/{name}")}))
+        Ok(json!({"QueueUrl": url(name)}))
+    }
+
+    /// In pages: the token is the last name of a page.
+    fn list(&self, request: &ListQueues) -> Value {
+        let queues = self.queues();
+        let after = request.next_token.as_deref().unwrap_or_default();
+        let mut names = queues
+            .existing
+            .keys()
+            .filter(|name| name.starts_with(&request.queue_name_prefix) && name.as_str() > after);
+        let page: Vec<&String> = names.by_ref().take(request.max_results.unwrap_or(1000)).collect();
+        let more = names.next().is_some();
+        let urls: Vec<String> = page.iter().map(|name| url(name)).collect();
+        json!({"QueueUrls": urls, "NextToken": page.last().filter(|_| more)})
+    }
+
+    fn tags(&self, request: &ListQueueTags) -> Result<Value, Refusal> {
+        Ok(json!({"Tags": self.queues().find(&request.queue_url)?.tags}))
     }
 
     fn delete_queue(&self, request: &DeleteQueue) -> Result<Value, Refusal> {
@@ -233,12 +259,38 @@ impl Sqs {
         let now = Instant::now();
         let changed = watched.changed.subscribe();
         let messages = watched.queue.receive(now, limit, visibility);
-        Ok(Poll { messages, changed, visible_at: watched.queue.visible_at(now) })
+        let visible_at = watched.queue.visible_at(now);
+        let dead_letters = watched.queue.take_dead_letters();
+        let redrive = watched.queue.attributes.redrive.clone();
+        if let Some(target) = redrive.and_then(|redrive| queues.existing.get_mut(redrive.queue())) {
+            for message in dead_letters {
+                target.queue.send(now, message);
+            }
+            target.changed.send_replace(());
+        }
+        Ok(Poll { messages, changed, visible_at })
     }
 
     fn delete(&self, request: &DeleteMessage) -> Result<Value, Refusal> {
         self.change(&request.queue_url, |queue, now| queue.delete(now, &request.receipt_handle))?;
         Ok(json!({}))
+    }
+
+    /// Each entry succeeds or fails on its own.
+    fn delete_batch(&self, request: &DeleteMessageBatch) -> Result<Value, Refusal> {
+        limits::batch(request.entries.len())?;
+        let (mut successful, mut failed) = (Vec::new(), Vec::new());
+        self.change(&request.queue_url, |queue, now| {
+            for entry in &request.entries {
+                match queue.delete(now, &entry.receipt_handle) {
+                    Ok(()) => successful.push(json!({"Id": entry.id})),
+                    Err(_) => failed
+                        .push(json!({"Id": entry.id, "Code": "ReceiptHandleIsInvalid", "SenderFault": true})),
+                }
+            }
+            Ok(())
+        })?;
+        Ok(json!({"Successful": successful, "Failed": failed}))
     }
 
     fn change_visibility(&self, request: &ChangeMessageVisibility) -> Result<Value, Refusal> {
@@ -284,6 +336,10 @@ impl Queues {
             watched.queue.purge(now);
         }
     }
+}
+
+fn url(name: &str) -> String {
+    format!("http://sqs.local/{name}")
 }
 
 fn received(messages: &[Received]) -> Value {

@@ -18,8 +18,10 @@ pub(super) struct Queue {
     recent: Recent,
     /// Prefix of every receipt handle, so that a handle of another queue is invalid.
     handle_prefix: String,
+    dead_letters: Vec<NewMessage>,
 }
 
+#[derive(Debug)]
 pub(super) struct NewMessage {
     pub(super) body: String,
     pub(super) group: String,
@@ -67,7 +69,8 @@ const DEDUPLICATION: Duration = Duration::from_secs(5 * 60);
 impl Queue {
     pub(super) fn new(attributes: Attributes) -> Self {
         let (messages, recent) = (BTreeMap::new(), Recent::default());
-        Self { attributes, messages, last_sequence: 0, recent, handle_prefix: RandomIds.request() }
+        let handle_prefix = RandomIds.request();
+        Self { attributes, messages, last_sequence: 0, recent, handle_prefix, dead_letters: Vec::new() }
     }
 
     /// A duplicate gets the result of the first message and is not queued.
@@ -101,6 +104,7 @@ impl Queue {
     ) -> Vec<Received> {
         self.purge(now);
         let hidden_until = now + visibility.unwrap_or(self.attributes.visibility);
+        self.set_dead_letters_aside(now, limit);
         let blocked: HashSet<String> = self.in_flight(now).map(|message| message.group.clone()).collect();
         let free = self.messages.iter_mut().filter(|(_, message)| !blocked.contains(&message.group));
         let taken = free.take(limit).map(|(sequence, message)| {
@@ -111,6 +115,28 @@ impl Queue {
             Received { id: message.id.clone(), handle, body: message.body.clone() }
         });
         taken.collect()
+    }
+
+    /// The messages that were received too often since the last call. They belong into the dead-letter queue.
+    pub(super) fn take_dead_letters(&mut self) -> Vec<NewMessage> {
+        std::mem::take(&mut self.dead_letters)
+    }
+
+    /// Like AWS, which moves a message when it would be received once more.
+    fn set_dead_letters_aside(&mut self, now: Instant, limit: usize) {
+        let Some(max) = self.attributes.redrive.as_ref().map(|redrive| redrive.max_receive_count) else {
+            return;
+        };
+        let blocked: HashSet<String> = self.in_flight(now).map(|message| message.group.clone()).collect();
+        let free = self.messages.iter().filter(|(_, message)| !blocked.contains(&message.group));
+        let exhausted = free.take(limit).filter(|(_, message)| message.receives >= max);
+        let exhausted: Vec<u64> = exhausted.map(|(sequence, _)| *sequence).collect();
+        for sequence in exhausted {
+            if let Some(message) = self.messages.remove(&sequence) {
+                let Message { id, body, group, .. } = message;
+                self.dead_letters.push(NewMessage { body, group, deduplication_id: id });
+            }
+        }
     }
 
     /// When a message may next become receivable without another call.

@@ -15,6 +15,24 @@ pub(super) struct CreateQueue {
     pub(super) queue_name: String,
     #[serde(default)]
     pub(super) attributes: BTreeMap<String, String>,
+    // Unlike all other fields, it is not capitalised.
+    #[serde(default, rename = "tags")]
+    pub(super) tags: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub(super) struct ListQueues {
+    #[serde(default)]
+    pub(super) queue_name_prefix: String,
+    pub(super) max_results: Option<usize>,
+    pub(super) next_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub(super) struct ListQueueTags {
+    pub(super) queue_url: String,
 }
 
 #[derive(Deserialize)]
@@ -55,6 +73,20 @@ pub(super) struct ReceiveMessage {
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub(super) struct DeleteMessage {
     pub(super) queue_url: String,
+    pub(super) receipt_handle: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub(super) struct DeleteMessageBatch {
+    pub(super) queue_url: String,
+    pub(super) entries: Vec<DeleteMessageEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub(super) struct DeleteMessageEntry {
+    pub(super) id: String,
     pub(super) receipt_handle: String,
 }
 

@@ -1,18 +1,17 @@
 //! Events that the plane itself appends to logs.
 
 use crate::IdSource;
-use crate::error::{Error, chain};
+use crate::error::Error;
 use domain::event::LifecycleEvent;
 use domain::ingest::{Batch, NewEvent};
 use domain::message::State;
 use domain::task::transitions::Transition;
-use domain::{EventType, JsonObject, Sandbox, SandboxId, Source, Task, Ticket, Timestamp};
+use domain::{EventType, JsonObject, Sandbox, Source, Task, Ticket, Timestamp};
 use serde_json::{Value, json};
 use store::commit::Change;
 use store::ledger;
 use store::log::{Append, Appended};
-use store::mailboxes::WakeUp;
-use store::{Mailboxes, Store};
+use store::Store;
 
 /// Events and the changes to messages that they describe. Written in one transaction.
 #[derive(Debug)]
@@ -38,17 +37,12 @@ impl<'a> EventBatch<'a> {
         self.event(EventType::of_message(state), source, data);
     }
 
-    /// Number of messages that leave the mailbox.
-    pub(crate) fn resolved(&self) -> u64 {
-        self.changes.iter().filter(|change| matches!(change, ledger::Change::Resolved(_))).count() as u64
-    }
-
     /// The sandbox with these events and messages counted.
     pub(crate) fn sandbox_after(&self, before: &Sandbox) -> Sandbox {
         let mut after = before.with_events(&self.events);
-        let sent =
-            self.changes.iter().filter(|change| matches!(change, ledger::Change::Sent(_))).count() as u64;
-        after.activity.waiting = (before.activity.waiting + sent).saturating_sub(self.resolved());
+        let count = |moves: fn(&ledger::Change) -> bool| self.changes.iter().filter(|c| moves(c)).count() as u64;
+        let (entered, left) = (count(ledger::Change::enters_mailbox), count(ledger::Change::leaves_mailbox));
+        after.activity.waiting = (before.activity.waiting + entered).saturating_sub(left);
         after
     }
 
@@ -126,12 +120,4 @@ pub(crate) fn ticket_events(
         events.push(LifecycleEvent::of_ticket(name, &data));
     }
     events_of(ids, events)
-}
-
-/// Wakes waiting pulls. The change is stored by then, so a failure is only logged: pulls notice the change a little
-/// later.
-pub(crate) async fn notify(mailboxes: &Mailboxes, sandbox: &SandboxId, wake_up: WakeUp<'_>) {
-    if let Err(error) = mailboxes.notify(sandbox, wake_up).await {
-        tracing::warn!(sandbox.id = %sandbox, "Could not notify the mailbox of {sandbox}: {}", chain(&error));
-    }
 }

@@ -1,7 +1,8 @@
 //! Applies the receipts of a worker to its messages.
 
 use crate::error::Error;
-use crate::events::emit::{EventBatch, Written, notify};
+use crate::events::emit::{EventBatch, Written};
+use crate::messages::queue;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, visibility};
 use contract::messages::{Acknowledged, ReceiptIn, ReceiptOut};
@@ -10,7 +11,6 @@ use domain::message::Receipt;
 use domain::{Invalid, Message, MessageId, SandboxId, Source, Timestamp};
 use serde_json::json;
 use store::ledger::Change;
-use store::mailboxes::WakeUp;
 
 pub use crate::messages::Deps;
 
@@ -35,7 +35,6 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let messages = deps.store.messages(&sandbox_id, &ids).await?;
         let now = deps.clock.now();
         let Applied { receipts: responses, batch } = Applied::new(deps.ids, messages, &receipts, now)?;
-        let resolved = batch.resolved();
         let after = batch.sandbox_after(&sandbox);
         let queue_size = after.activity.waiting;
         let outcome = Acknowledged {
@@ -48,21 +47,28 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             guard.cache(sandbox);
             return Ok(outcome);
         }
+        let resolved = resolved(&batch.changes);
         match batch.write(deps.store, &sandbox, &after, now).await? {
             Written::Stored(sandbox) => {
-                let version = sandbox.version;
                 guard.cache(*sandbox);
                 drop(guard);
-                // Messages behind these may be delivered now, and a pull may be waiting for them.
-                if resolved > 0 && queue_size > 0 {
-                    notify(deps.mailboxes, &sandbox_id, WakeUp::Resolved(version)).await;
-                }
+                // SQS returns the messages behind these from now on.
+                queue::delete_copies(deps.mailboxes, &sandbox_id, &resolved).await;
                 return Ok(outcome);
             }
             Written::Conflict(sandbox) => guard.conflict(sandbox).await?,
             Written::MessageExists(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
+}
+
+/// The messages that leave the mailbox.
+fn resolved(changes: &[Change]) -> Vec<Message> {
+    let resolved = changes.iter().filter_map(|change| match change {
+        Change::Resolved(message) => Some(message.clone()),
+        _ => None,
+    });
+    resolved.collect()
 }
 
 fn ids_of(receipts: &[ReceiptIn]) -> Vec<MessageId> {

@@ -1,7 +1,8 @@
-//! Cancels a message that its worker has not confirmed.
+//! Cancels a message that its worker has not confirmed, or that is undeliverable.
 
 use crate::error::Error;
-use crate::events::emit::{EventBatch, Written, notify};
+use crate::events::emit::{EventBatch, Written};
+use crate::messages::queue;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
 use contract::ProblemCode;
@@ -11,7 +12,6 @@ use domain::message::{Receipt, Sender, State};
 use domain::{Message, MessageId, SandboxId, Source};
 use serde_json::json;
 use store::ledger::Change;
-use store::mailboxes::WakeUp;
 
 pub use crate::messages::Deps;
 
@@ -33,25 +33,26 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         visibility::check(&principal, &sandbox)?;
         let known = deps.store.messages(&sandbox_id, std::slice::from_ref(&id)).await?.pop();
         let Some(mut message) = known else { return Err(Error::NotFound(format!("Message {id}"))) };
-        if !message.is_waiting() {
+        let was_waiting = message.is_waiting();
+        if message.state() > State::Undeliverable {
             guard.cache(sandbox);
             return already_resolved(message);
         }
         let (now, detail) = (deps.clock.now(), "cancelled by the sender");
         message.advance(Receipt { state: State::Cancelled, at: now, detail: Some(detail.into()) });
         let mut batch = EventBatch::new(deps.ids);
-        batch.changes.push(Change::Resolved(message.clone()));
+        batch.changes.push(match was_waiting {
+            true => Change::Resolved(message.clone()),
+            false => Change::Updated(message.clone()),
+        });
         let data = json!({"message_id": id, "detail": detail, "by": Sender::of(&principal)});
         batch.message(State::Cancelled, Source::User, &data);
         let after = batch.sandbox_after(&sandbox);
         match batch.write(deps.store, &sandbox, &after, now).await? {
             Written::Stored(sandbox) => {
-                let version = sandbox.version;
                 guard.cache(*sandbox);
                 drop(guard);
-                if after.activity.waiting > 0 {
-                    notify(deps.mailboxes, &sandbox_id, WakeUp::Resolved(version)).await;
-                }
+                queue::delete_copies(deps.mailboxes, &sandbox_id, [&message]).await;
                 return Ok(message.into());
             }
             Written::Conflict(sandbox) => guard.conflict(sandbox).await?,

@@ -1,10 +1,13 @@
-//! Messages to agents: send, pull, acknowledge, cancel and list them.
+//! Messages to agents: send, pull, acknowledge, cancel, send again and list them.
 
 pub mod acknowledge;
 pub mod cancel;
 pub mod history;
 pub mod pull;
+pub(crate) mod queue;
+pub mod resend;
 pub mod send;
+pub mod sweep_mailboxes;
 
 use crate::sandboxes::keyed_locks::KeyedLocks;
 use crate::{Clock, IdSource};

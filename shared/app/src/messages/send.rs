@@ -1,20 +1,29 @@
 //! Sends a message to a running agent.
 
-use crate::error::Error;
-use crate::events::emit::{EventBatch, Written, notify};
+use crate::error::{Error, chain};
+use crate::events::emit::{EventBatch, Written};
+use crate::messages::{self, queue};
+use crate::reconcile;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
 use contract::ProblemCode;
+use contract::jobs::Job;
 use contract::messages::{MessageQueued, Send};
 use domain::access::Principal;
 use domain::mailbox::{MAX_WAITING, URGENT_RESERVE};
 use domain::message::{Draft, MessageType, Position, Sender, State};
 use domain::{Message, MessageId, Sandbox, SandboxId, Source};
 use serde_json::json;
+use std::time::Duration;
+use store::Jobs;
 use store::ledger::Change;
-use store::mailboxes::WakeUp;
 
-pub use crate::messages::Deps;
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    pub messages: messages::Deps<'a>,
+    /// For the retry of a message that could not be put onto its queue.
+    pub work_queue: &'a Jobs,
+}
 
 #[derive(Debug, Clone)]
 pub struct Command {
@@ -28,12 +37,34 @@ pub type Outcome = MessageQueued;
 /// Idempotent by id: a retry sends nothing and gets the first response.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, sandbox: sandbox_id, send } = command;
-    let id = send.id.unwrap_or_else(|| deps.ids.message());
+    let id = send.id.unwrap_or_else(|| deps.messages.ids.message());
     let message = store(deps, &principal, &sandbox_id, id, send.draft).await?;
-    if message.is_waiting() {
-        notify(deps.mailboxes, &sandbox_id, WakeUp::Message(&message.id)).await;
-    }
     Ok(MessageQueued::new(sandbox_id, &message))
+}
+
+/// Delay of the first retry. The ledger delivers the message if a worker pulls before.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Puts a stored message onto its queue. The ledger has it, so a failure is only logged and retried by a job.
+pub(crate) async fn enqueue(deps: Deps<'_>, sandbox: &SandboxId, message: &Message) {
+    if !message.is_waiting() {
+        return;
+    }
+    if let Err(error) = queue::enqueue(deps.messages.mailboxes, sandbox, message).await {
+        let id = &message.id;
+        tracing::warn!(sandbox.id = %sandbox, "Could not put message {id} onto its queue: {}", chain(&error));
+        let job = Job::EnqueueMessage { sandbox_id: sandbox.clone(), message_id: id.clone() };
+        reconcile::jobs::enqueue_later(deps.work_queue, &job, RETRY_DELAY).await;
+    }
+}
+
+/// Retries [`enqueue`]. An error lets the job be retried again.
+pub async fn retry(deps: messages::Deps<'_>, sandbox: &SandboxId, message: &MessageId) -> Result<(), Error> {
+    let stored = deps.store.messages(sandbox, std::slice::from_ref(message)).await?.pop();
+    match stored.filter(Message::is_waiting) {
+        Some(message) => Ok(queue::enqueue(deps.mailboxes, sandbox, &message).await?),
+        None => Ok(()),
+    }
 }
 
 async fn store(
@@ -43,11 +74,12 @@ async fn store(
     id: MessageId,
     draft: Draft,
 ) -> Result<Message, Error> {
+    let (with_queue, deps) = (deps, deps.messages);
     let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, sandbox_id).await;
     loop {
         let sandbox = guard.load(sandbox_id).await?;
         visibility::check(principal, &sandbox)?;
-        if let Err(rejection) = admit(&sandbox, &draft) {
+        if let Err(rejection) = admit(&sandbox, draft.message_type) {
             // A retry gets the first response, even if the message would be rejected now.
             let known = deps.store.messages(sandbox_id, std::slice::from_ref(&id)).await?.pop();
             guard.cache(sandbox);
@@ -63,16 +95,22 @@ async fn store(
         match batch.write(deps.store, &sandbox, &after, now).await? {
             Written::Stored(sandbox) => {
                 guard.cache(*sandbox);
+                // Before the lock is released, so that the queue has the order of the ledger.
+                enqueue(with_queue, sandbox_id, &message).await;
                 return Ok(message);
             }
-            Written::MessageExists(known) => return first_response(*known, &draft),
+            Written::MessageExists(known) => {
+                let known = first_response(*known, &draft)?;
+                enqueue(with_queue, sandbox_id, &known).await;
+                return Ok(known);
+            }
             Written::Conflict(sandbox) => guard.conflict(sandbox).await?,
         }
     }
 }
 
 /// The source of the event. Messages of users are always theirs, whatever the type.
-fn source(principal: &Principal, message_type: MessageType) -> Source {
+pub(super) fn source(principal: &Principal, message_type: MessageType) -> Source {
     match (principal, message_type) {
         (Principal::User { .. }, _)
         | (_, MessageType::UserMessage | MessageType::Interrupt | MessageType::Stop) => Source::User,
@@ -81,9 +119,9 @@ fn source(principal: &Principal, message_type: MessageType) -> Source {
     }
 }
 
-fn admit(sandbox: &Sandbox, draft: &Draft) -> Result<(), Error> {
+pub(super) fn admit(sandbox: &Sandbox, message_type: MessageType) -> Result<(), Error> {
     visibility::check_not_ended(sandbox)?;
-    let room = if draft.message_type.is_urgent() { URGENT_RESERVE } else { 0 };
+    let room = if message_type.is_urgent() { URGENT_RESERVE } else { 0 };
     if sandbox.activity.waiting >= MAX_WAITING + room {
         return Err(Error::conflict(
             ProblemCode::MailboxFull,
@@ -109,7 +147,7 @@ fn first_response(known: Message, draft: &Draft) -> Result<Message, Error> {
 }
 
 /// The same fields as the event of OmoiOS, and in addition the sender and the full text.
-fn event_data(message: &Message) -> serde_json::Value {
+pub(super) fn event_data(message: &Message) -> serde_json::Value {
     json!({
         "message_id": message.id,
         "message_type": message.message_type,
@@ -129,7 +167,7 @@ mod tests {
         let org = OrgId::parse("acme").unwrap();
         let mut sandbox = Sandbox::new(SandboxId::parse("s-1").unwrap(), org, None, Timestamp::from_secs(0));
         let draft = |message_type| Draft::new(message_type, "go on").unwrap();
-        let refused = |sandbox: &Sandbox, draft: &Draft| match admit(sandbox, draft) {
+        let refused = |sandbox: &Sandbox, draft: &Draft| match admit(sandbox, draft.message_type) {
             Err(Error::Conflict { code, .. }) => Some(code),
             _ => None,
         };

@@ -1,17 +1,19 @@
 //! Registers a sandbox that the plane did not provision.
 
 use crate::error::Error;
+use crate::messages::queue;
 use crate::{Clock, IdSource, visibility};
 use contract::ProblemCode;
 use contract::sandboxes::Register;
 use domain::access::Principal;
 use domain::{Invalid, OrgId, Sandbox, SessionId};
 use serde_json::json;
-use store::Store;
+use store::{Mailboxes, Store};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
     pub store: &'a Store,
+    pub mailboxes: &'a Mailboxes,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn IdSource,
     /// The org of sandboxes that an operator registers without an org.
@@ -37,6 +39,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let mut sandbox = Sandbox::new(id.unwrap_or_else(|| deps.ids.sandbox()), org, name, deps.clock.now());
     sandbox.resumes = resumes;
     if deps.store.create_sandbox(&sandbox).await? {
+        queue::create(deps.mailboxes, &sandbox.id).await;
         return Ok(sandbox);
     }
     Err(Error::conflict(

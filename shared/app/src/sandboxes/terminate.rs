@@ -1,7 +1,7 @@
 //! Terminates a sandbox: it accepts no more messages, and the messages in its mailbox are cancelled.
 
 use crate::error::Error;
-use crate::events::emit::{EventBatch, Written, notify};
+use crate::events::emit::{EventBatch, Written};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, messages, reconcile, visibility};
 use contract::jobs::Job;
@@ -14,7 +14,6 @@ use domain::{EventType, MessageId, Sandbox, SandboxId, Source, Timestamp};
 use serde_json::json;
 use store::Jobs;
 use store::ledger::Change;
-use store::mailboxes::WakeUp;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
@@ -57,9 +56,7 @@ async fn end_and_cancel(deps: messages::Deps<'_>, command: Command) -> Result<Sa
             (true, 0) => {
                 guard.cache(sandbox.clone());
                 drop(guard);
-                // Wakes waiting pulls first, which would otherwise notice only when their wait times out.
-                notify(deps.mailboxes, sandbox_id, WakeUp::Ended).await;
-                deps.mailboxes.delete(sandbox_id).await?;
+                deps.mailboxes.remove(sandbox_id).await?;
                 return Ok(sandbox);
             }
             (true, _) => cancel(deps, &sandbox, now).await?,

@@ -41,6 +41,7 @@ pub const EMITTED_BY_THE_PLANE: &[&str] = &[
     "ticket.unblocked",
     "message.queued",
     "message.fetched",
+    "message.undeliverable",
     "message.delivered",
     "message.started",
     "message.completed",

@@ -2,14 +2,14 @@
 
 use super::{Call, Handler, json};
 use crate::metrics::{self, Metric};
-use app::messages::pull::Confirmation;
+use app::messages::pull::{Confirmation, Delivered};
 use app::{Error, messages};
 use bytes::Bytes;
 use contract::messages::{
-    DEFAULT_HIDDEN_SECS, DEFAULT_WAIT_SECS, MAX_HIDDEN_SECS, MAX_HISTORY, MAX_PULL, MAX_WAIT_SECS,
-    MessageOut, PlainMessage, Pulled, ReceiptIn, Send,
+    DEFAULT_HIDDEN_SECS, DEFAULT_WAIT_SECS, MAX_HIDDEN_SECS, MAX_HISTORY, MAX_HOLDING, MAX_PULL,
+    MAX_WAIT_SECS, MessageOut, PlainMessage, Pulled, ReceiptIn, Send,
 };
-use domain::MessageId;
+use domain::{Invalid, MessageId, Timestamp};
 use http::{Response, StatusCode};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub const PULL: Handler = |call| Box::pin(pull(call));
 pub const ACK: Handler = |call| Box::pin(ack(call));
 /// `POST …/messages/{message_id}/cancel`.
 pub const CANCEL: Handler = |call| Box::pin(cancel(call));
+/// `POST …/messages/{message_id}/resend`.
+pub const RESEND: Handler = |call| Box::pin(resend(call));
 /// `GET …/messages/history`.
 pub const HISTORY: Handler = |call| Box::pin(history(call));
 
@@ -28,7 +30,7 @@ async fn send(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let send = Send::decode(&call.body)?;
     let plane = &call.plane;
-    let deps = plane.message_deps()?;
+    let deps = messages::send::Deps { messages: plane.message_deps()?, work_queue: plane.work()? };
     let command = messages::send::Command { principal: call.principal, sandbox, send };
     let queued = messages::send::run(deps, command).await?;
     metrics::emit("messages-send", plane.clock.now(), &[Metric::count("MessagesSent", 1)]);
@@ -49,19 +51,42 @@ async fn pull(call: Call) -> Result<Response<Bytes>, Error> {
     let plane = &call.plane;
     let deps = plane.message_deps()?;
     let principal = call.principal;
-    let command = messages::pull::Command { principal, sandbox: sandbox.clone(), wait, limit, confirmation };
+    let holding = holding(&query.list("holding"))?;
+    let command =
+        messages::pull::Command { principal, sandbox: sandbox.clone(), wait, limit, confirmation, holding };
     let found = messages::pull::run(deps, command).await?;
-    // Most pulls are empty; a metric line for each would only cost.
-    if !found.messages.is_empty() {
-        let pulled = Metric::count("MessagesPulled", found.messages.len());
-        metrics::emit("messages-pull", plane.clock.now(), &[pulled]);
-    }
+    emit_pulled(plane.clock.now(), &found);
+    let messages = found.messages.into_iter();
     if confirmation == Confirmation::Implicit {
-        let plain: Vec<PlainMessage> = found.messages.iter().map(PlainMessage::from).collect();
+        let plain: Vec<PlainMessage> = messages.map(|delivered| delivered.message.into()).collect();
         return Ok(json(StatusCode::OK, &plain));
     }
-    let messages = found.messages.iter().map(|message| MessageOut::new(message, found.returns_at)).collect();
+    let out = |Delivered { message, delivery }| MessageOut::new(message, delivery, found.returns_at);
+    let messages = messages.map(out).collect();
     Ok(json(StatusCode::OK, &Pulled { sandbox_id: sandbox, messages, queue_size: found.queue_size }))
+}
+
+/// The ids in `holding=m-1,m-2`.
+fn holding(ids: &[String]) -> Result<Vec<MessageId>, Error> {
+    if ids.len() > MAX_HOLDING {
+        let reason = format!("must name at most {MAX_HOLDING} messages");
+        return Err(Invalid::new("holding", reason).into());
+    }
+    let parse = |id: &String| MessageId::parse(id.as_str()).map_err(|invalid| Invalid::new("holding", invalid.reason));
+    Ok(ids.iter().map(parse).collect::<Result<_, _>>()?)
+}
+
+/// Most pulls are empty; a metric line for each would only cost.
+fn emit_pulled(now: Timestamp, found: &messages::pull::Outcome) {
+    let first_deliveries = found.messages.iter().filter(|delivered| delivered.delivery == 1);
+    let latency = first_deliveries.map(|delivered| now.as_micros() - delivered.message.sent_at.as_micros()).max();
+    let Some(delivered) = Some(found.messages.len()).filter(|count| *count > 0) else { return };
+    let mut pulled = vec![
+        Metric::count("MessagesPulled", delivered),
+        Metric::count("MessagesFromLedger", found.from_ledger),
+    ];
+    pulled.extend(latency.map(|micros| Metric::millis("MessageLatency", micros)));
+    metrics::emit("messages-pull", now, &pulled);
 }
 
 async fn ack(call: Call) -> Result<Response<Bytes>, Error> {
@@ -78,6 +103,15 @@ async fn cancel(call: Call) -> Result<Response<Bytes>, Error> {
     let deps = call.plane.message_deps()?;
     let command = messages::cancel::Command { principal: call.principal, sandbox, message };
     Ok(json(StatusCode::OK, &messages::cancel::run(deps, command).await?))
+}
+
+async fn resend(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let message = MessageId::parse(call.parameters.get(1).cloned().unwrap_or_default())?;
+    let plane = &call.plane;
+    let deps = messages::resend::Deps { messages: plane.message_deps()?, work_queue: plane.work()? };
+    let command = messages::resend::Command { principal: call.principal, sandbox, message };
+    Ok(json(StatusCode::OK, &messages::resend::run(deps, command).await?))
 }
 
 async fn history(call: Call) -> Result<Response<Bytes>, Error> {

@@ -45,6 +45,7 @@ async fn register(call: Call) -> Result<Response<Bytes>, Error> {
     let plane = &call.plane;
     let deps = sandboxes::register::Deps {
         store: &plane.store,
+        mailboxes: plane.message_deps()?.mailboxes,
         clock: plane.clock.as_ref(),
         ids: plane.ids.as_ref(),
         default_org: &plane.settings.default_org,

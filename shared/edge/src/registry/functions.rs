@@ -1,8 +1,9 @@
 //! One row for each Lambda function. `cargo xtask gen` generates files from it.
 
 use super::Permission::{
-    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, NotifyMailboxes, Providers, PutItem,
-    Query, QueryIndexes, RemoveMailboxes, Sockets, Thresholds, UpdateItem, WaitAtMailboxes, Work,
+    BatchGetItem, Bus, CreateMailboxes, DeleteFromMailboxes, DeleteItem, DeleteMailboxes, GetItem, Jobs, Keys,
+    ListMailboxes, Providers, PutItem, Query, QueryIndexes, ReceiveFromMailboxes, SendToMailboxes, Sockets,
+    Thresholds, UpdateItem, Work,
 };
 use super::{Function, Queue, Records, Schedule, Trigger, function, http};
 use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};
@@ -28,7 +29,7 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-register",
         "Register a sandbox and create its worker token",
         http(Method::POST, "/api/v1/sandboxes", Scope::ManageSandboxes, sandboxes::REGISTER),
-        &[Keys, GetItem, PutItem],
+        &[Keys, GetItem, PutItem, CreateMailboxes],
     ),
     function(
         "sandboxes-get",
@@ -63,8 +64,7 @@ pub static FUNCTIONS: &[Function] = &[
             PutItem,
             UpdateItem,
             DeleteItem,
-            NotifyMailboxes,
-            RemoveMailboxes,
+            DeleteMailboxes,
             Work,
         ],
     ),
@@ -80,8 +80,9 @@ pub static FUNCTIONS: &[Function] = &[
             PutItem,
             UpdateItem,
             DeleteItem,
-            NotifyMailboxes,
-            RemoveMailboxes,
+            SendToMailboxes,
+            CreateMailboxes,
+            DeleteMailboxes,
             Work,
             Providers,
             Thresholds,
@@ -154,7 +155,7 @@ pub static FUNCTIONS: &[Function] = &[
         "messages-send",
         "Send a message to a running agent",
         http(Method::POST, "/api/v1/sandboxes/{id}/messages", Scope::SendMessages, messages::SEND),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, NotifyMailboxes],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, SendToMailboxes, CreateMailboxes, Work],
     ),
     function(
         "messages-pull",
@@ -168,8 +169,9 @@ pub static FUNCTIONS: &[Function] = &[
             PutItem,
             UpdateItem,
             DeleteItem,
-            WaitAtMailboxes,
-            MakeMailboxes,
+            ReceiveFromMailboxes,
+            DeleteFromMailboxes,
+            CreateMailboxes,
         ],
     )
     // A long poll of up to 20 s and the calls around it. API Gateway times out after 30 s.
@@ -181,7 +183,7 @@ pub static FUNCTIONS: &[Function] = &[
         "messages-ack",
         "Record a worker's receipts for messages",
         http(Method::POST, "/api/v1/sandboxes/{id}/messages/ack", Scope::PullMessages, messages::ACK),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, NotifyMailboxes],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, DeleteFromMailboxes],
     ),
     function(
         "messages-cancel",
@@ -192,8 +194,31 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::SendMessages,
             messages::CANCEL,
         ),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, NotifyMailboxes],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, DeleteFromMailboxes],
     ),
+    function(
+        "messages-resend",
+        "Send an undeliverable message again",
+        http(
+            Method::POST,
+            "/api/v1/sandboxes/{id}/messages/{message_id}/resend",
+            Scope::SendMessages,
+            messages::RESEND,
+        ),
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, SendToMailboxes, CreateMailboxes, Work],
+    ),
+    function(
+        "messages-sweep",
+        "Delete the queues of sandboxes that have ended",
+        Trigger::Schedule(Schedule {
+            every_minutes: 15,
+            locally_every_secs: 60,
+            tick: schedule::SWEEP_MAILBOXES,
+        }),
+        &[GetItem, Query, DeleteMailboxes, ListMailboxes],
+    )
+    // One call for each queue of a sandbox that the plane did not provision.
+    .timeout_secs(120),
     function(
         "messages-history",
         "List messages and their delivery state, newest first",

@@ -108,12 +108,16 @@ pub enum Permission {
     DeleteItem,
     /// Push to sockets and close them.
     Sockets,
-    /// Send wake-ups to pulls that wait at a mailbox.
-    NotifyMailboxes,
-    /// Long-poll mailboxes.
-    WaitAtMailboxes,
-    MakeMailboxes,
-    RemoveMailboxes,
+    /// Put messages onto the queues of mailboxes.
+    SendToMailboxes,
+    /// Receive messages, and change how long they are hidden.
+    ReceiveFromMailboxes,
+    /// Delete messages from the queues of mailboxes.
+    DeleteFromMailboxes,
+    CreateMailboxes,
+    DeleteMailboxes,
+    /// List the queues of all mailboxes, and whose they are.
+    ListMailboxes,
     /// Enqueue jobs about sockets.
     Jobs,
     /// Publish to EventBridge.

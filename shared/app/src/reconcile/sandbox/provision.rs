@@ -2,6 +2,7 @@
 
 use super::{Deps, Flow, health, release_lease, write};
 use crate::error::Error;
+use crate::messages::queue;
 use crate::orchestration::variables;
 use domain::attempt::{MAX_ERROR_CHARS, Outcome, Stage};
 use domain::resources::{self, ResourceRequest};
@@ -135,8 +136,11 @@ async fn run_stage(
     is_retry: bool,
 ) -> Result<StageResult, Failure> {
     match stage {
-        // `Preparing` is reserved for creating a branch.
-        Stage::Recorded | Stage::Preparing | Stage::Started => Ok(StageResult::Done(None)),
+        Stage::Recorded | Stage::Started => Ok(StageResult::Done(None)),
+        Stage::Preparing => {
+            queue::create(deps.mailboxes, &sandbox.id).await;
+            Ok(StageResult::Done(None))
+        }
         Stage::Creating => {
             let spec = spec(deps, sandbox, &work.task)?;
             // A retry only polls while the sandbox is being created.
