@@ -4,6 +4,10 @@
 //! uses long polling. `docs/protocol.md` describes both. Deliberately absent: receipts. The supervisor hands messages
 //! to the agent and sends their receipts through the outbox.
 
+mod held;
+
+pub use held::HeldMessages;
+
 use client::{Attempt, Backoff, Pull, SandboxApi, WakeUpOptions, WakeUpSocket};
 use contract::messages::{MAX_PULL, MAX_WAIT_SECS, MessageOut, Pulled};
 use domain::MessageId;
@@ -22,6 +26,7 @@ pub struct Settings {
     pub wake_up: WakeUpOptions,
     /// Notified when the plane accepted receipts and more messages are queued: `Outbox::more_messages`.
     pub more_messages: Arc<Notify>,
+    pub held: HeldMessages,
     pub timing: Timing,
 }
 
@@ -199,7 +204,12 @@ impl Puller {
     }
 
     fn pull(&self, wait_secs: u64) -> Pull {
-        Pull { wait_secs, max_messages: MAX_PULL, visibility_secs: self.settings.timing.visibility_secs }
+        Pull {
+            wait_secs,
+            max_messages: MAX_PULL,
+            visibility_secs: self.settings.timing.visibility_secs,
+            holding: self.settings.held.ids(),
+        }
     }
 
     /// Reports pulled messages and returns their number. After a failure, waits and returns `None`.
@@ -209,6 +219,9 @@ impl Puller {
                 self.failures = 0;
                 let count = pulled.messages.len();
                 for message in pulled.messages {
+                    if !self.seen.contains(&message.id) {
+                        self.settings.held.insert(message.id.clone());
+                    }
                     let event = match self.seen.insert(message.id.clone()) {
                         true => InboxEvent::Message(Box::new(message)),
                         false => InboxEvent::Redelivered(message.id),

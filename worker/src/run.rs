@@ -4,7 +4,7 @@ use crate::completion::{Outcome, Plan};
 use crate::config::{Agent, Config};
 use crate::event::Event;
 use crate::heartbeat::{self, AgentState};
-use crate::inbox::{self, Inbox};
+use crate::inbox::{self, HeldMessages, Inbox};
 use crate::outbox::{self, Outbox, Secrets};
 use crate::preview;
 use crate::state::{State, StateFile};
@@ -50,7 +50,11 @@ pub async fn run(
         config.heartbeat_interval,
     ));
     let seen = state.pending.iter().map(|pending| pending.message_id.clone());
-    let inbox = Inbox::open(inbox_settings(&config, api, &outbox), seen);
+    let held = HeldMessages::default();
+    for pending in state.pending.iter().filter(|pending| !pending.delivered) {
+        held.insert(pending.message_id.clone());
+    }
+    let inbox = Inbox::open(inbox_settings(&config, api, &outbox, held.clone()), seen);
 
     let settings = workspace::Settings::new(&config.cwd, &config.state_dir, program.clone());
     let mut stop_requested = stop.clone();
@@ -86,7 +90,7 @@ pub async fn run(
     let snapshots = Snapshots::start(&config.cwd, &config.state_dir);
     let link_state = outbox.link_state();
     let supervisor =
-        Supervisor::new(Parts { config, launcher, outbox, state_file, state, plan, agent_state, snapshots });
+        Supervisor::new(Parts { config, launcher, outbox, held, state_file, state, plan, agent_state, snapshots });
     let code = supervisor.run(Inputs { inbox, link_state, stop }).await;
     heartbeats.abort();
     // Keep serving git credentials until the agent has exited.
@@ -109,14 +113,15 @@ async fn prepare(
     Ok((ready, restored))
 }
 
-fn inbox_settings(config: &Config, api: SandboxApi, outbox: &Outbox) -> inbox::Settings {
+fn inbox_settings(config: &Config, api: SandboxApi, outbox: &Outbox, held: HeldMessages) -> inbox::Settings {
     let wake_up = WakeUpOptions {
         plane: config.plane.clone(),
         sockets: config.sockets.clone(),
         sandbox: config.sandbox.clone(),
         token: config.plaintext_token(),
     };
-    inbox::Settings { api, wake_up, more_messages: outbox.more_messages(), timing: inbox::Timing::default() }
+    let more_messages = outbox.more_messages();
+    inbox::Settings { api, wake_up, more_messages, held, timing: inbox::Timing::default() }
 }
 
 fn open_outbox(config: &Config, api: &SandboxApi) -> anyhow::Result<Outbox> {

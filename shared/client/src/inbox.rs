@@ -17,7 +17,7 @@ pub struct Inbox {
 }
 
 /// Parameters of a pull.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Pull {
     /// Long-poll timeout in seconds, at most 20.
     pub wait_secs: u64,
@@ -25,6 +25,21 @@ pub struct Pull {
     pub max_messages: usize,
     /// Visibility timeout: an unacknowledged message is delivered again after this many seconds.
     pub visibility_secs: u64,
+    /// Messages that were pulled before and are not acknowledged yet: they are not delivered again.
+    pub holding: Vec<MessageId>,
+}
+
+impl Pull {
+    pub(crate) fn query(&self) -> String {
+        let Self { wait_secs, max_messages, visibility_secs, holding } = self;
+        let mut query =
+            format!("ack=manual&wait={wait_secs}&max={max_messages}&visibility={visibility_secs}");
+        if !holding.is_empty() {
+            let ids: Vec<&str> = holding.iter().map(MessageId::as_str).collect();
+            query.push_str(&format!("&holding={}", ids.join(",")));
+        }
+        query
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -55,12 +70,8 @@ impl Inbox {
 
     /// Pulls the next messages; none if none arrived during the long poll.
     pub async fn next(&self) -> Result<Pulled, Refused> {
-        let Pull { wait_secs, max_messages, visibility_secs } = self.pull;
-        let url = format!(
-            "{}?ack=manual&wait={wait_secs}&max={max_messages}&visibility={visibility_secs}",
-            self.url
-        );
-        let deadline = self.deadline + Duration::from_secs(wait_secs);
+        let url = format!("{}?{}", self.url, self.pull.query());
+        let deadline = self.deadline + Duration::from_secs(self.pull.wait_secs);
         self.caller.request_with_retries(deadline, |http| http.get(&url)).await
     }
 

@@ -56,10 +56,8 @@ impl SandboxApi {
 
     /// Pulls the next messages. The caller acknowledges them with receipts.
     pub async fn pull(&self, pull: Pull) -> Attempt<Pulled> {
-        let Pull { wait_secs, max_messages, visibility_secs } = pull;
-        let query = format!("ack=manual&wait={wait_secs}&max={max_messages}&visibility={visibility_secs}");
-        let url = format!("{}/messages?{query}", self.sandbox_url);
-        let deadline = self.deadline + Duration::from_secs(wait_secs);
+        let url = format!("{}/messages?{}", self.sandbox_url, pull.query());
+        let deadline = self.deadline + Duration::from_secs(pull.wait_secs);
         self.caller.request(deadline, |http| http.get(&url)).await
     }
 

@@ -154,7 +154,7 @@ impl Worker {
     }
 
     async fn run(self) {
-        let pull = Pull { wait_secs: 1, max_messages: 10, visibility_secs: 1 };
+        let pull = Pull { wait_secs: 1, max_messages: 10, visibility_secs: 1, holding: Vec::new() };
         let token = Some(self.token.clone());
         let inbox = Inbox::new(&self.url, &self.sandbox, token, pull, Duration::from_millis(400));
         loop {

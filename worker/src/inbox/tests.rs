@@ -20,6 +20,7 @@ fn open(plane: &FakePlane, sockets: &str, timing: Timing) -> (Inbox, Arc<Notify>
         api: plane.api(),
         wake_up: plane.wake_up_options(sockets),
         more_messages: more_messages.clone(),
+        held: HeldMessages::default(),
         timing,
     };
     (Inbox::open(settings, [MessageId::parse("old").unwrap()]), more_messages)

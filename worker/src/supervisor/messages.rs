@@ -31,6 +31,7 @@ impl Supervisor {
         let uuid = Uuid::new_v5(&MESSAGES, format!("{}/{id}", self.config.sandbox).as_bytes());
         if self.outbox.has_emitted(&injected_event_id(uuid)) {
             // Already processed before a restart. The receipt is still in the outbox.
+            self.held.remove(&id);
             return;
         }
         let text = agent_text(message_type, &content);
@@ -178,6 +179,7 @@ impl Supervisor {
     }
 
     pub(super) fn send_receipt(&self, id: &MessageId, state: State) {
+        self.held.remove(id);
         self.outbox.receipt(ReceiptIn { message_id: id.clone(), state, detail: None });
     }
 }

@@ -18,7 +18,7 @@ use crate::completion::Plan;
 use crate::config::{Agent, Config, Continuous, Requirements};
 use crate::event::{Event, first_chars};
 use crate::heartbeat::{AgentState, Status};
-use crate::inbox::{Inbox, InboxEvent};
+use crate::inbox::{HeldMessages, Inbox, InboxEvent};
 use crate::outbox::{LinkState, Outbox};
 use crate::state::{ProcessIdentity, State, StateFile};
 use crate::transcript::Tail;
@@ -49,6 +49,7 @@ pub(crate) struct Supervisor {
     config: Config,
     launcher: Launcher,
     outbox: Outbox,
+    held: HeldMessages,
     state_file: StateFile,
     state: State,
     plan: Plan,
@@ -79,6 +80,7 @@ pub(crate) struct Parts {
     pub config: Config,
     pub launcher: Launcher,
     pub outbox: Outbox,
+    pub held: HeldMessages,
     pub state_file: StateFile,
     pub state: State,
     pub plan: Plan,
@@ -105,12 +107,13 @@ enum StopReason {
 impl Supervisor {
     /// Starts only the observers; see [`Supervisor::run`].
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { config, launcher, outbox, state_file, state, plan, agent_state, snapshots } = parts;
+        let Parts { config, launcher, outbox, held, state_file, state, plan, agent_state, snapshots } = parts;
         let observers = Observers::start(&outbox, snapshots, config.preview, agent_state.clone());
         Self {
             config,
             launcher,
             outbox,
+            held,
             state_file,
             state,
             plan,
