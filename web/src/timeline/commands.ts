@@ -3,6 +3,7 @@ import type { LogEvent } from './event'
 import { firstText, flag, isObject, number, object, text, toolUseId } from './read'
 import type { ToolRow } from './rows'
 import { output, readDecision, toolInput } from './calls'
+import { hasTrait } from './event-traits'
 import { type MapChange, VersionedMap } from './versions'
 
 /** A command that the agent ran in a shell. */
@@ -86,18 +87,8 @@ export class Commands {
       case 'agent.turn_complete':
         this.interrupt((parent) => parent === null || !this.background.has(parent))
         break
-      case 'agent.started':
-      case 'agent.completed':
-      case 'agent.failed':
-      case 'agent.stream_error':
-      case 'agent.shutdown':
-      case 'workspace.failed':
-      case 'sandbox.completed':
-      case 'sandbox.failed':
-      case 'sandbox.terminated':
-      case 'sandbox.terminated_idle':
-        this.interrupt(() => true)
-        break
+      default:
+        if (hasTrait(event.type, 'ends_calls') || hasTrait(event.type, 'ends_sandbox')) this.interrupt(() => true)
     }
   }
 

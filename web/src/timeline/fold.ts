@@ -1,11 +1,12 @@
 import type { KnownEventType } from '../api/contract'
 import { base, Draft, emptyMemory, type Memory, type Place } from './draft'
-import type { LogEvent } from './event'
+import type { EventType, ForeignEventType, LogEvent } from './event'
+import { hasTrait, isKnown } from './event-traits'
 import { iteration } from './iterations'
 import * as lines from './lines'
 import * as messages from './messages'
 import { plan } from './plans'
-import { closePreviews, endsPreviews, preview } from './previews'
+import { closePreviews, preview } from './previews'
 import { firstText, flag, longText, number, text } from './read'
 import type { Row } from './rows'
 import * as tools from './tools'
@@ -61,8 +62,8 @@ function grow(timeline: Timeline, events: readonly LogEvent[], onEvent: Observer
     if (event.seq <= last) continue
     if (last === 0) draft.fromStart = event.seq === 1
     last = event.seq
-    const handler = isKnown(event.type) ? known[event.type] : (foreign[event.type] ?? unknown)
-    if (endsPreviews(event)) closePreviews(draft, event)
+    const handler = handlerOf(event.type)
+    if (hasTrait(event.type, 'ends_sandbox')) closePreviews(draft, event)
     onEvent(event, handler(draft, event), draft)
   }
   return { rows: draft.rows, last, memory: draft.memory() }
@@ -172,13 +173,17 @@ const known: Readonly<Record<KnownEventType, Handler>> = {
   'worker.transcript_lost': lines.workerProblem,
 }
 
-/** Event types of other workers. */
-const foreign: Readonly<Record<string, Handler | undefined>> = {
+const foreign: Readonly<Record<ForeignEventType, Handler>> = {
   'agent.turn_complete': turn,
 }
 
-function isKnown(type: string): type is KnownEventType {
-  return Object.hasOwn(known, type)
+function handlerOf(type: EventType): Handler {
+  if (isKnown(type)) return known[type]
+  return isForeign(type) ? foreign[type] : unknown
+}
+
+function isForeign(type: EventType): type is ForeignEventType {
+  return Object.hasOwn(foreign, type)
 }
 
 function unknown(draft: Draft, event: LogEvent): Place | null {

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../api/contract'
 import { base, type Draft, type Place } from './draft'
-import type { LogEvent } from './event'
+import type { EventType, LogEvent } from './event'
 import { firstText, flag, isObject, list, number, object, text } from './read'
 import type { ErrorRow, LineRow, Tone } from './rows'
 import { interruptRunning, decided } from './tools'
@@ -18,7 +18,7 @@ export function error(draft: Draft, event: LogEvent, row: Pick<ErrorRow, 'title'
   return draft.add({ ...row, text, ...base(event, key), kind: 'error', eventType: event.type })
 }
 
-const SPAWNING: Readonly<Record<string, [Tone, string]>> = {
+const SPAWNING: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
   'sandbox.pending': ['quiet', 'Sandbox pending'],
   'sandbox.preparing': ['quiet', 'Preparing branch'],
   'sandbox.creating': ['quiet', 'Creating sandbox'],
@@ -36,7 +36,7 @@ export function spawning(draft: Draft, event: LogEvent): Place {
   return follow(draft, event, { tone, text, detail }, 'sandbox')
 }
 
-const WORKSPACE: Readonly<Record<string, [Tone, string]>> = {
+const WORKSPACE: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
   'workspace.cloning': ['quiet', 'Cloning repository'],
   'workspace.ready': ['quiet', 'Repository cloned'],
 }
@@ -80,7 +80,7 @@ export function terminated(draft: Draft, event: LogEvent): Place {
 export function failed(draft: Draft, event: LogEvent): Place {
   interruptRunning(draft, event, 'everything')
   const key = event.type === 'sandbox.failed' && !draft.places.get('sandbox-end') ? 'sandbox-end' : undefined
-  const titles: Readonly<Record<string, string>> = {
+  const titles: Readonly<Partial<Record<EventType, string>>> = {
     'sandbox.failed': 'Sandbox failed',
     'workspace.failed': 'Failed to clone repository',
     'agent.failed': 'Task failed',
@@ -153,7 +153,7 @@ export function snapshotsOff(draft: Draft, event: LogEvent): Place {
 
 /** Data that the worker could not deliver. */
 export function workerProblem(draft: Draft, event: LogEvent): Place {
-  const content: Readonly<Record<string, string>> = {
+  const content: Readonly<Partial<Record<EventType, string>>> = {
     'worker.outbox_full': flag(event.data, 'ongoing')
       ? 'Worker disk is full: events are being dropped'
       : 'Worker disk has space again; some events were dropped',

@@ -1,5 +1,5 @@
 import { base, type Draft, type Place } from './draft'
-import type { LogEvent } from './event'
+import type { EventType, LogEvent } from './event'
 import { firstText, number } from './read'
 import type { PreviewRow } from './rows'
 
@@ -34,17 +34,6 @@ export function closePreviews(draft: Draft, event: LogEvent): void {
   }
 }
 
-/** Whether this event ends the sandbox and with it all previews. */
-export const endsPreviews = ({ type }: LogEvent) => ENDS.has(type)
-
-const ENDS: ReadonlySet<string> = new Set([
-  'sandbox.completed',
-  'sandbox.released',
-  'sandbox.failed',
-  'sandbox.terminated',
-  'sandbox.terminated_idle',
-])
-
 function trackRunning(draft: Draft, key: string, place: Place, status: Preview['status']): void {
   if (status === 'starting' || status === 'ready') draft.running.set(key, place)
   else draft.running.delete(key)
@@ -62,7 +51,7 @@ export function readPreview({ type, data }: LogEvent): Preview {
   }
 }
 
-const STATUSES: Readonly<Record<string, Preview['status']>> = {
+const STATUSES: Readonly<Partial<Record<EventType, Preview['status']>>> = {
   'preview.starting': 'starting',
   'preview.ready': 'ready',
   'preview.failed': 'failed',

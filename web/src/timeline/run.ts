@@ -3,7 +3,8 @@ import { Commands, type CommandMemory, type Command, noCommands } from './comman
 import { errorOf } from './event-error'
 import { Files, type FileState } from './file-states'
 import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
-import { endsPreviews, readPreview } from './previews'
+import { hasTrait } from './event-traits'
+import { readPreview } from './previews'
 import { firstText, number, object } from './read'
 import type { PlanItem, PreviewRow } from './rows'
 import type { PlannedItem } from './draft'
@@ -137,19 +138,9 @@ type Changing = Mutable<Omit<Run, 'counts' | 'memory'>> & { counts: Mutable<Coun
 
 function count({ counts }: Changing, event: LogEvent, error: string | null): void {
   if (error !== null) counts.errors += 1
-  switch (event.type) {
-    case 'agent.tool_use':
-    case 'agent.subagent_invoked':
-    case 'agent.skill_invoked':
-      counts.toolUses += 1
-      break
-    case 'agent.file_edited':
-      counts.fileEdits += 1
-      break
-    case 'message.queued':
-      counts.messages += 1
-      break
-  }
+  if (hasTrait(event.type, 'begins_call')) counts.toolUses += 1
+  else if (event.type === 'agent.file_edited') counts.fileEdits += 1
+  else if (event.type === 'message.queued') counts.messages += 1
 }
 
 /** Start, end and outcome. An ended run does not start again. */
@@ -204,7 +195,7 @@ function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
 
 /** The preview to show: of several ports, the one that became ready last. */
 function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
-  if (endsPreviews(event))
+  if (hasTrait(event.type, 'ends_sandbox'))
     return before === null || before.status === 'failed' ? before : { ...before, status: 'stopped' }
   if (!event.type.startsWith('preview.')) return before
   const { status, port, url, framework } = readPreview(event)
@@ -241,6 +232,8 @@ function applyUsage(run: Changing, event: LogEvent): void {
     case 'continuous.completed':
     case 'iteration.completed':
       run.memory.reported = largest(run.memory.reported, totalOf(event))
+      break
+    default:
       break
   }
 }
