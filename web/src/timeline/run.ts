@@ -1,5 +1,5 @@
 import type { LogEvent } from './event'
-import { Commands, type CommandMemory, type Command, noCommands } from './commands'
+import { Commands, type CommandsFoldState, type Command, noCommands } from './commands'
 import { errorOf } from './event-error'
 import { Files, type FileState } from './file-states'
 import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
@@ -7,7 +7,7 @@ import { hasTrait } from './event-traits'
 import { readPreview } from './previews'
 import { firstText, number, object } from './read'
 import type { PlanItem, PreviewRow } from './rows'
-import type { PlannedItem } from './draft'
+import type { PlannedItem } from './rows-builder'
 import { toolName } from './calls'
 import { largest, noUsage, readUsage, summed, type Usage } from './usage'
 
@@ -42,7 +42,7 @@ export interface Run {
   readonly plan: readonly PlanItem[]
   readonly preview: Preview | null
   /** State for applying further events. */
-  readonly memory: RunMemory
+  readonly foldState: RunFoldState
 }
 
 export interface Counts {
@@ -70,8 +70,8 @@ export interface Preview {
   readonly seq: number
 }
 
-interface RunMemory {
-  readonly commands: CommandMemory
+interface RunFoldState {
+  readonly commands: CommandsFoldState
   readonly planned: readonly PlannedItem[]
   /** Sum over the turns. */
   readonly summed: Usage
@@ -96,7 +96,7 @@ export const emptyRun: Run = {
   errors: [],
   plan: [],
   preview: null,
-  memory: { commands: noCommands, planned: [], summed: noUsage, reported: noUsage },
+  foldState: { commands: noCommands, planned: [], summed: noUsage, reported: noUsage },
 }
 
 /** Adds events, which must ascend; known events are ignored. The given run is not modified. */
@@ -104,9 +104,9 @@ export function advance(run: Run, events: readonly LogEvent[]): Run {
   const added = events.filter((event) => event.seq > run.last)
   if (added.length === 0) return run
   const files = new Files(run.files)
-  const commands = new Commands(run.commands, run.memory.commands)
+  const commands = new Commands(run.commands, run.foldState.commands)
   const errors = [...run.errors]
-  const next: Changing = { ...run, counts: { ...run.counts }, memory: { ...run.memory } }
+  const next: Changing = { ...run, counts: { ...run.counts }, foldState: { ...run.foldState } }
   for (const event of added) {
     if (event.seq <= next.last) continue
     next.last = event.seq
@@ -122,19 +122,22 @@ export function advance(run: Run, events: readonly LogEvent[]): Run {
     applyPlan(next, event)
     applyUsage(next, event)
   }
-  next.memory.commands = commands.memory()
+  next.foldState.commands = commands.foldState()
   return {
     ...next,
     files: files.states,
     commands: commands.list,
     errors,
-    ...largest(next.memory.summed, next.memory.reported),
+    ...largest(next.foldState.summed, next.foldState.reported),
   }
 }
 
 type Mutable<Type> = { -readonly [Field in keyof Type]: Type[Field] }
 
-type Changing = Mutable<Omit<Run, 'counts' | 'memory'>> & { counts: Mutable<Counts>; memory: Mutable<RunMemory> }
+type Changing = Mutable<Omit<Run, 'counts' | 'foldState'>> & {
+  counts: Mutable<Counts>
+  foldState: Mutable<RunFoldState>
+}
 
 function count({ counts }: Changing, event: LogEvent, error: string | null): void {
   if (error !== null) counts.errors += 1
@@ -207,21 +210,21 @@ function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
 
 function applyPlan(run: Changing, event: LogEvent): void {
   if (firstText(event.data, 'parent_tool_use_id') !== null) return
-  const before = run.memory.planned
+  const before = run.foldState.planned
   const isEnd = event.type === 'agent.tool_completed'
   if (event.type === 'agent.plan' || (event.type === 'agent.tool_use' && isPlanTool(toolName(event)))) {
-    run.memory.planned = itemsAfter(before, event)
+    run.foldState.planned = itemsAfter(before, event)
   } else if (isEnd && isPlanTool(toolName(event))) {
-    run.memory.planned = itemsNumbered(before, event)
+    run.foldState.planned = itemsNumbered(before, event)
   }
-  if (run.memory.planned !== before) run.plan = run.memory.planned.map(shown)
+  if (run.foldState.planned !== before) run.plan = run.foldState.planned.map(shown)
 }
 
 function applyUsage(run: Changing, event: LogEvent): void {
   switch (event.type) {
     case 'agent.turn_completed':
-      run.memory.summed = summed(run.memory.summed, readUsage(event.data))
-      run.memory.reported = largest(run.memory.reported, {
+      run.foldState.summed = summed(run.foldState.summed, readUsage(event.data))
+      run.foldState.reported = largest(run.foldState.reported, {
         ...noUsage,
         costUsd: number(event.data, 'total_cost_usd') ?? 0,
       })
@@ -231,7 +234,7 @@ function applyUsage(run: Changing, event: LogEvent): void {
     case 'agent.failed':
     case 'continuous.completed':
     case 'iteration.completed':
-      run.memory.reported = largest(run.memory.reported, totalOf(event))
+      run.foldState.reported = largest(run.foldState.reported, totalOf(event))
       break
     default:
       break
