@@ -1,8 +1,9 @@
 import AxeBuilder from '@axe-core/playwright'
 import type { Page } from '@playwright/test'
 import { RunPage } from './support/run-page'
-import { showcase, tabs } from './support/showcase'
+import { showcase } from './support/showcase'
 import { expect, script, test } from './support/test'
+import { UNKNOWN_PATH, visits } from './support/visits'
 
 for (const theme of ['light', 'dark'] as const) {
   test.describe(`in the ${theme} theme`, () => {
@@ -10,8 +11,8 @@ for (const theme of ['light', 'dark'] as const) {
 
     test('the sandbox tabs have no serious violations', async ({ page, api }) => {
       const id = await showcase(api)
-      for (const tab of tabs) {
-        await new RunPage(page).open(id, `?tab=${tab}`)
+      for (const [tab, path] of Object.entries(visits(id, id).sandbox)) {
+        await page.goto(path)
         await expect(new RunPage(page).tab(new RegExp(tab, 'i'))).toHaveAttribute('aria-selected', 'true')
         await page.waitForLoadState('networkidle')
         await expectNoViolations(page, theme, `tab ${tab}`)
@@ -21,14 +22,8 @@ for (const theme of ['light', 'dark'] as const) {
     test('the other pages have no serious violations', async ({ page, api }) => {
       const id = await showcase(api)
       const waiting = await api.ticket({ title: 'A waiting ticket', agent: script('waiting') })
-      for (const path of [
-        '/command',
-        '/sandboxes',
-        '/sandboxes?q=no-match',
-        '/compare',
-        `/compare?left=${id}&right=${id}`,
-        '/nowhere',
-      ]) {
+      const others = Object.entries(visits(id, id)).filter(([name]) => name !== 'sandbox')
+      for (const path of [...others.flatMap(([, page]) => Object.values(page)), UNKNOWN_PATH]) {
         await page.goto(path)
         await expect(page.getByRole('main')).not.toBeEmpty()
         await page.waitForLoadState('networkidle')

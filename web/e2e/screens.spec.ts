@@ -1,5 +1,7 @@
+import { paths } from '../src/util/paths'
 import { expect, script, test } from './support/test'
-import { showcase, tabs } from './support/showcase'
+import { showcase } from './support/showcase'
+import { visits } from './support/visits'
 
 /**
  * `SCREENS=1` also takes screenshots of both themes in test-results/screens. Themes only change colours, so one of them
@@ -18,16 +20,9 @@ for (const [size, viewport] of Object.entries(sizes)) {
         const id = await showcase(api)
         const brief = await api.ticket({ title: 'Write a greeting and check it', agent: script('brief') })
         await api.untilTask(brief.task_id ?? '', 'completed')
-        const pages: [string, string][] = [
-          ['command', '/command'],
-          ['sandboxes', '/sandboxes'],
-          ['sandboxes-empty', '/sandboxes?q=no-match'],
-          ...tabs.map((tab): [string, string] => [tab, `/sandbox/${id}?tab=${tab}`]),
-          ['scripted', `/sandbox/${await api.sandboxOf(brief.id)}`],
-          ['compare-empty', '/compare'],
-          ['compare', `/compare?left=${id}&right=${await api.sandboxOf(brief.id)}`],
-        ]
-        for (const [name, path] of pages) {
+        const scripted = await api.sandboxOf(brief.id)
+        const pages = Object.values(visits(id, scripted)).flatMap((page) => Object.entries(page))
+        for (const [name, path] of [...pages, ['scripted', paths.sandbox(scripted)] as const]) {
           await page.goto(path)
           await expect(page.getByRole('main')).not.toBeEmpty()
           await page.waitForLoadState('networkidle')

@@ -1,14 +1,17 @@
-import { Suspense, lazy, useSyncExternalStore } from 'react'
+import { Suspense, lazy, useSyncExternalStore, type ComponentType } from 'react'
 import { Navigate, Route, Routes } from 'react-router'
 import { onToken, token } from './api/auth'
 import { Shell } from './ui/shell'
 import { Empty, Loading } from './ui/states'
-import { paths } from './util/paths'
+import { entriesOf } from './util/entries'
+import { pages, paths, type PageName } from './util/paths'
 
-const Command = lazy(() => import('./pages/command'))
-const Sandboxes = lazy(() => import('./pages/sandboxes'))
-const Sandbox = lazy(() => import('./pages/sandbox'))
-const Compare = lazy(() => import('./pages/compare'))
+const components: Readonly<Record<PageName, ComponentType>> = {
+  command: lazy(() => import('./pages/command')),
+  sandboxes: lazy(() => import('./pages/sandboxes')),
+  sandbox: lazy(() => import('./pages/sandbox')),
+  compare: lazy(() => import('./pages/compare')),
+}
 
 export function App() {
   // Remount all pages when the token changes, so that no page keeps data of another user.
@@ -17,11 +20,10 @@ export function App() {
     <Shell>
       <Suspense fallback={<Loading what="page" />}>
         <Routes key={currentToken}>
-          <Route path="/" element={<Navigate to={paths.command} replace />} />
-          <Route path="/command" element={<Command />} />
-          <Route path="/sandboxes" element={<Sandboxes />} />
-          <Route path="/sandbox/:id" element={<Sandbox />} />
-          <Route path="/compare" element={<Compare />} />
+          <Route index element={<Navigate to={paths.command} replace />} />
+          {entriesOf(components).map(([name, Component]) => (
+            <Route key={name} path={pages[name].route} element={<Component />} />
+          ))}
           <Route path="*" element={<Empty title="Page not found">Use the menu to continue.</Empty>} />
         </Routes>
       </Suspense>

@@ -1,4 +1,5 @@
 import type { Locator, Page } from '@playwright/test'
+import { paths } from '../../src/util/paths'
 
 /** The page that creates tickets. */
 export class CommandPage {
@@ -9,7 +10,7 @@ export class CommandPage {
   }
 
   async open() {
-    await this.page.goto('/command')
+    await this.page.goto(paths.command)
   }
 
   get prompt(): Locator {

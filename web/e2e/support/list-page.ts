@@ -1,4 +1,5 @@
 import { type Locator, type Page, expect } from '@playwright/test'
+import { paths } from '../../src/util/paths'
 
 /** The page that lists sandboxes. */
 export class ListPage {
@@ -9,7 +10,7 @@ export class ListPage {
   }
 
   async open(query = '') {
-    await this.page.goto(`/sandboxes${query}`)
+    await this.page.goto(paths.sandboxes + query)
   }
 
   async untilLoaded() {

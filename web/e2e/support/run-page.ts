@@ -1,4 +1,5 @@
 import { type Locator, type Page, expect } from '@playwright/test'
+import { paths } from '../../src/util/paths'
 
 /** The page of a sandbox, queried by roles and labels. */
 export class RunPage {
@@ -9,7 +10,7 @@ export class RunPage {
   }
 
   async open(sandboxId: string, query = '') {
-    await this.page.goto(`/sandbox/${sandboxId}${query}`)
+    await this.page.goto(paths.sandbox(sandboxId) + query)
   }
 
   get feed(): Locator {

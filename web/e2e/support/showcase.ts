@@ -25,5 +25,3 @@ export async function showcase(api: Api): Promise<string> {
   )
   return worker.id
 }
-
-export const tabs = ['events', 'preview', 'files', 'terminal', 'replay', 'details'] as const

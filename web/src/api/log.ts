@@ -1,5 +1,5 @@
 import { fromFrame, type LogEvent } from '../timeline/event'
-import type { EventFrame } from './contract'
+import type { EventFrame, KnownEventType } from './contract'
 import { ApiError } from './http'
 import { type Live, type LiveStatus, openLive } from './live'
 import { readAfter, readBefore, readNewest, readRange } from './log-pages'
@@ -34,6 +34,7 @@ export interface LogFollower {
 
 /** A lost last frame leaves no visible gap, so the log is polled after this long without an event. */
 const IDLE_POLL_MS = 45_000
+const PARTIAL: KnownEventType = 'agent.partial'
 /** Poll interval without a socket; grows with failures. */
 const POLL_MS = 3_000
 const MAX_POLL_MS = 30_000
@@ -144,7 +145,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
   }
 
   function receiveEphemeral(frame: EventFrame) {
-    if (frame.payload['original_event_type'] === 'agent.partial') {
+    if (frame.payload['original_event_type'] === PARTIAL) {
       if (partials.add(frame.payload)) paint()
     } else if (view.heartbeatAt === null || frame.timestamp > view.heartbeatAt) {
       change({ heartbeatAt: frame.timestamp })

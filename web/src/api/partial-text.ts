@@ -1,4 +1,5 @@
 import type { LogEvent } from '../timeline/event'
+import { hasTrait } from '../timeline/event-traits'
 import type { JsonObject } from './contract'
 
 /** Text that the agent is still generating. */
@@ -50,7 +51,7 @@ export class PartialTexts {
 
   /** Discards the blocks that an event of the log completes. Returns whether the shown text has changed. */
   complete(event: LogEvent): boolean {
-    if (ENDS.has(event.type)) return this.#keep(() => false)
+    if (hasTrait(event.type, 'ends_text') || hasTrait(event.type, 'ends_sandbox')) return this.#keep(() => false)
     const message = event.data['message_id']
     if (!event.type.startsWith('agent.') || typeof message !== 'string') return false
     const block = event.data['block']
@@ -82,19 +83,3 @@ export class PartialTexts {
     return this.#blocks.length !== before
   }
 }
-
-/** Events after which no partial text is pending. */
-const ENDS = new Set([
-  'agent.turn_completed',
-  'agent.interrupted',
-  'agent.completed',
-  'agent.failed',
-  'agent.stream_error',
-  'agent.shutdown',
-  'agent.waiting',
-  'sandbox.completed',
-  'sandbox.failed',
-  'sandbox.terminated',
-  'sandbox.terminated_idle',
-  'sandbox.released',
-])

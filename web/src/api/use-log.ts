@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useMemo, useSyncExternalStore } from 'react'
-import type { LogEvent } from '../timeline/event'
+import { hasTrait } from '../timeline/event-traits'
 import { followLog, type LogView } from './log'
 import { keys, refreshSandbox, useSandboxTask } from './queries'
 
@@ -21,7 +21,7 @@ export function useLog(sandboxId: string): Log {
     const refresh = () => void refreshSandbox(queries, sandboxId)
     return followLog(sandboxId, {
       onEvents: (events) => {
-        if (events.some(affectsQueries)) refresh()
+        if (events.some(({ type }) => hasTrait(type, 'changes_sandbox'))) refresh()
       },
       onOthers: (frames) => {
         refresh()
@@ -44,16 +44,3 @@ export function useLog(sandboxId: string): Log {
     [view, follower],
   )
 }
-
-/** Whether an event changes what queries return for the sandbox, its task or its messages. */
-function affectsQueries({ type }: LogEvent): boolean {
-  return type.startsWith('sandbox.') || type.startsWith('message.') || STATUS_EVENTS.has(type)
-}
-
-const STATUS_EVENTS = new Set([
-  'agent.started',
-  'agent.waiting',
-  'agent.completed',
-  'agent.failed',
-  'continuous.completed',
-])

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../api/contract'
-import type { LogEvent } from '../timeline/event'
+import { eventType, type LogEvent } from '../timeline/event'
 import { fold } from '../timeline/fold'
 import { advance, emptyRun } from '../timeline/run'
 import { momentAt } from './at'
@@ -18,7 +18,7 @@ function log(length: number, seed: number): LogEvent[] {
     return {
       seq: index + 1,
       id: `e-${index + 1}`,
-      type,
+      type: eventType(type),
       data,
       source: 'agent',
       at: new Date(1_700_000_000_000 + index * 250).toISOString(),

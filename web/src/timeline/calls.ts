@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '../api/contract'
-import { base } from './draft'
+import { base } from './rows-builder'
 import type { LogEvent } from './event'
 import { firstText, isObject, isOmitted, isSame, longText, number, object, text, toolUseId } from './read'
 import type { Row, SkillRow, SubagentRow, ToolRow } from './rows'

@@ -3,6 +3,7 @@ import type { LogEvent } from './event'
 import { firstText, flag, isObject, number, object, text, toolUseId } from './read'
 import type { ToolRow } from './rows'
 import { output, readDecision, toolInput } from './calls'
+import { hasTrait } from './event-traits'
 import { type MapChange, VersionedMap } from './versions'
 
 /** A command that the agent ran in a shell. */
@@ -22,8 +23,8 @@ export interface Command {
   readonly rest: number | null
 }
 
-export interface CommandMemory {
-  readonly places: VersionedMap<number>
+export interface CommandsFoldState {
+  readonly indexes: VersionedMap<number>
   /** Positions of running commands, oldest first, with the sub-agent that runs each. */
   readonly running: ReadonlyMap<number, string | null>
   /** Tool calls whose permission was denied. */
@@ -32,8 +33,8 @@ export interface CommandMemory {
   readonly background: ReadonlySet<string>
 }
 
-export const noCommands: CommandMemory = {
-  places: new VersionedMap(),
+export const noCommands: CommandsFoldState = {
+  indexes: new VersionedMap(),
   running: new Map(),
   denied: new Set(),
   background: new Set(),
@@ -42,22 +43,22 @@ export const noCommands: CommandMemory = {
 /** Builds the list of commands of a run. */
 export class Commands {
   readonly list: Command[]
-  private readonly places: MapChange<number>
+  private readonly indexes: MapChange<number>
   private readonly running: Map<number, string | null>
   private readonly denied: Set<string>
   private readonly background: Set<string>
 
-  constructor(list: readonly Command[], memory: CommandMemory) {
+  constructor(list: readonly Command[], foldState: CommandsFoldState) {
     this.list = [...list]
-    this.places = memory.places.change()
-    this.running = new Map(memory.running)
-    this.denied = new Set(memory.denied)
-    this.background = new Set(memory.background)
+    this.indexes = foldState.indexes.change()
+    this.running = new Map(foldState.running)
+    this.denied = new Set(foldState.denied)
+    this.background = new Set(foldState.background)
   }
 
-  memory(): CommandMemory {
+  foldState(): CommandsFoldState {
     const { running, denied, background } = this
-    return { places: this.places.finish(), running, denied, background }
+    return { indexes: this.indexes.finish(), running, denied, background }
   }
 
   apply(event: LogEvent): void {
@@ -86,18 +87,8 @@ export class Commands {
       case 'agent.turn_complete':
         this.interrupt((parent) => parent === null || !this.background.has(parent))
         break
-      case 'agent.started':
-      case 'agent.completed':
-      case 'agent.failed':
-      case 'agent.stream_error':
-      case 'agent.shutdown':
-      case 'workspace.failed':
-      case 'sandbox.completed':
-      case 'sandbox.failed':
-      case 'sandbox.terminated':
-      case 'sandbox.terminated_idle':
-        this.interrupt(() => true)
-        break
+      default:
+        if (hasTrait(event.type, 'ends_calls') || hasTrait(event.type, 'ends_sandbox')) this.interrupt(() => true)
     }
   }
 
@@ -106,26 +97,26 @@ export class Commands {
     const command = text(input, 'command')
     if (command === null) return null
     const id = toolUseId(event.data)
-    const known = id === null ? undefined : this.places.get(id)
+    const known = id === null ? undefined : this.indexes.get(id)
     if (known !== undefined) return known
     const index = this.list.length
     const description = firstText(input, 'description')
     const unknown = { output: null, exitCode: null, durationMs: null, rest: null }
     this.list.push({ seq: event.seq, toolUseId: id, command, description, status: 'running', at: event.at, ...unknown })
-    if (id !== null) this.places.set(id, index)
+    if (id !== null) this.indexes.set(id, index)
     this.running.set(index, firstText(event.data, 'parent_tool_use_id'))
     return index
   }
 
   private end(event: LogEvent): void {
     const id = toolUseId(event.data)
-    const known = id === null ? this.matching(event) : this.places.get(id)
+    const known = id === null ? this.matching(event) : this.indexes.get(id)
     const result = output(event)
     this.finish(known ?? this.begin(event), event, result.output, result.rest)
   }
 
   private applyResult(event: LogEvent): void {
-    const index = this.places.get(toolUseId(event.data) ?? '')
+    const index = this.indexes.get(toolUseId(event.data) ?? '')
     // Workers that send both events report the output in the completion.
     if (index === undefined || this.list[index]?.output !== null) return
     this.finish(index, event, event.data['result'] ?? event.data['content'] ?? null, null)

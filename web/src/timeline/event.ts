@@ -1,4 +1,4 @@
-import type { BodyOut, EventFrame, EventOut, JsonObject, JsonValue, Source } from '../api/contract'
+import type { BodyOut, EventFrame, EventOut, JsonObject, JsonValue, KnownEventType, Source } from '../api/contract'
 
 /** An event of a log, from a page or a socket. */
 export interface LogEvent {
@@ -6,7 +6,7 @@ export interface LogEvent {
   seq: number
   id: string
   /** For example `agent.tool_use`. */
-  type: string
+  type: EventType
   data: JsonObject
   source: Source
   /** When the control plane stored it. Pages and frames agree on this time. */
@@ -15,11 +15,29 @@ export interface LogEvent {
   body: BodyOut | null
 }
 
+/**
+ * The type of an event. Workers may send any text. TypeScript rejects a comparison with a name that is neither known nor
+ * foreign, so a renamed or removed event breaks the build instead of never matching.
+ */
+export type EventType = KnownEventType | ForeignEventType | UnlistedEventType
+
+/** Event types of other workers that the console understands. */
+export type ForeignEventType = 'agent.turn_complete'
+
+/**
+ * Any other text. `string` would accept every comparison, so the compiler is told that these contain a space, which no
+ * event type does.
+ */
+type UnlistedEventType = `${string} ${string}`
+
+/** Every text is an event type. */
+export const eventType = (text: string) => text as EventType
+
 export function fromPage(event: EventOut): LogEvent {
   return {
     seq: event.seq,
     id: event.id,
-    type: event.event_type,
+    type: eventType(event.event_type),
     data: event.event_data,
     source: event.source,
     at: event.created_at,
@@ -34,7 +52,7 @@ export function fromFrame(frame: EventFrame): LogEvent | null {
   return {
     seq: frame.seq,
     id: frame.id,
-    type: typeof original_event_type === 'string' ? original_event_type : frame.event_type,
+    type: eventType(typeof original_event_type === 'string' ? original_event_type : frame.event_type),
     data,
     source: isSource(source) ? source : 'system',
     at: frame.timestamp,

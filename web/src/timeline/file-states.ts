@@ -16,25 +16,25 @@ export interface FileState {
 /** Builds the list of changed files of a run. */
 export class Files {
   readonly states: FileState[]
-  private readonly places: Map<string, number>
+  private readonly indexes: Map<string, number>
   private readonly owned = new Map<number, FileChange[]>()
 
   constructor(states: readonly FileState[]) {
     this.states = [...states]
-    this.places = new Map(states.map(({ path }, index) => [path, index]))
+    this.indexes = new Map(states.map(({ path }, index) => [path, index]))
   }
 
   apply(event: LogEvent): void {
     const change = readChange(event)
     // A renamed file keeps its history, unless a file with the new name exists already.
     const moved =
-      change.previousPath === null || this.places.has(change.path) ? undefined : this.places.get(change.previousPath)
-    const index = this.places.get(change.path) ?? moved ?? this.states.length
+      change.previousPath === null || this.indexes.has(change.path) ? undefined : this.indexes.get(change.previousPath)
+    const index = this.indexes.get(change.path) ?? moved ?? this.states.length
     const before = this.states[index]
     const changes = this.changesOf(index)
     changes.push(change)
-    if (moved !== undefined && change.previousPath !== null) this.places.delete(change.previousPath)
-    this.places.set(change.path, index)
+    if (moved !== undefined && change.previousPath !== null) this.indexes.delete(change.previousPath)
+    this.indexes.set(change.path, index)
     this.states[index] = {
       path: change.path,
       status: before === undefined ? change.change : statusAfter(before.status, change.change),

@@ -1,5 +1,5 @@
 import type { JsonObject, Source } from '../api/contract'
-import type { LogEvent } from './event'
+import { eventType, type LogEvent } from './event'
 
 // Sample events in the shapes that the worker and the control plane emit.
 
@@ -21,7 +21,7 @@ export function numbered(events: readonly EventInput[], first: number): LogEvent
   return events.map(({ type, data, source = 'agent', omitted }, index) => ({
     seq: first + index,
     id: `e-${first + index}`,
-    type,
+    type: eventType(type),
     data,
     source,
     at: new Date(Date.UTC(2026, 0, 1) + (first + index) * 1000).toISOString(),

@@ -1,11 +1,12 @@
 import type { KnownEventType } from '../api/contract'
-import { base, Draft, emptyMemory, type Memory, type Place } from './draft'
-import type { LogEvent } from './event'
+import { base, RowsBuilder, emptyFoldState, type FoldState, type RowPath } from './rows-builder'
+import type { EventType, ForeignEventType, LogEvent } from './event'
+import { hasTrait, isKnown } from './event-traits'
 import { iteration } from './iterations'
 import * as lines from './lines'
 import * as messages from './messages'
 import { plan } from './plans'
-import { closePreviews, endsPreviews, preview } from './previews'
+import { closePreviews, preview } from './previews'
 import { firstText, flag, longText, number, text } from './read'
 import type { Row } from './rows'
 import * as tools from './tools'
@@ -16,10 +17,10 @@ export interface Timeline {
   /** Sequence number of the newest folded event. */
   readonly last: number
   /** State for folding further events. */
-  readonly memory: Memory
+  readonly foldState: FoldState
 }
 
-export const empty: Timeline = { rows: [], last: 0, memory: emptyMemory }
+export const empty: Timeline = { rows: [], last: 0, foldState: emptyFoldState }
 
 /**
  * Adds events, which must ascend; events that it contains already are ignored. The given timeline is not modified.
@@ -40,9 +41,9 @@ export function fold(events: readonly LogEvent[]): Timeline {
 export function rowsOfEvents(events: readonly LogEvent[]): Map<number, string | null> {
   const keys = new Map<number, string | null>()
   let merged = new Map<string, string>()
-  grow(empty, inOrder(events), (event, place, draft) => {
-    keys.set(event.seq, place === null ? null : draft.at(place).key)
-    merged = draft.merged
+  grow(empty, inOrder(events), (event, path, builder) => {
+    keys.set(event.seq, path === null ? null : builder.at(path).key)
+    merged = builder.merged
   })
   for (const [seq, key] of keys) {
     let current = key
@@ -52,28 +53,28 @@ export function rowsOfEvents(events: readonly LogEvent[]): Map<number, string | 
   return keys
 }
 
-type Observer = (event: LogEvent, place: Place | null, draft: Draft) => void
+type Observer = (event: LogEvent, path: RowPath | null, builder: RowsBuilder) => void
 
 function grow(timeline: Timeline, events: readonly LogEvent[], onEvent: Observer): Timeline {
-  const draft = new Draft(timeline.rows, timeline.memory)
+  const builder = new RowsBuilder(timeline.rows, timeline.foldState)
   let { last } = timeline
   for (const event of events) {
     if (event.seq <= last) continue
-    if (last === 0) draft.fromStart = event.seq === 1
+    if (last === 0) builder.fromStart = event.seq === 1
     last = event.seq
-    const handler = isKnown(event.type) ? known[event.type] : (foreign[event.type] ?? unknown)
-    if (endsPreviews(event)) closePreviews(draft, event)
-    onEvent(event, handler(draft, event), draft)
+    const handler = handlerOf(event.type)
+    if (hasTrait(event.type, 'ends_sandbox')) closePreviews(builder, event)
+    onEvent(event, handler(builder, event), builder)
   }
-  return { rows: draft.rows, last, memory: draft.memory() }
+  return { rows: builder.rows, last, foldState: builder.foldState() }
 }
 
 function inOrder(events: readonly LogEvent[]): LogEvent[] {
   return [...events].sort((left, right) => left.seq - right.seq)
 }
 
-/** Folds one event and returns the place of its row; `null` if it is not shown. */
-type Handler = (draft: Draft, event: LogEvent) => Place | null
+/** Folds one event and returns the path of its row; `null` if it is not shown. */
+type Handler = (builder: RowsBuilder, event: LogEvent) => RowPath | null
 
 /** Every event type of the control plane and the worker. A new type does not compile until it has a handler here. */
 const known: Readonly<Record<KnownEventType, Handler>> = {
@@ -127,8 +128,8 @@ const known: Readonly<Record<KnownEventType, Handler>> = {
   'agent.user_message': messages.userMessage,
   'agent.message': agentText,
   'agent.thinking': agentThinking,
-  'agent.assistant_message': (draft, event) =>
-    firstText(event.data, 'content') === null ? null : agentText(draft, event),
+  'agent.assistant_message': (builder, event) =>
+    firstText(event.data, 'content') === null ? null : agentText(builder, event),
   'agent.tool_use': tools.called,
   'agent.tool_completed': tools.ended,
   'agent.tool_result': tools.resultReceived,
@@ -172,37 +173,41 @@ const known: Readonly<Record<KnownEventType, Handler>> = {
   'worker.transcript_lost': lines.workerProblem,
 }
 
-/** Event types of other workers. */
-const foreign: Readonly<Record<string, Handler | undefined>> = {
+const foreign: Readonly<Record<ForeignEventType, Handler>> = {
   'agent.turn_complete': turn,
 }
 
-function isKnown(type: string): type is KnownEventType {
-  return Object.hasOwn(known, type)
+function handlerOf(type: EventType): Handler {
+  if (isKnown(type)) return known[type]
+  return isForeign(type) ? foreign[type] : unknown
 }
 
-function unknown(draft: Draft, event: LogEvent): Place | null {
-  return /heartbeat/i.test(event.type) ? null : other(draft, event)
+function isForeign(type: EventType): type is ForeignEventType {
+  return Object.hasOwn(foreign, type)
+}
+
+function unknown(builder: RowsBuilder, event: LogEvent): RowPath | null {
+  return /heartbeat/i.test(event.type) ? null : other(builder, event)
 }
 
 function hidden(): null {
   return null
 }
 
-function agentText(draft: Draft, event: LogEvent): Place {
+function agentText(builder: RowsBuilder, event: LogEvent): RowPath {
   const { text, rest } = longText(event, 'content', 'full_content')
-  return draft.add({ kind: 'text', text, rest, ...base(event) })
+  return builder.add({ kind: 'text', text, rest, ...base(event) })
 }
 
-function agentThinking(draft: Draft, event: LogEvent): Place {
+function agentThinking(builder: RowsBuilder, event: LogEvent): RowPath {
   const { text, rest } = longText(event, 'content', 'full_content')
-  return draft.add({ kind: 'thinking', text, rest, ...base(event) })
+  return builder.add({ kind: 'thinking', text, rest, ...base(event) })
 }
 
-function turn(draft: Draft, event: LogEvent): Place {
-  tools.interruptRunning(draft, event, 'turn')
+function turn(builder: RowsBuilder, event: LogEvent): RowPath {
+  tools.interruptRunning(builder, event, 'turn')
   const { data } = event
-  return draft.add({
+  return builder.add({
     kind: 'turn',
     success: data['success'] !== false && !flag(data, 'is_error'),
     interrupted: flag(data, 'interrupted') || text(data, 'stop_reason') === 'cancelled',
@@ -215,8 +220,8 @@ function turn(draft: Draft, event: LogEvent): Place {
   })
 }
 
-function other(draft: Draft, event: LogEvent): Place {
+function other(builder: RowsBuilder, event: LogEvent): RowPath {
   const unparsed = event.type === 'agent.unparsed'
   const rest = event.body === null ? null : event.seq
-  return draft.add({ kind: 'other', eventType: event.type, data: event.data, unparsed, rest, ...base(event) })
+  return builder.add({ kind: 'other', eventType: event.type, data: event.data, unparsed, rest, ...base(event) })
 }

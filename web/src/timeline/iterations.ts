@@ -1,6 +1,6 @@
 import type { JsonObject } from '../api/contract'
 import { dollars, plural } from '../util/numbers'
-import { base, type Draft, type Place } from './draft'
+import { base, type RowsBuilder, type RowPath } from './rows-builder'
 import type { LogEvent } from './event'
 import { firstText, flag, list, number, text } from './read'
 import type { IterationRow, Tone } from './rows'
@@ -9,8 +9,8 @@ import type { IterationRow, Tone } from './rows'
 
 type LineText = { tone: Tone; text: string; detail: string | null }
 
-export function iteration(draft: Draft, event: LogEvent): Place {
-  return draft.add({ ...base(event), ...describe(event), kind: 'iteration' } satisfies IterationRow)
+export function iteration(builder: RowsBuilder, event: LogEvent): RowPath {
+  return builder.add({ ...base(event), ...describe(event), kind: 'iteration' } satisfies IterationRow)
 }
 
 function describe(event: LogEvent): LineText {

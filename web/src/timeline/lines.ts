@@ -1,6 +1,6 @@
 import type { JsonObject } from '../api/contract'
-import { base, type Draft, type Place } from './draft'
-import type { LogEvent } from './event'
+import { base, type RowsBuilder, type RowPath } from './rows-builder'
+import type { EventType, LogEvent } from './event'
 import { firstText, flag, isObject, list, number, object, text } from './read'
 import type { ErrorRow, LineRow, Tone } from './rows'
 import { interruptRunning, decided } from './tools'
@@ -9,16 +9,21 @@ import { interruptRunning, decided } from './tools'
 
 type LineText = Pick<LineRow, 'tone' | 'text'> & Partial<Pick<LineRow, 'detail'>>
 
-export function line(draft: Draft, event: LogEvent, content: LineText, key?: string): Place {
-  return draft.add({ detail: null, ...content, ...base(event, key), kind: 'line', eventType: event.type })
+export function line(builder: RowsBuilder, event: LogEvent, content: LineText, key?: string): RowPath {
+  return builder.add({ detail: null, ...content, ...base(event, key), kind: 'line', eventType: event.type })
 }
 
-export function error(draft: Draft, event: LogEvent, row: Pick<ErrorRow, 'title' | 'recovers'>, key?: string): Place {
+export function error(
+  builder: RowsBuilder,
+  event: LogEvent,
+  row: Pick<ErrorRow, 'title' | 'recovers'>,
+  key?: string,
+): RowPath {
   const text = firstText(event.data, 'error', 'message', 'reason') ?? 'No reason given.'
-  return draft.add({ ...row, text, ...base(event, key), kind: 'error', eventType: event.type })
+  return builder.add({ ...row, text, ...base(event, key), kind: 'error', eventType: event.type })
 }
 
-const SPAWNING: Readonly<Record<string, [Tone, string]>> = {
+const SPAWNING: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
   'sandbox.pending': ['quiet', 'Sandbox pending'],
   'sandbox.preparing': ['quiet', 'Preparing branch'],
   'sandbox.creating': ['quiet', 'Creating sandbox'],
@@ -30,130 +35,133 @@ const SPAWNING: Readonly<Record<string, [Tone, string]>> = {
 }
 
 /** The stages of creating a sandbox share one line, which shows the current stage. */
-export function spawning(draft: Draft, event: LogEvent): Place {
+export function spawning(builder: RowsBuilder, event: LogEvent): RowPath {
   const [tone, text] = SPAWNING[event.type] ?? ['quiet', event.type]
   const detail = firstText(event.data, 'error')
-  return follow(draft, event, { tone, text, detail }, 'sandbox')
+  return follow(builder, event, { tone, text, detail }, 'sandbox')
 }
 
-const WORKSPACE: Readonly<Record<string, [Tone, string]>> = {
+const WORKSPACE: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
   'workspace.cloning': ['quiet', 'Cloning repository'],
   'workspace.ready': ['quiet', 'Repository cloned'],
 }
 
-export function workspace(draft: Draft, event: LogEvent): Place {
+export function workspace(builder: RowsBuilder, event: LogEvent): RowPath {
   const [tone, text] = WORKSPACE[event.type] ?? ['quiet', event.type]
   const branch = firstText(event.data, 'branch')
   const repository = firstText(event.data, 'repository')
   const detail = branch === null ? repository : `${repository ?? ''} (${branch})`.trim()
-  return follow(draft, event, { tone, text, detail }, 'workspace')
+  return follow(builder, event, { tone, text, detail }, 'workspace')
 }
 
-export function closing(draft: Draft, event: LogEvent): Place {
-  const known = draft.places.get('sandbox-end')
+export function closing(builder: RowsBuilder, event: LogEvent): RowPath {
+  const known = builder.paths.get('sandbox-end')
   if (event.type === 'sandbox.released' && known !== undefined) {
     // The line already shows that the sandbox ended; releasing its machine adds nothing.
-    draft.change(known, event)
+    builder.change(known, event)
     return known
   }
   if (event.type === 'sandbox.completing') {
-    return follow(draft, event, { tone: 'quiet', text: 'Shutting down sandbox' }, 'sandbox-end')
+    return follow(builder, event, { tone: 'quiet', text: 'Shutting down sandbox' }, 'sandbox-end')
   }
-  interruptRunning(draft, event, 'everything')
+  interruptRunning(builder, event, 'everything')
   const text = event.type === 'sandbox.completed' ? 'Sandbox completed' : 'Sandbox released'
-  return follow(draft, event, { tone: 'quiet', text }, 'sandbox-end')
+  return follow(builder, event, { tone: 'quiet', text }, 'sandbox-end')
 }
 
-export function terminated(draft: Draft, event: LogEvent): Place {
-  interruptRunning(draft, event, 'everything')
+export function terminated(builder: RowsBuilder, event: LogEvent): RowPath {
+  interruptRunning(builder, event, 'everything')
   const idle = event.type === 'sandbox.terminated_idle'
   const content = idle ? 'Sandbox stopped: idle for too long' : 'Sandbox stopped'
   const detail = firstText(event.data, 'message', 'reason')
   return line(
-    draft,
+    builder,
     event,
     { tone: 'warn', text: content, detail },
-    draft.places.get('sandbox-end') ? undefined : 'sandbox-end',
+    builder.paths.get('sandbox-end') ? undefined : 'sandbox-end',
   )
 }
 
-export function failed(draft: Draft, event: LogEvent): Place {
-  interruptRunning(draft, event, 'everything')
-  const key = event.type === 'sandbox.failed' && !draft.places.get('sandbox-end') ? 'sandbox-end' : undefined
-  const titles: Readonly<Record<string, string>> = {
+export function failed(builder: RowsBuilder, event: LogEvent): RowPath {
+  interruptRunning(builder, event, 'everything')
+  const key = event.type === 'sandbox.failed' && !builder.paths.get('sandbox-end') ? 'sandbox-end' : undefined
+  const titles: Readonly<Partial<Record<EventType, string>>> = {
     'sandbox.failed': 'Sandbox failed',
     'workspace.failed': 'Failed to clone repository',
     'agent.failed': 'Task failed',
   }
-  return error(draft, event, { title: titles[event.type] ?? 'Failed', recovers: false }, key)
+  return error(builder, event, { title: titles[event.type] ?? 'Failed', recovers: false }, key)
 }
 
-export function streamError(draft: Draft, event: LogEvent): Place {
-  interruptRunning(draft, event, 'everything')
+export function streamError(builder: RowsBuilder, event: LogEvent): RowPath {
+  interruptRunning(builder, event, 'everything')
   const recovers = flag(event.data, 'restarts')
-  return error(draft, event, { title: recovers ? 'Agent crashed. Restarting…' : 'Agent crashed', recovers })
+  return error(builder, event, { title: recovers ? 'Agent crashed. Restarting…' : 'Agent crashed', recovers })
 }
 
-export function agentError(draft: Draft, event: LogEvent): Place {
-  return error(draft, event, { title: 'Agent error', recovers: true })
+export function agentError(builder: RowsBuilder, event: LogEvent): RowPath {
+  return error(builder, event, { title: 'Agent error', recovers: true })
 }
 
-export function started(draft: Draft, event: LogEvent): Place {
+export function started(builder: RowsBuilder, event: LogEvent): RowPath {
   // A killed worker could not report the end of its agent.
-  interruptRunning(draft, event, 'everything')
+  interruptRunning(builder, event, 'everything')
   const { data } = event
   const resumed = flag(data, 'is_resuming')
   const agent = firstText(data, 'sdk')
   const name = agent === null ? 'Agent' : `Agent (${agent})`
   const text = resumed ? `${name} started, resuming its session` : `${name} started`
-  return line(draft, event, { tone: 'info', text, detail: firstText(data, 'task') })
+  return line(builder, event, { tone: 'info', text, detail: firstText(data, 'task') })
 }
 
-export function completed(draft: Draft, event: LogEvent): Place {
-  interruptRunning(draft, event, 'everything')
-  if (event.data['success'] === false) return error(draft, event, { title: 'Task failed', recovers: false })
+export function completed(builder: RowsBuilder, event: LogEvent): RowPath {
+  interruptRunning(builder, event, 'everything')
+  if (event.data['success'] === false) return error(builder, event, { title: 'Task failed', recovers: false })
   const reason = firstText(event.data, 'stop_reason', 'reason')
-  return line(draft, event, { tone: 'good', text: 'Task completed', detail: reason === 'completed' ? null : reason })
+  return line(builder, event, { tone: 'good', text: 'Task completed', detail: reason === 'completed' ? null : reason })
 }
 
-export function waiting(draft: Draft, event: LogEvent): Place {
-  return line(draft, event, {
+export function waiting(builder: RowsBuilder, event: LogEvent): RowPath {
+  return line(builder, event, {
     tone: 'quiet',
     text: 'Agent is waiting for a message',
     detail: firstText(event.data, 'message'),
   })
 }
 
-export function interrupted(draft: Draft, event: LogEvent): Place {
+export function interrupted(builder: RowsBuilder, event: LogEvent): RowPath {
   const reasons: Readonly<Record<string, string>> = {
     stop: 'All work stopped',
     max_duration: 'Turn stopped: time limit reached',
     shutdown: 'Turn stopped: worker is shutting down',
   }
   const reason = text(event.data, 'reason') ?? ''
-  return line(draft, event, { tone: 'warn', text: reasons[reason] ?? 'Turn interrupted' })
+  return line(builder, event, { tone: 'warn', text: reasons[reason] ?? 'Turn interrupted' })
 }
 
-export function shutdown(draft: Draft, event: LogEvent): Place {
-  interruptRunning(draft, event, 'everything')
+export function shutdown(builder: RowsBuilder, event: LogEvent): RowPath {
+  interruptRunning(builder, event, 'everything')
   const reason = firstText(event.data, 'reason')
   const label = reason === 'complete' ? 'completed' : reason?.replaceAll('_', ' ')
-  return line(draft, event, { tone: 'quiet', text: label === undefined ? 'Worker exited' : `Worker exited (${label})` })
+  return line(builder, event, {
+    tone: 'quiet',
+    text: label === undefined ? 'Worker exited' : `Worker exited (${label})`,
+  })
 }
 
-export function changesLeftOut(draft: Draft, event: LogEvent): Place {
+export function changesLeftOut(builder: RowsBuilder, event: LogEvent): RowPath {
   const count = number(event.data, 'count')
-  return line(draft, event, { tone: 'warn', text: `Too many files changed at once: ${count ?? 'some'} not shown` })
+  return line(builder, event, { tone: 'warn', text: `Too many files changed at once: ${count ?? 'some'} not shown` })
 }
 
-export function snapshotsOff(draft: Draft, event: LogEvent): Place {
+export function snapshotsOff(builder: RowsBuilder, event: LogEvent): RowPath {
   const detail = firstText(event.data, 'reason')
-  return line(draft, event, { tone: 'warn', text: 'File change tracking is off', detail })
+  return line(builder, event, { tone: 'warn', text: 'File change tracking is off', detail })
 }
 
 /** Data that the worker could not deliver. */
-export function workerProblem(draft: Draft, event: LogEvent): Place {
-  const content: Readonly<Record<string, string>> = {
+export function workerProblem(builder: RowsBuilder, event: LogEvent): RowPath {
+  const content: Readonly<Partial<Record<EventType, string>>> = {
     'worker.outbox_full': flag(event.data, 'ongoing')
       ? 'Worker disk is full: events are being dropped'
       : 'Worker disk has space again; some events were dropped',
@@ -166,47 +174,47 @@ export function workerProblem(draft: Draft, event: LogEvent): Place {
   }
   const dropped = number(event.data, 'dropped')
   const detail = firstText(event.data, 'detail', 'error', 'code') ?? (dropped === null ? null : `${dropped} events`)
-  return line(draft, event, { tone: 'warn', text: content[event.type] ?? event.type, detail })
+  return line(builder, event, { tone: 'warn', text: content[event.type] ?? event.type, detail })
 }
 
 /** Lifecycle events of tasks and tickets, which have the same form. */
-export function entityEvent(draft: Draft, event: LogEvent): Place {
+export function entityEvent(builder: RowsBuilder, event: LogEvent): RowPath {
   const [entity = '', transition = ''] = event.type.split('.')
   const subject = entity === 'task' ? 'Task' : 'Ticket'
   const isBad = transition === 'failed' || transition === 'rejected'
   const isGood = transition === 'completed' || transition === 'approved'
   const tone: Tone = isBad ? 'bad' : isGood ? 'good' : 'quiet'
   const detail = firstText(event.data, 'error_message', 'error', 'reason', 'feedback')
-  return line(draft, event, { tone, text: `${subject} ${transition.replaceAll('_', ' ')}`, detail })
+  return line(builder, event, { tone, text: `${subject} ${transition.replaceAll('_', ' ')}`, detail })
 }
 
 /** A note about the agent's session. `null` if another event carries the same information. */
-export function systemMessage(draft: Draft, event: LogEvent): Place | null {
+export function systemMessage(builder: RowsBuilder, event: LogEvent): RowPath | null {
   const metadata = object(event.data, 'metadata') ?? {}
   const subtype = firstText(event.data, 'subtype') ?? firstText(metadata, 'subtype') ?? ''
   switch (subtype) {
     case 'task_started':
-      return taskStarted(draft, event, metadata)
+      return taskStarted(builder, event, metadata)
     case 'task_notification':
-      return taskEnded(draft, event, metadata)
+      return taskEnded(builder, event, metadata)
     case 'task_updated':
       // A notification with more detail follows.
       return null
     case 'permission_denied':
-      return decided(draft, event)
+      return decided(builder, event)
     case 'init':
-      return line(draft, event, { tone: 'quiet', text: 'Session started', detail: sessionOf(metadata) })
+      return line(builder, event, { tone: 'quiet', text: 'Session started', detail: sessionOf(metadata) })
     case 'api_retry': {
       const [attempt, max] = [number(metadata, 'attempt'), number(metadata, 'max_retries')]
       const count = attempt === null ? '' : ` (${attempt}${max === null ? '' : ` of ${max}`})`
       const text = `Model request failed. Retrying…${count}`
-      return line(draft, event, { tone: 'warn', text, detail: firstText(metadata, 'error') })
+      return line(builder, event, { tone: 'warn', text, detail: firstText(metadata, 'error') })
     }
     case 'compact_boundary':
-      return line(draft, event, { tone: 'info', text: 'Conversation compacted' })
+      return line(builder, event, { tone: 'info', text: 'Conversation compacted' })
     default: {
       const text = subtype === '' ? 'Session note' : capitalised(subtype.replaceAll('_', ' '))
-      return line(draft, event, {
+      return line(builder, event, {
         tone: 'quiet',
         text,
         detail: firstText(event.data, 'message', 'content') ?? brief(metadata),
@@ -216,50 +224,50 @@ export function systemMessage(draft: Draft, event: LogEvent): Place | null {
 }
 
 /** A sub-agent or a background command that the agent reports. */
-function taskStarted(draft: Draft, event: LogEvent, metadata: JsonObject): Place {
-  const place = placeOfTask(draft, metadata)
-  if (place === undefined) {
-    return line(draft, event, {
+function taskStarted(builder: RowsBuilder, event: LogEvent, metadata: JsonObject): RowPath {
+  const path = pathOfTask(builder, metadata)
+  if (path === undefined) {
+    return line(builder, event, {
       tone: 'quiet',
       text: 'Background task started',
       detail: firstText(metadata, 'description'),
     })
   }
-  const row = draft.change(place, event)
+  const row = builder.change(path, event)
   if (row.kind === 'subagent') row.background = flag(metadata, 'is_backgrounded')
-  return place
+  return path
 }
 
-function taskEnded(draft: Draft, event: LogEvent, metadata: JsonObject): Place {
-  const place = placeOfTask(draft, metadata)
+function taskEnded(builder: RowsBuilder, event: LogEvent, metadata: JsonObject): RowPath {
+  const path = pathOfTask(builder, metadata)
   const ended = text(metadata, 'status') === 'completed'
-  const row = place === undefined ? null : draft.changeIf(place, 'subagent', event)
-  if (place !== undefined && row !== null) {
+  const row = path === undefined ? null : builder.changeIf(path, 'subagent', event)
+  if (path !== undefined && row !== null) {
     const usage = object(metadata, 'usage')
     row.tokens = (usage === null ? null : number(usage, 'total_tokens')) ?? row.tokens
     if (row.background) {
-      draft.running.delete(row.key)
+      builder.running.delete(row.key)
       row.status = ended ? 'done' : 'failed'
       row.result = firstText(metadata, 'summary') ?? row.result
       row.durationMs = (usage === null ? null : number(usage, 'duration_ms')) ?? row.durationMs
     }
-    return place
+    return path
   }
   const content = ended ? 'Background task completed' : 'Background task failed'
-  return line(draft, event, { tone: ended ? 'quiet' : 'warn', text: firstText(metadata, 'summary') ?? content })
+  return line(builder, event, { tone: ended ? 'quiet' : 'warn', text: firstText(metadata, 'summary') ?? content })
 }
 
-function placeOfTask(draft: Draft, metadata: JsonObject): Place | undefined {
+function pathOfTask(builder: RowsBuilder, metadata: JsonObject): RowPath | undefined {
   const id = firstText(metadata, 'tool_use_id')
-  return id === null ? undefined : draft.places.get(`tool:${id}`)
+  return id === null ? undefined : builder.paths.get(`tool:${id}`)
 }
 
 /** Keeps one line per subject and updates it with each event. */
-function follow(draft: Draft, event: LogEvent, content: LineText, key: string): Place {
-  const known = draft.places.get(key)
-  const row = known === undefined ? null : draft.changeIf(known, 'line', event)
-  if (known === undefined) return line(draft, event, content, key)
-  if (row === null) return line(draft, event, content)
+function follow(builder: RowsBuilder, event: LogEvent, content: LineText, key: string): RowPath {
+  const known = builder.paths.get(key)
+  const row = known === undefined ? null : builder.changeIf(known, 'line', event)
+  if (known === undefined) return line(builder, event, content, key)
+  if (row === null) return line(builder, event, content)
   Object.assign(row, { detail: null, ...content, eventType: event.type } satisfies Partial<LineRow>)
   return known
 }

@@ -1,5 +1,6 @@
 import type { LogEvent } from './event'
 import { errorOf } from './event-error'
+import { hasTrait } from './event-traits'
 import { firstText } from './read'
 
 /** A point of a run that a reader may want to jump to. */
@@ -29,11 +30,7 @@ function kindOf(event: LogEvent): Mark['kind'] | null {
     case 'agent.turn_completed':
     case 'agent.turn_complete':
       return 'turn'
-    case 'agent.tool_use':
-    case 'agent.subagent_invoked':
-    case 'agent.skill_invoked':
-      return 'tool'
     default:
-      return null
+      return hasTrait(event.type, 'begins_call') ? 'tool' : null
   }
 }

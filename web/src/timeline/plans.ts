@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '../api/contract'
-import { base, type Draft, isSamePlace, type Place, type Plan, type PlannedItem } from './draft'
+import { base, type RowsBuilder, isSamePath, type RowPath, type Plan, type PlannedItem } from './rows-builder'
 import type { LogEvent } from './event'
 import { firstText, flag, isObject, list, object, text, toolUseId } from './read'
 import type { PlanItem } from './rows'
@@ -14,34 +14,34 @@ export function isPlanTool(tool: string | null): boolean {
 }
 
 /** The agent creates or changes its plan. */
-export function plan(draft: Draft, event: LogEvent): Place {
+export function plan(builder: RowsBuilder, event: LogEvent): RowPath {
   const owner = ownerOf(event)
-  const before = draft.plans.get(owner) ?? { items: [], place: null }
+  const before = builder.plans.get(owner) ?? { items: [], path: null }
   const items = itemsAfter(before.items, event)
-  const place = show(draft, event, before, items)
-  draft.plans.set(owner, { items, place })
+  const path = show(builder, event, before, items)
+  builder.plans.set(owner, { items, path })
   const id = toolUseId(event.data)
-  if (id !== null) draft.places.set(`tool:${id}`, place)
-  return place
+  if (id !== null) builder.paths.set(`tool:${id}`, path)
+  return path
 }
 
 /** The tool call that changed the plan has completed. The plan shows the result, unless the call failed. */
-export function planToolCompleted(draft: Draft, event: LogEvent, place: Place): Place {
+export function planToolCompleted(builder: RowsBuilder, event: LogEvent, path: RowPath): RowPath {
   const owner = ownerOf(event)
-  const current = draft.plans.get(owner)
+  const current = builder.plans.get(owner)
   const id = toolUseId(event.data)
   if (!flag(event.data, 'is_error')) {
-    draft.change(place, event)
-    if (current !== undefined) draft.plans.set(owner, { ...current, items: itemsNumbered(current.items, event) })
-    return place
+    builder.change(path, event)
+    if (current !== undefined) builder.plans.set(owner, { ...current, items: itemsNumbered(current.items, event) })
+    return path
   }
   const items = current === undefined ? [] : itemsNumbered(current.items, event)
   if (current !== undefined && items.length < current.items.length) {
-    draft.plans.set(owner, { ...current, items })
-    const row = draft.changeIf(place, 'plan', event)
+    builder.plans.set(owner, { ...current, items })
+    const row = builder.changeIf(path, 'plan', event)
     if (row !== null) row.items = items.map(shown)
   }
-  return draft.add({
+  return builder.add({
     ...base(event),
     kind: 'tool',
     tool: text(event.data, 'tool') ?? '',
@@ -98,17 +98,17 @@ function updated(before: readonly PlannedItem[], input: JsonObject): readonly Pl
   return before.with(index, { ...item, status, text: firstText(input, 'subject') ?? item.text })
 }
 
-function show(draft: Draft, event: LogEvent, before: Plan, items: readonly PlannedItem[]): Place {
+function show(builder: RowsBuilder, event: LogEvent, before: Plan, items: readonly PlannedItem[]): RowPath {
   const { parent } = base(event)
-  const isLast = isSamePlace(before.place, draft.last(parent, event))
-  if (before.place !== null && (isLast || isEqual(before.items, items))) {
-    const row = draft.changeIf(before.place, 'plan', event)
+  const isLast = isSamePath(before.path, builder.last(parent, event))
+  if (before.path !== null && (isLast || isEqual(before.items, items))) {
+    const row = builder.changeIf(before.path, 'plan', event)
     if (row !== null) {
       row.items = items.map(shown)
-      return before.place
+      return before.path
     }
   }
-  return draft.add({ ...base(event), kind: 'plan', items: items.map(shown) })
+  return builder.add({ ...base(event), kind: 'plan', items: items.map(shown) })
 }
 
 function isEqual(left: readonly PlannedItem[], right: readonly PlannedItem[]): boolean {

@@ -1,22 +1,22 @@
-import { base, type Draft, type Place } from './draft'
-import type { LogEvent } from './event'
+import { base, type RowsBuilder, type RowPath } from './rows-builder'
+import type { EventType, LogEvent } from './event'
 import { firstText, number } from './read'
 import type { PreviewRow } from './rows'
 
 /** A server on a port: one row from start to stop. */
-export function preview(draft: Draft, event: LogEvent): Place {
+export function preview(builder: RowsBuilder, event: LogEvent): RowPath {
   const update = readPreview(event)
   const key = `preview:${update.port ?? ''}`
-  const known = draft.places.get(key)
-  const row = known === undefined ? null : draft.changeIf(known, 'preview', event)
+  const known = builder.paths.get(key)
+  const row = known === undefined ? null : builder.changeIf(known, 'preview', event)
   const isNew = update.status === 'starting' && (row?.status === 'stopped' || row?.status === 'failed')
   if (known === undefined || row === null || isNew) {
-    const place = draft.add({ ...base(event), kind: 'preview', ...update })
-    draft.places.set(key, place)
-    trackRunning(draft, key, place, update.status)
-    return place
+    const path = builder.add({ ...base(event), kind: 'preview', ...update })
+    builder.paths.set(key, path)
+    trackRunning(builder, key, path, update.status)
+    return path
   }
-  trackRunning(draft, key, known, update.status)
+  trackRunning(builder, key, known, update.status)
   row.status = update.status
   row.url = update.url ?? row.url
   row.framework = update.framework ?? row.framework
@@ -25,29 +25,18 @@ export function preview(draft: Draft, event: LogEvent): Place {
 }
 
 /** A sandbox that ended cannot report that its servers stopped, so their previews are stopped here. */
-export function closePreviews(draft: Draft, event: LogEvent): void {
-  for (const [key, place] of draft.running) {
-    if (draft.at(place).kind !== 'preview') continue
-    draft.running.delete(key)
-    const row = draft.changeIf(place, 'preview', event)
+export function closePreviews(builder: RowsBuilder, event: LogEvent): void {
+  for (const [key, path] of builder.running) {
+    if (builder.at(path).kind !== 'preview') continue
+    builder.running.delete(key)
+    const row = builder.changeIf(path, 'preview', event)
     if (row !== null) row.status = 'stopped'
   }
 }
 
-/** Whether this event ends the sandbox and with it all previews. */
-export const endsPreviews = ({ type }: LogEvent) => ENDS.has(type)
-
-const ENDS: ReadonlySet<string> = new Set([
-  'sandbox.completed',
-  'sandbox.released',
-  'sandbox.failed',
-  'sandbox.terminated',
-  'sandbox.terminated_idle',
-])
-
-function trackRunning(draft: Draft, key: string, place: Place, status: Preview['status']): void {
-  if (status === 'starting' || status === 'ready') draft.running.set(key, place)
-  else draft.running.delete(key)
+function trackRunning(builder: RowsBuilder, key: string, path: RowPath, status: Preview['status']): void {
+  if (status === 'starting' || status === 'ready') builder.running.set(key, path)
+  else builder.running.delete(key)
 }
 
 type Preview = Pick<PreviewRow, 'status' | 'port' | 'url' | 'framework' | 'detail'>
@@ -62,7 +51,7 @@ export function readPreview({ type, data }: LogEvent): Preview {
   }
 }
 
-const STATUSES: Readonly<Record<string, Preview['status']>> = {
+const STATUSES: Readonly<Partial<Record<EventType, Preview['status']>>> = {
   'preview.starting': 'starting',
   'preview.ready': 'ready',
   'preview.failed': 'failed',

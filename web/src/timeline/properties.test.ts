@@ -22,7 +22,7 @@ function batches(events: readonly LogEvent[], cuts: readonly number[]): LogEvent
 }
 
 const cuts = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 8 })
-const facts = ({ memory, ...rest }: Run) => ({ ...rest, known: memory.planned.length })
+const facts = ({ foldState, ...rest }: Run) => ({ ...rest, known: foldState.planned.length })
 
 it('rows do not depend on batching or duplicates', () => {
   fc.assert(
@@ -84,9 +84,9 @@ it('every event is in exactly one row or of a hidden type', () => {
         if (row.kind === 'subagent') row.steps.forEach(collect)
       }
       fold(events).rows.forEach(collect)
-      const places = rowsOfEvents(events)
+      const rowKeys = rowsOfEvents(events)
       for (const event of events) {
-        const key = places.get(event.seq)
+        const key = rowKeys.get(event.seq)
         if (isHidden(event)) expect(key, event.type).toBeNull()
         else expect(keys.has(key ?? ''), `${event.type} is in ${String(key)}`).toBe(true)
       }

@@ -229,6 +229,10 @@ describe('commands', () => {
     ).toMatchObject([{ status: 'done', output: 'late' }])
   })
 
+  it('are interrupted when the sandbox is released', () => {
+    expect(run(bash('a', 'x'), eventOf('sandbox.released')).commands).toMatchObject([{ status: 'interrupted' }])
+  })
+
   it('of a background sub-agent outlive the turn', () => {
     const background = [
       invoked('s', 'look'),

@@ -1,12 +1,13 @@
 import type { LogEvent } from './event'
-import { Commands, type CommandMemory, type Command, noCommands } from './commands'
+import { Commands, type CommandsFoldState, type Command, noCommands } from './commands'
 import { errorOf } from './event-error'
 import { Files, type FileState } from './file-states'
 import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
-import { endsPreviews, readPreview } from './previews'
+import { hasTrait } from './event-traits'
+import { readPreview } from './previews'
 import { firstText, number, object } from './read'
 import type { PlanItem, PreviewRow } from './rows'
-import type { PlannedItem } from './draft'
+import type { PlannedItem } from './rows-builder'
 import { toolName } from './calls'
 import { largest, noUsage, readUsage, summed, type Usage } from './usage'
 
@@ -41,7 +42,7 @@ export interface Run {
   readonly plan: readonly PlanItem[]
   readonly preview: Preview | null
   /** State for applying further events. */
-  readonly memory: RunMemory
+  readonly foldState: RunFoldState
 }
 
 export interface Counts {
@@ -69,8 +70,8 @@ export interface Preview {
   readonly seq: number
 }
 
-interface RunMemory {
-  readonly commands: CommandMemory
+interface RunFoldState {
+  readonly commands: CommandsFoldState
   readonly planned: readonly PlannedItem[]
   /** Sum over the turns. */
   readonly summed: Usage
@@ -95,7 +96,7 @@ export const emptyRun: Run = {
   errors: [],
   plan: [],
   preview: null,
-  memory: { commands: noCommands, planned: [], summed: noUsage, reported: noUsage },
+  foldState: { commands: noCommands, planned: [], summed: noUsage, reported: noUsage },
 }
 
 /** Adds events, which must ascend; known events are ignored. The given run is not modified. */
@@ -103,9 +104,9 @@ export function advance(run: Run, events: readonly LogEvent[]): Run {
   const added = events.filter((event) => event.seq > run.last)
   if (added.length === 0) return run
   const files = new Files(run.files)
-  const commands = new Commands(run.commands, run.memory.commands)
+  const commands = new Commands(run.commands, run.foldState.commands)
   const errors = [...run.errors]
-  const next: Changing = { ...run, counts: { ...run.counts }, memory: { ...run.memory } }
+  const next: Changing = { ...run, counts: { ...run.counts }, foldState: { ...run.foldState } }
   for (const event of added) {
     if (event.seq <= next.last) continue
     next.last = event.seq
@@ -121,35 +122,28 @@ export function advance(run: Run, events: readonly LogEvent[]): Run {
     applyPlan(next, event)
     applyUsage(next, event)
   }
-  next.memory.commands = commands.memory()
+  next.foldState.commands = commands.foldState()
   return {
     ...next,
     files: files.states,
     commands: commands.list,
     errors,
-    ...largest(next.memory.summed, next.memory.reported),
+    ...largest(next.foldState.summed, next.foldState.reported),
   }
 }
 
 type Mutable<Type> = { -readonly [Field in keyof Type]: Type[Field] }
 
-type Changing = Mutable<Omit<Run, 'counts' | 'memory'>> & { counts: Mutable<Counts>; memory: Mutable<RunMemory> }
+type Changing = Mutable<Omit<Run, 'counts' | 'foldState'>> & {
+  counts: Mutable<Counts>
+  foldState: Mutable<RunFoldState>
+}
 
 function count({ counts }: Changing, event: LogEvent, error: string | null): void {
   if (error !== null) counts.errors += 1
-  switch (event.type) {
-    case 'agent.tool_use':
-    case 'agent.subagent_invoked':
-    case 'agent.skill_invoked':
-      counts.toolUses += 1
-      break
-    case 'agent.file_edited':
-      counts.fileEdits += 1
-      break
-    case 'message.queued':
-      counts.messages += 1
-      break
-  }
+  if (hasTrait(event.type, 'begins_call')) counts.toolUses += 1
+  else if (event.type === 'agent.file_edited') counts.fileEdits += 1
+  else if (event.type === 'message.queued') counts.messages += 1
 }
 
 /** Start, end and outcome. An ended run does not start again. */
@@ -204,7 +198,7 @@ function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
 
 /** The preview to show: of several ports, the one that became ready last. */
 function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
-  if (endsPreviews(event))
+  if (hasTrait(event.type, 'ends_sandbox'))
     return before === null || before.status === 'failed' ? before : { ...before, status: 'stopped' }
   if (!event.type.startsWith('preview.')) return before
   const { status, port, url, framework } = readPreview(event)
@@ -216,21 +210,21 @@ function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
 
 function applyPlan(run: Changing, event: LogEvent): void {
   if (firstText(event.data, 'parent_tool_use_id') !== null) return
-  const before = run.memory.planned
+  const before = run.foldState.planned
   const isEnd = event.type === 'agent.tool_completed'
   if (event.type === 'agent.plan' || (event.type === 'agent.tool_use' && isPlanTool(toolName(event)))) {
-    run.memory.planned = itemsAfter(before, event)
+    run.foldState.planned = itemsAfter(before, event)
   } else if (isEnd && isPlanTool(toolName(event))) {
-    run.memory.planned = itemsNumbered(before, event)
+    run.foldState.planned = itemsNumbered(before, event)
   }
-  if (run.memory.planned !== before) run.plan = run.memory.planned.map(shown)
+  if (run.foldState.planned !== before) run.plan = run.foldState.planned.map(shown)
 }
 
 function applyUsage(run: Changing, event: LogEvent): void {
   switch (event.type) {
     case 'agent.turn_completed':
-      run.memory.summed = summed(run.memory.summed, readUsage(event.data))
-      run.memory.reported = largest(run.memory.reported, {
+      run.foldState.summed = summed(run.foldState.summed, readUsage(event.data))
+      run.foldState.reported = largest(run.foldState.reported, {
         ...noUsage,
         costUsd: number(event.data, 'total_cost_usd') ?? 0,
       })
@@ -240,7 +234,9 @@ function applyUsage(run: Changing, event: LogEvent): void {
     case 'agent.failed':
     case 'continuous.completed':
     case 'iteration.completed':
-      run.memory.reported = largest(run.memory.reported, totalOf(event))
+      run.foldState.reported = largest(run.foldState.reported, totalOf(event))
+      break
+    default:
       break
   }
 }

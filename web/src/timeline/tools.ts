@@ -1,5 +1,5 @@
 import { aboutSubagent, isSameCall, output, readDecision, rowOf, tokens, toolName } from './calls'
-import { base, type Draft, type Place } from './draft'
+import { base, type RowsBuilder, type RowPath } from './rows-builder'
 import type { LogEvent } from './event'
 import { readChange } from './files'
 import { isPlanTool, plan, planToolCompleted } from './plans'
@@ -10,35 +10,35 @@ import type { SkillRow, SubagentRow, ToolRow } from './rows'
 // same command may run twice, and the same file may be edited twice.
 
 /** A tool, a sub-agent or a skill is called. */
-export function called(draft: Draft, event: LogEvent): Place | null {
+export function called(builder: RowsBuilder, event: LogEvent): RowPath | null {
   const id = toolUseId(event.data)
-  if (isPlanTool(toolName(event))) return plan(draft, event)
-  const known = id === null ? undefined : draft.places.get(`tool:${id}`)
-  if (known !== undefined) return calledLate(draft, event, known)
-  return begin(draft, event)
+  if (isPlanTool(toolName(event))) return plan(builder, event)
+  const known = id === null ? undefined : builder.paths.get(`tool:${id}`)
+  if (known !== undefined) return calledLate(builder, event, known)
+  return begin(builder, event)
 }
 
-export function ended(draft: Draft, event: LogEvent): Place | null {
+export function ended(builder: RowsBuilder, event: LogEvent): RowPath | null {
   const id = toolUseId(event.data)
-  const known = id === null ? matching(draft, event) : draft.places.get(`tool:${id}`)
-  if (known !== undefined && draft.at(known).kind === 'plan') return planToolCompleted(draft, event, known)
-  if (known === undefined && isPlanTool(toolName(event)) && !flag(event.data, 'is_error')) return plan(draft, event)
-  const place = known ?? begin(draft, event)
-  draft.running.delete(draft.at(place).key)
-  draft.unconfirmed = draft.unconfirmed.filter((each) => draft.at(each) !== draft.at(place))
-  finish(draft, event, place)
-  return collapse(draft, event, place)
+  const known = id === null ? matching(builder, event) : builder.paths.get(`tool:${id}`)
+  if (known !== undefined && builder.at(known).kind === 'plan') return planToolCompleted(builder, event, known)
+  if (known === undefined && isPlanTool(toolName(event)) && !flag(event.data, 'is_error')) return plan(builder, event)
+  const path = known ?? begin(builder, event)
+  builder.running.delete(builder.at(path).key)
+  builder.unconfirmed = builder.unconfirmed.filter((each) => builder.at(each) !== builder.at(path))
+  finish(builder, event, path)
+  return collapse(builder, event, path)
 }
 
 /** A tool result without a completion: from the tools of a model provider, or from workers that send both. */
-export function resultReceived(draft: Draft, event: LogEvent): Place {
+export function resultReceived(builder: RowsBuilder, event: LogEvent): RowPath {
   const id = toolUseId(event.data)
-  const known = id === null ? undefined : draft.places.get(`tool:${id}`)
-  const place = known ?? begin(draft, event)
-  const row = draft.change(place, event)
-  const wasRunning = draft.running.delete(row.key)
-  if (wasRunning) draft.unconfirmed = draft.remember(draft.unconfirmed, place)
-  if (!wasRunning && 'status' in row && row.status !== 'interrupted') return place
+  const known = id === null ? undefined : builder.paths.get(`tool:${id}`)
+  const path = known ?? begin(builder, event)
+  const row = builder.change(path, event)
+  const wasRunning = builder.running.delete(row.key)
+  if (wasRunning) builder.unconfirmed = builder.remember(builder.unconfirmed, path)
+  if (!wasRunning && 'status' in row && row.status !== 'interrupted') return path
   const field = event.data['result'] === undefined ? 'content' : 'result'
   const { text: result, rest } = longText(event, field, 'full_result')
   const failed = flag(event.data, 'is_error')
@@ -51,27 +51,27 @@ export function resultReceived(draft: Draft, event: LogEvent): Place {
   } else if (row.kind === 'skill') {
     Object.assign(row, { output: result, rest, status: failed ? 'failed' : 'done' } satisfies Partial<SkillRow>)
   }
-  return place
+  return path
 }
 
 /** A permission decision about a tool call. */
-export function decided(draft: Draft, event: LogEvent): Place {
+export function decided(builder: RowsBuilder, event: LogEvent): RowPath {
   const { id, tool, allowed, reason } = readDecision(event)
-  const place = id === null ? undefined : draft.places.get(`tool:${id}`)
-  if (place !== undefined) {
-    const row = draft.changeIf(place, 'tool', event)
+  const path = id === null ? undefined : builder.paths.get(`tool:${id}`)
+  if (path !== undefined) {
+    const row = builder.changeIf(path, 'tool', event)
     if (row !== null) {
       row.permission = { allowed, reason }
       if (!allowed && row.status === 'failed') row.status = 'denied'
-      return place
+      return path
     }
     // Sub-agents, skills and plans have no field for it, and an allowed call needs no extra line.
     if (allowed) {
-      draft.change(place, event)
-      return place
+      builder.change(path, event)
+      return path
     }
   }
-  return draft.add({
+  return builder.add({
     ...base(event),
     kind: 'line',
     tone: allowed ? 'quiet' : 'warn',
@@ -82,47 +82,47 @@ export function decided(draft: Draft, event: LogEvent): Place {
 }
 
 /** A file change, which belongs to the tool call that made it. */
-export function edited(draft: Draft, event: LogEvent): Place {
+export function edited(builder: RowsBuilder, event: LogEvent): RowPath {
   const change = readChange(event)
-  const place = change.toolUseId === null ? undefined : draft.places.get(`tool:${change.toolUseId}`)
-  if (place !== undefined) {
-    const row = draft.changeIf(place, 'tool', event)
+  const path = change.toolUseId === null ? undefined : builder.paths.get(`tool:${change.toolUseId}`)
+  if (path !== undefined) {
+    const row = builder.changeIf(path, 'tool', event)
     if (row !== null) {
       row.files = [...row.files, change]
-      return place
+      return path
     }
   }
-  const inSubagent = place !== undefined && draft.at(place).kind === 'subagent' ? change.toolUseId : null
+  const inSubagent = path !== undefined && builder.at(path).kind === 'subagent' ? change.toolUseId : null
   const row = base(event)
-  return draft.add({ ...row, parent: row.parent ?? inSubagent, kind: 'file', change })
+  return builder.add({ ...row, parent: row.parent ?? inSubagent, kind: 'file', change })
 }
 
 /**
  * Marks running rows as interrupted when the agent or its turn ends. The end of a turn keeps background work running.
  * A completion that arrives later still counts.
  */
-export function interruptRunning(draft: Draft, event: LogEvent, what: 'everything' | 'turn'): void {
-  for (const [key, place] of draft.running) {
+export function interruptRunning(builder: RowsBuilder, event: LogEvent, what: 'everything' | 'turn'): void {
+  for (const [key, path] of builder.running) {
     // A server outlives its agent and ends with the sandbox: see `previews.ts`.
-    if (draft.at(place).kind === 'preview') continue
-    if (what === 'turn' && isInBackground(draft, place)) continue
-    draft.running.delete(key)
-    const row = draft.change(place, event)
+    if (builder.at(path).kind === 'preview') continue
+    if (what === 'turn' && isInBackground(builder, path)) continue
+    builder.running.delete(key)
+    const row = builder.change(path, event)
     if (row.kind === 'tool' || row.kind === 'subagent' || row.kind === 'skill') row.status = 'interrupted'
   }
 }
 
-function isInBackground(draft: Draft, place: Place): boolean {
-  for (let each: Place | null = place; each !== null; each = each.within) {
-    const row = draft.at(each)
+function isInBackground(builder: RowsBuilder, path: RowPath): boolean {
+  for (let each: RowPath | null = path; each !== null; each = each.within) {
+    const row = builder.at(each)
     if (row.kind === 'subagent' && row.background) return true
   }
   return false
 }
 
 /** The call arrived after its completion or its steps, so it completes the existing row. */
-function calledLate(draft: Draft, event: LogEvent, place: Place): Place {
-  const row = draft.change(place, event)
+function calledLate(builder: RowsBuilder, event: LogEvent, path: RowPath): RowPath {
+  const row = builder.change(path, event)
   const parsed = rowOf(event)
   row.turn ??= parsed.turn
   if (row.kind === 'tool' && parsed.kind === 'tool') {
@@ -131,19 +131,19 @@ function calledLate(draft: Draft, event: LogEvent, place: Place): Place {
     const { agent, description, prompt } = parsed
     Object.assign(row, { agent, description, prompt } satisfies Partial<SubagentRow>)
   }
-  return place
+  return path
 }
 
-function begin(draft: Draft, event: LogEvent): Place {
+function begin(builder: RowsBuilder, event: LogEvent): RowPath {
   const row = rowOf(event)
-  const place = draft.add(row)
-  draft.running.set(row.key, place)
-  return place
+  const path = builder.add(row)
+  builder.running.set(row.key, path)
+  return path
 }
 
-function finish(draft: Draft, event: LogEvent, place: Place): void {
+function finish(builder: RowsBuilder, event: LogEvent, path: RowPath): void {
   const { data } = event
-  const row = draft.change(place, event)
+  const row = builder.change(path, event)
   const failed = flag(data, 'is_error')
   const status = failed ? 'failed' : 'done'
   if (row.kind === 'tool') {
@@ -158,11 +158,11 @@ function finish(draft: Draft, event: LogEvent, place: Place): void {
     const response = output(event)
     Object.assign(row, { status, output: response.output, rest: response.rest } satisfies Partial<SkillRow>)
   } else if (row.kind === 'subagent') {
-    finishSubagent(draft, event, place, row)
+    finishSubagent(builder, event, path, row)
   }
 }
 
-function finishSubagent(draft: Draft, event: LogEvent, place: Place, row: SubagentRow): void {
+function finishSubagent(builder: RowsBuilder, event: LogEvent, path: RowPath, row: SubagentRow): void {
   const { data } = event
   const about = aboutSubagent(event)
   row.agent ||= about.agent
@@ -170,7 +170,7 @@ function finishSubagent(draft: Draft, event: LogEvent, place: Place, row: Subage
   row.prompt ||= about.prompt
   if (row.background && !flag(data, 'is_error')) {
     // It runs in the background; a notification reports its end.
-    draft.running.set(row.key, place)
+    builder.running.set(row.key, path)
     return
   }
   row.status = flag(data, 'is_error') ? 'failed' : 'done'
@@ -186,17 +186,17 @@ function finishSubagent(draft: Draft, event: LogEvent, place: Place, row: Subage
 const WRITES = new Set(['Write', 'Edit', 'MultiEdit', 'NotebookEdit'])
 
 /** Merges a write into the previous row if both have the same input and outcome. */
-function collapse(draft: Draft, event: LogEvent, place: Place): Place {
-  const before = draft.before(place)
-  if (before === null || event.body !== null) return place
-  const [row, last] = [draft.at(place), draft.at(before)]
-  if (row.kind !== 'tool' || last.kind !== 'tool' || !isSameWrite(row, last)) return place
-  const first = draft.changeIf(before, 'tool', event)
+function collapse(builder: RowsBuilder, event: LogEvent, path: RowPath): RowPath {
+  const before = builder.before(path)
+  if (before === null || event.body !== null) return path
+  const [row, last] = [builder.at(path), builder.at(before)]
+  if (row.kind !== 'tool' || last.kind !== 'tool' || !isSameWrite(row, last)) return path
+  const first = builder.changeIf(before, 'tool', event)
   if (first !== null) {
     first.repeats += 1
     first.files = [...first.files, ...row.files]
   }
-  draft.merge(place, before)
+  builder.merge(path, before)
   return before
 }
 
@@ -206,10 +206,10 @@ function isSameWrite(left: ToolRow, right: ToolRow): boolean {
 }
 
 /** The oldest open call of the same tool with the same input: the best guess if a worker sends no ids. */
-function matching(draft: Draft, event: LogEvent): Place | undefined {
+function matching(builder: RowsBuilder, event: LogEvent): RowPath | undefined {
   const parsed = rowOf(event)
-  for (const places of [draft.running.values(), draft.unconfirmed]) {
-    for (const place of places) if (isSameCall(draft.at(place), parsed)) return place
+  for (const paths of [builder.running.values(), builder.unconfirmed]) {
+    for (const path of paths) if (isSameCall(builder.at(path), parsed)) return path
   }
   return undefined
 }

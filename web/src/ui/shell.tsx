@@ -1,10 +1,14 @@
-import { Boxes, Columns2, Moon, Sun, SunMoon, Terminal } from 'lucide-react'
+import { Boxes, Columns2, type LucideIcon, Moon, Sun, SunMoon, Terminal } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import { NavLink } from 'react-router'
 import { classes } from '../util/classes'
-import { paths } from '../util/paths'
+import { entriesOf } from '../util/entries'
+import { type MenuPage, pages, paths } from '../util/paths'
 import { Account } from './account'
 import { Toasts } from './toast'
+
+/** The menu, in this order. */
+const icons: Readonly<Record<MenuPage, LucideIcon>> = { command: Terminal, sandboxes: Boxes, compare: Columns2 }
 
 /** The frame of every page: navigation, theme, sign-in. */
 export function Shell({ children }: { children: ReactNode }) {
@@ -26,9 +30,14 @@ export function Shell({ children }: { children: ReactNode }) {
           <span className="hidden sm:inline">Sunaba</span>
         </NavLink>
         <nav aria-label="Pages" className="flex items-center gap-1">
-          <Page to={paths.command} icon={<Terminal size={15} aria-hidden />} name="Command" />
-          <Page to={paths.sandboxes} icon={<Boxes size={15} aria-hidden />} name="Sandboxes" />
-          <Page to={paths.compare()} icon={<Columns2 size={15} aria-hidden />} name="Compare" />
+          {entriesOf(icons).map(([name, Icon]) => (
+            <MenuEntry
+              key={name}
+              to={pages[name].route}
+              icon={<Icon size={15} aria-hidden />}
+              label={pages[name].menu}
+            />
+          ))}
         </nav>
         <div className="ml-auto flex items-center gap-1">
           <ThemeButton />
@@ -43,7 +52,7 @@ export function Shell({ children }: { children: ReactNode }) {
   )
 }
 
-function Page({ to, icon, name }: { to: string; icon: ReactNode; name: string }) {
+function MenuEntry({ to, icon, label }: { to: string; icon: ReactNode; label: string }) {
   return (
     <NavLink
       to={to}
@@ -55,7 +64,7 @@ function Page({ to, icon, name }: { to: string; icon: ReactNode; name: string })
       }
     >
       <span className="hidden sm:inline">{icon}</span>
-      {name}
+      {label}
     </NavLink>
   )
 }

@@ -1,9 +1,33 @@
-/** Every path of the console. No other module builds one. */
+/** A page of the console. */
+interface Page {
+  /** The pattern of its path, as the router reads it. */
+  readonly route: string
+  /** Its name in the menu; `null` if it has no entry. */
+  readonly menu: string | null
+}
+
+/**
+ * Every page. The router, the menu and the browser tests of all pages (accessibility, screens) follow this list: a page
+ * without a component, an icon for the menu or a path to test does not compile.
+ */
+export const pages = {
+  command: { route: '/command', menu: 'Command' },
+  sandboxes: { route: '/sandboxes', menu: 'Sandboxes' },
+  sandbox: { route: '/sandbox/:id', menu: null },
+  compare: { route: '/compare', menu: 'Compare' },
+} as const satisfies Readonly<Record<string, Page>>
+
+export type PageName = keyof typeof pages
+
+/** The pages in the menu. */
+export type MenuPage = { [Name in PageName]: (typeof pages)[Name]['menu'] extends string ? Name : never }[PageName]
+
+/** The links to pages. No other module builds one. */
 export const paths = {
-  command: '/command',
+  command: pages.command.route,
   /** Progress of a ticket until its sandbox runs. */
-  progress: (ticket: string) => `/command?ticket=${encodeURIComponent(ticket)}`,
-  sandboxes: '/sandboxes',
+  progress: (ticket: string) => `${pages.command.route}?ticket=${encodeURIComponent(ticket)}`,
+  sandboxes: pages.sandboxes.route,
   sandbox: (id: string) => `/sandbox/${encodeURIComponent(id)}`,
   /** The replay, paused at this event. */
   moment: (id: string, seq: number) => `/sandbox/${encodeURIComponent(id)}?tab=replay&at=${seq}`,
@@ -13,7 +37,7 @@ export const paths = {
     const query = new URLSearchParams()
     if (left !== undefined) query.set('left', left)
     if (right !== undefined) query.set('right', right)
-    return query.size > 0 ? `/compare?${query.toString()}` : '/compare'
+    return query.size > 0 ? `${pages.compare.route}?${query.toString()}` : pages.compare.route
   },
 } as const
 

@@ -1,5 +1,5 @@
 import type { ApprovalStatus, JsonValue, TaskOut, TicketDetails } from '../../api/contract'
-import type { LogEvent } from '../../timeline/event'
+import type { EventType, LogEvent } from '../../timeline/event'
 import { describeReason } from '../../util/reasons'
 
 /** Everything the progress of a ticket is derived from. Read again whenever any of it changes. */
@@ -106,8 +106,8 @@ function approvalSteps({ ticket, ticketEvents }: ProgressData): Step[] {
   const created = ticketEvents.find((event) => event.type === 'ticket.created')
   const wasRequired = ticket.approval_status !== 'approved' || created?.data['approval_status'] === 'pending_review'
   if (!wasRequired) return []
-  const decided = ticketEvents.find(({ type }) =>
-    ['ticket.approved', 'ticket.rejected', 'ticket.timed_out'].includes(type),
+  const decided = ticketEvents.find(
+    ({ type }) => type === 'ticket.approved' || type === 'ticket.rejected' || type === 'ticket.timed_out',
   )
   const by = ticket.reviewed_by === null ? null : `By ${ticket.reviewed_by}.`
   const detail = ticket.approval_status === 'rejected' ? (ticket.rejection_reason ?? by) : by
@@ -148,7 +148,7 @@ const STAGES = [
 ] as const
 
 /** The stage in progress after each event; `STAGES.length` if all stages are done. */
-const STAGE_AFTER = new Map<string, number>([
+const STAGE_AFTER: ReadonlyMap<EventType, number> = new Map<EventType, number>([
   ['task.claimed', 1],
   ['sandbox.preparing', 1],
   ['sandbox.creating', 2],

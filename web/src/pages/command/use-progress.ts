@@ -1,26 +1,17 @@
 import { useQuery } from '@tanstack/react-query'
-import type { EventPage, KnownEventType, TaskOut, TicketDetails } from '../../api/contract'
+import type { EventPage, TaskOut, TicketDetails } from '../../api/contract'
 import { get, type Query } from '../../api/http'
 import { keys } from '../../api/queries'
-import { TASK_EVENT_TYPES, TICKET_EVENT_TYPES } from '../../api/event-types'
 import { fromPage, type LogEvent } from '../../timeline/event'
+import { eventTypesWith } from '../../timeline/event-traits'
 import { api } from '../../util/paths'
 import type { ProgressData } from './progress'
 
-/** Events of a starting sandbox. */
-const SPAWNING: KnownEventType[] = [
-  'sandbox.preparing',
-  'sandbox.creating',
-  'sandbox.uploading',
-  'sandbox.starting',
-  'sandbox.spawned',
-  'sandbox.running',
-  'sandbox.retrying',
-  'sandbox.failed',
-]
-
 /** Event types to subscribe to for the progress of a ticket. */
-export const PROGRESS_EVENTS: KnownEventType[] = [...SPAWNING, ...TASK_EVENT_TYPES, ...TICKET_EVENT_TYPES]
+export const PROGRESS_EVENTS = eventTypesWith('changes_progress')
+
+/** Those of a starting sandbox. */
+const SPAWNING = PROGRESS_EVENTS.filter((type) => type.startsWith('sandbox.'))
 
 const WITHOUT_SOCKET_MS = 3_000
 const WITH_SOCKET_MS = 20_000

@@ -6,6 +6,7 @@ import { keys } from '../../api/queries'
 import { type FullLog, useFullLog } from '../../api/full-log'
 import { momentAt } from '../../replay/at'
 import type { LogEvent } from '../../timeline/event'
+import { hasTrait } from '../../timeline/event-traits'
 import type { Row } from '../../timeline/rows'
 import type { Run } from '../../timeline/run'
 import { api } from '../../util/paths'
@@ -29,15 +30,8 @@ export function useSide(sandboxId: string | null): { readonly log: FullLog; read
   return { log, side }
 }
 
-/** Events after which a log does not grow. */
-const END_EVENTS = new Set([
-  'sandbox.completed',
-  'sandbox.failed',
-  'sandbox.terminated',
-  'sandbox.terminated_idle',
-  'sandbox.released',
-])
-const hasEnded = (events: readonly LogEvent[]) => events.some((event) => END_EVENTS.has(event.type))
+/** After such an event a log does not grow. */
+const hasEnded = (events: readonly LogEvent[]) => events.some(({ type }) => hasTrait(type, 'ends_sandbox'))
 
 export function useRecentRuns() {
   return useQuery({

@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import type { EventFrame, KnownEventType } from '../../api/contract'
+import type { EventFrame } from '../../api/contract'
 import {
   refetchLists,
   usePolledNewest,
@@ -9,25 +9,15 @@ import {
   useTaskList,
   useTicketsToApprove,
 } from '../../api/lists'
-import { TASK_EVENT_TYPES, TICKET_EVENT_TYPES } from '../../api/event-types'
 import { useLive } from '../../api/use-live'
+import { eventTypesWith } from '../../timeline/event-traits'
 import { listing, type Card } from './listing'
 
-/** Lifecycle events only. Subscribing to all agent events would be far too much traffic for this page. */
-const LIFECYCLE_EVENTS: KnownEventType[] = [
-  ...TASK_EVENT_TYPES,
-  ...TICKET_EVENT_TYPES,
-  'sandbox.running',
-  'sandbox.completing',
-  'sandbox.completed',
-  'sandbox.failed',
-  'sandbox.terminated',
-  'sandbox.terminated_idle',
-  // The lifecycle of a registered sandbox is visible only through its agent.
-  'agent.started',
-  'agent.completed',
-  'agent.failed',
-]
+/**
+ * Lifecycle events only: subscribing to all agent events would be far too much traffic for this page. The lifecycle of a
+ * registered sandbox is visible only through its agent.
+ */
+const LIFECYCLE_EVENTS = eventTypesWith('changes_card')
 
 const NO_CARDS: readonly Card[] = []
 

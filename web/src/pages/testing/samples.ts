@@ -1,5 +1,5 @@
 import type { SandboxOut, TaskOut, TicketOut, TicketDetails } from '../../api/contract'
-import type { LogEvent } from '../../timeline/event'
+import { eventType, type LogEvent } from '../../timeline/event'
 
 // Sample API responses for tests: defaults plus the fields a test sets.
 
@@ -94,5 +94,5 @@ export function shownWith(changes: Partial<TicketDetails>): TicketDetails {
 }
 
 export function eventWith(type: string, data: LogEvent['data'] = {}, seq = 1): LogEvent {
-  return { seq, id: `event-${seq}`, type, data, source: 'system', at: AT, body: null }
+  return { seq, id: `event-${seq}`, type: eventType(type), data, source: 'system', at: AT, body: null }
 }

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
 import type { JsonObject } from '../../../api/contract'
-import type { LogEvent } from '../../../timeline/event'
+import { eventType, type LogEvent } from '../../../timeline/event'
 import { originOf } from './origin'
 
 const event = (type: string, data: JsonObject, index: number): LogEvent => ({
   seq: index + 1,
   id: `e-${index}`,
-  type,
+  type: eventType(type),
   data,
   source: 'worker',
   at: '2026-01-01T00:00:00Z',

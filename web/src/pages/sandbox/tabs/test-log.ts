@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../api/contract'
-import type { LogEvent } from '../../../timeline/event'
+import { eventType, type LogEvent } from '../../../timeline/event'
 import { fold } from '../../../timeline/fold'
 import { advance, emptyRun } from '../../../timeline/run'
 import type { Log } from './complete-run'
@@ -12,7 +12,7 @@ export function testLog(inputs: readonly TestEvent[], more: Partial<Log> = {}): 
   const events = inputs.map(([type, data, omitted], index): LogEvent => ({
     seq: index + 1,
     id: `e-${index + 1}`,
-    type,
+    type: eventType(type),
     data,
     source: 'agent',
     at: new Date(1_700_000_000_000 + index * 1_000).toISOString(),
