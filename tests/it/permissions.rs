@@ -11,30 +11,34 @@ use crate::harness::{Harness, body_of, function, invoke, viewer};
 use crate::payloads::{combined, connect, disconnect, fixture, frame, job, request, request_with};
 use crate::support::{OPERATOR, batch};
 use app::events::broadcast::HANDSHAKE_GRACE_SECS;
+use domain::SandboxId;
 use domain::access::Scope;
+use domain::mailbox::MAX_DELIVERIES;
 use edge::Plane;
 use edge::registry::{FUNCTIONS, Permission, Queue, Trigger};
 use local::aws::Call;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 const EVENTS: &str = "/api/v1/sandboxes/s-1/events";
 
 #[tokio::test]
 async fn each_function_has_exactly_the_permissions_it_uses() {
     let mut recorder = CallRecorder { harness: Harness::open().await, actions: BTreeMap::new() };
-    let worker = sandboxes(&mut recorder).await;
-    ingest(&mut recorder, &worker).await;
-    reads(&mut recorder, &worker).await;
-    sockets(&mut recorder, &worker).await;
-    broadcast(&mut recorder, &worker).await;
-    messages(&mut recorder).await;
-    sessions(&mut recorder, &worker).await;
-    socket_expiry(&mut recorder).await;
-    tickets::tickets(&mut recorder).await;
-    provisioning::provisioning(&mut recorder).await;
-    tasks::tasks(&mut recorder).await;
+    // On the heap: in a debug build these futures are too large for the stack of a test thread.
+    let worker = Box::pin(sandboxes(&mut recorder)).await;
+    Box::pin(ingest(&mut recorder, &worker)).await;
+    Box::pin(reads(&mut recorder, &worker)).await;
+    Box::pin(sockets(&mut recorder, &worker)).await;
+    Box::pin(broadcast(&mut recorder, &worker)).await;
+    Box::pin(messages(&mut recorder)).await;
+    Box::pin(sessions(&mut recorder, &worker)).await;
+    Box::pin(socket_expiry(&mut recorder)).await;
+    Box::pin(tickets::tickets(&mut recorder)).await;
+    Box::pin(provisioning::provisioning(&mut recorder)).await;
+    Box::pin(tasks::tasks(&mut recorder)).await;
     recorder.run(&recorder.harness.process(), "platform-check", &fixture("schedule-tick")).await;
     let differences = recorder.differences();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
@@ -310,22 +314,43 @@ async fn messages(recorder: &mut CallRecorder) {
         let body = json!({"receipts": [{"message_id": id, "state": "delivered"}]});
         request("POST", &format!("{messages}/ack"), worker, Some(&body))
     };
-    // No message and no wake-up: this creates the mailbox.
+    // Its queues are deleted, so a waiting pull and then a message try to create them.
+    let (id, mailboxes) = (SandboxId::parse("s-3").unwrap(), recorder.harness.aws.mailboxes.clone());
+    mailboxes.remove(&id).await.unwrap();
     recorder.request(&process, "messages-pull", &pull("wait=1"), 200).await;
+    recorder.request(&process, "messages-send", &send("m-0"), 200).await;
+    // SQS blocks the names for a minute.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+    mailboxes.create(&id).await.unwrap();
+    let enqueue = json!({"job": "enqueue_message", "sandbox_id": "s-3", "message_id": "m-0"});
+    recorder.run(&process, "sandboxes-dispatch", &job(&enqueue.to_string())).await;
+    recorder.request(&process, "messages-pull", &pull("wait=0"), 200).await;
     for id in ["m-1", "m-2", "m-1"] {
         recorder.request(&process, "messages-send", &send(id), 200).await;
     }
-    recorder.request(&process, "messages-pull", &pull("wait=0&ack=manual&max=1"), 200).await;
+    recorder.request(&process, "messages-pull", &pull("wait=0&ack=manual&max=1&visibility=10"), 200).await;
+    // The worker holds it: its visibility timeout is extended.
+    recorder.harness.clock.advance_secs(6);
+    recorder
+        .request(&process, "messages-pull", &pull("wait=0&ack=manual&visibility=10&holding=m-1"), 200)
+        .await;
     recorder.request(&process, "messages-ack", &ack("m-1"), 200).await;
     recorder.request(&process, "messages-ack", &ack("m-1"), 200).await;
     recorder.request(&process, "messages-pull", &pull("wait=0"), 200).await;
     for id in ["m-3", "m-5"] {
         recorder.request(&process, "messages-send", &send(id), 200).await;
     }
+    // Fetched, so that its copy can be deleted.
+    recorder.request(&process, "messages-pull", &pull("wait=0&ack=manual&visibility=1"), 200).await;
     for (id, status) in [("m-5", 200), ("m-5", 200), ("m-2", 409), ("m-9", 404)] {
         let cancel = request("POST", &format!("{messages}/{id}/cancel"), OPERATOR, None);
         recorder.request(&process, "messages-cancel", &cancel, status).await;
     }
+    recorder.harness.clock.advance_secs(2);
+    Box::pin(undeliverable(recorder, &process, worker)).await;
+    recorder.request(&process, "messages-send", &send("m-7"), 200).await;
     let history = format!("{messages}/history?limit=2");
     recorder.request(&process, "messages-history", &request("GET", &history, &viewer(), None), 200).await;
     for _ in 0..2 {
@@ -334,6 +359,25 @@ async fn messages(recorder: &mut CallRecorder) {
     }
     recorder.request(&process, "messages-send", &send("m-4"), 409).await;
     recorder.request(&process, "messages-send", &send("m-3"), 200).await;
+}
+
+/// A message is fetched too often and sent again; leftover queues are deleted.
+async fn undeliverable(recorder: &mut CallRecorder, process: &Arc<Plane>, worker: &str) {
+    let messages = "/api/v1/sandboxes/s-3/messages";
+    let pull = request("GET", &format!("{messages}?wait=0&ack=manual&visibility=1"), worker, None);
+    for _ in 0..=MAX_DELIVERIES {
+        recorder.request(process, "messages-pull", &pull, 200).await;
+        recorder.harness.clock.advance_secs(2);
+    }
+    let (sandbox, mailboxes) = (SandboxId::parse("s-3").unwrap(), recorder.harness.aws.mailboxes.clone());
+    // Without its queue, so that it tries to create one and enqueues a job.
+    mailboxes.remove(&sandbox).await.unwrap();
+    for (id, status) in [("m-3", 200), ("m-3", 200), ("m-2", 409), ("m-9", 404)] {
+        let resend = request("POST", &format!("{messages}/{id}/resend"), OPERATOR, None);
+        recorder.request(process, "messages-resend", &resend, status).await;
+    }
+    mailboxes.create(&SandboxId::parse("s-missing").unwrap()).await.unwrap();
+    recorder.run(process, "messages-sweep", &fixture("schedule-tick")).await;
 }
 
 async fn sessions(recorder: &mut CallRecorder, replaced: &str) {

@@ -89,8 +89,17 @@ pub async fn run(
     let plan = Plan { continuous: config.continuous.clone(), validates };
     let snapshots = Snapshots::start(&config.cwd, &config.state_dir);
     let link_state = outbox.link_state();
-    let supervisor =
-        Supervisor::new(Parts { config, launcher, outbox, held, state_file, state, plan, agent_state, snapshots });
+    let supervisor = Supervisor::new(Parts {
+        config,
+        launcher,
+        outbox,
+        held,
+        state_file,
+        state,
+        plan,
+        agent_state,
+        snapshots,
+    });
     let code = supervisor.run(Inputs { inbox, link_state, stop }).await;
     heartbeats.abort();
     // Keep serving git credentials until the agent has exited.

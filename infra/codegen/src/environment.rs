@@ -87,10 +87,9 @@ fn fixed(name: &str) -> Option<(&'static str, Option<&'static str>)> {
             "!Sub https://sqs.${AWS::Region}.${AWS::URLSuffix}/${AWS::AccountId}/sunaba-${Stage}-mail-",
             "Prefix of the URLs of mailbox queues",
         ),
-        "SUNABA_DEAD_LETTERS_ARN" => (
-            "!GetAtt MessageDeadLetters.Arn",
-            "ARN of the queue for messages that were received too often",
-        ),
+        "SUNABA_DEAD_LETTERS_ARN" => {
+            ("!GetAtt MessageDeadLetters.Arn", "ARN of the queue for messages that were received too often")
+        }
         "SUNABA_JOBS_URL" => ("!Ref JobsQueue", "URL of the queue of jobs about sockets"),
         "SUNABA_WORK_URL" => ("!Ref WorkQueue", "URL of the queue of jobs about tasks and sandboxes"),
         "SUNABA_BUS" => ("!Ref Bus", "Name of the event bus"),

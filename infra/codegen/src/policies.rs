@@ -69,7 +69,8 @@ pub fn lines(function: &Function) -> Vec<String> {
     let mut lines = event_source(&function.trigger);
     for resource in RESOURCES {
         let grants = function.permissions.iter().flat_map(|permission| grants(*permission));
-        let actions: Vec<&str> = grants.filter(|(_, of)| *of == resource).map(|(action, _)| *action).collect();
+        let actions: Vec<&str> =
+            grants.filter(|(_, of)| *of == resource).map(|(action, _)| *action).collect();
         if !actions.is_empty() {
             lines.extend(statement(resource, &actions));
         }

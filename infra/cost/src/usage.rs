@@ -5,6 +5,10 @@ use crate::model::assumed;
 use crate::prices::{self, Price};
 use std::ops::{Add, Mul};
 
+/// Calls to SQS. A batch is billed as one.
+const QUEUE_CALLS: [&str; 4] =
+    ["SendMessage", "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibility"];
+
 /// Billed units.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
@@ -87,7 +91,7 @@ impl Usage {
         Self {
             write_units: count.write_units,
             read_units: count.read_units,
-            queue_requests: count.calls_to(&["SendMessage", "ReceiveMessage"]),
+            queue_requests: count.calls_to(&QUEUE_CALLS),
             ..Self::default()
         }
     }

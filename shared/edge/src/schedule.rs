@@ -53,7 +53,8 @@ async fn compare(plane: Arc<Plane>) -> Result<(), Error> {
 
 async fn sweep_mailboxes(plane: Arc<Plane>) -> Result<(), Error> {
     let messages::Deps { store, mailboxes, .. } = plane.message_deps()?;
-    let deleted = messages::sweep_mailboxes::run(messages::sweep_mailboxes::Deps { store, mailboxes }).await?;
+    let deleted =
+        messages::sweep_mailboxes::run(messages::sweep_mailboxes::Deps { store, mailboxes }).await?;
     metrics::emit("messages-sweep", plane.clock.now(), &[Metric::count("LeftoverQueues", deleted)]);
     Ok(())
 }

@@ -175,12 +175,10 @@ impl Store {
         if !fetched.receipts.is_empty() {
             set.push_str(", #receipts = list_append(#receipts, :receipts)");
             let receipts = serde_dynamo::aws_sdk_dynamodb_1::to_attribute_value(&fetched.receipts);
-            update = update
-                .expression_attribute_names("#receipts", "receipts")
-                .expression_attribute_values(
-                    ":receipts",
-                    receipts.map_err(|e| Error::broken("writing receipts", e))?,
-                );
+            update = update.expression_attribute_names("#receipts", "receipts").expression_attribute_values(
+                ":receipts",
+                receipts.map_err(|e| Error::broken("writing receipts", e))?,
+            );
         }
         // A handle of an earlier delivery stays: its copy may still be on the queue.
         if let Some(handle) = &fetched.queue_handle {

@@ -226,8 +226,10 @@ impl Mailboxes {
 
     /// Creates both queues. Idempotent. SQS blocks the name of a deleted queue for a minute.
     pub async fn create(&self, sandbox: &SandboxId) -> Result<(), Error> {
-        let (urgent, regular) =
-            tokio::join!(self.create_queue(sandbox, Queue::Urgent), self.create_queue(sandbox, Queue::Regular));
+        let (urgent, regular) = tokio::join!(
+            self.create_queue(sandbox, Queue::Urgent),
+            self.create_queue(sandbox, Queue::Regular)
+        );
         urgent.and(regular)
     }
 
@@ -242,7 +244,8 @@ impl Mailboxes {
             .tags(SANDBOX_TAG, sandbox.as_str());
         let create = match &self.dead_letters {
             Some(arn) => {
-                let policy = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{MAX_DELIVERIES}}}"#);
+                let policy =
+                    format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{MAX_DELIVERIES}}}"#);
                 create.attributes(RedrivePolicy, policy)
             }
             None => create,

@@ -94,7 +94,8 @@ async fn message_travels_through_its_queue() {
     plane.register().await;
     send(&plane, "m-1", "use sqlite").await.ok();
     send_as(&plane, "m-2", "wrong file", "interrupt").await.ok();
-    for (queue, id, content) in [(Queue::Regular, "m-1", "use sqlite"), (Queue::Urgent, "m-2", "wrong file")] {
+    for (queue, id, content) in [(Queue::Regular, "m-1", "use sqlite"), (Queue::Urgent, "m-2", "wrong file")]
+    {
         let received = receive(&plane, queue, 0).await;
         let message = QueuedMessage::decode(&received[0].body).unwrap();
         assert_eq!((message.id.as_str(), message.content.as_str(), message.version), (id, content, 1));

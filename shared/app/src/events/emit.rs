@@ -8,10 +8,10 @@ use domain::message::State;
 use domain::task::transitions::Transition;
 use domain::{EventType, JsonObject, Sandbox, Source, Task, Ticket, Timestamp};
 use serde_json::{Value, json};
+use store::Store;
 use store::commit::Change;
 use store::ledger;
 use store::log::{Append, Appended};
-use store::Store;
 
 /// Events and the changes to messages that they describe. Written in one transaction.
 #[derive(Debug)]
@@ -40,7 +40,8 @@ impl<'a> EventBatch<'a> {
     /// The sandbox with these events and messages counted.
     pub(crate) fn sandbox_after(&self, before: &Sandbox) -> Sandbox {
         let mut after = before.with_events(&self.events);
-        let count = |moves: fn(&ledger::Change) -> bool| self.changes.iter().filter(|c| moves(c)).count() as u64;
+        let count =
+            |moves: fn(&ledger::Change) -> bool| self.changes.iter().filter(|c| moves(c)).count() as u64;
         let (entered, left) = (count(ledger::Change::enters_mailbox), count(ledger::Change::leaves_mailbox));
         after.activity.waiting = (before.activity.waiting + entered).saturating_sub(left);
         after

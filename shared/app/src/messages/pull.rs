@@ -82,14 +82,23 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     loop {
         let mut mailbox = Mailbox::read(deps, &command).await?;
         if !command.holding.is_empty() {
-            mailbox = delivery::extend(deps, &command, mailbox).await?;
+            mailbox = Box::pin(delivery::extend(deps, &command, mailbox)).await?;
         }
-        receiver.fetch(&mailbox, &mailbox.due(command.limit, deps.clock.now())).await;
-        if let Some(delivery) = delivery::deliver(deps, &command, mailbox.clone(), receiver.copies()).await? {
-            receiver.finish(&delivery.mailbox, &delivery.delivered, command.confirmation, deps.clock.now()).await;
+        // Futures of the SDK are large. On the heap they do not add up on the stack.
+        Box::pin(receiver.fetch(&mailbox, &mailbox.due(command.limit, deps.clock.now()))).await;
+        let delivery =
+            Box::pin(delivery::deliver(deps, &command, mailbox.clone(), receiver.copies())).await?;
+        if let Some(delivery) = delivery {
+            Box::pin(receiver.finish(
+                &delivery.mailbox,
+                &delivery.delivered,
+                command.confirmation,
+                deps.clock.now(),
+            ))
+            .await;
             return Ok(delivery.outcome);
         }
-        receiver.finish(&mailbox, &[], command.confirmation, deps.clock.now()).await;
+        Box::pin(receiver.finish(&mailbox, &[], command.confirmation, deps.clock.now())).await;
         let began = deps.clock.now();
         if left.is_zero() {
             let queue_size = mailbox.sandbox.activity.waiting;
@@ -98,7 +107,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let visible_at = next_visible_at(&mailbox.waiting, began);
         let timeout =
             visible_at.map_or(left, |visible_at| between(began, visible_at)).min(left).min(MAX_POLL_INTERVAL);
-        let waited = receiver.wait(timeout).await;
+        let waited = Box::pin(receiver.wait(timeout)).await;
         // Counts the wait itself too, because the clock may be set back, or stand still in tests.
         left = left.saturating_sub(waited.max(between(began, deps.clock.now())));
     }

@@ -42,7 +42,10 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             guard.cache(sandbox);
             return Err(Error::conflict(
                 ProblemCode::MessageNotUndeliverable,
-                format!("Message {id} is {}; only an undeliverable message can be sent again.", message.state()),
+                format!(
+                    "Message {id} is {}; only an undeliverable message can be sent again.",
+                    message.state()
+                ),
                 json!({"state": message.state()}),
             ));
         }

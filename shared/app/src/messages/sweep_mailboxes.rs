@@ -4,9 +4,9 @@
 use crate::error::Error;
 use domain::{Entity, Sandbox};
 use std::collections::HashSet;
+use store::Store;
 use store::keys::Watched;
 use store::mailboxes::{Mailboxes, Reply, name_of};
-use store::Store;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {

@@ -72,14 +72,17 @@ fn holding(ids: &[String]) -> Result<Vec<MessageId>, Error> {
         let reason = format!("must name at most {MAX_HOLDING} messages");
         return Err(Invalid::new("holding", reason).into());
     }
-    let parse = |id: &String| MessageId::parse(id.as_str()).map_err(|invalid| Invalid::new("holding", invalid.reason));
+    let parse = |id: &String| {
+        MessageId::parse(id.as_str()).map_err(|invalid| Invalid::new("holding", invalid.reason))
+    };
     Ok(ids.iter().map(parse).collect::<Result<_, _>>()?)
 }
 
 /// Most pulls are empty; a metric line for each would only cost.
 fn emit_pulled(now: Timestamp, found: &messages::pull::Outcome) {
     let first_deliveries = found.messages.iter().filter(|delivered| delivered.delivery == 1);
-    let latency = first_deliveries.map(|delivered| now.as_micros() - delivered.message.sent_at.as_micros()).max();
+    let latency =
+        first_deliveries.map(|delivered| now.as_micros() - delivered.message.sent_at.as_micros()).max();
     let Some(delivered) = Some(found.messages.len()).filter(|count| *count > 0) else { return };
     let mut pulled = vec![
         Metric::count("MessagesPulled", delivered),

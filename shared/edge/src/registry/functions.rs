@@ -1,9 +1,9 @@
 //! One row for each Lambda function. `cargo xtask gen` generates files from it.
 
 use super::Permission::{
-    BatchGetItem, Bus, CreateMailboxes, DeleteFromMailboxes, DeleteItem, DeleteMailboxes, GetItem, Jobs, Keys,
-    ListMailboxes, Providers, PutItem, Query, QueryIndexes, ReceiveFromMailboxes, SendToMailboxes, Sockets,
-    Thresholds, UpdateItem, Work,
+    BatchGetItem, Bus, CreateMailboxes, DeleteFromMailboxes, DeleteItem, DeleteMailboxes, GetItem, Jobs,
+    Keys, ListMailboxes, Providers, PutItem, Query, QueryIndexes, ReceiveFromMailboxes, SendToMailboxes,
+    Sockets, Thresholds, UpdateItem, Work,
 };
 use super::{Function, Queue, Records, Schedule, Trigger, function, http};
 use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};
@@ -56,17 +56,7 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-terminate",
         "Terminate a sandbox",
         http(Method::DELETE, "/api/v1/sandboxes/{id}", Scope::ManageSandboxes, sandboxes::TERMINATE),
-        &[
-            Keys,
-            GetItem,
-            BatchGetItem,
-            Query,
-            PutItem,
-            UpdateItem,
-            DeleteItem,
-            DeleteMailboxes,
-            Work,
-        ],
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, DeleteMailboxes, Work],
     ),
     function(
         "sandboxes-dispatch",

@@ -35,6 +35,8 @@ pub(super) async fn deliver(
     }
     let mut mailbox = mailbox;
     let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &command.sandbox).await;
+    // It was read a moment ago. If it is stale, the write fails and returns the current state.
+    guard.advance(mailbox.sandbox.clone());
     loop {
         let sandbox = guard.load(&command.sandbox).await?;
         check(command, &sandbox)?;
@@ -88,7 +90,8 @@ fn select<'a>(due: &'a [Waiting], copies: &'a [Copy], ledger_fallback: bool) -> 
             let last = of_queue.iter().rposition(|(_, copy)| copy.is_some());
             selected.extend(&of_queue[..last.map_or(of_queue.len(), |last| last + 1)]);
         } else {
-            let brought = of_queue.iter().take_while(|(waiting, copy)| copy.is_some() || waiting.is_exhausted());
+            let brought =
+                of_queue.iter().take_while(|(waiting, copy)| copy.is_some() || waiting.is_exhausted());
             selected.extend(brought);
         }
     }
@@ -130,7 +133,9 @@ impl<'a> Plan<'a> {
                     plan.deliver(waiting, QueuedMessage::from(&message), None, confirmation, now);
                 }
                 // An entry without its message. Both are written in one transaction, so this does not happen.
-                (_, _, None) => tracing::error!("Message {} is in a mailbox but not in the ledger", waiting.id),
+                (_, _, None) => {
+                    tracing::error!("Message {} is in a mailbox but not in the ledger", waiting.id)
+                }
             }
         }
         plan
@@ -147,7 +152,8 @@ impl<'a> Plan<'a> {
         let receipt = |state| Receipt { state, at: now, detail: None };
         let delivery = before.deliveries + 1;
         // Later deliveries do not change the state.
-        let mut receipts: Vec<Receipt> = (delivery == 1).then(|| receipt(State::Fetched)).into_iter().collect();
+        let mut receipts: Vec<Receipt> =
+            (delivery == 1).then(|| receipt(State::Fetched)).into_iter().collect();
         let data = json!({"message_id": message.id, "delivery": delivery});
         self.batch.message(State::Fetched, Source::System, &data);
         let confirmed = confirmation == Confirmation::Implicit;
@@ -157,8 +163,7 @@ impl<'a> Plan<'a> {
             let data = json!({"message_id": message.id, "last": true});
             self.batch.message(State::Delivered, Source::System, &data);
         }
-        let waiting =
-            Waiting { deliveries: delivery, hidden_until: Some(self.returns_at), ..before.clone() };
+        let waiting = Waiting { deliveries: delivery, hidden_until: Some(self.returns_at), ..before.clone() };
         self.batch.changes.push(Change::Fetched(Fetched { waiting, receipts, queue_handle, confirmed }));
         self.messages.push(Delivered { message, delivery });
     }

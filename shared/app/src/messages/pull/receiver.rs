@@ -80,7 +80,11 @@ impl<'a> Receiver<'a> {
                 continue;
             }
             // SQS moves a message that was received too often to the dead-letter queue, so it does not come.
-            let wait = if of_queue.iter().all(|waiting| waiting.is_exhausted()) { Duration::ZERO } else { FETCH_WAIT };
+            let wait = if of_queue.iter().all(|waiting| waiting.is_exhausted()) {
+                Duration::ZERO
+            } else {
+                FETCH_WAIT
+            };
             for _ in 0..MAX_FETCHES {
                 let received = match self.receive(queue, wait).await {
                     Ok(Reply::Done(received)) if !received.is_empty() => received,
@@ -142,12 +146,9 @@ impl<'a> Receiver<'a> {
 
     /// The slower call is dropped. If SQS has returned a message to it, the ledger delivers that message.
     async fn receive_from_both(&self, timeout: Duration) -> Result<Reply<Vec<Incoming>>, store::Error> {
-        let (urgent, regular) =
-            (self.receive(Queue::Urgent, timeout), self.receive(Queue::Regular, timeout));
-        tokio::pin!(urgent, regular);
-        let is_empty = |reply: &Result<Reply<Vec<Incoming>>, _>| {
-            matches!(reply, Ok(Reply::Done(received)) if received.is_empty())
-        };
+        let mut urgent = Box::pin(self.receive(Queue::Urgent, timeout));
+        let mut regular = Box::pin(self.receive(Queue::Regular, timeout));
+        let is_empty = |reply: &Result<Reply<Vec<Incoming>>, _>| matches!(reply, Ok(Reply::Done(received)) if received.is_empty());
         tokio::select! {
             biased;
             reply = &mut urgent => if is_empty(&reply) { regular.await } else { reply },
@@ -194,8 +195,9 @@ impl<'a> Receiver<'a> {
         confirmation: Confirmation,
         now: Timestamp,
     ) {
-        let (delivered, kept): (Vec<Copy>, Vec<Copy>) =
-            std::mem::take(&mut self.copies).into_iter().partition(|copy| delivered.contains(&copy.message.id));
+        let (delivered, kept): (Vec<Copy>, Vec<Copy>) = std::mem::take(&mut self.copies)
+            .into_iter()
+            .partition(|copy| delivered.contains(&copy.message.id));
         if confirmation == Confirmation::Implicit && !delivered.is_empty() {
             let handles = delivered.into_iter().map(|copy| (copy.queue, copy.handle));
             queue::delete(self.mailboxes, self.sandbox, handles).await;
