@@ -27,9 +27,9 @@ pub struct Attempt {
     pub sandbox: SandboxId,
 }
 
-/// Provisioning state of a sandbox at its provider, up to its deletion.
+/// State of a sandbox at its provider, from the claim of its task to the confirmed deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spawn {
+pub struct Provisioning {
     /// In progress, or completed last.
     pub stage: Stage,
     /// When the stage began.
@@ -60,7 +60,7 @@ pub struct Spawn {
     pub released_at: Option<Timestamp>,
 }
 
-impl Spawn {
+impl Provisioning {
     /// A sandbox that exists only in the table.
     pub fn recorded(now: Timestamp) -> Self {
         Self {

@@ -706,7 +706,7 @@ export interface ActivityOut {
 }
 
 /** The stages of provisioning. Each can be repeated. */
-export const SPAWN_STAGES = [
+export const PROVISIONING_STAGES = [
   /** The sandbox is stored in the table. */
   "recorded",
   /** Reserved for preparations such as a branch; does nothing today. */
@@ -721,12 +721,12 @@ export const SPAWN_STAGES = [
   "started",
 ] as const;
 /** The stages of provisioning. Each can be repeated. */
-export type SpawnStage = (typeof SPAWN_STAGES)[number];
+export type ProvisioningStage = (typeof PROVISIONING_STAGES)[number];
 
 /** Provisioning state of a sandbox. */
 export interface PhaseStatus {
   /** In progress, or completed last. */
-  stage: SpawnStage;
+  stage: ProvisioningStage;
   since: Timestamp;
   task_id: TaskId;
   ticket_id: TicketId | null;

@@ -18,7 +18,7 @@ export function error(draft: Draft, event: LogEvent, row: Pick<ErrorRow, 'title'
   return draft.add({ ...row, text, ...base(event, key), kind: 'error', eventType: event.type })
 }
 
-const SPAWNING: Readonly<Record<string, [Tone, string]>> = {
+const PROVISIONING: Readonly<Record<string, [Tone, string]>> = {
   'sandbox.pending': ['quiet', 'Sandbox pending'],
   'sandbox.preparing': ['quiet', 'Preparing branch'],
   'sandbox.creating': ['quiet', 'Creating sandbox'],
@@ -30,8 +30,8 @@ const SPAWNING: Readonly<Record<string, [Tone, string]>> = {
 }
 
 /** The stages of creating a sandbox share one line, which shows the current stage. */
-export function spawning(draft: Draft, event: LogEvent): Place {
-  const [tone, text] = SPAWNING[event.type] ?? ['quiet', event.type]
+export function provisioning(draft: Draft, event: LogEvent): Place {
+  const [tone, text] = PROVISIONING[event.type] ?? ['quiet', event.type]
   const detail = firstText(event.data, 'error')
   return follow(draft, event, { tone, text, detail }, 'sandbox')
 }

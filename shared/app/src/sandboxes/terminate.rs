@@ -96,10 +96,10 @@ fn end<'a>(
     after.transition(Trigger::Terminated);
     if after.assignment.is_some() {
         after.activity.outcome.get_or_insert(attempt::Outcome::Cancelled { reason: reason.clone(), at: now });
-        if let Some(spawn) = &mut after.activity.spawn {
-            spawn.worker_exited_at.get_or_insert(now);
+        if let Some(provisioning) = &mut after.activity.provisioning {
+            provisioning.worker_exited_at.get_or_insert(now);
             // Pending retries of provisioning are obsolete.
-            (spawn.retry_at, spawn.attempts) = (None, 0);
+            (provisioning.retry_at, provisioning.attempts) = (None, 0);
         }
     }
     after.activity.ended = Some(Ended { at: now, reason });

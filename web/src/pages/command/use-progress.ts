@@ -8,7 +8,7 @@ import { api } from '../../util/paths'
 import type { ProgressData } from './progress'
 
 /** Events of a starting sandbox. */
-const SPAWNING: KnownEventType[] = [
+const PROVISIONING: KnownEventType[] = [
   'sandbox.preparing',
   'sandbox.creating',
   'sandbox.uploading',
@@ -20,7 +20,7 @@ const SPAWNING: KnownEventType[] = [
 ]
 
 /** Event types to subscribe to for the progress of a ticket. */
-export const PROGRESS_EVENTS: KnownEventType[] = [...SPAWNING, ...TASK_EVENT_TYPES, ...TICKET_EVENT_TYPES]
+export const PROGRESS_EVENTS: KnownEventType[] = [...PROVISIONING, ...TASK_EVENT_TYPES, ...TICKET_EVENT_TYPES]
 
 const WITHOUT_SOCKET_MS = 3_000
 const WITH_SOCKET_MS = 20_000
@@ -46,7 +46,7 @@ async function read(ticketId: string, signal: AbortSignal): Promise<ProgressData
   ])
   const sandbox = task?.sandbox_id ?? null
   const sandboxEvents =
-    sandbox === null ? [] : await eventsAt(api.events(sandbox), { event_type: SPAWNING.join(',') }, signal)
+    sandbox === null ? [] : await eventsAt(api.events(sandbox), { event_type: PROVISIONING.join(',') }, signal)
   return { ticket, ticketEvents, task, taskEvents, sandboxEvents }
 }
 
