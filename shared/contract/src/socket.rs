@@ -228,7 +228,7 @@ impl EventFrame {
         Self {
             id: event.id.clone(),
             seq: event.seq,
-            event_type: entity.broadcast_name(&event.event_type),
+            event_type: entity.frame_name(&event.event_type),
             entity_type: entity.kind().to_owned(),
             entity_id: entity.id().to_owned(),
             payload: abridged.data.with_fields(&fields),

@@ -239,7 +239,7 @@ export type ClientFrame =
 
 /** AND across the three lists, OR within each; an empty list does not restrict. */
 export interface Filters {
-  /** Plain event names (`plain_name`). */
+  /** Normalized event names (`normalized_name`). */
   event_types?: string[];
   /** `sandbox`, `task`, `ticket`, … */
   entity_types?: string[];

@@ -9,7 +9,7 @@ use crate::{Clock, sockets};
 use contract::socket::{EventFrame, bundle, error};
 use contract::{ProblemCode, SocketCode};
 use domain::access::EVERY_ORG;
-use domain::event::plain_name;
+use domain::event::normalized_name;
 use domain::filter::{Subject, topics_of};
 use domain::{ConnectionId, Entity, Event, Timestamp};
 use futures_util::future::join_all;
@@ -247,7 +247,7 @@ async fn recipients(
     record: &ChangeRecord,
     event: &Event,
 ) -> Result<Vec<Recipient>, Error> {
-    let name = plain_name(event.event_type.as_str());
+    let name = normalized_name(event.event_type.as_str());
     let (entity_type, entity_id) = (record.entity.kind(), record.entity.id());
     let subject = Subject { event_name: &name, entity_type, entity_id };
     let mut found = Vec::new();

@@ -4,7 +4,7 @@ pub mod reconcile;
 pub mod transitions;
 
 use crate::attempt::{Assignment, Outcome, Provisioning, Stage};
-use crate::event::plain_name;
+use crate::event::normalized_name;
 use crate::ingest::NewEvent;
 use crate::{OrgId, SandboxId, SessionId, Source, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -205,11 +205,11 @@ impl Counts {
         if self.uncounted > 0 && !(event_types.is_empty() && source.is_none()) {
             return None;
         }
-        let wanted: Vec<String> = event_types.iter().map(|name| plain_name(name)).collect();
+        let wanted: Vec<String> = event_types.iter().map(|name| normalized_name(name)).collect();
         let counted = self.kinds.iter().filter(|(kind, _)| {
             kind.split_once(' ').is_some_and(|(counted_source, event_type)| {
                 source.is_none_or(|source| source.as_str() == counted_source)
-                    && (event_types.is_empty() || wanted.contains(&plain_name(event_type)))
+                    && (event_types.is_empty() || wanted.contains(&normalized_name(event_type)))
             })
         });
         Some(counted.map(|(_, count)| count).sum::<u64>() + self.uncounted)
