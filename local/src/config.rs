@@ -252,8 +252,8 @@ pub fn write_lambda_env(
         ("SUNABA_TABLE", TABLE.to_owned()),
         ("SUNABA_SOCKETS_URL", format!("http://{aws}")),
         ("SUNABA_MAILBOXES_URL", MAILBOXES_URL.to_owned()),
-        ("SUNABA_JOBS_URL", format!("http://{aws}/jobs")),
-        ("SUNABA_WORK_URL", format!("http://{aws}/work")),
+        ("SUNABA_SOCKET_JOBS_URL", format!("http://{aws}/socket-jobs")),
+        ("SUNABA_ORCHESTRATION_JOBS_URL", format!("http://{aws}/orchestration-jobs")),
         ("SUNABA_BUS", "local".to_owned()),
         ("SUNABA_WORKER_SECRET_ID", WORKER_SECRET.to_owned()),
     ];

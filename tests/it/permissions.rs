@@ -48,10 +48,10 @@ fn only_functions_that_authenticate_can_read_the_token_keys() {
             Trigger::Http(route) => route.scope != Scope::Public,
             Trigger::SocketConnect | Trigger::SocketFrame => true,
             // It issues the tokens of new workers.
-            Trigger::Jobs(Queue::Work) => true,
+            Trigger::Jobs(Queue::OrchestrationJobs) => true,
             Trigger::SocketDisconnect
             | Trigger::TableStream(_)
-            | Trigger::Jobs(Queue::Sockets)
+            | Trigger::Jobs(Queue::SocketJobs)
             | Trigger::Schedule(_) => false,
         };
         let name = function.name;
@@ -90,9 +90,9 @@ fn action(permission: Permission) -> Option<&'static str> {
         Permission::WaitAtMailboxes => Some("sqs:ReceiveMessage on a mailbox"),
         Permission::MakeMailboxes => Some("sqs:CreateQueue on a mailbox"),
         Permission::RemoveMailboxes => Some("sqs:DeleteQueue on a mailbox"),
-        Permission::Jobs => Some("sqs:SendMessage"),
+        Permission::SocketJobs => Some("sqs:SendMessage on socket jobs"),
         Permission::Bus => Some("events:PutEvents"),
-        Permission::Work => Some("sqs:SendMessage on the queue of work"),
+        Permission::OrchestrationJobs => Some("sqs:SendMessage on orchestration jobs"),
         // Secrets, read at process start.
         Permission::Providers => None,
         Permission::Thresholds => None,
@@ -103,7 +103,8 @@ fn actions(call: Call) -> impl Iterator<Item = String> {
     let on = match call.resource.as_str() {
         index if index.contains("/index/") => " on an index",
         mailbox if mailbox.contains("-mail-") => " on a mailbox",
-        work if work.ends_with("work") => " on the queue of work",
+        queue if queue.ends_with("socket-jobs") => " on socket jobs",
+        queue if queue.ends_with("orchestration-jobs") => " on orchestration jobs",
         _ => "",
     };
     call.actions.into_iter().map(move |action| format!("{action}{on}"))

@@ -1,4 +1,4 @@
-//! The DynamoDB table, the push to sockets, the mailboxes, the job queue and the bus for lifecycle events.
+//! The DynamoDB table, the push to sockets, the mailboxes, the job queues and the bus for lifecycle events.
 //!
 //! One method per access pattern of `infra/TABLE.md`; `keys.rs` is the only file that spells a key. Deliberately
 //! absent: rules (they are in `domain`), retries beyond the SDK's own (the caller knows whether a retry is
@@ -9,7 +9,7 @@ pub mod commit;
 pub mod connections;
 pub mod error;
 mod items;
-pub mod jobs;
+pub mod job_queue;
 pub mod keys;
 pub mod ledger;
 pub mod limits;
@@ -29,7 +29,7 @@ mod uptime;
 
 pub use bus::Bus;
 pub use error::Error;
-pub use jobs::Jobs;
+pub use job_queue::JobQueue;
 pub use mailboxes::Mailboxes;
 pub use push::Push;
 

@@ -1,4 +1,4 @@
-//! The job queue and the schedule.
+//! The job queues and the schedule.
 
 use crate::harness::{Harness, invoke, received_frames};
 use crate::payloads::{connect, fixture, frame, job};

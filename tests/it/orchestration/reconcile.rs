@@ -281,7 +281,7 @@ impl Fixture {
         let plane = &self.plane;
         let deps = app::sandboxes::terminate::Deps {
             messages: plane.message_deps().unwrap(),
-            work_queue: plane.work().unwrap(),
+            orchestration_jobs: plane.orchestration_jobs().unwrap(),
         };
         let (principal, sandbox) = (Principal::Operator, self.sandbox_id.clone());
         let command = app::sandboxes::terminate::Command { principal, sandbox, reason: "enough".into() };

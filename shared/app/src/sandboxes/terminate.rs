@@ -12,14 +12,14 @@ use domain::sandbox::Ended;
 use domain::sandbox::transitions::Trigger;
 use domain::{EventType, MessageId, Sandbox, SandboxId, Source, Timestamp};
 use serde_json::json;
-use store::Jobs;
+use store::JobQueue;
 use store::ledger::Change;
 use store::mailboxes::WakeUp;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
     pub messages: messages::Deps<'a>,
-    pub work_queue: &'a Jobs,
+    pub orchestration_jobs: &'a JobQueue,
 }
 
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ const MAX_CANCELLED: usize = 25;
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let sandbox = end_and_cancel(deps.messages, command).await?;
     if sandbox.needs_reconcile() {
-        reconcile::jobs::enqueue(deps.work_queue, &Job::ReconcileSandbox { sandbox_id: sandbox.id.clone() })
+        reconcile::jobs::enqueue(deps.orchestration_jobs, &Job::ReconcileSandbox { sandbox_id: sandbox.id.clone() })
             .await;
     }
     Ok(sandbox)

@@ -1,8 +1,8 @@
 //! One row for each Lambda function. `cargo xtask gen` generates files from it.
 
 use super::Permission::{
-    BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, NotifyMailboxes, Providers, PutItem,
-    Query, QueryIndexes, RemoveMailboxes, Sockets, Thresholds, UpdateItem, WaitAtMailboxes, Work,
+    BatchGetItem, Bus, DeleteItem, GetItem, Keys, MakeMailboxes, NotifyMailboxes, OrchestrationJobs, Providers,
+    PutItem, Query, QueryIndexes, RemoveMailboxes, SocketJobs, Sockets, Thresholds, UpdateItem, WaitAtMailboxes,
 };
 use super::{Function, Queue, Records, Schedule, Trigger, function, http};
 use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};
@@ -65,13 +65,13 @@ pub static FUNCTIONS: &[Function] = &[
             DeleteItem,
             NotifyMailboxes,
             RemoveMailboxes,
-            Work,
+            OrchestrationJobs,
         ],
     ),
     function(
         "sandboxes-dispatch",
         "Dispatch tasks; create, monitor and delete their sandboxes",
-        Trigger::Jobs(Queue::Work),
+        Trigger::Jobs(Queue::OrchestrationJobs),
         &[
             Keys,
             GetItem,
@@ -82,7 +82,7 @@ pub static FUNCTIONS: &[Function] = &[
             DeleteItem,
             NotifyMailboxes,
             RemoveMailboxes,
-            Work,
+            OrchestrationJobs,
             Providers,
             Thresholds,
         ],
@@ -95,7 +95,7 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-sweep",
         "Request reconciliation of everything that is due",
         Trigger::Schedule(Schedule { every_minutes: 1, locally_every_secs: 2, tick: schedule::SWEEP }),
-        &[BatchGetItem, Query, PutItem, Work, Thresholds],
+        &[BatchGetItem, Query, PutItem, OrchestrationJobs, Thresholds],
     )
     // The next tick is due after a minute.
     .timeout_secs(50),
@@ -107,7 +107,7 @@ pub static FUNCTIONS: &[Function] = &[
             locally_every_secs: 3,
             tick: schedule::SWEEP_PROVIDERS,
         }),
-        &[GetItem, BatchGetItem, Query, PutItem, UpdateItem, Work, Providers],
+        &[GetItem, BatchGetItem, Query, PutItem, UpdateItem, OrchestrationJobs, Providers],
     )
     // Provider lists are paged.
     .timeout_secs(120),
@@ -115,7 +115,7 @@ pub static FUNCTIONS: &[Function] = &[
         "events-ingest",
         "Store a worker's events",
         http(Method::POST, "/api/v1/sandboxes/{id}/events", Scope::WriteEvents, events::INGEST),
-        &[Keys, GetItem, PutItem, UpdateItem, Work],
+        &[Keys, GetItem, PutItem, UpdateItem, OrchestrationJobs],
     ),
     function(
         "events-list",
@@ -226,7 +226,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tickets-create",
         "Create a ticket and its first task",
         http(Method::POST, "/api/v1/tickets", Scope::ManageTasks, tickets::CREATE),
-        &[Keys, GetItem, BatchGetItem, QueryIndexes, PutItem, Work],
+        &[Keys, GetItem, BatchGetItem, QueryIndexes, PutItem, OrchestrationJobs],
     ),
     function(
         "tickets-list",
@@ -256,7 +256,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tickets-approve",
         "Approve a ticket",
         http(Method::POST, "/api/v1/tickets/{id}/approve", Scope::ManageTasks, tickets::APPROVE),
-        &[Keys, GetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tickets-reject",
@@ -268,7 +268,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-create",
         "Create a task",
         http(Method::POST, "/api/v1/tasks", Scope::ManageTasks, tasks::CREATE),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-list",
@@ -286,7 +286,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-update",
         "Change a task",
         http(Method::PATCH, "/api/v1/tasks/{id}", Scope::ManageTasks, tasks::UPDATE),
-        &[Keys, GetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-events",
@@ -304,13 +304,13 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-add-dependencies",
         "Add dependencies to a task",
         http(Method::POST, "/api/v1/tasks/{id}/dependencies", Scope::ManageTasks, tasks::ADD_DEPENDENCIES),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-replace-dependencies",
         "Replace the dependencies of a task",
         http(Method::PUT, "/api/v1/tasks/{id}/dependencies", Scope::ManageTasks, tasks::REPLACE_DEPENDENCIES),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-remove-dependency",
@@ -321,31 +321,31 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::ManageTasks,
             tasks::REMOVE_DEPENDENCY,
         ),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-fail",
         "Mark the current attempt at a task as failed",
         http(Method::POST, "/api/v1/tasks/{id}/fail", Scope::ManageTasks, tasks::FAIL),
-        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Work],
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-cancel",
         "Cancel a task",
         http(Method::POST, "/api/v1/tasks/{id}/cancel", Scope::ManageTasks, tasks::CANCEL),
-        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Work],
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-retry",
         "Retry a failed task",
         http(Method::POST, "/api/v1/tasks/{id}/retry", Scope::ManageTasks, tasks::RETRY),
-        &[Keys, GetItem, PutItem, Work],
+        &[Keys, GetItem, PutItem, OrchestrationJobs],
     ),
     function(
         "tasks-set-timeout",
         "Set the time limit of an attempt",
         http(Method::POST, "/api/v1/tasks/{id}/set-timeout", Scope::ManageTasks, tasks::SET_TIMEOUT),
-        &[Keys, GetItem, PutItem, Work],
+        &[Keys, GetItem, PutItem, OrchestrationJobs],
     ),
     function(
         "tasks-of-sandbox",
@@ -357,13 +357,13 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-complete",
         "Report a task's result from its worker",
         http(Method::POST, "/api/v1/sandboxes/{id}/task-complete", Scope::WriteEvents, tasks::COMPLETE),
-        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-validate",
         "Review a task's result",
         http(Method::POST, "/api/v1/sandboxes/{id}/validation-result", Scope::ReviewResult, tasks::VALIDATE),
-        &[Keys, GetItem, BatchGetItem, Query, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "monitoring-status",
@@ -381,7 +381,7 @@ pub static FUNCTIONS: &[Function] = &[
         "realtime-connect",
         "Accept a socket",
         Trigger::SocketConnect,
-        &[Keys, GetItem, PutItem, UpdateItem, Jobs],
+        &[Keys, GetItem, PutItem, UpdateItem, SocketJobs],
     ),
     function(
         "realtime-frame",
@@ -398,7 +398,7 @@ pub static FUNCTIONS: &[Function] = &[
     function(
         "realtime-expire",
         "Close sockets that have not authenticated in time",
-        Trigger::Jobs(Queue::Sockets),
+        Trigger::Jobs(Queue::SocketJobs),
         &[DeleteItem, Sockets],
     ),
     function(

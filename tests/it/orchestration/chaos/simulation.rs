@@ -348,7 +348,7 @@ impl Simulation {
                     let Some(sandbox) = task.sandbox else { return };
                     let deps = app::sandboxes::terminate::Deps {
                         messages: plane.message_deps().unwrap(),
-                        work_queue: plane.work().unwrap(),
+                        orchestration_jobs: plane.orchestration_jobs().unwrap(),
                     };
                     let command = app::sandboxes::terminate::Command {
                         principal: Principal::Operator,

@@ -63,7 +63,7 @@ pub async fn run(deps: Deps<'_>, sandbox_id: Command) -> Result<Outcome, Error> 
                     // Rounded up, because the queue takes whole seconds and a job that runs too early does nothing.
                     let wait = Duration::from_secs(wait.as_secs_f64().ceil() as u64);
                     reconcile::jobs::enqueue_later(
-                        deps.work_queue,
+                        deps.orchestration_jobs,
                         &Job::ReconcileSandbox { sandbox_id },
                         wait,
                     )
@@ -112,7 +112,7 @@ pub async fn lost(
             Flow::Conflict => retry.conflict().await?,
             _ => {
                 reconcile::jobs::enqueue(
-                    deps.work_queue,
+                    deps.orchestration_jobs,
                     &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() },
                 )
                 .await;
