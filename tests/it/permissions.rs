@@ -71,7 +71,7 @@ fn only_functions_that_call_a_provider_have_its_secrets() {
         .filter(|function| function.may(Permission::Providers))
         .map(|function| function.name)
         .collect();
-    assert_eq!(with_secrets, ["sandboxes-logs", "sandboxes-dispatch", "sandboxes-compare"]);
+    assert_eq!(with_secrets, ["sandboxes-logs", "sandboxes-dispatch", "sandboxes-sweep-providers"]);
 }
 
 /// The action that a policy allows for a permission.
@@ -245,7 +245,7 @@ async fn sockets(recorder: &mut CallRecorder, worker: &str) {
         // The connection id is taken.
         ("user", vec![("token", user.as_str())], 503),
     ] {
-        recorder.request(&process, "realtime-connect", &connect(id, &query), status).await;
+        recorder.request(&process, "sockets-connect", &connect(id, &query), status).await;
     }
     for (id, message) in [
         ("unauthenticated", json!({"type": "subscribe"})),
@@ -258,10 +258,10 @@ async fn sockets(recorder: &mut CallRecorder, worker: &str) {
         ("closed", json!({"type": "subscribe"})),
         ("operator", json!({"type": "auth", "token": "not-a-token"})),
     ] {
-        recorder.request(&process, "realtime-frame", &frame(id, &message), 200).await;
+        recorder.request(&process, "sockets-frame", &frame(id, &message), 200).await;
     }
     for id in ["unauthenticated", "worker-later", "user", "worker", "operator", "one-sandbox", "closed"] {
-        recorder.request(&process, "realtime-disconnect", &disconnect(id), 200).await;
+        recorder.request(&process, "sockets-disconnect", &disconnect(id), 200).await;
     }
 }
 
@@ -270,7 +270,7 @@ async fn broadcast(recorder: &mut CallRecorder, worker: &str) {
     let _inbox = recorder.harness.socket("there");
     let user = viewer();
     for (id, token) in [("there", user.as_str()), ("not-there", user.as_str()), ("worker", worker)] {
-        recorder.request(&process, "realtime-connect", &connect(id, &[("token", token)]), 200).await;
+        recorder.request(&process, "sockets-connect", &connect(id, &[("token", token)]), 200).await;
     }
     let _worker = recorder.harness.socket("worker");
     let nothing_failed = json!({"batchItemFailures": []});
@@ -367,11 +367,11 @@ async fn sessions(recorder: &mut CallRecorder, replaced: &str) {
 
 async fn socket_expiry(recorder: &mut CallRecorder) {
     let process = recorder.harness.process();
-    recorder.request(&process, "realtime-connect", &connect("silent", &[]), 200).await;
-    recorder.request(&process, "realtime-connect", &connect("known", &[("token", &viewer())]), 200).await;
+    recorder.request(&process, "sockets-connect", &connect("silent", &[]), 200).await;
+    recorder.request(&process, "sockets-connect", &connect("known", &[("token", &viewer())]), 200).await;
     for id in ["silent", "known", "closed"] {
         let expire = json!({"job": "expire_socket", "connection_id": id}).to_string();
-        let answer = recorder.run(&process, "realtime-expire", &job(&expire)).await;
+        let answer = recorder.run(&process, "sockets-expire", &job(&expire)).await;
         assert_eq!(answer, json!({"batchItemFailures": []}), "{id}");
     }
 }

@@ -51,7 +51,7 @@ fn every_shared_setting_is_a_template_parameter() {
 #[test]
 fn plane_name_on_aws_is_account_region_and_stage() {
     let template = parse(include_str!("../../template.yaml")).unwrap();
-    for function in ["SandboxesDispatchFunction", "SandboxesCompareFunction"] {
+    for function in ["SandboxesDispatchFunction", "SandboxesSweepProvidersFunction"] {
         let value =
             &template["Resources"][function]["Properties"]["Environment"]["Variables"]["SUNABA_PLANE"];
         assert_eq!(value["Fn::Sub"], "${AWS::AccountId}-${AWS::Region}-${Stage}", "{function}");

@@ -181,7 +181,7 @@ fn dispatch_memory_fits_concurrent_worker_uploads() {
 /// Within the grace period a broadcast treats a missing connection as not open yet.
 #[test]
 fn handshake_grace_covers_the_connect_timeout() {
-    assert!(i64::from(row("realtime-connect").timeout_secs) <= app::events::broadcast::HANDSHAKE_GRACE_SECS);
+    assert!(i64::from(row("sockets-connect").timeout_secs) <= app::events::broadcast::HANDSHAKE_GRACE_SECS);
 }
 
 /// Otherwise every long poll without messages would end in an error.

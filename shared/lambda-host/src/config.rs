@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn all_errors_are_reported_at_once() {
         let invalid = [("SUNABA_ORIGINS", "console.example")];
-        let error = read("realtime-frame", &invalid).unwrap_err();
+        let error = read("sockets-frame", &invalid).unwrap_err();
         for name in [
             "SUNABA_TABLE",
             "SUNABA_SOCKETS_URL",

@@ -100,7 +100,7 @@ pub static FUNCTIONS: &[Function] = &[
     // The next tick is due after a minute.
     .timeout_secs(50),
     function(
-        "sandboxes-compare",
+        "sandboxes-sweep-providers",
         "Delete orphaned sandboxes, and detect those that providers have lost",
         Trigger::Schedule(Schedule {
             every_minutes: 5,
@@ -378,25 +378,25 @@ pub static FUNCTIONS: &[Function] = &[
         &[Keys, GetItem],
     ),
     function(
-        "realtime-connect",
+        "sockets-connect",
         "Accept a socket",
         Trigger::SocketConnect,
         &[Keys, GetItem, PutItem, UpdateItem, SocketJobs],
     ),
     function(
-        "realtime-frame",
+        "sockets-frame",
         "Handle a frame of a socket",
         Trigger::SocketFrame,
         &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Sockets],
     ),
     function(
-        "realtime-disconnect",
+        "sockets-disconnect",
         "Forget a closed socket",
         Trigger::SocketDisconnect,
         &[DeleteItem, UpdateItem],
     ),
     function(
-        "realtime-expire",
+        "sockets-expire",
         "Close sockets that have not authenticated in time",
         Trigger::Jobs(Queue::SocketJobs),
         &[DeleteItem, Sockets],
