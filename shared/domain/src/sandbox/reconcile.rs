@@ -33,71 +33,52 @@ pub struct End {
     pub since: Timestamp,
 }
 
-/// Why reconciliation ends a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+/// Defines [`Cause`] from one row per cause, so that `ALL` cannot lack one.
+macro_rules! causes {
+    ($($(#[$comment:meta])* $name:ident = $text:literal, $sentence:literal;)*) => {
+        /// Why reconciliation ends a sandbox.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Cause {
+            $($(#[$comment])* $name,)*
+        }
+
+        impl Cause {
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// The cause as a sentence for people.
+            pub fn sentence(self) -> &'static str {
+                match self { $(Self::$name => $sentence,)* }
+            }
+        }
+    };
+}
+
+causes! {
     /// No heartbeat for too long.
-    Dead,
+    Dead = "dead", "The worker stopped sending heartbeats.";
     /// The agent has had nothing to do for too long.
-    IdleTimeout,
+    IdleTimeout = "idle_timeout", "The agent was idle for too long.";
     /// The agent's heartbeats report work, but no event shows any.
-    StuckRunning,
+    StuckRunning = "stuck_running", "The agent reported that it was working but made no progress.";
     /// The agent's heartbeats report that it is starting, for too long.
-    StuckStarting,
+    StuckStarting = "stuck_starting", "The agent did not start in time.";
     /// Provisioning takes too long.
-    StuckCreating,
+    StuckCreating = "stuck_creating", "The sandbox could not be created in time.";
     /// The worker was started and has not reported.
-    NeverStarted,
+    NeverStarted = "never_started", "The worker was started but never reported.";
     /// The task has exceeded its timeout.
-    TimedOut,
+    TimedOut = "timeout", "The task exceeded its timeout.";
     /// The task is finished, or another attempt is the current one.
-    NotNeeded,
+    NotNeeded = "not_needed", "The task no longer needs this sandbox.";
     /// The provider no longer has the sandbox.
-    Lost,
+    Lost = "lost", "The provider no longer has the sandbox.";
 }
 
 impl Cause {
-    pub const ALL: [Self; 9] = [
-        Self::Dead,
-        Self::IdleTimeout,
-        Self::StuckRunning,
-        Self::StuckStarting,
-        Self::StuckCreating,
-        Self::NeverStarted,
-        Self::TimedOut,
-        Self::NotNeeded,
-        Self::Lost,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Dead => "dead",
-            Self::IdleTimeout => "idle_timeout",
-            Self::StuckRunning => "stuck_running",
-            Self::StuckStarting => "stuck_starting",
-            Self::StuckCreating => "stuck_creating",
-            Self::NeverStarted => "never_started",
-            Self::TimedOut => "timeout",
-            Self::NotNeeded => "not_needed",
-            Self::Lost => "lost",
-        }
-    }
-
-    /// The cause as a sentence for people.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::Dead => "The worker stopped sending heartbeats.",
-            Self::IdleTimeout => "The agent was idle for too long.",
-            Self::StuckRunning => "The agent reported that it was working but made no progress.",
-            Self::StuckStarting => "The agent did not start in time.",
-            Self::StuckCreating => "The sandbox could not be created in time.",
-            Self::NeverStarted => "The worker was started but never reported.",
-            Self::TimedOut => "The task exceeded its timeout.",
-            Self::NotNeeded => "The task no longer needs this sandbox.",
-            Self::Lost => "The provider no longer has the sandbox.",
-        }
-    }
-
     /// Whether the cause is the absence of something. Then it only counts while the plane was up to receive it.
     pub fn is_silence(self) -> bool {
         match self {
@@ -114,7 +95,15 @@ impl Cause {
 
     /// Whether the worker's output may explain the cause.
     pub fn needs_worker_logs(self) -> bool {
-        matches!(self, Self::Dead | Self::NeverStarted | Self::Lost)
+        match self {
+            Self::Dead | Self::NeverStarted | Self::Lost => true,
+            Self::IdleTimeout
+            | Self::StuckRunning
+            | Self::StuckStarting
+            | Self::StuckCreating
+            | Self::TimedOut
+            | Self::NotNeeded => false,
+        }
     }
 }
 
