@@ -636,7 +636,7 @@ export interface NewTicket {
   project_id?: ProjectId;
   /** Default: `quick`. */
   workflow_mode?: WorkflowMode;
-  /** `claude`, `acp:<command>` or `scripted:<file>`. */
+  /** `claude`, `openhands`, `acp:<command>` or `scripted:<file>`. */
   agent?: string;
   model?: string;
   /** A URL, or `owner/name` on GitHub. */
