@@ -112,10 +112,15 @@ fn apply(step: &Step, sandbox: &mut Sandbox, task: &mut Option<Task>, now: Times
         Step::Provision(stage) => {
             sandbox.transition(Trigger::ProvisioningStarted);
             let provisioning = sandbox.activity.provisioning.as_mut().unwrap();
-            *provisioning = if provisioning.stage == *stage { provisioning.clone() } else { provisioning.at(*stage, now) };
+            *provisioning = if provisioning.stage == *stage {
+                provisioning.clone()
+            } else {
+                provisioning.at(*stage, now)
+            };
             match result {
                 StepResult::Done => {
-                    *provisioning = provisioning.at(stage.next().expect("only Started has no next stage"), now);
+                    *provisioning =
+                        provisioning.at(stage.next().expect("only Started has no next stage"), now);
                 }
                 StepResult::Failed => provisioning.retry_at = Some(now.plus_secs(1)),
                 StepResult::Abandoned => provisioning.lease_until = Some(now.plus_secs(60)),
@@ -299,6 +304,8 @@ const ENDS: [(Cause, &str, Status, &str, &str); 9] = [
 
 #[test]
 fn each_cause_has_a_status_an_event_and_an_outcome() {
+    let listed = ENDS.map(|(cause, ..)| cause);
+    assert!(Cause::ALL.iter().all(|cause| listed.contains(cause)), "{listed:?}");
     for (cause, name, status, event, then) in ENDS {
         let mut ended = sandbox(Status::Running, Stage::Started);
         assert!(ended.transition(Trigger::Ended(cause)), "{name}");
