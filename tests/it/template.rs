@@ -171,7 +171,8 @@ fn dispatch_memory_fits_concurrent_worker_uploads() {
     // The binary from `cargo xtask worker` has about 11 MB, and is in memory twice while it downloads.
     const UPLOAD_MB: u32 = 2 * 16;
     const BASELINE_MB: u32 = 64;
-    let (concurrency, memory_mb) = (Queue::OrchestrationJobs.batch_size(), row("sandboxes-dispatch").memory_mb);
+    let (concurrency, memory_mb) =
+        (Queue::OrchestrationJobs.batch_size(), row("sandboxes-dispatch").memory_mb);
     assert!(
         BASELINE_MB + concurrency * UPLOAD_MB < memory_mb,
         "{concurrency} uploads do not fit into {memory_mb} MB"

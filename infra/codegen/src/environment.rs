@@ -88,7 +88,9 @@ fn fixed(name: &str) -> Option<(&'static str, Option<&'static str>)> {
             "Prefix of the URLs of mailbox queues",
         ),
         "SUNABA_SOCKET_JOBS_URL" => ("!Ref SocketJobsQueue", "URL of the queue of socket jobs"),
-        "SUNABA_ORCHESTRATION_JOBS_URL" => ("!Ref OrchestrationJobsQueue", "URL of the queue of orchestration jobs"),
+        "SUNABA_ORCHESTRATION_JOBS_URL" => {
+            ("!Ref OrchestrationJobsQueue", "URL of the queue of orchestration jobs")
+        }
         "SUNABA_BUS" => ("!Ref Bus", "Name of the event bus"),
         "SUNABA_PLANE" => (
             "!Sub ${AWS::AccountId}-${AWS::Region}-${Stage}",

@@ -97,8 +97,14 @@ impl Aws {
         let aws = Self {
             store,
             push: Push::new(client!(aws_sdk_apigatewaymanagement, connector.clone())),
-            socket_jobs: JobQueue::new(client!(aws_sdk_sqs, connector.clone()), "http://sqs.local/socket-jobs"),
-            orchestration_jobs: JobQueue::new(client!(aws_sdk_sqs, connector.clone()), "http://sqs.local/orchestration-jobs"),
+            socket_jobs: JobQueue::new(
+                client!(aws_sdk_sqs, connector.clone()),
+                "http://sqs.local/socket-jobs",
+            ),
+            orchestration_jobs: JobQueue::new(
+                client!(aws_sdk_sqs, connector.clone()),
+                "http://sqs.local/orchestration-jobs",
+            ),
             mailboxes: Mailboxes::new(client!(aws_sdk_sqs, connector.clone()), MAILBOXES_URL),
             bus: Bus::new(client!(aws_sdk_eventbridge, connector.clone()), "sunaba"),
             hub,

@@ -293,7 +293,10 @@ mod tests {
         {
             assert_eq!(normalized_name(spelling), "AGENT_TOOL_USE");
         }
-        assert_eq!(EventType::parse("agent.tool_use").unwrap().sandbox_frame_name(), "SANDBOX_AGENT_TOOL_USE");
+        assert_eq!(
+            EventType::parse("agent.tool_use").unwrap().sandbox_frame_name(),
+            "SANDBOX_AGENT_TOOL_USE"
+        );
         assert_eq!(EventType::parse("sandbox.spawned").unwrap().sandbox_frame_name(), "SANDBOX_SPAWNED");
         let queued = EventType::of_message(State::Queued);
         assert_eq!(queued.sandbox_frame_name(), "SANDBOX_MESSAGE_QUEUED");

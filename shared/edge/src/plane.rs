@@ -101,7 +101,13 @@ impl Plane {
     pub fn orchestration(&self) -> Result<orchestration::Deps<'_>, Error> {
         let (store, orchestration_jobs, clock, ids) =
             (&self.store, self.orchestration_jobs()?, self.clock.as_ref(), self.ids.as_ref());
-        Ok(orchestration::Deps { store, orchestration_jobs, clock, ids, orchestration: &self.settings.orchestration })
+        Ok(orchestration::Deps {
+            store,
+            orchestration_jobs,
+            clock,
+            ids,
+            orchestration: &self.settings.orchestration,
+        })
     }
 
     pub fn reconcile_deps<'a>(&'a self, issue_token: IssueToken<'a>) -> Result<ReconcileDeps<'a>, Error> {

@@ -164,8 +164,12 @@ impl Config {
             table: read.required("SUNABA_TABLE"),
             sockets_url: serves.may(Permission::Sockets).then(|| read.required("SUNABA_SOCKETS_URL")),
             mailboxes_url: uses_mailboxes.then(|| read.required("SUNABA_MAILBOXES_URL")),
-            socket_jobs_url: serves.may(Permission::SocketJobs).then(|| read.required("SUNABA_SOCKET_JOBS_URL")),
-            orchestration_jobs_url: serves.may(Permission::OrchestrationJobs).then(|| read.required("SUNABA_ORCHESTRATION_JOBS_URL")),
+            socket_jobs_url: serves
+                .may(Permission::SocketJobs)
+                .then(|| read.required("SUNABA_SOCKET_JOBS_URL")),
+            orchestration_jobs_url: serves
+                .may(Permission::OrchestrationJobs)
+                .then(|| read.required("SUNABA_ORCHESTRATION_JOBS_URL")),
             bus: serves.may(Permission::Bus).then(|| read.required("SUNABA_BUS")),
             keys: serves.may(Permission::Keys).then(|| KeyConfig {
                 worker_secret: read.required("SUNABA_WORKER_SECRET_ID"),
@@ -272,7 +276,11 @@ mod tests {
     #[test]
     fn every_route_has_the_permissions_of_all_http_functions_only() {
         let every = Serves::EveryRoute;
-        assert!(every.may(Permission::Keys) && every.may(Permission::OrchestrationJobs) && every.may(Permission::PutItem));
+        assert!(
+            every.may(Permission::Keys)
+                && every.may(Permission::OrchestrationJobs)
+                && every.may(Permission::PutItem)
+        );
         assert!(!every.may(Permission::Bus), "only the stream's consumer publishes");
     }
 

@@ -30,9 +30,7 @@ async fn socket_that_authenticates_before_expiry_stays_open() {
     let id = "XzYa1cKFPHcCIvA=";
     invoke(&process, "sockets-connect", &connect(id, &[])).await.unwrap();
     let mut inbox = harness.socket(id);
-    invoke(&process, "sockets-frame", &frame(id, &json!({"type": "auth", "token": OPERATOR})))
-        .await
-        .unwrap();
+    invoke(&process, "sockets-frame", &frame(id, &json!({"type": "auth", "token": OPERATOR}))).await.unwrap();
     assert_eq!(received_frames(&mut inbox).unwrap().len(), 2, "authenticated and subscribed");
     let expire = json!({"job": "expire_socket", "connection_id": id}).to_string();
     let response = invoke(&process, "sockets-expire", &job(&expire)).await.unwrap();

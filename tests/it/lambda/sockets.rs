@@ -22,8 +22,7 @@ fn ok() -> Value {
 #[tokio::test]
 async fn socket_with_a_token_is_subscribed_on_connect() {
     let harness = Harness::open().await;
-    let response =
-        invoke(&harness.process(), "sockets-connect", &fixture("socket-connect-with-token")).await;
+    let response = invoke(&harness.process(), "sockets-connect", &fixture("socket-connect-with-token")).await;
     assert_eq!(response.unwrap(), ok());
     let connection = stored_connection(&harness).await.unwrap();
     assert!(matches!(connection.principal, Some(Principal::User { .. })), "{connection:?}");

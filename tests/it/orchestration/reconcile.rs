@@ -335,7 +335,10 @@ async fn stage_that_times_out_is_retried() {
     let (until, sent) = fixture.reconcile().await;
     assert!((1..=2).contains(&until.unwrap()) && sent >= 1, "{until:?}");
     let provisioning = fixture.sandbox().await.activity.provisioning.unwrap();
-    assert_eq!((provisioning.stage, provisioning.attempts, provisioning.lease_until), (Stage::Uploading, 1, None));
+    assert_eq!(
+        (provisioning.stage, provisioning.attempts, provisioning.lease_until),
+        (Stage::Uploading, 1, None)
+    );
     fixture.provider.script().uploads_hang = false;
     fixture.advance(2);
     fixture.reconcile().await;

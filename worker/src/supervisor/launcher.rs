@@ -88,7 +88,8 @@ impl Supervisor {
     /// Restarts an agent that has exited, or fails the task.
     pub(super) async fn agent_exited(&mut self, reason: ExitReason) {
         self.copy_transcript();
-        (self.agent, self.state.process, self.activity, self.nudge_at) = (None, None, AgentActivity::Idle, None);
+        (self.agent, self.state.process, self.activity, self.nudge_at) =
+            (None, None, AgentActivity::Idle, None);
         self.observers.watch(None);
         let (error, error_type) = match &reason {
             ExitReason::Exited { code } => (format!("the agent exited (exit code {code})"), "exit"),

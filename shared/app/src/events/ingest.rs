@@ -87,8 +87,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         };
         let idempotency = single.as_ref().and_then(|single| single.idempotency_record(&receipt));
         // A sandbox whose worker has exited can be released.
-        let exited_at =
-            |sandbox: &Sandbox| sandbox.activity.provisioning.as_ref().and_then(|provisioning| provisioning.worker_exited_at);
+        let exited_at = |sandbox: &Sandbox| {
+            sandbox.activity.provisioning.as_ref().and_then(|provisioning| provisioning.worker_exited_at)
+        };
         let needs_reconcile = !lifecycle_events.is_empty() || exited_at(&sandbox) != exited_at(&next);
         let batch = with_lifecycle_events(deps.ids, &batch, lifecycle_events);
         let append = Append {

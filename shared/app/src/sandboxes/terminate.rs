@@ -39,8 +39,11 @@ const MAX_CANCELLED: usize = 25;
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let sandbox = end_and_cancel(deps.messages, command).await?;
     if sandbox.needs_reconcile() {
-        reconcile::jobs::enqueue(deps.orchestration_jobs, &Job::ReconcileSandbox { sandbox_id: sandbox.id.clone() })
-            .await;
+        reconcile::jobs::enqueue(
+            deps.orchestration_jobs,
+            &Job::ReconcileSandbox { sandbox_id: sandbox.id.clone() },
+        )
+        .await;
     }
     Ok(sandbox)
 }

@@ -72,8 +72,11 @@ pub(crate) async fn enqueue_follow_ups(deps: Deps<'_>, before: &Task, after: &Ta
         && after.status.is_final()
         && let Some(sandbox_id) = &after.sandbox
     {
-        reconcile::jobs::enqueue(deps.orchestration_jobs, &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() })
-            .await;
+        reconcile::jobs::enqueue(
+            deps.orchestration_jobs,
+            &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() },
+        )
+        .await;
     }
     if !after.needs_reconcile() {
         return;

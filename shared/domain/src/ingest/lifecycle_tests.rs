@@ -108,7 +108,8 @@ fn check(
         (None, after) => assert_eq!(after.is_some(), ends, "{name}"),
         (first, after) => assert_eq!(first, after, "the first final report counts: {name}"),
     }
-    let (was, is) = (before.activity.provisioning.as_ref().unwrap(), next.activity.provisioning.as_ref().unwrap());
+    let (was, is) =
+        (before.activity.provisioning.as_ref().unwrap(), next.activity.provisioning.as_ref().unwrap());
     let started = expected.contains("running (") || expected.contains(" running ");
     assert_eq!(is.running_since != was.running_since, started, "{name}");
     assert_eq!((&before.assignment, before.generation), (&next.assignment, next.generation), "{name}");

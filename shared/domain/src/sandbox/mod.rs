@@ -264,7 +264,11 @@ impl Sandbox {
     /// its deletion.
     pub fn needs_reconcile(&self) -> bool {
         self.assignment.is_some()
-            && self.activity.provisioning.as_ref().is_some_and(|provisioning| provisioning.released_at.is_none())
+            && self
+                .activity
+                .provisioning
+                .as_ref()
+                .is_some_and(|provisioning| provisioning.released_at.is_none())
     }
 
     /// Whether its worker may have been started. Before that, nothing has its token.

@@ -165,7 +165,9 @@ pub fn next_since(
     let current = task.filter(|task| task.is_current(&attempt) && task.status.is_active());
     let task = match (&sandbox.activity.outcome, current) {
         // An agent may finish before its task was marked as started. Emit both events, in order.
-        (Some(_), Some(task)) if provisioning.running_since.is_some() && task.status != TaskStatus::Running => {
+        (Some(_), Some(task))
+            if provisioning.running_since.is_some() && task.status != TaskStatus::Running =>
+        {
             return Step::UpdateTask(TaskUpdate::Started);
         }
         (Some(outcome), Some(_)) => return Step::UpdateTask(TaskUpdate::Finished(outcome.clone())),
@@ -204,8 +206,9 @@ fn overdue(
         }
         Status::Pending | Status::Creating => {
             // Time during which the provider's circuit breaker was open does not count against the sandbox.
-            let since =
-                while_up(provisioning.held_until.map_or(sandbox.created_at, |held| held.max(sandbox.created_at)));
+            let since = while_up(
+                provisioning.held_until.map_or(sandbox.created_at, |held| held.max(sandbox.created_at)),
+            );
             past(since, thresholds.creating_secs).then_some(End { cause: Cause::StuckCreating, since })
         }
         Status::Running => {

@@ -1,8 +1,9 @@
 //! One row for each Lambda function. `cargo xtask gen` generates files from it.
 
 use super::Permission::{
-    BatchGetItem, Bus, DeleteItem, GetItem, Keys, MakeMailboxes, NotifyMailboxes, OrchestrationJobs, Providers,
-    PutItem, Query, QueryIndexes, RemoveMailboxes, SocketJobs, Sockets, Thresholds, UpdateItem, WaitAtMailboxes,
+    BatchGetItem, Bus, DeleteItem, GetItem, Keys, MakeMailboxes, NotifyMailboxes, OrchestrationJobs,
+    Providers, PutItem, Query, QueryIndexes, RemoveMailboxes, SocketJobs, Sockets, Thresholds, UpdateItem,
+    WaitAtMailboxes,
 };
 use super::{Function, Queue, Records, Schedule, Trigger, function, http};
 use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};

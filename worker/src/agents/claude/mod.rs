@@ -330,7 +330,11 @@ impl Driver {
         }
     }
 
-    fn handle_response(&mut self, response: &Response, activity: &mut Option<AgentActivity>) -> Vec<AgentOutput> {
+    fn handle_response(
+        &mut self,
+        response: &Response,
+        activity: &mut Option<AgentActivity>,
+    ) -> Vec<AgentOutput> {
         let body = &response.response;
         match self.requests.remove(&body.request_id) {
             Some(PendingRequest::Initialize) => {

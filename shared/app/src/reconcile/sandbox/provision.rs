@@ -63,7 +63,8 @@ async fn stages(
     };
     let work = Work { task, ticket };
     // A stage that was started before may be complete or incomplete.
-    let mut is_retry = sandbox.activity.provisioning.as_ref().is_some_and(|provisioning| provisioning.stage == stage);
+    let mut is_retry =
+        sandbox.activity.provisioning.as_ref().is_some_and(|provisioning| provisioning.stage == stage);
     let Some(mut sandbox) = start_stage(deps, &sandbox, stage, None).await? else {
         return Ok(Flow::Conflict);
     };
@@ -270,7 +271,8 @@ async fn retry_at(deps: Deps<'_>, sandbox: &Sandbox, until: Timestamp) -> Result
 async fn hold(deps: Deps<'_>, sandbox: &Sandbox, until: Timestamp) -> Result<Flow, Error> {
     let written = write(*deps, sandbox, None, |after| {
         if let Some(provisioning) = &mut after.activity.provisioning {
-            (provisioning.lease_until, provisioning.retry_at, provisioning.held_until) = (None, Some(until), Some(until));
+            (provisioning.lease_until, provisioning.retry_at, provisioning.held_until) =
+                (None, Some(until), Some(until));
         }
     })
     .await?;

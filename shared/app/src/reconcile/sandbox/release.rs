@@ -18,7 +18,11 @@ const UNKNOWN_PROVIDER_RETRY_SECS: f64 = 600.0;
 const ERROR_ATTEMPTS: u32 = 10;
 
 pub(super) async fn run(deps: Deps<'_>, sandbox: Sandbox) -> Result<Flow, Error> {
-    let may_exist = sandbox.activity.provisioning.as_ref().is_some_and(|provisioning| provisioning.stage.needs_provider());
+    let may_exist = sandbox
+        .activity
+        .provisioning
+        .as_ref()
+        .is_some_and(|provisioning| provisioning.stage.needs_provider());
     if may_exist && let Some(wait_secs) = delete(deps, &sandbox).await {
         return retry_later(deps, &sandbox, wait_secs).await;
     }
