@@ -98,12 +98,12 @@ struct Dispatched {
 }
 
 impl Dispatcher {
-    /// Sends deliveries until the queue is empty. Several tasks may share the queue, and each runs several workers,
-    /// so that a slow socket delays no other. (Workers, rather than a future for each delivery: a future that holds
-    /// an SDK call is large.)
+    /// Sends deliveries until the queue is empty. Several tokio tasks may share the queue, and each polls several
+    /// loops, so that a slow socket delays no other. (Loops, rather than a future for each delivery: a future that
+    /// holds an SDK call is large.)
     async fn dispatch(self, queue: Arc<Mutex<Vec<Delivery>>>) -> Dispatched {
         let next = || queue.lock().expect("no code panics while it holds the queue").pop();
-        let workers = (0..CONCURRENCY).map_while(|_| next()).map(|first| async {
+        let loops = (0..CONCURRENCY).map_while(|_| next()).map(|first| async {
             let (mut dispatched, mut delivery) = (Dispatched::default(), Some(first));
             while let Some(current) = delivery {
                 match self.deliver(&current).await {
@@ -120,9 +120,9 @@ impl Dispatcher {
             }
             dispatched
         });
-        join_all(workers).await.into_iter().fold(Dispatched::default(), |mut sum, worker| {
-            sum.delivered += worker.delivered;
-            sum.lost.extend(worker.lost);
+        join_all(loops).await.into_iter().fold(Dispatched::default(), |mut sum, dispatched| {
+            sum.delivered += dispatched.delivered;
+            sum.lost.extend(dispatched.lost);
             sum
         })
     }
