@@ -3,8 +3,8 @@
 //! Every attempt has its own sandbox, with its own id and token. So a late report comes from a sandbox that is no longer
 //! the task's, and changes nothing.
 
-use crate::abridge::abridge;
 use crate::event::EventType;
+use crate::large_fields::omit_large_fields;
 use crate::retry::Class;
 use crate::{JsonObject, SandboxId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -237,7 +237,7 @@ pub fn result_of(data: &JsonObject) -> JsonObject {
         kept.insert(name, value);
     }
     let all_named = JsonObject::of(&serde_json::json!({TRUNCATED: RESULT_FIELDS})).text().len();
-    let abridged = abridge(&JsonObject::of(&kept), MAX_RESULT_BYTES - all_named);
+    let abridged = omit_large_fields(&JsonObject::of(&kept), MAX_RESULT_BYTES - all_named);
     truncated.retain(|name| !abridged.omitted.contains(name));
     truncated.extend(abridged.omitted);
     if truncated.is_empty() {

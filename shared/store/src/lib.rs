@@ -6,6 +6,7 @@
 
 pub mod bus;
 pub mod commit;
+mod compression;
 pub mod connections;
 pub mod error;
 mod items;
@@ -15,15 +16,14 @@ pub mod ledger;
 pub mod limits;
 pub mod log;
 pub mod mailboxes;
-mod pack;
 pub mod page;
 pub mod push;
-pub mod queue;
 pub mod record;
 pub mod sandboxes;
 pub mod segments;
 pub mod sessions;
 pub mod table;
+pub mod task_queue;
 pub mod tasks;
 mod uptime;
 

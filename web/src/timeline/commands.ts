@@ -3,7 +3,7 @@ import type { LogEvent } from './event'
 import { firstText, flag, isObject, number, object, text, toolUseId } from './read'
 import type { ToolRow } from './rows'
 import { output, readDecision, toolInput } from './calls'
-import { type MapChange, VersionedMap } from './versions'
+import { type MapChange, VersionedMap } from './versioned-map'
 
 /** A command that the agent ran in a shell. */
 export interface Command {

@@ -1,7 +1,7 @@
 import type { LogEvent } from './event'
 import { firstText, number } from './read'
 import type { PlanItem, Row, SubagentRow } from './rows'
-import { MapChange, VersionedMap } from './versions'
+import { MapChange, VersionedMap } from './versioned-map'
 
 /** Path of a row: at the top level, or within the steps of a sub-agent. Rows never move. */
 export interface Place {

@@ -40,13 +40,13 @@ use event_line::EventContext;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use shared::{Queue, Shared};
+use spool_store::SpoolStore;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use spool_store::SpoolStore;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 

@@ -158,7 +158,8 @@ async fn placeholder_is_sent_again_after_a_crash() {
     assert!(store().is_replaced(&record));
     // The plane would accept the entry now, but the placeholder must be sent.
     plane.inner().entries.get_mut("t").unwrap().push(
-        serde_json::from_str(spool_store::placeholder(&raw(&json!({"type": "bad", "uuid": "u-2"}))).get()).unwrap(),
+        serde_json::from_str(spool_store::placeholder(&raw(&json!({"type": "bad", "uuid": "u-2"}))).get())
+            .unwrap(),
     );
     let outbox = open(&plane, dir.path());
     assert!(outbox.flushed(FLUSH_TIMEOUT).await);

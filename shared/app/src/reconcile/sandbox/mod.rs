@@ -3,7 +3,7 @@
 //! [`domain::sandbox::reconcile::next`] decides on the next step from the stored state alone, so this may be called
 //! by any process, at any time, and after any crash. All requests to the provider are idempotent by the sandbox's id.
 
-mod health;
+mod breaker;
 mod provision;
 mod release;
 mod update_task;

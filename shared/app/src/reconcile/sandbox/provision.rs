@@ -53,7 +53,7 @@ async fn stages(
         return give_up(deps, &sandbox, Class::Permanent, &error).await;
     };
     if stage.needs_provider()
-        && let Some(until) = health::open_until(deps, provider.name()).await?
+        && let Some(until) = breaker::open_until(deps, provider.name()).await?
     {
         return hold(deps, &sandbox, until).await;
     }
@@ -76,7 +76,7 @@ async fn stages(
                 .await;
         // Earlier stages send no request to the provider, so they say nothing about its health.
         if stage.needs_provider() {
-            health::record(deps, provider.name(), &result).await;
+            breaker::record(deps, provider.name(), &result).await;
         }
         let found = match result {
             Ok(StageResult::Done(found)) => found,
@@ -89,7 +89,7 @@ async fn stages(
         };
         let Some(next) = stage.next() else { return Ok(Flow::Continue) };
         let first_request = next.needs_provider() && !stage.needs_provider();
-        if first_request && let Some(until) = health::open_until(deps, provider.name()).await? {
+        if first_request && let Some(until) = breaker::open_until(deps, provider.name()).await? {
             return hold(deps, &sandbox, until).await;
         }
         let Some(after) = start_stage(deps, &sandbox, next, found).await? else { return Ok(Flow::Conflict) };
