@@ -1,6 +1,6 @@
 //! Provisions a sandbox, stage by stage. Each stage is recorded before it starts, and is idempotent.
 
-use super::{Deps, Flow, health, release_lease, write};
+use super::{Deps, Flow, breaker, release_lease, write};
 use crate::error::Error;
 use crate::orchestration::variables;
 use domain::attempt::{MAX_ERROR_CHARS, Outcome, Stage};
