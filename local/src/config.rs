@@ -192,7 +192,13 @@ pub const INHERITED: [&str; 14] = [
     "no_proxy",
 ];
 /// Variables that workers of all providers receive.
-pub const WORKER_KEYS: [&str; 4] = ["CLAUDE_CODE_OAUTH_TOKEN", "GITHUB_TOKEN", "CLAUDE_PATH", "GH_TOKEN"];
+pub const WORKER_KEYS: [&str; 5] =
+    ["CLAUDE_CODE_OAUTH_TOKEN", "LLM_API_KEY", "GITHUB_TOKEN", "GH_TOKEN", "CLAUDE_PATH"];
+
+/// Whether workers receive a variable.
+fn is_worker_key(name: &str) -> bool {
+    WORKER_KEYS.contains(&name) || name.starts_with("ANTHROPIC_")
+}
 
 impl Dev {
     pub fn host_environment(&self) -> anyhow::Result<HostEnvironment> {
@@ -209,7 +215,7 @@ impl Dev {
         for (name, value) in variables {
             if INHERITED.contains(&name.as_str()) {
                 environment.insert(name, value);
-            } else if WORKER_KEYS.contains(&name.as_str()) || name.starts_with("ANTHROPIC_") {
+            } else if is_worker_key(&name) {
                 keys.insert(name, value);
             }
         }
@@ -252,8 +258,8 @@ pub fn write_lambda_env(
         ("SUNABA_TABLE", TABLE.to_owned()),
         ("SUNABA_SOCKETS_URL", format!("http://{aws}")),
         ("SUNABA_MAILBOXES_URL", MAILBOXES_URL.to_owned()),
-        ("SUNABA_JOBS_URL", format!("http://{aws}/jobs")),
-        ("SUNABA_WORK_URL", format!("http://{aws}/work")),
+        ("SUNABA_SOCKET_JOBS_URL", format!("http://{aws}/socket-jobs")),
+        ("SUNABA_ORCHESTRATION_JOBS_URL", format!("http://{aws}/orchestration-jobs")),
         ("SUNABA_BUS", "local".to_owned()),
         ("SUNABA_WORKER_SECRET_ID", WORKER_SECRET.to_owned()),
     ];
@@ -326,6 +332,15 @@ fn load_or_create_secret(path: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn workers_receive_every_key_that_they_redact() {
+        // The plane issues the first, and only OmoiOS uses the second.
+        let own = ["SANDBOX_TOKEN", "OMOIOS_API_KEY"];
+        for name in worker::config::SECRETS {
+            assert_eq!(is_worker_key(name), !own.contains(&name), "{name}: compare SECRETS with WORKER_KEYS");
+        }
+    }
 
     #[test]
     fn only_loopback_urls_are_local() {

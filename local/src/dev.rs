@@ -7,7 +7,7 @@ use crate::hosts::aws::Served;
 use crate::hosts::connections::HEADER_READ_TIMEOUT;
 use crate::hosts::http::{Web, router};
 use crate::hosts::ws::{SocketTimeouts, Sockets};
-use crate::hosts::{self, connections, queue, schedule, stream};
+use crate::hosts::{self, connections, jobs, schedule, stream};
 use crate::sandboxes::{self, SandboxSetup};
 use anyhow::{Context, bail};
 use app::clock::SystemClock;
@@ -192,7 +192,7 @@ impl Tasks {
             connections::serve(listener, router(web), HEADER_READ_TIMEOUT, stopping).await;
         });
         let streaming = tokio::spawn(stream::run(plane.clone(), aws.hub.clone(), feeds.records));
-        let working = tokio::spawn(queue::run(plane.clone(), feeds.jobs, stop.subscribe()));
+        let working = tokio::spawn(jobs::run(plane.clone(), feeds.jobs, stop.subscribe()));
         let ticking = tokio::spawn(schedule::run(plane.clone(), aws.sweeper()));
         Self { stop, serving, streaming, working, ticking, aws_server: None, sockets_served }
     }

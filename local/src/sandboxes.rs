@@ -34,7 +34,8 @@ pub fn setup(dev: &Dev, config: SandboxConfig, address: SocketAddr) -> anyhow::R
         .daytona
         .clone()
         .map(|account| Arc::new(daytona_provider(account, &plane)) as Arc<dyn SandboxProvider>);
-    let selected = daytona.as_ref().filter(|_| config.provider == "daytona").unwrap_or(&local).clone();
+    let providers = Providers::new(daytona.into_iter().chain([local]));
+    let default = default_provider(&providers, &config.provider)?;
     let agent = config
         .agent
         .clone()
@@ -42,16 +43,15 @@ pub fn setup(dev: &Dev, config: SandboxConfig, address: SocketAddr) -> anyhow::R
     let callback_url =
         config.callback_url.clone().unwrap_or_else(|| format!("http://{}", reachable_address(address)));
     let mut notices = vec![
-        format!("Sandbox provider: {}. {}", selected.name(), selected.isolation()),
+        format!("Sandbox provider: {}. {}", default.name(), default.isolation()),
         agent_notice(&config, &host, &agent),
     ];
-    if selected.name() == "daytona" && config.callback_url.is_none() {
+    if default.name() == "daytona" && config.callback_url.is_none() {
         notices.push(format!(
             "Sandboxes at Daytona will connect to this plane at {callback_url}; set --callback-url to an address that they can reach."
         ));
     }
     notices.push("Sandboxes keep running when this plane stops, and the next start finds them.".to_owned());
-    let providers = Providers::new(daytona.into_iter().chain([local]));
     let orchestration = Orchestration {
         plane,
         known_providers: Some(providers.all().map(|provider| provider.name().to_owned()).collect()),
@@ -61,6 +61,20 @@ pub fn setup(dev: &Dev, config: SandboxConfig, address: SocketAddr) -> anyhow::R
         ..config.orchestration
     };
     Ok(SandboxSetup { providers, orchestration, notices })
+}
+
+/// The provider of tasks that name none. Without it every task would fail, so the plane does not start.
+fn default_provider<'a>(
+    providers: &'a Providers,
+    name: &str,
+) -> anyhow::Result<&'a Arc<dyn SandboxProvider>> {
+    providers.get(name).with_context(|| {
+        let known: Vec<&str> = providers.all().map(|provider| provider.name()).collect();
+        format!(
+            "The sandbox provider {name} is not set up; set SUNABA_PROVIDER to one of: {}.",
+            known.join(", ")
+        )
+    })
 }
 
 fn process_provider(
@@ -116,6 +130,12 @@ fn reachable_address(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_default_provider_is_named() {
+        let error = default_provider(&Providers::default(), "daytona").unwrap_err();
+        assert!(error.to_string().starts_with("The sandbox provider daytona is not set up"), "{error}");
+    }
 
     #[test]
     fn unspecified_address_is_reachable_on_loopback() {

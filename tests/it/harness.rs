@@ -87,7 +87,7 @@ impl Harness {
         // The queue does not keep the order of messages with the same timestamp. Whatever was sent before the first
         // marker arrives before the second one.
         for marker in ["1", "2"] {
-            self.aws.work.send(marker, Duration::ZERO).await.unwrap();
+            self.aws.orchestration_jobs.send(marker, Duration::ZERO).await.unwrap();
             loop {
                 match self.feeds.jobs.recv().await.unwrap().body {
                     job if job == marker => break,

@@ -125,7 +125,7 @@ fn attribute(value: &AttributeValue) -> Value {
     }
 }
 
-/// An event of the job queue, with one message.
+/// An event of a job queue, with one message.
 pub fn job(body: &str) -> String {
     let mut event = parsed("queue-two-messages");
     let mut message = event["Records"][0].take();

@@ -52,10 +52,10 @@ fn only_functions_that_authenticate_can_read_the_token_keys() {
             Trigger::Http(route) => route.scope != Scope::Public,
             Trigger::SocketConnect | Trigger::SocketFrame => true,
             // It issues the tokens of new workers.
-            Trigger::Jobs(Queue::Work) => true,
+            Trigger::Jobs(Queue::OrchestrationJobs) => true,
             Trigger::SocketDisconnect
             | Trigger::TableStream(_)
-            | Trigger::Jobs(Queue::Sockets)
+            | Trigger::Jobs(Queue::SocketJobs)
             | Trigger::Schedule(_) => false,
         };
         let name = function.name;
@@ -75,7 +75,7 @@ fn only_functions_that_call_a_provider_have_its_secrets() {
         .filter(|function| function.may(Permission::Providers))
         .map(|function| function.name)
         .collect();
-    assert_eq!(with_secrets, ["sandboxes-logs", "sandboxes-dispatch", "sandboxes-compare"]);
+    assert_eq!(with_secrets, ["sandboxes-logs", "sandboxes-dispatch", "sandboxes-sweep-providers"]);
 }
 
 /// The actions that a policy allows for a permission.
@@ -98,9 +98,9 @@ fn allowed_actions(permission: Permission) -> &'static [&'static str] {
         Permission::CreateMailboxes => &["sqs:CreateQueue on a mailbox", "sqs:TagQueue on a mailbox"],
         Permission::DeleteMailboxes => &["sqs:DeleteQueue on a mailbox"],
         Permission::ListMailboxes => &["sqs:ListQueues", "sqs:ListQueueTags on a mailbox"],
-        Permission::Jobs => &["sqs:SendMessage"],
+        Permission::SocketJobs => &["sqs:SendMessage on socket jobs"],
         Permission::Bus => &["events:PutEvents"],
-        Permission::Work => &["sqs:SendMessage on the queue of work"],
+        Permission::OrchestrationJobs => &["sqs:SendMessage on orchestration jobs"],
         // Secrets, read at process start.
         Permission::Providers => &[],
         Permission::Thresholds => &[],
@@ -111,7 +111,8 @@ fn actions(call: Call) -> impl Iterator<Item = String> {
     let on = match call.resource.as_str() {
         index if index.contains("/index/") => " on an index",
         mailbox if mailbox.contains("-mail-") => " on a mailbox",
-        work if work.ends_with("work") => " on the queue of work",
+        queue if queue.ends_with("socket-jobs") => " on socket jobs",
+        queue if queue.ends_with("orchestration-jobs") => " on orchestration jobs",
         _ => "",
     };
     call.actions.into_iter().map(move |action| format!("{action}{on}"))
@@ -252,7 +253,7 @@ async fn sockets(recorder: &mut CallRecorder, worker: &str) {
         // The connection id is taken.
         ("user", vec![("token", user.as_str())], 503),
     ] {
-        recorder.request(&process, "realtime-connect", &connect(id, &query), status).await;
+        recorder.request(&process, "sockets-connect", &connect(id, &query), status).await;
     }
     for (id, message) in [
         ("unauthenticated", json!({"type": "subscribe"})),
@@ -265,10 +266,10 @@ async fn sockets(recorder: &mut CallRecorder, worker: &str) {
         ("closed", json!({"type": "subscribe"})),
         ("operator", json!({"type": "auth", "token": "not-a-token"})),
     ] {
-        recorder.request(&process, "realtime-frame", &frame(id, &message), 200).await;
+        recorder.request(&process, "sockets-frame", &frame(id, &message), 200).await;
     }
     for id in ["unauthenticated", "worker-later", "user", "worker", "operator", "one-sandbox", "closed"] {
-        recorder.request(&process, "realtime-disconnect", &disconnect(id), 200).await;
+        recorder.request(&process, "sockets-disconnect", &disconnect(id), 200).await;
     }
 }
 
@@ -277,7 +278,7 @@ async fn broadcast(recorder: &mut CallRecorder, worker: &str) {
     let _inbox = recorder.harness.socket("there");
     let user = viewer();
     for (id, token) in [("there", user.as_str()), ("not-there", user.as_str()), ("worker", worker)] {
-        recorder.request(&process, "realtime-connect", &connect(id, &[("token", token)]), 200).await;
+        recorder.request(&process, "sockets-connect", &connect(id, &[("token", token)]), 200).await;
     }
     let _worker = recorder.harness.socket("worker");
     let nothing_failed = json!({"batchItemFailures": []});
@@ -414,11 +415,11 @@ async fn sessions(recorder: &mut CallRecorder, replaced: &str) {
 
 async fn socket_expiry(recorder: &mut CallRecorder) {
     let process = recorder.harness.process();
-    recorder.request(&process, "realtime-connect", &connect("silent", &[]), 200).await;
-    recorder.request(&process, "realtime-connect", &connect("known", &[("token", &viewer())]), 200).await;
+    recorder.request(&process, "sockets-connect", &connect("silent", &[]), 200).await;
+    recorder.request(&process, "sockets-connect", &connect("known", &[("token", &viewer())]), 200).await;
     for id in ["silent", "known", "closed"] {
         let expire = json!({"job": "expire_socket", "connection_id": id}).to_string();
-        let answer = recorder.run(&process, "realtime-expire", &job(&expire)).await;
+        let answer = recorder.run(&process, "sockets-expire", &job(&expire)).await;
         assert_eq!(answer, json!({"batchItemFailures": []}), "{id}");
     }
 }

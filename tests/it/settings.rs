@@ -12,7 +12,7 @@ const ONLY_LOCAL: [&str; 3] = ["SUNABA_PROVIDER", "SUNABA_ISOLATION", "DAYTONA_A
 
 /// Settings on AWS only: addresses of its parts and names of secrets.
 const ONLY_ON_AWS: [&str; 5] = [
-    "SUNABA_WORK_URL",
+    "SUNABA_ORCHESTRATION_JOBS_URL",
     "SUNABA_PLANE",
     "SUNABA_WORKERS_SOCKET_URL",
     "SUNABA_DAYTONA_KEY_ID",
@@ -26,8 +26,8 @@ fn shared() -> BTreeSet<&'static str> {
 #[test]
 fn hosts_read_the_same_settings_by_the_same_names() {
     let local: BTreeSet<&str> = Sandboxes::NAMES.iter().copied().collect();
-    let of_work = [Permission::Work, Permission::Thresholds, Permission::Providers];
-    let on_aws: BTreeSet<&str> = of_work.iter().flat_map(|need| variables(*need)).copied().collect();
+    let of_orchestration = [Permission::OrchestrationJobs, Permission::Thresholds, Permission::Providers];
+    let on_aws: BTreeSet<&str> = of_orchestration.iter().flat_map(|need| variables(*need)).copied().collect();
     let with =
         |own: &[&'static str]| shared().into_iter().chain(own.iter().copied()).collect::<BTreeSet<_>>();
     let advice = "add it to app::orchestration::settings and to both hosts' config";
@@ -51,7 +51,7 @@ fn every_shared_setting_is_a_template_parameter() {
 #[test]
 fn plane_name_on_aws_is_account_region_and_stage() {
     let template = parse(include_str!("../../template.yaml")).unwrap();
-    for function in ["SandboxesDispatchFunction", "SandboxesCompareFunction"] {
+    for function in ["SandboxesDispatchFunction", "SandboxesSweepProvidersFunction"] {
         let value =
             &template["Resources"][function]["Properties"]["Environment"]["Variables"]["SUNABA_PLANE"];
         assert_eq!(value["Fn::Sub"], "${AWS::AccountId}-${AWS::Region}-${Stage}", "{function}");

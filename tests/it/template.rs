@@ -171,7 +171,8 @@ fn dispatch_memory_fits_concurrent_worker_uploads() {
     // The binary from `cargo xtask worker` has about 11 MB, and is in memory twice while it downloads.
     const UPLOAD_MB: u32 = 2 * 16;
     const BASELINE_MB: u32 = 64;
-    let (concurrency, memory_mb) = (Queue::Work.batch_size(), row("sandboxes-dispatch").memory_mb);
+    let (concurrency, memory_mb) =
+        (Queue::OrchestrationJobs.batch_size(), row("sandboxes-dispatch").memory_mb);
     assert!(
         BASELINE_MB + concurrency * UPLOAD_MB < memory_mb,
         "{concurrency} uploads do not fit into {memory_mb} MB"
@@ -181,7 +182,7 @@ fn dispatch_memory_fits_concurrent_worker_uploads() {
 /// Within the grace period a broadcast treats a missing connection as not open yet.
 #[test]
 fn handshake_grace_covers_the_connect_timeout() {
-    assert!(i64::from(row("realtime-connect").timeout_secs) <= app::events::broadcast::HANDSHAKE_GRACE_SECS);
+    assert!(i64::from(row("sockets-connect").timeout_secs) <= app::events::broadcast::HANDSHAKE_GRACE_SECS);
 }
 
 /// Otherwise every long poll without messages would end in an error.

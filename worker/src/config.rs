@@ -79,6 +79,17 @@ pub enum Agent {
     Scripted(String),
 }
 
+impl Agent {
+    /// Whether the agent keeps its own sessions and resumes them by their id. Otherwise the worker restores the
+    /// transcript from the plane.
+    pub fn keeps_sessions(&self) -> bool {
+        match self {
+            Self::Acp(_) => true,
+            Self::Claude | Self::Scripted(_) => false,
+        }
+    }
+}
+
 /// A session to resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resume {
@@ -132,7 +143,7 @@ impl fmt::Display for Problem {
 }
 
 /// Variables that hold secrets. Their values are redacted from everything that is sent.
-const SECRETS: [&str; 8] = [
+pub const SECRETS: [&str; 8] = [
     "SANDBOX_TOKEN",
     "GITHUB_TOKEN",
     "GH_TOKEN",

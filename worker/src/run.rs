@@ -1,7 +1,7 @@
 //! Assembles the parts of a worker and runs it.
 
 use crate::completion::{Outcome, Plan};
-use crate::config::{Agent, Config};
+use crate::config::Config;
 use crate::event::Event;
 use crate::heartbeat::{self, AgentState};
 use crate::inbox::{self, HeldMessages, Inbox};
@@ -157,8 +157,7 @@ async fn restore_session(
 ) -> anyhow::Result<(u64, Option<Uuid>)> {
     let Some(resume) = &config.resume else { return Ok((0, None)) };
     let session = resume.session.clone();
-    if let Agent::Acp(_) = config.agent {
-        // ACP agents store their own sessions and report whether they can resume one.
+    if config.agent.keeps_sessions() {
         state.session.get_or_insert(session);
         return Ok((0, None));
     }

@@ -90,8 +90,10 @@ fn fixed(name: &str) -> Option<(&'static str, Option<&'static str>)> {
         "SUNABA_DEAD_LETTERS_ARN" => {
             ("!GetAtt MessageDeadLetters.Arn", "ARN of the queue for messages that were received too often")
         }
-        "SUNABA_JOBS_URL" => ("!Ref JobsQueue", "URL of the queue of jobs about sockets"),
-        "SUNABA_WORK_URL" => ("!Ref WorkQueue", "URL of the queue of jobs about tasks and sandboxes"),
+        "SUNABA_SOCKET_JOBS_URL" => ("!Ref SocketJobsQueue", "URL of the queue of socket jobs"),
+        "SUNABA_ORCHESTRATION_JOBS_URL" => {
+            ("!Ref OrchestrationJobsQueue", "URL of the queue of orchestration jobs")
+        }
         "SUNABA_BUS" => ("!Ref Bus", "Name of the event bus"),
         "SUNABA_PLANE" => (
             "!Sub ${AWS::AccountId}-${AWS::Region}-${Stage}",

@@ -11,8 +11,8 @@ enum Resource {
     Keys,
     Mailboxes,
     AllQueues,
-    Jobs,
-    Work,
+    SocketJobs,
+    OrchestrationJobs,
     Bus,
     Sockets,
     ProviderSecrets,
@@ -24,8 +24,8 @@ const RESOURCES: [Resource; 10] = [
     Resource::Keys,
     Resource::Mailboxes,
     Resource::AllQueues,
-    Resource::Jobs,
-    Resource::Work,
+    Resource::SocketJobs,
+    Resource::OrchestrationJobs,
     Resource::Bus,
     Resource::Sockets,
     Resource::ProviderSecrets,
@@ -56,8 +56,8 @@ fn grants(permission: Permission) -> &'static [(&'static str, Resource)] {
         Permission::ListMailboxes => {
             &[("sqs:ListQueueTags", Resource::Mailboxes), ("sqs:ListQueues", Resource::AllQueues)]
         }
-        Permission::Jobs => &[("sqs:SendMessage", Resource::Jobs)],
-        Permission::Work => &[("sqs:SendMessage", Resource::Work)],
+        Permission::SocketJobs => &[("sqs:SendMessage", Resource::SocketJobs)],
+        Permission::OrchestrationJobs => &[("sqs:SendMessage", Resource::OrchestrationJobs)],
         Permission::Bus => &[("events:PutEvents", Resource::Bus)],
         Permission::Providers => &[("secretsmanager:GetSecretValue", Resource::ProviderSecrets)],
         Permission::Thresholds => &[],
@@ -102,8 +102,8 @@ fn statement(resource: Resource, actions: &[&str]) -> Vec<String> {
             lines.insert(2, "  # SQS can restrict this action to an account only.".into());
             lines
         }
-        Resource::Jobs => allow(actions, "!GetAtt JobsQueue.Arn"),
-        Resource::Work => allow(actions, "!GetAtt WorkQueue.Arn"),
+        Resource::SocketJobs => allow(actions, "!GetAtt SocketJobsQueue.Arn"),
+        Resource::OrchestrationJobs => allow(actions, "!GetAtt OrchestrationJobsQueue.Arn"),
         Resource::Bus => allow(actions, "!GetAtt Bus.Arn"),
         Resource::Sockets => allow_wide(
             actions,

@@ -34,8 +34,8 @@ pub fn page() -> String {
             Trigger::SocketDisconnect => "WebSocket API, `$disconnect`".to_owned(),
             Trigger::TableStream(Records::Broadcast) => "table stream, events".to_owned(),
             Trigger::TableStream(Records::Lifecycle) => "table stream, lifecycle events".to_owned(),
-            Trigger::Jobs(Queue::Sockets) => "job queue for sockets".to_owned(),
-            Trigger::Jobs(Queue::Work) => "job queue for tasks and sandboxes".to_owned(),
+            Trigger::Jobs(Queue::SocketJobs) => "socket jobs".to_owned(),
+            Trigger::Jobs(Queue::OrchestrationJobs) => "orchestration jobs".to_owned(),
             Trigger::Schedule(schedule) => match schedule.every_minutes {
                 1 => "EventBridge Scheduler, every minute".to_owned(),
                 minutes => format!("EventBridge Scheduler, every {minutes} minutes"),

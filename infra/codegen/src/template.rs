@@ -75,8 +75,8 @@ pub fn resource(function: &Function) -> String {
 /// The resource name of a job queue.
 pub fn queue(queue: Queue) -> &'static str {
     match queue {
-        Queue::Sockets => "JobsQueue",
-        Queue::Work => "WorkQueue",
+        Queue::SocketJobs => "SocketJobsQueue",
+        Queue::OrchestrationJobs => "OrchestrationJobsQueue",
     }
 }
 

@@ -6,7 +6,7 @@ use crate::report::Report;
 use crate::stack::Stack;
 use crate::{messages, sessions, tickets};
 use anyhow::{Context, ensure};
-use client::{EventIn, Follow, Follower, Sender};
+use client::{EventIn, EventSender, Follow, Follower};
 use domain::access::{EVERY_ORG, Principal};
 use domain::filter::Filters;
 use domain::{ConnectionId, SandboxId, Timestamp};
@@ -192,7 +192,7 @@ async fn follow(account: &Account, plane: &Plane) -> anyhow::Result<()> {
         after_seq: 0,
         idle_timeout: client::IDLE_TIMEOUT,
     });
-    let mut sender = Sender::new(&plane.url, &sandbox, Some(worker), 1, TIMEOUT);
+    let mut sender = EventSender::new(&plane.url, &sandbox, Some(worker), 1, TIMEOUT);
     const BATCHES: u64 = 40;
     const EACH: u64 = 10;
     let sending = async {

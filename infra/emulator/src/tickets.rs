@@ -120,7 +120,7 @@ async fn remove_orphans(account: &Account, plane: &Plane, daytona: &Daytona) -> 
         let answer = request.bearer_auth(daytona.key()).body(body.to_string()).send().await?;
         ensure!(answer.status() == 200, "{}", answer.status());
     }
-    account.invoke("sandboxes-compare").await?;
+    account.invoke("sandboxes-sweep-providers").await?;
     let removed = async {
         while daytona.live_sandboxes().iter().any(|sandbox| sandbox.name == "orphan") {
             tokio::time::sleep(POLL_INTERVAL).await;

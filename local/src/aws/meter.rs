@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 pub struct Call {
     /// `TransactWriteItems`, `PostToConnection`.
     pub operation: String,
-    /// `table/sunaba`, `table/sunaba/index/ByAge`, `queue/jobs`, `@connections`.
+    /// `table/sunaba`, `table/sunaba/index/ByAge`, `queue/socket-jobs`, `@connections`.
     pub resource: String,
     /// IAM actions: `dynamodb:PutItem`, `execute-api:ManageConnections`. A transaction needs those of its parts and none of its
     /// own.

@@ -28,7 +28,7 @@ use secrets::Secrets;
 use sqs::Sqs;
 use std::path::Path;
 use std::sync::Arc;
-use store::{Bus, Jobs, Mailboxes, Push, Store};
+use store::{Bus, JobQueue, Mailboxes, Push, Store};
 
 // Disables what only a network needs. Measured: a push to a socket takes 36 instead of 78 microseconds, mostly because it is
 // not signed; a table call takes about 40 less.
@@ -63,8 +63,8 @@ pub struct Aws {
     pub faults: Faults,
     /// Records calls and their cost; off until a test starts it.
     pub meter: Meter,
-    pub jobs: Jobs,
-    pub work: Jobs,
+    pub socket_jobs: JobQueue,
+    pub orchestration_jobs: JobQueue,
     pub mailboxes: Mailboxes,
     pub bus: Bus,
     connector: Connector,
@@ -101,8 +101,14 @@ impl Aws {
         let aws = Self {
             store,
             push: Push::new(client!(aws_sdk_apigatewaymanagement, connector.clone())),
-            jobs: Jobs::new(client!(aws_sdk_sqs, connector.clone()), "http://sqs.local/jobs"),
-            work: Jobs::new(client!(aws_sdk_sqs, connector.clone()), "http://sqs.local/work"),
+            socket_jobs: JobQueue::new(
+                client!(aws_sdk_sqs, connector.clone()),
+                "http://sqs.local/socket-jobs",
+            ),
+            orchestration_jobs: JobQueue::new(
+                client!(aws_sdk_sqs, connector.clone()),
+                "http://sqs.local/orchestration-jobs",
+            ),
             mailboxes: Mailboxes::new(client!(aws_sdk_sqs, connector.clone()), MAILBOXES_URL)
                 .with_dead_letters(DEAD_LETTERS_ARN),
             bus: Bus::new(client!(aws_sdk_eventbridge, connector.clone()), "sunaba"),
@@ -119,8 +125,8 @@ impl Aws {
         Bindings {
             push: Some(self.push.clone()),
             mailboxes: Some(self.mailboxes.clone()),
-            jobs: Some(self.jobs.clone()),
-            work: Some(self.work.clone()),
+            socket_jobs: Some(self.socket_jobs.clone()),
+            orchestration_jobs: Some(self.orchestration_jobs.clone()),
             providers: None,
             bus: Some(self.bus.clone()),
         }

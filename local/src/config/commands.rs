@@ -98,7 +98,7 @@ pub struct Ticket {
     /// Repository: a URL or owner/name
     #[arg(long)]
     pub repo: Option<String>,
-    /// Agent: claude, acp:COMMAND or scripted:FILE [default: the agent of the control plane]
+    /// Agent: claude, openhands, acp:COMMAND or scripted:FILE [default: the agent of the control plane]
     #[arg(long)]
     pub agent: Option<String>,
     /// Model of the agent

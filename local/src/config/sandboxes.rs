@@ -43,7 +43,7 @@ settings! {
     /// Sandbox provider: process (on this machine) or daytona [default: process]
     #[arg(help_heading = SANDBOXES, value_name = "NAME")]
     provider, "SUNABA_PROVIDER";
-    /// Default agent: claude, acp:COMMAND or scripted:FILE [default: claude if it is installed, else scripted:hello]
+    /// Default agent: claude, openhands, acp:COMMAND or scripted:FILE [default: claude if it is installed, else scripted:hello]
     #[arg(help_heading = SANDBOXES)]
     agent, "AGENT";
     /// URL at which workers reach this plane [default: the address it listens on]

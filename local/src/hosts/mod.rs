@@ -3,8 +3,8 @@
 pub mod aws;
 pub mod connections;
 pub mod http;
+pub mod jobs;
 pub mod pages;
-pub mod queue;
 pub mod schedule;
 #[cfg(test)]
 mod span_tests;

@@ -25,11 +25,11 @@ const MAX_ATTEMPTS: u32 = 5;
 
 /// Runs until the stream ends.
 pub async fn run(plane: Arc<Plane>, hub: Arc<Hub>, mut records: Records) {
-    let mut workers = JoinSet::new();
+    let mut tasks = JoinSet::new();
     let shards: Vec<_> = (0..SHARDS)
         .map(|_| {
             let (sender, shard) = mpsc::unbounded_channel();
-            workers.spawn(process(plane.clone(), hub.clone(), shard));
+            tasks.spawn(process(plane.clone(), hub.clone(), shard));
             sender
         })
         .collect();
@@ -38,7 +38,7 @@ pub async fn run(plane: Arc<Plane>, hub: Arc<Hub>, mut records: Records) {
         let _dropped = shards[shard_of(&record)].send(record);
     }
     drop(shards);
-    workers.join_all().await;
+    tasks.join_all().await;
 }
 
 async fn process(plane: Arc<Plane>, hub: Arc<Hub>, mut shard: Records) {

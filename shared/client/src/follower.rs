@@ -1,6 +1,6 @@
 //! Follows a sandbox's log live.
 
-use crate::resume::Resume;
+use crate::reorder_buffer::ReorderBuffer;
 use crate::{backoff, http};
 use contract::events::{EventOut, EventPage};
 use contract::socket::{ClientFrame, EventFrame, Subscribe};
@@ -56,7 +56,7 @@ pub struct Follower {
     follow: Follow,
     http: reqwest::Client,
     socket: Option<Socket>,
-    resume: Resume<Followed>,
+    buffer: ReorderBuffer<Followed>,
     ready: VecDeque<Followed>,
     /// Whether events are missing that must be fetched from the log.
     behind: bool,
@@ -81,14 +81,14 @@ impl Follower {
     /// Connects lazily: nothing is sent before [`Follower::next`].
     pub fn new(follow: Follow) -> Self {
         let http = http::client(|| reqwest::Client::builder().timeout(DEADLINE));
-        let resume = Resume::after(follow.after_seq);
+        let buffer = ReorderBuffer::after(follow.after_seq);
         let now = Instant::now();
         let poll_at = now + follow.idle_timeout;
         Self {
             follow,
             http,
             socket: None,
-            resume,
+            buffer,
             ready: VecDeque::new(),
             behind: false,
             poll_at,
@@ -99,7 +99,7 @@ impl Follower {
 
     /// Sequence number of the last event that [`Follower::next`] returned.
     pub fn last_seq(&self) -> u64 {
-        self.resume.last() - self.ready.len() as u64
+        self.buffer.last() - self.ready.len() as u64
     }
 
     /// Waits for the next event. Cancel-safe: no event is lost.
@@ -162,7 +162,7 @@ impl Follower {
 
     async fn catch_up(&mut self) -> Result<(), String> {
         let Follow { plane, sandbox, token, .. } = &self.follow;
-        let after = self.resume.last();
+        let after = self.buffer.last();
         let url =
             format!("{plane}/api/v1/sandboxes/{sandbox}/events?order=oldest&limit=500&after_seq={after}");
         let mut request = self.http.get(url);
@@ -172,13 +172,13 @@ impl Follower {
         let response = request.send().await.and_then(reqwest::Response::error_for_status);
         let page: EventPage = response.map_err(|e| e.to_string())?.json().await.map_err(|e| e.to_string())?;
         let more = page.has_more;
-        if page.events.is_empty() && self.resume.has_gap() {
+        if page.events.is_empty() && self.buffer.has_gap() {
             return Err("the log is shorter than the events received from it".into());
         }
         for event in page.events {
-            self.ready.extend(self.resume.take(event.seq, Followed::from_page(event)));
+            self.ready.extend(self.buffer.take(event.seq, Followed::from_page(event)));
         }
-        self.behind = more || self.resume.has_gap();
+        self.behind = more || self.buffer.has_gap();
         self.poll_at = Instant::now() + self.follow.idle_timeout;
         self.attempt = 0;
         Ok(())
@@ -200,7 +200,7 @@ impl Follower {
         if let Message::Text(text) = frame.ok_or("closed")?.map_err(|e| e.to_string())? {
             let value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
             self.handle_frame(value)?;
-            self.behind |= self.resume.has_gap();
+            self.behind |= self.buffer.has_gap();
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ impl Follower {
             }
             // Ephemeral events are not part of the log.
             let Some(seq) = frame.seq else { continue };
-            self.ready.extend(self.resume.take(seq, Followed::from_frame(seq, frame)));
+            self.ready.extend(self.buffer.take(seq, Followed::from_frame(seq, frame)));
             self.poll_at = Instant::now() + self.follow.idle_timeout;
         }
         Ok(())

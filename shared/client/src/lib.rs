@@ -2,7 +2,7 @@
 //!
 //! | type | does |
 //! |---|---|
-//! | [`Sender`] | sends numbered batches and retries each until it is stored |
+//! | [`EventSender`] | sends numbered batches and retries each until it is stored |
 //! | [`Follower`] | receives every event of a log exactly once, in order |
 //! | [`Messenger`] | sends messages to an agent, each exactly once |
 //! | [`Inbox`] | pulls an agent's messages and acknowledges them |
@@ -14,14 +14,14 @@
 
 mod backoff;
 mod call;
+mod event_sender;
 mod follower;
 mod http;
 mod inbox;
 mod messenger;
 mod plane;
-mod resume;
+mod reorder_buffer;
 mod sandbox_api;
-mod sender;
 #[cfg(test)]
 mod tls_tests;
 mod transcripts;
@@ -29,12 +29,12 @@ mod wake_up;
 
 pub use backoff::Backoff;
 pub use call::{Attempt, Failed, Refused};
+pub use event_sender::{EventIn, EventSender};
 pub use follower::{Follow, Followed, Follower, IDLE_TIMEOUT};
 pub use inbox::{Inbox, Pull, ReceiptIn};
 pub use messenger::{MessageIn, Messenger};
 pub use plane::Plane;
-pub use resume::Resume;
+pub use reorder_buffer::ReorderBuffer;
 pub use sandbox_api::SandboxApi;
-pub use sender::{EventIn, Sender};
 pub use transcripts::Transcripts;
 pub use wake_up::{WakeUpOptions, WakeUpSocket};

@@ -1,8 +1,8 @@
 //! Requests of a worker to its plane, one attempt each.
 
 use crate::call::{Attempt, Caller};
+use crate::event_sender::EventIn;
 use crate::inbox::Pull;
-use crate::sender::EventIn;
 use contract::ingest::{BatchReceived, EventReceived};
 use contract::messages::{Acknowledged, Pulled};
 use contract::sandboxes::SandboxOut;

@@ -2,6 +2,7 @@
 //!
 //! Values that would fail later in a worker are rejected here, where the client sees the error.
 
+use crate::agent::AgentName;
 use crate::bad_input::BadInput;
 use crate::fields::Fields;
 use domain::resources::{ResourceRequest, resolve};
@@ -34,14 +35,10 @@ pub fn decode(fields: &Fields) -> Result<Execution, BadInput> {
 
 fn agent(fields: &Fields) -> Result<Option<String>, BadInput> {
     let Some(agent) = fields.line("agent", MAX_NAME_CHARS)? else { return Ok(None) };
-    let known = agent == "claude"
-        || ["acp:", "scripted:"]
-            .iter()
-            .any(|kind| agent.strip_prefix(kind).is_some_and(|rest| !rest.is_empty()));
-    if known {
-        return Ok(Some(agent));
+    match AgentName::parse(&agent) {
+        Some(_) => Ok(Some(agent)),
+        None => Err(BadInput::invalid("agent", format!("must be {}", AgentName::ALL))),
     }
-    Err(BadInput::invalid("agent", "must be claude, acp:<command> or scripted:<file>"))
 }
 
 /// `github_owner` and `github_repo`, as in OmoiOS, or `repository`.

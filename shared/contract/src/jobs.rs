@@ -1,4 +1,4 @@
-//! Messages on the job queue.
+//! Messages on the two job queues: [`Job::ExpireSocket`] is a socket job, all others are orchestration jobs.
 
 use domain::{ConnectionId, MessageId, OrgId, SandboxId, TaskId, TicketId};
 use serde::{Deserialize, Serialize};

@@ -3,6 +3,7 @@
 //!
 //! Decoders ignore unknown fields and name the field that is invalid. Deliberately absent: business rules.
 
+pub mod agent;
 pub mod bad_input;
 pub mod event_bus;
 pub mod events;
@@ -24,6 +25,7 @@ mod socket_code;
 pub mod tasks;
 pub mod tickets;
 
+pub use agent::AgentName;
 pub use bad_input::BadInput;
 pub use problem_code::ProblemCode;
 pub use socket_code::SocketCode;

@@ -69,7 +69,8 @@ pub struct ActivityOut {
 impl ActivityOut {
     pub fn new(sandbox: &Sandbox, now: Timestamp) -> Self {
         let activity = &sandbox.activity;
-        let running_since = activity.spawn.as_ref().and_then(|spawn| spawn.running_since);
+        let running_since =
+            activity.provisioning.as_ref().and_then(|provisioning| provisioning.running_since);
         #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
         let since = |then: Timestamp| (now.as_micros() - then.as_micros()).max(0) as f64 / 1_000_000.0;
         Self {
@@ -96,10 +97,11 @@ pub struct PhaseStatus {
 
 impl PhaseStatus {
     pub fn of(sandbox: &Sandbox) -> Option<Self> {
-        let (spawn, assignment) = (sandbox.activity.spawn.as_ref()?, sandbox.assignment.as_ref()?);
+        let (provisioning, assignment) =
+            (sandbox.activity.provisioning.as_ref()?, sandbox.assignment.as_ref()?);
         Some(Self {
-            stage: spawn.stage,
-            since: spawn.since,
+            stage: provisioning.stage,
+            since: provisioning.since,
             task_id: assignment.task.clone(),
             ticket_id: assignment.ticket.clone(),
             attempt: assignment.attempt,

@@ -31,7 +31,7 @@ pub struct NewTicket {
     /// Default: `quick`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow_mode: Option<WorkflowMode>,
-    /// `claude`, `acp:<command>` or `scripted:<file>`.
+    /// `claude`, `openhands`, `acp:<command>` or `scripted:<file>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use crate::events::BodyOut;
 use crate::limits::MAX_FRAME_BYTES;
 use domain::event::BodyReference;
 use domain::filter::{FilterChange, Filters};
-use domain::{Entity, Event, EventId, JsonObject, Timestamp, abridge};
+use domain::{Entity, Event, EventId, JsonObject, Timestamp, large_fields};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -206,7 +206,7 @@ const ENVELOPE_BYTES: usize = 4 * 1024;
 impl EventFrame {
     /// Fields that are too large for a frame are omitted, and the frame refers to the full data.
     pub fn new(entity: &Entity, event: &Event) -> Self {
-        let abridged = abridge::abridge(&event.data, MAX_FRAME_BYTES - ENVELOPE_BYTES);
+        let abridged = large_fields::omit_large_fields(&event.data, MAX_FRAME_BYTES - ENVELOPE_BYTES);
         let body = match (&event.body, abridged.omitted.is_empty()) {
             (None, true) => None,
             (None, false) => {
@@ -228,7 +228,7 @@ impl EventFrame {
         Self {
             id: event.id.clone(),
             seq: event.seq,
-            event_type: entity.broadcast_name(&event.event_type),
+            event_type: entity.frame_name(&event.event_type),
             entity_type: entity.kind().to_owned(),
             entity_id: entity.id().to_owned(),
             payload: abridged.data.with_fields(&fields),

@@ -14,7 +14,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("domain::sandbox::Ended", "SandboxEnded"),
     ("domain::task::Status", "TaskStatus"),
     ("domain::ticket::Status", "TicketStatus"),
-    ("domain::attempt::Stage", "SpawnStage"),
+    ("domain::attempt::Stage", "ProvisioningStage"),
     ("domain::message::State", "MessageState"),
     ("domain::message::Receipt", "MessageReceipt"),
     ("domain::message::Sender", "MessageSender"),

@@ -3,8 +3,8 @@
 //! Every attempt has its own sandbox, with its own id and token. So a late report comes from a sandbox that is no longer
 //! the task's, and changes nothing.
 
-use crate::abridge::abridge;
 use crate::event::EventType;
+use crate::large_fields::omit_large_fields;
 use crate::retry::Class;
 use crate::{JsonObject, SandboxId, TaskId, TicketId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -27,9 +27,9 @@ pub struct Attempt {
     pub sandbox: SandboxId,
 }
 
-/// Provisioning state of a sandbox at its provider, up to its deletion.
+/// State of a sandbox at its provider, from the claim of its task to the confirmed deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spawn {
+pub struct Provisioning {
     /// In progress, or completed last.
     pub stage: Stage,
     /// When the stage began.
@@ -60,7 +60,7 @@ pub struct Spawn {
     pub released_at: Option<Timestamp>,
 }
 
-impl Spawn {
+impl Provisioning {
     /// A sandbox that exists only in the table.
     pub fn recorded(now: Timestamp) -> Self {
         Self {
@@ -237,7 +237,7 @@ pub fn result_of(data: &JsonObject) -> JsonObject {
         kept.insert(name, value);
     }
     let all_named = JsonObject::of(&serde_json::json!({TRUNCATED: RESULT_FIELDS})).text().len();
-    let abridged = abridge(&JsonObject::of(&kept), MAX_RESULT_BYTES - all_named);
+    let abridged = omit_large_fields(&JsonObject::of(&kept), MAX_RESULT_BYTES - all_named);
     truncated.retain(|name| !abridged.omitted.contains(name));
     truncated.extend(abridged.omitted);
     if truncated.is_empty() {

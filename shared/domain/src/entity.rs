@@ -1,6 +1,6 @@
 //! Sandboxes, tasks and tickets: everything that has a log.
 
-use crate::event::plain_name;
+use crate::event::normalized_name;
 use crate::{EventType, SandboxId, TaskId, TicketId};
 use std::fmt;
 
@@ -29,12 +29,12 @@ impl Entity {
         }
     }
 
-    /// The name under which an event of its log is broadcast: `SANDBOX_AGENT_TOOL_USE`, `TASK_CREATED`. A `task.created`
-    /// that a worker logs in its sandbox is an event of the sandbox: `SANDBOX_TASK_CREATED`.
-    pub fn broadcast_name(&self, event_type: &EventType) -> String {
+    /// The name of an event of its log in socket frames: `SANDBOX_AGENT_TOOL_USE`, `TASK_CREATED`. A `task.created` that a
+    /// worker logs in its sandbox is an event of the sandbox: `SANDBOX_TASK_CREATED`.
+    pub fn frame_name(&self, event_type: &EventType) -> String {
         match self {
-            Self::Sandbox(_) => event_type.bus_name(),
-            Self::Task(_) | Self::Ticket(_) => plain_name(event_type.as_str()),
+            Self::Sandbox(_) => event_type.sandbox_frame_name(),
+            Self::Task(_) | Self::Ticket(_) => normalized_name(event_type.as_str()),
         }
     }
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broadcast_name_starts_with_the_entity_kind() {
+    fn frame_name_starts_with_the_entity_kind() {
         let sandbox = Entity::Sandbox(SandboxId::parse("x-1").unwrap());
         let task = Entity::Task(TaskId::parse("x-1").unwrap());
         let ticket = Entity::Ticket(TicketId::parse("x-1").unwrap());
@@ -65,7 +65,7 @@ mod tests {
             (&task, "task.created", "TASK_CREATED"),
             (&ticket, "ticket.timed_out", "TICKET_TIMED_OUT"),
         ] {
-            assert_eq!(entity.broadcast_name(&EventType::parse(event_type).unwrap()), name);
+            assert_eq!(entity.frame_name(&EventType::parse(event_type).unwrap()), name);
         }
     }
 }

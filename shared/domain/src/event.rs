@@ -1,4 +1,7 @@
-//! Events: their type, their source, and the names under which they are broadcast.
+//! Events: their type, their source, and their names.
+//!
+//! An event has a type as it was sent (`agent.tool_use`), a normalized name by which names are compared
+//! (`AGENT_TOOL_USE`), and a frame name in socket frames and on EventBridge (`SANDBOX_AGENT_TOOL_USE`).
 
 use crate::message::State;
 use crate::{EventId, Invalid, JsonObject, Timestamp};
@@ -133,8 +136,8 @@ impl EventType {
     /// Whether only the plane may emit this, in any spelling: readers rely on it. No worker of OmoiOS sends one of these
     /// names.
     pub fn is_reserved(&self) -> bool {
-        let name = plain_name(&self.0);
-        let of_message = name.strip_prefix(MESSAGE_BUS_PREFIX).is_some_and(|state| {
+        let name = normalized_name(&self.0);
+        let of_message = name.strip_prefix(NORMALIZED_MESSAGE_PREFIX).is_some_and(|state| {
             State::ALL.into_iter().any(|known| known.as_str().eq_ignore_ascii_case(state))
         });
         of_message || LIFECYCLE_OF_THE_PLANE.contains(&name.as_str()) || LOG_ONLY.contains(&name.as_str())
@@ -147,7 +150,7 @@ impl EventType {
     /// Whether this is a lifecycle event of a sandbox, task or ticket, which is also published to EventBridge. All
     /// spellings of a name are equal: `SANDBOX_SPAWNED` is `sandbox.spawned`.
     pub fn is_lifecycle(&self) -> bool {
-        let name = plain_name(&self.0);
+        let name = normalized_name(&self.0);
         let is_lifecycle = LIFECYCLE_OF_A_RUN.contains(&name.as_str())
             || LIFECYCLE_OF_THE_PLANE.contains(&name.as_str())
             || name.starts_with("TASK_")
@@ -157,12 +160,12 @@ impl EventType {
 
     /// Whether this is the name, in any spelling.
     pub fn is_called(&self, name: &str) -> bool {
-        self.0 == name || plain_name(&self.0) == plain_name(name)
+        self.0 == name || normalized_name(&self.0) == normalized_name(name)
     }
 
-    /// The name under which it is broadcast: `SANDBOX_AGENT_TOOL_USE` for `agent.tool_use`.
-    pub fn bus_name(&self) -> String {
-        format!("{BUS_PREFIX}{}", plain_name(&self.0))
+    /// The frame name in the log of a sandbox: `SANDBOX_AGENT_TOOL_USE` for `agent.tool_use`.
+    pub fn sandbox_frame_name(&self) -> String {
+        format!("{SANDBOX_PREFIX}{}", normalized_name(&self.0))
     }
 }
 
@@ -172,11 +175,11 @@ impl fmt::Display for EventType {
     }
 }
 
-const BUS_PREFIX: &str = "SANDBOX_";
+const SANDBOX_PREFIX: &str = "SANDBOX_";
 const MESSAGE_PREFIX: &str = "message.";
-const MESSAGE_BUS_PREFIX: &str = "MESSAGE_";
+const NORMALIZED_MESSAGE_PREFIX: &str = "MESSAGE_";
 
-/// Plain names of the lifecycle events that workers may send.
+/// Normalized names of the lifecycle events that workers may send.
 const LIFECYCLE_OF_A_RUN: [&str; 8] = [
     "AGENT_COMPLETED",
     "AGENT_FAILED",
@@ -188,7 +191,7 @@ const LIFECYCLE_OF_A_RUN: [&str; 8] = [
     "STOPPED",
 ];
 
-/// Plain names of the lifecycle events that only the plane emits.
+/// Normalized names of the lifecycle events that only the plane emits.
 const LIFECYCLE_OF_THE_PLANE: [&str; 31] = [
     "PENDING",
     "PREPARING",
@@ -223,15 +226,15 @@ const LIFECYCLE_OF_THE_PLANE: [&str; 31] = [
     "TICKET_UNBLOCKED",
 ];
 
-/// Plain names of the other events that only the plane emits. They are logged and not published to EventBridge.
+/// Normalized names of the other events that only the plane emits. They are logged and not published to EventBridge.
 const LOG_ONLY: [&str; 4] = ["RETRYING", "TASK_UPDATED", "TASK_DEPENDENCIES_CHANGED", "TICKET_UPDATED"];
 
 /// The normalized spelling of a name: `AGENT_TOOL_USE` for `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and
 /// `agent.tool_use`.
-pub fn plain_name(name: &str) -> String {
+pub fn normalized_name(name: &str) -> String {
     let upper: String =
         name.chars().map(|c| if matches!(c, '.' | '-') { '_' } else { c.to_ascii_uppercase() }).collect();
-    match upper.strip_prefix(BUS_PREFIX) {
+    match upper.strip_prefix(SANDBOX_PREFIX) {
         Some(rest) if !rest.is_empty() => rest.to_owned(),
         _ => upper,
     }
@@ -288,12 +291,15 @@ mod tests {
         for spelling in
             ["SANDBOX_AGENT_TOOL_USE", "SANDBOX_agent.tool_use", "agent.tool_use", "agent.tool-use"]
         {
-            assert_eq!(plain_name(spelling), "AGENT_TOOL_USE");
+            assert_eq!(normalized_name(spelling), "AGENT_TOOL_USE");
         }
-        assert_eq!(EventType::parse("agent.tool_use").unwrap().bus_name(), "SANDBOX_AGENT_TOOL_USE");
-        assert_eq!(EventType::parse("sandbox.spawned").unwrap().bus_name(), "SANDBOX_SPAWNED");
+        assert_eq!(
+            EventType::parse("agent.tool_use").unwrap().sandbox_frame_name(),
+            "SANDBOX_AGENT_TOOL_USE"
+        );
+        assert_eq!(EventType::parse("sandbox.spawned").unwrap().sandbox_frame_name(), "SANDBOX_SPAWNED");
         let queued = EventType::of_message(State::Queued);
-        assert_eq!(queued.bus_name(), "SANDBOX_MESSAGE_QUEUED");
+        assert_eq!(queued.sandbox_frame_name(), "SANDBOX_MESSAGE_QUEUED");
         assert!(queued.is_called("SANDBOX_MESSAGE_QUEUED") && queued.is_called("message.queued"));
         assert!(!queued.is_called("message.fetched"));
         let reserved = |name: &str| EventType::parse(name).unwrap().is_reserved();
@@ -303,7 +309,7 @@ mod tests {
                 && reserved("Message-Started")
         );
         assert!(!reserved("message.sent") && !reserved("agent.message"));
-        assert_eq!(EventType::parse("SANDBOX_").unwrap().bus_name(), "SANDBOX_SANDBOX_");
+        assert_eq!(EventType::parse("SANDBOX_").unwrap().sandbox_frame_name(), "SANDBOX_SANDBOX_");
     }
 
     /// Every event that the plane emits about sandboxes, tasks and tickets, and whether it is a lifecycle event.
@@ -328,10 +334,10 @@ mod tests {
         let emitted = emitted_by_the_plane();
         assert_eq!(emitted.len(), LIFECYCLE_OF_THE_PLANE.len() + LOG_ONLY.len());
         for (name, is_lifecycle) in emitted {
-            let bus = name.to_uppercase().replace('.', "_");
+            let upper = name.to_uppercase().replace('.', "_");
             let dashed = name.replace(['.', '_'], "-");
             let prefixed = format!("SANDBOX_{}", name.trim_start_matches("sandbox."));
-            for spelling in [name, &bus, &dashed, &prefixed] {
+            for spelling in [name, &upper, &dashed, &prefixed] {
                 let event_type = EventType::parse(spelling).unwrap();
                 assert!(event_type.is_reserved(), "{spelling}");
                 assert_eq!(event_type.is_lifecycle(), is_lifecycle, "{spelling}");

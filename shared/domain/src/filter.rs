@@ -1,6 +1,6 @@
 //! Filters of a subscription, and the topics under which it is stored.
 
-use crate::event::plain_name;
+use crate::event::normalized_name;
 use crate::{Invalid, id::MAX_ID_CHARS};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ pub const MAX_VALUES: usize = 40;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Filters {
-    /// Plain event names ([`plain_name`]).
+    /// Normalized event names ([`normalized_name`]).
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub event_types: BTreeSet<String>,
     /// `sandbox`, `task`, `ticket`, …
@@ -39,7 +39,7 @@ pub struct FilterChange {
 /// What a filter is matched against.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// The plain name ([`plain_name`]).
+    /// The normalized name ([`normalized_name`]).
     pub event_name: &'a str,
     pub entity_type: &'a str,
     pub entity_id: &'a str,
@@ -53,7 +53,7 @@ impl Filters {
         };
         let event_types = list("event_types", change.event_types, &self.event_types)?;
         Ok(Self {
-            event_types: event_types.iter().map(|name| plain_name(name)).collect(),
+            event_types: event_types.iter().map(|name| normalized_name(name)).collect(),
             entity_types: list("entity_types", change.entity_types, &self.entity_types)?,
             entity_ids: list("entity_ids", change.entity_ids, &self.entity_ids)?,
         })

@@ -148,10 +148,10 @@ fn apply_lifecycle(next: &mut Sandbox, batch: &Batch, now: Timestamp) -> Vec<Lif
     if next.assignment.is_none() {
         return lifecycle_events;
     }
-    if let Some(spawn) = &mut next.activity.spawn
+    if let Some(provisioning) = &mut next.activity.provisioning
         && batch.events.iter().any(|event| event.event_type.is_called("agent.shutdown"))
     {
-        spawn.worker_exited_at.get_or_insert(now);
+        provisioning.worker_exited_at.get_or_insert(now);
     }
     let outcome = batch.events.iter().find_map(|event| reported_outcome(&event.event_type, &event.data, now));
     lifecycle_events.extend(outcome.and_then(|outcome| finish(next, outcome)));
@@ -183,17 +183,17 @@ fn mark_running(next: &mut Sandbox, now: Timestamp) -> Vec<LifecycleEvent> {
     if !next.may_have_worker() || !next.transition(Trigger::WorkerReported) {
         return lifecycle_events;
     }
-    if let (Some(spawn), Some(assignment)) = (&mut next.activity.spawn, &next.assignment) {
+    if let (Some(provisioning), Some(assignment)) = (&mut next.activity.provisioning, &next.assignment) {
         let data = json!({
             "sandbox_id": next.id, "task_id": assignment.task, "ticket_id": assignment.ticket,
             "attempt": assignment.attempt, "provider": assignment.provider,
         });
         // The process that started the worker may not have recorded that yet.
-        if spawn.stage < Stage::Started {
-            *spawn = spawn.at(Stage::Started, now);
+        if provisioning.stage < Stage::Started {
+            *provisioning = provisioning.at(Stage::Started, now);
             lifecycle_events.push(LifecycleEvent::of_sandbox("spawned", &data));
         }
-        spawn.running_since.get_or_insert(now);
+        provisioning.running_since.get_or_insert(now);
         lifecycle_events.push(LifecycleEvent::of_sandbox("running", &data));
     }
     lifecycle_events

@@ -3,7 +3,6 @@
 //! Deliberately absent: a clock, randomness, storage, HTTP. Code that needs one of those calls this crate. That is why
 //! every rule here is tested by tables and properties, and no test waits.
 
-pub mod abridge;
 pub mod access;
 pub mod attempt;
 pub mod breaker;
@@ -16,6 +15,7 @@ pub mod id;
 pub mod idle;
 pub mod ingest;
 pub mod json;
+pub mod large_fields;
 pub mod mailbox;
 pub mod message;
 pub mod redact;

@@ -7,7 +7,7 @@ use app::{Clock, Error, IdSource, KeyedLocks, Subscriptions, messages};
 use domain::{OrgId, SandboxId};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Bus, Jobs, Mailboxes, Push, Store};
+use store::{Bus, JobQueue, Mailboxes, Push, Store};
 
 /// The control plane.
 #[derive(Debug)]
@@ -27,12 +27,10 @@ pub struct Plane {
 #[derive(Debug, Clone, Default)]
 pub struct Bindings {
     pub push: Option<Push>,
-    /// Queue of jobs about sockets.
-    pub jobs: Option<Jobs>,
+    pub socket_jobs: Option<JobQueue>,
     pub mailboxes: Option<Mailboxes>,
     pub bus: Option<Bus>,
-    /// Queue of jobs about tasks and sandboxes.
-    pub work: Option<Jobs>,
+    pub orchestration_jobs: Option<JobQueue>,
     pub providers: Option<Providers>,
 }
 
@@ -86,8 +84,8 @@ impl Plane {
         self.bindings.push.as_ref().ok_or_else(|| not_wired("the management API"))
     }
 
-    pub fn jobs(&self) -> Result<&Jobs, Error> {
-        self.bindings.jobs.as_ref().ok_or_else(|| not_wired("the job queue"))
+    pub fn socket_jobs(&self) -> Result<&JobQueue, Error> {
+        self.bindings.socket_jobs.as_ref().ok_or_else(|| not_wired("the queue of socket jobs"))
     }
 
     pub fn message_deps(&self) -> Result<messages::Deps<'_>, Error> {
@@ -96,14 +94,20 @@ impl Plane {
         Ok(messages::Deps { store, mailboxes, locks, clock, ids: self.ids.as_ref() })
     }
 
-    pub fn work(&self) -> Result<&Jobs, Error> {
-        self.bindings.work.as_ref().ok_or_else(|| not_wired("the work queue"))
+    pub fn orchestration_jobs(&self) -> Result<&JobQueue, Error> {
+        self.bindings.orchestration_jobs.as_ref().ok_or_else(|| not_wired("the queue of orchestration jobs"))
     }
 
     pub fn orchestration(&self) -> Result<orchestration::Deps<'_>, Error> {
-        let (store, work_queue, clock, ids) =
-            (&self.store, self.work()?, self.clock.as_ref(), self.ids.as_ref());
-        Ok(orchestration::Deps { store, work_queue, clock, ids, orchestration: &self.settings.orchestration })
+        let (store, orchestration_jobs, clock, ids) =
+            (&self.store, self.orchestration_jobs()?, self.clock.as_ref(), self.ids.as_ref());
+        Ok(orchestration::Deps {
+            store,
+            orchestration_jobs,
+            clock,
+            ids,
+            orchestration: &self.settings.orchestration,
+        })
     }
 
     pub fn reconcile_deps<'a>(&'a self, issue_token: IssueToken<'a>) -> Result<ReconcileDeps<'a>, Error> {

@@ -24,7 +24,7 @@ pub const CHECK: Tick = |plane| Box::pin(check(plane));
 pub const SWEEP: Tick = |plane| Box::pin(sweep(plane));
 
 /// Compares the sandboxes of the providers with those of the plane.
-pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(compare(plane));
+pub const SWEEP_PROVIDERS: Tick = |plane| Box::pin(sweep_providers(plane));
 
 /// Deletes the queues of sandboxes that have ended.
 pub const SWEEP_MAILBOXES: Tick = |plane| Box::pin(sweep_mailboxes(plane));
@@ -41,13 +41,13 @@ async fn sweep(plane: Arc<Plane>) -> Result<(), Error> {
     Ok(())
 }
 
-async fn compare(plane: Arc<Plane>) -> Result<(), Error> {
+async fn sweep_providers(plane: Arc<Plane>) -> Result<(), Error> {
     let deps =
         reconcile::sweep_providers::Deps { base: plane.orchestration()?, providers: plane.providers()? };
     let found = reconcile::sweep_providers::run(deps).await?;
     let counts =
         [Metric::count("OrphanedSandboxes", found.orphans), Metric::count("LostSandboxes", found.lost)];
-    metrics::emit("sandboxes-compare", plane.clock.now(), &counts);
+    metrics::emit("sandboxes-sweep-providers", plane.clock.now(), &counts);
     Ok(())
 }
 

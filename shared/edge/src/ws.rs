@@ -84,7 +84,7 @@ async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
     };
     let deps = sockets::open::Deps {
         store: &plane.store,
-        jobs: plane.jobs()?,
+        socket_jobs: plane.socket_jobs()?,
         clock: plane.clock.as_ref(),
         auth_timeout: plane.settings.auth_timeout,
     };

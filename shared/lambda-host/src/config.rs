@@ -23,10 +23,10 @@ pub struct Config {
     pub mailboxes_url: Option<String>,
     /// ARN of the dead-letter queue of mailboxes, for functions that create them.
     pub dead_letters_arn: Option<String>,
-    /// For functions that enqueue jobs about sockets.
-    pub jobs_url: Option<String>,
-    /// For functions that enqueue jobs about tasks and sandboxes.
-    pub work_url: Option<String>,
+    /// For functions that enqueue socket jobs.
+    pub socket_jobs_url: Option<String>,
+    /// For functions that enqueue orchestration jobs.
+    pub orchestration_jobs_url: Option<String>,
     /// Name of the event bus, for functions that publish.
     pub bus: Option<String>,
     /// For functions that authenticate callers.
@@ -125,9 +125,9 @@ pub fn variables(permission: Permission) -> &'static [&'static str] {
         | Permission::DeleteMailboxes
         | Permission::ListMailboxes => &["SUNABA_MAILBOXES_URL"],
         Permission::CreateMailboxes => &["SUNABA_MAILBOXES_URL", "SUNABA_DEAD_LETTERS_ARN"],
-        Permission::Jobs => &["SUNABA_JOBS_URL"],
+        Permission::SocketJobs => &["SUNABA_SOCKET_JOBS_URL"],
         Permission::Bus => &["SUNABA_BUS"],
-        Permission::Work => &orchestration::WORK_VARIABLES,
+        Permission::OrchestrationJobs => &orchestration::ORCHESTRATION_VARIABLES,
         Permission::Providers => &orchestration::PROVIDER_VARIABLES,
         Permission::Thresholds => orchestration::THRESHOLD_VARIABLES,
         Permission::GetItem
@@ -173,8 +173,8 @@ impl Config {
             dead_letters_arn: serves
                 .may(Permission::CreateMailboxes)
                 .then(|| read.required("SUNABA_DEAD_LETTERS_ARN")),
-            jobs_url: serves.may(Permission::Jobs).then(|| read.required("SUNABA_JOBS_URL")),
-            work_url: serves.may(Permission::Work).then(|| read.required("SUNABA_WORK_URL")),
+            socket_jobs_url: serves.may(Permission::SocketJobs).then(|| read.required("SUNABA_SOCKET_JOBS_URL")),
+            orchestration_jobs_url: serves.may(Permission::OrchestrationJobs).then(|| read.required("SUNABA_ORCHESTRATION_JOBS_URL")),
             bus: serves.may(Permission::Bus).then(|| read.required("SUNABA_BUS")),
             keys: serves.may(Permission::Keys).then(|| KeyConfig {
                 worker_secret: read.required("SUNABA_WORKER_SECRET_ID"),
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn all_errors_are_reported_at_once() {
         let invalid = [("SUNABA_ORIGINS", "console.example")];
-        let error = read("realtime-frame", &invalid).unwrap_err();
+        let error = read("sockets-frame", &invalid).unwrap_err();
         for name in [
             "SUNABA_TABLE",
             "SUNABA_SOCKETS_URL",
@@ -281,7 +281,11 @@ mod tests {
     #[test]
     fn every_route_has_the_permissions_of_all_http_functions_only() {
         let every = Serves::EveryRoute;
-        assert!(every.may(Permission::Keys) && every.may(Permission::Work) && every.may(Permission::PutItem));
+        assert!(
+            every.may(Permission::Keys)
+                && every.may(Permission::OrchestrationJobs)
+                && every.may(Permission::PutItem)
+        );
         assert!(!every.may(Permission::Bus), "only the stream's consumer publishes");
     }
 

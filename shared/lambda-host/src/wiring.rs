@@ -15,7 +15,7 @@ use futures_util::future::try_join_all;
 use lambda_runtime::Error;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Bus, Jobs, Mailboxes, Push, Store};
+use store::{Bus, JobQueue, Mailboxes, Push, Store};
 
 /// Timeout of one attempt of an SDK call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -47,9 +47,9 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
             .mailboxes_url
             .as_deref()
             .map(|url| clients.mailboxes(url, config.dead_letters_arn.as_deref())),
-        jobs: config.jobs_url.as_deref().map(|url| clients.jobs(url)),
+        socket_jobs: config.socket_jobs_url.as_deref().map(|url| clients.job_queue(url)),
         bus: config.bus.as_deref().map(|name| clients.bus(name)),
-        work: config.work_url.as_deref().map(|url| clients.jobs(url)),
+        orchestration_jobs: config.orchestration_jobs_url.as_deref().map(|url| clients.job_queue(url)),
         providers,
     };
     let store = clients.store(&config.table);
@@ -119,8 +119,8 @@ impl<'a> Clients<'a> {
         }
     }
 
-    fn jobs(&self, url: &str) -> Jobs {
-        Jobs::new(client!(self, aws_sdk_sqs, None), url)
+    fn job_queue(&self, url: &str) -> JobQueue {
+        JobQueue::new(client!(self, aws_sdk_sqs, None), url)
     }
 
     fn bus(&self, name: &str) -> Bus {

@@ -1,4 +1,4 @@
-//! The DynamoDB table, the push to sockets, the mailboxes, the job queue and the bus for lifecycle events.
+//! The DynamoDB table, the push to sockets, the mailboxes, the job queues and the bus for lifecycle events.
 //!
 //! One method per access pattern of `infra/TABLE.md`; `keys.rs` is the only file that spells a key. Deliberately
 //! absent: rules (they are in `domain`), retries beyond the SDK's own (the caller knows whether a retry is
@@ -6,30 +6,30 @@
 
 pub mod bus;
 pub mod commit;
+mod compression;
 pub mod connections;
 pub mod error;
 mod items;
-pub mod jobs;
+pub mod job_queue;
 pub mod keys;
 pub mod ledger;
 pub mod limits;
 pub mod log;
 pub mod mailboxes;
-mod pack;
 pub mod page;
 pub mod push;
-pub mod queue;
 pub mod record;
 pub mod sandboxes;
 pub mod segments;
 pub mod sessions;
 pub mod table;
+pub mod task_queue;
 pub mod tasks;
 mod uptime;
 
 pub use bus::Bus;
 pub use error::Error;
-pub use jobs::Jobs;
+pub use job_queue::JobQueue;
 pub use mailboxes::Mailboxes;
 pub use push::Push;
 

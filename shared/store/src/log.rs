@@ -1,10 +1,10 @@
 //! The log of a sandbox: appending a batch, reading bodies. [`crate::segments`] reads the logs of all entities.
 
+use crate::compression::{Packed, unpack};
 use crate::error::Error;
 use crate::items::{Item, attributes, get_text, number, start, text, value};
 use crate::ledger::{self, Change};
 use crate::limits::{IDEMPOTENCY_SECS, MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES};
-use crate::pack::{Packed, unpack};
 use crate::sandboxes::{activity_text, sandbox_of};
 use crate::segments::{Entry, LogItems, LogOf, PIECE, encode, entry, event_item, log_items};
 use crate::{Store, keys};

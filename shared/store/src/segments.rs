@@ -2,17 +2,17 @@
 //!
 //! Deliberately absent: the transactions that store segments. See [`Store::append`] and [`Store::commit`].
 
+use crate::compression::{Packed, compress};
 use crate::error::Error;
 use crate::items::{Item, get_number, get_text, number, start, text};
 use crate::limits::{MAX_INLINE_BYTES, MAX_PACKED_BYTES};
-use crate::pack::{Packed, compress};
 use crate::{Store, keys};
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::event::BodyReference;
 use domain::ingest::NewEvent;
 use domain::{
-    Entity, Event, EventId, EventType, JsonObject, OrgId, Sandbox, SandboxId, Source, Timestamp, abridge,
+    Entity, Event, EventId, EventType, JsonObject, OrgId, Sandbox, SandboxId, Source, Timestamp, large_fields,
 };
 use serde::{Deserialize, Serialize};
 
@@ -171,7 +171,7 @@ pub(crate) fn entry(event: &NewEvent) -> Result<(Entry, Option<Vec<u8>>), Error>
     if size <= MAX_INLINE_BYTES {
         return Ok((entry, None));
     }
-    let cut = abridge::abridge(&event.data, MAX_INLINE_BYTES);
+    let cut = large_fields::omit_large_fields(&event.data, MAX_INLINE_BYTES);
     entry.data = cut.data;
     entry.body = Some(BodyReference { size_bytes: size as u64, omitted: cut.omitted });
     Ok((entry, Some(compress(event.data.text())?)))

@@ -3,11 +3,11 @@
 //! Entries of one request are packed together as a chunk. A chunk that exceeds the size of an item is cut into
 //! pieces, each of which carries the number of the chunk's first entry.
 
+use crate::compression::{Packed, unpack};
 use crate::error::Error;
 use crate::items::{Item, attributes, get_number, get_text, number, start, text, value};
 use crate::limits::{MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES};
 use crate::log::{Existing, size};
-use crate::pack::{Packed, unpack};
 use crate::sandboxes::sandbox_of;
 use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;

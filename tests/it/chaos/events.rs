@@ -2,7 +2,7 @@
 
 use super::{kill_and_restart, read_log, register, seed, text};
 use crate::command::process_options;
-use client::{EventIn, Follow, Followed, Follower, Sender};
+use client::{EventIn, EventSender, Follow, Followed, Follower};
 use domain::SandboxId;
 use kit::chaos::{ChaosProxy, Fault};
 use kit::flaky_proxy::FlakyProxy;
@@ -76,7 +76,7 @@ async fn send(
     progress: &watch::Sender<u64>,
     seed: u64,
 ) -> Vec<String> {
-    let mut sender = Sender::new(url, sandbox, Some(token.to_owned()), 1, Duration::from_millis(400));
+    let mut sender = EventSender::new(url, sandbox, Some(token.to_owned()), 1, Duration::from_millis(400));
     let mut random = StdRng::seed_from_u64(seed.wrapping_add(2));
     let mut sent = Vec::new();
     while (sent.len() as u64) < EVENTS {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Invokes `$connect` without completing the handshake: the hub does not know the connection yet.
 async fn begin_handshake(process: &Arc<Plane>) {
     let payload = connect("c-1", &[("token", &viewer())]);
-    assert_eq!(invoke(process, "realtime-connect", &payload).await.unwrap()["statusCode"], 200);
+    assert_eq!(invoke(process, "sockets-connect", &payload).await.unwrap()["statusCode"], 200);
 }
 
 async fn is_stored(harness: &Harness) -> bool {

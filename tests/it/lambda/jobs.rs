@@ -1,4 +1,4 @@
-//! The job queue and the schedule.
+//! The job queues and the schedule.
 
 use crate::harness::{Harness, invoke, received_frames};
 use crate::payloads::{connect, fixture, frame, job};
@@ -12,9 +12,9 @@ async fn only_the_failed_message_of_a_batch_is_retried() {
     let harness = Harness::open().await;
     let process = harness.process();
     let id = "XzYa1cKFPHcCIvA=";
-    invoke(&process, "realtime-connect", &connect(id, &[])).await.unwrap();
+    invoke(&process, "sockets-connect", &connect(id, &[])).await.unwrap();
     let mut inbox = harness.socket(id);
-    let response = invoke(&process, "realtime-expire", &fixture("queue-two-messages")).await.unwrap();
+    let response = invoke(&process, "sockets-expire", &fixture("queue-two-messages")).await.unwrap();
     // The first message is malformed; the second is processed anyway.
     let failures = json!([{"itemIdentifier": "11111111-2222-4333-8444-555555555501"}]);
     assert_eq!(response, json!({"batchItemFailures": failures}));
@@ -28,14 +28,12 @@ async fn socket_that_authenticates_before_expiry_stays_open() {
     let harness = Harness::open().await;
     let process = harness.process();
     let id = "XzYa1cKFPHcCIvA=";
-    invoke(&process, "realtime-connect", &connect(id, &[])).await.unwrap();
+    invoke(&process, "sockets-connect", &connect(id, &[])).await.unwrap();
     let mut inbox = harness.socket(id);
-    invoke(&process, "realtime-frame", &frame(id, &json!({"type": "auth", "token": OPERATOR})))
-        .await
-        .unwrap();
+    invoke(&process, "sockets-frame", &frame(id, &json!({"type": "auth", "token": OPERATOR}))).await.unwrap();
     assert_eq!(received_frames(&mut inbox).unwrap().len(), 2, "authenticated and subscribed");
     let expire = json!({"job": "expire_socket", "connection_id": id}).to_string();
-    let response = invoke(&process, "realtime-expire", &job(&expire)).await.unwrap();
+    let response = invoke(&process, "sockets-expire", &job(&expire)).await.unwrap();
     assert_eq!(response, json!({"batchItemFailures": []}));
     assert!(harness.aws.store.connection(&ConnectionId::parse(id).unwrap()).await.unwrap().is_some());
     assert_eq!(harness.aws.hub.len(), 1, "the socket is open");

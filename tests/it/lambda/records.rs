@@ -11,7 +11,7 @@ use std::sync::Arc;
 async fn subscriber(harness: &Harness, process: &Arc<Plane>) -> Inbox {
     let inbox = harness.socket("c-1");
     let payload = connect("c-1", &[("token", &viewer())]);
-    assert_eq!(invoke(process, "realtime-connect", &payload).await.unwrap()["statusCode"], 200);
+    assert_eq!(invoke(process, "sockets-connect", &payload).await.unwrap()["statusCode"], 200);
     inbox
 }
 

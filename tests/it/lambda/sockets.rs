@@ -22,8 +22,7 @@ fn ok() -> Value {
 #[tokio::test]
 async fn socket_with_a_token_is_subscribed_on_connect() {
     let harness = Harness::open().await;
-    let response =
-        invoke(&harness.process(), "realtime-connect", &fixture("socket-connect-with-token")).await;
+    let response = invoke(&harness.process(), "sockets-connect", &fixture("socket-connect-with-token")).await;
     assert_eq!(response.unwrap(), ok());
     let connection = stored_connection(&harness).await.unwrap();
     assert!(matches!(connection.principal, Some(Principal::User { .. })), "{connection:?}");
@@ -38,7 +37,7 @@ async fn socket_with_a_token_is_subscribed_on_connect() {
 async fn socket_without_a_token_gets_an_expiry_job() {
     let mut harness = Harness::open().await;
     let response =
-        invoke(&harness.process(), "realtime-connect", &fixture("socket-connect-without-token")).await;
+        invoke(&harness.process(), "sockets-connect", &fixture("socket-connect-without-token")).await;
     assert_eq!(response.unwrap(), ok());
     let connection = stored_connection(&harness).await.unwrap();
     assert_eq!((connection.principal, connection.realm), (None, None));
@@ -50,7 +49,7 @@ async fn socket_without_a_token_gets_an_expiry_job() {
 async fn invalid_token_or_origin_is_rejected_without_storing_the_socket() {
     let harness = Harness::open().await;
     for name in ["socket-connect-wrong-token", "socket-connect-foreign-origin"] {
-        let response = invoke(&harness.process(), "realtime-connect", &fixture(name)).await.unwrap();
+        let response = invoke(&harness.process(), "sockets-connect", &fixture(name)).await.unwrap();
         check(name, &response);
         assert!(stored_connection(&harness).await.is_none(), "{name}");
     }
@@ -61,10 +60,10 @@ async fn sandbox_socket_is_filtered_to_its_sandbox() {
     let harness = Harness::open().await;
     let process = harness.process();
     let payload = fixture("socket-connect-sandbox-filter");
-    let unknown = invoke(&process, "realtime-connect", &payload).await.unwrap();
+    let unknown = invoke(&process, "sockets-connect", &payload).await.unwrap();
     assert_eq!(unknown["statusCode"], 404, "{unknown}");
     harness.register("s-1").await;
-    assert_eq!(invoke(&process, "realtime-connect", &payload).await.unwrap(), ok());
+    assert_eq!(invoke(&process, "sockets-connect", &payload).await.unwrap(), ok());
     let filters = json!(stored_connection(&harness).await.unwrap().filters);
     assert_eq!((&filters["entity_types"], &filters["entity_ids"]), (&json!(["sandbox"]), &json!(["s-1"])));
 }
@@ -75,7 +74,7 @@ async fn invalid_sandbox_id_is_rejected_on_connect() {
     let harness = Harness::open().await;
     for invalid in ["", "a/b", "..", "s 1"] {
         let payload = connect(SOCKET, &[("token", &viewer()), ("sandbox_id", invalid)]);
-        let response = invoke(&harness.process(), "realtime-connect", &payload).await.unwrap();
+        let response = invoke(&harness.process(), "sockets-connect", &payload).await.unwrap();
         let status = response["statusCode"].as_u64().unwrap();
         assert!([404, 422].contains(&status), "{invalid:?}: {response}");
         assert!(stored_connection(&harness).await.is_none(), "{invalid:?}");
@@ -86,7 +85,7 @@ async fn invalid_sandbox_id_is_rejected_on_connect() {
 async fn frame_replies_are_sent_over_the_socket() {
     let harness = Harness::open().await;
     let process = harness.process();
-    invoke(&process, "realtime-connect", &fixture("socket-connect-without-token")).await.unwrap();
+    invoke(&process, "sockets-connect", &fixture("socket-connect-without-token")).await.unwrap();
     let mut inbox = harness.socket(SOCKET);
     for (name, replies) in [
         ("socket-message-subscribe", vec![("code", "unauthorized")]),
@@ -96,7 +95,7 @@ async fn frame_replies_are_sent_over_the_socket() {
         ("socket-message-invalid-json", vec![("code", "invalid_json")]),
         ("socket-message-binary", vec![]),
     ] {
-        assert_eq!(invoke(&process, "realtime-frame", &fixture(name)).await.unwrap(), ok(), "{name}");
+        assert_eq!(invoke(&process, "sockets-frame", &fixture(name)).await.unwrap(), ok(), "{name}");
         let frames = received_frames(&mut inbox).expect("the socket stays open");
         assert_eq!(frames.len(), replies.len(), "{name}: {frames:?}");
         for (frame, (field, value)) in frames.iter().zip(replies) {
@@ -112,10 +111,10 @@ async fn frame_replies_are_sent_over_the_socket() {
 async fn invalid_token_in_a_frame_closes_the_socket() {
     let harness = Harness::open().await;
     let process = harness.process();
-    invoke(&process, "realtime-connect", &fixture("socket-connect-without-token")).await.unwrap();
+    invoke(&process, "sockets-connect", &fixture("socket-connect-without-token")).await.unwrap();
     let mut inbox = harness.socket(SOCKET);
     let invalid = fixture("socket-message-auth").replace(&viewer(), "not-a-token");
-    assert_eq!(invoke(&process, "realtime-frame", &invalid).await.unwrap(), ok());
+    assert_eq!(invoke(&process, "sockets-frame", &invalid).await.unwrap(), ok());
     assert_eq!(received_frames(&mut inbox).unwrap()[0]["code"], "unauthorized");
     assert_eq!(received_frames(&mut inbox), None, "the socket is closed");
 }
@@ -124,10 +123,10 @@ async fn invalid_token_in_a_frame_closes_the_socket() {
 async fn disconnect_removes_the_connection_and_is_idempotent() {
     let harness = Harness::open().await;
     let process = harness.process();
-    invoke(&process, "realtime-connect", &fixture("socket-connect-with-token")).await.unwrap();
+    invoke(&process, "sockets-connect", &fixture("socket-connect-with-token")).await.unwrap();
     assert!(stored_connection(&harness).await.is_some());
     for _ in 0..2 {
-        let response = invoke(&process, "realtime-disconnect", &fixture("socket-disconnect")).await;
+        let response = invoke(&process, "sockets-disconnect", &fixture("socket-disconnect")).await;
         assert_eq!(response.unwrap(), ok());
         assert!(stored_connection(&harness).await.is_none());
     }
@@ -139,7 +138,7 @@ async fn all_api_gateway_connection_ids_are_accepted() {
     let harness = Harness::open().await;
     for id in ["XzYa1cKFPHcCIvA=", "-zYa1cKFPHcCIvA=", "_zYa1cKFPHcCI_-="] {
         let payload = connect(id, &[("token", &viewer())]);
-        assert_eq!(invoke(&harness.process(), "realtime-connect", &payload).await.unwrap(), ok(), "{id}");
+        assert_eq!(invoke(&harness.process(), "sockets-connect", &payload).await.unwrap(), ok(), "{id}");
     }
 }
 

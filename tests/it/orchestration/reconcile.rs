@@ -245,11 +245,11 @@ impl Fixture {
     }
 
     async fn stage(&self) -> Stage {
-        self.sandbox().await.activity.spawn.unwrap().stage
+        self.sandbox().await.activity.provisioning.unwrap().stage
     }
 
     async fn attempts(&self) -> u32 {
-        self.sandbox().await.activity.spawn.unwrap().attempts
+        self.sandbox().await.activity.provisioning.unwrap().attempts
     }
 
     async fn task(&self) -> Task {
@@ -281,7 +281,7 @@ impl Fixture {
         let plane = &self.plane;
         let deps = app::sandboxes::terminate::Deps {
             messages: plane.message_deps().unwrap(),
-            work_queue: plane.work().unwrap(),
+            orchestration_jobs: plane.orchestration_jobs().unwrap(),
         };
         let (principal, sandbox) = (Principal::Operator, self.sandbox_id.clone());
         let command = app::sandboxes::terminate::Command { principal, sandbox, reason: "enough".into() };
@@ -334,8 +334,11 @@ async fn stage_that_times_out_is_retried() {
     fixture.provider.script().uploads_hang = true;
     let (until, sent) = fixture.reconcile().await;
     assert!((1..=2).contains(&until.unwrap()) && sent >= 1, "{until:?}");
-    let spawn = fixture.sandbox().await.activity.spawn.unwrap();
-    assert_eq!((spawn.stage, spawn.attempts, spawn.lease_until), (Stage::Uploading, 1, None));
+    let provisioning = fixture.sandbox().await.activity.provisioning.unwrap();
+    assert_eq!(
+        (provisioning.stage, provisioning.attempts, provisioning.lease_until),
+        (Stage::Uploading, 1, None)
+    );
     fixture.provider.script().uploads_hang = false;
     fixture.advance(2);
     fixture.reconcile().await;

@@ -97,7 +97,7 @@ async fn lose_and_orphan_sandboxes(
         sandboxes.remove(&sandbox);
         sandboxes.insert(orphan.clone());
     }
-    recorder.run(process, "sandboxes-compare", &fixture("schedule-tick")).await;
+    recorder.run(process, "sandboxes-sweep-providers", &fixture("schedule-tick")).await;
     assert!(!provider.sandboxes.lock().unwrap().contains(&orphan), "the orphan is not deleted");
     let stored = recorder.harness.aws.store.sandbox(&sandbox).await.unwrap().unwrap();
     assert!(stored.activity.outcome.is_some(), "the loss is not detected: {stored:?}");

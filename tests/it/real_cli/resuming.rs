@@ -61,7 +61,7 @@ fn restore_transcript(recording: &Recording, home: &Home) {
     fs::write(path, lines.concat()).unwrap();
 }
 
-/// A transcript has a placeholder for each entry that the plane rejected (`outbox::store`). The CLI skips it and still
+/// A transcript has a placeholder for each entry that the plane rejected (`outbox::spool_store`). The CLI skips it and still
 /// finds the earlier entries.
 #[test]
 fn session_resumes_from_a_transcript_with_placeholders() {

@@ -5,7 +5,7 @@ use crate::harness::{body_of, invoke};
 use crate::payloads::request;
 use crate::support::OPERATOR;
 use app::Clock;
-use domain::attempt::{Assignment, Spawn, Stage};
+use domain::attempt::{Assignment, Provisioning, Stage};
 use domain::{Sandbox, SandboxId, Task, TaskId};
 use serde_json::{Value, json};
 use store::commit::{Change, Commit, Committed};
@@ -200,7 +200,7 @@ async fn start_work(api: &TicketApi, task: &TaskId) -> SandboxId {
     };
     let mut sandbox = Sandbox::assigned(id.clone(), task.org.clone(), "an attempt".into(), assignment, now);
     sandbox.transition(domain::sandbox::transitions::Trigger::ProvisioningStarted);
-    sandbox.activity.spawn = Some(Spawn::recorded(now).at(Stage::Starting, now));
+    sandbox.activity.provisioning = Some(Provisioning::recorded(now).at(Stage::Starting, now));
     let mut commit = Commit::new(now);
     commit.tasks.push(Change { before: Some(&task), after: claimed, events: Vec::new() });
     commit.sandboxes.push(Change { before: None, after: sandbox, events: Vec::new() });

@@ -239,7 +239,7 @@ export type ClientFrame =
 
 /** AND across the three lists, OR within each; an empty list does not restrict. */
 export interface Filters {
-  /** Plain event names (`plain_name`). */
+  /** Normalized event names (`normalized_name`). */
   event_types?: string[];
   /** `sandbox`, `task`, `ticket`, … */
   entity_types?: string[];
@@ -640,7 +640,7 @@ export interface NewTicket {
   project_id?: ProjectId;
   /** Default: `quick`. */
   workflow_mode?: WorkflowMode;
-  /** `claude`, `acp:<command>` or `scripted:<file>`. */
+  /** `claude`, `openhands`, `acp:<command>` or `scripted:<file>`. */
   agent?: string;
   model?: string;
   /** A URL, or `owner/name` on GitHub. */
@@ -710,7 +710,7 @@ export interface ActivityOut {
 }
 
 /** The stages of provisioning. Each can be repeated. */
-export const SPAWN_STAGES = [
+export const PROVISIONING_STAGES = [
   /** The sandbox is stored in the table. */
   "recorded",
   /** Reserved for preparations such as a branch; does nothing today. */
@@ -725,12 +725,12 @@ export const SPAWN_STAGES = [
   "started",
 ] as const;
 /** The stages of provisioning. Each can be repeated. */
-export type SpawnStage = (typeof SPAWN_STAGES)[number];
+export type ProvisioningStage = (typeof PROVISIONING_STAGES)[number];
 
 /** Provisioning state of a sandbox. */
 export interface PhaseStatus {
   /** In progress, or completed last. */
-  stage: SpawnStage;
+  stage: ProvisioningStage;
   since: Timestamp;
   task_id: TaskId;
   ticket_id: TicketId | null;

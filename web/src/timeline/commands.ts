@@ -4,7 +4,7 @@ import { firstText, flag, isObject, number, object, text, toolUseId } from './re
 import type { ToolRow } from './rows'
 import { output, readDecision, toolInput } from './calls'
 import { hasTrait } from './event-traits'
-import { type MapChange, VersionedMap } from './versions'
+import { type MapChange, VersionedMap } from './versioned-map'
 
 /** A command that the agent ran in a shell. */
 export interface Command {

@@ -78,14 +78,14 @@ type Handler = (builder: RowsBuilder, event: LogEvent) => RowPath | null
 
 /** Every event type of the control plane and the worker. A new type does not compile until it has a handler here. */
 const known: Readonly<Record<KnownEventType, Handler>> = {
-  'sandbox.pending': lines.spawning,
-  'sandbox.preparing': lines.spawning,
-  'sandbox.creating': lines.spawning,
-  'sandbox.uploading': lines.spawning,
-  'sandbox.starting': lines.spawning,
-  'sandbox.spawned': lines.spawning,
-  'sandbox.running': lines.spawning,
-  'sandbox.retrying': lines.spawning,
+  'sandbox.pending': lines.provisioning,
+  'sandbox.preparing': lines.provisioning,
+  'sandbox.creating': lines.provisioning,
+  'sandbox.uploading': lines.provisioning,
+  'sandbox.starting': lines.provisioning,
+  'sandbox.spawned': lines.provisioning,
+  'sandbox.running': lines.provisioning,
+  'sandbox.retrying': lines.provisioning,
   'sandbox.completing': lines.closing,
   'sandbox.completed': lines.closing,
   'sandbox.released': lines.closing,

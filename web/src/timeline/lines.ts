@@ -23,7 +23,7 @@ export function error(
   return builder.add({ ...row, text, ...base(event, key), kind: 'error', eventType: event.type })
 }
 
-const SPAWNING: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
+const PROVISIONING: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
   'sandbox.pending': ['quiet', 'Sandbox pending'],
   'sandbox.preparing': ['quiet', 'Preparing branch'],
   'sandbox.creating': ['quiet', 'Creating sandbox'],
@@ -35,8 +35,8 @@ const SPAWNING: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
 }
 
 /** The stages of creating a sandbox share one line, which shows the current stage. */
-export function spawning(builder: RowsBuilder, event: LogEvent): RowPath {
-  const [tone, text] = SPAWNING[event.type] ?? ['quiet', event.type]
+export function provisioning(builder: RowsBuilder, event: LogEvent): RowPath {
+  const [tone, text] = PROVISIONING[event.type] ?? ['quiet', event.type]
   const detail = firstText(event.data, 'error')
   return follow(builder, event, { tone, text, detail }, 'sandbox')
 }

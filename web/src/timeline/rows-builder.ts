@@ -1,7 +1,7 @@
 import type { LogEvent } from './event'
 import { firstText, number } from './read'
 import type { PlanItem, Row, SubagentRow } from './rows'
-import { MapChange, VersionedMap } from './versions'
+import { MapChange, VersionedMap } from './versioned-map'
 
 // Handlers of events (`known` in fold.ts) change rows through a `RowsBuilder`: it adds rows, finds the row that an event
 // belongs to by its `RowPath`, and copies a row before its first change. What the next event needs to know about the

@@ -73,7 +73,7 @@ pub enum AgentOutput {
     Process(u32),
     /// The session id, as soon as it is known.
     Session(String),
-    Activity(Activity),
+    Activity(AgentActivity),
     TurnEnded(Box<TurnEnd>),
     Exited(ExitReason),
 }
@@ -92,7 +92,7 @@ pub struct Partial {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activity {
+pub enum AgentActivity {
     /// A turn is running, or background tasks are.
     Working,
     /// Waiting for a message.

@@ -7,6 +7,7 @@ use crate::isolation::SandboxPolicy;
 use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::Repository;
+use contract::AgentName;
 use domain::SandboxId;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -181,17 +182,16 @@ impl<'a> Reader<'a> {
     fn agent(&mut self) -> Option<Agent> {
         let text = self.text("AGENT").unwrap_or_else(|| "claude".into());
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        match text.split_once(':') {
-            None if text == "claude" => Some(Agent::Claude),
-            None if text == "openhands" => Some(Agent::Acp(words("openhands acp"))),
-            Some(("acp", command)) if !command.trim().is_empty() => Some(Agent::Acp(words(command))),
-            Some(("scripted", script)) if !script.is_empty() => Some(Agent::Scripted(script.to_owned())),
-            _ => {
-                let message = format!("{text:?} is not claude, acp:<command>, openhands or scripted:<file>");
-                self.error("AGENT", message);
-                None
-            }
-        }
+        let Some(name) = AgentName::parse(&text) else {
+            self.error("AGENT", format!("{text:?} is not {}", AgentName::ALL));
+            return None;
+        };
+        Some(match name {
+            AgentName::Claude => Agent::Claude,
+            AgentName::OpenHands => Agent::Acp(words("openhands acp")),
+            AgentName::Acp(command) => Agent::Acp(words(command)),
+            AgentName::Scripted(script) => Agent::Scripted(script.to_owned()),
+        })
     }
 
     fn permission_mode(&mut self) -> Option<Mode> {
@@ -239,11 +239,11 @@ impl<'a> Reader<'a> {
     fn resume(&mut self, agent: Option<&Agent>) -> Option<Resume> {
         let fork = self.flag("FORK_SESSION", false);
         let session = self.text("RESUME_SESSION_ID")?;
-        let acp = matches!(agent, Some(Agent::Acp(_)));
-        if acp && fork {
+        let keeps_sessions = agent.is_some_and(Agent::keeps_sessions);
+        if keeps_sessions && fork {
             self.error("FORK_SESSION", "ACP agents cannot fork a session");
         }
-        if !acp && session.parse::<Uuid>().is_err() {
+        if !keeps_sessions && session.parse::<Uuid>().is_err() {
             self.error("RESUME_SESSION_ID", format!("{session:?} is not a session id (UUID)"));
         }
         Some(Resume { session, fork })

@@ -4,7 +4,7 @@ use super::events::BATCH_BYTES;
 use super::response::{BlockReason, Outcome, classify};
 use super::shared::{Queue, Shared};
 use super::spool::Record;
-use super::store::{EntryLine, placeholder};
+use super::spool_store::{EntryLine, placeholder};
 use client::Attempt;
 use contract::problem::Problem;
 use serde_json::Value;

@@ -4,7 +4,7 @@ use super::event_line::Header;
 use super::response::{BlockReason, Outcome, classify};
 use super::shared::{LinkState, Queue, Shared};
 use super::spool::Record;
-use super::store::Store;
+use super::spool_store::SpoolStore;
 use contract::limits::MAX_BATCH_EVENTS;
 use std::io;
 use std::sync::Arc;
@@ -148,7 +148,7 @@ async fn send(shared: &Shared) -> Outcome<()> {
 
 /// The batch in flight, or the next one. Its extent is saved before it is sent, so that a retry after a crash is
 /// identical.
-fn compose(store: &mut Store) -> io::Result<Option<Batch>> {
+fn compose(store: &mut SpoolStore) -> io::Result<Option<Batch>> {
     loop {
         let front = store.events.front();
         let records = match store.numbering.sending {
@@ -188,7 +188,7 @@ fn compose(store: &mut Store) -> io::Result<Option<Batch>> {
 }
 
 /// Removes records that the plane has stored or rejected.
-fn acknowledge(store: &mut Store, last: u64, records: &[Record]) {
+fn acknowledge(store: &mut SpoolStore, last: u64, records: &[Record]) {
     let bytes = records.iter().map(|record| record.bytes.len() as u64).sum();
     store.waiting_bytes = store.waiting_bytes.saturating_sub(bytes);
     store.numbering.sending = None;

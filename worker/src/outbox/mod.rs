@@ -20,7 +20,7 @@ mod response;
 mod seen_ids;
 mod shared;
 mod spool;
-mod store;
+mod spool_store;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -40,13 +40,13 @@ use event_line::EventContext;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use shared::{Queue, Shared};
+use spool_store::SpoolStore;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use store::Store;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -129,7 +129,7 @@ impl Outbox {
         let lock = lock.map_err(disk)?;
         acquire(&lock, &dir)?;
         let context = Arc::new(EventContext { fields: event_fields, secrets });
-        let mut store = Store::open(&dir, max_bytes, context.clone()).map_err(disk)?;
+        let mut store = SpoolStore::open(&dir, max_bytes, context.clone()).map_err(disk)?;
         store.report_overflow(false);
         let shared = Arc::new(Shared::new(store, api, context, timing));
         let mut uploaders = JoinSet::new();

@@ -3,7 +3,7 @@
 use super::event_line::EventContext;
 use super::partials::Partials;
 use super::response::BlockReason;
-use super::store::Store;
+use super::spool_store::SpoolStore;
 use client::{Backoff, SandboxApi};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,7 +57,7 @@ impl Default for Timing {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    store: Mutex<Store>,
+    store: Mutex<SpoolStore>,
     pub api: SandboxApi,
     pub context: Arc<EventContext>,
     pub timing: Timing,
@@ -73,7 +73,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(store: Store, api: SandboxApi, context: Arc<EventContext>, timing: Timing) -> Self {
+    pub fn new(store: SpoolStore, api: SandboxApi, context: Arc<EventContext>, timing: Timing) -> Self {
         Self {
             store: Mutex::new(store),
             api,
@@ -90,7 +90,7 @@ impl Shared {
     }
 
     /// Locks the store. Held for single writes to the page cache, never across an await.
-    pub fn store(&self) -> MutexGuard<'_, Store> {
+    pub fn store(&self) -> MutexGuard<'_, SpoolStore> {
         // Files are written in whole lines, so a panic while the lock was held left nothing half-written.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -148,7 +148,7 @@ async fn placeholder_is_sent_again_after_a_crash() {
     outbox.close().await;
     let store = || {
         let context = Arc::new(EventContext::default());
-        Store::open(dir.path(), MAX_BYTES, context).unwrap()
+        SpoolStore::open(dir.path(), MAX_BYTES, context).unwrap()
     };
     let mut crashed = store();
     crashed.transcript("t", &[raw(&json!({"type": "bad", "uuid": "u-2"}))]);
@@ -158,7 +158,8 @@ async fn placeholder_is_sent_again_after_a_crash() {
     assert!(store().is_replaced(&record));
     // The plane would accept the entry now, but the placeholder must be sent.
     plane.inner().entries.get_mut("t").unwrap().push(
-        serde_json::from_str(store::placeholder(&raw(&json!({"type": "bad", "uuid": "u-2"}))).get()).unwrap(),
+        serde_json::from_str(spool_store::placeholder(&raw(&json!({"type": "bad", "uuid": "u-2"}))).get())
+            .unwrap(),
     );
     let outbox = open(&plane, dir.path());
     assert!(outbox.flushed(FLUSH_TIMEOUT).await);
@@ -174,7 +175,7 @@ async fn waiting_bytes_are_restored_after_a_restart() {
     let outbox = open(&plane, dir.path());
     outbox.emit(event("one"));
     outbox.close().await;
-    let store = Store::open(dir.path(), MAX_BYTES, Arc::new(EventContext::default())).unwrap();
+    let store = SpoolStore::open(dir.path(), MAX_BYTES, Arc::new(EventContext::default())).unwrap();
     assert!(store.waiting_bytes > 0);
     drop(store);
     plane.inner().broken.clear();

@@ -1,7 +1,7 @@
 //! Inspects the repository, validates the requirements and emits the outcome of the task.
 
 use super::Supervisor;
-use crate::agents::Activity;
+use crate::agents::AgentActivity;
 use crate::completion::{Next, Outcome};
 use crate::config::Requirements;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
@@ -61,7 +61,7 @@ impl Supervisor {
         self.state.progress.tests_passed = tests_passed;
         match (purpose, validation) {
             (Purpose::Validate, Some(validation)) => {
-                if self.activity == Activity::Working {
+                if self.activity == AgentActivity::Working {
                     // A message arrived meanwhile. Validation runs again when the agent is idle.
                     return;
                 }

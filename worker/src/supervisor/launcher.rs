@@ -4,7 +4,7 @@ use super::Supervisor;
 use super::history::History;
 use crate::agents::claude::normalizer::Normalizer;
 use crate::agents::policy::Policy;
-use crate::agents::{Activity, AgentHandle, ExitReason, UserMessage, acp, claude};
+use crate::agents::{AgentActivity, AgentHandle, ExitReason, UserMessage, acp, claude};
 use crate::completion::{Next, Outcome};
 use crate::config::{Agent, Config, HIDDEN_FROM_AGENT};
 use crate::event::Event;
@@ -88,7 +88,8 @@ impl Supervisor {
     /// Restarts an agent that has exited, or fails the task.
     pub(super) async fn agent_exited(&mut self, reason: ExitReason) {
         self.copy_transcript();
-        (self.agent, self.state.process, self.activity, self.nudge_at) = (None, None, Activity::Idle, None);
+        (self.agent, self.state.process, self.activity, self.nudge_at) =
+            (None, None, AgentActivity::Idle, None);
         self.observers.watch(None);
         let (error, error_type) = match &reason {
             ExitReason::Exited { code } => (format!("the agent exited (exit code {code})"), "exit"),

@@ -1,7 +1,7 @@
 //! Hands messages to the agent and tracks their receipts.
 
 use super::Supervisor;
-use crate::agents::{Activity, AgentCommand, UserMessage};
+use crate::agents::{AgentActivity, AgentCommand, UserMessage};
 use crate::event::Event;
 use crate::state::{Pending, Step};
 use client::ReceiptIn;
@@ -52,7 +52,7 @@ impl Supervisor {
             MessageType::Stop => self.stop(interruption("stop")).await,
             // No agent is running. The interruption prevents that its turn is resumed.
             MessageType::Interrupt if self.agent.is_none() => self.interrupt(interruption("interrupt")).await,
-            MessageType::Interrupt if self.activity == Activity::Working => {
+            MessageType::Interrupt if self.activity == AgentActivity::Working => {
                 // Send the text first, so that the agent continues with it after the interrupt.
                 self.send_command(AgentCommand::Message(UserMessage { uuid, text })).await;
                 self.interrupt(interruption("interrupt")).await;
@@ -155,7 +155,7 @@ impl Supervisor {
             if let Some(uuid) = self.state.pending.iter().find(|pending| stop(pending)).map(|stop| stop.uuid)
             {
                 self.receipt(uuid, State::Completed);
-                if self.activity == Activity::Idle && self.state.outcome.is_none() {
+                if self.activity == AgentActivity::Idle && self.state.outcome.is_none() {
                     // No turn was running that would report its end.
                     self.wait_for_messages("Stopped; waiting for messages");
                 }

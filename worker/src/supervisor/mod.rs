@@ -12,7 +12,7 @@ mod observers;
 mod shutdown;
 mod turns;
 
-use crate::agents::{Activity, AgentCommand, AgentHandle, AgentOutput, ExitReason};
+use crate::agents::{AgentActivity, AgentCommand, AgentHandle, AgentOutput, ExitReason};
 use crate::clock::at;
 use crate::completion::Plan;
 use crate::config::{Agent, Config, Continuous, Requirements};
@@ -54,7 +54,7 @@ pub(crate) struct Supervisor {
     state: State,
     plan: Plan,
     agent: Option<AgentHandle>,
-    activity: Activity,
+    activity: AgentActivity,
     agent_state: watch::Sender<AgentState>,
     observers: Observers,
     tail: Option<Tail>,
@@ -118,7 +118,7 @@ impl Supervisor {
             state,
             plan,
             agent: None,
-            activity: Activity::Idle,
+            activity: AgentActivity::Idle,
             agent_state,
             observers,
             tail: None,
@@ -286,7 +286,7 @@ impl Supervisor {
     /// Whether no work is in progress or pending.
     fn is_idle(&self) -> bool {
         let has_messages = self.agent.is_some() && !self.state.pending.is_empty();
-        self.activity == Activity::Idle
+        self.activity == AgentActivity::Idle
             && self.inspection.is_none()
             && self.restart_at.is_none()
             && !has_messages

@@ -2,7 +2,7 @@
 
 use super::messages::Interruption;
 use super::{EXIT_FENCED, StopReason, Supervisor};
-use crate::agents::{Activity, AgentCommand, AgentOutput};
+use crate::agents::{AgentActivity, AgentCommand, AgentOutput};
 use crate::event::Event;
 use crate::heartbeat::Status;
 use domain::message;
@@ -27,7 +27,7 @@ impl Supervisor {
         let StopReason::Requested(reason) = reason else { return ExitCode::FAILURE };
         tracing::info!("Shutting down: {reason}");
         self.agent_state.send_modify(|state| state.status = Status::Stopping);
-        if self.activity == Activity::Working {
+        if self.activity == AgentActivity::Working {
             self.interrupt(Interruption { message_id: None, sender_id: None, reason: "shutdown" }).await;
             let _ = timeout(INTERRUPT_TIMEOUT, self.drain_until_idle()).await;
         }
@@ -60,7 +60,7 @@ impl Supervisor {
 
     /// Handles remaining output until the agent's turn has ended.
     async fn drain_until_idle(&mut self) {
-        while self.activity == Activity::Working {
+        while self.activity == AgentActivity::Working {
             let output = super::next_output(&mut self.agent).await;
             self.handle_final_output(output);
         }
@@ -91,7 +91,7 @@ impl Supervisor {
             }
             AgentOutput::Exited(_) => {
                 self.agent = None;
-                self.activity = Activity::Idle;
+                self.activity = AgentActivity::Idle;
             }
             AgentOutput::Partial(_)
             | AgentOutput::Progress

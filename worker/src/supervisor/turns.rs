@@ -7,7 +7,7 @@
 use super::Supervisor;
 use super::inspection::Purpose;
 use super::messages::Interruption;
-use crate::agents::{Activity, AgentCommand, TurnEnd};
+use crate::agents::{AgentActivity, AgentCommand, TurnEnd};
 use crate::completion::{Next, Outcome};
 use crate::event::Event;
 use crate::heartbeat::Status;
@@ -20,17 +20,17 @@ use tokio::time::Instant;
 const SAVE_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Supervisor {
-    pub(super) async fn activity_changed(&mut self, activity: Activity) {
+    pub(super) async fn activity_changed(&mut self, activity: AgentActivity) {
         self.activity = activity;
         let status = match activity {
-            Activity::Working => {
+            AgentActivity::Working => {
                 self.nudge_at = None;
                 Status::Working
             }
-            Activity::Idle => Status::Waiting,
+            AgentActivity::Idle => Status::Waiting,
         };
         self.agent_state.send_modify(|state| state.status = status);
-        if activity == Activity::Idle && !self.state.ended_turns.is_empty() {
+        if activity == AgentActivity::Idle && !self.state.ended_turns.is_empty() {
             self.agent_idle().await;
         }
     }
@@ -174,7 +174,7 @@ impl Supervisor {
         let limit = self.plan.continuous.as_ref().map(|limits| limits.max_duration.as_secs());
         let elapsed = self.state.progress.elapsed_seconds;
         let is_exceeded = limit.is_some_and(|limit| elapsed >= limit);
-        if is_exceeded && self.activity == Activity::Working && self.state.step == Step::Working {
+        if is_exceeded && self.activity == AgentActivity::Working && self.state.step == Step::Working {
             let outcome =
                 Outcome::failure("max_duration_reached", format!("time limit reached after {elapsed} s"));
             self.apply(Next::Done(outcome));

@@ -9,7 +9,7 @@ mod patch;
 mod process;
 mod pull_request;
 mod repository;
-mod shadow;
+mod shadow_repository;
 pub mod snapshot;
 pub mod validation;
 

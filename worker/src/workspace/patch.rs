@@ -2,7 +2,7 @@
 
 use super::diff::{Change, FileChange};
 use super::git::GitError;
-use super::shadow::{GIT_TIMEOUT, Shadow, Snapshot};
+use super::shadow_repository::{GIT_TIMEOUT, ShadowRepository, Snapshot};
 use crate::event::MAX_FIELD_BYTES;
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) struct DetectedChange {
 
 /// Changes from `old` to `new`, and the number of further changes that are omitted.
 pub(super) async fn between(
-    shadow: &Shadow,
+    shadow: &ShadowRepository,
     old: &Snapshot,
     new: &Snapshot,
 ) -> Result<(Vec<DetectedChange>, usize), GitError> {

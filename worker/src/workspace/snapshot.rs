@@ -6,7 +6,7 @@
 
 use super::diff::{EmittedChange, FileChange, Fingerprint};
 use super::patch::{self, DetectedChange};
-use super::shadow::{GIT_TIMEOUT, ScanError, Shadow, Snapshot};
+use super::shadow_repository::{GIT_TIMEOUT, ScanError, ShadowRepository, Snapshot};
 use crate::event::Event;
 use std::path::Path;
 use std::time::Duration;
@@ -37,13 +37,13 @@ pub struct Changes {
     pub disabled: Option<String>,
 }
 
-type FirstScan = Result<(Shadow, Snapshot), ScanError>;
+type FirstScan = Result<(ShadowRepository, Snapshot), ScanError>;
 
 #[derive(Debug)]
 enum State {
     /// The first scan is running.
     Starting(JoinSet<FirstScan>),
-    Active(Box<(Shadow, Snapshot)>),
+    Active(Box<(ShadowRepository, Snapshot)>),
     Disabled,
 }
 
@@ -59,7 +59,7 @@ impl Snapshots {
         let (root, state) = (root.to_owned(), state.to_owned());
         let mut first = JoinSet::new();
         first.spawn(async move {
-            let shadow = Shadow::open(&root, &state).await?;
+            let shadow = ShadowRepository::open(&root, &state).await?;
             let snapshot = match shadow.last().await {
                 Some(snapshot) => snapshot,
                 None => {
@@ -145,7 +145,7 @@ impl Changes {
 }
 
 async fn compare(
-    (shadow, last): &mut (Shadow, Snapshot),
+    (shadow, last): &mut (ShadowRepository, Snapshot),
     emitted: &[EmittedChange],
 ) -> Result<Changes, ScanError> {
     let snapshot = shadow.scan().await?;
@@ -169,7 +169,10 @@ async fn compare(
 }
 
 /// Fingerprint of the new content, to recognize changes that a tool result reports too.
-async fn fingerprint(shadow: &Shadow, detected: &DetectedChange) -> Result<Option<Fingerprint>, ScanError> {
+async fn fingerprint(
+    shadow: &ShadowRepository,
+    detected: &DetectedChange,
+) -> Result<Option<Fingerprint>, ScanError> {
     let Some(blob) = &detected.blob else { return Ok(None) };
     let content = shadow.git.bytes(&["cat-file", "blob", blob], Vec::new(), GIT_TIMEOUT).await?;
     Ok(Some(Fingerprint::of(&content)))

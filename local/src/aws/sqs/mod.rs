@@ -49,7 +49,7 @@ pub(super) struct Sqs {
 }
 
 /// Queues whose messages are delivered without `ReceiveMessage`, as Lambda does with an event source mapping.
-const JOB_QUEUES: [&str; 2] = ["jobs", "work"];
+const JOB_QUEUES: [&str; 2] = ["socket-jobs", "orchestration-jobs"];
 
 /// The last segment of a queue URL.
 pub(super) fn queue_name(url: &str) -> &str {

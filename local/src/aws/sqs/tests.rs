@@ -117,12 +117,12 @@ fn bodies(messages: &[Message]) -> Vec<String> {
 async fn job_is_delivered_after_its_delay() {
     let mut harness = Harness::new().await;
     let started = Instant::now();
-    harness.aws.jobs.send("later", Duration::from_secs(10)).await.unwrap();
-    harness.aws.jobs.send("now", Duration::ZERO).await.unwrap();
+    harness.aws.socket_jobs.send("later", Duration::from_secs(10)).await.unwrap();
+    harness.aws.socket_jobs.send("now", Duration::ZERO).await.unwrap();
     assert_eq!(harness.feeds.jobs.recv().await.unwrap().body, "now");
     assert_eq!(harness.feeds.jobs.recv().await.unwrap().body, "later");
     assert_eq!(started.elapsed().as_secs(), 10);
-    let received = harness.sqs.receive_message().queue_url("http://sqs.local/jobs").send().await;
+    let received = harness.sqs.receive_message().queue_url("http://sqs.local/socket-jobs").send().await;
     assert!(received.unwrap_err().into_service_error().is_unsupported_operation());
 }
 
@@ -465,11 +465,11 @@ async fn metered_call_names_its_queue() {
     harness.aws.meter.start();
     harness.receive().await;
     create(&harness.sqs, NAME, &ATTRIBUTES).await.unwrap();
-    harness.aws.jobs.send("now", Duration::ZERO).await.unwrap();
+    harness.aws.socket_jobs.send("now", Duration::ZERO).await.unwrap();
     let calls = harness.aws.meter.take();
     let about: Vec<_> = calls.iter().map(|call| (&*call.actions[0], &*call.resource)).collect();
     let queue = "queue/sandbox-1.fifo";
     let expected =
-        [("sqs:ReceiveMessage", queue), ("sqs:CreateQueue", queue), ("sqs:SendMessage", "queue/jobs")];
+        [("sqs:ReceiveMessage", queue), ("sqs:CreateQueue", queue), ("sqs:SendMessage", "queue/socket-jobs")];
     assert_eq!(about, expected);
 }

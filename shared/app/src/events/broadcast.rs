@@ -9,7 +9,7 @@ use crate::{Clock, sockets};
 use contract::socket::{EventFrame, bundle, error};
 use contract::{ProblemCode, SocketCode};
 use domain::access::EVERY_ORG;
-use domain::event::plain_name;
+use domain::event::normalized_name;
 use domain::filter::{Subject, topics_of};
 use domain::{ConnectionId, Entity, Event, Timestamp};
 use futures_util::future::join_all;
@@ -98,12 +98,12 @@ struct Dispatched {
 }
 
 impl Dispatcher {
-    /// Sends deliveries until the queue is empty. Several tasks may share the queue, and each runs several workers,
-    /// so that a slow socket delays no other. (Workers, rather than a future for each delivery: a future that holds
-    /// an SDK call is large.)
+    /// Sends deliveries until the queue is empty. Several tokio tasks may share the queue, and each polls several
+    /// loops, so that a slow socket delays no other. (Loops, rather than a future for each delivery: a future that
+    /// holds an SDK call is large.)
     async fn dispatch(self, queue: Arc<Mutex<Vec<Delivery>>>) -> Dispatched {
         let next = || queue.lock().expect("no code panics while it holds the queue").pop();
-        let workers = (0..CONCURRENCY).map_while(|_| next()).map(|first| async {
+        let loops = (0..CONCURRENCY).map_while(|_| next()).map(|first| async {
             let (mut dispatched, mut delivery) = (Dispatched::default(), Some(first));
             while let Some(current) = delivery {
                 match self.deliver(&current).await {
@@ -120,9 +120,9 @@ impl Dispatcher {
             }
             dispatched
         });
-        join_all(workers).await.into_iter().fold(Dispatched::default(), |mut sum, worker| {
-            sum.delivered += worker.delivered;
-            sum.lost.extend(worker.lost);
+        join_all(loops).await.into_iter().fold(Dispatched::default(), |mut sum, dispatched| {
+            sum.delivered += dispatched.delivered;
+            sum.lost.extend(dispatched.lost);
             sum
         })
     }
@@ -247,7 +247,7 @@ async fn recipients(
     record: &ChangeRecord,
     event: &Event,
 ) -> Result<Vec<Recipient>, Error> {
-    let name = plain_name(event.event_type.as_str());
+    let name = normalized_name(event.event_type.as_str());
     let (entity_type, entity_id) = (record.entity.kind(), record.entity.id());
     let subject = Subject { event_name: &name, entity_type, entity_id };
     let mut found = Vec::new();

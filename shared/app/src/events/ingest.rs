@@ -16,7 +16,7 @@ use domain::{EventId, EventType, Invalid, OrgId, Sandbox, SandboxId, Timestamp};
 use serde_json::json;
 use std::borrow::Cow;
 use store::log::{Append, Appended, IdempotencyRecord};
-use store::{Jobs, Store};
+use store::{JobQueue, Store};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
@@ -29,7 +29,7 @@ pub struct Deps<'a> {
     /// The org of sandboxes that were not registered. Only set if authentication is disabled.
     pub adopting_org: Option<&'a OrgId>,
     /// A sandbox has to be reconciled after a lifecycle event.
-    pub work_queue: &'a Jobs,
+    pub orchestration_jobs: &'a JobQueue,
 }
 
 #[derive(Debug, Clone)]
@@ -87,8 +87,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         };
         let idempotency = single.as_ref().and_then(|single| single.idempotency_record(&receipt));
         // A sandbox whose worker has exited can be released.
-        let exited_at =
-            |sandbox: &Sandbox| sandbox.activity.spawn.as_ref().and_then(|spawn| spawn.worker_exited_at);
+        let exited_at = |sandbox: &Sandbox| {
+            sandbox.activity.provisioning.as_ref().and_then(|provisioning| provisioning.worker_exited_at)
+        };
         let needs_reconcile = !lifecycle_events.is_empty() || exited_at(&sandbox) != exited_at(&next);
         let batch = with_lifecycle_events(deps.ids, &batch, lifecycle_events);
         let append = Append {
@@ -105,7 +106,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
                 guard.cache(*sandbox);
                 if needs_reconcile {
                     reconcile::jobs::enqueue(
-                        deps.work_queue,
+                        deps.orchestration_jobs,
                         &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() },
                     )
                     .await;

@@ -15,14 +15,14 @@ use domain::message::{Draft, MessageType, Position, Sender, State};
 use domain::{Message, MessageId, Sandbox, SandboxId, Source};
 use serde_json::json;
 use std::time::Duration;
-use store::Jobs;
+use store::JobQueue;
 use store::ledger::Change;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
     pub messages: messages::Deps<'a>,
     /// For the retry of a message that could not be put onto its queue.
-    pub work_queue: &'a Jobs,
+    pub orchestration_jobs: &'a JobQueue,
 }
 
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ pub(crate) async fn enqueue(deps: Deps<'_>, sandbox: &SandboxId, message: &Messa
         let id = &message.id;
         tracing::warn!(sandbox.id = %sandbox, "Could not put message {id} onto its queue: {}", chain(&error));
         let job = Job::EnqueueMessage { sandbox_id: sandbox.clone(), message_id: id.clone() };
-        reconcile::jobs::enqueue_later(deps.work_queue, &job, RETRY_DELAY).await;
+        reconcile::jobs::enqueue_later(deps.orchestration_jobs, &job, RETRY_DELAY).await;
     }
 }
 

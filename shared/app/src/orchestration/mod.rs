@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 use store::commit::Limits;
-use store::{Jobs, Mailboxes, Store};
+use store::{JobQueue, Mailboxes, Store};
 
 /// Settings. The host's `config.rs` builds them once at startup.
 #[derive(Debug, Clone)]
@@ -109,7 +109,7 @@ pub type IssueToken<'a> = &'a (dyn Fn(&domain::SandboxId, u32) -> String + Send 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
     pub store: &'a Store,
-    pub work_queue: &'a Jobs,
+    pub orchestration_jobs: &'a JobQueue,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn IdSource,
     pub orchestration: &'a Orchestration,

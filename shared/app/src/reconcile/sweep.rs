@@ -25,7 +25,7 @@ pub async fn run(deps: Deps<'_>) -> Result<Outcome, Error> {
         match due(deps, page.items, up_since).await {
             Ok(jobs) => {
                 enqueued += jobs.len();
-                reconcile::jobs::enqueue_all(deps.work_queue, &jobs).await;
+                reconcile::jobs::enqueue_all(deps.orchestration_jobs, &jobs).await;
             }
             Err(error) => failure = Some(error),
         }

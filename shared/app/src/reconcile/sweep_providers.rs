@@ -72,7 +72,11 @@ async fn check_listed(
     for name in names {
         let sandbox = deps.store.sandbox(name).await?;
         if let Some(sandbox) = sandbox.filter(Sandbox::needs_reconcile) {
-            let started = sandbox.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage == Stage::Started);
+            let started = sandbox
+                .activity
+                .provisioning
+                .as_ref()
+                .is_some_and(|provisioning| provisioning.stage == Stage::Started);
             // A sandbox with an outcome needs no check: its worker is expected to exit.
             if started
                 && sandbox.activity.outcome.is_none()
@@ -112,8 +116,11 @@ async fn check_missing(
         for sandbox in deps.store.sandboxes_by_id(&ids).await? {
             let is_here =
                 sandbox.assignment.as_ref().is_some_and(|assignment| assignment.provider == provider.name());
-            let is_created =
-                sandbox.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage > Stage::Creating);
+            let is_created = sandbox
+                .activity
+                .provisioning
+                .as_ref()
+                .is_some_and(|provisioning| provisioning.stage > Stage::Creating);
             if !is_here || !is_created || sandbox.activity.outcome.is_some() {
                 continue;
             }

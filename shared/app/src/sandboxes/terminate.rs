@@ -12,13 +12,13 @@ use domain::sandbox::Ended;
 use domain::sandbox::transitions::Trigger;
 use domain::{EventType, MessageId, Sandbox, SandboxId, Source, Timestamp};
 use serde_json::json;
-use store::Jobs;
+use store::JobQueue;
 use store::ledger::Change;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
     pub messages: messages::Deps<'a>,
-    pub work_queue: &'a Jobs,
+    pub orchestration_jobs: &'a JobQueue,
 }
 
 #[derive(Debug, Clone)]
@@ -38,8 +38,11 @@ const MAX_CANCELLED: usize = 25;
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let sandbox = end_and_cancel(deps.messages, command).await?;
     if sandbox.needs_reconcile() {
-        reconcile::jobs::enqueue(deps.work_queue, &Job::ReconcileSandbox { sandbox_id: sandbox.id.clone() })
-            .await;
+        reconcile::jobs::enqueue(
+            deps.orchestration_jobs,
+            &Job::ReconcileSandbox { sandbox_id: sandbox.id.clone() },
+        )
+        .await;
     }
     Ok(sandbox)
 }
@@ -93,10 +96,10 @@ fn end<'a>(
     after.transition(Trigger::Terminated);
     if after.assignment.is_some() {
         after.activity.outcome.get_or_insert(attempt::Outcome::Cancelled { reason: reason.clone(), at: now });
-        if let Some(spawn) = &mut after.activity.spawn {
-            spawn.worker_exited_at.get_or_insert(now);
+        if let Some(provisioning) = &mut after.activity.provisioning {
+            provisioning.worker_exited_at.get_or_insert(now);
             // Pending retries of provisioning are obsolete.
-            (spawn.retry_at, spawn.attempts) = (None, 0);
+            (provisioning.retry_at, provisioning.attempts) = (None, 0);
         }
     }
     after.activity.ended = Some(Ended { at: now, reason });

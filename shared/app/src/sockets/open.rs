@@ -11,13 +11,13 @@ use domain::filter::Filters;
 use domain::{ConnectionId, SandboxId, Timestamp};
 use std::time::Duration;
 use store::connections::{Connection, Resubscribed};
-use store::{Jobs, Store};
+use store::{JobQueue, Store};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
     pub store: &'a Store,
     /// Closes the socket later, if it is still unauthenticated.
-    pub jobs: &'a Jobs,
+    pub socket_jobs: &'a JobQueue,
     pub clock: &'a dyn Clock,
     /// Deadline for authentication.
     pub auth_timeout: Duration,
@@ -61,7 +61,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             // The job first: a job without a socket does nothing, but a socket without a job would stay open for
             // hours.
             let job = Job::ExpireSocket { connection_id: connection.id.clone() };
-            deps.jobs.send(&job.encode(), deps.auth_timeout).await?;
+            deps.socket_jobs.send(&job.encode(), deps.auth_timeout).await?;
             match deps.store.resubscribe(&before, &mut connection).await? {
                 Resubscribed::Stored => Some(connection),
                 Resubscribed::Conflict => None,

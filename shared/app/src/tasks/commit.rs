@@ -39,7 +39,7 @@ pub(crate) async fn write(
     let Committed::Done(done) = deps.store.commit(commit).await? else { return Ok(None) };
     let Some(after) = done.tasks.into_iter().next() else { return Ok(None) };
     if has_next {
-        reconcile::jobs::enqueue(deps.work_queue, &dispatch_job(&after.org)).await;
+        reconcile::jobs::enqueue(deps.orchestration_jobs, &dispatch_job(&after.org)).await;
     }
     enqueue_follow_ups(deps, before, &after).await;
     Ok(Some(after))
@@ -66,14 +66,17 @@ pub(crate) async fn enqueue_follow_ups(deps: Deps<'_>, before: &Task, after: &Ta
     let freed = before.status.is_active() && !after.status.is_active();
     let queued = after.place.is_some() && before.place.is_none();
     if freed || queued {
-        reconcile::jobs::enqueue(deps.work_queue, &dispatch_job(&after.org)).await;
+        reconcile::jobs::enqueue(deps.orchestration_jobs, &dispatch_job(&after.org)).await;
     }
     if freed
         && after.status.is_final()
         && let Some(sandbox_id) = &after.sandbox
     {
-        reconcile::jobs::enqueue(deps.work_queue, &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() })
-            .await;
+        reconcile::jobs::enqueue(
+            deps.orchestration_jobs,
+            &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() },
+        )
+        .await;
     }
     if !after.needs_reconcile() {
         return;
@@ -83,7 +86,7 @@ pub(crate) async fn enqueue_follow_ups(deps: Deps<'_>, before: &Task, after: &Ta
     let wait = Duration::from_secs(wait_ms.unsigned_abs().div_ceil(1_000));
     if after.status != domain::task::Status::Validating {
         reconcile::jobs::enqueue_later(
-            deps.work_queue,
+            deps.orchestration_jobs,
             &Job::ReconcileTask { task_id: after.id.clone() },
             wait,
         )

@@ -60,7 +60,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         tasks::unblock::run(deps, task.id.clone()).await?;
     }
     if sandbox.needs_reconcile() {
-        reconcile::jobs::enqueue(deps.work_queue, &Job::ReconcileSandbox { sandbox_id }).await;
+        reconcile::jobs::enqueue(deps.orchestration_jobs, &Job::ReconcileSandbox { sandbox_id }).await;
     }
     Ok(Completed {
         status: "accepted".to_owned(),

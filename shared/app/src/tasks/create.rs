@@ -58,7 +58,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     // After a retry too: the first request may have failed before it enqueued the job.
     let (Outcome::Created(task) | Outcome::Repeated(task)) = &outcome;
     if task.place.is_some() {
-        reconcile::jobs::enqueue(deps.work_queue, &dispatch_job(&task.org)).await;
+        reconcile::jobs::enqueue(deps.orchestration_jobs, &dispatch_job(&task.org)).await;
     }
     Ok(outcome)
 }

@@ -50,7 +50,7 @@ pub async fn run(deps: Deps<'_>, org: Command) -> Result<Outcome, Error> {
             Claim::NoCandidate => return Ok(claimed),
         }
     }
-    reconcile::jobs::enqueue(deps.work_queue, &Job::Dispatch { org }).await;
+    reconcile::jobs::enqueue(deps.orchestration_jobs, &Job::Dispatch { org }).await;
     Ok(claimed)
 }
 
@@ -88,7 +88,7 @@ async fn claim(deps: Deps<'_>, org: &OrgId, scanned: QueueScan, choice: usize) -
     match deps.store.commit(commit).await? {
         Committed::Done(_) => {
             tracing::info!(task.id = %task.id, sandbox.id = %sandbox_id, "Claimed task {} for sandbox {sandbox_id}", task.id);
-            reconcile::jobs::enqueue(deps.work_queue, &Job::ReconcileSandbox { sandbox_id }).await;
+            reconcile::jobs::enqueue(deps.orchestration_jobs, &Job::ReconcileSandbox { sandbox_id }).await;
             Ok(Claim::Claimed)
         }
         Committed::Conflict => Ok(Claim::Conflict),

@@ -47,7 +47,7 @@ async fn up_to(deps: Deps<'_>, task: TaskId, max: usize) -> Result<Vec<TaskId>, 
         }
         let dependents = deps.store.dependents(&task, READ_SIZE).await?;
         if !dependents.is_empty() && unblocked >= max {
-            reconcile::jobs::enqueue(deps.work_queue, &Job::ReconcileTask { task_id: task }).await;
+            reconcile::jobs::enqueue(deps.orchestration_jobs, &Job::ReconcileTask { task_id: task }).await;
             return Ok(ready);
         }
         let progress = if dependents.is_empty() {
@@ -57,7 +57,7 @@ async fn up_to(deps: Deps<'_>, task: TaskId, max: usize) -> Result<Vec<TaskId>, 
         };
         if ready.len() > dispatched {
             dispatched = ready.len();
-            reconcile::jobs::enqueue(deps.work_queue, &dispatch_job(&completed.org)).await;
+            reconcile::jobs::enqueue(deps.orchestration_jobs, &dispatch_job(&completed.org)).await;
         }
         unblocked += progress;
         if progress > 0 {

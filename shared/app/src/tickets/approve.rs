@@ -39,7 +39,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {
             Committed::Done(mut done) => {
-                reconcile::jobs::enqueue(deps.work_queue, &dispatch_job(&ticket.org)).await;
+                reconcile::jobs::enqueue(deps.orchestration_jobs, &dispatch_job(&ticket.org)).await;
                 return done.tickets.pop().ok_or_else(tickets::not_returned);
             }
             Committed::Conflict => retry.conflict().await?,

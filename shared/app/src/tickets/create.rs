@@ -202,7 +202,7 @@ async fn write(
     let Some(created) = done.tickets.pop() else { return Ok(None) };
     tracing::info!(ticket.id = %created.id, "Created ticket {}", created.id);
     if is_approved {
-        reconcile::jobs::enqueue(deps.work_queue, &dispatch_job(&created.org)).await;
+        reconcile::jobs::enqueue(deps.orchestration_jobs, &dispatch_job(&created.org)).await;
     }
     Ok(Some(created))
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::{Principal, Visibility, can_see};
-use crate::attempt::{Assignment, Spawn};
+use crate::attempt::{Assignment, Provisioning};
 use crate::sandbox::Status;
 use crate::{OrgId, SandboxId, TaskId};
 
@@ -46,7 +46,7 @@ fn check_event(before: &Sandbox, event_type: &str, expected: &str, name: &str) {
         panic!("{name} was treated as a retry")
     };
     check(before, &next, &lifecycle_events, batch.events.len(), expected, name);
-    let exited = next.activity.spawn.as_ref().unwrap().worker_exited_at;
+    let exited = next.activity.provisioning.as_ref().unwrap().worker_exited_at;
     assert_eq!(exited.is_some(), event_type == "agent.shutdown", "{name}");
     // A retry gets the original receipt.
     assert!(matches!(decide(&next, &batch, 1_000, at(10)).unwrap(), Decision::Repeat(_)), "{name}");
@@ -108,7 +108,8 @@ fn check(
         (None, after) => assert_eq!(after.is_some(), ends, "{name}"),
         (first, after) => assert_eq!(first, after, "the first final report counts: {name}"),
     }
-    let (was, is) = (before.activity.spawn.as_ref().unwrap(), next.activity.spawn.as_ref().unwrap());
+    let (was, is) =
+        (before.activity.provisioning.as_ref().unwrap(), next.activity.provisioning.as_ref().unwrap());
     let started = expected.contains("running (") || expected.contains(" running ");
     assert_eq!(is.running_since != was.running_since, started, "{name}");
     assert_eq!((&before.assignment, before.generation), (&next.assignment, next.generation), "{name}");
@@ -125,7 +126,7 @@ fn a_registered_sandbox_runs_and_ends_no_attempt() {
             let Decision::Store { next, lifecycle_events, .. } = decided else { panic!("{event_type}") };
             let expected = if status == Status::Terminated { status } else { Status::Running };
             assert_eq!((next.status(), lifecycle_events.len()), (expected, 0), "{event_type}");
-            assert!(next.activity.outcome.is_none() && next.activity.spawn.is_none(), "{event_type}");
+            assert!(next.activity.outcome.is_none() && next.activity.provisioning.is_none(), "{event_type}");
         }
         assert_eq!(final_report(&before, &event("agent.completed"), at(9)), None);
     }
@@ -194,9 +195,9 @@ fn in_state(state: &str) -> Sandbox {
         "unknown" => (Status::Unknown, Stage::Started, None),
         other => panic!("there is no state {other}"),
     };
-    let mut spawn = Spawn::recorded(at(0)).at(stage, at(1));
-    spawn.running_since = (stage == Stage::Started).then_some(at(2));
+    let mut provisioning = Provisioning::recorded(at(0)).at(stage, at(1));
+    provisioning.running_since = (stage == Stage::Started).then_some(at(2));
     let mut sandbox = sandbox.with_status(status);
-    (sandbox.activity.spawn, sandbox.activity.outcome) = (Some(spawn), outcome);
+    (sandbox.activity.provisioning, sandbox.activity.outcome) = (Some(provisioning), outcome);
     sandbox
 }

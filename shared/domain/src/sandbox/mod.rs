@@ -3,8 +3,8 @@
 pub mod reconcile;
 pub mod transitions;
 
-use crate::attempt::{Assignment, Outcome, Spawn, Stage};
-use crate::event::plain_name;
+use crate::attempt::{Assignment, Outcome, Provisioning, Stage};
+use crate::event::normalized_name;
 use crate::ingest::NewEvent;
 use crate::{OrgId, SandboxId, SessionId, Source, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,8 @@ pub struct Sandbox {
     pub activity: Activity,
 }
 
-/// Counters, timestamps and results. Every field has a default, so that items of an older version can be read.
+/// Everything that an ingest or a transition writes on a sandbox: counters, timestamps, provisioning and results. Every
+/// field has a default, so that items of an older version can be read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
@@ -60,9 +61,9 @@ pub struct Activity {
     pub waiting: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// Provisioning state at the provider. Present if the plane provisioned the sandbox.
+    /// Present if the plane provisioned the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub spawn: Option<Spawn>,
+    pub provisioning: Option<Provisioning>,
     /// Result of the attempt at its task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
@@ -204,11 +205,11 @@ impl Counts {
         if self.uncounted > 0 && !(event_types.is_empty() && source.is_none()) {
             return None;
         }
-        let wanted: Vec<String> = event_types.iter().map(|name| plain_name(name)).collect();
+        let wanted: Vec<String> = event_types.iter().map(|name| normalized_name(name)).collect();
         let counted = self.kinds.iter().filter(|(kind, _)| {
             kind.split_once(' ').is_some_and(|(counted_source, event_type)| {
                 source.is_none_or(|source| source.as_str() == counted_source)
-                    && (event_types.is_empty() || wanted.contains(&plain_name(event_type)))
+                    && (event_types.is_empty() || wanted.contains(&normalized_name(event_type)))
             })
         });
         Some(counted.map(|(_, count)| count).sum::<u64>() + self.uncounted)
@@ -232,7 +233,7 @@ impl Sandbox {
 
     /// A sandbox that the plane will provision.
     pub fn assigned(id: SandboxId, org: OrgId, name: String, assignment: Assignment, now: Timestamp) -> Self {
-        let activity = Activity { spawn: Some(Spawn::recorded(now)), ..Activity::default() };
+        let activity = Activity { provisioning: Some(Provisioning::recorded(now)), ..Activity::default() };
         Self {
             name: Some(name),
             assignment: Some(assignment),
@@ -263,12 +264,16 @@ impl Sandbox {
     /// its deletion.
     pub fn needs_reconcile(&self) -> bool {
         self.assignment.is_some()
-            && self.activity.spawn.as_ref().is_some_and(|spawn| spawn.released_at.is_none())
+            && self
+                .activity
+                .provisioning
+                .as_ref()
+                .is_some_and(|provisioning| provisioning.released_at.is_none())
     }
 
     /// Whether its worker may have been started. Before that, nothing has its token.
     pub fn may_have_worker(&self) -> bool {
-        self.activity.spawn.as_ref().is_none_or(|spawn| spawn.stage >= Stage::Starting)
+        self.activity.provisioning.as_ref().is_none_or(|provisioning| provisioning.stage >= Stage::Starting)
     }
 
     /// A copy that counts these events as part of its log. The caller makes all other changes.

@@ -33,71 +33,52 @@ pub struct End {
     pub since: Timestamp,
 }
 
-/// Why reconciliation ends a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+/// Defines [`Cause`] from one row per cause, so that `ALL` cannot lack one.
+macro_rules! causes {
+    ($($(#[$comment:meta])* $name:ident = $text:literal, $sentence:literal;)*) => {
+        /// Why reconciliation ends a sandbox.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Cause {
+            $($(#[$comment])* $name,)*
+        }
+
+        impl Cause {
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// The cause as a sentence for people.
+            pub fn sentence(self) -> &'static str {
+                match self { $(Self::$name => $sentence,)* }
+            }
+        }
+    };
+}
+
+causes! {
     /// No heartbeat for too long.
-    Dead,
+    Dead = "dead", "The worker stopped sending heartbeats.";
     /// The agent has had nothing to do for too long.
-    IdleTimeout,
+    IdleTimeout = "idle_timeout", "The agent was idle for too long.";
     /// The agent's heartbeats report work, but no event shows any.
-    StuckRunning,
+    StuckRunning = "stuck_running", "The agent reported that it was working but made no progress.";
     /// The agent's heartbeats report that it is starting, for too long.
-    StuckStarting,
+    StuckStarting = "stuck_starting", "The agent did not start in time.";
     /// Provisioning takes too long.
-    StuckCreating,
+    StuckCreating = "stuck_creating", "The sandbox could not be created in time.";
     /// The worker was started and has not reported.
-    NeverStarted,
+    NeverStarted = "never_started", "The worker was started but never reported.";
     /// The task has exceeded its timeout.
-    TimedOut,
+    TimedOut = "timeout", "The task exceeded its timeout.";
     /// The task is finished, or another attempt is the current one.
-    NotNeeded,
+    NotNeeded = "not_needed", "The task no longer needs this sandbox.";
     /// The provider no longer has the sandbox.
-    Lost,
+    Lost = "lost", "The provider no longer has the sandbox.";
 }
 
 impl Cause {
-    pub const ALL: [Self; 9] = [
-        Self::Dead,
-        Self::IdleTimeout,
-        Self::StuckRunning,
-        Self::StuckStarting,
-        Self::StuckCreating,
-        Self::NeverStarted,
-        Self::TimedOut,
-        Self::NotNeeded,
-        Self::Lost,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Dead => "dead",
-            Self::IdleTimeout => "idle_timeout",
-            Self::StuckRunning => "stuck_running",
-            Self::StuckStarting => "stuck_starting",
-            Self::StuckCreating => "stuck_creating",
-            Self::NeverStarted => "never_started",
-            Self::TimedOut => "timeout",
-            Self::NotNeeded => "not_needed",
-            Self::Lost => "lost",
-        }
-    }
-
-    /// The cause as a sentence for people.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::Dead => "The worker stopped sending heartbeats.",
-            Self::IdleTimeout => "The agent was idle for too long.",
-            Self::StuckRunning => "The agent reported that it was working but made no progress.",
-            Self::StuckStarting => "The agent did not start in time.",
-            Self::StuckCreating => "The sandbox could not be created in time.",
-            Self::NeverStarted => "The worker was started but never reported.",
-            Self::TimedOut => "The task exceeded its timeout.",
-            Self::NotNeeded => "The task no longer needs this sandbox.",
-            Self::Lost => "The provider no longer has the sandbox.",
-        }
-    }
-
     /// Whether the cause is the absence of something. Then it only counts while the plane was up to receive it.
     pub fn is_silence(self) -> bool {
         match self {
@@ -114,7 +95,15 @@ impl Cause {
 
     /// Whether the worker's output may explain the cause.
     pub fn needs_worker_logs(self) -> bool {
-        matches!(self, Self::Dead | Self::NeverStarted | Self::Lost)
+        match self {
+            Self::Dead | Self::NeverStarted | Self::Lost => true,
+            Self::IdleTimeout
+            | Self::StuckRunning
+            | Self::StuckStarting
+            | Self::StuckCreating
+            | Self::TimedOut
+            | Self::NotNeeded => false,
+        }
     }
 }
 
@@ -166,17 +155,19 @@ pub fn next_since(
     up_since: Option<Timestamp>,
     now: Timestamp,
 ) -> Step {
-    let (Some(assignment), Some(spawn)) = (&sandbox.assignment, &sandbox.activity.spawn) else {
+    let (Some(assignment), Some(provisioning)) = (&sandbox.assignment, &sandbox.activity.provisioning) else {
         return Step::Wait { until: None };
     };
-    if spawn.released_at.is_some() {
+    if provisioning.released_at.is_some() {
         return Step::Wait { until: None };
     }
     let attempt = Attempt { number: assignment.attempt, sandbox: sandbox.id.clone() };
     let current = task.filter(|task| task.is_current(&attempt) && task.status.is_active());
     let task = match (&sandbox.activity.outcome, current) {
         // An agent may finish before its task was marked as started. Emit both events, in order.
-        (Some(_), Some(task)) if spawn.running_since.is_some() && task.status != TaskStatus::Running => {
+        (Some(_), Some(task))
+            if provisioning.running_since.is_some() && task.status != TaskStatus::Running =>
+        {
             return Step::UpdateTask(TaskUpdate::Started);
         }
         (Some(outcome), Some(_)) => return Step::UpdateTask(TaskUpdate::Finished(outcome.clone())),
@@ -205,22 +196,23 @@ fn overdue(
     up_since: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<End> {
-    let spawn = sandbox.activity.spawn.as_ref()?;
+    let provisioning = sandbox.activity.provisioning.as_ref()?;
     let past = |since: Timestamp, secs: i64| now >= since.plus_secs(secs);
     let while_up = |time: Timestamp| up_since.map_or(time, |since| since.max(time));
     match sandbox.status() {
-        Status::Pending | Status::Creating if spawn.stage == Stage::Started => {
-            let since = while_up(spawn.since);
+        Status::Pending | Status::Creating if provisioning.stage == Stage::Started => {
+            let since = while_up(provisioning.since);
             past(since, thresholds.start_secs).then_some(End { cause: Cause::NeverStarted, since })
         }
         Status::Pending | Status::Creating => {
             // Time during which the provider's circuit breaker was open does not count against the sandbox.
-            let since =
-                while_up(spawn.held_until.map_or(sandbox.created_at, |held| held.max(sandbox.created_at)));
+            let since = while_up(
+                provisioning.held_until.map_or(sandbox.created_at, |held| held.max(sandbox.created_at)),
+            );
             past(since, thresholds.creating_secs).then_some(End { cause: Cause::StuckCreating, since })
         }
         Status::Running => {
-            let running_since = spawn.running_since.unwrap_or(spawn.since);
+            let running_since = provisioning.running_since.unwrap_or(provisioning.since);
             // After an outage, a worker first gets the time to send what it did meanwhile: it may have finished.
             let catching_up = up_since.is_some_and(|since| {
                 since > running_since && !past(since, thresholds.heartbeat_timeout_secs)
@@ -255,12 +247,12 @@ fn overdue(
 
 /// The provisioning stage that is due.
 fn provision(sandbox: &Sandbox, now: Timestamp) -> Step {
-    let Some(spawn) = &sandbox.activity.spawn else { return Step::Wait { until: None } };
-    let wait = spawn.lease_until.max(spawn.retry_at).filter(|until| *until > now);
+    let Some(provisioning) = &sandbox.activity.provisioning else { return Step::Wait { until: None } };
+    let wait = provisioning.lease_until.max(provisioning.retry_at).filter(|until| *until > now);
     if wait.is_some() {
         return Step::Wait { until: wait };
     }
-    match spawn.stage {
+    match provisioning.stage {
         Stage::Recorded => Step::Provision(Stage::Preparing),
         Stage::Started => Step::Wait { until: None },
         stage => Step::Provision(stage),
@@ -269,18 +261,18 @@ fn provision(sandbox: &Sandbox, now: Timestamp) -> Step {
 
 /// A worker that finished gets a grace period to flush its events before the sandbox is deleted.
 fn release(sandbox: &Sandbox, thresholds: &Thresholds, now: Timestamp) -> Step {
-    let Some(spawn) = &sandbox.activity.spawn else { return Step::Wait { until: None } };
-    let has_reported = spawn.running_since.is_some();
+    let Some(provisioning) = &sandbox.activity.provisioning else { return Step::Wait { until: None } };
+    let has_reported = provisioning.running_since.is_some();
     let grace = match &sandbox.activity.outcome {
         Some(Outcome::Completed { at, .. } | Outcome::Failed { at, .. })
-            if spawn.worker_exited_at.is_none() =>
+            if provisioning.worker_exited_at.is_none() =>
         {
             Some(*at)
         }
         _ => None,
     };
     let grace = grace.filter(|_| has_reported).map(|at| at.plus_secs(thresholds.completing_secs));
-    let wait = grace.max(spawn.retry_at).max(spawn.lease_until).filter(|until| *until > now);
+    let wait = grace.max(provisioning.retry_at).max(provisioning.lease_until).filter(|until| *until > now);
     match wait {
         Some(_) => Step::Wait { until: wait },
         None => Step::Release,

@@ -118,7 +118,7 @@ impl Task {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Execution {
-    /// `claude`, `acp:<command>`, `scripted:<file>`.
+    /// `claude`, `openhands`, `acp:<command>` or `scripted:<file>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -34,7 +34,7 @@ async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
         ids: plane.ids.as_ref(),
         events_per_minute: plane.settings.events_per_minute,
         adopting_org: plane.settings.adopt_unknown_sandboxes.then_some(&plane.settings.default_org),
-        work_queue: plane.work()?,
+        orchestration_jobs: plane.orchestration_jobs()?,
     };
     let principal = call.principal;
     let command = events::ingest::Command { principal, sandbox, ingest, idempotency_key };

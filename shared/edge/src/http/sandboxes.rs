@@ -95,8 +95,10 @@ fn with_token(plane: &crate::Plane, sandbox: &Sandbox) -> Registered {
 async fn terminate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let reason = reason(call.query.get("reason").unwrap_or_default())?;
-    let deps =
-        sandboxes::terminate::Deps { messages: call.plane.message_deps()?, work_queue: call.plane.work()? };
+    let deps = sandboxes::terminate::Deps {
+        messages: call.plane.message_deps()?,
+        orchestration_jobs: call.plane.orchestration_jobs()?,
+    };
     let command = sandboxes::terminate::Command { principal: call.principal, sandbox, reason };
     Ok(json(StatusCode::OK, &SandboxOut::from(&sandboxes::terminate::run(deps, command).await?)))
 }

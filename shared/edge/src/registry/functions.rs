@@ -1,9 +1,8 @@
 //! One row for each Lambda function. `cargo xtask gen` generates files from it.
 
 use super::Permission::{
-    BatchGetItem, Bus, CreateMailboxes, DeleteFromMailboxes, DeleteItem, DeleteMailboxes, GetItem, Jobs,
-    Keys, ListMailboxes, Providers, PutItem, Query, QueryIndexes, ReceiveFromMailboxes, SendToMailboxes,
-    Sockets, Thresholds, UpdateItem, Work,
+    BatchGetItem, Bus, CreateMailboxes, DeleteFromMailboxes, DeleteItem, DeleteMailboxes, GetItem, Keys, ListMailboxes, Providers, PutItem, Query, QueryIndexes, ReceiveFromMailboxes, SendToMailboxes,
+    Sockets, Thresholds, UpdateItem, SocketJobs, OrchestrationJobs,
 };
 use super::{Function, Queue, Records, Schedule, Trigger, function, http};
 use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};
@@ -56,12 +55,12 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-terminate",
         "Terminate a sandbox",
         http(Method::DELETE, "/api/v1/sandboxes/{id}", Scope::ManageSandboxes, sandboxes::TERMINATE),
-        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, DeleteMailboxes, Work],
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, DeleteMailboxes, OrchestrationJobs],
     ),
     function(
         "sandboxes-dispatch",
         "Dispatch tasks; create, monitor and delete their sandboxes",
-        Trigger::Jobs(Queue::Work),
+        Trigger::Jobs(Queue::OrchestrationJobs),
         &[
             Keys,
             GetItem,
@@ -73,7 +72,7 @@ pub static FUNCTIONS: &[Function] = &[
             SendToMailboxes,
             CreateMailboxes,
             DeleteMailboxes,
-            Work,
+            OrchestrationJobs,
             Providers,
             Thresholds,
         ],
@@ -86,19 +85,19 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-sweep",
         "Request reconciliation of everything that is due",
         Trigger::Schedule(Schedule { every_minutes: 1, locally_every_secs: 2, tick: schedule::SWEEP }),
-        &[BatchGetItem, Query, PutItem, Work, Thresholds],
+        &[BatchGetItem, Query, PutItem, OrchestrationJobs, Thresholds],
     )
     // The next tick is due after a minute.
     .timeout_secs(50),
     function(
-        "sandboxes-compare",
+        "sandboxes-sweep-providers",
         "Delete orphaned sandboxes, and detect those that providers have lost",
         Trigger::Schedule(Schedule {
             every_minutes: 5,
             locally_every_secs: 3,
             tick: schedule::SWEEP_PROVIDERS,
         }),
-        &[GetItem, BatchGetItem, Query, PutItem, UpdateItem, Work, Providers],
+        &[GetItem, BatchGetItem, Query, PutItem, UpdateItem, OrchestrationJobs, Providers],
     )
     // Provider lists are paged.
     .timeout_secs(120),
@@ -106,7 +105,7 @@ pub static FUNCTIONS: &[Function] = &[
         "events-ingest",
         "Store a worker's events",
         http(Method::POST, "/api/v1/sandboxes/{id}/events", Scope::WriteEvents, events::INGEST),
-        &[Keys, GetItem, PutItem, UpdateItem, Work],
+        &[Keys, GetItem, PutItem, UpdateItem, OrchestrationJobs],
     ),
     function(
         "events-list",
@@ -145,7 +144,7 @@ pub static FUNCTIONS: &[Function] = &[
         "messages-send",
         "Send a message to a running agent",
         http(Method::POST, "/api/v1/sandboxes/{id}/messages", Scope::SendMessages, messages::SEND),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, SendToMailboxes, CreateMailboxes, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, SendToMailboxes, CreateMailboxes, OrchestrationJobs],
     ),
     function(
         "messages-pull",
@@ -195,7 +194,7 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::SendMessages,
             messages::RESEND,
         ),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, SendToMailboxes, CreateMailboxes, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, SendToMailboxes, CreateMailboxes, OrchestrationJobs],
     ),
     function(
         "messages-sweep",
@@ -241,7 +240,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tickets-create",
         "Create a ticket and its first task",
         http(Method::POST, "/api/v1/tickets", Scope::ManageTasks, tickets::CREATE),
-        &[Keys, GetItem, BatchGetItem, QueryIndexes, PutItem, Work],
+        &[Keys, GetItem, BatchGetItem, QueryIndexes, PutItem, OrchestrationJobs],
     ),
     function(
         "tickets-list",
@@ -271,7 +270,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tickets-approve",
         "Approve a ticket",
         http(Method::POST, "/api/v1/tickets/{id}/approve", Scope::ManageTasks, tickets::APPROVE),
-        &[Keys, GetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tickets-reject",
@@ -283,7 +282,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-create",
         "Create a task",
         http(Method::POST, "/api/v1/tasks", Scope::ManageTasks, tasks::CREATE),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-list",
@@ -301,7 +300,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-update",
         "Change a task",
         http(Method::PATCH, "/api/v1/tasks/{id}", Scope::ManageTasks, tasks::UPDATE),
-        &[Keys, GetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-events",
@@ -319,13 +318,13 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-add-dependencies",
         "Add dependencies to a task",
         http(Method::POST, "/api/v1/tasks/{id}/dependencies", Scope::ManageTasks, tasks::ADD_DEPENDENCIES),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-replace-dependencies",
         "Replace the dependencies of a task",
         http(Method::PUT, "/api/v1/tasks/{id}/dependencies", Scope::ManageTasks, tasks::REPLACE_DEPENDENCIES),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-remove-dependency",
@@ -336,31 +335,31 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::ManageTasks,
             tasks::REMOVE_DEPENDENCY,
         ),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-fail",
         "Mark the current attempt at a task as failed",
         http(Method::POST, "/api/v1/tasks/{id}/fail", Scope::ManageTasks, tasks::FAIL),
-        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Work],
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-cancel",
         "Cancel a task",
         http(Method::POST, "/api/v1/tasks/{id}/cancel", Scope::ManageTasks, tasks::CANCEL),
-        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Work],
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-retry",
         "Retry a failed task",
         http(Method::POST, "/api/v1/tasks/{id}/retry", Scope::ManageTasks, tasks::RETRY),
-        &[Keys, GetItem, PutItem, Work],
+        &[Keys, GetItem, PutItem, OrchestrationJobs],
     ),
     function(
         "tasks-set-timeout",
         "Set the time limit of an attempt",
         http(Method::POST, "/api/v1/tasks/{id}/set-timeout", Scope::ManageTasks, tasks::SET_TIMEOUT),
-        &[Keys, GetItem, PutItem, Work],
+        &[Keys, GetItem, PutItem, OrchestrationJobs],
     ),
     function(
         "tasks-of-sandbox",
@@ -372,13 +371,13 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-complete",
         "Report a task's result from its worker",
         http(Method::POST, "/api/v1/sandboxes/{id}/task-complete", Scope::WriteEvents, tasks::COMPLETE),
-        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-validate",
         "Review a task's result",
         http(Method::POST, "/api/v1/sandboxes/{id}/validation-result", Scope::ReviewResult, tasks::VALIDATE),
-        &[Keys, GetItem, BatchGetItem, Query, PutItem, DeleteItem, Work],
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "monitoring-status",
@@ -393,27 +392,27 @@ pub static FUNCTIONS: &[Function] = &[
         &[Keys, GetItem],
     ),
     function(
-        "realtime-connect",
+        "sockets-connect",
         "Accept a socket",
         Trigger::SocketConnect,
-        &[Keys, GetItem, PutItem, UpdateItem, Jobs],
+        &[Keys, GetItem, PutItem, UpdateItem, SocketJobs],
     ),
     function(
-        "realtime-frame",
+        "sockets-frame",
         "Handle a frame of a socket",
         Trigger::SocketFrame,
         &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Sockets],
     ),
     function(
-        "realtime-disconnect",
+        "sockets-disconnect",
         "Forget a closed socket",
         Trigger::SocketDisconnect,
         &[DeleteItem, UpdateItem],
     ),
     function(
-        "realtime-expire",
+        "sockets-expire",
         "Close sockets that have not authenticated in time",
-        Trigger::Jobs(Queue::Sockets),
+        Trigger::Jobs(Queue::SocketJobs),
         &[DeleteItem, Sockets],
     ),
     function(

@@ -64,21 +64,22 @@ pub enum Records {
     Lifecycle,
 }
 
+/// The two job queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// Jobs about sockets: short and many.
-    Sockets,
-    /// Jobs about tasks and sandboxes: they may wait for a provider.
-    Work,
+    /// Delayed jobs that close sockets: short and many.
+    SocketJobs,
+    /// Jobs that dispatch tasks and reconcile sandboxes, tasks and tickets: they may wait for a provider.
+    OrchestrationJobs,
 }
 
 impl Queue {
     /// Number of jobs per invocation. They run concurrently.
     pub fn batch_size(self) -> u32 {
         match self {
-            Self::Sockets => 10,
+            Self::SocketJobs => 10,
             // Each may hold a worker executable in memory: see the row of `sandboxes-dispatch`.
-            Self::Work => 5,
+            Self::OrchestrationJobs => 5,
         }
     }
 }
@@ -118,12 +119,12 @@ pub enum Permission {
     DeleteMailboxes,
     /// List the queues of all mailboxes, and whose they are.
     ListMailboxes,
-    /// Enqueue jobs about sockets.
-    Jobs,
+    /// Enqueue jobs that close sockets ([`Queue::SocketJobs`]).
+    SocketJobs,
     /// Publish to EventBridge.
     Bus,
-    /// Enqueue jobs about tasks and sandboxes.
-    Work,
+    /// Enqueue jobs that dispatch and reconcile ([`Queue::OrchestrationJobs`]), and read the limits of tasks.
+    OrchestrationJobs,
     /// Create and delete sandboxes at providers.
     Providers,
     /// Evaluate timeouts. Needs no AWS permission, but the same settings in every function.

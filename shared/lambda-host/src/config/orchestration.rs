@@ -11,9 +11,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use store::commit::Limits;
 
-/// Variables of [`Permission::Work`].
-pub(super) const WORK_VARIABLES: [&str; 1 + settings::LIMITS.len()] =
-    concat(["SUNABA_WORK_URL"], settings::LIMITS);
+/// Variables of [`Permission::OrchestrationJobs`].
+pub(super) const ORCHESTRATION_VARIABLES: [&str; 1 + settings::LIMITS.len()] =
+    concat(["SUNABA_ORCHESTRATION_JOBS_URL"], settings::LIMITS);
 
 /// Variables of [`Permission::Thresholds`].
 pub(super) const THRESHOLD_VARIABLES: &[&str] = &settings::THRESHOLDS;
@@ -69,7 +69,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             known_providers: Some(["daytona".to_owned()].into()),
             ..Orchestration::default()
         };
-        if serves.may(Permission::Work) {
+        if serves.may(Permission::OrchestrationJobs) {
             let Limits { org, project } = settings.limits;
             settings.limits = Limits {
                 org: self.number("MAX_CONCURRENT_TASKS_PER_ORG", org, 1..=MAX_CONCURRENT_TASKS),
@@ -210,7 +210,7 @@ mod tests {
         ("SUNABA_PLANE", "123456789012-eu-central-1-dev"),
         ("SUNABA_WORKER_SECRET_ID", "w"),
         ("SUNABA_MAILBOXES_URL", "https://sqs.example/mail-"),
-        ("SUNABA_WORK_URL", "https://sqs.example/work"),
+        ("SUNABA_ORCHESTRATION_JOBS_URL", "https://sqs.example/orchestration-jobs"),
         ("SUNABA_CALLBACK_URL", "https://plane.example/"),
     ];
 

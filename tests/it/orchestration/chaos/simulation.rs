@@ -200,7 +200,7 @@ impl Simulation {
             self.aws.store.sandboxes_of(&store::page::ListScope::All, None, 100).await.unwrap().items;
         let open = sandboxes.iter().filter(|sandbox| sandbox.needs_reconcile());
         let open: Vec<_> =
-            open.map(|sandbox| (&sandbox.id, sandbox.status(), &sandbox.activity.spawn)).collect();
+            open.map(|sandbox| (&sandbox.id, sandbox.status(), &sandbox.activity.provisioning)).collect();
         let tasks = self.aws.store.tasks(&self.tasks).await.unwrap();
         let tasks: Vec<_> =
             tasks.iter().map(|task| (&task.id, task.status, task.attempt, task.retry_count)).collect();
@@ -348,7 +348,7 @@ impl Simulation {
                     let Some(sandbox) = task.sandbox else { return };
                     let deps = app::sandboxes::terminate::Deps {
                         messages: plane.message_deps().unwrap(),
-                        work_queue: plane.work().unwrap(),
+                        orchestration_jobs: plane.orchestration_jobs().unwrap(),
                     };
                     let command = app::sandboxes::terminate::Command {
                         principal: Principal::Operator,

@@ -5,7 +5,7 @@ import type { Draft } from './draft'
 const FIELD =
   'min-h-9 w-full rounded-md border border-line-strong/60 bg-surface px-2.5 text-sm placeholder:text-ink-faint'
 
-const agents = ['claude', 'scripted:hello', 'scripted:refactor', 'scripted:trouble', 'acp:']
+const agents = ['claude', 'scripted:hello', 'scripted:refactor', 'scripted:trouble', 'openhands', 'acp:']
 
 const priorities: Record<Priority, string> = { LOW: 'Low', MEDIUM: 'Medium', HIGH: 'High', CRITICAL: 'Critical' }
 

@@ -11,7 +11,7 @@ import type { ProgressData } from './progress'
 export const PROGRESS_EVENTS = eventTypesWith('changes_progress')
 
 /** Those of a starting sandbox. */
-const SPAWNING = PROGRESS_EVENTS.filter((type) => type.startsWith('sandbox.'))
+const PROVISIONING = PROGRESS_EVENTS.filter((type) => type.startsWith('sandbox.'))
 
 const WITHOUT_SOCKET_MS = 3_000
 const WITH_SOCKET_MS = 20_000
@@ -37,7 +37,7 @@ async function read(ticketId: string, signal: AbortSignal): Promise<ProgressData
   ])
   const sandbox = task?.sandbox_id ?? null
   const sandboxEvents =
-    sandbox === null ? [] : await eventsAt(api.events(sandbox), { event_type: SPAWNING.join(',') }, signal)
+    sandbox === null ? [] : await eventsAt(api.events(sandbox), { event_type: PROVISIONING.join(',') }, signal)
   return { ticket, ticketEvents, task, taskEvents, sandboxEvents }
 }
 

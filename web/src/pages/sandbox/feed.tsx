@@ -14,7 +14,7 @@ import { timeOfDay } from '../../util/time'
 import { RowCard } from './cards/row-card'
 import { PartialCard } from './cards/messages'
 import { announcement, countAfter, estimate, isError, nameOf, nextError } from './feed-rows'
-import { type Scroll, pinnedAfter } from './pinning'
+import { type Scroll, pinnedAfter } from './scroll-pinning'
 
 /** The events of a sandbox, newest at the bottom. */
 export function Feed({ sandboxId, log }: { sandboxId: string; log: Log }) {

@@ -2,7 +2,7 @@
 //! tasks start further turns.
 
 use super::frame::{Fields, Frame};
-use crate::agents::Activity;
+use crate::agents::AgentActivity;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct ActivityTracker {
     /// Until when background tasks count as work. A build ends, but a dev server does not.
     background_deadline: Option<Instant>,
     background_timeout: Duration,
-    last: Option<Activity>,
+    last: Option<AgentActivity>,
 }
 
 impl ActivityTracker {
@@ -41,13 +41,13 @@ impl ActivityTracker {
     }
 
     /// A message was sent, which counts as work before the CLI confirms it. Returns the activity if it changed.
-    pub fn message_sent(&mut self, uuid: Uuid) -> Option<Activity> {
+    pub fn message_sent(&mut self, uuid: Uuid) -> Option<AgentActivity> {
         self.pending.insert(uuid);
         self.changed()
     }
 
     /// Messages were cancelled. Returns the activity if it changed.
-    pub fn messages_cancelled(&mut self, uuids: &[Uuid]) -> Option<Activity> {
+    pub fn messages_cancelled(&mut self, uuids: &[Uuid]) -> Option<AgentActivity> {
         self.pending.retain(|uuid| !uuids.contains(uuid));
         self.changed()
     }
@@ -58,7 +58,7 @@ impl ActivityTracker {
     }
 
     /// Expires the deadline. Returns the activity if it changed.
-    pub fn tick(&mut self, now: Instant) -> Option<Activity> {
+    pub fn tick(&mut self, now: Instant) -> Option<AgentActivity> {
         if self.background_deadline.is_some_and(|deadline| deadline <= now) {
             self.background_deadline = None;
         }
@@ -66,7 +66,7 @@ impl ActivityTracker {
     }
 
     /// Applies a frame. Returns the activity if it changed.
-    pub fn apply(&mut self, frame: &Frame, now: Instant) -> Option<Activity> {
+    pub fn apply(&mut self, frame: &Frame, now: Instant) -> Option<AgentActivity> {
         match frame {
             Frame::Assistant(_) | Frame::Stream(_) => self.begin_turn(),
             Frame::Result(result) => {
@@ -130,9 +130,9 @@ impl ActivityTracker {
         self.background_deadline = self.background_deadline.max(Some(now + TURN_AFTER_TASK));
     }
 
-    fn changed(&mut self) -> Option<Activity> {
+    fn changed(&mut self) -> Option<AgentActivity> {
         let working = self.in_turn || !self.pending.is_empty() || self.background_deadline.is_some();
-        let activity = if working { Activity::Working } else { Activity::Idle };
+        let activity = if working { AgentActivity::Working } else { AgentActivity::Idle };
         (self.last.replace(activity) != Some(activity)).then_some(activity)
     }
 }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     /// The result of each frame.
-    fn apply(tracker: &mut ActivityTracker, frames: &[Value], now: Instant) -> Vec<Option<Activity>> {
+    fn apply(tracker: &mut ActivityTracker, frames: &[Value], now: Instant) -> Vec<Option<AgentActivity>> {
         frames.iter().map(|value| tracker.apply(&frame(value), now)).collect()
     }
 
@@ -169,7 +169,7 @@ mod tests {
             json!({"type": "system", "subtype": "init"}),
             result,
         ];
-        let expected = [None, None, None, None, None, None, Some(Activity::Idle)];
+        let expected = [None, None, None, None, None, None, Some(AgentActivity::Idle)];
         assert_eq!(apply(&mut tracker, &frames, now), expected);
     }
 
@@ -178,11 +178,11 @@ mod tests {
         let now = Instant::now();
         let mut tracker = ActivityTracker::new(Duration::from_secs(60));
         let uuids = [Uuid::from_u128(1), Uuid::from_u128(2)];
-        assert_eq!(tracker.message_sent(uuids[0]), Some(Activity::Working), "before the first frame");
+        assert_eq!(tracker.message_sent(uuids[0]), Some(AgentActivity::Working), "before the first frame");
         assert_eq!(tracker.message_sent(uuids[1]), None);
         let refused = json!({"type": "command_lifecycle", "command_uuid": uuids[0], "state": "refused"});
         assert_eq!(apply(&mut tracker, &[refused], now), [None]);
-        assert_eq!(tracker.messages_cancelled(&[uuids[1]]), Some(Activity::Idle));
+        assert_eq!(tracker.messages_cancelled(&[uuids[1]]), Some(AgentActivity::Idle));
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         tracker.message_sent(uuid);
         let echo = json!({"type": "user", "isReplay": true, "uuid": uuid, "message": {"content": "do it"}});
         let result = json!({"type": "result", "subtype": "success"});
-        assert_eq!(apply(&mut tracker, &[echo, result], now), [None, Some(Activity::Idle)]);
+        assert_eq!(apply(&mut tracker, &[echo, result], now), [None, Some(AgentActivity::Idle)]);
     }
 
     #[test]
@@ -205,9 +205,9 @@ mod tests {
             json!({"type": "system", "subtype": "background_tasks_changed", "tasks": [{"task_id": "server"}]}),
             json!({"type": "result", "subtype": "success"}),
         ];
-        assert_eq!(apply(&mut tracker, &frames, now), [Some(Activity::Working), None, None]);
+        assert_eq!(apply(&mut tracker, &frames, now), [Some(AgentActivity::Working), None, None]);
         let deadline = tracker.deadline().unwrap();
         assert_eq!(deadline, now + Duration::from_secs(60));
-        assert_eq!(tracker.tick(deadline), Some(Activity::Idle));
+        assert_eq!(tracker.tick(deadline), Some(AgentActivity::Idle));
     }
 }

@@ -23,7 +23,7 @@ pub use settings::{Session, Settings};
 
 use crate::agents::policy::{Decision, Policy};
 use crate::agents::process::{Pipes, Process, ProcessSpec, StderrTail};
-use crate::agents::{Activity, AgentCommand, AgentHandle, AgentOutput, ExitReason, UserMessage};
+use crate::agents::{AgentActivity, AgentCommand, AgentHandle, AgentOutput, ExitReason, UserMessage};
 use crate::clock::at;
 use crate::event::Event;
 use activity::ActivityTracker;
@@ -330,7 +330,11 @@ impl Driver {
         }
     }
 
-    fn handle_response(&mut self, response: &Response, activity: &mut Option<Activity>) -> Vec<AgentOutput> {
+    fn handle_response(
+        &mut self,
+        response: &Response,
+        activity: &mut Option<AgentActivity>,
+    ) -> Vec<AgentOutput> {
         let body = &response.response;
         match self.requests.remove(&body.request_id) {
             Some(PendingRequest::Initialize) => {

@@ -3,7 +3,7 @@
 //! [`domain::sandbox::reconcile::next`] decides on the next step from the stored state alone, so this may be called
 //! by any process, at any time, and after any crash. All requests to the provider are idempotent by the sandbox's id.
 
-mod health;
+mod breaker;
 mod provision;
 mod release;
 mod update_task;
@@ -63,7 +63,7 @@ pub async fn run(deps: Deps<'_>, sandbox_id: Command) -> Result<Outcome, Error> 
                     // Rounded up, because the queue takes whole seconds and a job that runs too early does nothing.
                     let wait = Duration::from_secs(wait.as_secs_f64().ceil() as u64);
                     reconcile::jobs::enqueue_later(
-                        deps.work_queue,
+                        deps.orchestration_jobs,
                         &Job::ReconcileSandbox { sandbox_id },
                         wait,
                     )
@@ -112,7 +112,7 @@ pub async fn lost(
             Flow::Conflict => retry.conflict().await?,
             _ => {
                 reconcile::jobs::enqueue(
-                    deps.work_queue,
+                    deps.orchestration_jobs,
                     &Job::ReconcileSandbox { sandbox_id: sandbox_id.clone() },
                 )
                 .await;
@@ -132,13 +132,13 @@ pub(crate) async fn release_lease(
     let mut retry = ConflictRetry::new(deps.clock);
     loop {
         let Some(sandbox) = deps.store.sandbox(sandbox_id).await? else { return Ok(()) };
-        match sandbox.activity.spawn.as_ref().and_then(|spawn| spawn.lease_until) {
+        match sandbox.activity.provisioning.as_ref().and_then(|provisioning| provisioning.lease_until) {
             Some(until) if lease.is_none_or(|lease| lease == until) => {}
             _ => return Ok(()),
         }
         let written = write(deps, &sandbox, None, |after| {
-            if let Some(spawn) = &mut after.activity.spawn {
-                spawn.lease_until = None;
+            if let Some(provisioning) = &mut after.activity.provisioning {
+                provisioning.lease_until = None;
             }
         });
         match written.await? {
@@ -206,9 +206,9 @@ async fn end(
         after.activity.outcome = Some(outcome);
         let reason = message.to_owned();
         after.activity.ended.get_or_insert(domain::sandbox::Ended { at: now, reason });
-        if let Some(spawn) = &mut after.activity.spawn {
-            spawn.worker_exited_at.get_or_insert(now);
-            (spawn.lease_until, spawn.retry_at, spawn.attempts) = (None, None, 0);
+        if let Some(provisioning) = &mut after.activity.provisioning {
+            provisioning.worker_exited_at.get_or_insert(now);
+            (provisioning.lease_until, provisioning.retry_at, provisioning.attempts) = (None, None, 0);
         }
     })
     .await?;

@@ -1,6 +1,6 @@
 //! Provisions a sandbox, stage by stage. Each stage is recorded before it starts, and is idempotent.
 
-use super::{Deps, Flow, health, release_lease, write};
+use super::{Deps, Flow, breaker, release_lease, write};
 use crate::error::Error;
 use crate::messages::queue;
 use crate::orchestration::variables;
@@ -54,7 +54,7 @@ async fn stages(
         return give_up(deps, &sandbox, Class::Permanent, &error).await;
     };
     if stage.needs_provider()
-        && let Some(until) = health::open_until(deps, provider.name()).await?
+        && let Some(until) = breaker::open_until(deps, provider.name()).await?
     {
         return hold(deps, &sandbox, until).await;
     }
@@ -64,19 +64,20 @@ async fn stages(
     };
     let work = Work { task, ticket };
     // A stage that was started before may be complete or incomplete.
-    let mut is_retry = sandbox.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage == stage);
+    let mut is_retry =
+        sandbox.activity.provisioning.as_ref().is_some_and(|provisioning| provisioning.stage == stage);
     let Some(mut sandbox) = start_stage(deps, &sandbox, stage, None).await? else {
         return Ok(Flow::Conflict);
     };
     let mut stage = stage;
     loop {
-        *lease = sandbox.activity.spawn.as_ref().and_then(|spawn| spawn.lease_until);
+        *lease = sandbox.activity.provisioning.as_ref().and_then(|provisioning| provisioning.lease_until);
         let result =
             with_timeout(stage.timeout_secs(), run_stage(deps, &provider, &sandbox, &work, stage, is_retry))
                 .await;
         // Earlier stages send no request to the provider, so they say nothing about its health.
         if stage.needs_provider() {
-            health::record(deps, provider.name(), &result).await;
+            breaker::record(deps, provider.name(), &result).await;
         }
         let found = match result {
             Ok(StageResult::Done(found)) => found,
@@ -89,7 +90,7 @@ async fn stages(
         };
         let Some(next) = stage.next() else { return Ok(Flow::Continue) };
         let first_request = next.needs_provider() && !stage.needs_provider();
-        if first_request && let Some(until) = health::open_until(deps, provider.name()).await? {
+        if first_request && let Some(until) = breaker::open_until(deps, provider.name()).await? {
             return hold(deps, &sandbox, until).await;
         }
         let Some(after) = start_stage(deps, &sandbox, next, found).await? else { return Ok(Flow::Conflict) };
@@ -208,9 +209,9 @@ async fn start_stage(
     stage: Stage,
     found: Option<Found>,
 ) -> Result<Option<Sandbox>, Error> {
-    let Some(spawn) = &before.activity.spawn else { return Ok(None) };
+    let Some(provisioning) = &before.activity.provisioning else { return Ok(None) };
     let now = deps.clock.now();
-    let is_new = spawn.stage != stage;
+    let is_new = provisioning.stage != stage;
     let mut data = event_data(before);
     // They may differ from the request: a snapshot has a fixed size, and an image may replace it.
     if let Some(actual_resources) = found.as_ref().and_then(|found| found.actual_resources.as_ref()) {
@@ -219,13 +220,13 @@ async fn start_stage(
     let event = is_new.then(|| (event_name(stage), data));
     write(*deps, before, event, |after| {
         after.transition(Trigger::ProvisioningStarted);
-        let mut spawn = if is_new { spawn.at(stage, now) } else { spawn.clone() };
-        spawn.lease_until = (stage != Stage::Started).then(|| now.plus_secs(stage.lease_secs()));
-        spawn.retry_at = None;
+        let mut provisioning = if is_new { provisioning.at(stage, now) } else { provisioning.clone() };
+        provisioning.lease_until = (stage != Stage::Started).then(|| now.plus_secs(stage.lease_secs()));
+        provisioning.retry_at = None;
         if let Some(found) = found {
-            spawn.provider_id = Some(found.provider_id);
+            provisioning.provider_id = Some(found.provider_id);
         }
-        after.activity.spawn = Some(spawn);
+        after.activity.provisioning = Some(provisioning);
     })
     .await
 }
@@ -254,7 +255,7 @@ fn event_data(sandbox: &Sandbox) -> Value {
 
 async fn wait(deps: Deps<'_>, sandbox: &Sandbox) -> Result<Flow, Error> {
     let now = deps.clock.now();
-    let since = sandbox.activity.spawn.as_ref().map_or(now, |spawn| spawn.since);
+    let since = sandbox.activity.provisioning.as_ref().map_or(now, |provisioning| provisioning.since);
     let until = Timestamp::from_micros(now.as_micros() + poll_interval_ms(since, now) * 1_000);
     retry_at(deps, sandbox, until).await
 }
@@ -262,8 +263,8 @@ async fn wait(deps: Deps<'_>, sandbox: &Sandbox) -> Result<Flow, Error> {
 /// Releases the lease, and retries the stage then.
 async fn retry_at(deps: Deps<'_>, sandbox: &Sandbox, until: Timestamp) -> Result<Flow, Error> {
     let written = write(*deps, sandbox, None, |after| {
-        if let Some(spawn) = &mut after.activity.spawn {
-            (spawn.lease_until, spawn.retry_at) = (None, Some(until));
+        if let Some(provisioning) = &mut after.activity.provisioning {
+            (provisioning.lease_until, provisioning.retry_at) = (None, Some(until));
         }
     })
     .await?;
@@ -273,8 +274,9 @@ async fn retry_at(deps: Deps<'_>, sandbox: &Sandbox, until: Timestamp) -> Result
 /// As [`retry_at`], because the breaker of the provider is open. That time does not count against the sandbox.
 async fn hold(deps: Deps<'_>, sandbox: &Sandbox, until: Timestamp) -> Result<Flow, Error> {
     let written = write(*deps, sandbox, None, |after| {
-        if let Some(spawn) = &mut after.activity.spawn {
-            (spawn.lease_until, spawn.retry_at, spawn.held_until) = (None, Some(until), Some(until));
+        if let Some(provisioning) = &mut after.activity.provisioning {
+            (provisioning.lease_until, provisioning.retry_at, provisioning.held_until) =
+                (None, Some(until), Some(until));
         }
     })
     .await?;
@@ -282,7 +284,7 @@ async fn hold(deps: Deps<'_>, sandbox: &Sandbox, until: Timestamp) -> Result<Flo
 }
 
 async fn failed(deps: Deps<'_>, sandbox: &Sandbox, stage: Stage, failure: &Failure) -> Result<Flow, Error> {
-    let before = sandbox.activity.spawn.as_ref().map_or(0, |spawn| spawn.attempts);
+    let before = sandbox.activity.provisioning.as_ref().map_or(0, |provisioning| provisioning.attempts);
     let now = deps.clock.now();
     let (attempts, secs) = match failure.class {
         FailureClass::Refused => return give_up(deps, sandbox, Class::Permanent, &failure.message).await,
@@ -302,9 +304,9 @@ async fn failed(deps: Deps<'_>, sandbox: &Sandbox, stage: Stage, failure: &Failu
     data["stage_attempt"] = json!(attempts);
     data["not_before"] = json!(until);
     let written = write(*deps, sandbox, Some(("retrying", data)), |after| {
-        if let Some(spawn) = &mut after.activity.spawn {
-            spawn.attempts = attempts;
-            (spawn.lease_until, spawn.retry_at) = (None, Some(until));
+        if let Some(provisioning) = &mut after.activity.provisioning {
+            provisioning.attempts = attempts;
+            (provisioning.lease_until, provisioning.retry_at) = (None, Some(until));
         }
     })
     .await?;
@@ -321,8 +323,8 @@ async fn give_up(deps: Deps<'_>, sandbox: &Sandbox, class: Class, error: &str) -
         after.transition(Trigger::ProvisioningFailed);
         after.activity.ended.get_or_insert(domain::sandbox::Ended { at: now, reason: error.clone() });
         after.activity.outcome = Some(Outcome::Failed { error, class, at: now });
-        if let Some(spawn) = &mut after.activity.spawn {
-            (spawn.lease_until, spawn.retry_at, spawn.attempts) = (None, None, 0);
+        if let Some(provisioning) = &mut after.activity.provisioning {
+            (provisioning.lease_until, provisioning.retry_at, provisioning.attempts) = (None, None, 0);
         }
     })
     .await?;

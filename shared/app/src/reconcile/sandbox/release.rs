@@ -18,7 +18,11 @@ const UNKNOWN_PROVIDER_RETRY_SECS: f64 = 600.0;
 const ERROR_ATTEMPTS: u32 = 10;
 
 pub(super) async fn run(deps: Deps<'_>, sandbox: Sandbox) -> Result<Flow, Error> {
-    let may_exist = sandbox.activity.spawn.as_ref().is_some_and(|spawn| spawn.stage.needs_provider());
+    let may_exist = sandbox
+        .activity
+        .provisioning
+        .as_ref()
+        .is_some_and(|provisioning| provisioning.stage.needs_provider());
     if may_exist && let Some(wait_secs) = delete(deps, &sandbox).await {
         return retry_later(deps, &sandbox, wait_secs).await;
     }
@@ -40,9 +44,9 @@ pub(super) async fn run(deps: Deps<'_>, sandbox: Sandbox) -> Result<Flow, Error>
     let data = json!({"task_id": sandbox.assignment.as_ref().map(|assignment| &assignment.task)});
     let written = write(*deps, &sandbox, Some(("released", data)), |after| {
         after.generation += 1;
-        if let Some(spawn) = &mut after.activity.spawn {
-            spawn.released_at = Some(now);
-            (spawn.lease_until, spawn.retry_at, spawn.attempts) = (None, None, 0);
+        if let Some(provisioning) = &mut after.activity.provisioning {
+            provisioning.released_at = Some(now);
+            (provisioning.lease_until, provisioning.retry_at, provisioning.attempts) = (None, None, 0);
         }
     })
     .await?;
@@ -102,7 +106,7 @@ async fn delete(deps: Deps<'_>, sandbox: &Sandbox) -> Option<f64> {
 
 /// The number of this attempt.
 fn attempt(sandbox: &Sandbox) -> u32 {
-    sandbox.activity.spawn.as_ref().map_or(0, |spawn| spawn.attempts) + 1
+    sandbox.activity.provisioning.as_ref().map_or(0, |provisioning| provisioning.attempts) + 1
 }
 
 async fn retry_later(deps: Deps<'_>, sandbox: &Sandbox, wait_secs: f64) -> Result<Flow, Error> {
@@ -110,9 +114,9 @@ async fn retry_later(deps: Deps<'_>, sandbox: &Sandbox, wait_secs: f64) -> Resul
     #[expect(clippy::cast_possible_truncation, reason = "some minutes")]
     let until = Timestamp::from_micros(now.as_micros() + (wait_secs * 1_000_000.0) as i64);
     let written = write(*deps, sandbox, None, |after| {
-        if let Some(spawn) = &mut after.activity.spawn {
-            spawn.attempts = attempt(sandbox);
-            (spawn.lease_until, spawn.retry_at) = (None, Some(until));
+        if let Some(provisioning) = &mut after.activity.provisioning {
+            provisioning.attempts = attempt(sandbox);
+            (provisioning.lease_until, provisioning.retry_at) = (None, Some(until));
         }
     })
     .await?;

@@ -7,7 +7,7 @@ use domain::score::{rank, score};
 use domain::{OrgId, Timestamp};
 use std::collections::{HashMap, HashSet};
 use store::page::Cursor;
-use store::queue::{Candidate, Slots};
+use store::task_queue::{Candidate, Slots};
 
 /// Number of tasks of each project to score. They are sorted by rank, so no task behind them would score better by
 /// more than an hour of waiting.

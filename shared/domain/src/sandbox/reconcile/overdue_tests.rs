@@ -20,9 +20,9 @@ fn sandbox(status: Status, stage: Stage) -> (Sandbox, Task) {
         provider: "process".into(),
     };
     let mut sandbox = Sandbox::assigned(id, org, "a task".into(), assignment, at(0)).with_status(status);
-    let spawn = sandbox.activity.spawn.as_mut().unwrap();
-    spawn.stage = stage;
-    spawn.running_since = (status == Status::Running).then(|| at(0));
+    let provisioning = sandbox.activity.provisioning.as_mut().unwrap();
+    provisioning.stage = stage;
+    provisioning.running_since = (status == Status::Running).then(|| at(0));
     let task = serde_json::from_value(json!({
         "id": "t-1", "org": "acme", "task_type": "x", "title": "x", "description": "", "phase": "p",
         "priority": "MEDIUM", "status": "running", "created_at": at(0), "updated_at": at(0), "since": at(0),
@@ -81,7 +81,7 @@ fn time_with_an_open_breaker_does_not_count() {
     let (mut sandbox, task) = sandbox(Status::Creating, Stage::Creating);
     let due = |sandbox: &Sandbox, now| cause(&next(sandbox, Some(&task), &Thresholds::default(), at(now)));
     assert_eq!(due(&sandbox, 300), Some("stuck_creating"));
-    sandbox.activity.spawn.as_mut().unwrap().held_until = Some(at(280));
+    sandbox.activity.provisioning.as_mut().unwrap().held_until = Some(at(280));
     assert_eq!(due(&sandbox, 579), None);
     assert_eq!(due(&sandbox, 580), Some("stuck_creating"));
 }

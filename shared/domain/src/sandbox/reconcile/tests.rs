@@ -1,7 +1,7 @@
 //! Properties of [`next`]: it never loops, no sandbox is stuck, and each cause of an end applies exactly at its threshold.
 
 use super::*;
-use crate::attempt::{Assignment, Spawn};
+use crate::attempt::{Assignment, Provisioning};
 use crate::sandbox::transitions::Trigger;
 use crate::task::transitions::tests::in_state;
 use crate::{JsonObject, OrgId, SandboxId, TaskId};
@@ -111,21 +111,26 @@ fn apply(step: &Step, sandbox: &mut Sandbox, task: &mut Option<Task>, now: Times
         Step::Wait { .. } => {}
         Step::Provision(stage) => {
             sandbox.transition(Trigger::ProvisioningStarted);
-            let spawn = sandbox.activity.spawn.as_mut().unwrap();
-            *spawn = if spawn.stage == *stage { spawn.clone() } else { spawn.at(*stage, now) };
+            let provisioning = sandbox.activity.provisioning.as_mut().unwrap();
+            *provisioning = if provisioning.stage == *stage {
+                provisioning.clone()
+            } else {
+                provisioning.at(*stage, now)
+            };
             match result {
                 StepResult::Done => {
-                    *spawn = spawn.at(stage.next().expect("only Started has no next stage"), now);
+                    *provisioning =
+                        provisioning.at(stage.next().expect("only Started has no next stage"), now);
                 }
-                StepResult::Failed => spawn.retry_at = Some(now.plus_secs(1)),
-                StepResult::Abandoned => spawn.lease_until = Some(now.plus_secs(60)),
+                StepResult::Failed => provisioning.retry_at = Some(now.plus_secs(1)),
+                StepResult::Abandoned => provisioning.lease_until = Some(now.plus_secs(60)),
             }
         }
         Step::End(end) => {
             sandbox.transition(Trigger::Ended(end.cause));
             sandbox.activity.outcome = Some(end.outcome(now).1);
-            let spawn = sandbox.activity.spawn.as_mut().unwrap();
-            spawn.worker_exited_at.get_or_insert(now);
+            let provisioning = sandbox.activity.provisioning.as_mut().unwrap();
+            provisioning.worker_exited_at.get_or_insert(now);
         }
         Step::UpdateTask(update) => {
             let before = task.take().expect("there is a task to update");
@@ -144,11 +149,11 @@ fn apply(step: &Step, sandbox: &mut Sandbox, task: &mut Option<Task>, now: Times
                 Some(transition.unwrap_or_else(|| panic!("{update:?} does not apply to {before:?}")).task);
         }
         Step::Release => {
-            let spawn = sandbox.activity.spawn.as_mut().unwrap();
+            let provisioning = sandbox.activity.provisioning.as_mut().unwrap();
             match result {
-                StepResult::Done => spawn.released_at = Some(now),
-                StepResult::Failed => spawn.retry_at = Some(now.plus_secs(2)),
-                StepResult::Abandoned => spawn.lease_until = Some(now.plus_secs(60)),
+                StepResult::Done => provisioning.released_at = Some(now),
+                StepResult::Failed => provisioning.retry_at = Some(now.plus_secs(2)),
+                StepResult::Abandoned => provisioning.lease_until = Some(now.plus_secs(60)),
             }
         }
     }
@@ -159,9 +164,9 @@ fn a_released_or_registered_sandbox_needs_no_reconciliation() {
     let mut checked = 0;
     for (mut sandbox, task) in everything() {
         checked += 1;
-        sandbox.activity.spawn.as_mut().unwrap().released_at = Some(at(0));
+        sandbox.activity.provisioning.as_mut().unwrap().released_at = Some(at(0));
         assert_eq!(due(&sandbox, task.as_ref(), at(100_000)), Step::Wait { until: None }, "{sandbox:?}");
-        sandbox.activity.spawn = None;
+        sandbox.activity.provisioning = None;
         assert_eq!(due(&sandbox, task.as_ref(), at(100_000)), Step::Wait { until: None }, "{sandbox:?}");
         sandbox.assignment = None;
         assert_eq!(due(&sandbox, task.as_ref(), at(100_000)), Step::Wait { until: None }, "{sandbox:?}");
@@ -299,6 +304,8 @@ const ENDS: [(Cause, &str, Status, &str, &str); 9] = [
 
 #[test]
 fn each_cause_has_a_status_an_event_and_an_outcome() {
+    let listed = ENDS.map(|(cause, ..)| cause);
+    assert!(Cause::ALL.iter().all(|cause| listed.contains(cause)), "{listed:?}");
     for (cause, name, status, event, then) in ENDS {
         let mut ended = sandbox(Status::Running, Stage::Started);
         assert!(ended.transition(Trigger::Ended(cause)), "{name}");
@@ -335,7 +342,7 @@ fn a_sandbox_is_released_when_its_worker_exits_or_the_grace_period_ends() {
     assert_eq!(due(&sandbox, Some(&task), at(1)), Step::Wait { until: Some(deadline) });
     assert_eq!(due(&sandbox, Some(&task), deadline), Step::Release);
     let mut exited = sandbox.clone();
-    exited.activity.spawn.as_mut().unwrap().worker_exited_at = Some(at(1));
+    exited.activity.provisioning.as_mut().unwrap().worker_exited_at = Some(at(1));
     assert_eq!(due(&exited, Some(&task), at(1)), Step::Release);
     running_since(&mut sandbox, None);
     assert_eq!(due(&sandbox, Some(&task), at(1)), Step::Release);
@@ -401,7 +408,7 @@ fn sandbox(status: Status, stage: Stage) -> Sandbox {
     };
     let (id, org) = (SandboxId::parse("s-2").unwrap(), OrgId::parse("acme").unwrap());
     let mut sandbox = Sandbox::assigned(id, org, "an attempt".into(), assignment, at(0)).with_status(status);
-    sandbox.activity.spawn = Some(Spawn::recorded(at(0)).at(stage, at(0)));
+    sandbox.activity.provisioning = Some(Provisioning::recorded(at(0)).at(stage, at(0)));
     if status == Status::Running {
         running_since(&mut sandbox, Some(at(0)));
     }
@@ -409,7 +416,7 @@ fn sandbox(status: Status, stage: Stage) -> Sandbox {
 }
 
 fn running_since(sandbox: &mut Sandbox, since: Option<Timestamp>) {
-    sandbox.activity.spawn.as_mut().unwrap().running_since = since;
+    sandbox.activity.provisioning.as_mut().unwrap().running_since = since;
 }
 
 fn provisioning(sandbox: &mut Sandbox, stage: Stage) {
@@ -423,21 +430,4 @@ fn running(sandbox: &mut Sandbox, status: &str, heartbeat: i64, work: i64) {
     (activity.heartbeats.last_at, activity.last_event_at) = (Some(at(heartbeat)), Some(at(heartbeat)));
     activity.heartbeats.last_status = Some(status.to_owned());
     activity.last_work_at = Some(at(work));
-}
-
-#[test]
-fn the_list_of_causes_is_complete() {
-    // A new cause does not compile here until it has a position; then the list must have it too.
-    let position = |cause: Cause| match cause {
-        Cause::Dead => 0,
-        Cause::IdleTimeout => 1,
-        Cause::StuckRunning => 2,
-        Cause::StuckStarting => 3,
-        Cause::StuckCreating => 4,
-        Cause::NeverStarted => 5,
-        Cause::TimedOut => 6,
-        Cause::NotNeeded => 7,
-        Cause::Lost => 8,
-    };
-    assert_eq!(Cause::ALL.map(position), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
 }

@@ -104,7 +104,7 @@ fn trigger(name: &str) -> Trigger {
         "terminated" => Trigger::Terminated,
         "released" => Trigger::Released,
         cause => {
-            let found = Cause::ALL.into_iter().find(|found| found.as_str() == cause);
+            let found = Cause::ALL.iter().copied().find(|found| found.as_str() == cause);
             Trigger::Ended(found.unwrap_or_else(|| panic!("the table has an unknown trigger: {cause}")))
         }
     }

@@ -1,6 +1,6 @@
 import { CircleCheck, CircleDashed, CircleDot } from 'lucide-react'
 import { memo, useLayoutEffect, useRef, useState } from 'react'
-import type { Moment } from '../../../replay/at'
+import type { Moment } from '../../../replay/moment'
 import type { PlanItem } from '../../../timeline/rows'
 import type { FileState, Run } from '../../../timeline/run'
 import { Lines } from '../../../ui/diff'

@@ -1,6 +1,6 @@
 import { Slider } from 'radix-ui'
 import { type KeyboardEvent, memo, useMemo } from 'react'
-import { barsPath, bins } from '../../../replay/bins'
+import { barsPath, bins } from '../../../replay/histogram'
 import type { Clock } from '../../../replay/clock'
 import type { LogEvent } from '../../../timeline/event'
 import type { Mark } from '../../../timeline/marks'

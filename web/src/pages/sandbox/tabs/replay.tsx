@@ -6,7 +6,7 @@ import {
   useMemo,
   useState,
 } from 'react'
-import { momentAt } from '../../../replay/at'
+import { momentAt } from '../../../replay/moment'
 import { clock } from '../../../replay/clock'
 import { jump } from '../../../replay/jump'
 import { offsetNow, seek, seekOffset, step, toggle } from '../../../replay/player'

@@ -2,7 +2,7 @@
 
 use super::{Call, PROTOCOL_VERSION, Phase, Session};
 use crate::agents::acp::rpc;
-use crate::agents::{Activity, AgentOutput};
+use crate::agents::{AgentActivity, AgentOutput};
 use agent_client_protocol_schema::v1::{Error, ErrorCode};
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ impl Session {
         self.normalizer.emit(AgentOutput::Session(self.normalizer.session.clone()));
         self.normalizer.emit_system_message("init", metadata);
         if self.queued.is_empty() {
-            self.normalizer.emit(AgentOutput::Activity(Activity::Idle));
+            self.normalizer.emit(AgentOutput::Activity(AgentActivity::Idle));
         }
         self.prompt_next();
     }

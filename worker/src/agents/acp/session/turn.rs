@@ -3,7 +3,7 @@
 use super::{Call, Interrupt, Phase, Prompt, Session};
 use crate::agents::acp::{permission, rpc, tools};
 use crate::agents::policy::Decision;
-use crate::agents::{Activity, AgentOutput, Tokens, TurnEnd, UserMessage};
+use crate::agents::{AgentActivity, AgentOutput, Tokens, TurnEnd, UserMessage};
 use crate::event::Event;
 use agent_client_protocol_schema::v1::{Error, ErrorCode, ToolCall, ToolCallUpdate};
 use domain::message::State;
@@ -20,7 +20,7 @@ impl Session {
         }
         let Some(UserMessage { uuid, text }) = self.queued.pop_front() else {
             if std::mem::take(&mut self.is_working) {
-                self.normalizer.emit(AgentOutput::Activity(Activity::Idle));
+                self.normalizer.emit(AgentOutput::Activity(AgentActivity::Idle));
             }
             return;
         };
@@ -30,7 +30,7 @@ impl Session {
         self.call(Call::Prompt, "session/prompt", &params);
         self.running = Some(Prompt { uuid, started_at: Instant::now() });
         if !std::mem::replace(&mut self.is_working, true) {
-            self.normalizer.emit(AgentOutput::Activity(Activity::Working));
+            self.normalizer.emit(AgentOutput::Activity(AgentActivity::Working));
         }
         self.receipt(uuid, State::Delivered);
         self.receipt(uuid, State::Started);

@@ -5,7 +5,7 @@ mod processes;
 
 use super::*;
 use crate::agents::policy::{Mode, Policy};
-use crate::agents::{Activity, UserMessage};
+use crate::agents::{AgentActivity, UserMessage};
 use domain::message::State;
 use kit::acp::{Record, Script, Step};
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ impl TestAgent {
     }
 
     async fn wait_until_idle(&mut self) {
-        self.wait_for("idle", |output| matches!(output, AgentOutput::Activity(Activity::Idle))).await;
+        self.wait_for("idle", |output| matches!(output, AgentOutput::Activity(AgentActivity::Idle))).await;
     }
 
     /// Collects all outputs until the session ends by itself.

@@ -32,7 +32,7 @@ const CACHE_MARKERS: [&str; 2] = ["CACHEDIR.TAG", "pyvenv.cfg"];
 const UNCHANGED_ATTRIBUTES: &str = "* -text -eol -filter -ident -working-tree-encoding\n";
 
 #[derive(Debug, Clone)]
-pub(super) struct Shadow {
+pub(super) struct ShadowRepository {
     dir: PathBuf,
     root: PathBuf,
     pub git: Git,
@@ -56,7 +56,7 @@ pub(super) enum ScanError {
     Io(#[from] io::Error),
 }
 
-impl Shadow {
+impl ShadowRepository {
     /// Creates the repository if it does not exist.
     pub async fn open(root: &Path, state: &Path) -> Result<Self, ScanError> {
         let root = root.canonicalize()?;

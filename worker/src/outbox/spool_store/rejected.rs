@@ -1,6 +1,6 @@
 //! Records that cannot be sent: written to `refused.jsonl` and reported as events.
 
-use super::Store;
+use super::SpoolStore;
 use crate::clock;
 use crate::event::Event;
 use crate::outbox::event_line::Header;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 /// Maximum size of `refused.jsonl`.
 const MAX_REFUSED_BYTES: u64 = 8 * 1024 * 1024;
 
-impl Store {
+impl SpoolStore {
     /// Saves and reports a line that was damaged on disk.
     pub fn damaged(&mut self, queue: &str, record: &Record) {
         let id = event_id("damaged", queue, record);

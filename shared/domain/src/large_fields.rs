@@ -1,4 +1,4 @@
-//! Abridging an event's data to a maximum size: the largest top-level fields are omitted and named.
+//! Abridges an event's data to a maximum size: the largest top-level fields are omitted and named.
 
 use crate::JsonObject;
 
@@ -12,7 +12,7 @@ pub struct Abridged {
 /// Omits whole top-level fields, largest first, until the text is at most `budget_bytes` long.
 ///
 /// Fields are never truncated: an event with a file's path and line counts is more useful than half a diff.
-pub fn abridge(data: &JsonObject, budget_bytes: usize) -> Abridged {
+pub fn omit_large_fields(data: &JsonObject, budget_bytes: usize) -> Abridged {
     if data.text().len() <= budget_bytes {
         return Abridged { data: data.clone(), omitted: Vec::new() };
     }
@@ -65,16 +65,16 @@ mod tests {
         let data = JsonObject::of(&serde_json::json!({
             "file_path": "src/main.rs", "full_diff": "x".repeat(5_000), "lines_added": 7, "note": "y".repeat(900),
         }));
-        let abridged = abridge(&data, 1_200);
+        let abridged = omit_large_fields(&data, 1_200);
         assert_eq!(abridged.omitted, ["full_diff"]);
         assert_eq!(abridged.data.string("file_path").as_deref(), Some("src/main.rs"));
-        assert_eq!(abridge(&data, 10_000).omitted, Vec::<String>::new());
+        assert_eq!(omit_large_fields(&data, 10_000).omitted, Vec::<String>::new());
     }
 
     #[test]
     fn an_object_with_very_many_fields_is_abridged_quickly() {
         let map: serde_json::Map<_, _> = (0..200_000).map(|n| (format!("{n}"), n.into())).collect();
-        let abridged = abridge(&JsonObject::of(&map), 1_000);
+        let abridged = omit_large_fields(&JsonObject::of(&map), 1_000);
         assert!(abridged.data.text().len() <= 1_000);
     }
 
@@ -85,7 +85,7 @@ mod tests {
             let name = |i: usize, n: usize| format!("{}{i}", "\u{1}".repeat(n % 50));
             let map: serde_json::Map<_, _> =
                 sizes.iter().enumerate().map(|(i, n)| (name(i, *n), "z".repeat(*n).into())).collect();
-            let abridged = abridge(&JsonObject::of(&map), budget);
+            let abridged = omit_large_fields(&JsonObject::of(&map), budget);
             prop_assert!(abridged.data.text().len() <= budget);
             prop_assert!(serde_json::to_string(&abridged.omitted).unwrap().len() <= MAX_NAMES_BYTES + 2);
         }

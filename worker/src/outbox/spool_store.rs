@@ -26,7 +26,7 @@ const OVERFLOW_SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The queues, the ids of emitted events, and the current overflow.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct SpoolStore {
     dir: PathBuf,
     quota: DiskQuota,
     context: Arc<EventContext>,
@@ -62,7 +62,7 @@ struct Position {
     front: u64,
 }
 
-impl Store {
+impl SpoolStore {
     pub fn open(dir: &Path, max_bytes: u64, context: Arc<EventContext>) -> io::Result<Self> {
         let quota = DiskQuota::new(max_bytes);
         let numbering: Option<Numbering> = load(&dir.join("events.json"));

@@ -4,7 +4,7 @@
 //! entry that exceeds the quota is read from the transcript later, and one that the plane will never accept is replaced
 //! by a [`placeholder`].
 
-use super::{Store, save};
+use super::{SpoolStore, save};
 use crate::event::Event;
 use crate::outbox::spool::Record;
 use contract::limits::MAX_BODY_BYTES;
@@ -48,7 +48,7 @@ pub(in crate::outbox) struct EntryLine<'a> {
     pub entry: &'a RawValue,
 }
 
-impl Store {
+impl SpoolStore {
     /// The worker may have crashed after it wrote a line and before it saved the position.
     pub(super) fn recover_entries(&mut self) -> io::Result<()> {
         let mut first = self.entries.front();
@@ -81,7 +81,7 @@ impl Store {
         self.save_entries();
     }
 
-    /// Stores entries until the quota is reached; see [`Store::next_entry`].
+    /// Stores entries until the quota is reached; see [`SpoolStore::next_entry`].
     pub fn transcript(&mut self, session: &str, entries: &[Box<RawValue>]) {
         for entry in entries {
             if !self.accepts_entries(session) || !self.append_entry(session, entry) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { pinnedAfter } from './pinning'
+import { pinnedAfter } from './scroll-pinning'
 
 const at = (top: number, height = 2_000, view = 500) => ({ top, height, view })
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 pub const MAX_DELAY: Duration = Duration::from_secs(900);
 
 #[derive(Debug, Clone)]
-pub struct Jobs {
+pub struct JobQueue {
     client: aws_sdk_sqs::Client,
     queue_url: String,
 }
 
-impl Jobs {
+impl JobQueue {
     pub fn new(client: aws_sdk_sqs::Client, queue_url: impl Into<String>) -> Self {
         Self { client, queue_url: queue_url.into() }
     }

@@ -22,7 +22,7 @@ pub struct EventIn {
 
 /// Sends the events of one epoch.
 #[derive(Debug)]
-pub struct Sender {
+pub struct EventSender {
     caller: Caller,
     deadline: Duration,
     url: String,
@@ -37,7 +37,7 @@ struct Batch<'a> {
     events: &'a [EventIn],
 }
 
-impl Sender {
+impl EventSender {
     /// A sender for one sandbox of a plane (`http://127.0.0.1:18000`). Each attempt times out after `deadline` and is
     /// retried.
     pub fn new(

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { barsPath, bins } from './bins'
+import { barsPath, bins } from './histogram'
 import { clock } from './clock'
 
 const events = [0, 1_000, 2_000, 3_000, 4_000].map((milliseconds) => ({ at: new Date(milliseconds).toISOString() }))

@@ -10,13 +10,13 @@ const MAX_EARLY: usize = 5_000;
 /// **Invariant:** events come out in sequence, each exactly once, from the starting position on, whatever the order of
 /// the input.
 #[derive(Debug, Clone)]
-pub struct Resume<T> {
+pub struct ReorderBuffer<T> {
     last: u64,
     highest: u64,
     early: BTreeMap<u64, T>,
 }
 
-impl<T> Resume<T> {
+impl<T> ReorderBuffer<T> {
     /// A reader that has all events up to `last`.
     pub fn after(last: u64) -> Self {
         Self { last, highest: last, early: BTreeMap::new() }
@@ -59,27 +59,27 @@ mod tests {
 
     #[test]
     fn duplicates_are_ignored_and_gaps_are_detected() {
-        let mut resume = Resume::after(3);
-        assert_eq!(resume.take(3, "old"), Vec::<&str>::new());
-        assert_eq!(resume.take(5, "five"), Vec::<&str>::new());
-        assert!(resume.has_gap());
-        assert_eq!(resume.take(4, "four"), ["four", "five"]);
-        assert!(!resume.has_gap());
-        assert_eq!(resume.last(), 5);
+        let mut buffer = ReorderBuffer::after(3);
+        assert_eq!(buffer.take(3, "old"), Vec::<&str>::new());
+        assert_eq!(buffer.take(5, "five"), Vec::<&str>::new());
+        assert!(buffer.has_gap());
+        assert_eq!(buffer.take(4, "four"), ["four", "five"]);
+        assert!(!buffer.has_gap());
+        assert_eq!(buffer.last(), 5);
     }
 
     #[test]
     fn reader_far_behind_gets_all_events_with_a_bounded_buffer() {
-        let mut resume = Resume::after(0);
+        let mut buffer = ReorderBuffer::after(0);
         let total = MAX_EARLY as u64 + 100;
         for seq in 2..=total {
-            assert!(resume.take(seq, seq).is_empty());
+            assert!(buffer.take(seq, seq).is_empty());
         }
         let mut seen = Vec::new();
-        while resume.has_gap() {
-            let from = resume.last() + 1;
+        while buffer.has_gap() {
+            let from = buffer.last() + 1;
             for seq in from..=(from + 99).min(total) {
-                seen.extend(resume.take(seq, seq));
+                seen.extend(buffer.take(seq, seq));
             }
         }
         assert_eq!(seen, (1..=total).collect::<Vec<_>>());
@@ -100,7 +100,7 @@ mod tests {
     }
 
     struct Client {
-        resume: Resume<u64>,
+        buffer: ReorderBuffer<u64>,
         seen: Vec<u64>,
         wire: Option<VecDeque<u64>>,
         behind: bool,
@@ -117,18 +117,18 @@ mod tests {
         fn frame(&mut self, times: usize) {
             let Some(seq) = self.wire.as_mut().and_then(VecDeque::pop_front) else { return };
             for _ in 0..times {
-                self.seen.extend(self.resume.take(seq, seq));
+                self.seen.extend(self.buffer.take(seq, seq));
             }
-            self.behind |= self.resume.has_gap();
+            self.behind |= self.buffer.has_gap();
         }
 
         fn page(&mut self, log: u64) {
-            let from = self.resume.last() + 1;
+            let from = self.buffer.last() + 1;
             let to = (from + 3).min(log);
             for seq in from..=to {
-                self.seen.extend(self.resume.take(seq, seq));
+                self.seen.extend(self.buffer.take(seq, seq));
             }
-            self.behind = to < log || self.resume.has_gap();
+            self.behind = to < log || self.buffer.has_gap();
         }
     }
 
@@ -147,7 +147,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_interleaving_of_subscribe_and_fetch_gives_the_whole_log(steps in steps()) {
-            let mut client = Client { resume: Resume::after(0), seen: Vec::new(), wire: None, behind: false };
+            let mut client = Client { buffer: ReorderBuffer::after(0), seen: Vec::new(), wire: None, behind: false };
             let mut log = 0;
             for step in steps {
                 match step {

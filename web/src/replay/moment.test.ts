@@ -4,7 +4,7 @@ import type { JsonObject } from '../api/contract'
 import { eventType, type LogEvent } from '../timeline/event'
 import { fold } from '../timeline/fold'
 import { advance, emptyRun } from '../timeline/run'
-import { momentAt } from './at'
+import { momentAt } from './moment'
 
 /** A random log of tool calls, edits, text, errors and turns. Deterministic for a seed. */
 function log(length: number, seed: number): LogEvent[] {
