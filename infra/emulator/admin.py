@@ -85,6 +85,22 @@ def receive(queue, seconds):
     print(answer.get("Messages", [{"Body": ""}])[0]["Body"], end="")
 
 
+def peek(queue):
+    """Prints the body of the first message on a queue, which stays there; nothing if the queue is empty."""
+    sqs = boto3.client("sqs")
+    for message in sqs.receive_message(QueueUrl=queue, VisibilityTimeout=30).get("Messages", []):
+        print(message["Body"], end="")
+        handle = message["ReceiptHandle"]
+        sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=0)
+
+
+def create_mailbox_queue(name, sandbox):
+    """Creates a FIFO queue with the tag of a sandbox."""
+    boto3.client("sqs").create_queue(
+        QueueName=name, Attributes={"FifoQueue": "true"}, tags={"sunaba:sandbox": sandbox}
+    )
+
+
 if __name__ == "__main__":
     commands = [
         outputs,
@@ -97,5 +113,7 @@ if __name__ == "__main__":
         queues,
         subscribe,
         receive,
+        peek,
+        create_mailbox_queue,
     ]
     {command.__name__: command for command in commands}[sys.argv[1]](*sys.argv[2:])

@@ -5,7 +5,7 @@ pub mod commands;
 mod file;
 pub mod sandboxes;
 
-use crate::aws::{MAILBOXES_URL, TABLE};
+use crate::aws::{DEAD_LETTERS_ARN, MAILBOXES_URL, TABLE};
 use crate::hosts::ws::SocketTimeouts;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -258,6 +258,7 @@ pub fn write_lambda_env(
         ("SUNABA_TABLE", TABLE.to_owned()),
         ("SUNABA_SOCKETS_URL", format!("http://{aws}")),
         ("SUNABA_MAILBOXES_URL", MAILBOXES_URL.to_owned()),
+        ("SUNABA_DEAD_LETTERS_ARN", DEAD_LETTERS_ARN.to_owned()),
         ("SUNABA_SOCKET_JOBS_URL", format!("http://{aws}/socket-jobs")),
         ("SUNABA_ORCHESTRATION_JOBS_URL", format!("http://{aws}/orchestration-jobs")),
         ("SUNABA_BUS", "local".to_owned()),

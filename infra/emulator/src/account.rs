@@ -86,6 +86,17 @@ impl Account {
         Ok(serde_json::from_str(&self.admin(&["queues", prefix]).await?)?)
     }
 
+    /// The first message on a queue, which stays there.
+    pub async fn peek(&self, queue: &str) -> anyhow::Result<Option<Value>> {
+        let body = self.admin(&["peek", queue]).await?;
+        if body.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_str(&body)?)) }
+    }
+
+    /// Creates a queue like those of mailboxes.
+    pub async fn create_mailbox_queue(&self, name: &str, sandbox: &str) -> anyhow::Result<()> {
+        self.admin(&["create_mailbox_queue", name, sandbox]).await.map(drop)
+    }
+
     /// Adds a rule to the bus that sends all events of the plane to a queue. Returns the URL of the queue.
     pub async fn subscribe(&self, bus: &str) -> anyhow::Result<String> {
         self.admin(&["subscribe", bus]).await

@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::plane::{Plane, receive};
 use crate::report::Report;
 use anyhow::{Context, ensure};
+use domain::mailbox::MAX_DELIVERIES;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ pub async fn run(report: &mut Report, account: &Account, plane: &Plane) -> anyho
     let token = plane.register(SANDBOX).await?;
     let mailbox = Mailbox { plane, token };
     report.step("message reaches the worker, and each state is visible", deliver(&mailbox)).await?;
-    report.step("first wait of the worker creates a mailbox", create_queue(account, &mailbox)).await?;
+    report.step("messages are on their SQS queues", read_queues(account, &mailbox)).await?;
     for pause in PAUSES {
         let name = format!("waiting worker is woken by a message after {} s", pause.as_secs());
         let latency = report.step(&name, wake(&mailbox, pause)).await?;
@@ -23,12 +24,15 @@ pub async fn run(report: &mut Report, account: &Account, plane: &Plane) -> anyho
     report.step("interrupt is delivered before twelve messages", interrupt(&mailbox)).await?;
     report.step("stop message reaches the worker", stop(&mailbox)).await?;
     report.step("OmoiOS worker receives a plain list, once", plain_list(&mailbox)).await?;
+    report.step("message that is never acknowledged ends as a dead letter", poison(account, &mailbox)).await?;
+    report.step("undeliverable message is sent again", send_again(&mailbox)).await?;
     report.step("mailbox and messages end with the sandbox", terminate(account, &mailbox)).await?;
-    report.step("no wake-up was lost", check_wake_ups(account)).await
+    report.step("leftover queues are deleted", sweep(account)).await?;
+    report.step("SQS brought every message", check_queues(account)).await
 }
 
 const SANDBOX: &str = "s-mail";
-/// Prefix of the queue's name; a fingerprint follows.
+/// Prefix of the names of its queues; a fingerprint follows.
 const QUEUE_PREFIX: &str = "sunaba-dev-mail-s-mail-";
 /// The second is longer than a function's timeout for calls that do not wait.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
@@ -131,13 +135,65 @@ async fn deliver(mailbox: &Mailbox<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn create_queue(account: &Account, mailbox: &Mailbox<'_>) -> anyhow::Result<()> {
+/// Reads both queues with the account's own credentials.
+async fn read_queues(account: &Account, mailbox: &Mailbox<'_>) -> anyhow::Result<()> {
     let queues = account.queues(QUEUE_PREFIX).await?;
-    ensure!(queues.is_empty(), "a mailbox exists before the first wait: {queues:?}");
-    let pulled = mailbox.pull("wait=1").await?;
+    ensure!(queues.len() == 2, "a sandbox has two queues: {queues:?}");
+    let (urgent, regular): (Vec<String>, Vec<String>) =
+        queues.into_iter().partition(|url| url.ends_with("-urgent.fifo"));
+    for (queue, id, kind) in [(&urgent[0], "seen-1", "interrupt"), (&regular[0], "seen-2", "user_message")] {
+        let content = format!("the text of {id}");
+        mailbox.send(json!({"message_id": id, "content": content, "message_type": kind})).await?;
+        let body = account.peek(queue).await?.with_context(|| format!("{id} is not on its queue"))?;
+        ensure!(body["id"] == id && body["content"] == content && body["version"] == 1, "{body}");
+    }
+    let pulled = ids(&mailbox.pull("wait=2").await?);
+    ensure!(pulled == ["seen-1", "seen-2"], "{pulled:?}");
+    mailbox.acknowledge(&pulled, "delivered").await?;
+    for queue in [&urgent[0], &regular[0]] {
+        let left = account.peek(queue).await?;
+        ensure!(left.is_none(), "an acknowledged message is still on its queue: {left:?}");
+    }
+    Ok(())
+}
+
+/// Pulled again and again, as by a worker that crashes on it.
+async fn poison(account: &Account, mailbox: &Mailbox<'_>) -> anyhow::Result<()> {
+    mailbox.send(json!({"message_id": "poison", "content": "crash"})).await?;
+    for delivery in 1..=MAX_DELIVERIES {
+        let pulled = mailbox.pull("wait=5&visibility=1").await?;
+        ensure!(ids(&pulled) == ["poison"], "delivery {delivery}: {pulled:?}");
+        ensure!(pulled[0]["receipt"]["delivery"] == delivery, "{pulled:?}");
+    }
+    let pulled = mailbox.pull("wait=2&visibility=1").await?;
     ensure!(pulled.is_empty(), "{pulled:?}");
-    let queues = account.queues(QUEUE_PREFIX).await?;
-    ensure!(queues.len() == 1 && queues[0].ends_with(".fifo"), "{queues:?}");
+    let path = format!("/api/v1/sandboxes/{SANDBOX}/events?event_type=message.undeliverable");
+    let events = mailbox.plane.get(&path).await?;
+    ensure!(events["events"][0]["event_data"]["message_id"] == "poison", "{events}");
+    let dead_letters = account.queues("sunaba-dev-dead-letters").await?;
+    let dead = account.peek(&dead_letters[0]).await?.context("the dead-letter queue is empty")?;
+    ensure!(dead["id"] == "poison", "{dead}");
+    Ok(())
+}
+
+async fn send_again(mailbox: &Mailbox<'_>) -> anyhow::Result<()> {
+    let path = format!("/api/v1/sandboxes/{SANDBOX}/messages/poison/resend");
+    let (status, body) =
+        mailbox.plane.call(Method::POST, &path, Some(&mailbox.plane.operator), None).await?;
+    ensure!(status == 200 && body["state"] == "queued" && body["version"] == 2, "{status} {body}");
+    let pulled = ids(&mailbox.pull("wait=5").await?);
+    ensure!(pulled == ["poison"], "{pulled:?}");
+    mailbox.acknowledge(&pulled, "delivered").await?;
+    Ok(())
+}
+
+/// The queue of a sandbox that does not exist.
+async fn sweep(account: &Account) -> anyhow::Result<()> {
+    let name = "sunaba-dev-mail-leftover.fifo";
+    account.create_mailbox_queue(name, "s-missing").await?;
+    account.invoke("messages-sweep").await?;
+    let left = account.queues(name).await?;
+    ensure!(left.is_empty(), "{left:?}");
     Ok(())
 }
 
@@ -227,15 +283,20 @@ async fn terminate(account: &Account, mailbox: &Mailbox<'_>) -> anyhow::Result<(
     Ok(())
 }
 
-/// A failed wake-up is only logged as a warning, because the message is still delivered later.
-async fn check_wake_ups(account: &Account) -> anyhow::Result<()> {
+/// Failures of SQS are only logged as warnings, because the ledger delivers the messages.
+async fn check_queues(account: &Account) -> anyhow::Result<()> {
     for (function, text) in [
-        ("messages-send", "Could not notify"),
-        ("messages-ack", "Could not notify"),
-        ("messages-pull", "without wake-ups"),
+        ("messages-send", "Could not put message"),
+        ("messages-ack", "Could not delete messages"),
+        ("messages-pull", "from the ledger"),
     ] {
         let lines = account.find_in_log(function, text).await?;
         ensure!(lines.is_empty(), "{function} logged: {lines}");
     }
+    let metrics = account.find_in_log("messages-pull", "\"MessagesFromLedger\"").await?;
+    ensure!(!metrics.is_empty(), "messages-pull emitted no metrics");
+    let from_ledger: Vec<&str> =
+        metrics.lines().filter(|line| !line.contains("\"MessagesFromLedger\":0.0")).collect();
+    ensure!(from_ledger.is_empty(), "the ledger delivered what SQS did not bring: {from_ledger:?}");
     Ok(())
 }

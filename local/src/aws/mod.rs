@@ -49,7 +49,7 @@ macro_rules! client {
 
 pub const TABLE: &str = "sunaba";
 /// ARN of the queue for messages that were received too often.
-const DEAD_LETTERS_ARN: &str = "arn:aws:sqs:local:000000000000:sunaba-local-dead-letters.fifo";
+pub const DEAD_LETTERS_ARN: &str = "arn:aws:sqs:local:000000000000:sunaba-local-dead-letters.fifo";
 /// URL prefix of mailboxes.
 pub const MAILBOXES_URL: &str = "http://sqs.local/sunaba-local-mail-";
 

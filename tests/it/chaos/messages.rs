@@ -1,5 +1,6 @@
 //! Despite faults, each message reaches the agent and is acknowledged once, and all but interrupts arrive in order.
 
+use super::queues::Saboteur;
 use super::{kill_and_restart, read_log, register, seed, text};
 use crate::command::process_options;
 use crate::support::OPERATOR;
@@ -34,6 +35,7 @@ type Received = Arc<Mutex<Vec<String>>>;
 async fn messages_are_delivered_in_order_and_acknowledged_once() {
     let (seed, data) = (seed(), TempDir::new().unwrap());
     let mut options = process_options(&data);
+    options.arguments = vec!["--serve-aws".into(), "0".into()];
     let plane = Process::start(&options).await;
     let address: SocketAddr = plane.url.trim_start_matches("http://").parse().unwrap();
     options.port = address.port();
@@ -44,6 +46,7 @@ async fn messages_are_delivered_in_order_and_acknowledged_once() {
     for n in 0..SANDBOXES {
         tokens.push(register(&direct, &id(n)).await);
     }
+    let options_data = options.data.clone();
     let killer = tokio::spawn(kill_and_restart(
         plane,
         options,
@@ -51,6 +54,9 @@ async fn messages_are_delivered_in_order_and_acknowledged_once() {
         (KILLS, SANDBOXES * MESSAGES_PER_SANDBOX),
         seed.value,
     ));
+    let saboteur = Saboteur::new(options_data, seed.value.wrapping_add(20));
+    let damage = saboteur.damage.clone();
+    let sabotage = tokio::spawn(saboteur.run());
     let runs = tokens.into_iter().zip(0..).map(|(token, n)| {
         let (received, sandbox) = (Received::default(), SandboxId::parse(id(n)).unwrap());
         let worker =
@@ -66,6 +72,7 @@ async fn messages_are_delivered_in_order_and_acknowledged_once() {
     });
     let runs =
         timeout(Duration::from_secs(800), join_all(runs)).await.expect("all messages are delivered in time");
+    sabotage.abort();
     let plane = timeout(Duration::from_secs(60), killer).await.expect("the killer finishes").unwrap();
 
     let (mut redeliveries, http) = (0, reqwest::Client::new());
@@ -87,6 +94,8 @@ async fn messages_are_delivered_in_order_and_acknowledged_once() {
         let sandbox = read(&http, &plane.url, &id(n)).await.unwrap();
         assert_eq!(sandbox["queue_size"], 0, "the queue is empty");
     }
+    let damage = *damage.lock().unwrap();
+    assert!(damage.is_complete(), "the queues lost, repeated and hid messages, and were deleted: {damage:?}");
     assert!(redeliveries > 0, "a worker killed before it acknowledges gets the message again");
 }
 

@@ -2,6 +2,7 @@
 
 mod events;
 mod messages;
+mod queues;
 pub mod worker;
 
 use crate::support::OPERATOR;
