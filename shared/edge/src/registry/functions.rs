@@ -4,10 +4,11 @@ use super::Permission::{
     BatchGetItem, Bus, DeleteItem, GetItem, Jobs, Keys, MakeMailboxes, NotifyMailboxes, Providers, PutItem,
     Query, QueryIndexes, RemoveMailboxes, Sockets, Thresholds, UpdateItem, WaitAtMailboxes, Work,
 };
-use super::{Function, Queue, Records, Schedule, Trigger, function, http};
+use super::{Function, Queue, Records, Route, Schedule, Trigger, function, http};
 use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};
 use crate::schedule;
 use ::http::Method;
+use contract::limits::MAX_REPORT_BYTES;
 use domain::access::Scope;
 
 /// Every function of the plane, by group.
@@ -114,7 +115,13 @@ pub static FUNCTIONS: &[Function] = &[
     function(
         "events-ingest",
         "Store a worker's events",
-        http(Method::POST, "/api/v1/sandboxes/{id}/events", Scope::WriteEvents, events::INGEST),
+        Trigger::Http(Route {
+            method: Method::POST,
+            path: "/api/v1/sandboxes/{id}/events",
+            scope: Scope::WriteEvents,
+            handler: events::INGEST,
+            max_body_bytes: MAX_REPORT_BYTES,
+        }),
         &[Keys, GetItem, PutItem, UpdateItem, Work],
     ),
     function(
