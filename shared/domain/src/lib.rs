@@ -7,6 +7,7 @@ pub mod abridge;
 pub mod access;
 pub mod attempt;
 pub mod breaker;
+pub mod continuous;
 pub mod duplicates;
 pub mod entity;
 pub mod event;
