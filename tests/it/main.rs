@@ -16,6 +16,7 @@ mod follower;
 mod harness;
 mod ingest;
 mod lambda;
+mod large_events;
 mod messages;
 mod orchestration;
 mod pagination;

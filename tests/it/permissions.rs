@@ -8,6 +8,7 @@ mod tasks;
 mod tickets;
 
 use crate::harness::{Harness, body_of, function, invoke, viewer};
+use crate::large_events::noise;
 use crate::payloads::{combined, connect, disconnect, fixture, frame, job, request, request_with};
 use crate::support::{OPERATOR, batch};
 use app::events::broadcast::HANDSHAKE_GRACE_SECS;
@@ -219,6 +220,8 @@ async fn ingest(recorder: &mut CallRecorder, worker: &str) {
     recorder.request(&process, "events-ingest", &post(&heartbeat), 200).await;
     // Too large for a segment: event 14 gets its own item.
     recorder.request(&process, "events-ingest", &post(&message(&"x".repeat(300 * 1024))), 200).await;
+    // Too large for a transaction: event 15 has its pieces written before it.
+    recorder.request(&process, "events-ingest", &post(&message(&noise(1, 5_000_000))), 200).await;
     let unknown = request("POST", "/api/v1/sandboxes/missing/events", OPERATOR, Some(&message("hello")));
     recorder.request(&process, "events-ingest", &unknown, 404).await;
 }
@@ -229,7 +232,7 @@ async fn reads(recorder: &mut CallRecorder, worker: &str) {
         recorder.request(&process, "events-list", &get(&format!("{EVENTS}{query}")), 200).await;
     }
     recorder.request(&process, "events-list", &request("GET", EVENTS, worker, None), 200).await;
-    for (seq, status) in [(1, 200), (14, 200), (99, 404)] {
+    for (seq, status) in [(1, 200), (14, 200), (15, 200), (99, 404)] {
         recorder.request(&process, "events-body", &get(&format!("{EVENTS}/{seq}/body")), status).await;
     }
     for query in ["", "?cursor=3&direction=newer", "?cursor=3&direction=older"] {

@@ -24,7 +24,9 @@ pub async fn run(report: &mut Report, account: &Account, plane: &Plane) -> anyho
     report.step("interrupt is delivered before twelve messages", interrupt(&mailbox)).await?;
     report.step("stop message reaches the worker", stop(&mailbox)).await?;
     report.step("OmoiOS worker receives a plain list, once", plain_list(&mailbox)).await?;
-    report.step("message that is never acknowledged ends as a dead letter", poison(account, &mailbox)).await?;
+    report
+        .step("message that is never acknowledged ends as a dead letter", poison(account, &mailbox))
+        .await?;
     report.step("undeliverable message is sent again", send_again(&mailbox)).await?;
     report.step("mailbox and messages end with the sandbox", terminate(account, &mailbox)).await?;
     report.step("leftover queues are deleted", sweep(account)).await?;
@@ -178,8 +180,7 @@ async fn poison(account: &Account, mailbox: &Mailbox<'_>) -> anyhow::Result<()> 
 
 async fn send_again(mailbox: &Mailbox<'_>) -> anyhow::Result<()> {
     let path = format!("/api/v1/sandboxes/{SANDBOX}/messages/poison/resend");
-    let (status, body) =
-        mailbox.plane.call(Method::POST, &path, Some(&mailbox.plane.operator), None).await?;
+    let (status, body) = mailbox.plane.call(Method::POST, &path, Some(&mailbox.plane.operator), None).await?;
     ensure!(status == 200 && body["state"] == "queued" && body["version"] == 2, "{status} {body}");
     let pulled = ids(&mailbox.pull("wait=5").await?);
     ensure!(pulled == ["poison"], "{pulled:?}");

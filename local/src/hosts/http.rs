@@ -8,7 +8,6 @@ use axum::body::{Body, to_bytes};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::response::Response;
-use contract::limits::MAX_BODY_BYTES;
 use edge::Plane;
 use edge::http::admit;
 use http::Method;
@@ -44,7 +43,7 @@ async fn handle(State(web): State<Web>, request: Request) -> Response {
     }
     let response = match admit(&web.plane, &head).await {
         Err(refusal) => refusal,
-        Ok(admitted) => match timeout(BODY_DEADLINE, to_bytes(body, MAX_BODY_BYTES)).await {
+        Ok(admitted) => match timeout(BODY_DEADLINE, to_bytes(body, admitted.max_body_bytes())).await {
             Ok(Ok(body)) => admitted.answer(body).await,
             Ok(Err(error)) if is_too_large(&error) => admitted.too_large(),
             Ok(Err(_)) | Err(_) => admitted.request_timeout(),
@@ -53,7 +52,7 @@ async fn handle(State(web): State<Web>, request: Request) -> Response {
     response.map(Body::from)
 }
 
-/// Slow-client cutoff: a 4 MB body must arrive within this time.
+/// Slow-client cutoff: a body must arrive within this time.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 fn is_too_large(error: &axum::Error) -> bool {

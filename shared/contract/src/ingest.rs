@@ -2,9 +2,12 @@
 
 use crate::bad_input::BadInput;
 use crate::limits::{
-    MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_BODY_BYTES, MAX_HEARTBEAT_BYTES, MAX_PARTIAL_BYTES,
+    MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_EVENT_BYTES, MAX_HEARTBEAT_BYTES, MAX_PARTIAL_BYTES,
+    MAX_REPORT_BYTES,
 };
+use domain::attempt::TRUNCATED;
 use domain::ingest::{Batch, NewEvent};
+use domain::large_fields::{MAX_NAMES_BYTES, omit_large_fields};
 use domain::sandbox::BatchNumber;
 use domain::{EventId, EventType, Invalid, JsonObject, SandboxId, Source, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -22,8 +25,8 @@ pub enum Ingest {
 
 /// Decodes either form; the batch form is the one with `events`. `new_id` generates ids for events without one.
 pub fn decode(body: &[u8], mut new_id: impl FnMut() -> EventId) -> Result<Ingest, BadInput> {
-    if body.len() > MAX_BODY_BYTES {
-        return Err(BadInput::too_large("body", MAX_BODY_BYTES));
+    if body.len() > MAX_REPORT_BYTES {
+        return Err(BadInput::too_large("body", MAX_REPORT_BYTES));
     }
     let text = std::str::from_utf8(body).map_err(|e| {
         BadInput::Malformed(format!("The body is not UTF-8: invalid byte at position {}.", e.valid_up_to()))
@@ -33,7 +36,10 @@ pub fn decode(body: &[u8], mut new_id: impl FnMut() -> EventId) -> Result<Ingest
     }
     let wire: WireBatch<'_> = read(text)?;
     match wire.events {
-        None => Ok(Ingest::Single(Box::new(read::<WireEvent<'_>>(text)?.check("", new_id)?))),
+        None => {
+            let event = read::<WireEvent<'_>>(text)?.check("", new_id)?;
+            Ok(Ingest::Single(Box::new(if body.len() > MAX_EVENT_BYTES { shortened(event)? } else { event })))
+        }
         Some(events) => {
             if body.len() > MAX_BATCH_BYTES {
                 return Err(BadInput::too_large("body", MAX_BATCH_BYTES));
@@ -45,6 +51,21 @@ pub fn decode(body: &[u8], mut new_id: impl FnMut() -> EventId) -> Result<Ingest
             Ok(Ingest::Batch(batch(number, events, &mut new_id)?))
         }
     }
+}
+
+/// The event without its largest fields, which it names in `truncated`. A sender that shortens an event itself knows
+/// better what to keep, so this is done only if the outcome of a task may depend on it.
+fn shortened(event: NewEvent) -> Result<NewEvent, BadInput> {
+    if !event.event_type.may_be_final_report() {
+        return Err(BadInput::too_large("body", MAX_EVENT_BYTES));
+    }
+    // Room for the list of names, and for the rest of an event of the maximum size.
+    let abridged = omit_large_fields(&event.data, MAX_EVENT_BYTES - 2 * MAX_NAMES_BYTES);
+    if abridged.omitted.is_empty() {
+        return Ok(event);
+    }
+    let names = serde_json::value::to_raw_value(&abridged.omitted).expect("a list of names serializes");
+    Ok(NewEvent { data: abridged.data.with_fields(&[(TRUNCATED, Some(names))]), ..event })
 }
 
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, BadInput> {
@@ -326,7 +347,10 @@ mod tests {
             assert!(ingest(&long(name, max - overhead)).is_ok(), "{name}");
             assert_eq!(rejection(&long(name, max - overhead + 1)), ("too large", "event_data".to_owned()));
         }
-        assert_eq!(rejection(&long("agent.message", MAX_BODY_BYTES)), ("too large", "body".to_owned()));
+        assert!(ingest(&long("agent.message", MAX_EVENT_BYTES - 100)).is_ok());
+        for (name, size) in [("agent.message", MAX_EVENT_BYTES), ("agent.completed", MAX_REPORT_BYTES)] {
+            assert_eq!(rejection(&long(name, size)), ("too large", "body".to_owned()), "{name}");
+        }
         let batch = format!(
             r#"{{"epoch":1,"batch":1,"events":[{{"event_type":"a","event_data":{{"a":"{}"}}}}]}}"#,
             "x".repeat(MAX_BATCH_BYTES)
@@ -334,6 +358,22 @@ mod tests {
         assert_eq!(rejection(&batch), ("too large", "body".to_owned()));
         let many = format!(r#"{{"epoch":1,"batch":1,"events":[{}1]}}"#, "1,".repeat(MAX_BATCH_EVENTS));
         assert_eq!(rejection(&many), ("invalid", "events".to_owned()));
+    }
+
+    #[test]
+    fn a_final_report_that_is_too_large_keeps_its_small_fields() {
+        let transcript = "x".repeat(2 * MAX_EVENT_BYTES);
+        for name in ["agent.completed", "agent.failed", "SANDBOX_continuous.completed"] {
+            let body = format!(
+                r#"{{"event_type":"{name}","event_data":{{"turns":3,"transcript_b64":"{transcript}","pr_url":"u"}}}}"#
+            );
+            let Ok(Ingest::Single(event)) = ingest(&body) else { panic!("{name}") };
+            let expected = r#"{"turns":3,"pr_url":"u","truncated":["transcript_b64"]}"#;
+            assert_eq!(event.data.text(), expected, "{name}");
+        }
+        // There is no field to drop.
+        let padded = format!(r#"{{"event_type":"agent.completed"{}}}"#, " ".repeat(MAX_EVENT_BYTES));
+        assert!(matches!(ingest(&padded), Ok(Ingest::Single(event)) if event.data.text() == "{}"));
     }
 
     #[test]

@@ -1,8 +1,17 @@
 //! Size limits. Those of the platform are in `store::limits`.
 
-/// Maximum size of an HTTP body. Lambda accepts 6 MB per request, including the JSON around the body
-/// (<https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>).
+/// Maximum size of an HTTP body. Lambda accepts 6 MB per request, including the JSON around the body, in which every
+/// quote of the body takes two bytes (<https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>).
 pub const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+
+/// Maximum size of a single event as an HTTP body: what Lambda accepts at best. OmoiOS's worker attaches a transcript in
+/// base64, which has no quotes, to its report about a task.
+pub const MAX_EVENT_BYTES: usize = 6 * 1024 * 1024;
+
+/// Maximum size of an event that may be a worker's final report, as an HTTP body. If it exceeds [`MAX_EVENT_BYTES`], its
+/// largest fields are dropped, so that the outcome is kept. Only the local plane receives such a body; on AWS it does not
+/// reach a function.
+pub const MAX_REPORT_BYTES: usize = 32 * 1024 * 1024;
 
 /// Maximum size of a batch: the most that a lost request has to send again.
 pub const MAX_BATCH_BYTES: usize = 1024 * 1024;

@@ -163,10 +163,11 @@ fn from_buffered<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Js
     Ok(JsonObject::of(&fields))
 }
 
-/// The outcome that an event of a worker reports, if it is a final report.
+/// The outcome that an event of a worker reports, if it is a final report. For events of a continuous run see
+/// [`crate::continuous`].
 pub fn reported_outcome(event_type: &EventType, data: &JsonObject, now: Timestamp) -> Option<Outcome> {
     if event_type.is_called("agent.completed") {
-        return Some(Outcome::Completed { result: result_of(data), at: now });
+        return Some(Outcome::Completed { result: result_of(data, Vec::new()), at: now });
     }
     if event_type.is_called("agent.failed") {
         let error = ["error", "error_message", "stop_reason"].iter().find_map(|field| data.string(field));
@@ -195,7 +196,7 @@ pub const MAX_RESULT_CHARS: usize = 4_000;
 pub const MAX_RESULT_BYTES: usize = 32 * 1024;
 
 /// Fields of an agent's final report that are stored with the task; the sandbox's log has the full report.
-const RESULT_FIELDS: [&str; 18] = [
+pub(crate) const RESULT_FIELDS: [&str; 18] = [
     "success",
     "turns",
     "cost_usd",
@@ -217,19 +218,34 @@ const RESULT_FIELDS: [&str; 18] = [
 ];
 
 /// Lists the fields that were shortened or omitted because of their size.
-const TRUNCATED: &str = "truncated";
+pub const TRUNCATED: &str = "truncated";
 
-/// The part of a final report that is stored with the task. Long texts are truncated; then whole fields are omitted, the
-/// largest first, until the rest fits. `truncated` names the fields that were truncated or omitted.
-pub fn result_of(data: &JsonObject) -> JsonObject {
-    let (mut kept, mut truncated) = (serde_json::Map::new(), Vec::new());
+/// The part of a final report that is stored with the task. `truncated` names fields of the report that were truncated
+/// before.
+pub fn result_of(data: &JsonObject, truncated: Vec<String>) -> JsonObject {
+    summary_of(data, Summary { max_chars: MAX_RESULT_CHARS, max_bytes: MAX_RESULT_BYTES }, truncated)
+}
+
+/// Limits of a summary.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Summary {
+    /// Maximum length of a text.
+    pub(crate) max_chars: usize,
+    /// Maximum size as JSON. The names of all fields must fit.
+    pub(crate) max_bytes: usize,
+}
+
+/// The [`RESULT_FIELDS`] of a report. Long texts are truncated; then whole fields are omitted, the largest first, until the
+/// rest fits. The field `truncated` names those that were truncated or omitted, now or before.
+pub(crate) fn summary_of(data: &JsonObject, limits: Summary, mut truncated: Vec<String>) -> JsonObject {
+    let mut kept = serde_json::Map::new();
     for (name, raw) in data.fields() {
         if !RESULT_FIELDS.contains(&name.as_str()) {
             continue;
         }
         let Ok(mut value) = serde_json::from_str::<Value>(raw.get()) else { continue };
         if let Value::String(text) = &mut value
-            && let Some((end, _)) = text.char_indices().nth(MAX_RESULT_CHARS)
+            && let Some((end, _)) = text.char_indices().nth(limits.max_chars)
         {
             text.truncate(end);
             truncated.push(name.clone());
@@ -237,7 +253,7 @@ pub fn result_of(data: &JsonObject) -> JsonObject {
         kept.insert(name, value);
     }
     let all_named = JsonObject::of(&serde_json::json!({TRUNCATED: RESULT_FIELDS})).text().len();
-    let abridged = omit_large_fields(&JsonObject::of(&kept), MAX_RESULT_BYTES - all_named);
+    let abridged = omit_large_fields(&JsonObject::of(&kept), limits.max_bytes - all_named);
     truncated.retain(|name| !abridged.omitted.contains(name));
     truncated.extend(abridged.omitted);
     if truncated.is_empty() {
@@ -315,13 +331,15 @@ mod tests {
     fn a_result_names_its_truncated_fields() {
         let artifacts = json!([{"type": "code_changes", "path": "https://example.org/pr/7", "content": {"has_tests": true}}]);
         let small = json!({"turns": 3, "artifacts": artifacts, "output": "done"});
-        let kept: Value = serde_json::from_str(result_of(&JsonObject::of(&small)).text()).unwrap();
+        let kept: Value =
+            serde_json::from_str(result_of(&JsonObject::of(&small), Vec::new()).text()).unwrap();
         assert_eq!(kept, small, "no field was too large");
         let large = json!({
             "turns": 3, "artifacts": vec!["x".repeat(100); 400], "files_changed": vec!["a.rs"; 10],
             "output": "y".repeat(5_000), "truncated": "set by the worker",
         });
-        let kept: Value = serde_json::from_str(result_of(&JsonObject::of(&large)).text()).unwrap();
+        let kept: Value =
+            serde_json::from_str(result_of(&JsonObject::of(&large), Vec::new()).text()).unwrap();
         let expected = json!({
             "turns": 3, "files_changed": vec!["a.rs"; 10], "output": "y".repeat(MAX_RESULT_CHARS),
             "truncated": ["output", "artifacts"],
@@ -345,7 +363,7 @@ mod tests {
                 };
                 data.insert(RESULT_FIELDS[field].to_owned(), value);
             }
-            let kept = result_of(&JsonObject::of(&data));
+            let kept = result_of(&JsonObject::of(&data), Vec::new());
             prop_assert!(kept.text().len() <= MAX_RESULT_BYTES, "{} bytes", kept.text().len());
             let truncated: Vec<String> = kept.fields().iter().find(|(name, _)| name == TRUNCATED)
                 .map_or_else(Vec::new, |(_, raw)| serde_json::from_str(raw.get()).unwrap());

@@ -158,6 +158,11 @@ impl EventType {
         is_lifecycle && !LOG_ONLY.contains(&name.as_str())
     }
 
+    /// Whether a worker may report the outcome of its task with this.
+    pub fn may_be_final_report(&self) -> bool {
+        ["agent.completed", "agent.failed", "continuous.completed"].iter().any(|name| self.is_called(name))
+    }
+
     /// Whether this is the name, in any spelling.
     pub fn is_called(&self, name: &str) -> bool {
         self.0 == name || normalized_name(&self.0) == normalized_name(name)

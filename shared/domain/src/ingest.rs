@@ -1,6 +1,7 @@
 //! Ingest: how a batch of events changes a sandbox.
 
 use crate::attempt::{Outcome, Stage, reported_outcome};
+use crate::continuous;
 use crate::event::LifecycleEvent;
 use crate::sandbox::transitions::Trigger;
 use crate::sandbox::{BatchNumber, RateWindow, Receipt, Sandbox};
@@ -153,10 +154,24 @@ fn apply_lifecycle(next: &mut Sandbox, batch: &Batch, now: Timestamp) -> Vec<Lif
     {
         provisioning.worker_exited_at.get_or_insert(now);
     }
-    let outcome = batch.events.iter().find_map(|event| reported_outcome(&event.event_type, &event.data, now));
+    let outcome = final_outcome(next, batch, now);
     lifecycle_events.extend(outcome.and_then(|outcome| finish(next, outcome)));
     count(next, &lifecycle_events);
     lifecycle_events
+}
+
+/// The outcome that the batch reports. Only OmoiOS's worker sends single events, and only it reports every query of a
+/// continuous run as completed.
+fn final_outcome(next: &mut Sandbox, batch: &Batch, now: Timestamp) -> Option<Outcome> {
+    if next.activity.outcome.is_some() {
+        return None;
+    }
+    let mut events = batch.events.iter();
+    match batch.number {
+        Some(_) => events.find_map(|event| reported_outcome(&event.event_type, &event.data, now)),
+        None => events
+            .find_map(|event| continuous::reported_outcome(&mut next.activity.continuous_run, event, now)),
+    }
 }
 
 /// The sandbox after a worker's final report that arrives on its own and not in a batch, and the lifecycle events to
@@ -216,6 +231,7 @@ fn finish(next: &mut Sandbox, outcome: Outcome) -> Option<LifecycleEvent> {
         return None;
     }
     next.activity.outcome = Some(outcome);
+    next.activity.continuous_run = None;
     Some(LifecycleEvent::of_sandbox(name, &data))
 }
 

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod attempt;
 pub mod breaker;
+pub mod continuous;
 pub mod duplicates;
 pub mod entity;
 pub mod event;

@@ -173,8 +173,12 @@ impl Config {
             dead_letters_arn: serves
                 .may(Permission::CreateMailboxes)
                 .then(|| read.required("SUNABA_DEAD_LETTERS_ARN")),
-            socket_jobs_url: serves.may(Permission::SocketJobs).then(|| read.required("SUNABA_SOCKET_JOBS_URL")),
-            orchestration_jobs_url: serves.may(Permission::OrchestrationJobs).then(|| read.required("SUNABA_ORCHESTRATION_JOBS_URL")),
+            socket_jobs_url: serves
+                .may(Permission::SocketJobs)
+                .then(|| read.required("SUNABA_SOCKET_JOBS_URL")),
+            orchestration_jobs_url: serves
+                .may(Permission::OrchestrationJobs)
+                .then(|| read.required("SUNABA_ORCHESTRATION_JOBS_URL")),
             bus: serves.may(Permission::Bus).then(|| read.required("SUNABA_BUS")),
             keys: serves.may(Permission::Keys).then(|| KeyConfig {
                 worker_secret: read.required("SUNABA_WORKER_SECRET_ID"),

@@ -66,10 +66,11 @@ fn encode(response: Response<Bytes>) -> Encoded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use contract::limits::{MAX_BODY_BYTES, MAX_PAGE_BYTES};
+    use contract::limits::{MAX_EVENT_BYTES, MAX_PAGE_BYTES};
 
+    /// Of a request as well as of a response.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
-    const LAMBDA_RESPONSE_BYTES: usize = 6 * 1024 * 1024;
+    const LAMBDA_BYTES: usize = 6 * 1024 * 1024;
 
     fn encoded_size(text: String) -> usize {
         match encode(Response::new(Bytes::from(text))).0.into_body() {
@@ -79,13 +80,26 @@ mod tests {
         }
     }
 
+    const PIECES: [&str; 4] = ["x", "\\\"", "{\"a\":\"b\"},", "é"];
+
     #[test]
-    fn largest_responses_fit_into_the_lambda_limit() {
-        for size in [MAX_PAGE_BYTES, MAX_BODY_BYTES] {
-            for piece in ["x", "\\\"", "{\"a\":\"b\"},", "é"] {
-                let text = piece.repeat(size / piece.len());
-                assert!(encoded_size(text) < LAMBDA_RESPONSE_BYTES - 64 * 1024, "{size} of {piece}");
-            }
+    fn largest_pages_fit_into_the_lambda_limit() {
+        for piece in PIECES {
+            let text = piece.repeat(MAX_PAGE_BYTES / piece.len());
+            assert!(encoded_size(text) < LAMBDA_BYTES - 64 * 1024, "{piece}");
+        }
+    }
+
+    /// The data of an event is returned in one response. A request has more around its body than a response has, so what
+    /// has arrived can be returned.
+    #[test]
+    fn event_data_that_fits_into_a_request_fits_into_a_response() {
+        for piece in PIECES {
+            let escaped = serde_json::to_string(piece).unwrap().len() - 2;
+            let text = piece.repeat(MAX_EVENT_BYTES.min(LAMBDA_BYTES / escaped * piece.len()) / piece.len());
+            let request = serde_json::to_string(&text).unwrap().len();
+            assert!(request > LAMBDA_BYTES * 9 / 10, "{piece}");
+            assert!(encoded_size(text) <= request, "{piece}");
         }
     }
 }

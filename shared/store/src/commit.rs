@@ -12,7 +12,7 @@ use crate::limits::MAX_TRANSACTION_BYTES;
 use crate::log::{Existing, size};
 use crate::page::Cursor;
 use crate::sandboxes::SandboxItem;
-use crate::segments::{LogOf, log_items};
+use crate::segments::{LogItems, LogOf, log_items};
 use crate::task_queue::Candidate;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -154,12 +154,12 @@ impl Store {
         let entity = after.entity();
         let (first_seq, org) = (*after.log_mut().0 + 1, after.org().clone());
         let log = LogOf { entity: &entity, org: &org, generation: 1 };
-        let segments = log_items(log, first_seq, now, &events)?
+        let LogItems { segments, .. } = log_items(log, first_seq, now, &events)?
             .ok_or_else(|| Error::malformed("an event that exceeds the size of its log"))?;
         let (seq, count) = after.log_mut();
         *seq += events.len() as u64;
-        *count += segments.segments;
-        items.extend(segments.items);
+        *count += segments.len() as u64;
+        items.extend(segments);
         let mut item = start(keys::entity(&entity), entity.kind());
         item.extend(attributes(&after)?);
         let put = Put::builder().table_name(&self.table).set_item(Some(item));
@@ -195,10 +195,11 @@ impl Store {
         let entity = Entity::Sandbox(after.id.clone());
         let log = LogOf { entity: &entity, org: &after.org, generation: after.generation };
         let first_seq = after.seq + 1 - events.len() as u64;
-        let segments = log_items(log, first_seq, now, &events)?
+        let LogItems { segments, bodies } = log_items(log, first_seq, now, &events)?
             .ok_or_else(|| Error::malformed("an event that exceeds the size of its log"))?;
-        after.segments += segments.segments;
-        items.extend(segments.items);
+        after.segments += segments.len() as u64;
+        items.extend(segments);
+        items.extend(bodies.iter().flat_map(|body| body.items(&after.id)));
         let watched = (before.is_some_and(Sandbox::needs_reconcile), after.needs_reconcile());
         match before {
             None => {

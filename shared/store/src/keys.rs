@@ -107,6 +107,16 @@ pub fn body_prefix(seq: u64) -> String {
     format!("BODY#{seq:012}#")
 }
 
+/// A piece of a body that is stored under a hash of its content.
+pub fn detached_body(id: &SandboxId, digest: &str, piece: usize) -> Key {
+    Key::new(sandbox_partition(id), format!("{}{piece:04}", detached_body_prefix(digest)))
+}
+
+/// Prefix of the sort keys of the pieces of a detached body.
+pub fn detached_body_prefix(digest: &str) -> String {
+    format!("DETACHED#{digest}#")
+}
+
 /// The record of a used `Idempotency-Key`.
 pub fn idempotency(id: &SandboxId, key: &str) -> Key {
     Key::new(sandbox_partition(id), format!("IDEMPOTENCY#{key}"))

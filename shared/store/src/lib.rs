@@ -4,6 +4,7 @@
 //! absent: rules (they are in `domain`), retries beyond the SDK's own (the caller knows whether a retry is
 //! idempotent), and the location of the table (the host configures the client).
 
+mod bodies;
 pub mod bus;
 pub mod commit;
 mod compression;

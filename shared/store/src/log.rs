@@ -1,12 +1,12 @@
-//! The log of a sandbox: appending a batch, reading bodies. [`crate::segments`] reads the logs of all entities.
+//! Appending to the log of a sandbox. [`crate::segments`] reads the logs of all entities; `crate::bodies` stores large data.
 
-use crate::compression::{Packed, unpack};
+use crate::compression::Packed;
 use crate::error::Error;
 use crate::items::{Item, attributes, get_text, number, start, text, value};
 use crate::ledger::{self, Change};
 use crate::limits::{IDEMPOTENCY_SECS, MAX_PACKED_BYTES, MAX_TRANSACTION_BYTES};
 use crate::sandboxes::{activity_text, sandbox_of};
-use crate::segments::{Entry, LogItems, LogOf, PIECE, encode, entry, event_item, log_items};
+use crate::segments::{Entry, LogItems, LogOf, encode, entry, event_item, log_items};
 use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use domain::ingest::{Batch, NewEvent};
-use domain::{Entity, EventId, JsonObject, Message, Sandbox, SandboxId, Timestamp};
+use domain::{Entity, EventId, Message, Sandbox, SandboxId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// A batch to append to the log.
@@ -61,7 +61,8 @@ pub enum Appended {
 }
 
 impl Store {
-    /// Stores a batch and the new state of the sandbox in one transaction.
+    /// Stores a batch and the new state of the sandbox in one transaction. Bodies that do not fit into it are written
+    /// before it (`crate::bodies`).
     ///
     /// **Invariant:** the sandbox's `seq` advances if and only if the segment is stored, so the log has no gap.
     pub async fn append(&self, append: Append<'_>) -> Result<Appended, Error> {
@@ -69,12 +70,22 @@ impl Store {
         let entity = Entity::Sandbox(id.clone());
         let log = LogOf { entity: &entity, org: &append.before.org, generation: append.before.generation };
         let events = log_items(log, append.first_seq, append.now, &append.batch.events)?;
-        let Some(LogItems { mut items, segments }) = events else { return Ok(Appended::TooLarge) };
+        let Some(LogItems { segments, bodies }) = events else { return Ok(Appended::TooLarge) };
         let mut after = append.after.clone();
-        after.segments += segments;
+        after.segments += segments.len() as u64;
+        let mut items = segments;
         items.extend(ephemeral_items(id, log, append.now, &append.batch.ephemeral)?);
-        if items.iter().map(size).sum::<usize>() > MAX_TRANSACTION_BYTES {
+        let inline_bytes = items.iter().map(size).sum::<usize>();
+        let body_bytes = bodies.iter().map(|body| body.bytes.len()).sum::<usize>();
+        if inline_bytes > MAX_TRANSACTION_BYTES {
             return Ok(Appended::TooLarge);
+        }
+        for body in &bodies {
+            if inline_bytes + body_bytes <= MAX_TRANSACTION_BYTES {
+                items.extend(body.items(id));
+            } else {
+                items.push(self.detach(id, body).await?);
+            }
         }
         let mut writes = vec![self.sandbox_update(append.before, &after)?];
         if let Some(record) = append.idempotency {
@@ -146,42 +157,6 @@ impl Store {
         }
         let put = put.build().map_err(|e| Error::broken("putting an item", e))?;
         Ok(TransactWriteItem::builder().put(put).build())
-    }
-
-    /// The full data of an event that is too large for the log.
-    pub async fn body(&self, id: &SandboxId, seq: u64) -> Result<Option<JsonObject>, Error> {
-        let mut bytes: Vec<u8> = Vec::new();
-        let mut from = None;
-        // A query returns at most 1 MB. A body may be larger.
-        loop {
-            let query = self
-                .client
-                .query()
-                .table_name(&self.table)
-                .key_condition_expression("#pk = :pk AND begins_with(#sk, :prefix)")
-                .expression_attribute_names("#pk", keys::PK)
-                .expression_attribute_names("#sk", keys::SK)
-                .expression_attribute_values(":pk", text(keys::sandbox(id).pk))
-                .expression_attribute_values(":prefix", text(keys::body_prefix(seq)))
-                .consistent_read(true)
-                .set_exclusive_start_key(from);
-            let page = query.send().await.map_err(Error::from_table)?;
-            for item in page.items.unwrap_or_default() {
-                match item.get(PIECE) {
-                    Some(AttributeValue::B(piece)) => bytes.extend_from_slice(piece.as_ref()),
-                    _ => return Err(Error::malformed("a body piece without content")),
-                }
-            }
-            from = page.last_evaluated_key;
-            if from.is_none() {
-                break;
-            }
-        }
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        let text = unpack(&bytes)?;
-        serde_json::from_str(&text).map(Some).map_err(|e| Error::broken("reading a body", e))
     }
 }
 

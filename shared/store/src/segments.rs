@@ -2,17 +2,16 @@
 //!
 //! Deliberately absent: the transactions that store segments. See [`Store::append`] and [`Store::commit`].
 
+use crate::bodies::Body;
 use crate::compression::{Packed, compress};
 use crate::error::Error;
 use crate::items::{Item, get_number, get_text, number, start, text};
 use crate::limits::{MAX_INLINE_BYTES, MAX_PACKED_BYTES};
 use crate::{Store, keys};
-use aws_sdk_dynamodb::primitives::Blob;
-use aws_sdk_dynamodb::types::AttributeValue;
 use domain::event::BodyReference;
 use domain::ingest::NewEvent;
 use domain::{
-    Entity, Event, EventId, EventType, JsonObject, OrgId, Sandbox, SandboxId, Source, Timestamp, large_fields,
+    Entity, Event, EventId, EventType, JsonObject, OrgId, Sandbox, Source, Timestamp, large_fields,
 };
 use serde::{Deserialize, Serialize};
 
@@ -109,13 +108,12 @@ pub(crate) struct LogOf<'a> {
     pub(crate) generation: u32,
 }
 
-/// The items of some events, for a transaction.
+/// Some events, for a transaction.
 #[derive(Debug)]
 pub(crate) struct LogItems {
-    /// The segments, and the bodies that are too large for them.
-    pub(crate) items: Vec<Item>,
-    /// How many of the items are segments.
-    pub(crate) segments: u64,
+    pub(crate) segments: Vec<Item>,
+    /// Data that is too large for the segments.
+    pub(crate) bodies: Vec<Body>,
 }
 
 /// The items of these events, the first of which has this sequence number. `None` if an event is too large: only the
@@ -126,21 +124,17 @@ pub(crate) fn log_items(
     now: Timestamp,
     events: &[NewEvent],
 ) -> Result<Option<LogItems>, Error> {
-    let mut items: Vec<Item> = Vec::new();
-    let mut entries = Vec::with_capacity(events.len());
+    let (mut entries, mut bodies) = (Vec::with_capacity(events.len()), Vec::new());
     for (event, seq) in events.iter().zip(first_seq..) {
         let (entry, body) = entry(event)?;
         entries.push(entry);
         match (body, log.entity) {
             (None, _) => {}
-            (Some(body), Entity::Sandbox(id)) => items.extend(body_items(id, seq, &body)),
+            (Some(bytes), Entity::Sandbox(_)) => bodies.push(Body { seq, bytes }),
             (Some(_), Entity::Task(_) | Entity::Ticket(_)) => return Ok(None),
         }
     }
-    let segments = segment_items(log, first_seq, now, &entries)?;
-    let count = segments.len() as u64;
-    items.extend(segments);
-    Ok(Some(LogItems { items, segments: count }))
+    Ok(Some(LogItems { segments: segment_items(log, first_seq, now, &entries)?, bodies }))
 }
 
 /// An event in a segment. Its sequence number follows from its position, its time from the segment.
@@ -175,19 +169,6 @@ pub(crate) fn entry(event: &NewEvent) -> Result<(Entry, Option<Vec<u8>>), Error>
     entry.data = cut.data;
     entry.body = Some(BodyReference { size_bytes: size as u64, omitted: cut.omitted });
     Ok((entry, Some(compress(event.data.text())?)))
-}
-
-pub(crate) const PIECE: &str = "piece";
-
-fn body_items(id: &SandboxId, seq: u64, body: &[u8]) -> Vec<Item> {
-    let pieces = body.chunks(MAX_PACKED_BYTES).enumerate();
-    pieces
-        .map(|(index, piece)| {
-            let mut item = start(keys::body(id, seq, index), "body");
-            item.insert(PIECE.into(), AttributeValue::B(Blob::new(piece)));
-            item
-        })
-        .collect()
 }
 
 /// One segment, or several if the events do not fit into one item: it is split in half until they do.

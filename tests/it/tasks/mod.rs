@@ -9,6 +9,7 @@ mod cycles;
 mod dependencies;
 mod listing;
 mod monitoring;
+mod omoios_worker;
 mod reporting;
 mod unblocking;
 mod updating;

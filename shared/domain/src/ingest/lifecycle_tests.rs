@@ -8,7 +8,8 @@ use crate::{OrgId, SandboxId, TaskId};
 
 /// The status of a provisioned sandbox after an event from its worker, and the lifecycle events that are emitted: a row
 /// per event, a column per state, and a dot where nothing changes. `starting` is `creating` with a worker that may have
-/// been started: before that, nothing has its token. The last two rows are `POST …/task-complete`.
+/// been started: before that, nothing has its token. The events are in numbered batches. The last two rows are
+/// `POST …/task-complete`.
 const EVENTS: &str = "
 event                | pending | creating | starting                                 | running                 | completing | completed | failed | terminated | unknown
 agent.heartbeat      | .       | .        | running (spawned running)                | .                       | .          | .         | .      | .          | .
@@ -38,6 +39,68 @@ fn late_repeated_or_foreign_events_change_nothing() {
             }
         }
     }
+}
+
+/// A running sandbox whose worker sends single events, and how each changes its status. `.` changes nothing.
+const SINGLE_EVENTS: [(&[&str], &str); 5] = [
+    (&["agent.started .", "agent.completed completing"], "a single run"),
+    (
+        &["continuous.started .", "agent.completed .", "agent.completed .", "continuous.completed failed"],
+        "errors",
+    ),
+    (
+        &["iteration.started .", "agent.completed .", "agent.failed failed", "continuous.completed ."],
+        "a failure",
+    ),
+    (&["continuous.completed failed", "agent.completed ."], "only its end"),
+    (&["agent.completed completing", "continuous.completed ."], "an end after the final report"),
+];
+
+#[test]
+fn within_a_continuous_run_only_its_end_is_the_final_report() {
+    for (events, name) in SINGLE_EVENTS {
+        let mut sandbox = in_state("running");
+        for line in events {
+            let (event_type, expected) = line.split_once(' ').unwrap();
+            let single = Batch::new(None, vec![event(event_type)], String::new());
+            let decided = decide(&sandbox, &single, 1_000, at(9)).unwrap();
+            let Decision::Store { next, .. } = decided else { panic!("{name}: {line}") };
+            let seen = if next.status() == sandbox.status() { "." } else { next.status().as_str() };
+            assert_eq!(seen, expected, "{name}: {line}");
+            assert!(
+                next.activity.outcome.is_none() || next.activity.continuous_run.is_none(),
+                "{name}: {line}"
+            );
+            sandbox = *next;
+        }
+    }
+}
+
+/// A worker that numbers its batches reports a task once, after the end of its run, maybe in another batch.
+#[test]
+fn in_numbered_batches_the_end_of_a_run_is_no_final_report() {
+    let mut sandbox = in_state("running");
+    for (number, event_type) in (1..).zip(["continuous.started", "iteration.started", "continuous.completed"])
+    {
+        let decided = decide(&sandbox, &batch(2, number, event_type), 1_000, at(9)).unwrap();
+        let Decision::Store { next, .. } = decided else { panic!("{event_type}") };
+        assert_eq!((next.status(), &next.activity.continuous_run), (Status::Running, &None), "{event_type}");
+        sandbox = *next;
+    }
+    let decided = decide(&sandbox, &batch(2, 4, "agent.completed"), 1_000, at(9)).unwrap();
+    let Decision::Store { next, .. } = decided else { panic!("treated as a retry") };
+    assert_eq!(next.status(), Status::Completing);
+}
+
+/// `POST …/task-complete` ends a task at any time.
+#[test]
+fn a_report_on_its_own_is_final_within_a_continuous_run() {
+    let start = Batch::new(None, vec![event("continuous.started")], String::new());
+    let decided = decide(&in_state("running"), &start, 1_000, at(9)).unwrap();
+    let Decision::Store { next, .. } = decided else { panic!("treated as a retry") };
+    assert!(next.activity.continuous_run.is_some());
+    let (after, _) = final_report(&next, &event("agent.completed"), at(10)).unwrap();
+    assert_eq!((after.status(), after.activity.continuous_run), (Status::Completing, None));
 }
 
 fn check_event(before: &Sandbox, event_type: &str, expected: &str, name: &str) {

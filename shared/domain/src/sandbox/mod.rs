@@ -4,6 +4,7 @@ pub mod reconcile;
 pub mod transitions;
 
 use crate::attempt::{Assignment, Outcome, Provisioning, Stage};
+use crate::continuous::ContinuousRun;
 use crate::event::normalized_name;
 use crate::ingest::NewEvent;
 use crate::{OrgId, SandboxId, SessionId, Source, TaskId, Timestamp};
@@ -67,6 +68,9 @@ pub struct Activity {
     /// Result of the attempt at its task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+    /// The continuous run of a worker that reports its end with `continuous.completed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continuous_run: Option<ContinuousRun>,
     /// Dependents of its task when the worker sent `task-complete`, so that a retry of that request gets the same response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<TaskId>,

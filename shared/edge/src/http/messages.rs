@@ -30,7 +30,10 @@ async fn send(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let send = Send::decode(&call.body)?;
     let plane = &call.plane;
-    let deps = messages::send::Deps { messages: plane.message_deps()?, orchestration_jobs: plane.orchestration_jobs()? };
+    let deps = messages::send::Deps {
+        messages: plane.message_deps()?,
+        orchestration_jobs: plane.orchestration_jobs()?,
+    };
     let command = messages::send::Command { principal: call.principal, sandbox, send };
     let queued = messages::send::run(deps, command).await?;
     metrics::emit("messages-send", plane.clock.now(), &[Metric::count("MessagesSent", 1)]);
@@ -112,7 +115,10 @@ async fn resend(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let message = MessageId::parse(call.parameters.get(1).cloned().unwrap_or_default())?;
     let plane = &call.plane;
-    let deps = messages::resend::Deps { messages: plane.message_deps()?, orchestration_jobs: plane.orchestration_jobs()? };
+    let deps = messages::resend::Deps {
+        messages: plane.message_deps()?,
+        orchestration_jobs: plane.orchestration_jobs()?,
+    };
     let command = messages::resend::Command { principal: call.principal, sandbox, message };
     Ok(json(StatusCode::OK, &messages::resend::run(deps, command).await?))
 }

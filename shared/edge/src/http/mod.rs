@@ -13,13 +13,12 @@ use crate::auth::{AuthError, bearer};
 use crate::guard::GuardError;
 use crate::plane::Plane;
 use crate::problem::{self, Refusal};
-use crate::registry::{Function, Match, NoMatch, resolve};
+use crate::registry::{Function, Match, NoMatch, Route, resolve};
 use crate::spans;
 use app::{Error, IdSource};
 use bytes::Bytes;
 use contract::BadInput;
 use contract::ProblemCode;
-use contract::limits::MAX_BODY_BYTES;
 use contract::query::{Query, percent_decode};
 use domain::access::{Principal, Scope, permit};
 use domain::{Invalid, SandboxId};
@@ -79,7 +78,7 @@ pub async fn dispatch_to(
 
 /// A request that is authorised and waits for its body.
 pub struct Admitted {
-    handler: Handler,
+    route: &'static Route,
     call: Call,
     context: Context,
 }
@@ -89,7 +88,7 @@ pub struct Admitted {
 pub async fn admit(plane: &Arc<Plane>, head: &Parts) -> Result<Admitted, Response<Bytes>> {
     let context = Context::of(plane, head);
     match route(plane, head, &context).instrument(context.span.clone()).await {
-        Ok((handler, call)) => Ok(Admitted { handler, call, context }),
+        Ok((route, call)) => Ok(Admitted { route, call, context }),
         Err(refusal) => Err(context.finish(refusal)),
     }
 }
@@ -101,21 +100,25 @@ impl Admitted {
     }
 
     async fn run_handler(mut self, body: Bytes) -> Response<Bytes> {
-        if body.len() > MAX_BODY_BYTES {
+        if body.len() > self.max_body_bytes() {
             return self.too_large();
         }
         self.call.body = body;
         // A panic becomes a 500, so that the client does not see a network failure.
-        let outcome = AssertUnwindSafe((self.handler)(self.call)).catch_unwind().await;
+        let outcome = AssertUnwindSafe((self.route.handler)(self.call)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Err(Error::Internal("the handler panicked".into())));
         let response = outcome.unwrap_or_else(|error| problem::response(&error, &self.context.request_id));
         self.context.finish(response)
     }
 
+    pub fn max_body_bytes(&self) -> usize {
+        self.route.max_body_bytes
+    }
+
     /// The response if the body exceeds the limit.
     pub fn too_large(self) -> Response<Bytes> {
-        let limit =
-            BadInput::TooLarge(Invalid::new("body", format!("must be at most {MAX_BODY_BYTES} bytes")));
+        let reason = format!("must be at most {} bytes", self.max_body_bytes());
+        let limit = BadInput::TooLarge(Invalid::new("body", reason));
         self.context.finish(problem::response(&limit.into(), &self.context.request_id))
     }
 
@@ -174,7 +177,7 @@ async fn route(
     plane: &Arc<Plane>,
     head: &Parts,
     context: &Context,
-) -> Result<(Handler, Call), Response<Bytes>> {
+) -> Result<(&'static Route, Call), Response<Bytes>> {
     if context.method == Method::OPTIONS && context.cors_origin.is_some() {
         return Err(preflight());
     }
@@ -189,7 +192,11 @@ async fn route(
     authenticate(plane, matched, head).await.map_err(|error| problem::response(&error, &context.request_id))
 }
 
-async fn authenticate(plane: &Arc<Plane>, matched: Match, head: &Parts) -> Result<(Handler, Call), Error> {
+async fn authenticate(
+    plane: &Arc<Plane>,
+    matched: Match,
+    head: &Parts,
+) -> Result<(&'static Route, Call), Error> {
     let scope = matched.route.scope;
     let principal = match scope {
         Scope::Public => Principal::Anonymous,
@@ -213,7 +220,7 @@ async fn authenticate(plane: &Arc<Plane>, matched: Match, head: &Parts) -> Resul
         headers: head.headers.clone(),
         body: Bytes::new(),
     };
-    Ok((matched.route.handler, call))
+    Ok((matched.route, call))
 }
 
 /// Checks the scope, and that a worker accesses only its own sandbox. The use case checks which org the sandbox belongs to.

@@ -1,13 +1,15 @@
 //! One row for each Lambda function. `cargo xtask gen` generates files from it.
 
 use super::Permission::{
-    BatchGetItem, Bus, CreateMailboxes, DeleteFromMailboxes, DeleteItem, DeleteMailboxes, GetItem, Keys, ListMailboxes, Providers, PutItem, Query, QueryIndexes, ReceiveFromMailboxes, SendToMailboxes,
-    Sockets, Thresholds, UpdateItem, SocketJobs, OrchestrationJobs,
+    BatchGetItem, Bus, CreateMailboxes, DeleteFromMailboxes, DeleteItem, DeleteMailboxes, GetItem, Keys,
+    ListMailboxes, OrchestrationJobs, Providers, PutItem, Query, QueryIndexes, ReceiveFromMailboxes,
+    SendToMailboxes, SocketJobs, Sockets, Thresholds, UpdateItem,
 };
-use super::{Function, Queue, Records, Schedule, Trigger, function, http};
+use super::{Function, Queue, Records, Route, Schedule, Trigger, function, http};
 use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};
 use crate::schedule;
 use ::http::Method;
+use contract::limits::MAX_REPORT_BYTES;
 use domain::access::Scope;
 
 /// Every function of the plane, by group.
@@ -55,7 +57,17 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-terminate",
         "Terminate a sandbox",
         http(Method::DELETE, "/api/v1/sandboxes/{id}", Scope::ManageSandboxes, sandboxes::TERMINATE),
-        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, DeleteMailboxes, OrchestrationJobs],
+        &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            Query,
+            PutItem,
+            UpdateItem,
+            DeleteItem,
+            DeleteMailboxes,
+            OrchestrationJobs,
+        ],
     ),
     function(
         "sandboxes-dispatch",
@@ -104,7 +116,13 @@ pub static FUNCTIONS: &[Function] = &[
     function(
         "events-ingest",
         "Store a worker's events",
-        http(Method::POST, "/api/v1/sandboxes/{id}/events", Scope::WriteEvents, events::INGEST),
+        Trigger::Http(Route {
+            method: Method::POST,
+            path: "/api/v1/sandboxes/{id}/events",
+            scope: Scope::WriteEvents,
+            handler: events::INGEST,
+            max_body_bytes: MAX_REPORT_BYTES,
+        }),
         &[Keys, GetItem, PutItem, UpdateItem, OrchestrationJobs],
     ),
     function(
@@ -144,7 +162,16 @@ pub static FUNCTIONS: &[Function] = &[
         "messages-send",
         "Send a message to a running agent",
         http(Method::POST, "/api/v1/sandboxes/{id}/messages", Scope::SendMessages, messages::SEND),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, SendToMailboxes, CreateMailboxes, OrchestrationJobs],
+        &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            PutItem,
+            UpdateItem,
+            SendToMailboxes,
+            CreateMailboxes,
+            OrchestrationJobs,
+        ],
     ),
     function(
         "messages-pull",
@@ -194,7 +221,16 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::SendMessages,
             messages::RESEND,
         ),
-        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, SendToMailboxes, CreateMailboxes, OrchestrationJobs],
+        &[
+            Keys,
+            GetItem,
+            BatchGetItem,
+            PutItem,
+            UpdateItem,
+            SendToMailboxes,
+            CreateMailboxes,
+            OrchestrationJobs,
+        ],
     ),
     function(
         "messages-sweep",

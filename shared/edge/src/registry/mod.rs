@@ -13,6 +13,7 @@ pub use routing::{Match, NoMatch, canonical, resolve, spellings};
 use crate::http::Handler;
 use crate::schedule::Tick;
 use ::http::Method;
+use contract::limits::MAX_BODY_BYTES;
 use domain::access::Scope;
 
 /// A Lambda function.
@@ -53,6 +54,8 @@ pub struct Route {
     pub path: &'static str,
     pub scope: Scope,
     pub handler: Handler,
+    /// Maximum size of a body. A host reads no more.
+    pub max_body_bytes: usize,
 }
 
 /// Filter for records of the table's stream.
@@ -154,7 +157,7 @@ const fn function(
 }
 
 const fn http(method: Method, path: &'static str, scope: Scope, handler: Handler) -> Trigger {
-    Trigger::Http(Route { method, path, scope, handler })
+    Trigger::Http(Route { method, path, scope, handler, max_body_bytes: MAX_BODY_BYTES })
 }
 
 pub fn find(name: &str) -> Option<&'static Function> {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::record::ChangeRecord;
-use domain::{TaskId, TicketId};
+use domain::{SandboxId, TaskId, TicketId};
 
 fn event(name: &str, data: &str) -> NewEvent {
     NewEvent {
@@ -37,14 +37,14 @@ fn segment_parses_as_a_change_record_of_its_entity() {
         let log = LogOf { entity: &entity, org: &org, generation: 1 };
         let events = [event("task.created", "a"), event("task.ready", "b")];
         let written = log_items(log, 7, Timestamp::from_secs(0), &events).unwrap().unwrap();
-        assert_eq!((written.items.len(), written.segments), (1, 1));
-        let record = ChangeRecord::of(&written.items[0]).unwrap().unwrap();
+        assert_eq!((written.segments.len(), written.bodies.len()), (1, 0));
+        let record = ChangeRecord::of(&written.segments[0]).unwrap().unwrap();
         assert_eq!((&record.entity, &record.org, record.generation), (&entity, &org, 1));
         let events: Vec<_> =
             record.events.iter().map(|event| (event.seq, event.event_type.as_str())).collect();
         assert_eq!(events, [(Some(7), "task.created"), (Some(8), "task.ready")]);
         let (name, value) = keys::LIFECYCLE;
-        assert_eq!(written.items[0].get(name), Some(&text(value)));
+        assert_eq!(written.segments[0].get(name), Some(&text(value)));
     }
 }
 
@@ -55,14 +55,13 @@ fn large_batch_is_split_into_several_segments() {
     for entity in entities() {
         let log = LogOf { entity: &entity, org: &org, generation: 1 };
         let written = log_items(log, 1, Timestamp::from_secs(0), &events).unwrap().unwrap();
-        assert_eq!(written.items.len() as u64, written.segments);
         let seqs: Vec<u64> = written
-            .items
+            .segments
             .iter()
             .flat_map(|item| ChangeRecord::of(item).unwrap().unwrap().events)
             .filter_map(|event| event.seq)
             .collect();
-        assert!(written.segments > 1);
+        assert!(written.segments.len() > 1);
         assert_eq!(seqs, [1, 2, 3]);
     }
 }
@@ -73,7 +72,7 @@ fn only_logs_of_sandboxes_accept_data_above_the_inline_limit() {
     let events = [event("task.created", "small"), event("task.updated", &noise(1, MAX_INLINE_BYTES * 2))];
     let stored = entities().map(|entity| {
         let log = LogOf { entity: &entity, org: &org, generation: 1 };
-        log_items(log, 1, Timestamp::from_secs(0), &events).unwrap().map(|written| written.segments)
+        log_items(log, 1, Timestamp::from_secs(0), &events).unwrap().map(|written| written.segments.len())
     });
     assert_eq!(stored, [Some(1), None, None]);
 }
@@ -83,5 +82,5 @@ fn empty_batch_has_no_segment() {
     let (org, [sandbox, ..]) = (OrgId::parse("acme").unwrap(), entities());
     let log = LogOf { entity: &sandbox, org: &org, generation: 1 };
     let written = log_items(log, 1, Timestamp::from_secs(0), &[]).unwrap().unwrap();
-    assert_eq!((written.items.len(), written.segments), (0, 0));
+    assert_eq!((written.segments.len(), written.bodies.len()), (0, 0));
 }
