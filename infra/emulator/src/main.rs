@@ -4,10 +4,12 @@
 
 mod account;
 mod emulator;
+mod events;
 mod messages;
 mod plane;
 mod report;
 mod scenario;
+mod schedules;
 mod sessions;
 mod stack;
 mod tickets;
@@ -76,7 +78,8 @@ async fn run(arguments: &[String]) -> anyhow::Result<()> {
     let account = Account::new(&paths, &emulator.url);
     let daytona = tickets::daytona().await;
     let configured = tickets::configure(&account, &paths, &daytona);
-    let parameters = report.step("API key of Daytona is stored", configured).await?;
+    let mut parameters = report.step("API key of Daytona is stored", configured).await?;
+    parameters.push(schedules::IDLE_THRESHOLD.to_owned());
     let stack = Stack::prepare(&paths, parameters).context("cannot prepare the template")?;
     report.step("sam deploys the template", stack.deploy(&account)).await?;
     let plane = report.step("stack outputs have the addresses", Plane::find(&account)).await?;
