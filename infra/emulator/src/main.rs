@@ -14,6 +14,7 @@ mod sessions;
 mod stack;
 mod tickets;
 mod watch;
+mod watched;
 
 use account::Account;
 use anyhow::{Context, bail};
@@ -29,7 +30,7 @@ Deploys template.yaml into an AWS emulator on this machine and tests it with rea
 
   cargo xtask emulate           deploy, test, report
   cargo xtask emulate --keep    deploy, print the addresses, and run until Ctrl-C
-  cargo xtask emulate --watch   run the functions with `cargo lambda watch` instead, and post an event
+  cargo xtask emulate --watch   run the functions with `cargo lambda watch` instead, and call one of each group
 ";
 
 #[tokio::main]
