@@ -33,6 +33,29 @@ def invoke(function):
         sys.exit(f"{function} failed: {answer['Payload'].read().decode()}")
 
 
+def invoke_async(function):
+    """Invokes a function without waiting for it."""
+    boto3.client("lambda").invoke(FunctionName=function, InvocationType="Event", Payload=b"{}")
+
+
+def deny(function, action):
+    """Denies an action to a function. An explicit denial takes precedence over the policies of its role."""
+    statement = {"Effect": "Deny", "Action": action, "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    boto3.client("iam").put_role_policy(RoleName=role(function), PolicyName="denial", PolicyDocument=document)
+
+
+def allow(function):
+    """Removes the policy that `deny` has added."""
+    boto3.client("iam").delete_role_policy(RoleName=role(function), PolicyName="denial")
+
+
+def role(function):
+    """Returns the name of a function's role."""
+    arn = boto3.client("lambda").get_function_configuration(FunctionName=function)["Role"]
+    return arn.rsplit("/", 1)[-1]
+
+
 def wait_for_log(group, text, seconds):
     """Waits for a log line that contains a text, and prints it."""
     logs = boto3.client("logs")
@@ -53,11 +76,13 @@ def find_in_log(group, text):
             print(event["message"])
 
 
-def errors(prefix):
-    """Prints all lines of level ERROR in log groups with a prefix."""
+def errors(prefix, *excluded):
+    """Prints all lines of level ERROR in log groups with a prefix, except some groups, named without the prefix."""
     logs = boto3.client("logs")
     for page in logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix):
         for group in page["logGroups"]:
+            if group["logGroupName"].removeprefix(prefix) in excluded:
+                continue
             for event in logs.filter_log_events(logGroupName=group["logGroupName"]).get("events", []):
                 if '"level":"ERROR"' in event["message"]:
                     print(group["logGroupName"], event["message"])
@@ -68,12 +93,12 @@ def queues(prefix):
     print(json.dumps(boto3.client("sqs").list_queues(QueueNamePrefix=prefix).get("QueueUrls", [])))
 
 
-def subscribe(bus):
-    """Adds a rule that sends all events of the plane from a bus to a queue, and prints the URL of the queue."""
+def subscribe(bus, org):
+    """Adds a rule that sends all events of an org from a bus to a queue, and prints the URL of the queue."""
     sqs, events = boto3.client("sqs"), boto3.client("events")
     queue = sqs.create_queue(QueueName="bus-subscriber")["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    pattern = json.dumps({"source": ["sunaba"]})
+    pattern = json.dumps({"source": ["sunaba"], "detail": {"org": [org]}})
     events.put_rule(Name="everything", EventBusName=bus, EventPattern=pattern)
     events.put_targets(Rule="everything", EventBusName=bus, Targets=[{"Id": "queue", "Arn": arn}])
     print(queue, end="")
@@ -107,6 +132,9 @@ if __name__ == "__main__":
         secret,
         create_secret,
         invoke,
+        invoke_async,
+        deny,
+        allow,
         wait_for_log,
         find_in_log,
         errors,

@@ -60,14 +60,31 @@ impl Account {
         self.admin(&["create_secret", name, value]).await.map(drop)
     }
 
-    /// Invokes a function, as its schedule does.
+    /// Invokes a function and waits for it.
     pub async fn invoke(&self, function: &str) -> anyhow::Result<()> {
         self.admin(&["invoke", &format!("sunaba-dev-{function}")]).await.map(drop)
     }
 
-    /// All log lines of functions with level ERROR.
-    pub async fn errors(&self) -> anyhow::Result<String> {
-        self.admin(&["errors", "/aws/lambda/sunaba-dev-"]).await
+    /// Invokes a function without waiting for it, as EventBridge Scheduler does.
+    pub async fn invoke_async(&self, function: &str) -> anyhow::Result<()> {
+        self.admin(&["invoke_async", &format!("sunaba-dev-{function}")]).await.map(drop)
+    }
+
+    /// Denies an action to a function, until [`Self::allow`].
+    pub async fn deny(&self, function: &str, action: &str) -> anyhow::Result<()> {
+        self.admin(&["deny", &format!("sunaba-dev-{function}"), action]).await.map(drop)
+    }
+
+    /// Ends the denial of an action.
+    pub async fn allow(&self, function: &str) -> anyhow::Result<()> {
+        self.admin(&["allow", &format!("sunaba-dev-{function}")]).await.map(drop)
+    }
+
+    /// All log lines with level ERROR, except those of some functions.
+    pub async fn errors(&self, except: &[&str]) -> anyhow::Result<String> {
+        let mut arguments = vec!["errors", "/aws/lambda/sunaba-dev-"];
+        arguments.extend(except);
+        self.admin(&arguments).await
     }
 
     /// Waits for a line that contains a text in a function's log.
@@ -97,9 +114,9 @@ impl Account {
         self.admin(&["create_mailbox_queue", name, sandbox]).await.map(drop)
     }
 
-    /// Adds a rule to the bus that sends all events of the plane to a queue. Returns the URL of the queue.
-    pub async fn subscribe(&self, bus: &str) -> anyhow::Result<String> {
-        self.admin(&["subscribe", bus]).await
+    /// Adds a rule to the bus that sends all events of an org to a queue. Returns the URL of the queue.
+    pub async fn subscribe(&self, bus: &str, org: &str) -> anyhow::Result<String> {
+        self.admin(&["subscribe", bus, org]).await
     }
 
     /// Waits for a message in a queue.

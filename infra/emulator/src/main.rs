@@ -4,14 +4,17 @@
 
 mod account;
 mod emulator;
+mod events;
 mod messages;
 mod plane;
 mod report;
 mod scenario;
+mod schedules;
 mod sessions;
 mod stack;
 mod tickets;
 mod watch;
+mod watched;
 
 use account::Account;
 use anyhow::{Context, bail};
@@ -27,7 +30,7 @@ Deploys template.yaml into an AWS emulator on this machine and tests it with rea
 
   cargo xtask emulate           deploy, test, report
   cargo xtask emulate --keep    deploy, print the addresses, and run until Ctrl-C
-  cargo xtask emulate --watch   run the functions with `cargo lambda watch` instead, and post an event
+  cargo xtask emulate --watch   run the functions with `cargo lambda watch` instead, and call one of each group
 ";
 
 #[tokio::main]
@@ -76,7 +79,8 @@ async fn run(arguments: &[String]) -> anyhow::Result<()> {
     let account = Account::new(&paths, &emulator.url);
     let daytona = tickets::daytona().await;
     let configured = tickets::configure(&account, &paths, &daytona);
-    let parameters = report.step("API key of Daytona is stored", configured).await?;
+    let mut parameters = report.step("API key of Daytona is stored", configured).await?;
+    parameters.push(schedules::IDLE_THRESHOLD.to_owned());
     let stack = Stack::prepare(&paths, parameters).context("cannot prepare the template")?;
     report.step("sam deploys the template", stack.deploy(&account)).await?;
     let plane = report.step("stack outputs have the addresses", Plane::find(&account)).await?;

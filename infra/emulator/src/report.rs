@@ -1,16 +1,19 @@
 //! Progress output: one line for each completed step.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-#[derive(Debug)]
+/// Clones share the count, so that steps can run at the same time.
+#[derive(Debug, Clone)]
 pub struct Report {
     begun: Instant,
-    steps: usize,
+    steps: Arc<AtomicUsize>,
 }
 
 impl Report {
     pub fn new() -> Self {
-        Self { begun: Instant::now(), steps: 0 }
+        Self { begun: Instant::now(), steps: Arc::default() }
     }
 
     /// Runs a step and prints its duration. On failure, adds the step's name to the error.
@@ -22,7 +25,7 @@ impl Report {
         let begun = Instant::now();
         let result = work.await.map_err(|error| error.context(format!("failed: {name}")))?;
         print(&format!("  ok  {name}  ({})\n", duration(begun.elapsed())));
-        self.steps += 1;
+        self.steps.fetch_add(1, Ordering::Relaxed);
         Ok(result)
     }
 
@@ -32,7 +35,8 @@ impl Report {
     }
 
     pub fn finish(&self) {
-        print(&format!("{} steps passed in {}.\n", self.steps, duration(self.begun.elapsed())));
+        let steps = self.steps.load(Ordering::Relaxed);
+        print(&format!("{steps} steps passed in {}.\n", duration(self.begun.elapsed())));
     }
 }
 

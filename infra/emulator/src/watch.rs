@@ -1,11 +1,11 @@
-//! Tests the functions under `cargo lambda watch`, with the local AWS of `sunaba dev --serve-aws`.
+//! Runs the functions under `cargo lambda watch`, with the local AWS of `sunaba dev --serve-aws`. `watched.rs` has the test
+//! steps.
 
 use crate::Paths;
 use crate::report::Report;
-use anyhow::{Context, ensure};
+use crate::watched;
+use anyhow::Context;
 use kit::process::{Process, ProcessOptions};
-use kit::socket::Socket;
-use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;
 use std::process::Stdio;
@@ -15,17 +15,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-const OPERATOR: &str = "operator-of-the-watched-plane";
-/// The first request to a function waits for its build.
-const TIMEOUT: Duration = Duration::from_secs(900);
+pub const OPERATOR: &str = "operator-of-the-watched-plane";
 
-/// Posts an event through a watched function and checks that the plane delivers it.
 pub async fn run(report: &mut Report, paths: &Paths) -> anyhow::Result<()> {
     fs::create_dir_all(&paths.work)?;
     let data = TempDir::new()?;
     let plane = report.step("sunaba dev serves a local AWS", start_plane(paths, &data)).await?;
     let watch = report.step("cargo lambda watch accepts connections", Watch::start(paths, &data)).await?;
-    let tested = report.step("watched functions register, store and read", watch.test(&plane)).await;
+    let tested = watched::run(report, &watch.url, &plane.url).await;
     watch.stop().await;
     tested.with_context(|| format!("see {}", paths.work.join("watch.log").display()))
 }
@@ -76,32 +73,6 @@ impl Watch {
             .await
             .context("cargo lambda watch does not accept connections after a minute")?;
         Ok(Self { url: format!("http://127.0.0.1:{port}"), process })
-    }
-
-    async fn test(&self, plane: &Process) -> anyhow::Result<()> {
-        let body = json!({"sandbox_id": "s-1", "org": "acme"});
-        let (status, registered) = self.post("/api/v1/sandboxes", OPERATOR, &body).await?;
-        ensure!(status == 201, "{status} {registered}");
-        let worker = registered["worker_token"].as_str().context("no worker token")?;
-        let address = format!("{}/api/v1/ws/events?token={OPERATOR}", plane.url.replacen("http", "ws", 1));
-        let opened = Socket::open(&address).await;
-        let mut socket = opened.map_err(|status| anyhow::anyhow!("the socket was rejected: {status}"))?;
-        let event = json!({"event_type": "agent.message", "event_data": {"text": "while you edit"}});
-        let (status, stored) = self.post("/api/v1/sandboxes/s-1/events", worker, &event).await?;
-        ensure!(status == 200, "{status} {stored}");
-        let frame = timeout(Duration::from_secs(60), socket.next()).await.context("no event arrived")?;
-        ensure!(frame.is_some_and(|frame| frame["id"] == stored["event_id"]), "another event arrived");
-        let page = reqwest::Client::new().get(format!("{}/api/v1/sandbox/s-1/events", self.url));
-        let page: Value = page.bearer_auth(OPERATOR).timeout(TIMEOUT).send().await?.json().await?;
-        ensure!(page["events"][0]["event_data"]["text"] == "while you edit", "{page}");
-        Ok(())
-    }
-
-    async fn post(&self, path: &str, token: &str, body: &Value) -> anyhow::Result<(u16, Value)> {
-        let request = reqwest::Client::new().post(format!("{}{path}", self.url)).timeout(TIMEOUT);
-        let answer = request.bearer_auth(token).json(body).send().await?;
-        let (status, text) = (answer.status().as_u16(), answer.text().await?);
-        Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
 
     /// Sends SIGTERM to the whole process group.

@@ -95,7 +95,7 @@ pub static FUNCTIONS: &[Function] = &[
     .memory_mb(512),
     function(
         "sandboxes-sweep",
-        "Request reconciliation of everything that is due",
+        "Run the orchestrator (queued tasks, due steps) and the idle check (idle, stuck, dead sandboxes)",
         Trigger::Schedule(Schedule { every_minutes: 1, locally_every_secs: 2, tick: schedule::SWEEP }),
         &[BatchGetItem, Query, PutItem, OrchestrationJobs, Thresholds],
     )
