@@ -574,6 +574,8 @@ export const MESSAGE_STATES = [
   "queued",
   /** Pulled by a worker, which has not acknowledged it yet. */
   "fetched",
+  /** Pulled too often without an acknowledgement. It can be sent again or cancelled. */
+  "undeliverable",
   /** The worker has passed it to the agent. */
   "delivered",
   /** The agent works on it. */
@@ -604,7 +606,9 @@ export interface MessageRecord {
   content: string;
   timestamp: Timestamp;
   state: MessageState;
-  /** How often a worker has pulled it. */
+  /** 1, and one more each time it was sent again. */
+  version: number;
+  /** How often a worker has pulled this version. */
   deliveries: number;
   receipts: MessageReceipt[];
 }
@@ -822,6 +826,7 @@ export const EVENT_TYPES = [
   "ticket.unblocked",
   "message.queued",
   "message.fetched",
+  "message.undeliverable",
   "message.delivered",
   "message.started",
   "message.completed",
