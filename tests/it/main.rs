@@ -16,6 +16,7 @@ mod follower;
 mod harness;
 mod ingest;
 mod lambda;
+mod message_commands;
 mod messages;
 mod orchestration;
 mod pagination;
