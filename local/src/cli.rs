@@ -1,7 +1,7 @@
 //! The command line of `sunaba`. `docs/cli.md` is generated from it.
 
 use crate::config::Dev;
-use crate::config::commands::{Logs, Send, Task, Tasks, Ticket};
+use crate::config::commands::{Logs, Message, Messages, Send, Task, Tasks, Ticket};
 use clap::{Parser, Subcommand};
 
 /// Sunaba: a control plane for AI coding agents in sandboxes
@@ -26,6 +26,12 @@ pub enum Command {
     Retry(Task),
     /// Send a message to a running agent
     Send(Send),
+    /// List the messages of a sandbox and their delivery state
+    Messages(Messages),
+    /// Send an undeliverable message again
+    Resend(Message),
+    /// Cancel a message that no worker has acknowledged
+    CancelMessage(Message),
     /// Print the log of a sandbox's worker
     Logs(Logs),
     /// Run an agent in this sandbox and report its events to the control plane

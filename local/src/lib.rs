@@ -7,6 +7,7 @@ pub mod console;
 pub mod dev;
 pub mod hosts;
 pub mod logs;
+pub mod messages;
 pub mod sandboxes;
 pub mod send;
 pub mod tasks;

@@ -4,7 +4,7 @@ use clap::Parser;
 use edge::logging::{self, Format};
 use local::cli::{Cli, Command};
 use local::config::{Dev, this_executable};
-use local::{dev, logs, send, tasks, ticket};
+use local::{dev, logs, messages, send, tasks, ticket};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -17,6 +17,9 @@ async fn main() -> ExitCode {
         Command::Cancel(options) => tasks::cancel(&options).await,
         Command::Retry(options) => tasks::retry(&options).await,
         Command::Send(options) => send::run(&options).await,
+        Command::Messages(options) => messages::list(&options).await,
+        Command::Resend(options) => messages::resend(&options).await,
+        Command::CancelMessage(options) => messages::cancel(&options).await,
         Command::Logs(options) => logs::run(&options).await,
         Command::Worker(worker) => Ok(worker.main(program()).await),
     };

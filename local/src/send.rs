@@ -1,11 +1,13 @@
 //! `sunaba send`: sends a message to a running agent and prints its receipts.
 
 use crate::config::Send;
+use crate::{messages, tasks};
 use anyhow::{Context, bail};
 use app::IdSource;
 use app::ids::RandomIds;
-use client::{Follow, Follower, IDLE_TIMEOUT, MessageIn, Messenger, Refused};
-use domain::message::{Draft, MessageType};
+use client::{Follow, Follower, IDLE_TIMEOUT, MessageIn, Messenger, Plane, Refused};
+use contract::messages::{History, MessageQueued};
+use domain::message::{Draft, MessageType, State};
 use domain::{MessageId, SandboxId};
 use std::io::Read;
 use std::process::ExitCode;
@@ -41,16 +43,17 @@ pub async fn run(options: &Send) -> anyhow::Result<ExitCode> {
         after_seq: queued.seq,
         idle_timeout: IDLE_TIMEOUT,
     };
-    Ok(watch(Follower::new(follow), queued.message_id.as_str()).await)
+    watch(Follower::new(follow), &tasks::plane(&options.address)?, &queued).await
 }
 
 /// Prints each receipt.
-async fn watch(mut follower: Follower, id: &str) -> ExitCode {
+async fn watch(mut follower: Follower, plane: &Plane, queued: &MessageQueued) -> anyhow::Result<ExitCode> {
+    let id = queued.message_id.as_str();
     loop {
         let event = follower.next().await;
         if event.event_type == "sandbox.terminated" {
             print_line(&format!("ended      {} sandbox terminated", event.created_at));
-            return ExitCode::FAILURE;
+            return Ok(ExitCode::FAILURE);
         }
         let Some(state) = event.event_type.strip_prefix("message.") else { continue };
         if event.data["message_id"] != id {
@@ -59,12 +62,31 @@ async fn watch(mut follower: Follower, id: &str) -> ExitCode {
         let detail = event.data["detail"].as_str().unwrap_or_default();
         print_line(format!("{state:<10} {} {detail}", event.created_at).trim_end());
         match state {
-            "completed" => return ExitCode::SUCCESS,
+            "completed" => return Ok(ExitCode::SUCCESS),
             // A worker without receipts: this is the final state.
-            "delivered" if event.data["last"] == true => return ExitCode::SUCCESS,
-            "cancelled" => return ExitCode::FAILURE,
+            "delivered" if event.data["last"] == true => return Ok(ExitCode::SUCCESS),
+            "cancelled" => return Ok(ExitCode::FAILURE),
+            "undeliverable" => check_deliverable(plane, queued).await?,
             _ => {}
         }
+    }
+}
+
+/// Fails if the message is undeliverable now. After a retry with the same id, the event may be an old one: the message
+/// may have been sent again or acknowledged since.
+async fn check_deliverable(plane: &Plane, queued: &MessageQueued) -> anyhow::Result<()> {
+    let MessageQueued { sandbox_id: sandbox, message_id: id, seq, .. } = queued;
+    let path = format!("/api/v1/sandboxes/{sandbox}/messages/history?limit=1&before={}", seq + 1);
+    let response = plane.get_with_retries(&path).await;
+    let response = response.map_err(|Refused::ByPlane(problem)| anyhow::anyhow!("{}", problem.detail))?;
+    let history: History = messages::decode(response)?;
+    match history.messages.first() {
+        Some(message) if message.id == *id && message.state == State::Undeliverable => bail!(
+            "message {id} is undeliverable: the worker pulled it {} times and never acknowledged it; to send it \
+             again, run `sunaba resend {sandbox} {id}`",
+            message.deliveries
+        ),
+        _ => Ok(()),
     }
 }
 

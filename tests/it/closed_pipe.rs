@@ -38,7 +38,14 @@ async fn commands_end_silently_when_standard_output_is_closed() {
     let plane = TestPlane::start().await;
     plane.register("s-1", "acme").await;
     let address = [("SUNABA_URL", plane.url.as_str()), ("SUNABA_TOKEN", OPERATOR)];
-    for arguments in [&["tasks"][..], &["ticket", "Say hello"], &["send", "s-1", "hello"]] {
+    for arguments in [
+        &["tasks"][..],
+        &["ticket", "Say hello"],
+        &["send", "s-1", "hello", "--id", "m-1"],
+        &["messages", "s-1"],
+        &["resend", "s-1", "m-1"],
+        &["cancel-message", "s-1", "m-1"],
+    ] {
         let (status, stderr) = run_with_closed_stdout(arguments, &address);
         assert_silent_exit(arguments, status, &stderr);
     }

@@ -17,6 +17,7 @@ mod harness;
 mod ingest;
 mod lambda;
 mod large_events;
+mod message_commands;
 mod messages;
 mod orchestration;
 mod pagination;

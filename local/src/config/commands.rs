@@ -3,6 +3,7 @@
 use super::{OPERATOR_TOKEN, is_local};
 use anyhow::Context;
 use clap::Args;
+use contract::messages::MAX_HISTORY;
 use std::fs;
 use std::path::PathBuf;
 
@@ -68,9 +69,32 @@ pub struct Send {
     /// Message id, for idempotent retries
     #[arg(long)]
     pub id: Option<String>,
-    /// Wait until the agent has completed the message and print each receipt; fails if it is cancelled
+    /// Wait until the agent has completed the message and print each receipt; fails if it is cancelled or undeliverable
     #[arg(long, short)]
     pub watch: bool,
+    #[command(flatten)]
+    pub address: Address,
+}
+
+/// List the messages of a sandbox.
+#[derive(Debug, Clone, Args)]
+pub struct Messages {
+    /// Sandbox id
+    pub sandbox: String,
+    /// Number of messages: the newest, at most 100
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=MAX_HISTORY as i64))]
+    pub limit: u32,
+    #[command(flatten)]
+    pub address: Address,
+}
+
+/// Send a message again, or cancel it.
+#[derive(Debug, Clone, Args)]
+pub struct Message {
+    /// Sandbox id
+    pub sandbox: String,
+    /// Message id
+    pub message: String,
     #[command(flatten)]
     pub address: Address,
 }

@@ -71,6 +71,13 @@ export function useCreateTicket() {
 export const sendMessage = (sandboxId: string, message: NewMessage) =>
   post<MessageQueued>(api.messages(sandboxId), message)
 
+/** Sends an undeliverable message again. The log contains the outcome. */
+export function useResendMessage(sandboxId: string) {
+  return useMutation({
+    mutationFn: (messageId: string) => post<MessageRecord>(api.resendMessage(sandboxId, messageId), {}),
+  })
+}
+
 /** Cancels a message that no worker has confirmed. The log contains the outcome. */
 export function useCancelMessage(sandboxId: string) {
   return useMutation({

@@ -60,6 +60,7 @@ const TRAITS: Readonly<Record<KnownEventType, readonly EventTrait[]>> = {
   'ticket.unblocked': ['changes_card', 'changes_progress'],
   'message.queued': ['changes_sandbox'],
   'message.fetched': ['changes_sandbox'],
+  'message.undeliverable': ['changes_sandbox'],
   'message.delivered': ['changes_sandbox'],
   'message.started': ['changes_sandbox'],
   'message.completed': ['changes_sandbox'],

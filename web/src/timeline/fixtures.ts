@@ -128,6 +128,12 @@ export const queued = (id: string, content: string, type = 'user_message'): Even
   source: 'user',
 })
 
+/** An undeliverable message is sent again; `version` is at least 2. */
+export const queuedAgain = (id: string, content: string, version: number): EventInput => {
+  const event = queued(id, content)
+  return { ...event, data: { ...event.data, version, by: { kind: 'user', id: 'u-2' } } }
+}
+
 export const receipt = (id: string, state: string, more: JsonObject = {}): EventInput =>
   eventOf(`message.${state}`, { message_id: id, ...more })
 

@@ -19,6 +19,7 @@ import {
   turn,
   call,
   assistantMessage,
+  queuedAgain,
   type EventInput,
 } from './fixtures'
 import { empty, extend, fold, rowsOfEvents } from './fold'
@@ -64,6 +65,51 @@ describe('a message', () => {
       lastSeq: 3,
       receipts: [{ state: 'queued' }, { state: 'fetched', at: '2026-01-01T00:00:02.000Z' }],
     })
+  })
+
+  it('that the worker never confirms is undeliverable', () => {
+    const undeliverable = receipt('m', 'undeliverable', {
+      detail: 'pulled 10 times without an acknowledgement',
+      deliveries: 10,
+    })
+    const taken = [queued('m', 'x'), receipt('m', 'fetched', { delivery: 1 }), receipt('m', 'fetched', { delivery: 2 })]
+    expect(rows(...taken)).toMatchObject([{ deliveries: 2 }])
+    expect(rows(...taken, undeliverable)).toMatchObject([
+      { deliveries: 10, receipts: [{ state: 'queued' }, { state: 'fetched' }, { state: 'undeliverable' }] },
+    ])
+    expect(rows(...taken, undeliverable, receipt('m', 'delivered'))).toMatchObject([
+      { receipts: [{}, {}, { state: 'undeliverable' }, { state: 'delivered' }] },
+    ])
+  })
+
+  it('that is sent again keeps its row and starts with new receipts', () => {
+    const failed = [queued('m', 'x'), receipt('m', 'fetched'), receipt('m', 'undeliverable', { deliveries: 10 })]
+    const again = [...failed, text('meanwhile'), queuedAgain('m', 'x', 2)]
+    expect(rows(...again)).toMatchObject([
+      {
+        key: 'message:m',
+        seq: 1,
+        lastSeq: 5,
+        version: 2,
+        deliveries: null,
+        receipts: [{ state: 'queued', at: '2026-01-01T00:00:05.000Z' }],
+      },
+      { kind: 'text' },
+    ])
+    const [row] = rows(...again, receipt('m', 'fetched', { delivery: 1 }), receipt('m', 'completed'))
+    expect(row).toMatchObject({ receipts: [{ state: 'queued' }, { state: 'fetched' }, { state: 'completed' }] })
+  })
+
+  it('that was first sent before the loaded part of the log gets a row when it is sent again', () => {
+    expect(fold(numbered([queuedAgain('m', 'x', 3)], 90)).rows).toMatchObject([
+      { key: 'message:m', text: 'x', version: 3, receipts: [{ state: 'queued' }] },
+    ])
+  })
+
+  it('that is reported as queued twice has one row and keeps its receipts', () => {
+    expect(rows(queued('m', 'x'), receipt('m', 'delivered'), queued('m', 'x'))).toMatchObject([
+      { version: 1, receipts: [{ state: 'queued' }, { state: 'delivered' }] },
+    ])
   })
 
   it('from the guardian is one row although its echo has a prefix', () => {

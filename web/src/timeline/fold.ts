@@ -114,6 +114,7 @@ const known: Readonly<Record<KnownEventType, Handler>> = {
   'ticket.unblocked': lines.entityEvent,
   'message.queued': messages.queued,
   'message.fetched': messages.receipt,
+  'message.undeliverable': messages.receipt,
   'message.delivered': messages.receipt,
   'message.started': messages.receipt,
   'message.completed': messages.receipt,

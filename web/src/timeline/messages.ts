@@ -1,21 +1,47 @@
 import { MESSAGE_STATES, MESSAGE_TYPES, type JsonObject, type MessageState, type MessageType } from '../api/contract'
 import { base, type RowsBuilder, type RowPath } from './rows-builder'
 import type { LogEvent } from './event'
-import { firstText, flag, isOmitted, object, text } from './read'
+import { firstText, flag, isOmitted, number, object, text } from './read'
 import type { MessageRow } from './rows'
 
-// A message is one row, at the point where it was sent. Receipts refer to its `message_id`. The worker reports the
+// A message is one row, at the point where it was first sent. Receipts refer to its `message_id`. The worker reports the
 // `message_uuid` under which it injects the message, and the agent echoes it with that uuid.
 
 export function queued(builder: RowsBuilder, event: LogEvent): RowPath {
   const id = firstText(event.data, 'message_id')
+  const known = id === null ? undefined : builder.paths.get(`message:${id}`)
+  if (known !== undefined && queuedAgain(builder, event, known)) return known
   const path = builder.add({
     ...messageRow(event, id === null ? undefined : `message:${id}`),
     messageId: id,
+    version: versionOf(event),
     receipts: [{ state: 'queued', at: event.at, detail: null }],
   })
   builder.undelivered = builder.remember(builder.undelivered, path)
   return path
+}
+
+/** Whether the event sends an earlier message again (`version` 2, 3, …) instead of a new one. */
+export function isSentAgain(event: LogEvent): boolean {
+  return event.type === 'message.queued' && versionOf(event) > 1
+}
+
+/** Shows the message as queued in the row that it has, with the receipts of its new version only. */
+function queuedAgain(builder: RowsBuilder, event: LogEvent, path: RowPath): boolean {
+  const row = builder.changeIf(path, 'message', event)
+  if (row === null) return false
+  const version = versionOf(event)
+  if (version > row.version || row.receipts.length === 0) {
+    row.version = version
+    row.deliveries = null
+    row.receipts = [{ state: 'queued', at: event.at, detail: null }]
+    builder.undelivered = builder.remember(without(builder, builder.undelivered, path), path)
+  }
+  return true
+}
+
+function versionOf({ data }: LogEvent): number {
+  return number(data, 'version') ?? 1
 }
 
 /** A delivery state such as `message.delivered`. */
@@ -25,10 +51,11 @@ export function receipt(builder: RowsBuilder, event: LogEvent): RowPath {
   const path = id === null ? undefined : builder.paths.get(`message:${id}`)
   const row = path === undefined ? null : builder.changeIf(path, 'message', event)
   if (path === undefined || row === null || state === null) return unknownReceipt(builder, event)
-  // A message is redelivered until it is confirmed; the first time counts.
+  // A message is redelivered until it is confirmed or undeliverable; the first time counts.
   if (!row.receipts.some((each) => each.state === state)) {
     row.receipts = [...row.receipts, { state, at: event.at, detail: firstText(event.data, 'detail') }]
   }
+  row.deliveries = number(event.data, 'deliveries') ?? number(event.data, 'delivery') ?? row.deliveries
   if (state === 'cancelled') builder.undelivered = without(builder, builder.undelivered, path)
   return path
 }
@@ -107,6 +134,8 @@ function messageRow(event: LogEvent, key: string | undefined): MessageRow {
     sender: senderOf(data),
     synthetic: false,
     rest: isOmitted(event, 'content') ? event.seq : null,
+    version: 1,
+    deliveries: null,
     receipts: [],
     ...base(event, key),
   }
@@ -115,6 +144,7 @@ function messageRow(event: LogEvent, key: string | undefined): MessageRow {
 const RECEIPT_LABELS: Readonly<Record<MessageState, string>> = {
   queued: 'sent',
   fetched: 'fetched',
+  undeliverable: 'undeliverable',
   delivered: 'delivered',
   started: 'started',
   completed: 'completed',

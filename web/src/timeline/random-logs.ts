@@ -11,6 +11,7 @@ import {
   invoked,
   log,
   queued,
+  queuedAgain,
   receipt,
   returned,
   started,
@@ -80,11 +81,10 @@ const write: fc.Arbitrary<Sequence> = fc
   })
 
 const message: fc.Arbitrary<Sequence> = fc
-  .record({ word: words, far: fc.nat(6), named: fc.boolean() })
-  .map(({ word, far, named }) => (name) => {
+  .record({ word: words, far: fc.nat(6), named: fc.boolean(), again: fc.boolean() })
+  .map(({ word, far, named, again }) => (name) => {
     const taken = named ? injected(name, word) : eventOf('agent.message_injected', { content: word, message_id: null })
     const steps = [
-      queued(name, word),
       receipt(name, 'fetched'),
       taken,
       receipt(name, 'delivered'),
@@ -92,7 +92,9 @@ const message: fc.Arbitrary<Sequence> = fc
       receipt(name, 'started'),
       receipt(name, 'completed'),
     ]
-    return steps.slice(0, far + 1)
+    const undeliverable = receipt(name, 'undeliverable', { deliveries: 10 })
+    const earlier = again ? [queued(name, word), receipt(name, 'fetched'), undeliverable] : []
+    return [...earlier, again ? queuedAgain(name, word, 2) : queued(name, word), ...steps.slice(0, far)]
   })
 
 const plan: fc.Arbitrary<Sequence> = fc

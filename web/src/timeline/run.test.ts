@@ -8,6 +8,8 @@ import {
   invoked,
   log,
   queued,
+  queuedAgain,
+  receipt,
   started,
   system,
   text,
@@ -74,6 +76,11 @@ describe('a run', () => {
 
   it('uses reported totals if there are no turn events', () => {
     expect(run(done({ cost_usd: 0.5 }), done({ cost_usd: 0.75 }))).toMatchObject({ costUsd: 0.75, inputTokens: 100 })
+  })
+
+  it('counts a message that is sent again once', () => {
+    const failed = receipt('m', 'undeliverable', { deliveries: 10 })
+    expect(run(queued('m', 'x'), failed, queuedAgain('m', 'x', 2), queued('n', 'y')).counts.messages).toBe(2)
   })
 
   it('counts events by kind', () => {

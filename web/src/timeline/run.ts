@@ -4,6 +4,7 @@ import { errorOf } from './event-error'
 import { Files, type FileState } from './file-states'
 import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
 import { hasTrait } from './event-traits'
+import { isSentAgain } from './messages'
 import { readPreview } from './previews'
 import { firstText, number, object } from './read'
 import type { PlanItem, PreviewRow } from './rows'
@@ -50,7 +51,7 @@ export interface Counts {
   /** Calls of tools, sub-agents and skills. */
   readonly toolUses: number
   readonly fileEdits: number
-  /** Messages to the agent. */
+  /** Messages to the agent. One that was sent again counts once. */
   readonly messages: number
   readonly errors: number
 }
@@ -143,7 +144,7 @@ function count({ counts }: Changing, event: LogEvent, error: string | null): voi
   if (error !== null) counts.errors += 1
   if (hasTrait(event.type, 'begins_call')) counts.toolUses += 1
   else if (event.type === 'agent.file_edited') counts.fileEdits += 1
-  else if (event.type === 'message.queued') counts.messages += 1
+  else if (event.type === 'message.queued' && !isSentAgain(event)) counts.messages += 1
 }
 
 /** Start, end and outcome. An ended run does not start again. */

@@ -64,5 +64,7 @@ export const api = {
   messageHistory: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/messages/history`,
   cancelMessage: (id: string, message: string) =>
     `/api/v1/sandboxes/${encodeURIComponent(id)}/messages/${encodeURIComponent(message)}/cancel`,
+  resendMessage: (id: string, message: string) =>
+    `/api/v1/sandboxes/${encodeURIComponent(id)}/messages/${encodeURIComponent(message)}/resend`,
   socket: '/api/v1/ws/events',
 } as const

@@ -10,6 +10,7 @@ import { Markdown } from '../../../ui/markdown'
 import { toast } from '../../../ui/toast'
 import { classes } from '../../../util/classes'
 import { Receipts } from '../composer/receipts'
+import { isUndeliverable, Undeliverable } from '../composer/undeliverable'
 import { fullText } from './output'
 import { useFullBody } from './full-body'
 
@@ -87,13 +88,18 @@ export function MessageCard({ row, sandboxId }: { row: MessageRow; sandboxId: st
       {row.receipts.length > 0 && (
         <Receipts
           receipts={row.receipts}
+          sentAgain={row.version > 1}
           {...(messageId === null
             ? {}
             : {
+                cancelling: cancel.isPending,
                 onCancel: () =>
                   cancel.mutate(messageId, { onError: (error) => toast(errorMessage(error), { tone: 'bad' }) }),
               })}
         />
+      )}
+      {isUndeliverable(row) && (
+        <Undeliverable sandboxId={sandboxId} messageId={row.messageId} deliveries={row.deliveries} />
       )}
     </div>
   )

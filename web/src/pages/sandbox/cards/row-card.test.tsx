@@ -1,9 +1,10 @@
 // @vitest-environment happy-dom
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { cleanup, fireEvent, render, screen, within } from '@testing-library/react'
+import { userEvent } from '@testing-library/user-event'
 import { MemoryRouter } from 'react-router'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import type { FileChange, Row, SubagentRow, ToolRow } from '../../../timeline/rows'
+import type { FileChange, MessageRow, Row, SubagentRow, ToolRow } from '../../../timeline/rows'
 import { RowCard } from './row-card'
 
 afterEach(() => {
@@ -66,6 +67,24 @@ const change = (row: Partial<FileChange>): FileChange => ({
   ...row,
 })
 
+const undeliverable: MessageRow = {
+  ...base,
+  kind: 'message',
+  text: 'Go on',
+  messageId: 'm-1',
+  messageType: 'user_message',
+  sender: null,
+  synthetic: false,
+  rest: null,
+  version: 1,
+  deliveries: 10,
+  receipts: [
+    { state: 'queued', at: base.at, detail: null },
+    { state: 'fetched', at: base.at, detail: null },
+    { state: 'undeliverable', at: base.at, detail: 'pulled 10 times without an acknowledgement' },
+  ],
+}
+
 describe('text and messages', () => {
   it('render agent text as Markdown', async () => {
     show({ ...base, kind: 'text', text: 'It is **done**.', rest: null })
@@ -111,6 +130,8 @@ describe('text and messages', () => {
       sender,
       synthetic: false,
       rest: null,
+      version: 1,
+      deliveries: null,
       receipts: [],
     })
     expect(screen.getByText(label)).toBeTruthy()
@@ -130,9 +151,44 @@ describe('text and messages', () => {
       sender: null,
       synthetic: false,
       rest: null,
+      version: 1,
+      deliveries: null,
       receipts,
     })
     expect(screen.getByText(/fetched/i)).toBeTruthy()
+  })
+  it('offer to send an undeliverable message again or to cancel it', async () => {
+    const requests = planeWith({})
+    show(undeliverable)
+    expect(screen.getByText('Undeliverable: the worker took it 10 times and never confirmed it.')).toBeTruthy()
+    expect(screen.queryByText(/without an acknowledgement/)).toBeNull()
+    const [resend, cancel] = within(screen.getByRole('group', { name: 'Undeliverable message' })).getAllByRole('button')
+    expect([resend?.textContent, cancel?.textContent]).toEqual(['Send again', 'Cancel'])
+    await userEvent.click(screen.getByRole('button', { name: 'Send again' }))
+    await userEvent.click(screen.getByRole('button', { name: 'Cancel message' }))
+    expect(requests.mock.calls.map(([path]) => path)).toEqual([
+      '/api/v1/sandboxes/s-1/messages/m-1/resend',
+      '/api/v1/sandboxes/s-1/messages/m-1/cancel',
+    ])
+  })
+  it('show the progress and the error of sending again', async () => {
+    let respond: (response: Response) => void = () => undefined
+    vi.stubGlobal('fetch', () => new Promise<Response>((resolve) => (respond = resolve)))
+    show(undeliverable)
+    // With the keyboard.
+    await userEvent.tab()
+    await userEvent.keyboard('{Enter}')
+    expect(await screen.findByRole('button', { name: 'Sending…' })).toHaveProperty('disabled', true)
+    expect(screen.getByRole('button', { name: 'Cancel message' })).toHaveProperty('disabled', true)
+    respond(Response.json({ status: 409, code: 'sandbox_finished', detail: 'x' }, { status: 409 }))
+    expect((await screen.findByRole('alert')).textContent).toBe('Sandbox ended. It no longer receives messages.')
+    expect(screen.getByRole('button', { name: 'Send again' })).toHaveProperty('disabled', false)
+  })
+  it('show that a message was sent again', () => {
+    const receipts = [{ state: 'queued' as const, at: base.at, detail: null }]
+    show({ ...undeliverable, version: 2, deliveries: null, receipts })
+    expect(screen.getByText(/Queued again/)).toBeTruthy()
+    expect(screen.queryByRole('button', { name: 'Send again' })).toBeNull()
   })
 })
 

@@ -1,14 +1,18 @@
 // @vitest-environment happy-dom
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react'
 import { userEvent } from '@testing-library/user-event'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { JsonObject } from '../../../api/contract'
 import type { Log } from '../../../api/use-log'
 import { emptyView } from '../../../api/log-view'
+import { type EventInput, log as logOf, queued, queuedAgain, receipt } from '../../../timeline/fixtures'
+import { fold } from '../../../timeline/fold'
 import { Composer } from './composer'
 
 const log: Log = { ...emptyView, loadOlder: () => undefined, loadAll: () => undefined, retry: () => undefined }
 
+const queries = new QueryClient()
 const sent: JsonObject[] = []
 let respond: () => Response = accepted
 let number = 0
@@ -39,7 +43,9 @@ afterEach(() => {
 })
 
 const show = (over: Partial<Log> = {}, ended = false) => (
-  <Composer sandboxId={sandboxId} log={{ ...log, ...over }} ended={ended} />
+  <QueryClientProvider client={queries}>
+    <Composer sandboxId={sandboxId} log={{ ...log, ...over }} ended={ended} />
+  </QueryClientProvider>
 )
 const field = () => screen.getByRole<HTMLTextAreaElement>('textbox', { name: 'Message to the agent' })
 const button = (name: string) => screen.getByRole('button', { name })
@@ -66,6 +72,22 @@ describe('the composer', () => {
     expect(screen.queryByText('one\ntwo')).toBeNull()
     expect(screen.getByRole('status').textContent).toBe('Message received.')
     expect(localStorage.length).toBe(0)
+  })
+
+  it('lists undeliverable messages until they are sent again', () => {
+    const failed = [queued('m', 'Use SQLite.'), receipt('m', 'undeliverable', { deliveries: 10 })]
+    const withEvents = (...events: EventInput[]) => ({ timeline: fold(logOf(...events)) })
+    const { rerender } = render(show(withEvents(queued('n', 'Go on.'), ...failed)))
+    expect(screen.getByRole('alert').textContent).toBe('A message is undeliverable.')
+    const list = screen.getByRole('list', { name: 'Undeliverable messages' })
+    expect(list.textContent).toContain('Use SQLite.')
+    expect(list.textContent).not.toContain('Go on.')
+    expect(list.textContent).toContain('Undeliverable: the worker took it 10 times and never confirmed it.')
+    expect(button('Send again')).toBeTruthy()
+    rerender(show(withEvents(...failed, queuedAgain('m', 'Use SQLite.', 2))))
+    expect(screen.queryByRole('list', { name: 'Undeliverable messages' })).toBeNull()
+    rerender(show(withEvents(...failed), true))
+    expect(screen.queryByRole('list', { name: 'Undeliverable messages' })).toBeNull()
   })
 
   it('leaves Enter to an active input method', async () => {

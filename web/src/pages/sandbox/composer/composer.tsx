@@ -7,6 +7,7 @@ import { count } from '../../../util/numbers'
 import { characters, MAX_CHARACTERS, type Outbox, unlogged } from './outbox'
 import { type OutboxStore, outboxOf } from './outbox-store'
 import { StopEverything } from './stop-everything'
+import { UndeliverableMessages } from './undeliverable'
 import { Unsent } from './unsent'
 
 /** The text of an interruption without a message. The API requires a text. */
@@ -49,6 +50,7 @@ export function Composer({ sandboxId, log, ended }: { sandboxId: string; log: Lo
         submit('user_message')
       }}
     >
+      <UndeliverableMessages sandboxId={sandboxId} rows={ended ? [] : log.timeline.rows} />
       <Unsent messages={waiting} outbox={outbox} />
       <div className="grid rounded-lg border border-line-strong/60 bg-page focus-within:outline-2 focus-within:outline-accent">
         {/* A hidden copy of the text in the same grid cell sizes the field without scripted measuring. */}

@@ -23,10 +23,15 @@ describe('receipts', () => {
     const { rerender } = render(<Receipts receipts={receipts('queued', 'fetched')} onCancel={onCancel} />)
     await userEvent.click(screen.getByRole('button', { name: 'Cancel message' }))
     expect(onCancel).toHaveBeenCalledOnce()
-    for (const last of ['delivered', 'completed', 'cancelled'] as const) {
+    for (const last of ['undeliverable', 'delivered', 'completed', 'cancelled'] as const) {
       rerender(<Receipts receipts={receipts('queued', last)} onCancel={onCancel} />)
       expect(screen.queryByRole('button')).toBeNull()
     }
+  })
+
+  it('show that a message is being cancelled', () => {
+    render(<Receipts receipts={receipts('queued')} onCancel={vi.fn()} cancelling />)
+    expect(screen.getByRole('button', { name: 'Cancelling…' })).toHaveProperty('disabled', true)
   })
 
   it('render nothing without states', () => {

@@ -2,10 +2,12 @@ import type { MessageState } from '../../../api/contract'
 import type { Receipt } from '../../../timeline/rows'
 import { classes } from '../../../util/classes'
 import { dateAndTime, timeOfDay } from '../../../util/time'
+import { ActionButton } from './action-button'
 
 const labels: Record<MessageState, string> = {
   queued: 'Queued',
   fetched: 'Fetched',
+  undeliverable: 'Undeliverable',
   delivered: 'Delivered',
   started: 'Started',
   completed: 'Done',
@@ -15,14 +17,26 @@ const labels: Record<MessageState, string> = {
 const meanings: Record<MessageState, string> = {
   queued: 'Stored by the control plane',
   fetched: 'Fetched by the worker',
+  undeliverable: 'Not confirmed by the worker',
   delivered: 'Delivered to the agent',
   started: 'The agent is working on it',
   completed: 'The agent has finished it',
   cancelled: 'Cancelled',
 }
 
-/** Delivery states of a message. With `onCancel` it can be cancelled until a worker has confirmed it. */
-export function Receipts({ receipts, onCancel }: { receipts: readonly Receipt[]; onCancel?: () => void }) {
+interface ReceiptsProps {
+  receipts: readonly Receipt[]
+  /** The message was undeliverable and is sent again; the receipts are those since then. */
+  sentAgain?: boolean
+  onCancel?: () => void
+  cancelling?: boolean
+}
+
+/**
+ * Delivery states of a message. With `onCancel` it can be cancelled until a worker has confirmed it. For an
+ * undeliverable message, `Undeliverable` shows the reason and the actions.
+ */
+export function Receipts({ receipts, sentAgain = false, onCancel, cancelling = false }: ReceiptsProps) {
   const last = receipts.at(-1)
   if (last === undefined) return null
   const canCancel = last.state === 'queued' || last.state === 'fetched'
@@ -38,17 +52,17 @@ export function Receipts({ receipts, onCancel }: { receipts: readonly Receipt[];
             )}
           >
             <time dateTime={receipt.at} title={`${meanings[receipt.state]}, ${dateAndTime(receipt.at)}`}>
-              {labels[receipt.state]}
+              {receipt.state === 'queued' && sentAgain ? 'Queued again' : labels[receipt.state]}
               <span className={classes(receipt !== last && 'sr-only')}> {timeOfDay(receipt.at)}</span>
             </time>
           </li>
         ))}
       </ol>
-      {last.detail !== null && <span>({last.detail})</span>}
+      {last.detail !== null && last.state !== 'undeliverable' && <span>({last.detail})</span>}
       {onCancel !== undefined && canCancel && (
-        <button type="button" onClick={onCancel} className="min-h-6 rounded font-medium text-accent hover:underline">
+        <ActionButton onClick={onCancel} busy={cancelling ? 'Cancelling…' : null}>
           Cancel message
-        </button>
+        </ActionButton>
       )}
     </div>
   )
@@ -56,5 +70,6 @@ export function Receipts({ receipts, onCancel }: { receipts: readonly Receipt[];
 
 function tone(state: MessageState) {
   if (state === 'completed') return 'font-medium text-good'
+  if (state === 'undeliverable') return 'font-medium text-bad'
   return state === 'cancelled' ? 'font-medium text-warn' : 'font-medium text-ink-soft'
 }

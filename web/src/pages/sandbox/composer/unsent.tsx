@@ -1,7 +1,7 @@
 import { TriangleAlert } from 'lucide-react'
-import type { ReactNode } from 'react'
 import { Spinner } from '../../../ui/spinner'
 import { classes } from '../../../util/classes'
+import { ActionButton } from './action-button'
 import type { Outbox, Outgoing } from './outbox'
 import type { OutboxStore } from './outbox-store'
 
@@ -52,12 +52,4 @@ function MessageStatus({ message }: { message: Outgoing }) {
         </span>
       )
   }
-}
-
-function ActionButton({ onClick, children }: { onClick: () => void; children: ReactNode }) {
-  return (
-    <button type="button" onClick={onClick} className="min-h-6 rounded font-medium text-accent hover:underline">
-      {children}
-    </button>
-  )
 }
