@@ -29,6 +29,9 @@ pub enum Job {
     EnqueueMessage {
         sandbox_id: SandboxId,
         message_id: MessageId,
+        /// How often the job has failed.
+        #[serde(default)]
+        failures: usize,
     },
 }
 

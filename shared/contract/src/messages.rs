@@ -86,6 +86,8 @@ pub struct QueuedMessage {
     pub sender: Sender,
     pub content: String,
     pub sent_at: Timestamp,
+    /// When this version was sent.
+    pub queued_at: Timestamp,
 }
 
 impl QueuedMessage {
@@ -113,6 +115,7 @@ impl From<&Message> for QueuedMessage {
             sender: message.sender.clone(),
             content: message.content.clone(),
             sent_at: message.sent_at(),
+            queued_at: message.queued_at(),
         }
     }
 }
@@ -308,6 +311,7 @@ mod tests {
             sender: Sender { kind: "user".into(), id: None },
             content: content.into(),
             sent_at: Timestamp::from_secs(7),
+            queued_at: Timestamp::from_secs(8),
         };
         let body = message.encode();
         assert!(!body.contains(['\u{ffff}', '\u{fffe}']), "{body}");

@@ -124,6 +124,12 @@ impl Message {
         self.receipts.first().map_or(Timestamp::from_micros(0), |receipt| receipt.at)
     }
 
+    /// When its last version was sent.
+    pub fn queued_at(&self) -> Timestamp {
+        let queued = self.receipts.iter().rev().find(|receipt| receipt.state == State::Queued);
+        queued.map_or(self.sent_at(), |receipt| receipt.at)
+    }
+
     /// Whether it is in the mailbox: no worker has acknowledged it yet.
     pub fn is_waiting(&self) -> bool {
         self.state() < State::Undeliverable

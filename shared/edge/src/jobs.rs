@@ -32,8 +32,12 @@ async fn perform(plane: &Plane, body: &str) -> Result<(), Error> {
         Job::ReconcileTicket { ticket_id } => {
             reconcile::ticket::run(plane.orchestration()?, ticket_id).await?;
         }
-        Job::EnqueueMessage { sandbox_id, message_id } => {
-            messages::send::retry(plane.message_deps()?, &sandbox_id, &message_id).await?;
+        Job::EnqueueMessage { sandbox_id, message_id, failures } => {
+            let deps = messages::send::Deps {
+                messages: plane.message_deps()?,
+                orchestration_jobs: plane.orchestration_jobs()?,
+            };
+            messages::send::retry(deps, &sandbox_id, &message_id, failures).await?;
         }
     }
     Ok(())

@@ -250,8 +250,12 @@ impl Mailboxes {
             }
             None => create,
         };
-        create.send().await.map_err(|error| Error::from_sdk(WHAT, error))?;
-        Ok(())
+        match create.send().await {
+            Ok(_) => Ok(()),
+            // It was created by an earlier deploy, with other attributes.
+            Err(SdkError::ServiceError(refused)) if refused.err().is_queue_name_exists() => Ok(()),
+            Err(error) => Err(Error::from_sdk(WHAT, error)),
+        }
     }
 
     /// Deletes both queues with their messages. Idempotent.

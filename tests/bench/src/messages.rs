@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-const TARGET: &str = "p50 ≤ 10 ms, p99 ≤ 50 ms";
+const TARGET: &str = "p50 ≤ 10 ms, p99 ≤ 30 ms";
 
 /// One idle worker, and workers whose agents are busy.
 pub async fn post_to_pull(report: &mut Report, plane: &Plane, scale: usize) {

@@ -30,7 +30,7 @@ pub struct Damage {
 
 impl Damage {
     pub fn is_complete(&self) -> bool {
-        [self.lost, self.repeated, self.hidden, self.deleted].iter().all(|count| *count > 0)
+        [self.lost, self.repeated, self.hidden].iter().all(|count| *count >= 3) && self.deleted > 0
     }
 }
 
@@ -73,8 +73,10 @@ impl Saboteur {
                 self.damage.lock().unwrap().lost += 1;
             }
             1 => {
+                let tags = self.call("ListQueueTags", json!({"QueueUrl": url})).await?;
                 let repeat = json!({
-                    "QueueUrl": url, "MessageBody": message["Body"], "MessageGroupId": "repeated",
+                    "QueueUrl": url, "MessageBody": message["Body"],
+                    "MessageGroupId": tags["Tags"]["sunaba:sandbox"],
                     "MessageDeduplicationId": format!("repeated-{}", self.random.random::<u64>()),
                 });
                 self.call("SendMessage", repeat).await?;

@@ -2,26 +2,28 @@
 
 use contract::messages::MAX_HOLDING;
 use domain::MessageId;
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 /// Shared by the inbox, which reports them with each pull, and the supervisor, which acknowledges them. As long as the
 /// plane knows that they are held, it does not deliver them again.
 #[derive(Debug, Clone, Default)]
-pub struct HeldMessages(Arc<Mutex<BTreeSet<MessageId>>>);
+pub struct HeldMessages(Arc<Mutex<Vec<MessageId>>>);
 
 impl HeldMessages {
     pub fn insert(&self, id: MessageId) {
-        self.0.lock().expect("no code panics while it holds the set").insert(id);
+        let mut held = self.0.lock().expect("no code panics while it holds the list");
+        if !held.contains(&id) {
+            held.push(id);
+        }
     }
 
     pub fn remove(&self, id: &MessageId) {
-        self.0.lock().expect("no code panics while it holds the set").remove(id);
+        self.0.lock().expect("no code panics while it holds the list").retain(|held| held != id);
     }
 
-    /// As many as a pull can report.
+    /// The oldest, as many as a pull can report.
     pub(super) fn ids(&self) -> Vec<MessageId> {
-        let held = self.0.lock().expect("no code panics while it holds the set");
+        let held = self.0.lock().expect("no code panics while it holds the list");
         held.iter().take(MAX_HOLDING).cloned().collect()
     }
 }

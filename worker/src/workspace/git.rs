@@ -1,6 +1,7 @@
 //! Runs `git` without prompts and without the worker's secrets.
 
 use super::process::{self, Failure, Finished};
+use crate::config::SECRETS;
 use std::ffi::OsStr;
 use std::future::Future;
 use std::io;
@@ -11,8 +12,8 @@ use tokio::process::{ChildStdout, Command};
 /// Maximum output that is read into memory.
 const MAX_OUTPUT_BYTES: usize = 32 * 1024 * 1024;
 
-/// Variables that would redirect git, and secrets that hooks and filters must not see.
-const REMOVED_VARIABLES: [&str; 15] = [
+/// Variables that would redirect git. The worker's secrets are removed as well: hooks and filters must not see them.
+const REMOVED_VARIABLES: [&str; 9] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -22,12 +23,6 @@ const REMOVED_VARIABLES: [&str; 15] = [
     "GIT_NAMESPACE",
     "GIT_ASKPASS",
     "SSH_ASKPASS",
-    "GITHUB_TOKEN",
-    "GH_TOKEN",
-    "SANDBOX_TOKEN",
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
 ];
 
 /// Runs git in one directory.
@@ -115,7 +110,7 @@ impl Git {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         command.current_dir(&self.dir).args(&self.options).args(arguments.iter().map(OsStr::new));
-        for variable in REMOVED_VARIABLES {
+        for variable in REMOVED_VARIABLES.into_iter().chain(SECRETS) {
             command.env_remove(variable);
         }
         // Untranslated messages, since they are parsed, and no prompts.

@@ -442,7 +442,8 @@ async fn invalid_queue_is_rejected() {
         ("new.fifo", &[][..], "InvalidParameterValue"),
         ("new.fifo", &[("FifoQueue", "true"), ("VisibilityTimeout", "43201")][..], "InvalidAttributeValue"),
         ("new.fifo", &[("FifoQueue", "true"), ("MessageRetentionPeriod", "59")][..], "InvalidAttributeValue"),
-        ("new.fifo", &[("FifoQueue", "true"), ("RedrivePolicy", "{}")][..], "InvalidAttributeName"),
+        ("new.fifo", &[("FifoQueue", "true"), ("RedrivePolicy", "{}")][..], "InvalidAttributeValue"),
+        ("new.fifo", &[("FifoQueue", "true"), ("KmsMasterKeyId", "x")][..], "InvalidAttributeName"),
     ] {
         let refused = create(&harness.sqs, name, attributes).await.unwrap_err();
         assert_eq!(refused.code(), Some(code), "{name} {attributes:?}");

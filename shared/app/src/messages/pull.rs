@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
 use contract::messages::{DEFAULT_HIDDEN_SECS, QueuedMessage};
+use delivery::Delivery;
 use domain::access::Principal;
 use domain::mailbox::{MAX_WAITING, URGENT_RESERVE, Waiting, due, next_visible_at};
 use domain::{MessageId, Sandbox, SandboxId, Timestamp};
@@ -59,6 +60,8 @@ pub struct Outcome {
     pub queue_size: u64,
     /// How many of these messages the queues did not bring.
     pub from_ledger: usize,
+    /// How many other messages were pulled too often and are undeliverable now.
+    pub undeliverable: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,36 +80,42 @@ pub const MAX_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A retry does not get the messages of the first call until their visibility timeout has passed.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let mut left = command.wait;
-    let mut receiver = Receiver::new(deps.mailboxes, &command);
+    let (mut left, mut undeliverable) = (command.wait, 0);
+    let mut receiver = Receiver::new(deps, &command);
     loop {
+        let began = deps.clock.now();
         let mut mailbox = Mailbox::read(deps, &command).await?;
+        // Futures of the SDK are large. On the heap they do not add up on the stack.
         if !command.holding.is_empty() {
             mailbox = Box::pin(delivery::extend(deps, &command, mailbox)).await?;
         }
-        // Futures of the SDK are large. On the heap they do not add up on the stack.
-        Box::pin(receiver.fetch(&mailbox, &mailbox.due(command.limit, deps.clock.now()))).await;
+        Box::pin(receiver.fetch(&mailbox, &mailbox.due(command.limit, began))).await?;
         let delivery =
             Box::pin(delivery::deliver(deps, &command, mailbox.clone(), receiver.copies())).await?;
-        if let Some(delivery) = delivery {
-            Box::pin(receiver.finish(
-                &delivery.mailbox,
-                &delivery.delivered,
-                command.confirmation,
-                deps.clock.now(),
-            ))
-            .await;
-            return Ok(delivery.outcome);
+        let now = deps.clock.now();
+        if let Some(Delivery { outcome, delivered, mailbox }) = delivery {
+            Box::pin(receiver.dispose(&mailbox, &delivered, command.confirmation, now)).await?;
+            if !outcome.messages.is_empty() {
+                return Ok(Outcome { undeliverable: undeliverable + outcome.undeliverable, ..outcome });
+            }
+            // It only gave up messages that were pulled too often. Others may be due behind them.
+            undeliverable += outcome.undeliverable;
+            continue;
         }
-        Box::pin(receiver.finish(&mailbox, &[], command.confirmation, deps.clock.now())).await;
-        let began = deps.clock.now();
+        Box::pin(receiver.dispose(&mailbox, &[], command.confirmation, now)).await?;
         if left.is_zero() {
             let queue_size = mailbox.sandbox.activity.waiting;
-            return Ok(Outcome { messages: Vec::new(), returns_at: began, queue_size, from_ledger: 0 });
+            return Ok(Outcome {
+                messages: Vec::new(),
+                returns_at: now,
+                queue_size,
+                from_ledger: 0,
+                undeliverable,
+            });
         }
-        let visible_at = next_visible_at(&mailbox.waiting, began);
+        let visible_at = next_visible_at(&mailbox.waiting, now);
         let timeout =
-            visible_at.map_or(left, |visible_at| between(began, visible_at)).min(left).min(MAX_POLL_INTERVAL);
+            visible_at.map_or(left, |visible_at| between(now, visible_at)).min(left).min(MAX_POLL_INTERVAL);
         let waited = Box::pin(receiver.wait(timeout)).await;
         // Counts the wait itself too, because the clock may be set back, or stand still in tests.
         left = left.saturating_sub(waited.max(between(began, deps.clock.now())));
@@ -117,10 +126,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
 #[derive(Debug, Clone)]
 struct Mailbox {
     sandbox: Sandbox,
-    /// In the order of delivery.
+    /// The first entries, in the order of delivery.
     waiting: Vec<Waiting>,
-    /// Whether `waiting` has all entries.
-    is_complete: bool,
 }
 
 impl Mailbox {
@@ -135,14 +142,14 @@ impl Mailbox {
 
     /// Reads the entries of a sandbox that was just read.
     async fn of(deps: Deps<'_>, command: &Command, sandbox: Sandbox) -> Result<Self, Error> {
-        let mut mailbox = Self { sandbox, waiting: Vec::new(), is_complete: true };
+        let mut mailbox = Self { sandbox, waiting: Vec::new() };
         if mailbox.sandbox.activity.waiting == 0 {
             return Ok(mailbox);
         }
         for limit in SCAN_LIMITS {
             mailbox.waiting = deps.store.waiting_messages(&command.sandbox, limit).await?;
-            mailbox.is_complete = mailbox.waiting.len() < limit;
-            if mailbox.is_complete || !mailbox.due(1, deps.clock.now()).is_empty() {
+            let is_complete = mailbox.waiting.len() < limit;
+            if is_complete || !mailbox.due(1, deps.clock.now()).is_empty() {
                 break;
             }
         }

@@ -3,7 +3,6 @@
 use crate::error::{Error, chain};
 use crate::events::emit::{EventBatch, Written};
 use crate::messages::{self, queue};
-use crate::reconcile;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
 use contract::ProblemCode;
@@ -38,36 +37,55 @@ pub type Outcome = MessageQueued;
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, sandbox: sandbox_id, send } = command;
     let id = send.id.unwrap_or_else(|| deps.messages.ids.message());
-    let message = store(deps, &principal, &sandbox_id, id, send.draft).await?;
+    let message = write(deps, &principal, &sandbox_id, id, send.draft).await?;
     Ok(MessageQueued::new(sandbox_id, &message))
 }
 
-/// Delay of the first retry. The ledger delivers the message if a worker pulls before.
-const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Delays of the retries, in seconds. SQS blocks the name of a deleted queue for a minute. The ledger delivers the message
+/// if a worker pulls before, or if all retries fail.
+const RETRY_SECS: [u64; 4] = [1, 5, 30, 90];
 
 /// Puts a stored message onto its queue. The ledger has it, so a failure is only logged and retried by a job.
 pub(crate) async fn enqueue(deps: Deps<'_>, sandbox: &SandboxId, message: &Message) {
-    if !message.is_waiting() {
-        return;
-    }
-    if let Err(error) = queue::enqueue(deps.messages.mailboxes, sandbox, message).await {
-        let id = &message.id;
-        tracing::warn!(sandbox.id = %sandbox, "Could not put message {id} onto its queue: {}", chain(&error));
-        let job = Job::EnqueueMessage { sandbox_id: sandbox.clone(), message_id: id.clone() };
-        reconcile::jobs::enqueue_later(deps.orchestration_jobs, &job, RETRY_DELAY).await;
+    if message.is_waiting()
+        && let Err(error) = queue::enqueue(deps.messages.mailboxes, sandbox, message).await
+    {
+        retry_later(deps, sandbox, &message.id, 0, &error).await;
     }
 }
 
-/// Retries [`enqueue`]. An error lets the job be retried again.
-pub async fn retry(deps: messages::Deps<'_>, sandbox: &SandboxId, message: &MessageId) -> Result<(), Error> {
-    let stored = deps.store.messages(sandbox, std::slice::from_ref(message)).await?.pop();
-    match stored.filter(Message::is_waiting) {
-        Some(message) => Ok(queue::enqueue(deps.mailboxes, sandbox, &message).await?),
-        None => Ok(()),
+/// Retries [`enqueue`].
+pub async fn retry(
+    deps: Deps<'_>,
+    sandbox: &SandboxId,
+    message: &MessageId,
+    failures: usize,
+) -> Result<(), Error> {
+    let stored = deps.messages.store.messages(sandbox, std::slice::from_ref(message)).await?.pop();
+    if let Some(stored) = stored.filter(Message::is_waiting)
+        && let Err(error) = queue::enqueue(deps.messages.mailboxes, sandbox, &stored).await
+    {
+        retry_later(deps, sandbox, message, failures + 1, &error).await;
+    }
+    Ok(())
+}
+
+async fn retry_later(
+    deps: Deps<'_>,
+    sandbox: &SandboxId,
+    message: &MessageId,
+    failures: usize,
+    error: &store::Error,
+) {
+    tracing::warn!(sandbox.id = %sandbox, "Could not put message {message} onto its queue: {}", chain(error));
+    let Some(secs) = RETRY_SECS.get(failures) else { return };
+    let job = Job::EnqueueMessage { sandbox_id: sandbox.clone(), message_id: message.clone(), failures };
+    if let Err(error) = deps.orchestration_jobs.send(&job.encode(), Duration::from_secs(*secs)).await {
+        tracing::warn!(sandbox.id = %sandbox, "Could not enqueue the retry of message {message}: {}", chain(&error));
     }
 }
 
-async fn store(
+async fn write(
     deps: Deps<'_>,
     principal: &Principal,
     sandbox_id: &SandboxId,
@@ -95,7 +113,7 @@ async fn store(
         match batch.write(deps.store, &sandbox, &after, now).await? {
             Written::Stored(sandbox) => {
                 guard.cache(*sandbox);
-                // Before the lock is released, so that the queue has the order of the ledger.
+                // Before the lock is released, so that within one process the queue has the order of the ledger.
                 enqueue(with_queue, sandbox_id, &message).await;
                 return Ok(message);
             }

@@ -1,6 +1,6 @@
 //! Terminates a sandbox: it accepts no more messages, and the messages in its mailbox are cancelled.
 
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::events::emit::{EventBatch, Written};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, messages, reconcile, visibility};
@@ -59,7 +59,11 @@ async fn end_and_cancel(deps: messages::Deps<'_>, command: Command) -> Result<Sa
             (true, 0) => {
                 guard.cache(sandbox.clone());
                 drop(guard);
-                deps.mailboxes.remove(sandbox_id).await?;
+                // What is left over is swept.
+                if let Err(error) = deps.mailboxes.remove(sandbox_id).await {
+                    let reason = chain(&error);
+                    tracing::warn!(sandbox.id = %sandbox_id, "Could not delete the queues of {sandbox_id}: {reason}");
+                }
                 return Ok(sandbox);
             }
             (true, _) => cancel(deps, &sandbox, now).await?,

@@ -85,11 +85,14 @@ fn holding(ids: &[String]) -> Result<Vec<MessageId>, Error> {
 fn emit_pulled(now: Timestamp, found: &messages::pull::Outcome) {
     let first_deliveries = found.messages.iter().filter(|delivered| delivered.delivery == 1);
     let latency =
-        first_deliveries.map(|delivered| now.as_micros() - delivered.message.sent_at.as_micros()).max();
-    let Some(delivered) = Some(found.messages.len()).filter(|count| *count > 0) else { return };
+        first_deliveries.map(|delivered| now.as_micros() - delivered.message.queued_at.as_micros()).max();
+    if found.messages.is_empty() && found.undeliverable == 0 {
+        return;
+    }
     let mut pulled = vec![
-        Metric::count("MessagesPulled", delivered),
+        Metric::count("MessagesPulled", found.messages.len()),
         Metric::count("MessagesFromLedger", found.from_ledger),
+        Metric::count("MessagesUndeliverable", found.undeliverable),
     ];
     pulled.extend(latency.map(|micros| Metric::millis("MessageLatency", micros)));
     metrics::emit("messages-pull", now, &pulled);

@@ -206,10 +206,11 @@ mod tests {
     use super::super::tests::{AWS, read};
     use super::*;
 
-    const DISPATCH: [(&str, &str); 5] = [
+    const DISPATCH: [(&str, &str); 6] = [
         ("SUNABA_PLANE", "123456789012-eu-central-1-dev"),
         ("SUNABA_WORKER_SECRET_ID", "w"),
         ("SUNABA_MAILBOXES_URL", "https://sqs.example/mail-"),
+        ("SUNABA_DEAD_LETTERS_ARN", "arn:aws:sqs:example:1:dead-letters.fifo"),
         ("SUNABA_ORCHESTRATION_JOBS_URL", "https://sqs.example/orchestration-jobs"),
         ("SUNABA_CALLBACK_URL", "https://plane.example/"),
     ];

@@ -1,6 +1,6 @@
 //! The ledger side of a pull: chooses the messages to deliver and records the delivery in one transaction.
 
-use super::receiver::Copy;
+use super::receiver::QueueCopy;
 use super::{Command, Confirmation, Delivered, Deps, Mailbox, Outcome, check};
 use crate::IdSource;
 use crate::error::Error;
@@ -11,6 +11,7 @@ use contract::messages::QueuedMessage;
 use domain::mailbox::Waiting;
 use domain::message::{Receipt, State};
 use domain::{Message, MessageId, Source, Timestamp};
+use futures_util::future::join_all;
 use serde_json::json;
 use store::ledger::{Change, Fetched};
 use store::mailboxes::Queue;
@@ -27,7 +28,7 @@ pub(super) async fn deliver(
     deps: Deps<'_>,
     command: &Command,
     mailbox: Mailbox,
-    copies: &[Copy],
+    copies: &[QueueCopy],
 ) -> Result<Option<Delivery>, Error> {
     // Nothing was due a moment ago, and no queue brought anything since.
     if copies.is_empty() && mailbox.due(1, deps.clock.now()).is_empty() {
@@ -67,6 +68,7 @@ pub(super) async fn deliver(
                     returns_at: plan.returns_at,
                     queue_size: after.activity.waiting,
                     from_ledger: plan.from_ledger,
+                    undeliverable: plan.undeliverable,
                 };
                 return Ok(Some(Delivery { outcome, delivered, mailbox }));
             }
@@ -76,11 +78,11 @@ pub(super) async fn deliver(
     }
 }
 
-type Selected<'a> = (&'a Waiting, Option<&'a Copy>);
+type Selected<'a> = (&'a Waiting, Option<&'a QueueCopy>);
 
 /// The messages to deliver with their copies. For each queue these are the due messages up to the last one that it
 /// brought: SQS may return fewer than it has. If it brought none, the ledger delivers all.
-fn select<'a>(due: &'a [Waiting], copies: &'a [Copy], ledger_fallback: bool) -> Vec<Selected<'a>> {
+fn select<'a>(due: &'a [Waiting], copies: &'a [QueueCopy], ledger_fallback: bool) -> Vec<Selected<'a>> {
     let mut selected = Vec::new();
     for queue in Queue::ALL {
         let of_queue = due.iter().filter(|waiting| Queue::of(waiting.urgent) == queue);
@@ -102,6 +104,7 @@ fn select<'a>(due: &'a [Waiting], copies: &'a [Copy], ledger_fallback: bool) -> 
 struct Plan<'a> {
     messages: Vec<Delivered>,
     from_ledger: usize,
+    undeliverable: usize,
     returns_at: Timestamp,
     batch: EventBatch<'a>,
 }
@@ -119,7 +122,8 @@ impl<'a> Plan<'a> {
             Confirmation::Receipts { hidden_secs } => now.plus_secs(hidden_secs),
             Confirmation::Implicit => now,
         };
-        let mut plan = Self { messages: Vec::new(), from_ledger: 0, returns_at, batch: EventBatch::new(ids) };
+        let batch = EventBatch::new(ids);
+        let mut plan = Self { messages: Vec::new(), from_ledger: 0, undeliverable: 0, returns_at, batch };
         for (waiting, copy) in selected {
             let position = stored.iter().position(|message| message.id == waiting.id);
             let message = position.map(|position| stored.swap_remove(position));
@@ -170,6 +174,7 @@ impl<'a> Plan<'a> {
 
     /// The message leaves the mailbox, so that it does not hold back the others for ever.
     fn give_up(&mut self, mut message: Message, now: Timestamp) {
+        self.undeliverable += 1;
         let detail = format!("pulled {} times without an acknowledgement", message.deliveries);
         let data = json!({"message_id": message.id, "detail": detail, "deliveries": message.deliveries});
         message.advance(Receipt { state: State::Undeliverable, at: now, detail: Some(detail) });
@@ -178,24 +183,30 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Extends the visibility timeout of the messages that the worker holds, if half of it has passed.
+/// Extends the visibility timeout of the messages that the worker holds, if a third of it has passed.
 pub(super) async fn extend(deps: Deps<'_>, command: &Command, mailbox: Mailbox) -> Result<Mailbox, Error> {
     let hidden_secs = command.confirmation.hidden_secs();
+    if !mailbox.waiting.iter().any(|waiting| command.holding.contains(&waiting.id)) {
+        return Ok(mailbox);
+    }
     let mut mailbox = mailbox;
     let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &command.sandbox).await;
+    guard.advance(mailbox.sandbox.clone());
     loop {
         let now = deps.clock.now();
         let ends_soon = |waiting: &Waiting| {
-            let until = waiting.hidden_until.filter(|until| *until <= now.plus_secs(hidden_secs / 2));
+            let until =
+                waiting.hidden_until.filter(|until| *until <= now.plus_secs(hidden_secs - hidden_secs / 3));
             until.is_some() && command.holding.contains(&waiting.id)
         };
-        if !mailbox.waiting.iter().any(ends_soon) {
-            return Ok(mailbox);
-        }
         let sandbox = guard.load(&command.sandbox).await?;
         check(command, &sandbox)?;
         if sandbox.version != mailbox.sandbox.version {
             mailbox = Mailbox::of(deps, command, sandbox.clone()).await?;
+        }
+        if !mailbox.waiting.iter().any(ends_soon) {
+            guard.cache(sandbox);
+            return Ok(mailbox);
         }
         let mut batch = EventBatch::new(deps.ids);
         let mut held = Vec::new();
@@ -209,19 +220,18 @@ pub(super) async fn extend(deps: Deps<'_>, command: &Command, mailbox: Mailbox) 
             Written::Stored(sandbox) => {
                 guard.cache((*sandbox).clone());
                 drop(guard);
-                for message in deps.store.messages(&command.sandbox, &held).await? {
-                    if let Some(handle) = &message.queue_handle {
-                        let copy = (queue::queue_of(&message), handle.as_str());
-                        queue::hide(deps.mailboxes, &command.sandbox, copy, hidden_secs).await;
-                    }
-                }
+                let messages = deps.store.messages(&command.sandbox, &held).await?;
+                let handles = messages
+                    .iter()
+                    .filter_map(|message| Some((queue::queue_of(message), message.queue_handle.as_deref()?)));
+                join_all(
+                    handles.map(|copy| queue::hide(deps.mailboxes, &command.sandbox, copy, hidden_secs)),
+                )
+                .await;
                 mailbox.sandbox = *sandbox;
                 return Ok(mailbox);
             }
-            Written::Conflict(current) => {
-                guard.conflict(current).await?;
-                mailbox = Mailbox::of(deps, command, sandbox).await?;
-            }
+            Written::Conflict(current) => guard.conflict(current).await?,
             Written::MessageExists(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
