@@ -138,7 +138,7 @@ impl<'a> Plan<'a> {
                 }
                 // An entry without its message. Both are written in one transaction, so this does not happen.
                 (_, _, None) => {
-                    tracing::error!("Message {} is in a mailbox but not in the ledger", waiting.id)
+                    tracing::error!("Message {} is in a mailbox but not in the ledger", waiting.id);
                 }
             }
         }
