@@ -5,9 +5,8 @@ use crate::model::assumed;
 use crate::prices::{self, Price};
 use std::ops::{Add, Mul};
 
-/// Calls to SQS. A batch is billed as one.
-const QUEUE_CALLS: [&str; 4] =
-    ["SendMessage", "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibility"];
+/// Calls to SQS.
+const QUEUE_CALLS: [&str; 4] = ["SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility"];
 
 /// Billed units.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

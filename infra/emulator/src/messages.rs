@@ -288,7 +288,7 @@ async fn terminate(account: &Account, mailbox: &Mailbox<'_>) -> anyhow::Result<(
 async fn check_queues(account: &Account) -> anyhow::Result<()> {
     for (function, text) in [
         ("messages-send", "Could not put message"),
-        ("messages-ack", "Could not delete messages"),
+        ("messages-ack", "Could not delete a message"),
         ("messages-pull", "from the ledger"),
     ] {
         let lines = account.find_in_log(function, text).await?;

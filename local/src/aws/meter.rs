@@ -189,8 +189,7 @@ fn resource(service: &str, request: &Value) -> String {
 fn actions(service: &str, operation: &str, request: &Value) -> Vec<String> {
     match service {
         "AmazonSQS" => {
-            // A batch needs the permission of its entries, and tags their own.
-            let mut actions = vec![format!("sqs:{}", operation.trim_end_matches("Batch"))];
+            let mut actions = vec![format!("sqs:{operation}")];
             if request["tags"].is_object() {
                 actions.push("sqs:TagQueue".into());
             }

@@ -9,7 +9,6 @@ use crate::error::Error;
 use aws_sdk_sqs::config::Config;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::error::SdkError;
-use aws_sdk_sqs::types::DeleteMessageBatchRequestEntry;
 use aws_sdk_sqs::types::QueueAttributeName::{FifoQueue, MessageRetentionPeriod, RedrivePolicy};
 use domain::SandboxId;
 use domain::mailbox::MAX_DELIVERIES;
@@ -77,8 +76,8 @@ pub struct QueuePage {
 const RETENTION_SECS: u64 = 4 * 24 * 60 * 60;
 /// The tag with the id of the sandbox: a queue name holds only a digest of it.
 const SANDBOX_TAG: &str = "sunaba:sandbox";
-/// Maximum size of a batch.
-const MAX_BATCH: usize = 10;
+/// Maximum number of messages of one receive.
+const MAX_RECEIVED: usize = 10;
 /// Timeout of a call beyond its intended wait.
 const MARGIN: Duration = Duration::from_secs(3);
 const WHAT: &str = "the mailbox";
@@ -164,7 +163,7 @@ impl Mailboxes {
             .client
             .receive_message()
             .queue_url(self.url(sandbox, queue))
-            .max_number_of_messages(i32::try_from(receive.limit.min(MAX_BATCH)).unwrap_or(1))
+            .max_number_of_messages(i32::try_from(receive.limit.min(MAX_RECEIVED)).unwrap_or(1))
             .visibility_timeout(i32::try_from(receive.hidden_secs).unwrap_or(i32::MAX))
             .wait_time_seconds(i32::try_from(wait.as_secs()).unwrap_or(20))
             .customize()
@@ -192,22 +191,14 @@ impl Mailboxes {
         Duration::from_secs(secs.min(20))
     }
 
-    /// Deletes messages from a queue. Messages that were received again since are left.
-    pub async fn delete(&self, sandbox: &SandboxId, queue: Queue, handles: &[String]) -> Result<(), Error> {
-        for batch in handles.chunks(MAX_BATCH) {
-            let mut request = self.client.delete_message_batch().queue_url(self.url(sandbox, queue));
-            for (index, handle) in batch.iter().enumerate() {
-                let entry =
-                    DeleteMessageBatchRequestEntry::builder().id(index.to_string()).receipt_handle(handle);
-                request = request.entries(entry.build().map_err(|e| Error::broken("deleting a message", e))?);
-            }
-            match request.send().await {
-                Ok(_) => {}
-                Err(SdkError::ServiceError(refused)) if refused.err().is_queue_does_not_exist() => {}
-                Err(error) => return Err(Error::from_sdk(WHAT, error)),
-            }
+    /// Deletes a message from a queue, unless it was received again since.
+    pub async fn delete(&self, sandbox: &SandboxId, queue: Queue, handle: &str) -> Result<(), Error> {
+        let delete = self.client.delete_message().queue_url(self.url(sandbox, queue)).receipt_handle(handle);
+        match delete.send().await {
+            Ok(_) => Ok(()),
+            Err(SdkError::ServiceError(refused)) if refused.err().is_queue_does_not_exist() => Ok(()),
+            Err(error) => Err(Error::from_sdk(WHAT, error)),
         }
-        Ok(())
     }
 
     /// Changes how long a received message stays hidden, from now on. Zero makes it visible.

@@ -170,7 +170,7 @@ async fn second_copy_of_a_message_is_not_delivered() {
     send(&plane, "m-1", "go on").await.ok();
     // Acknowledged, but its copy could not be deleted.
     assert_eq!(ids(&pull(&plane, &worker, "wait=0&visibility=10").await), ["m-1"]);
-    plane.aws.faults.inject("DeleteMessageBatch", Fault::ServerError);
+    plane.aws.faults.inject("DeleteMessage", Fault::ServerError);
     ack(&plane, &worker, &[("m-1", "delivered")]).await;
     sleep(Duration::from_secs(11)).await;
     assert!(pull(&plane, &worker, "wait=1").await.is_empty());

@@ -54,14 +54,6 @@ pub(super) fn count(count: i64) -> Result<usize, Refusal> {
     within.ok_or_else(|| out_of_range("MaxNumberOfMessages", count, 1, MAX_MESSAGES))
 }
 
-pub(super) fn batch(entries: usize) -> Result<(), Refusal> {
-    match entries {
-        0 => Err(Refusal::Missing("Entries")),
-        few if few as u64 <= MAX_MESSAGES => Ok(()),
-        _ => Err(Refusal::Value(format!("A batch has at most {MAX_MESSAGES} entries."))),
-    }
-}
-
 pub(super) fn wait(wait_s: i64) -> Result<Duration, Refusal> {
     seconds("WaitTimeSeconds", wait_s, MAX_WAIT_S)
 }

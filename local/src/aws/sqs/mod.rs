@@ -3,7 +3,7 @@
 //! Nothing is durable. The sweep enqueues lost jobs again, and the ledger in the table delivers the messages of FIFO queues
 //! that are lost.
 //!
-//! Deliberately absent: other standard queues, other batches, message attributes. Unused operations and fields are rejected
+//! Deliberately absent: other standard queues, batches, message attributes. Unused operations and fields are rejected
 //! by name, because ignoring them would hide a difference from AWS.
 
 mod attributes;
@@ -21,8 +21,8 @@ use attributes::Attributes;
 use queue::{NewMessage, Queue, Received};
 use refusal::Refusal;
 use request::{
-    ChangeMessageVisibility, CreateQueue, DeleteMessage, DeleteMessageBatch, DeleteQueue, GetQueueAttributes,
-    ListQueueTags, ListQueues, ReceiveMessage, SendMessage, read,
+    ChangeMessageVisibility, CreateQueue, DeleteMessage, DeleteQueue, GetQueueAttributes, ListQueueTags,
+    ListQueues, ReceiveMessage, SendMessage, read,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -109,7 +109,6 @@ impl Sqs {
             "ListQueues" => Ok(self.list(&read(body)?)),
             "ListQueueTags" => self.tags(&read(body)?),
             "DeleteMessage" => self.delete(&read(body)?),
-            "DeleteMessageBatch" => self.delete_batch(&read(body)?),
             "ChangeMessageVisibility" => self.change_visibility(&read(body)?),
             _ => Err(Refusal::Malformed(format!("{operation} is not supported by the in-process AWS"))),
         }
@@ -274,23 +273,6 @@ impl Sqs {
     fn delete(&self, request: &DeleteMessage) -> Result<Value, Refusal> {
         self.change(&request.queue_url, |queue, now| queue.delete(now, &request.receipt_handle))?;
         Ok(json!({}))
-    }
-
-    /// Each entry succeeds or fails on its own.
-    fn delete_batch(&self, request: &DeleteMessageBatch) -> Result<Value, Refusal> {
-        limits::batch(request.entries.len())?;
-        let (mut successful, mut failed) = (Vec::new(), Vec::new());
-        self.change(&request.queue_url, |queue, now| {
-            for entry in &request.entries {
-                match queue.delete(now, &entry.receipt_handle) {
-                    Ok(()) => successful.push(json!({"Id": entry.id})),
-                    Err(_) => failed
-                        .push(json!({"Id": entry.id, "Code": "ReceiptHandleIsInvalid", "SenderFault": true})),
-                }
-            }
-            Ok(())
-        })?;
-        Ok(json!({"Successful": successful, "Failed": failed}))
     }
 
     fn change_visibility(&self, request: &ChangeMessageVisibility) -> Result<Value, Refusal> {

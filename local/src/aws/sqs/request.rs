@@ -78,20 +78,6 @@ pub(super) struct DeleteMessage {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-pub(super) struct DeleteMessageBatch {
-    pub(super) queue_url: String,
-    pub(super) entries: Vec<DeleteMessageEntry>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
-pub(super) struct DeleteMessageEntry {
-    pub(super) id: String,
-    pub(super) receipt_handle: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub(super) struct ChangeMessageVisibility {
     pub(super) queue_url: String,
     pub(super) receipt_handle: String,

@@ -4,6 +4,7 @@
 use crate::error::chain;
 use contract::messages::QueuedMessage;
 use domain::{Message, SandboxId};
+use futures_util::future::join_all;
 use store::mailboxes::{Mailboxes, Outgoing, Queue, Reply};
 
 pub(crate) fn queue_of(message: &Message) -> Queue {
@@ -50,20 +51,18 @@ pub(crate) async fn delete_copies<'a>(
     delete(mailboxes, sandbox, copies).await;
 }
 
-/// Deletes copies by their handles.
+/// Deletes copies by their handles. One that was received again since stays, and is deleted by a later pull.
 pub(crate) async fn delete(
     mailboxes: &Mailboxes,
     sandbox: &SandboxId,
     copies: impl IntoIterator<Item = (Queue, String)>,
 ) {
-    let copies: Vec<(Queue, String)> = copies.into_iter().collect();
-    for queue in Queue::ALL {
-        let handles: Vec<String> =
-            copies.iter().filter(|(of, _)| *of == queue).map(|(_, handle)| handle.clone()).collect();
-        if let Err(error) = mailboxes.delete(sandbox, queue, &handles).await {
-            tracing::warn!(sandbox.id = %sandbox, "Could not delete messages of {sandbox} from SQS: {}", chain(&error));
+    join_all(copies.into_iter().map(async |(queue, handle)| {
+        if let Err(error) = mailboxes.delete(sandbox, queue, &handle).await {
+            tracing::warn!(sandbox.id = %sandbox, "Could not delete a message of {sandbox} from SQS: {}", chain(&error));
         }
-    }
+    }))
+    .await;
 }
 
 /// Hides a received copy for this time from now on.
