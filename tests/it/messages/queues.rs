@@ -177,7 +177,7 @@ async fn second_copy_of_a_message_is_not_delivered() {
     assert!(receive(&plane, Queue::Regular, 0).await.is_empty(), "the copy is deleted");
 }
 
-/// A pull that dies between the queue and the ledger has taken copies that nobody gets.
+/// A pull that dies between the queue and the ledger has hidden copies that it does not deliver.
 #[tokio::test(start_paused = true)]
 async fn message_that_a_dead_consumer_holds_is_delivered_from_the_ledger() {
     let plane = PausedPlane::open().await;
@@ -210,7 +210,7 @@ async fn held_message_is_not_delivered_again() {
         assert!(pull(&plane, &worker, "wait=0&visibility=30&holding=m-1").await.is_empty());
         assert!(receive(&plane, Queue::Regular, 0).await.is_empty(), "SQS hides it as well");
     }
-    // Nobody holds it any more.
+    // The worker does not hold it any more.
     sleep(Duration::from_secs(31)).await;
     let pulled = pull(&plane, &worker, "wait=0&visibility=30").await;
     assert_eq!((ids(&pulled), &pulled[0]["receipt"]["delivery"]), (vec!["m-1"], &json!(2)));

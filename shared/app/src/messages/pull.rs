@@ -6,7 +6,7 @@
 mod delivery;
 mod receiver;
 
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
 use contract::messages::{DEFAULT_HIDDEN_SECS, QueuedMessage};
@@ -94,7 +94,12 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             Box::pin(delivery::deliver(deps, &command, mailbox.clone(), receiver.copies())).await?;
         let now = deps.clock.now();
         if let Some(Delivery { outcome, delivered, mailbox }) = delivery {
-            Box::pin(receiver.dispose(&mailbox, &delivered, command.confirmation, now)).await?;
+            // The delivery is recorded. Copies that stay are recognized by a later pull.
+            if let Err(error) =
+                Box::pin(receiver.dispose(&mailbox, &delivered, command.confirmation, now)).await
+            {
+                tracing::warn!(sandbox.id = %command.sandbox, "Could not check copies on the queues: {}", chain(&error));
+            }
             if !outcome.messages.is_empty() {
                 return Ok(Outcome { undeliverable: undeliverable + outcome.undeliverable, ..outcome });
             }

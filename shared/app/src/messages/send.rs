@@ -54,7 +54,7 @@ pub(crate) async fn enqueue(deps: Deps<'_>, sandbox: &SandboxId, message: &Messa
     }
 }
 
-/// Retries [`enqueue`].
+/// Retries to put a stored message onto its queue.
 pub async fn retry(
     deps: Deps<'_>,
     sandbox: &SandboxId,
