@@ -217,9 +217,10 @@ impl Mailboxes {
 
     /// Creates both queues. Idempotent. SQS blocks the name of a deleted queue for a minute.
     pub async fn create(&self, sandbox: &SandboxId) -> Result<(), Error> {
+        // Futures of the SDK are large. On the heap they do not add up on the stack of a request.
         let (urgent, regular) = tokio::join!(
-            self.create_queue(sandbox, Queue::Urgent),
-            self.create_queue(sandbox, Queue::Regular)
+            Box::pin(self.create_queue(sandbox, Queue::Urgent)),
+            Box::pin(self.create_queue(sandbox, Queue::Regular))
         );
         urgent.and(regular)
     }
@@ -252,7 +253,8 @@ impl Mailboxes {
     /// Deletes both queues with their messages. Idempotent.
     pub async fn remove(&self, sandbox: &SandboxId) -> Result<(), Error> {
         let urls = Queue::ALL.map(|queue| self.url(sandbox, queue));
-        let (urgent, regular) = tokio::join!(self.remove_queue(&urls[0]), self.remove_queue(&urls[1]));
+        let (urgent, regular) =
+            tokio::join!(Box::pin(self.remove_queue(&urls[0])), Box::pin(self.remove_queue(&urls[1])));
         urgent.and(regular)
     }
 
