@@ -139,6 +139,35 @@ test('a message can be cancelled until a worker confirms it', async ({ page, api
   expect((await api.messages(worker.id)).map(({ state }) => state)).toEqual(['cancelled'])
 })
 
+test('an undeliverable message can be sent again, until its sandbox ends', async ({ page, api }) => {
+  const worker = await api.register('A worker that never confirms')
+  await worker.emit(started(), text('Tell me what to do.'))
+  const run = new RunPage(page)
+  await run.open(worker.id)
+  await run.untilLive()
+  for (const message of ['Use SQLite.', 'Use Postgres.']) {
+    await run.message.fill(message)
+    await run.message.press('Enter')
+    await expect(run.rowWith(message)).toContainText('Queued')
+  }
+  for (let delivery = 1; delivery <= 10; delivery += 1) {
+    expect(await worker.pull({ visibility: 1 })).toHaveLength(2)
+  }
+  expect(await worker.pull({ wait: 2 })).toHaveLength(0)
+
+  const [first, second] = [run.rowWith('Use SQLite.'), run.rowWith('Use Postgres.')]
+  await expect(first).toContainText('the worker took it 10 times and never confirmed it')
+  await first.getByRole('button', { name: 'Send again' }).click()
+  await expect(first).toContainText('Queued again')
+  await expect(first.getByRole('button', { name: 'Send again' })).toBeHidden()
+  expect(await worker.pull()).toMatchObject([{ content: 'Use SQLite.' }])
+
+  await expect(second.getByRole('button', { name: 'Send again' })).toBeVisible()
+  await api.terminate(worker.id)
+  await expect(second.getByRole('button', { name: 'Send again' })).toBeHidden()
+  await expect(second).toContainText('Undeliverable')
+})
+
 test('Stop everything asks for confirmation and stops the agent', async ({ page, api }) => {
   const ticket = await api.ticket({ title: 'Stop it', agent: script('waiting') })
   const id = await api.sandboxOf(ticket.id)

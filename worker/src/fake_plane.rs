@@ -24,6 +24,8 @@ pub struct Inner {
     /// Events that were sent individually: type and data.
     pub singles: Vec<(String, Value)>,
     pub receipts: Vec<Value>,
+    /// Number of receipts in each request.
+    pub receipt_requests: Vec<usize>,
     pub entries: BTreeMap<String, Vec<Value>>,
     /// Sessions to refuse, with status and problem code.
     pub closed: BTreeMap<String, (u16, &'static str)>,
@@ -63,6 +65,7 @@ impl FakePlane {
             log: Vec::new(),
             singles: Vec::new(),
             receipts: Vec::new(),
+            receipt_requests: Vec::new(),
             entries: BTreeMap::new(),
             closed: BTreeMap::new(),
             messages: VecDeque::new(),
@@ -224,6 +227,7 @@ impl Inner {
         }
         let out = |r: &Value| json!({"message_id": r["message_id"], "state": r["state"], "changed": true});
         let acknowledged: Vec<Value> = receipts.iter().map(out).collect();
+        self.receipt_requests.push(receipts.len());
         self.receipts.extend(receipts);
         let size = self.messages.len();
         (

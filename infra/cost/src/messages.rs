@@ -26,15 +26,17 @@ pub fn million_messages(counts: &Counts) -> Vec<Item> {
 
 /// Events per message: `queued`, `fetched`, `delivered`, `started`, `completed`.
 const EVENTS: f64 = 5.0;
-/// The worker sends the last three in one request each.
-const RECEIPTS: f64 = 3.0;
+/// The worker sends `delivered` with `started`, and later `completed`.
+const RECEIPT_REQUESTS: f64 = 2.0;
+/// One for each request: a batch of events is broadcast as a whole.
+const BROADCASTS: f64 = 4.0;
 
 fn round_trip(counts: &Counts) -> Usage {
     let count = &counts.message_round_trip;
     let sent = Usage::request(&counts.message_sent);
     let pulled = Usage::pull(&counts.message_pulled, 0.0);
-    let receipts = Usage::request(&counts.messages_acknowledged) * RECEIPTS;
-    let broadcasts = Usage::broadcast(&counts.broadcast_without_subscribers) * EVENTS;
+    let receipts = Usage::request(&counts.messages_acknowledged) * RECEIPT_REQUESTS;
+    let broadcasts = Usage::broadcast(&counts.broadcast_without_subscribers) * BROADCASTS;
     // Requests and durations are summed over the steps. Storage was counted for the whole round trip, including the
     // check that a pull makes before it waits.
     let steps = sent + pulled + receipts + broadcasts;

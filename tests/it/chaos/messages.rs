@@ -1,6 +1,6 @@
 //! Despite faults, each message reaches the agent and is acknowledged once, and all but interrupts arrive in order.
 
-use super::queues::Saboteur;
+use super::queues::{Damage, INTERVAL, Saboteur};
 use super::{kill_and_restart, read_log, register, seed, text};
 use crate::command::process_options;
 use crate::support::OPERATOR;
@@ -22,10 +22,13 @@ use tokio::time::timeout;
 
 /// Sandboxes run in parallel to keep the test short; order is per sandbox.
 const SANDBOXES: u64 = 20;
-const MESSAGES_PER_SANDBOX: u64 = 100;
+const MESSAGES_PER_SANDBOX: usize = 100;
 /// Every nth message is an interrupt, which overtakes the others.
-const INTERRUPT_EVERY: u64 = 10;
+const INTERRUPT_EVERY: usize = 10;
 const KILLS: u64 = 8;
+/// Sandboxes that get messages until all kinds of damage were done. Their workers start then, so that messages stay on
+/// the queues.
+const LATE: u64 = 5;
 
 /// Ids of the messages that the agent of one sandbox received, in order. Like an agent's transcript, it outlives the
 /// worker that pulls.
@@ -51,21 +54,31 @@ async fn messages_are_delivered_in_order_and_acknowledged_once() {
         plane,
         options,
         watched,
-        (KILLS, SANDBOXES * MESSAGES_PER_SANDBOX),
+        (KILLS, SANDBOXES * MESSAGES_PER_SANDBOX as u64),
         seed.value,
     ));
     let saboteur = Saboteur::new(options_data, seed.value.wrapping_add(20));
-    let damage = saboteur.damage.clone();
+    let damage = saboteur.damage.subscribe();
     let sabotage = tokio::spawn(saboteur.run());
     let runs = tokens.into_iter().zip(0..).map(|(token, n)| {
         let (received, sandbox) = (Received::default(), SandboxId::parse(id(n)).unwrap());
         let worker =
             Worker { url: network.url.clone(), token, sandbox: sandbox.clone(), received: received.clone() };
-        let pulling = tokio::spawn(worker.run_until_done(direct.clone(), seed.value.wrapping_add(100 + n)));
-        let sending = send(&network.url, sandbox, &progress);
+        let (direct, seed) = (direct.clone(), seed.value.wrapping_add(100 + n));
+        let damage = (n < LATE).then(|| damage.clone());
+        let sending = send(network.url.clone(), sandbox, &progress, damage.clone());
         async move {
-            let (sent, pulled) = tokio::join!(sending, pulling);
-            pulled.expect("the worker finishes");
+            let sent = match damage {
+                Some(_) => {
+                    let sent = sending.await;
+                    worker.run_until_done(direct, seed, sent.len()).await;
+                    sent
+                }
+                None => {
+                    let pulling = worker.run_until_done(direct, seed, MESSAGES_PER_SANDBOX);
+                    tokio::join!(sending, pulling).0
+                }
+            };
             let received = received.lock().unwrap().clone();
             (n, sent, received)
         }
@@ -94,8 +107,6 @@ async fn messages_are_delivered_in_order_and_acknowledged_once() {
         let sandbox = read(&http, &plane.url, &id(n)).await.unwrap();
         assert_eq!(sandbox["queue_size"], 0, "the queue is empty");
     }
-    let damage = *damage.lock().unwrap();
-    assert!(damage.is_complete(), "the queues lost, repeated and hid messages, and were deleted: {damage:?}");
     assert!(redeliveries > 0, "a worker killed before it acknowledges gets the message again");
 }
 
@@ -123,10 +134,22 @@ fn logged_ids(log: &[Value], state: &str) -> Vec<String> {
     of_state.map(|event| text(&event["event_data"]["message_id"])).collect()
 }
 
-async fn send(url: &str, sandbox: SandboxId, progress: &watch::Sender<u64>) -> Vec<String> {
-    let messenger = Messenger::new(url, &sandbox, Some(OPERATOR.into()), Duration::from_millis(400));
+/// Sends messages, with `damage` until all of it is done.
+async fn send(
+    url: String,
+    sandbox: SandboxId,
+    progress: &watch::Sender<u64>,
+    damage: Option<watch::Receiver<Damage>>,
+) -> Vec<String> {
+    let messenger = Messenger::new(&url, &sandbox, Some(OPERATOR.into()), Duration::from_millis(400));
     let mut sent = Vec::new();
-    for n in 0..MESSAGES_PER_SANDBOX {
+    for n in 0.. {
+        if n >= MESSAGES_PER_SANDBOX {
+            match &damage {
+                Some(damage) if !damage.borrow().is_complete() => tokio::time::sleep(INTERVAL).await,
+                _ => break,
+            }
+        }
         let (kind, message_type) = match n {
             n if n % INTERRUPT_EVERY == INTERRUPT_EVERY - 1 => ("i", MessageType::Interrupt),
             n if n % 3 == 0 => ("m", MessageType::Guidance),
@@ -151,11 +174,11 @@ struct Worker {
 }
 
 impl Worker {
-    async fn run_until_done(self, direct: String, seed: u64) {
+    async fn run_until_done(self, direct: String, seed: u64, messages: usize) {
         let mut random = StdRng::seed_from_u64(seed);
         // Shared by all requests, because creating a client takes milliseconds.
         let http = reqwest::Client::new();
-        while delivered(&http, &direct, &self.sandbox).await < MESSAGES_PER_SANDBOX {
+        while delivered(&http, &direct, &self.sandbox).await < messages {
             let running = tokio::spawn(self.clone().run());
             tokio::time::sleep(Duration::from_millis(random.random_range(300..3_000))).await;
             running.abort();
@@ -186,9 +209,10 @@ impl Worker {
 }
 
 /// Number of acknowledged messages of a sandbox; 0 while the plane is down.
-async fn delivered(http: &reqwest::Client, url: &str, sandbox: &SandboxId) -> u64 {
+async fn delivered(http: &reqwest::Client, url: &str, sandbox: &SandboxId) -> usize {
     let sandbox = read(http, url, sandbox.as_str()).await.unwrap_or_default();
-    sandbox["event_counts"]["message.delivered"].as_u64().unwrap_or(0)
+    let count = sandbox["event_counts"]["message.delivered"].as_u64().unwrap_or(0);
+    usize::try_from(count).unwrap()
 }
 
 async fn read(http: &reqwest::Client, url: &str, sandbox: &str) -> Result<Value, reqwest::Error> {

@@ -4,15 +4,15 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Another consumer of all mailboxes. It knows nothing of the ledger.
 pub struct Saboteur {
     data: PathBuf,
     random: StdRng,
     http: reqwest::Client,
-    pub damage: Arc<Mutex<Damage>>,
+    pub damage: watch::Sender<Damage>,
 }
 
 /// What was done to the queues.
@@ -35,7 +35,7 @@ impl Damage {
 }
 
 /// Short enough that most runs of a queue are damaged, and long enough that most messages pass.
-const INTERVAL: Duration = Duration::from_millis(100);
+pub const INTERVAL: Duration = Duration::from_millis(100);
 /// Much longer than the visibility timeout of the test's workers.
 const HIDDEN_SECS: u64 = 8;
 
@@ -43,7 +43,7 @@ impl Saboteur {
     /// `data` is the data directory of the plane.
     pub fn new(data: PathBuf, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed);
-        Self { data, random, http: reqwest::Client::new(), damage: Arc::default() }
+        Self { data, random, http: reqwest::Client::new(), damage: watch::Sender::default() }
     }
 
     pub async fn run(mut self) {
@@ -60,17 +60,19 @@ impl Saboteur {
         let url = urls[self.random.random_range(0..urls.len())].clone();
         if self.random.random_range(0..25) == 0 {
             self.call("DeleteQueue", json!({"QueueUrl": url})).await?;
-            self.damage.lock().unwrap().deleted += 1;
+            self.damage.send_modify(|damage| damage.deleted += 1);
             return Some(());
         }
         let receive = json!({"QueueUrl": url, "MaxNumberOfMessages": 1, "VisibilityTimeout": HIDDEN_SECS});
         let received = self.call("ReceiveMessage", receive).await?;
         let message = received["Messages"].get(0)?;
         let handle = json!({"QueueUrl": url, "ReceiptHandle": message["ReceiptHandle"]});
-        match self.random.random_range(0..3) {
+        // In turn, so that a few messages are enough for all kinds.
+        let Damage { lost, repeated, hidden, .. } = *self.damage.borrow();
+        match (lost + repeated + hidden) % 3 {
             0 => {
                 self.call("DeleteMessage", handle).await?;
-                self.damage.lock().unwrap().lost += 1;
+                self.damage.send_modify(|damage| damage.lost += 1);
             }
             1 => {
                 let tags = self.call("ListQueueTags", json!({"QueueUrl": url})).await?;
@@ -83,9 +85,9 @@ impl Saboteur {
                 let mut visible = handle;
                 visible["VisibilityTimeout"] = json!(0);
                 self.call("ChangeMessageVisibility", visible).await?;
-                self.damage.lock().unwrap().repeated += 1;
+                self.damage.send_modify(|damage| damage.repeated += 1);
             }
-            _ => self.damage.lock().unwrap().hidden += 1,
+            _ => self.damage.send_modify(|damage| damage.hidden += 1),
         }
         Some(())
     }

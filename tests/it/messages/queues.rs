@@ -214,8 +214,24 @@ async fn held_message_is_not_delivered_again() {
     sleep(Duration::from_secs(31)).await;
     let pulled = pull(&plane, &worker, "wait=0&visibility=30").await;
     assert_eq!((ids(&pulled), &pulled[0]["receipt"]["delivery"]), (vec!["m-1"], &json!(2)));
-    let wrong = plane.get(&format!("{MESSAGES}?ack=manual&holding=a%20b"), &worker).await;
-    assert_eq!((wrong.status, &wrong.body["field"]), (422, &json!("holding")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn holding_names_at_most_20_messages_and_ignores_unknown_ones() {
+    let plane = PausedPlane::open().await;
+    let worker = plane.register().await;
+    let many = |count: usize| (1..=count).map(|n| format!("m-{n}")).collect::<Vec<_>>().join(",");
+    for wrong in ["a%20b".to_owned(), many(21)] {
+        let wrong = plane.get(&format!("{MESSAGES}?ack=manual&wait=0&holding={wrong}"), &worker).await;
+        assert_eq!((wrong.status, &wrong.body["field"]), (422, &json!("holding")));
+    }
+    send(&plane, "m-21", "go on").await.ok();
+    let pulled = pull(&plane, &worker, &format!("wait=0&visibility=30&holding={}", many(20))).await;
+    assert_eq!(ids(&pulled), ["m-21"], "it holds others");
+    // A message that is not delivered cannot be held back.
+    send(&plane, "m-22", "and this").await.ok();
+    ack(&plane, &worker, &[("m-21", "delivered")]).await;
+    assert_eq!(ids(&pull(&plane, &worker, "wait=0&holding=m-22").await), ["m-22"]);
 }
 
 async fn queue_names(plane: &PausedPlane) -> Vec<String> {

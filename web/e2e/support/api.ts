@@ -79,6 +79,10 @@ export class Api {
     return new Worker(id, new Api(this.url, token))
   }
 
+  async terminate(id: string): Promise<void> {
+    await this.send('DELETE', `/sandboxes/${id}`)
+  }
+
   /** The complete log, oldest first. */
   async log(id: string): Promise<EventOut[]> {
     const events: EventOut[] = []

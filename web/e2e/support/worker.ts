@@ -36,9 +36,9 @@ export class Worker {
     }
   }
 
-  /** Fetches messages without confirming them. */
-  async pull(): Promise<FetchedMessage[]> {
-    const path = `/sandboxes/${this.id}/messages?ack=manual&wait=10&visibility=60`
+  /** Fetches messages without confirming them. They return after `visibility` seconds. */
+  async pull({ visibility = 60, wait = 10 } = {}): Promise<FetchedMessage[]> {
+    const path = `/sandboxes/${this.id}/messages?ack=manual&wait=${wait}&visibility=${visibility}`
     return (await this.api.get<{ messages: FetchedMessage[] }>(path)).messages
   }
 

@@ -8,6 +8,7 @@ import { Composer } from './sandbox/composer/composer'
 import { Header } from './sandbox/header'
 import { ReviewBar } from './sandbox/review-bar'
 import { Panels } from './sandbox/panels'
+import { SandboxEnded } from './sandbox/sandbox-ended'
 
 /** A sandbox: live events of its agent, and a composer for messages. */
 export default function SandboxPage() {
@@ -33,6 +34,7 @@ function Monitor({ sandboxId }: { sandboxId: string }) {
       </Empty>
     )
   }
+  const ended = hasEnded(sandbox.data?.status)
   // Show the feed even if the task could not be loaded.
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -40,11 +42,9 @@ function Monitor({ sandboxId }: { sandboxId: string }) {
       {task.data?.status === 'validating' && task.data.sandbox_id === sandboxId && (
         <ReviewBar sandboxId={sandboxId} taskId={task.data.id} />
       )}
-      <Panels
-        sandboxId={sandboxId}
-        log={log}
-        composer={<Composer sandboxId={sandboxId} log={log} ended={hasEnded(sandbox.data?.status)} />}
-      />
+      <SandboxEnded value={ended}>
+        <Panels sandboxId={sandboxId} log={log} composer={<Composer sandboxId={sandboxId} log={log} ended={ended} />} />
+      </SandboxEnded>
     </div>
   )
 }

@@ -164,7 +164,7 @@ impl Outbox {
         self.shared.store().has_evicted_ids()
     }
 
-    /// Stores a receipt until the plane has it. It is sent without batching delay.
+    /// Stores a receipt until the plane has it. Only a `delivered` waits, a moment, for its `started`.
     pub fn receipt(&self, receipt: ReceiptIn) {
         self.shared.store().receipt(receipt);
         self.shared.notify(Queue::Receipts);

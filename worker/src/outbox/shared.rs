@@ -36,6 +36,8 @@ pub enum LinkState {
 pub struct Timing {
     /// How long a batch waits for more events.
     pub batch_delay: Duration,
+    /// How long a `delivered` receipt waits for its `started`.
+    pub receipt_delay: Duration,
     /// Delay after a failed request.
     pub retry: Backoff,
     /// Delay after the plane refused a request.
@@ -48,6 +50,7 @@ impl Default for Timing {
     fn default() -> Self {
         Self {
             batch_delay: Duration::from_millis(100),
+            receipt_delay: Duration::from_millis(200),
             retry: Backoff::default(),
             blocked_delay: Duration::from_secs(15),
             partial_interval: Duration::from_millis(250),

@@ -13,6 +13,7 @@ use super::spool::Spool;
 use crate::event::Event;
 use checkpoint::{load, save};
 use client::ReceiptIn;
+use domain::message::State;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(super) struct SpoolStore {
     pub events: Spool,
     pub numbering: Numbering,
     pub receipts: Spool,
+    /// State of the receipt that was added last. `None` after a restart.
+    pub newest_receipt: Option<State>,
     /// Transcript entries.
     pub entries: Spool,
     sessions: Sessions,
@@ -82,6 +85,7 @@ impl SpoolStore {
             numbering: Numbering { front: events.front(), ..numbering.unwrap_or_default() },
             events,
             receipts: open("receipts", receipts.map(|position| position.front))?,
+            newest_receipt: None,
             entries: open("entries", sessions.as_ref().map(|sessions| sessions.front))?,
             sessions: sessions.take().unwrap_or_default(),
             seen_ids: SeenIds::open(dir)?,
@@ -171,6 +175,7 @@ impl SpoolStore {
         {
             *detail = redacted;
         }
+        self.newest_receipt = Some(receipt.state);
         let line = serde_json::to_string(&receipt).expect("a receipt serializes");
         let fits = self.bytes() + line.len() as u64 <= self.quota.receipts;
         if !fits || self.receipts.append(&line).is_err() {

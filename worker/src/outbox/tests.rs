@@ -17,6 +17,7 @@ pub(super) fn settings(plane: &FakePlane, dir: &Path) -> Settings {
     let retry = Backoff { initial: Duration::from_micros(200), max: Duration::from_millis(5) };
     let timing = Timing {
         batch_delay: Duration::from_millis(1),
+        receipt_delay: Duration::from_millis(1),
         retry,
         blocked_delay: Duration::from_millis(5),
         partial_interval: Duration::from_millis(5),
@@ -303,6 +304,27 @@ async fn queues_are_independent() {
     plane.until("partial text", |inner| !inner.singles.is_empty()).await;
     assert_eq!(plane.inner().singles[0].1["text"], "Hello");
     assert_eq!(outbox.status().waiting_entries, 1);
+}
+
+#[tokio::test]
+async fn delivered_and_started_share_a_request() {
+    let plane = FakePlane::start(1).await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = settings(&plane, dir.path());
+    settings.timing.receipt_delay = FLUSH_TIMEOUT;
+    let outbox = Outbox::open(settings).unwrap();
+    outbox.receipt(receipt("m-1", State::Delivered));
+    // Not a wait for a condition: it must not be sent yet.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(plane.inner().receipt_requests.is_empty());
+    outbox.receipt(receipt("m-1", State::Started));
+    plane.until("both", |inner| inner.receipts.len() == 2).await;
+    outbox.receipt(receipt("m-1", State::Completed));
+    plane.until("the last one", |inner| inner.receipts.len() == 3).await;
+    // A flush does not wait.
+    outbox.receipt(receipt("m-2", State::Delivered));
+    assert!(outbox.flushed(FLUSH_TIMEOUT / 2).await);
+    assert_eq!(plane.inner().receipt_requests, [2, 1, 1]);
 }
 
 #[tokio::test]

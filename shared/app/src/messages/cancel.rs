@@ -2,25 +2,17 @@
 
 use crate::error::Error;
 use crate::events::emit::{EventBatch, Written};
-use crate::messages::queue;
+use crate::messages::{known_message, queue};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
 use contract::ProblemCode;
 use contract::messages::MessageRecord;
-use domain::access::Principal;
 use domain::message::{Receipt, Sender, State};
-use domain::{Message, MessageId, SandboxId, Source};
+use domain::{Message, Source};
 use serde_json::json;
 use store::ledger::Change;
 
-pub use crate::messages::Deps;
-
-#[derive(Debug, Clone)]
-pub struct Command {
-    pub principal: Principal,
-    pub sandbox: SandboxId,
-    pub message: MessageId,
-}
+pub use crate::messages::{Deps, OneMessage as Command};
 
 pub type Outcome = MessageRecord;
 
@@ -31,8 +23,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     loop {
         let sandbox = guard.load(&sandbox_id).await?;
         visibility::check(&principal, &sandbox)?;
-        let known = deps.store.messages(&sandbox_id, std::slice::from_ref(&id)).await?.pop();
-        let Some(mut message) = known else { return Err(Error::NotFound(format!("Message {id}"))) };
+        let mut message = known_message(deps.store, &sandbox_id, &id).await?;
         let was_waiting = message.is_waiting();
         if message.state() > State::Undeliverable {
             guard.cache(sandbox);

@@ -2,25 +2,18 @@
 
 use crate::error::Error;
 use crate::events::emit::{EventBatch, Written};
+use crate::messages::known_message;
 use crate::messages::send::{admit, enqueue, event_data, source};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
 use contract::ProblemCode;
 use contract::messages::MessageRecord;
-use domain::access::Principal;
 use domain::message::{Position, Sender, State};
-use domain::{MessageId, SandboxId};
 use serde_json::json;
 use store::ledger::Change;
 
+pub use crate::messages::OneMessage as Command;
 pub use crate::messages::send::Deps;
-
-#[derive(Debug, Clone)]
-pub struct Command {
-    pub principal: Principal,
-    pub sandbox: SandboxId,
-    pub message: MessageId,
-}
 
 pub type Outcome = MessageRecord;
 
@@ -32,8 +25,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     loop {
         let sandbox = guard.load(&sandbox_id).await?;
         visibility::check(&principal, &sandbox)?;
-        let known = messages.store.messages(&sandbox_id, std::slice::from_ref(&id)).await?.pop();
-        let Some(mut message) = known else { return Err(Error::NotFound(format!("Message {id}"))) };
+        let mut message = known_message(messages.store, &sandbox_id, &id).await?;
         if message.is_waiting() {
             guard.cache(sandbox);
             return Ok(message.into());

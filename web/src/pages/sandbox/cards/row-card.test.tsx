@@ -5,6 +5,7 @@ import { userEvent } from '@testing-library/user-event'
 import { MemoryRouter } from 'react-router'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { FileChange, MessageRow, Row, SubagentRow, ToolRow } from '../../../timeline/rows'
+import { SandboxEnded } from '../sandbox-ended'
 import { RowCard } from './row-card'
 
 afterEach(() => {
@@ -14,12 +15,14 @@ afterEach(() => {
 
 const base = { key: 'seq:7', seq: 7, lastSeq: 7, at: '2026-01-02T03:04:05.000000Z', turn: 1, parent: null }
 
-function show(row: Row) {
+function show(row: Row, { ended = false } = {}) {
   const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } })
   return render(
     <QueryClientProvider client={queries}>
       <MemoryRouter>
-        <RowCard row={row} sandboxId="s-1" />
+        <SandboxEnded value={ended}>
+          <RowCard row={row} sandboxId="s-1" />
+        </SandboxEnded>
       </MemoryRouter>
     </QueryClientProvider>,
   )
@@ -170,6 +173,11 @@ describe('text and messages', () => {
       '/api/v1/sandboxes/s-1/messages/m-1/resend',
       '/api/v1/sandboxes/s-1/messages/m-1/cancel',
     ])
+  })
+  it('offer nothing for an undeliverable message of an ended sandbox', () => {
+    show(undeliverable, { ended: true })
+    expect(screen.getByText('Undeliverable: the worker took it 10 times and never confirmed it.')).toBeTruthy()
+    expect(screen.queryByRole('button')).toBeNull()
   })
   it('show the progress and the error of sending again', async () => {
     let respond: (response: Response) => void = () => undefined

@@ -1,15 +1,17 @@
 import { TriangleAlert } from 'lucide-react'
-import { useMemo } from 'react'
+import { use, useMemo } from 'react'
 import { errorMessage } from '../../../api/errors'
 import { useCancelMessage, useResendMessage } from '../../../api/queries'
 import type { MessageRow, Row } from '../../../timeline/rows'
 import { count } from '../../../util/numbers'
+import { SandboxEnded } from '../sandbox-ended'
 import { ActionButton } from './action-button'
 
 /** Why a message is undeliverable, and what the user can do about it. */
 export function Undeliverable({ sandboxId, messageId, deliveries }: UndeliverableProps) {
   const resend = useResendMessage(sandboxId)
   const cancel = useCancelMessage(sandboxId)
+  const ended = use(SandboxEnded)
   const isBusy = resend.isPending || cancel.isPending
   // Only the last action may show an error.
   const act = (action: typeof resend, other: typeof resend) => {
@@ -23,17 +25,25 @@ export function Undeliverable({ sandboxId, messageId, deliveries }: Undeliverabl
         <span className="flex items-center gap-1 text-bad">
           <TriangleAlert size={12} aria-hidden className="shrink-0" /> {reason(deliveries)}
         </span>
-        <ActionButton disabled={isBusy} busy={resend.isPending ? 'Sending…' : null} onClick={() => act(resend, cancel)}>
-          Send again
-        </ActionButton>
-        <ActionButton
-          disabled={isBusy}
-          busy={cancel.isPending ? 'Cancelling…' : null}
-          label="Cancel message"
-          onClick={() => act(cancel, resend)}
-        >
-          Cancel
-        </ActionButton>
+        {!ended && (
+          <>
+            <ActionButton
+              disabled={isBusy}
+              busy={resend.isPending ? 'Sending…' : null}
+              onClick={() => act(resend, cancel)}
+            >
+              Send again
+            </ActionButton>
+            <ActionButton
+              disabled={isBusy}
+              busy={cancel.isPending ? 'Cancelling…' : null}
+              label="Cancel message"
+              onClick={() => act(cancel, resend)}
+            >
+              Cancel
+            </ActionButton>
+          </>
+        )}
       </div>
       {error !== null && (
         <p role="alert" className="text-bad">
