@@ -3,8 +3,10 @@
 
 pub mod commands;
 mod file;
+mod providers;
 pub mod sandboxes;
 
+use crate::agents::agents;
 use crate::aws::{DEAD_LETTERS_ARN, MAILBOXES_URL, TABLE};
 use crate::hosts::ws::SocketTimeouts;
 use anyhow::{Context, bail};
@@ -191,13 +193,20 @@ pub const INHERITED: [&str; 14] = [
     "https_proxy",
     "no_proxy",
 ];
-/// Variables that workers of all providers receive.
-pub const WORKER_KEYS: [&str; 5] =
-    ["CLAUDE_CODE_OAUTH_TOKEN", "LLM_API_KEY", "GITHUB_TOKEN", "GH_TOKEN", "CLAUDE_PATH"];
+/// Variables that workers of all providers receive, besides those of agents.
+const WORKER_KEYS: [&str; 3] = ["GITHUB_TOKEN", "GH_TOKEN", "CLAUDE_PATH"];
+const WORKER_KEY_PREFIX: &str = "ANTHROPIC_";
+
+/// Variables that workers of all providers receive: keys of code hosts, and keys and URLs of agents.
+pub fn worker_keys() -> Vec<&'static str> {
+    let of_agents = agents().into_iter().flat_map(|agent| agent.secrets.iter().chain(agent.urls));
+    let names = WORKER_KEYS.iter().chain(of_agents).copied();
+    names.filter(|name| !name.starts_with(WORKER_KEY_PREFIX)).collect()
+}
 
 /// Whether workers receive a variable.
 fn is_worker_key(name: &str) -> bool {
-    WORKER_KEYS.contains(&name) || name.starts_with("ANTHROPIC_")
+    name.starts_with(WORKER_KEY_PREFIX) || worker_keys().contains(&name)
 }
 
 impl Dev {
@@ -338,7 +347,8 @@ mod tests {
     fn workers_receive_every_key_that_they_redact() {
         // The plane issues the first, and only OmoiOS uses the second.
         let own = ["SANDBOX_TOKEN", "OMOIOS_API_KEY"];
-        for name in worker::config::SECRETS {
+        let of_agents = agents().into_iter().flat_map(|agent| agent.secrets).copied();
+        for name in worker::config::SECRETS.into_iter().chain(of_agents) {
             assert_eq!(is_worker_key(name), !own.contains(&name), "{name}: compare SECRETS with WORKER_KEYS");
         }
     }

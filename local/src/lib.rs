@@ -1,5 +1,6 @@
 //! The single-process host: the same entry points as on Lambda, on an in-process AWS.
 
+pub mod agents;
 pub mod aws;
 pub mod cli;
 pub mod config;

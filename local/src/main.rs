@@ -21,7 +21,7 @@ async fn main() -> ExitCode {
         Command::Resend(options) => messages::resend(&options).await,
         Command::CancelMessage(options) => messages::cancel(&options).await,
         Command::Logs(options) => logs::run(&options).await,
-        Command::Worker(worker) => Ok(worker.main(program()).await),
+        Command::Worker(worker) => Ok(worker.main(program(), &local::agents::agents()).await),
     };
     match result {
         Ok(code) => code,

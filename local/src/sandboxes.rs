@@ -1,12 +1,11 @@
 //! Sets up the sandbox providers and the notices about them for the operator.
 
-use crate::config::sandboxes::{DaytonaAccount, SandboxConfig};
+use crate::config::sandboxes::SandboxConfig;
 use crate::config::{Dev, HostEnvironment};
 use anyhow::Context;
 use app::orchestration::{Orchestration, Providers};
-use providers::SandboxProvider;
-use providers::daytona::{self, Daytona};
 use providers::process::{self, Process};
+use providers::{Environment, SandboxProvider};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use std::time::Duration;
 const DIRECTORY: &str = "sandboxes";
 /// The default agent where `claude` is not installed. Needs no model.
 const FALLBACK_AGENT: &str = "scripted:hello";
-/// Timeout of a request to Daytona.
+/// Timeout of a request to a remote provider.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -30,11 +29,7 @@ pub struct SandboxSetup {
 pub fn setup(dev: &Dev, config: SandboxConfig, address: SocketAddr) -> anyhow::Result<SandboxSetup> {
     let (host, plane) = (dev.host_environment()?, dev.plane_name()?);
     let local: Arc<dyn SandboxProvider> = Arc::new(process_provider(dev, &config, &host, &plane)?);
-    let daytona = config
-        .daytona
-        .clone()
-        .map(|account| Arc::new(daytona_provider(account, &plane)) as Arc<dyn SandboxProvider>);
-    let providers = Providers::new(daytona.into_iter().chain([local]));
+    let providers = Providers::new(remote_providers(&config, &plane)?.into_iter().chain([local]));
     let default = default_provider(&providers, &config.provider)?;
     let agent = config
         .agent
@@ -46,9 +41,9 @@ pub fn setup(dev: &Dev, config: SandboxConfig, address: SocketAddr) -> anyhow::R
         format!("Sandbox provider: {}. {}", default.name(), default.isolation()),
         agent_notice(&config, &host, &agent),
     ];
-    if default.name() == "daytona" && config.callback_url.is_none() {
+    if default.name() != process::NAME && config.callback_url.is_none() {
         notices.push(format!(
-            "Sandboxes at Daytona will connect to this plane at {callback_url}; set --callback-url to an address that they can reach."
+            "Remote sandboxes will connect to this plane at {callback_url}; set --callback-url to an address that they can reach."
         ));
     }
     notices.push("Sandboxes keep running when this plane stops, and the next start finds them.".to_owned());
@@ -89,16 +84,13 @@ fn process_provider(
     Process::new(options).context("cannot create sandboxes on this machine")
 }
 
-fn daytona_provider(account: DaytonaAccount, plane: &str) -> Daytona {
-    Daytona::new(daytona::Options {
-        api_url: account.api_url,
-        api_key: account.api_key,
-        organization: None,
-        target: account.target,
-        plane: plane.to_owned(),
-        worker: account.worker,
-        timeout: TIMEOUT,
-    })
+fn remote_providers(config: &SandboxConfig, plane: &str) -> anyhow::Result<Vec<Arc<dyn SandboxProvider>>> {
+    let Some(worker) = &config.worker else { return Ok(Vec::new()) };
+    let created = config.providers.iter().map(|(kind, values)| {
+        let environment = Environment { plane: plane.to_owned(), worker: worker.clone(), timeout: TIMEOUT };
+        (kind.create)(values, environment).map_err(anyhow::Error::msg)
+    });
+    created.collect()
 }
 
 fn agent_notice(config: &SandboxConfig, host: &HostEnvironment, agent: &str) -> String {
@@ -133,8 +125,8 @@ mod tests {
 
     #[test]
     fn missing_default_provider_is_named() {
-        let error = default_provider(&Providers::default(), "daytona").unwrap_err();
-        assert!(error.to_string().starts_with("The sandbox provider daytona is not set up"), "{error}");
+        let error = default_provider(&Providers::default(), "cloud").unwrap_err();
+        assert!(error.to_string().starts_with("The sandbox provider cloud is not set up"), "{error}");
     }
 
     #[test]

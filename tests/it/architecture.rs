@@ -75,7 +75,7 @@ fn dependencies_run_one_way() {
     for (host, other) in [(lambda, local), (local, lambda)] {
         assert!(!dependencies(host).contains(other), "{host} must not depend on {other}: both are hosts");
     }
-    for outside in ["client", "worker"] {
+    for outside in ["client", "worker", "scripted-agent"] {
         let used = dependencies(outside);
         for inner in ["providers", "store", "app", "edge"].iter().chain(&HOSTS) {
             assert!(!used.contains(*inner), "the {outside} sees the contract only, not {inner}");
@@ -121,6 +121,41 @@ fn platform_crates_stay_in_their_layer() {
     }
 }
 
+/// A provider is a folder and a line: hosts and the generator of the template read its registration.
+#[test]
+fn hosts_name_no_remote_provider() {
+    let hosts = ["local/src", "shared/lambda-host/src", "shared/edge/src", "shared/app/src"];
+    let codegen = fs::read_dir(root().join("infra/codegen/src")).unwrap().map(|entry| entry.unwrap().path());
+    let codegen = codegen.map(|path| (path.display().to_string(), fs::read_to_string(&path).unwrap()));
+    let of_hosts = sources().into_iter().filter(|(file, _)| hosts.iter().any(|host| file.starts_with(host)));
+    for (file, code) in of_hosts.chain(codegen) {
+        for kind in providers::PROVIDERS {
+            let found = code.to_lowercase().contains(kind.name);
+            assert!(!found, "{file} names {}: use providers::PROVIDERS", kind.name);
+        }
+    }
+}
+
+/// The program for sandboxes has only what a real agent needs.
+#[test]
+fn scripted_agent_is_not_part_of_the_worker() {
+    assert!(!dependencies("worker").contains("scripted-agent"));
+    for (file, code) in sources().iter().filter(|(file, _)| file.starts_with("worker/src")) {
+        assert!(!code.contains("scripted_agent"), "{file}");
+    }
+}
+
+/// An agent is a folder and a line: the rest of the worker knows the trait only.
+#[test]
+fn only_agents_know_an_agent() {
+    for (file, code) in sources().iter().filter(|(file, _)| file.starts_with("worker/src")) {
+        let is_agent = file.starts_with("worker/src/agents/");
+        for adapter in ["agents::claude", "agents::acp", "claude::", "acp::"] {
+            assert!(is_agent || !code.contains(adapter), "{file} names {adapter}: use agents::Agent");
+        }
+    }
+}
+
 /// The binary is one line; everything else is in the host.
 #[test]
 fn functions_depend_only_on_their_host() {
@@ -130,8 +165,9 @@ fn functions_depend_only_on_their_host() {
 /// Path and text of every Rust file of the libraries, hosts and functions, without tests.
 pub fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut folders =
-        ["shared", "functions", "local/src", "worker/src"].map(|name| root().join(name)).to_vec();
+    let mut folders = ["shared", "functions", "local/src", "worker/src", "worker/scripted-agent/src"]
+        .map(|name| root().join(name))
+        .to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

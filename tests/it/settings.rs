@@ -5,17 +5,17 @@ use edge::registry::Permission;
 use kit::template::parse;
 use lambda_host::config::variables;
 use local::config::sandboxes::Sandboxes;
+use providers::PROVIDERS;
 use std::collections::BTreeSet;
 
-/// Settings of the local host only: another provider, and the Daytona key itself.
-const ONLY_LOCAL: [&str; 3] = ["SUNABA_PROVIDER", "SUNABA_ISOLATION", "DAYTONA_API_KEY"];
+/// Settings of the local host only: those of local sandboxes.
+const ONLY_LOCAL: [&str; 1] = ["SUNABA_ISOLATION"];
 
 /// Settings on AWS only: addresses of its parts and names of secrets.
-const ONLY_ON_AWS: [&str; 5] = [
+const ONLY_ON_AWS: [&str; 4] = [
     "SUNABA_ORCHESTRATION_JOBS_URL",
     "SUNABA_PLANE",
     "SUNABA_WORKERS_SOCKET_URL",
-    "SUNABA_DAYTONA_KEY_ID",
     "SUNABA_WORKER_VARIABLES_ID",
 ];
 
@@ -25,14 +25,19 @@ fn shared() -> BTreeSet<&'static str> {
 
 #[test]
 fn hosts_read_the_same_settings_by_the_same_names() {
-    let local: BTreeSet<&str> = Sandboxes::NAMES.iter().copied().collect();
+    let local: BTreeSet<&str> = Sandboxes::names().into_iter().collect();
     let of_orchestration = [Permission::OrchestrationJobs, Permission::Thresholds, Permission::Providers];
     let on_aws: BTreeSet<&str> = of_orchestration.iter().flat_map(|need| variables(*need)).copied().collect();
     let with =
         |own: &[&'static str]| shared().into_iter().chain(own.iter().copied()).collect::<BTreeSet<_>>();
     let advice = "add it to app::orchestration::settings and to both hosts' config";
-    assert_eq!(local, with(&ONLY_LOCAL), "{advice}");
-    assert_eq!(on_aws, with(&ONLY_ON_AWS), "{advice}");
+    let settings = || PROVIDERS.iter().flat_map(|kind| kind.settings);
+    let of_providers: Vec<&str> = settings().map(|setting| setting.variable).collect();
+    // Secrets are in Secrets Manager, and the variable has the name.
+    let with_names: Vec<&str> =
+        settings().map(|setting| setting.secret.map_or(setting.variable, |secret| secret.variable)).collect();
+    assert_eq!(local, with(&[&ONLY_LOCAL[..], &of_providers].concat()), "{advice}");
+    assert_eq!(on_aws, with(&[&ONLY_ON_AWS[..], &with_names].concat()), "{advice}");
 }
 
 #[test]

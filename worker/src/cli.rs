@@ -1,6 +1,6 @@
 //! The `sunaba-worker` and `sunaba worker` commands.
 
-use crate::agents::scripted::{self, PlayArguments};
+use crate::agents::{AgentKind, PROGRAM_COMMAND};
 use crate::config::{Config, Problem, environment, variables};
 use crate::isolation;
 use crate::platform;
@@ -8,10 +8,9 @@ use crate::run::run;
 use crate::workspace::credential;
 use clap::{Args, Subcommand};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use terminal::{print_error, print_line};
-use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
@@ -32,10 +31,10 @@ enum Command {
     Run,
     /// Print the resolved configuration and all configuration problems
     Check,
-    /// Play a script as if it were Claude Code (started by the worker)
-    #[command(hide = true, disable_help_flag = true)]
-    Play {
-        /// Script, followed by the arguments of the Claude Code CLI
+    /// Run an agent that is part of this program (started by the worker)
+    #[command(name = PROGRAM_COMMAND, hide = true, disable_help_flag = true)]
+    Agent {
+        /// Name of the agent, followed by its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -48,19 +47,20 @@ enum Command {
 }
 
 impl Worker {
-    /// Runs the subcommand. `program` is the command line of this program, used to start it again as a child.
-    pub async fn main(self, program: Vec<String>) -> ExitCode {
+    /// Runs the subcommand with these agents. `program` is the command line of this program, used to start it again as a
+    /// child.
+    pub async fn main(self, program: Vec<String>, agents: &[&'static AgentKind]) -> ExitCode {
         match self.command.unwrap_or(Command::Run) {
-            Command::Run => run_worker(program).await,
-            Command::Check => check(),
-            Command::Play { arguments } => play(arguments).await,
+            Command::Run => run_worker(program, agents).await,
+            Command::Check => check(agents),
+            Command::Agent { arguments } => run_agent(arguments, agents).await,
             Command::Credential { operation } => forward_credential_request(&operation),
         }
     }
 }
 
-async fn run_worker(program: Vec<String>) -> ExitCode {
-    let (config, problems) = Config::read(&environment());
+async fn run_worker(program: Vec<String>, agents: &[&'static AgentKind]) -> ExitCode {
+    let (config, problems) = Config::read(&environment(), agents);
     let Some(config) = config else {
         print_problems(&problems);
         return ExitCode::from(2);
@@ -82,27 +82,29 @@ async fn run_worker(program: Vec<String>) -> ExitCode {
     let Ok((mut terminate, mut interrupt)) = signals else {
         return fail("cannot install signal handlers");
     };
-    tokio::spawn(async move {
+    let mut signalled = async || {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+    };
+    let stopped = async {
+        signalled().await;
         let _ = stop_sender.send(true);
         // A second signal exits immediately.
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        std::process::exit(130);
-    });
-    match run(config, program, stop).await {
-        Ok(code) => code,
-        Err(error) => fail(&format!("{error:#}")),
+        signalled().await;
+    };
+    tokio::select! {
+        ended = run(config, program, stop) => match ended {
+            Ok(code) => code,
+            Err(error) => fail(&format!("{error:#}")),
+        },
+        () = stopped => std::process::exit(130),
     }
 }
 
-fn check() -> ExitCode {
-    let (config, problems) = Config::read(&environment());
+fn check(agents: &[&'static AgentKind]) -> ExitCode {
+    let (config, problems) = Config::read(&environment(), agents);
     if let Some(config) = &config {
         for (name, value) in config.describe() {
             print_line(&format!("{name:<12} {value}"));
@@ -111,7 +113,8 @@ fn check() -> ExitCode {
     if let Some(limitations) = platform::limitations() {
         print_line(&format!("\nnote: {limitations}"));
     }
-    let missing = config.as_ref().and_then(missing_program);
+    let path = environment().get("PATH").cloned().unwrap_or_default();
+    let missing = config.as_ref().and_then(|config| config.agent.check(&path).err());
     let problems: Vec<Problem> = problems.into_iter().chain(missing).collect();
     if !problems.is_empty() {
         print_line("");
@@ -122,39 +125,17 @@ fn check() -> ExitCode {
     if problems.iter().any(|problem| !problem.is_warning) { ExitCode::from(2) } else { ExitCode::SUCCESS }
 }
 
-/// Checks that the agent's program exists.
-fn missing_program(config: &Config) -> Option<Problem> {
-    use crate::config::Agent;
-    let (program, variable) = match &config.agent {
-        Agent::Claude => (config.claude_path.clone(), "CLAUDE_PATH"),
-        Agent::Acp(command) => (command.first()?.clone(), "AGENT"),
-        Agent::Scripted(script) => {
-            let message = scripted::load(script).err()?;
-            return Some(Problem { variable: "AGENT".into(), message, is_warning: false });
-        }
-    };
-    let found = if program.contains('/') {
-        PathBuf::from(&program).is_file()
-    } else {
-        let path = environment().get("PATH").cloned().unwrap_or_default();
-        path.split(':').any(|directory| PathBuf::from(directory).join(&program).is_file())
-    };
-    let message = format!("program {program:?} not found");
-    (!found).then(|| Problem { variable: variable.into(), message, is_warning: false })
-}
-
-async fn play(arguments: Vec<String>) -> ExitCode {
-    let environment = environment();
-    let arguments =
-        PlayArguments::parse(&arguments).and_then(|arguments| arguments.in_environment(&environment));
-    let arguments = match arguments {
-        Ok(arguments) => arguments,
-        Err(why) => return fail(&why),
-    };
-    let stdin = BufReader::new(tokio::io::stdin());
-    let code = scripted::play(arguments, stdin, tokio::io::stdout()).await;
-    // A pending read of standard input cannot be cancelled.
-    std::process::exit(code)
+/// Runs the program of an agent, as its own process.
+async fn run_agent(mut arguments: Vec<String>, agents: &[&'static AgentKind]) -> ExitCode {
+    if arguments.is_empty() {
+        return fail("no agent given");
+    }
+    let name = arguments.remove(0);
+    let kind = agents.iter().find(|kind| kind.name == name);
+    match kind.and_then(|kind| kind.program) {
+        Some(program) => program(arguments).await,
+        None => fail(&format!("this program contains no agent {name:?}")),
+    }
 }
 
 /// Forwards a credential request from git to the running worker.

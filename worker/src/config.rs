@@ -3,19 +3,21 @@
 mod reader;
 pub mod variables;
 
+pub use reader::Reader;
+
 use crate::agents::policy::Mode;
+use crate::agents::{Agent, AgentKind};
 use crate::isolation::SandboxPolicy;
 use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::Repository;
 use domain::SandboxId;
-use reader::Reader;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Config {
     pub sandbox: SandboxId,
     /// Base URL of the control plane, without a trailing slash.
@@ -23,15 +25,11 @@ pub struct Config {
     /// WebSocket URL, if it differs from the plane's.
     pub sockets: Option<String>,
     pub token: Option<Secret>,
-    pub agent: Agent,
-    /// Program of the Claude Code CLI.
-    pub claude_path: String,
+    pub agent: Box<dyn Agent>,
     pub task: Task,
     pub cwd: PathBuf,
     /// State that must survive a restart of the worker.
     pub state_dir: PathBuf,
-    /// Configuration and transcripts of the Claude Code CLI.
-    pub claude_dir: PathBuf,
     pub repository: Option<Repository>,
     /// Overrides the agent's default model.
     pub model: Option<String>,
@@ -46,7 +44,6 @@ pub struct Config {
     pub system_prompt: Option<String>,
     /// Appended to the agent's system prompt.
     pub append_system_prompt: Option<String>,
-    pub setting_sources: Option<String>,
     pub resume: Option<Resume>,
     /// Iterate until the task is done, within these limits. `None` runs the task once.
     pub continuous: Option<Continuous>,
@@ -68,26 +65,6 @@ pub struct Config {
     pub log: String,
     /// Names and values to redact from everything that is sent.
     pub secrets: Vec<(String, Secret)>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Agent {
-    Claude,
-    /// Command line of an agent that speaks ACP.
-    Acp(Vec<String>),
-    /// Name or path of a script, for demonstrations and tests.
-    Scripted(String),
-}
-
-impl Agent {
-    /// Whether the agent keeps its own sessions and resumes them by their id. Otherwise the worker restores the
-    /// transcript from the plane.
-    pub fn keeps_sessions(&self) -> bool {
-        match self {
-            Self::Acp(_) => true,
-            Self::Claude | Self::Scripted(_) => false,
-        }
-    }
 }
 
 /// A session to resume.
@@ -142,17 +119,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Variables that hold secrets. Their values are redacted from everything that is sent.
-pub const SECRETS: [&str; 8] = [
-    "SANDBOX_TOKEN",
-    "GITHUB_TOKEN",
-    "GH_TOKEN",
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "LLM_API_KEY",
-    "OMOIOS_API_KEY",
-];
+/// Variables that hold secrets, besides those of agents. Their values are redacted from everything that is sent.
+pub const SECRETS: [&str; 4] = ["SANDBOX_TOKEN", "GITHUB_TOKEN", "GH_TOKEN", "OMOIOS_API_KEY"];
 
 /// Variables removed from the agent's environment: with them it could act as the worker or push under another
 /// identity.
@@ -175,22 +143,17 @@ pub fn environment() -> BTreeMap<String, String> {
 }
 
 impl Config {
-    /// Reads the configuration. It is `None` if any problem is an error; warnings are returned with it.
-    pub fn read(environment: &BTreeMap<String, String>) -> (Option<Self>, Vec<Problem>) {
-        let mut reader = Reader::new(environment);
+    /// Reads the configuration of a worker that has these agents. It is `None` if any problem is an error; warnings are
+    /// returned with it.
+    pub fn read(
+        environment: &BTreeMap<String, String>,
+        agents: &[&'static AgentKind],
+    ) -> (Option<Self>, Vec<Problem>) {
+        let mut reader = Reader::new(environment, agents);
         let config = reader.config();
         let problems = reader.problems();
         let fatal = problems.iter().any(|problem| !problem.is_warning);
         (config.filter(|_| !fatal), problems)
-    }
-
-    /// Where the agent stores its transcripts. Scripts get their own directory so that they do not write into the
-    /// user's real sessions.
-    pub fn transcript_dir(&self) -> PathBuf {
-        match &self.agent {
-            Agent::Scripted(_) => self.state_dir.join("claude"),
-            Agent::Claude | Agent::Acp(_) => self.claude_dir.clone(),
-        }
     }
 
     /// For the `Authorization` header.
@@ -202,11 +165,6 @@ impl Config {
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let or_none = |text: Option<&str>| text.unwrap_or("none").to_owned();
         let is_set = |secret: Option<&Secret>| if secret.is_some() { "set" } else { "none" }.to_owned();
-        let agent = match &self.agent {
-            Agent::Claude => format!("Claude Code ({})", self.claude_path),
-            Agent::Acp(command) => format!("ACP: {}", command.join(" ")),
-            Agent::Scripted(script) => format!("script {script}"),
-        };
         let mode = match &self.continuous {
             None => "single run".to_owned(),
             Some(limits) => format!(
@@ -224,7 +182,7 @@ impl Config {
             ("plane", self.plane.clone()),
             ("sockets", or_none(self.sockets.as_deref())),
             ("token", is_set(self.token.as_ref())),
-            ("agent", agent),
+            ("agent", self.agent.describe()),
             ("model", self.model.clone().unwrap_or_else(|| "agent default".into())),
             ("workspace", self.cwd.display().to_string()),
             ("state", self.state_dir.display().to_string()),

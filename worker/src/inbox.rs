@@ -8,6 +8,7 @@ mod held;
 
 pub use held::HeldMessages;
 
+use crate::tasks::TaskFailure;
 use client::{Attempt, Backoff, Pull, SandboxApi, WakeUpOptions, WakeUpSocket};
 use contract::messages::{MAX_PULL, MAX_WAIT_SECS, MessageOut, Pulled};
 use domain::MessageId;
@@ -75,7 +76,8 @@ pub enum InboxEvent {
 pub struct Inbox {
     /// Interrupts first, then in the order of sending.
     pub events: mpsc::Receiver<InboxEvent>,
-    task: JoinHandle<()>,
+    /// `None` after its end was reported.
+    task: Option<JoinHandle<()>>,
 }
 
 impl Inbox {
@@ -84,13 +86,34 @@ impl Inbox {
     pub fn open(settings: Settings, seen: impl IntoIterator<Item = MessageId>) -> Self {
         let (sender, events) = mpsc::channel(64);
         let puller = Puller { settings, events: sender, seen: seen.into_iter().collect(), failures: 0 };
-        Self { events, task: tokio::spawn(puller.run()) }
+        Self { events, task: Some(tokio::spawn(puller.run())) }
+    }
+}
+
+impl Inbox {
+    /// The next event. Never resolves after the last one.
+    ///
+    /// # Errors
+    /// If the puller has panicked; no further event arrives.
+    pub async fn next(&mut self) -> Result<InboxEvent, TaskFailure> {
+        if let Some(event) = self.events.recv().await {
+            return Ok(event);
+        }
+        let Some(task) = &mut self.task else { return std::future::pending().await };
+        let ended = task.await;
+        self.task = None;
+        match ended.err().and_then(|why| TaskFailure::of("receiving messages", &why)) {
+            Some(failure) => Err(failure),
+            None => std::future::pending().await,
+        }
     }
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 

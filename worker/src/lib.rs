@@ -24,5 +24,6 @@ pub mod secret;
 pub mod state;
 mod supervisor;
 pub mod task;
+pub mod tasks;
 pub mod transcript;
 pub mod workspace;

@@ -16,5 +16,5 @@ struct Cli {
 async fn main() -> ExitCode {
     let program =
         std::env::current_exe().map_or_else(|_| "sunaba-worker".into(), |path| path.display().to_string());
-    Cli::parse().worker.main(vec![program]).await
+    Cli::parse().worker.main(vec![program], worker::agents::AGENTS).await
 }

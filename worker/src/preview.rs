@@ -13,6 +13,7 @@ pub use listening_ports::{AGENT_MARKER, PortChange, PortWatcher};
 pub use probe::{Page, ProbeError, probe};
 
 use crate::event::{Event, first_chars};
+use crate::tasks::joined;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -42,15 +43,18 @@ async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, r
             Some(probed) = probes.join_next() => match probed {
                 // Ignore the result if the port was closed meanwhile.
                 Ok((port, probed)) if running.remove(&port).is_some() => events.push(probe_event(port, probed)),
-                // The probe was aborted because its port was closed.
-                _ => continue,
+                probed => {
+                    // If not a panic, the probe was aborted because its port was closed.
+                    joined(probed);
+                    continue;
+                }
             },
             _ = ticks.tick() => {
                 let polled = tokio::task::spawn_blocking(move || {
                     let changes = watcher.poll();
                     (watcher, changes)
                 });
-                let Ok((polled_watcher, changes)) = polled.await else { return };
+                let Some((polled_watcher, changes)) = joined(polled.await) else { return };
                 watcher = polled_watcher;
                 for change in changes {
                     match change {

@@ -1,5 +1,6 @@
 //! Assembles the parts of a worker and runs it.
 
+use crate::agents::Sessions;
 use crate::completion::{Outcome, Plan};
 use crate::config::Config;
 use crate::event::Event;
@@ -9,8 +10,9 @@ use crate::outbox::{self, Outbox, Secrets};
 use crate::preview;
 use crate::state::{State, StateFile};
 use crate::supervisor::{Inputs, Launcher, OUTCOME_EVENT, Parts, Supervisor};
+use crate::tasks::Tasks;
 use crate::transcript::{self, TranscriptWriter};
-use crate::workspace::{self, snapshot::Snapshots};
+use crate::workspace::{self, credential::CredentialServer};
 use anyhow::Context;
 use client::{SandboxApi, Transcripts, WakeUpOptions};
 use domain::SessionId;
@@ -43,12 +45,10 @@ pub async fn run(
     let mut state = state_file.load().context("cannot read the state of an earlier run")?;
     // Start heartbeats and messages before the workspace is prepared, which may take minutes.
     let (agent_state, agent_state_receiver) = watch::channel(AgentState::default());
-    let heartbeats = tokio::spawn(heartbeat::run(
-        api.clone(),
-        outbox.clone(),
-        agent_state_receiver,
-        config.heartbeat_interval,
-    ));
+    let mut tasks = Tasks::default();
+    let heartbeats =
+        heartbeat::run(api.clone(), outbox.clone(), agent_state_receiver, config.heartbeat_interval);
+    tasks.spawn("sending heartbeats", heartbeats);
     let seen = state.pending.iter().map(|pending| pending.message_id.clone());
     let held = HeldMessages::default();
     for pending in state.pending.iter().filter(|pending| !pending.delivered) {
@@ -63,7 +63,7 @@ pub async fn run(
         // Cloning a large repository, or an unreachable plane, can take longer than the shutdown grace period.
         Ok(_) = stop_requested.wait_for(|stop| *stop) => return Ok(exit_before_start(&outbox, "signal", ExitCode::SUCCESS).await),
     };
-    let (ready, (inherited, fork_of)) = match prepared {
+    let (mut ready, (inherited, fork_of)) = match prepared {
         Ok(prepared) => prepared,
         Err((phase, error)) => {
             report_startup_failure(&config, &outbox, &mut state, (phase, &error));
@@ -73,6 +73,9 @@ pub async fn run(
             return Ok(exit_before_start(&outbox, phase, ExitCode::FAILURE).await);
         }
     };
+    if let Some(server) = ready.credential_server.as_mut().and_then(CredentialServer::take_task) {
+        tasks.watch("serving git credentials", server);
+    }
     let marker = (preview::AGENT_MARKER.to_owned(), Uuid::new_v4().to_string());
     let launcher = Launcher {
         program,
@@ -87,21 +90,10 @@ pub async fn run(
         || requirements.pull_request
         || requirements.tests.is_some();
     let plan = Plan { continuous: config.continuous.clone(), validates };
-    let snapshots = Snapshots::start(&config.cwd, &config.state_dir);
     let link_state = outbox.link_state();
-    let supervisor = Supervisor::new(Parts {
-        config,
-        launcher,
-        outbox,
-        held,
-        state_file,
-        state,
-        plan,
-        agent_state,
-        snapshots,
-    });
-    let code = supervisor.run(Inputs { inbox, link_state, stop }).await;
-    heartbeats.abort();
+    let supervisor =
+        Supervisor::new(Parts { config, launcher, outbox, held, state_file, state, plan, agent_state });
+    let code = supervisor.run(Inputs { inbox, link_state, stop, tasks }).await;
     // Keep serving git credentials until the agent has exited.
     drop(ready);
     Ok(code)
@@ -157,11 +149,11 @@ async fn restore_session(
 ) -> anyhow::Result<(u64, Option<Uuid>)> {
     let Some(resume) = &config.resume else { return Ok((0, None)) };
     let session = resume.session.clone();
-    if config.agent.keeps_sessions() {
+    let Sessions::Transcripts(directory) = config.agent.sessions() else {
         state.session.get_or_insert(session);
         return Ok((0, None));
-    }
-    let path = transcript::path(&config.transcript_dir(), &config.cwd, &session);
+    };
+    let path = transcript::path(&directory, &config.cwd, &session);
     if state.session.is_none() {
         let transcripts =
             Transcripts::new(&config.plane, &config.sandbox, config.plaintext_token(), REQUEST_TIMEOUT);

@@ -1,5 +1,6 @@
 //! Environment variables of functions, and the values that the template gives them.
 
+use ::providers::{PROVIDERS, SecretNames};
 use edge::registry::Function;
 use lambda_host::config::{COMMON, variables};
 
@@ -20,6 +21,9 @@ pub fn lines(function: &Function) -> Result<Vec<String>, String> {
 
 /// `NAME: value`; a condition takes several lines.
 fn value(name: &str) -> Result<String, String> {
+    if let Some(secret) = provider_secret(name) {
+        return Ok(format!("{name}: !Ref {}", secret.parameter));
+    }
     match fixed(name) {
         Some((value, _)) => Ok(format!("{name}: {value}")),
         // All other variables are parameters of the same name.
@@ -43,6 +47,9 @@ pub fn source(name: &str, template: &str) -> Result<(String, Option<&'static str
         let value = lines.find_map(|line| line.strip_prefix(&label));
         let value = value.ok_or_else(|| format!("template.yaml does not set {name}"))?;
         return Ok((value.to_owned(), common));
+    }
+    if let Some(secret) = provider_secret(name) {
+        return Ok((format!("!Ref {}", secret.parameter), None));
     }
     match fixed(name) {
         Some((value, description)) => Ok((value.to_owned(), description)),
@@ -117,15 +124,20 @@ fn fixed(name: &str) -> Option<(&'static str, Option<&'static str>)> {
         "SUNABA_JWKS_URL" => return Some(("!Ref JwksUrl", None)),
         "SUNABA_JWT_ISSUER" => return Some(("!Ref JwtIssuer", None)),
         "SUNABA_JWT_AUDIENCE" => return Some(("!Ref JwtAudience", None)),
-        "SUNABA_DAYTONA_KEY_ID" => return Some(("!Ref DaytonaKeyName", None)),
         "SUNABA_WORKER_VARIABLES_ID" => return Some(("!Ref WorkerVariablesName", None)),
         _ => return None,
     };
     Some((value, Some(description)))
 }
 
+/// The secret of a provider whose name this variable has.
+fn provider_secret(name: &str) -> Option<SecretNames> {
+    let mut secrets = PROVIDERS.iter().flat_map(|kind| kind.settings).filter_map(|setting| setting.secret);
+    secrets.find(|secret| secret.variable == name)
+}
+
 /// `SANDBOX_MEMORY_GB` becomes the parameter `SandboxMemoryGb`; a prefix `SUNABA_` is dropped.
-fn parameter(name: &str) -> Result<String, String> {
+pub fn parameter(name: &str) -> Result<String, String> {
     let words = name.strip_prefix("SUNABA_").unwrap_or(name).split('_');
     let camel: Option<String> = words
         .map(|word| {

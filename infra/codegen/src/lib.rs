@@ -11,6 +11,7 @@ mod errors;
 mod markdown;
 mod observability;
 mod policies;
+mod providers;
 mod reference;
 mod regions;
 mod template;
@@ -46,12 +47,18 @@ pub fn all(root: &Path) -> Result<Vec<Generated>, String> {
         Ok::<_, String>(Generated { path, current: Some(current), expected })
     };
     let page = |path: &'static str, expected: String| Generated { path, current: read(path).ok(), expected };
-    let template = read("template.yaml")?;
+    let template = with_regions(
+        "template.yaml",
+        &[
+            ("parameters of providers", providers::parameters()?),
+            ("conditions of providers", providers::conditions()),
+            ("routes", template::routes()),
+            ("functions", template::functions()?),
+        ],
+    )?;
+    let environment = variables::page(&template.expected)?;
     Ok(vec![
-        with_regions(
-            "template.yaml",
-            &[("routes", template::routes()), ("functions", template::functions()?)],
-        )?,
+        template,
         with_regions(
             "infra/observability.yaml",
             &[
@@ -62,7 +69,7 @@ pub fn all(root: &Path) -> Result<Vec<Generated>, String> {
         )?,
         page("docs/routes.md", reference::page()),
         page("docs/cli.md", cli::page()),
-        page("docs/environment.md", variables::page(&template)?),
+        page("docs/environment.md", environment),
         page("docs/errors.md", errors::page()?),
     ])
 }

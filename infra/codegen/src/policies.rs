@@ -1,6 +1,7 @@
 //! IAM policies of functions: what each permission of the registry allows on AWS.
 
 use crate::template;
+use ::providers::PROVIDERS;
 use edge::registry::{Function, Permission, Records, Trigger};
 
 /// The subject of a policy statement. Statements are written in this order.
@@ -111,11 +112,14 @@ fn statement(resource: Resource, actions: &[&str]) -> Vec<String> {
             &format!("execute-api:{ACCOUNT}${{SocketApi}}/${{SocketStage}}/*/@connections/*"),
         ),
         Resource::ProviderSecrets => {
-            let daytona = named_secret("HasDaytonaKey", "DaytonaKeyName");
+            let secrets =
+                PROVIDERS.iter().flat_map(|kind| kind.settings).filter_map(|setting| setting.secret);
+            let of_providers = secrets.flat_map(|secret| named_secret(secret.condition, secret.parameter));
             let workers = named_secret("HasWorkerVariables", "WorkerVariablesName");
-            let allowed = allow_any_of(actions, daytona.into_iter().chain(workers));
+            let allowed = allow_any_of(actions, of_providers.chain(workers));
             let mut lines = vec![
-                "# IAM rejects a statement without resources, so it is left out if neither secret is configured.".into(),
+                "# IAM rejects a statement without resources, so it is left out if no secret is configured."
+                    .into(),
                 "- !If".into(),
                 "  - HasProviderSecrets".into(),
             ];

@@ -6,10 +6,10 @@ use clap::Command;
 use edge::registry::{FUNCTIONS, Function, Permission};
 use lambda_host::config::{COMMON, variables};
 use local::config::sandboxes::Sandboxes;
-use local::config::{INHERITED, WORKER_KEYS};
+use local::config::{INHERITED, worker_keys};
 use saphyr::{LoadableYamlNode, ScalarOwned, YamlOwned};
 use std::collections::BTreeMap;
-use worker::config::variables::{DefaultValue, GROUPS, OBSOLETE};
+use worker::config::variables::{self as of_worker, DefaultValue, OBSOLETE};
 
 pub fn page(template: &str) -> Result<String, String> {
     Ok(format!(
@@ -52,11 +52,11 @@ fn sunaba() -> String {
          from its configuration file too.\n\n{}\n\
          Sandboxes of the provider `process` inherit {}. Workers of all providers receive {} and all variables that \
          begin with `ANTHROPIC_`.\n",
-        codes(Sandboxes::NAMES.first().copied()),
-        codes(Sandboxes::NAMES.last().copied()),
+        codes(Sandboxes::names().first().copied()),
+        codes(Sandboxes::names().last().copied()),
         table(["variable", "flag", "commands", "default", "description"], &rows),
         codes(INHERITED),
-        codes(WORKER_KEYS),
+        codes(worker_keys()),
     )
 }
 
@@ -208,9 +208,9 @@ fn worker() -> String {
     let mut text = String::from(
         "`sunaba-worker check` prints the resolved configuration and all problems. An empty variable counts as not set. The \
          table is \
-         `worker/src/config/variables.rs`; [worker.md](worker.md) describes the worker.\n",
+         `worker/src/config/variables.rs`, and agents bring their own; [worker.md](worker.md) describes the worker.\n",
     );
-    for group in GROUPS {
+    for group in of_worker::groups() {
         let rows: Vec<_> = group
             .variables
             .iter()
@@ -225,8 +225,11 @@ fn worker() -> String {
                 [code(variable.name), default, cell(variable.description)]
             })
             .collect();
-        let table = table(["variable", "default", "description"], &rows);
-        text += &format!("\n### {}\n\n{table}", group.title);
+        let table = match rows.as_slice() {
+            [] => "No variables of its own.\n".to_owned(),
+            rows => table(["variable", "default", "description"], rows),
+        };
+        text += &format!("\n### {}\n\n{table}", cell(&group.title).replace('<', "&lt;"));
     }
     let obsolete = OBSOLETE.map(|(name, why)| [code(name), capitalized(&cell(why))]);
     text += "\nAll other variables, such as `ANTHROPIC_*`, are passed to the agent unchanged.\n\n### Ignored variables\n\n";

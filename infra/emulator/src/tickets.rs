@@ -11,6 +11,8 @@ use kit::daytona::{Daytona, Fault, Faults, Operation, Options, SandboxView};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -50,12 +52,21 @@ pub async fn daytona() -> Daytona {
 /// Stores Daytona's API key as a secret. Returns the stack parameters for Daytona.
 pub async fn configure(account: &Account, paths: &Paths, daytona: &Daytona) -> anyhow::Result<Vec<String>> {
     account.create_secret(KEY_NAME, daytona.key()).await?;
-    let worker = paths.binaries.join("sunaba-worker");
+    let worker = worker(paths).context("cannot write the program of the worker")?;
     Ok(vec![
         format!("DaytonaApiUrl={}", daytona.url()),
         format!("DaytonaKeyName={KEY_NAME}"),
         format!("WorkerSource=image:{}", worker.display()),
     ])
+}
+
+/// The worker in `sunaba`, which contains the scripted agent.
+fn worker(paths: &Paths) -> io::Result<PathBuf> {
+    let program = paths.work.join("worker.sh");
+    let sunaba = paths.binaries.join("sunaba");
+    fs::write(&program, format!("#!/bin/sh\nexec '{}' worker \"$@\"\n", sunaba.display()))?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    Ok(program)
 }
 
 async fn complete(plane: &Plane, daytona: &Daytona, agent: &Agent) -> anyhow::Result<()> {

@@ -3,13 +3,14 @@
 //! Every value is read as text first, so that all invalid values are reported at once, whatever their source.
 
 use super::file::Values;
+use super::providers::{ProviderOptions, settings};
 use app::orchestration::Orchestration;
 use clap::Args;
 use domain::idle::Thresholds;
 use domain::resources::{self, ResourceRequest};
 use domain::ticket::ApprovalSettings;
-use providers::daytona::WorkerSource;
-use providers::process::Isolation;
+use providers::process::{self, Isolation};
+use providers::{PROVIDERS, ProviderKind, WorkerSource};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -25,22 +26,29 @@ macro_rules! settings {
                 #[arg(long, env = $variable, hide_env_values = true)]
                 pub $name: Option<String>,
             )*
+            #[command(flatten)]
+            pub providers: ProviderOptions,
         }
 
         impl Sandboxes {
             /// Names of all variables.
-            pub const NAMES: &[&str] = &[$($variable),*];
+            pub fn names() -> Vec<&'static str> {
+                let own = [$($variable),*];
+                own.into_iter().chain(settings().map(|setting| setting.variable)).collect()
+            }
 
             /// Values of flags and environment, by the name of the variable.
             fn values(&self) -> Vec<(&'static str, Option<&str>)> {
-                vec![$(($variable, self.$name.as_deref())),*]
+                let of_provider = |variable| (variable, self.providers.get(variable));
+                let own = [$(($variable, self.$name.as_deref())),*];
+                own.into_iter().chain(settings().map(|setting| of_provider(setting.variable))).collect()
             }
         }
     };
 }
 
 settings! {
-    /// Sandbox provider: process (on this machine) or daytona [default: process]
+    /// Sandbox provider: process (on this machine), or one of those below [default: process]
     #[arg(help_heading = SANDBOXES, value_name = "NAME")]
     provider, "SUNABA_PROVIDER";
     /// Default agent: claude, openhands, acp:COMMAND or scripted:FILE [default: claude if it is installed, else scripted:hello]
@@ -106,23 +114,13 @@ settings! {
     /// Timeout for the approval of a ticket, from a minute to a day [default: 1800]
     #[arg(help_heading = LIMITS, value_name = "SECONDS")]
     approval_timeout_seconds, "APPROVAL_TIMEOUT_SECONDS";
-    /// Daytona API key; enables the provider daytona
-    #[arg(help_heading = DAYTONA, value_name = "KEY")]
-    daytona_api_key, "DAYTONA_API_KEY";
-    /// URL of the Daytona API [default: Daytona's cloud]
-    #[arg(help_heading = DAYTONA, value_name = "URL")]
-    daytona_api_url, "DAYTONA_API_URL";
-    /// Daytona region [default: that of the organization]
-    #[arg(help_heading = DAYTONA, value_name = "REGION")]
-    daytona_target, "DAYTONA_TARGET";
     /// Worker executable for remote sandboxes: a file, a URL, or image:PATH if the image contains it
-    #[arg(help_heading = DAYTONA, value_name = "SOURCE")]
+    #[arg(help_heading = SANDBOXES, value_name = "SOURCE")]
     worker_source, "SUNABA_WORKER_SOURCE";
 }
 
 const SANDBOXES: &str = "Sandboxes";
 const LIMITS: &str = "Limits";
-const DAYTONA: &str = "Daytona";
 
 /// The validated configuration.
 #[derive(Debug, Clone)]
@@ -136,23 +134,10 @@ pub struct SandboxConfig {
     pub isolation: Isolation,
     /// The settings that do not depend on the address of the plane.
     pub orchestration: Orchestration,
-    pub daytona: Option<DaytonaAccount>,
-}
-
-#[derive(Clone)]
-pub struct DaytonaAccount {
-    pub api_url: String,
-    pub api_key: String,
-    /// Region.
-    pub target: Option<String>,
-    pub worker: WorkerSource,
-}
-
-impl std::fmt::Debug for DaytonaAccount {
-    /// Omits the key: debug output ends up in logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DaytonaAccount").field("api_url", &self.api_url).finish_non_exhaustive()
-    }
+    /// Remote providers that are set up, with their settings.
+    pub providers: Vec<(&'static ProviderKind, providers::Values)>,
+    /// Worker executable for remote sandboxes. Set if there is a remote provider.
+    pub worker: Option<WorkerSource>,
 }
 
 /// Reads values by the names of their variables and collects errors.
@@ -179,14 +164,8 @@ impl Sandboxes {
 
 impl Reader<'_> {
     fn config(&mut self) -> SandboxConfig {
-        let provider = self.text("SUNABA_PROVIDER").unwrap_or_else(|| "process".to_owned());
-        let daytona = self.daytona_account();
-        match provider.as_str() {
-            "process" => {}
-            "daytona" if daytona.is_some() => {}
-            "daytona" => self.errors.push("SUNABA_PROVIDER daytona needs DAYTONA_API_KEY".to_owned()),
-            other => self.errors.push(format!("SUNABA_PROVIDER must be process or daytona, not {other:?}")),
-        }
+        let provider = self.text("SUNABA_PROVIDER").unwrap_or_else(|| process::NAME.to_owned());
+        let (providers, worker) = self.remote_providers(&provider);
         let callback_url = self.text("SUNABA_CALLBACK_URL");
         if callback_url
             .as_ref()
@@ -196,7 +175,15 @@ impl Reader<'_> {
         }
         let isolation = self.isolation();
         let orchestration = self.orchestration(&provider);
-        SandboxConfig { provider, agent: self.text("AGENT"), callback_url, isolation, orchestration, daytona }
+        SandboxConfig {
+            provider,
+            agent: self.text("AGENT"),
+            callback_url,
+            isolation,
+            orchestration,
+            providers,
+            worker,
+        }
     }
 
     fn orchestration(&mut self, provider: &str) -> Orchestration {
@@ -276,14 +263,39 @@ impl Reader<'_> {
         })
     }
 
-    fn daytona_account(&mut self) -> Option<DaytonaAccount> {
-        let api_key = self.text("DAYTONA_API_KEY")?;
-        let api_url = self.text("DAYTONA_API_URL").unwrap_or_else(|| "https://app.daytona.io/api".to_owned());
-        let Some(source) = self.text("SUNABA_WORKER_SOURCE") else {
-            let rule = "a file (`cargo xtask worker` builds one), a URL or image:<path>";
-            self.errors.push(format!("DAYTONA_API_KEY needs SUNABA_WORKER_SOURCE: {rule}"));
-            return None;
-        };
+    /// The remote providers that are set up, and the worker executable for them. `default` is the provider of tasks that
+    /// name none.
+    fn remote_providers(
+        &mut self,
+        default: &str,
+    ) -> (Vec<(&'static ProviderKind, providers::Values)>, Option<WorkerSource>) {
+        let mut providers = Vec::new();
+        let worker = self.worker_source();
+        for kind in PROVIDERS {
+            let values = kind.read(|setting| self.text(setting.variable));
+            match kind.missing(&values) {
+                Some(setting) if kind.name == default => {
+                    self.errors.push(format!("SUNABA_PROVIDER {default} needs {}", setting.variable));
+                }
+                Some(_) => {}
+                None if worker.is_none() => {
+                    let rule = "a file (`cargo xtask worker` builds one), a URL or image:<path>";
+                    self.errors
+                        .push(format!("The provider {} needs SUNABA_WORKER_SOURCE: {rule}", kind.name));
+                }
+                None => providers.push((*kind, values)),
+            }
+        }
+        let mut names = std::iter::once(process::NAME).chain(PROVIDERS.iter().map(|kind| kind.name));
+        if !names.clone().any(|name| name == default) {
+            let names = names.by_ref().collect::<Vec<_>>().join(" or ");
+            self.errors.push(format!("SUNABA_PROVIDER must be {names}, not {default:?}"));
+        }
+        (providers, worker)
+    }
+
+    fn worker_source(&mut self) -> Option<WorkerSource> {
+        let source = self.text("SUNABA_WORKER_SOURCE")?;
         let worker = match source.strip_prefix("image:") {
             Some(path) => WorkerSource::InImage(path.to_owned()),
             None if source.contains("://") => WorkerSource::Url(source),
@@ -294,7 +306,7 @@ impl Reader<'_> {
         {
             self.errors.push(format!("SUNABA_WORKER_SOURCE: file not found: {}", path.display()));
         }
-        Some(DaytonaAccount { api_url, api_key, target: self.text("DAYTONA_TARGET"), worker })
+        Some(worker)
     }
 
     fn minutes(&mut self, name: &'static str, default_secs: i64) -> i64 {
@@ -379,11 +391,12 @@ mod tests {
         assert_eq!(config.orchestration.thresholds, defaults.thresholds);
         assert_eq!(config.orchestration.limits, defaults.limits);
         assert_eq!(config.orchestration.validation_secs, defaults.validation_secs);
-        assert!(config.daytona.is_none() && config.agent.is_none());
+        assert!(config.providers.is_empty() && config.agent.is_none());
     }
 
     #[test]
     fn all_errors_are_reported_at_once() {
+        let key = settings().find(|setting| setting.required).unwrap();
         let sandboxes = Sandboxes {
             provider: Some("cloud".into()),
             sandbox_memory_gb: Some("99".into()),
@@ -394,7 +407,7 @@ mod tests {
             approval_timeout_seconds: Some("5".into()),
             callback_url: Some("plane.example".into()),
             isolation: Some("strict".into()),
-            daytona_api_key: Some("a-planted-key".into()),
+            providers: ProviderOptions::of(key.variable, "a-planted-key"),
             ..Sandboxes::default()
         };
         let errors = sandboxes.config(&file(&[("sandbox_disk_gb", "11"), ("colour", "red")])).unwrap_err();

@@ -2,7 +2,8 @@
 
 mod orchestration;
 
-pub use orchestration::DaytonaConfig;
+pub use orchestration::ProvidersConfig;
+pub(crate) use orchestration::variable;
 
 use edge::Settings;
 use edge::guard::Guard;
@@ -32,7 +33,7 @@ pub struct Config {
     /// For functions that authenticate callers.
     pub keys: Option<KeyConfig>,
     /// For functions that create sandboxes.
-    pub daytona: Option<DaytonaConfig>,
+    pub providers: Option<ProvidersConfig>,
     pub settings: Settings,
     pub aws: AwsConfig,
 }
@@ -188,7 +189,7 @@ impl Config {
                 issuer: read.optional("SUNABA_JWT_ISSUER"),
                 audience: read.optional("SUNABA_JWT_AUDIENCE"),
             }),
-            daytona: serves.may(Permission::Providers).then(|| read.daytona()),
+            providers: serves.may(Permission::Providers).then(|| read.providers()),
             settings: Settings {
                 // API Gateway accepts only its own host names.
                 guard: Guard { hosts: None, origins: read.origins() },

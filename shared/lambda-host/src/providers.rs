@@ -1,14 +1,12 @@
 //! Sandbox providers, for functions that have the permission.
 
-use crate::config::{Config, DaytonaConfig};
+use crate::config::{Config, ProvidersConfig, variable};
 use crate::wiring::Clients;
 use app::orchestration::Providers;
-use futures_util::future::try_join;
+use futures_util::future::{try_join, try_join_all};
 use lambda_runtime::Error;
-use providers::SandboxProvider;
-use providers::daytona::{Daytona, Options};
+use providers::{Environment, PROVIDERS};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Timeout of a request to a provider; uploading a worker executable may take five times as long. Both fit into the time that
@@ -21,35 +19,47 @@ const MIN_KEY_CHARS: usize = 1;
 /// The configured providers, and the environment variables of every worker.
 pub(crate) async fn wire(
     config: &Config,
-    daytona: &DaytonaConfig,
+    configured: &ProvidersConfig,
     clients: &Clients<'_>,
 ) -> Result<(Providers, BTreeMap<String, String>), Error> {
-    let (key, variables) = try_join(
-        clients.secret(daytona.key.as_ref(), MIN_KEY_CHARS),
-        clients.secret(daytona.worker_variables.as_ref(), MIN_KEY_CHARS),
+    let (secrets, variables) = try_join(
+        secrets(configured, clients),
+        clients.secret(configured.worker_variables.as_ref(), MIN_KEY_CHARS),
     )
     .await?;
     let variables = variables.map(|text| parse_variables(&text)).transpose()?.unwrap_or_default();
-    let providers = match key {
-        Some(key) => Providers::new([daytona_provider(config, daytona, key)]),
-        None => {
-            tracing::warn!("Daytona API key is not configured; sandbox creation is disabled");
-            Providers::default()
+    let mut providers = Vec::new();
+    for kind in PROVIDERS {
+        let values = kind.read(|setting| match setting.secret {
+            Some(_) => secrets.get(variable(setting)).cloned(),
+            None => configured.settings.get(setting.variable).cloned(),
+        });
+        if kind.missing(&values).is_none() {
+            let environment = Environment {
+                plane: config.settings.orchestration.plane.clone(),
+                worker: configured.worker.clone(),
+                timeout: DEADLINE,
+            };
+            providers.push((kind.create)(&values, environment)?);
         }
-    };
-    Ok((providers, variables))
+    }
+    if providers.is_empty() {
+        tracing::warn!("No sandbox provider is configured; sandbox creation is disabled");
+    }
+    Ok((Providers::new(providers), variables))
 }
 
-fn daytona_provider(config: &Config, daytona: &DaytonaConfig, key: String) -> Arc<dyn SandboxProvider> {
-    Arc::new(Daytona::new(Options {
-        api_url: daytona.url.clone(),
-        api_key: key,
-        organization: None,
-        target: daytona.target.clone(),
-        plane: config.settings.orchestration.plane.clone(),
-        worker: daytona.worker.clone(),
-        timeout: DEADLINE,
-    }))
+/// Values of the providers' secrets, by variable.
+async fn secrets(
+    configured: &ProvidersConfig,
+    clients: &Clients<'_>,
+) -> Result<BTreeMap<&'static str, String>, Error> {
+    let settings = PROVIDERS.iter().flat_map(|kind| kind.settings).filter(|setting| setting.secret.is_some());
+    let values = try_join_all(settings.map(async |setting| {
+        let value = clients.secret(configured.settings.get(variable(setting)), MIN_KEY_CHARS).await?;
+        Ok::<_, Error>(value.map(|value| (variable(setting), value)))
+    }));
+    Ok(values.await?.into_iter().flatten().collect())
 }
 
 /// Environment variables of every worker. The error message omits the text, which is a secret.

@@ -30,8 +30,8 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
     let clients = Clients::new(&config.aws);
     let mut settings = config.settings.clone();
     let mut providers = None;
-    if let Some(daytona) = &config.daytona {
-        let (wired, worker_variables) = crate::providers::wire(config, daytona, &clients).await?;
+    if let Some(configured) = &config.providers {
+        let (wired, worker_variables) = crate::providers::wire(config, configured, &clients).await?;
         providers = Some(wired);
         settings.orchestration.worker_variables = worker_variables;
     }

@@ -14,9 +14,11 @@
 //! still cost money.
 
 mod http;
+mod kind;
 mod start;
 mod wire;
 
+pub use crate::WorkerSource;
 use crate::{
     Deletion, Failure, FailureClass, Found, LOG_BYTES, Link, Listed, ProviderFuture, SandboxProvider,
     SandboxSpec, State, Tail,
@@ -24,11 +26,11 @@ use crate::{
 use domain::SandboxId;
 use domain::resources::DEFAULT_IMAGE;
 use http::{Http, RequestError, Target};
+pub use kind::DAYTONA;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 use wire::{Page, Sandbox};
 
@@ -64,17 +66,6 @@ impl fmt::Debug for Options {
         shown.field("api_url", api_url).field("organization", organization).field("target", target);
         shown.field("plane", plane).field("worker", worker).field("timeout", timeout).finish_non_exhaustive()
     }
-}
-
-/// Where the worker executable comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorkerSource {
-    /// A path in the snapshot or image.
-    InImage(String),
-    /// A local file, which is uploaded.
-    File(PathBuf),
-    /// A URL that the plane downloads from; the file is then uploaded.
-    Url(String),
 }
 
 #[derive(Debug)]

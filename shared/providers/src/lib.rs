@@ -3,19 +3,27 @@
 //! A sandbox is created under the plane's own name for it, so that it is found again by that name if the response to its
 //! creation was lost. Every call is idempotent and may be interrupted and retried.
 //!
+//! A provider is a folder here, and a line in [`PROVIDERS`]. [`process`] is not in the list: it needs the machine of the
+//! plane, so only the local host constructs it.
+//!
 //! Deliberately absent: retries, the order of the steps, and what a failure means for a task. The caller decides those
 //! and keeps the records; a provider has no state of its own.
 
 pub mod daytona;
+mod kind;
 pub mod process;
 mod tail;
 
 use domain::SandboxId;
 use futures_util::future::BoxFuture;
+pub use kind::{Created, Environment, ProviderKind, SecretNames, Setting, Values, WorkerSource};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 pub use tail::Tail;
+
+/// The providers that every host can use. The first is the default where sandboxes cannot run on the plane's own machine.
+pub const PROVIDERS: &[&ProviderKind] = &[&daytona::DAYTONA];
 
 /// Result of a provider call. It resolves within the provider's own deadline.
 pub type ProviderFuture<'a, T> = BoxFuture<'a, Result<T, Failure>>;

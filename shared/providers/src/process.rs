@@ -53,6 +53,9 @@ const LIMITS: &str = "Memory (per process, not in total), core dumps and CPU aff
 const LIMITS: &str = "On this system memory, CPU and disk are not limited. All of its processes are killed with it, \
     except for a process that has left its process group and whose parent has exited.";
 
+/// [`SandboxProvider::name`].
+pub const NAME: &str = "process";
+
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Parent of the sandbox directories.
@@ -289,7 +292,7 @@ impl Process {
 
 impl SandboxProvider for Process {
     fn name(&self) -> &'static str {
-        "process"
+        NAME
     }
 
     fn isolation(&self) -> String {

@@ -1,11 +1,17 @@
 //! Agent adapters. Every agent is driven with the same commands and reports the same outputs.
+//!
+//! An agent is a folder here, and a line in [`AGENTS`]. Other programs add their own to the list.
 
 pub mod acp;
 pub mod claude;
+mod kind;
 pub mod memory;
 pub mod policy;
 pub mod process;
-pub mod scripted;
+
+pub use kind::{
+    Agent, AgentKind, Launch, PROGRAM_COMMAND, ProgramFuture, Recovered, Sessions, find, find_program, names,
+};
 
 use crate::event::Event;
 use crate::workspace::diff::EmittedChange;
@@ -13,7 +19,11 @@ use domain::message::State;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
+
+/// The agents of the worker. The first is the default.
+pub const AGENTS: &[&AgentKind] = &[&claude::CLAUDE, &acp::OPENHANDS, &acp::ACP];
 
 /// A running agent. Dropping `commands` stops it.
 #[derive(Debug)]
@@ -21,6 +31,22 @@ pub struct AgentHandle {
     pub commands: mpsc::Sender<AgentCommand>,
     /// In order. The last one is [`AgentOutput::Exited`].
     pub outputs: mpsc::Receiver<AgentOutput>,
+    /// Drives the agent until it has exited. If it panics, `outputs` ends without an exit.
+    pub driver: JoinHandle<()>,
+}
+
+impl AgentHandle {
+    /// The next output. If the driver has failed, the exit of the agent, once.
+    pub async fn next(&mut self) -> AgentOutput {
+        if let Some(output) = self.outputs.recv().await {
+            return output;
+        }
+        let reason = match (&mut self.driver).await {
+            Ok(()) => "the agent driver ended without an exit of the agent".to_owned(),
+            Err(why) => format!("the agent driver failed: {why}"),
+        };
+        AgentOutput::Exited(ExitReason::NotStarted { reason })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +123,19 @@ pub enum AgentActivity {
     Working,
     /// Waiting for a message.
     Idle,
+}
+
+/// The state of the last turn of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LastTurn {
+    /// The session has no turn.
+    #[default]
+    None,
+    InProgress,
+    Interrupted,
+    Completed,
+    /// The model API returned an error.
+    Failed,
 }
 
 /// The result of a turn.

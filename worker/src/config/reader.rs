@@ -1,23 +1,26 @@
 //! Parses environment variables and collects the problem of each.
 
 use super::variables::{self, OBSOLETE};
-use super::{Agent, Config, Continuous, Problem, Requirements, Resume, SECRETS};
+use super::{Config, Continuous, Problem, Requirements, Resume, SECRETS};
 use crate::agents::policy::Mode;
+use crate::agents::{self, Agent, AgentKind, Sessions};
 use crate::isolation::SandboxPolicy;
 use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::Repository;
-use contract::AgentName;
 use domain::SandboxId;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
 
 const DEFAULT_PLANE: &str = "http://127.0.0.1:18000";
 
-pub(super) struct Reader<'a> {
+/// Reads variables. Agents read their own settings with it.
+#[derive(Debug)]
+pub struct Reader<'a> {
     environment: &'a BTreeMap<String, String>,
+    agents: &'a [&'static AgentKind],
     problems: Vec<Problem>,
     /// Names of all variables that were read.
     #[cfg(test)]
@@ -25,9 +28,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(environment: &'a BTreeMap<String, String>) -> Self {
+    pub(super) fn new(environment: &'a BTreeMap<String, String>, agents: &'a [&'static AgentKind]) -> Self {
         Self {
             environment,
+            agents,
             problems: Vec::new(),
             #[cfg(test)]
             names: std::cell::RefCell::default(),
@@ -52,7 +56,8 @@ impl<'a> Reader<'a> {
         let permission_mode = self.permission_mode();
         let cwd = self.cwd();
         let repository = self.repository();
-        let resume = self.resume(agent.as_ref());
+        let sessions = agent.as_ref().map(|agent| agent.sessions());
+        let resume = self.resume(sessions.as_ref());
         let continuous = self.continuous();
         let requirements = self.requirements(continuous.is_some(), repository.is_some());
         let task = self.task();
@@ -66,9 +71,6 @@ impl<'a> Reader<'a> {
         if !may_ask && !disallowed_tools.iter().any(|tool| tool == "AskUserQuestion") {
             disallowed_tools.push("AskUserQuestion".into());
         }
-        let home = self.text("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
-        let state_dir = self.text("STATE_DIR").map(PathBuf::from);
-        let claude_dir = self.text("CLAUDE_CONFIG_DIR").map_or_else(|| home.join(".claude"), PathBuf::from);
         let max_turns = self.number("MAX_TURNS", 50);
         let max_budget_usd = self.amount("MAX_BUDGET_USD", 10.0);
         let heartbeat_interval = self.seconds("HEARTBEAT_INTERVAL", 30);
@@ -77,7 +79,7 @@ impl<'a> Reader<'a> {
         let preview = self.flag("PREVIEW_ENABLED", true);
         let partial_messages = self.flag("PARTIAL_MESSAGES", true);
         let exit_when_done = self.flag("EXIT_WHEN_DONE", false);
-        let isolation = self.isolation(cwd.as_ref(), state_dir.as_ref(), &claude_dir);
+        let isolation = self.isolation(cwd.as_ref(), sessions.as_ref());
         // All variables are read, and all problems recorded, before the first missing value returns.
         let sandbox = sandbox?;
         Some(Config {
@@ -85,11 +87,9 @@ impl<'a> Reader<'a> {
             sockets,
             token,
             agent: agent?,
-            claude_path: self.text("CLAUDE_PATH").unwrap_or_else(|| "claude".into()),
             task,
             cwd: cwd?,
-            state_dir: state_dir.unwrap_or_else(|| home.join(".local/state/sunaba").join(sandbox.as_str())),
-            claude_dir,
+            state_dir: self.state_dir(),
             repository,
             model: self.text("MODEL").or_else(|| self.text("ANTHROPIC_MODEL")),
             permission_mode: permission_mode?,
@@ -99,7 +99,6 @@ impl<'a> Reader<'a> {
             max_budget_usd: max_budget_usd?,
             system_prompt: self.text("SYSTEM_PROMPT"),
             append_system_prompt: self.text("SYSTEM_PROMPT_APPEND"),
-            setting_sources: self.text("SETTING_SOURCES"),
             resume,
             continuous,
             requirements,
@@ -116,12 +115,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn isolation(
-        &mut self,
-        cwd: Option<&PathBuf>,
-        state_dir: Option<&PathBuf>,
-        claude_dir: &Path,
-    ) -> Option<SandboxPolicy> {
+    fn isolation(&mut self, cwd: Option<&PathBuf>, sessions: Option<&Sessions>) -> Option<SandboxPolicy> {
         let parts = self.list("ISOLATION");
         let known = |part: &String| ["files", "network"].contains(&part.as_str());
         if parts.is_empty() || parts == ["none"] {
@@ -136,8 +130,13 @@ impl<'a> Reader<'a> {
             text.split(':').filter(|part| part.starts_with('/')).map(PathBuf::from).collect()
         };
         let writable = ["HOME", "TMPDIR"].map(|name| self.text(name).map(PathBuf::from));
-        let writable = writable.into_iter().flatten().chain(cwd.cloned()).chain(state_dir.cloned());
-        let writable = writable.chain([claude_dir.to_owned()]).collect();
+        let state_dir = self.text("STATE_DIR").map(PathBuf::from);
+        let transcripts = match sessions {
+            Some(Sessions::Transcripts(directory)) => Some(directory.clone()),
+            Some(Sessions::OwnedByAgent) | None => None,
+        };
+        let writable = writable.into_iter().flatten().chain(cwd.cloned());
+        let writable = writable.chain(state_dir).chain(transcripts).collect();
         let readable =
             [directories(self.text("PATH")), directories(self.text("ISOLATION_READABLE"))].concat();
         let ports = parts.iter().any(|part| part == "network").then(|| self.ports());
@@ -147,16 +146,10 @@ impl<'a> Reader<'a> {
     /// Ports of the plane, the model API, the git server and proxies.
     fn ports(&self) -> Vec<u16> {
         let plane = self.text("CALLBACK_URL").unwrap_or_else(|| DEFAULT_PLANE.into());
-        let variables = [
-            "SOCKET_URL",
-            "ANTHROPIC_BASE_URL",
-            "REPOSITORY_URL",
-            "HTTPS_PROXY",
-            "HTTP_PROXY",
-            "https_proxy",
-            "http_proxy",
-        ];
-        let urls = variables.iter().filter_map(|name| self.text(name)).chain([plane]);
+        let variables =
+            ["SOCKET_URL", "REPOSITORY_URL", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
+        let of_agents = self.agents.iter().flat_map(|agent| agent.urls).copied();
+        let urls = variables.into_iter().chain(of_agents).filter_map(|name| self.text(name)).chain([plane]);
         let mut ports: Vec<u16> = urls.filter_map(|url| port(&url)).chain([443]).collect();
         ports.sort_unstable();
         ports.dedup();
@@ -179,19 +172,28 @@ impl<'a> Reader<'a> {
         Some(text.trim_end_matches('/').to_owned())
     }
 
-    fn agent(&mut self) -> Option<Agent> {
-        let text = self.text("AGENT").unwrap_or_else(|| "claude".into());
-        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let Some(name) = AgentName::parse(&text) else {
-            self.error("AGENT", format!("{text:?} is not {}", AgentName::ALL));
+    fn agent(&mut self) -> Option<Box<dyn Agent>> {
+        let default = self.agents.first().map_or("", |agent| agent.name);
+        let text = self.text("AGENT").unwrap_or_else(|| default.to_owned());
+        let Some((kind, argument)) = agents::find(self.agents, &text) else {
+            self.error("AGENT", format!("{text:?} is not {}", agents::names(self.agents)));
             return None;
         };
-        Some(match name {
-            AgentName::Claude => Agent::Claude,
-            AgentName::OpenHands => Agent::Acp(words("openhands acp")),
-            AgentName::Acp(command) => Agent::Acp(words(command)),
-            AgentName::Scripted(script) => Agent::Scripted(script.to_owned()),
-        })
+        (kind.configure)(self, argument)
+    }
+
+    /// Home directory of the user.
+    pub fn home(&self) -> PathBuf {
+        self.text("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from)
+    }
+
+    /// State that must survive a restart of the worker.
+    pub fn state_dir(&self) -> PathBuf {
+        let default = || {
+            let sandbox = self.text("SANDBOX_ID").unwrap_or_default();
+            self.home().join(".local/state/sunaba").join(sandbox)
+        };
+        self.text("STATE_DIR").map_or_else(default, PathBuf::from)
     }
 
     fn permission_mode(&mut self) -> Option<Mode> {
@@ -236,14 +238,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn resume(&mut self, agent: Option<&Agent>) -> Option<Resume> {
+    fn resume(&mut self, sessions: Option<&Sessions>) -> Option<Resume> {
         let fork = self.flag("FORK_SESSION", false);
         let session = self.text("RESUME_SESSION_ID")?;
-        let keeps_sessions = agent.is_some_and(Agent::keeps_sessions);
-        if keeps_sessions && fork {
-            self.error("FORK_SESSION", "ACP agents cannot fork a session");
+        let owned_by_agent = sessions == Some(&Sessions::OwnedByAgent);
+        if owned_by_agent && fork {
+            self.error("FORK_SESSION", "this agent cannot fork a session");
         }
-        if !keeps_sessions && session.parse::<Uuid>().is_err() {
+        if !owned_by_agent && session.parse::<Uuid>().is_err() {
             self.error("RESUME_SESSION_ID", format!("{session:?} is not a session id (UUID)"));
         }
         Some(Resume { session, fork })
@@ -311,25 +313,25 @@ impl<'a> Reader<'a> {
     }
 
     fn secrets(&self) -> Vec<(String, Secret)> {
-        let found =
-            SECRETS.iter().filter_map(|name| Some(((*name).to_owned(), Secret::new(self.text(name)?))));
-        found.collect()
+        let of_agents = self.agents.iter().flat_map(|agent| agent.secrets);
+        let names = SECRETS.iter().chain(of_agents);
+        names.filter_map(|name| Some(((*name).to_owned(), Secret::new(self.text(name)?)))).collect()
     }
 
     /// An empty variable counts as not set.
-    fn text(&self, name: &str) -> Option<String> {
-        debug_assert!(variables::is_known(name), "{name} is missing in the table of variables");
+    pub fn text(&self, name: &str) -> Option<String> {
+        debug_assert!(variables::is_known(name, self.agents), "{name} is missing in the table of variables");
         #[cfg(test)]
         self.names.borrow_mut().insert(name.to_owned());
         self.environment.get(name).map(|text| text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    fn list(&self, name: &str) -> Vec<String> {
+    pub fn list(&self, name: &str) -> Vec<String> {
         let text = self.text(name).unwrap_or_default();
         text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    fn flag(&mut self, name: &str, default: bool) -> bool {
+    pub fn flag(&mut self, name: &str, default: bool) -> bool {
         match self.text(name).as_deref().map(str::to_ascii_lowercase).as_deref() {
             None => default,
             Some("true" | "1" | "yes" | "on") => true,
@@ -341,7 +343,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn number(&mut self, name: &str, default: u64) -> Option<u64> {
+    pub fn number(&mut self, name: &str, default: u64) -> Option<u64> {
         let Some(text) = self.text(name) else { return Some(default) };
         match text.parse() {
             Ok(number) if number > 0 => Some(number),
@@ -367,7 +369,8 @@ impl<'a> Reader<'a> {
         self.number(name, default).map(Duration::from_secs)
     }
 
-    fn error(&mut self, variable: &str, message: impl Into<String>) {
+    /// Reports that the worker cannot start with the value of a variable.
+    pub fn error(&mut self, variable: &str, message: impl Into<String>) {
         self.problems.push(Problem {
             variable: variable.to_owned(),
             message: message.into(),

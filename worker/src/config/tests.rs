@@ -1,10 +1,11 @@
 use super::variables::DefaultValue;
 use super::*;
+use crate::agents::AGENTS;
 use std::collections::BTreeSet;
 
 fn read(variables: &[(&str, &str)]) -> (Option<Config>, Vec<Problem>) {
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    Config::read(&environment.collect())
+    Config::read(&environment.collect(), AGENTS)
 }
 
 #[test]
@@ -13,7 +14,7 @@ fn sandbox_id_and_token_are_sufficient() {
     assert_eq!(problems, []);
     let config = config.unwrap();
     assert_eq!(config.plane, "http://127.0.0.1:18000");
-    assert_eq!(config.agent, Agent::Claude);
+    assert_eq!(config.agent.name(), "claude");
     assert_eq!(config.disallowed_tools, ["AskUserQuestion"]);
     assert!(!format!("{config:?}").contains("secret-token"), "debug output must not contain secrets");
     let shown = format!("{:?}", config.describe());
@@ -57,12 +58,19 @@ fn all_problems_are_reported() {
 
 #[test]
 fn agent_variable_selects_the_agent() {
-    let agent = |text| read(&[("SANDBOX_ID", "s"), ("AGENT", text)]).0.map(|config| config.agent);
-    assert_eq!(agent("claude"), Some(Agent::Claude));
-    assert_eq!(agent("openhands"), Some(Agent::Acp(vec!["openhands".into(), "acp".into()])));
-    assert_eq!(agent("acp:gemini --acp"), Some(Agent::Acp(vec!["gemini".into(), "--acp".into()])));
-    assert_eq!(agent("scripted:hello"), Some(Agent::Scripted("hello".into())));
-    assert_eq!(agent("acp:"), None);
+    let agent = |text| {
+        let config = read(&[("SANDBOX_ID", "s"), ("AGENT", text)]).0;
+        config.map(|config| (config.agent.name(), config.agent.describe()))
+    };
+    assert_eq!(agent("claude"), Some(("claude", "Claude Code (claude)".to_owned())));
+    assert_eq!(agent("openhands"), Some(("acp", "ACP: openhands acp".to_owned())));
+    assert_eq!(agent("acp:gemini --acp"), Some(("acp", "ACP: gemini --acp".to_owned())));
+    for bad in ["acp", "acp:", "acp: ", "claude:x", "claude:", "Claude"] {
+        assert_eq!(agent(bad), None, "{bad:?}");
+    }
+    let problems = read(&[("SANDBOX_ID", "s"), ("AGENT", "gpt")]).1;
+    let named = problems.iter().find(|problem| problem.variable == "AGENT").unwrap();
+    assert!(named.message.contains("claude, openhands"), "{named}");
 }
 
 #[test]
@@ -108,7 +116,7 @@ const ALL_BRANCHES: [(&str, &str); 6] = [
 #[test]
 fn table_lists_exactly_the_variables_that_are_read() {
     let environment = ALL_BRANCHES.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let mut reader = Reader::new(&environment);
+    let mut reader = Reader::new(&environment, AGENTS);
     assert!(reader.config().is_some());
     let read = reader.names.take();
     let obsolete = variables::OBSOLETE.iter().map(|(name, _)| *name);

@@ -1,6 +1,8 @@
 //! The table of the worker's environment variables. The help text and `docs/environment.md` are generated from it.
 
 use self::DefaultValue::{Described, Fixed, Required, Unset};
+use crate::agents::{AGENTS, AgentKind};
+use std::borrow::Cow;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Variable {
@@ -18,20 +20,25 @@ pub enum DefaultValue {
     Described(&'static str),
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Group {
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     pub variables: &'static [Variable],
 }
 
-const fn variable(name: &'static str, default: DefaultValue, description: &'static str) -> Variable {
+const fn group(title: &'static str, variables: &'static [Variable]) -> Group {
+    Group { title: Cow::Borrowed(title), variables }
+}
+
+pub const fn variable(name: &'static str, default: DefaultValue, description: &'static str) -> Variable {
     Variable { name, default, description }
 }
 
-pub const GROUPS: [Group; 11] = [
-    Group {
-        title: "Control plane",
-        variables: &[
+/// The variables of every worker.
+const GROUPS: [Group; 11] = [
+    group(
+        "Control plane",
+        &[
             variable("SANDBOX_ID", Required, "Id of the sandbox"),
             variable(
                 "SANDBOX_TOKEN",
@@ -46,37 +53,17 @@ pub const GROUPS: [Group; 11] = [
             ),
             variable("HEARTBEAT_INTERVAL", Fixed("30"), "Seconds between heartbeats"),
         ],
-    },
-    Group {
-        title: "Agent",
-        variables: &[
-            variable(
-                "AGENT",
-                Fixed("claude"),
-                "Agent: claude, openhands, `acp:<command>` for any agent that speaks the Agent Client Protocol, or `scripted:<file>`",
-            ),
-            variable("CLAUDE_PATH", Fixed("claude"), "Program of the Claude Code CLI"),
-            variable(
-                "CLAUDE_CONFIG_DIR",
-                Described("~/.claude"),
-                "Configuration and transcripts of the Claude Code CLI",
-            ),
+    ),
+    group(
+        AGENT_GROUP,
+        &[
+            variable("AGENT", Fixed("claude"), "Agent that the worker drives: one of the names below"),
             variable("MODEL", Described("the agent's default"), "Model of the agent"),
             variable("ANTHROPIC_MODEL", Unset, "Used if MODEL is not set"),
-            variable(
-                "ANTHROPIC_BASE_URL",
-                Unset,
-                "URL of the model API, for the agent; with ISOLATION its port stays reachable",
-            ),
-            variable("ANTHROPIC_API_KEY", Unset, "Key of the model API, for the agent"),
-            variable("ANTHROPIC_AUTH_TOKEN", Unset, "Token of the model API, for the agent"),
-            variable("CLAUDE_CODE_OAUTH_TOKEN", Unset, "Token of Claude Code, for the agent"),
-            variable("LLM_API_KEY", Unset, "Key of the model API, for OpenHands"),
             variable("MAX_TURNS", Fixed("50"), "Maximum number of model responses per prompt"),
             variable("MAX_BUDGET_USD", Fixed("10"), "Maximum cost per prompt"),
             variable("SYSTEM_PROMPT", Unset, "Replaces the system prompt of the agent"),
             variable("SYSTEM_PROMPT_APPEND", Unset, "Appended to the system prompt of the agent"),
-            variable("SETTING_SOURCES", Unset, "Setting sources of the Claude Code CLI, separated by commas"),
             variable("PARTIAL_MESSAGES", Fixed("true"), "Stream text while the model is writing it"),
             variable(
                 "BACKGROUND_WAIT_SECONDS",
@@ -85,10 +72,10 @@ pub const GROUPS: [Group; 11] = [
             ),
             variable("PREVIEW_ENABLED", Fixed("true"), "Detect dev servers that the agent starts"),
         ],
-    },
-    Group {
-        title: "Task",
-        variables: &[
+    ),
+    group(
+        "Task",
+        &[
             variable(
                 "TASK_DESCRIPTION",
                 Unset,
@@ -109,10 +96,10 @@ pub const GROUPS: [Group; 11] = [
             variable("TICKET_ID", Unset, "Id of the ticket"),
             variable("AGENT_TYPE", Unset, "Type of the agent, added to the outcome"),
         ],
-    },
-    Group {
-        title: "Repository",
-        variables: &[
+    ),
+    group(
+        "Repository",
+        &[
             variable(
                 "CWD",
                 Described("current directory"),
@@ -131,10 +118,10 @@ pub const GROUPS: [Group; 11] = [
             variable("GITHUB_TOKEN", Unset, "Token for the git server; the agent does not receive it"),
             variable("GH_TOKEN", Unset, "Used if GITHUB_TOKEN is not set"),
         ],
-    },
-    Group {
-        title: "Permissions",
-        variables: &[
+    ),
+    group(
+        "Permissions",
+        &[
             variable(
                 "PERMISSION_MODE",
                 Fixed("acceptEdits"),
@@ -144,10 +131,10 @@ pub const GROUPS: [Group; 11] = [
             variable("DISALLOWED_TOOLS", Unset, "Tools that are denied, separated by commas"),
             variable("ENABLE_ASK_USER_QUESTION", Fixed("false"), "Allow the tool AskUserQuestion"),
         ],
-    },
-    Group {
-        title: "Session",
-        variables: &[
+    ),
+    group(
+        "Session",
+        &[
             variable("RESUME_SESSION_ID", Unset, "Session to resume"),
             variable(
                 "FORK_SESSION",
@@ -155,10 +142,10 @@ pub const GROUPS: [Group; 11] = [
                 "Resume a copy of the session and leave the original unchanged",
             ),
         ],
-    },
-    Group {
-        title: "Continuous mode",
-        variables: &[
+    ),
+    group(
+        "Continuous mode",
+        &[
             variable(
                 "CONTINUOUS_MODE",
                 Fixed("false"),
@@ -179,20 +166,20 @@ pub const GROUPS: [Group; 11] = [
                 "Number of consecutive iterations that must contain the signal",
             ),
         ],
-    },
-    Group {
-        title: "Conditions for a task to count as done",
-        variables: &[
+    ),
+    group(
+        "Conditions for a task to count as done",
+        &[
             variable("REQUIRE_CLEAN_GIT", WITH_REPOSITORY, "All changes are committed"),
             variable("REQUIRE_CODE_PUSHED", WITH_REPOSITORY, "All commits are pushed"),
             variable("REQUIRE_PR_CREATED", WITH_REPOSITORY, "A pull request exists"),
             variable("TEST_COMMAND", Unset, "Test command that must succeed"),
             variable("REQUIRE_TESTS", Fixed("false"), "Report an error if TEST_COMMAND is not set"),
         ],
-    },
-    Group {
-        title: "Isolation (Linux)",
-        variables: &[
+    ),
+    group(
+        "Isolation (Linux)",
+        &[
             variable(
                 "ISOLATION",
                 Fixed("none"),
@@ -200,10 +187,10 @@ pub const GROUPS: [Group; 11] = [
             ),
             variable("ISOLATION_READABLE", Unset, "Further readable directories, separated by colons"),
         ],
-    },
-    Group {
-        title: "Process",
-        variables: &[
+    ),
+    group(
+        "Process",
+        &[
             variable(
                 "STATE_DIR",
                 Described("~/.local/state/sunaba/<sandbox>"),
@@ -217,10 +204,10 @@ pub const GROUPS: [Group; 11] = [
             ),
             variable("LOG", Fixed("info"), "Log filter, such as info or worker=debug"),
         ],
-    },
-    Group {
-        title: "Set by the system",
-        variables: &[
+    ),
+    group(
+        "Set by the system",
+        &[
             variable("HOME", Fixed("/"), "Parent of the default directories; writable with ISOLATION"),
             variable("TMPDIR", Unset, "Writable with ISOLATION"),
             variable("PATH", Unset, "Directories of programs; readable with ISOLATION"),
@@ -230,9 +217,10 @@ pub const GROUPS: [Group; 11] = [
             variable("http_proxy", Unset, PROXY),
             variable("OMOIOS_API_KEY", Unset, "Redacted from events; the agent does not receive it"),
         ],
-    },
+    ),
 ];
 
+const AGENT_GROUP: &str = "Agent";
 const WITH_REPOSITORY: DefaultValue = Described("true in continuous mode with a repository, else false");
 const PROXY: &str = "Proxy; with ISOLATION its port stays reachable";
 
@@ -244,12 +232,31 @@ pub const OBSOLETE: [(&str, &str); 4] = [
     ("SESSION_TRANSCRIPT_B64", "set RESUME_SESSION_ID; the plane stores the transcript"),
 ];
 
-pub fn all() -> impl Iterator<Item = &'static Variable> {
-    GROUPS.iter().flat_map(|group| group.variables)
+/// All groups. Those of the agents follow the group of all agents.
+pub fn groups() -> Vec<Group> {
+    let mut groups = GROUPS.to_vec();
+    let after = groups.iter().position(|group| group.title == AGENT_GROUP).map_or(0, |index| index + 1);
+    groups.splice(after..after, AGENTS.iter().map(|kind| group_of(kind)));
+    groups
 }
 
-pub(super) fn is_known(name: &str) -> bool {
-    all().any(|variable| variable.name == name) || OBSOLETE.iter().any(|(obsolete, _)| *obsolete == name)
+fn group_of(kind: &AgentKind) -> Group {
+    let argument = kind.argument.map(|argument| format!(":{argument}")).unwrap_or_default();
+    Group {
+        title: format!("AGENT={}{argument} ({})", kind.name, kind.title).into(),
+        variables: kind.variables,
+    }
+}
+
+pub fn all() -> impl Iterator<Item = &'static Variable> {
+    groups().into_iter().flat_map(|group| group.variables)
+}
+
+pub(super) fn is_known(name: &str, agents: &[&'static AgentKind]) -> bool {
+    let is_of_agent = agents.iter().flat_map(|agent| agent.variables).any(|variable| variable.name == name);
+    is_of_agent
+        || all().any(|variable| variable.name == name)
+        || OBSOLETE.iter().any(|(obsolete, _)| *obsolete == name)
 }
 
 /// Width of the column of names in the help text.
@@ -259,7 +266,7 @@ const LINE_WIDTH: usize = 110;
 /// The end of the help text of `sunaba worker`.
 pub fn help() -> String {
     let mut text = String::from("Environment variables (run `check` to see the resolved configuration):\n");
-    for group in GROUPS {
+    for group in groups() {
         text += &format!("\n{}:\n", group.title);
         for variable in group.variables {
             let description = match variable.default {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fake_plane::FakePlane;
+use tokio::time::timeout;
 
 fn timing() -> Timing {
     let quick = Backoff { initial: Duration::from_millis(1), max: Duration::from_millis(20) };
@@ -27,7 +28,7 @@ fn open(plane: &FakePlane, sockets: &str, timing: Timing) -> (Inbox, Arc<Notify>
 }
 
 async fn next(inbox: &mut Inbox) -> String {
-    let event = tokio::time::timeout(Duration::from_secs(60), inbox.events.recv()).await.unwrap();
+    let event = timeout(Duration::from_secs(60), inbox.events.recv()).await.unwrap();
     match event.unwrap() {
         InboxEvent::Message(message) => message.id.to_string(),
         InboxEvent::Redelivered(id) => format!("redelivered {id}"),
@@ -50,6 +51,7 @@ async fn long_polling_reports_messages_once_and_the_end() {
     plane.inner().finished = true;
     assert_eq!(next(&mut inbox).await, "finished: too slow");
     assert_eq!(inbox.events.recv().await, None);
+    assert!(timeout(Duration::from_millis(50), inbox.next()).await.is_err(), "a regular end is no failure");
 }
 
 #[tokio::test]
@@ -87,4 +89,17 @@ async fn refused_pull_is_retried() {
     plane.until("a refused pull", |inner| inner.refused >= 1).await;
     plane.inner().broken.clear();
     assert_eq!(next(&mut inbox).await, "m-1");
+}
+
+#[tokio::test]
+async fn panic_of_the_puller_is_reported_once() {
+    let (sender, events) = mpsc::channel(1);
+    let task = tokio::spawn(async move {
+        let _sender = sender;
+        panic!("a bug");
+    });
+    let mut inbox = Inbox { events, task: Some(task) };
+    let failure = timeout(Duration::from_secs(60), inbox.next()).await.unwrap().unwrap_err();
+    assert!(failure.to_string().starts_with("receiving messages failed: "), "{failure}");
+    assert!(timeout(Duration::from_millis(50), inbox.next()).await.is_err());
 }

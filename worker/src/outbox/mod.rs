@@ -35,6 +35,7 @@ pub use shared::{LinkState, Timing};
 use crate::agents::Partial;
 use crate::clock;
 use crate::event::Event;
+use crate::tasks::TaskFailure;
 use client::{ReceiptIn, SandboxApi};
 use event_line::EventContext;
 use serde_json::value::RawValue;
@@ -46,6 +47,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -212,6 +214,21 @@ impl Outbox {
     /// Notified when the plane accepted receipts and more messages are queued. The inbox then pulls again.
     pub fn more_messages(&self) -> Arc<Notify> {
         self.shared.more_messages.clone()
+    }
+
+    /// The next uploader that panics. Never resolves if none does. What it would have sent stays on disk.
+    pub async fn failed(&self) -> TaskFailure {
+        std::future::poll_fn(|context| {
+            let mut uploaders = self.uploaders.lock().unwrap_or_else(PoisonError::into_inner);
+            while let Poll::Ready(Some(ended)) = uploaders.poll_join_next(context) {
+                let failure = ended.err().and_then(|why| TaskFailure::of("sending to the plane", &why));
+                if let Some(failure) = failure {
+                    return Poll::Ready(failure);
+                }
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     pub fn status(&self) -> Status {

@@ -113,7 +113,7 @@ impl Supervisor {
         self.emit_once(OUTCOME_EVENT, event);
         tracing::info!("Task finished: {}", outcome.stop_reason);
         self.state.outcome = Some(outcome);
-        self.next_iteration = None;
+        self.schedule.next_iteration = None;
         self.save();
         self.wait_for_messages("Task finished; waiting for messages");
     }

@@ -2,11 +2,10 @@
 
 use super::Supervisor;
 use super::history::History;
-use crate::agents::claude::normalizer::Normalizer;
 use crate::agents::policy::Policy;
-use crate::agents::{AgentActivity, AgentHandle, ExitReason, UserMessage, acp, claude};
+use crate::agents::{AgentActivity, AgentHandle, ExitReason, Launch, Sessions, UserMessage};
 use crate::completion::{Next, Outcome};
-use crate::config::{Agent, Config, HIDDEN_FROM_AGENT};
+use crate::config::{Config, HIDDEN_FROM_AGENT};
 use crate::event::Event;
 use crate::heartbeat::Status;
 use crate::state::{State, Step};
@@ -27,7 +26,7 @@ const MAX_RESTARTS: u64 = 3;
 /// How to start the agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Launcher {
-    /// Command line of this program, which contains the scripted agent.
+    /// Command line of this program.
     pub program: Vec<String>,
     /// Added to the agent's environment, such as the git credential helper.
     pub env: Vec<(String, String)>,
@@ -59,25 +58,14 @@ impl Launcher {
 impl Supervisor {
     /// Starts the agent and sends it the messages that it has not read.
     pub(super) async fn start_agent(&mut self) {
-        self.restart_at = None;
-        self.nudge_at = None;
+        self.schedule.restart_at = None;
+        self.schedule.nudge_at = None;
         if let Some(orphan) = self.state.process.take()
             && orphan.kill_if_alive().await
         {
             tracing::warn!("Killed an agent left running by an earlier worker process");
         }
-        let (handle, history) = match &self.config.agent {
-            Agent::Acp(command) => self.start_acp(command.clone()),
-            Agent::Claude => {
-                let command = vec![self.config.claude_path.clone()];
-                self.start_claude(command)
-            }
-            Agent::Scripted(script) => {
-                let mut command = self.launcher.program.clone();
-                command.extend(["play".to_owned(), script.clone()]);
-                self.start_claude(command)
-            }
-        };
+        let (handle, history) = self.launch();
         self.agent = Some(handle);
         self.save();
         let status = if self.state.prompt.is_some() { Status::Working } else { Status::Waiting };
@@ -88,7 +76,7 @@ impl Supervisor {
     /// Restarts an agent that has exited, or fails the task.
     pub(super) async fn agent_exited(&mut self, reason: ExitReason) {
         self.copy_transcript();
-        (self.agent, self.state.process, self.activity, self.nudge_at) =
+        (self.agent, self.state.process, self.activity, self.schedule.nudge_at) =
             (None, None, AgentActivity::Idle, None);
         self.observers.watch(None);
         let (error, error_type) = match &reason {
@@ -119,7 +107,7 @@ impl Supervisor {
         }
         if restart {
             let delay = Duration::from_secs(1 << (self.state.crashes - 1).min(4));
-            self.restart_at = Some(Instant::now() + delay);
+            self.schedule.restart_at = Some(Instant::now() + delay);
             self.agent_state.send_modify(|state| state.status = Status::Starting);
         } else if self.state.outcome.is_none() && !matches!(self.state.step, Step::Finishing(_)) {
             let phase = if error_type == "not_started" { "initialization" } else { "execution" };
@@ -132,58 +120,46 @@ impl Supervisor {
         self.save();
     }
 
-    fn start_acp(&mut self, command: Vec<String>) -> (AgentHandle, History) {
-        let settings = acp::Settings {
-            command,
-            env: self.launcher.env.clone(),
-            env_removed: HIDDEN_FROM_AGENT.map(String::from).to_vec(),
-            cwd: self.config.cwd.clone(),
-            resume: self.state.session.clone(),
-            policy: policy(&self.config),
-        };
-        (acp::start(settings), History::default())
+    /// Finds out what the agent did before, and starts it.
+    fn launch(&mut self) -> (AgentHandle, History) {
+        let mut launch = self.launch_settings();
+        if let Sessions::Transcripts(directory) = self.config.agent.sessions() {
+            let session = self.state.session.as_deref().and_then(|session| session.parse().ok());
+            let session = session.unwrap_or_else(Uuid::new_v4).to_string();
+            let path = transcript::path(&directory, &self.config.cwd, &session);
+            let copied = self.outbox.next_transcript_entry(&session).saturating_sub(1);
+            self.tail = Some(Tail::new(path, copied));
+            self.state.session = Some(session.clone());
+            launch.session = Some(session);
+        }
+        let recovered = self.config.agent.recover(&launch);
+        let history = recovered.map(|recovered| self.history(recovered)).unwrap_or_default();
+        launch.resume_turn = history.resumes_turn;
+        (self.config.agent.start(launch), history)
     }
 
-    fn start_claude(&mut self, command: Vec<String>) -> (AgentHandle, History) {
-        let config_dir = self.config.transcript_dir();
-        let session = self.state.session.as_deref().and_then(|session| session.parse().ok());
-        let session: Uuid = session.unwrap_or_else(Uuid::new_v4);
-        self.state.session = Some(session.to_string());
-        let path = transcript::path(&config_dir, &self.config.cwd, &session.to_string());
-        let mut history = self.history(&path);
-        history.resumes_turn = self.resumes_turn(&history);
-        let copied = self.outbox.next_transcript_entry(&session.to_string()).saturating_sub(1);
-        self.tail = Some(Tail::new(path, copied));
-        let begin = match (history.exists, self.launcher.fork_of) {
-            (true, _) => claude::Session::Resume(session),
-            (false, Some(from)) => claude::Session::Fork { from, to: session },
-            (false, None) => claude::Session::New(session),
-        };
-        let mut env = vec![("CLAUDE_CONFIG_DIR".to_owned(), config_dir.display().to_string())];
-        env.push(("IS_SANDBOX".to_owned(), "1".to_owned()));
-        env.extend(self.launcher.env.iter().cloned());
-        let config = &self.config;
-        let settings = claude::Settings {
-            command,
+    fn launch_settings(&self) -> Launch {
+        let (config, launcher) = (&self.config, &self.launcher);
+        Launch {
+            worker: launcher.program.clone(),
             cwd: config.cwd.clone(),
-            env,
+            env: launcher.env.clone(),
             env_removed: HIDDEN_FROM_AGENT.map(String::from).to_vec(),
-            session: begin,
-            resume_interrupted_turn: history.resumes_turn,
+            session: self.state.session.clone(),
+            fork_of: launcher.fork_of,
+            inherited: launcher.inherited,
+            resume_turn: false,
             model: config.model.clone(),
             policy: policy(config),
             allowed_tools: config.allowed_tools.clone(),
             disallowed_tools: config.disallowed_tools.clone(),
-            max_turns: Some(config.max_turns),
-            max_budget_usd: Some(config.max_budget_usd),
+            max_turns: config.max_turns,
+            max_budget_usd: config.max_budget_usd,
             system_prompt: config.system_prompt.clone(),
             append_system_prompt: config.append_system_prompt.clone(),
-            setting_sources: config.setting_sources.clone(),
             partial_messages: config.partial_messages,
             background_timeout: config.background_timeout,
-        };
-        let normalizer = history.normalizer.take().unwrap_or_else(|| Normalizer::new(config.cwd.clone()));
-        (claude::start(&settings, normalizer), history)
+        }
     }
 }
 

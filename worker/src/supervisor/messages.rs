@@ -31,7 +31,7 @@ impl Supervisor {
         let uuid = Uuid::new_v5(&MESSAGES, format!("{}/{id}", self.config.sandbox).as_bytes());
         if self.outbox.has_emitted(&injected_event_id(uuid)) {
             // Already processed before a restart. The receipt is still in the outbox.
-            self.held.remove(&id);
+            self.deliveries.held.remove(&id);
             return;
         }
         let text = agent_text(message_type, &content);
@@ -59,9 +59,9 @@ impl Supervisor {
             }
             _ => self.send_command(AgentCommand::Message(UserMessage { uuid, text })).await,
         }
-        if self.agent.is_none() && self.restart_at.is_none() && message_type != MessageType::Stop {
+        if self.agent.is_none() && self.schedule.restart_at.is_none() && message_type != MessageType::Stop {
             // The agent had failed for good. A new message restarts it, since the cause may be fixed.
-            self.restart_at = Some(Instant::now());
+            self.schedule.restart_at = Some(Instant::now());
         }
     }
 
@@ -97,7 +97,7 @@ impl Supervisor {
     /// Stops all work until the next message. A task that is being finished still finishes.
     async fn stop(&mut self, interruption: Interruption) {
         if !matches!(self.state.step, Step::Finishing(_)) {
-            self.next_iteration = None;
+            self.schedule.next_iteration = None;
             if let Some(validation) = self.inspection.take() {
                 validation.abort();
             }
@@ -113,7 +113,7 @@ impl Supervisor {
     /// Stops the current turn. Queued messages are cancelled too, unless the interruption carries a message itself.
     pub(super) async fn interrupt(&mut self, interruption: Interruption) {
         let cancel_queued = interruption.reason != "interrupt";
-        self.interruptions.push(interruption);
+        self.deliveries.interruptions.push(interruption);
         if self.agent.is_some() {
             self.send_command(AgentCommand::Interrupt { cancel_queued }).await;
         } else {
@@ -123,7 +123,7 @@ impl Supervisor {
 
     /// Confirms interruptions of an agent that is not running.
     pub(super) fn interrupted_without_agent(&mut self) {
-        if self.interruptions.iter().any(|interruption| interruption.reason == "stop") {
+        if self.deliveries.interruptions.iter().any(|interruption| interruption.reason == "stop") {
             let is_queued = |pending: &&Pending| pending.message_type != MessageType::Stop;
             let queued: Vec<Uuid> =
                 self.state.pending.iter().filter(is_queued).map(|pending| pending.uuid).collect();
@@ -138,7 +138,9 @@ impl Supervisor {
 
     /// Confirms all pending interruptions: the agent has stopped its turn.
     pub(super) fn interrupted(&mut self, cancelled: &[Uuid]) {
-        for Interruption { message_id, sender_id, reason } in std::mem::take(&mut self.interruptions) {
+        for Interruption { message_id, sender_id, reason } in
+            std::mem::take(&mut self.deliveries.interruptions)
+        {
             let event = Event::agent("agent.interrupted")
                 .with("reason", reason)
                 .with("turn", self.turns)
@@ -179,7 +181,7 @@ impl Supervisor {
     }
 
     pub(super) fn send_receipt(&self, id: &MessageId, state: State) {
-        self.held.remove(id);
+        self.deliveries.held.remove(id);
         self.outbox.receipt(ReceiptIn { message_id: id.clone(), state, detail: None });
     }
 }

@@ -12,17 +12,17 @@ mod observers;
 mod shutdown;
 mod turns;
 
-use crate::agents::{AgentActivity, AgentCommand, AgentHandle, AgentOutput, ExitReason};
+use crate::agents::{AgentActivity, AgentCommand, AgentHandle, AgentOutput};
 use crate::clock::at;
 use crate::completion::Plan;
-use crate::config::{Agent, Config, Continuous, Requirements};
+use crate::config::{Config, Continuous, Requirements};
 use crate::event::{Event, first_chars};
 use crate::heartbeat::{AgentState, Status};
 use crate::inbox::{HeldMessages, Inbox, InboxEvent};
 use crate::outbox::{LinkState, Outbox};
 use crate::state::{ProcessIdentity, State, StateFile};
+use crate::tasks::{TaskFailure, Tasks};
 use crate::transcript::Tail;
-use crate::workspace::snapshot::Snapshots;
 use inspection::Inspection;
 pub(crate) use inspection::OUTCOME_EVENT;
 pub(crate) use launcher::Launcher;
@@ -49,21 +49,33 @@ pub(crate) struct Supervisor {
     config: Config,
     launcher: Launcher,
     outbox: Outbox,
-    held: HeldMessages,
     state_file: StateFile,
     state: State,
     plan: Plan,
     agent: Option<AgentHandle>,
     activity: AgentActivity,
     agent_state: watch::Sender<AgentState>,
+    turns: u64,
     observers: Observers,
     tail: Option<Tail>,
+    deliveries: Deliveries,
+    /// A repository inspection in progress.
+    inspection: Option<JoinHandle<Inspection>>,
+    schedule: Schedule,
+}
+
+/// Messages on their way to the agent.
+#[derive(Default)]
+struct Deliveries {
+    held: HeldMessages,
     /// Interruptions that the agent has not confirmed yet.
     interruptions: Vec<Interruption>,
     /// Messages of a turn that was resumed after a crash. The agent sends no receipts for them.
-    resumed_messages: Vec<Uuid>,
-    /// A repository inspection in progress.
-    inspection: Option<JoinHandle<Inspection>>,
+    resumed: Vec<Uuid>,
+}
+
+/// What happens at a certain time.
+struct Schedule {
     /// Start time and prompt of the next iteration.
     next_iteration: Option<(Instant, String)>,
     /// When to restart a crashed agent.
@@ -72,7 +84,12 @@ pub(crate) struct Supervisor {
     nudge_at: Option<Instant>,
     ticked_at: Instant,
     saved_at: Instant,
-    turns: u64,
+}
+
+impl Schedule {
+    fn new(now: Instant) -> Self {
+        Self { next_iteration: None, restart_at: None, nudge_at: None, ticked_at: now, saved_at: now }
+    }
 }
 
 /// Constructor arguments of [`Supervisor`].
@@ -85,7 +102,6 @@ pub(crate) struct Parts {
     pub state: State,
     pub plan: Plan,
     pub agent_state: watch::Sender<AgentState>,
-    pub snapshots: Snapshots,
 }
 
 /// External inputs of the supervisor.
@@ -94,6 +110,8 @@ pub(crate) struct Inputs {
     pub link_state: watch::Receiver<LinkState>,
     /// Becomes true when the worker must stop.
     pub stop: watch::Receiver<bool>,
+    /// Further parts of the worker. It cannot go on without them.
+    pub tasks: Tasks,
 }
 
 /// Why the worker stops.
@@ -102,35 +120,32 @@ enum StopReason {
     Requested(&'static str),
     /// A newer worker has taken over.
     Fenced,
+    /// A part of the worker has failed: the plane would get no heartbeats, events or receipts any more.
+    Failed(TaskFailure),
 }
 
 impl Supervisor {
     /// Starts only the observers; see [`Supervisor::run`].
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { config, launcher, outbox, held, state_file, state, plan, agent_state, snapshots } = parts;
-        let observers = Observers::start(&outbox, snapshots, config.preview, agent_state.clone());
+        let Parts { config, launcher, outbox, held, state_file, state, plan, agent_state } = parts;
+        let directories = (config.cwd.clone(), config.state_dir.clone());
+        let observers = Observers::start(&outbox, directories, config.preview, agent_state.clone());
         Self {
             config,
             launcher,
             outbox,
-            held,
             state_file,
             state,
             plan,
             agent: None,
             activity: AgentActivity::Idle,
             agent_state,
+            turns: 0,
             observers,
             tail: None,
-            interruptions: Vec::new(),
-            resumed_messages: Vec::new(),
+            deliveries: Deliveries { held, ..Deliveries::default() },
             inspection: None,
-            next_iteration: None,
-            restart_at: None,
-            nudge_at: None,
-            ticked_at: Instant::now(),
-            saved_at: Instant::now(),
-            turns: 0,
+            schedule: Schedule::new(Instant::now()),
         }
     }
 
@@ -140,20 +155,24 @@ impl Supervisor {
         let mut tick = interval(TICK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let reason = loop {
-            let iterate_at = self.next_iteration.as_ref().map(|(at, _)| *at);
+            let iterate_at = self.schedule.next_iteration.as_ref().map(|(at, _)| *at);
             tokio::select! {
                 Ok(_) = inputs.stop.wait_for(|stop| *stop) => break StopReason::Requested("signal"),
                 Ok(_) = inputs.link_state.wait_for(|state| matches!(state, LinkState::Fenced { .. })) => break StopReason::Fenced,
-                Some(event) = inputs.inbox.events.recv() => match event {
-                    InboxEvent::Message(message) => self.handle_message(*message).await,
-                    InboxEvent::Redelivered(id) => self.redelivered(&id),
-                    InboxEvent::SandboxFinished { .. } => break StopReason::Requested("sandbox_finished"),
+                event = inputs.inbox.next() => match event {
+                    Ok(InboxEvent::Message(message)) => self.handle_message(*message).await,
+                    Ok(InboxEvent::Redelivered(id)) => self.redelivered(&id),
+                    Ok(InboxEvent::SandboxFinished { .. }) => break StopReason::Requested("sandbox_finished"),
+                    Err(failure) => break StopReason::Failed(failure),
                 },
+                failure = inputs.tasks.failed() => break StopReason::Failed(failure),
+                failure = self.outbox.failed() => break StopReason::Failed(failure),
+                failure = self.observers.failed() => self.observer_failed(&failure),
                 output = next_output(&mut self.agent) => self.handle_output(output).await,
                 inspection = finished_inspection(&mut self.inspection) => self.inspected(inspection),
                 () = at(iterate_at) => self.start_iteration().await,
-                () = at(self.restart_at) => self.start_agent().await,
-                () = at(self.nudge_at) => self.nudge().await,
+                () = at(self.schedule.restart_at) => self.start_agent().await,
+                () = at(self.schedule.nudge_at) => self.nudge().await,
                 _ = tick.tick() => self.tick().await,
             }
             if self.state.outcome.is_some() && self.config.exit_when_done && self.is_idle() {
@@ -198,13 +217,8 @@ impl Supervisor {
 
     fn started_event(&self) -> Event {
         let (config, task) = (&self.config, &self.config.task);
-        let agent = match &config.agent {
-            Agent::Claude => "claude",
-            Agent::Acp(_) => "acp",
-            Agent::Scripted(_) => "scripted",
-        };
         Event::worker("agent.started")
-            .with("sdk", agent)
+            .with("sdk", config.agent.name())
             .with_some("model", config.model.clone())
             .with("task", task.headline())
             .with("task_description_length", task.prompt().map_or(0, |prompt| prompt.chars().count()))
@@ -242,6 +256,17 @@ impl Supervisor {
             AgentOutput::TurnEnded(end) => self.turn_ended(*end),
             AgentOutput::Exited(reason) => self.agent_exited(reason).await,
         }
+    }
+
+    fn observer_failed(&mut self, failure: &TaskFailure) {
+        let restarted = self.observers.restart(failure);
+        tracing::error!(restarted, "A part of the worker has panicked: {failure}");
+        self.emit_failure(failure, "observation");
+    }
+
+    fn emit_failure(&self, failure: &TaskFailure, phase: &str) {
+        let event = Event::worker("agent.error").with("error", failure.to_string());
+        self.outbox.emit(event.with("phase", phase).with("turn", self.turns));
     }
 
     /// Sends a command to the agent if it is running. Otherwise the restart delivers what the agent has missed.
@@ -288,12 +313,12 @@ impl Supervisor {
         let has_messages = self.agent.is_some() && !self.state.pending.is_empty();
         self.activity == AgentActivity::Idle
             && self.inspection.is_none()
-            && self.restart_at.is_none()
+            && self.schedule.restart_at.is_none()
             && !has_messages
     }
 
     fn save(&mut self) {
-        self.saved_at = Instant::now();
+        self.schedule.saved_at = Instant::now();
         if let Err(why) = self.state_file.save(&self.state) {
             tracing::error!("Cannot save the worker state: {why}. A crash may repeat work");
         }
@@ -328,10 +353,7 @@ fn continuous_started_event(goal: &str, limits: &Continuous, requirements: &Requ
 /// Next output of the agent; never resolves if there is no agent.
 async fn next_output(agent: &mut Option<AgentHandle>) -> AgentOutput {
     let Some(agent) = agent else { return std::future::pending().await };
-    // The driver task always reports an exit. If it panicked, the channel closes without one.
-    let driver_failed =
-        || AgentOutput::Exited(ExitReason::NotStarted { reason: "the agent driver failed".into() });
-    agent.outputs.recv().await.unwrap_or_else(driver_failed)
+    agent.next().await
 }
 
 async fn finished_inspection(inspection: &mut Option<JoinHandle<Inspection>>) -> Inspection {

@@ -5,9 +5,11 @@ use crate::agents::memory;
 use crate::heartbeat::AgentState;
 use crate::outbox::Outbox;
 use crate::preview;
+use crate::tasks::{TaskFailure, Tasks, joined};
 use crate::workspace::diff::EmittedChange;
 use crate::workspace::snapshot::{Changes, Snapshots};
 use std::future::Future;
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
@@ -21,9 +23,22 @@ const HOLD_BACK: Duration = Duration::from_millis(300);
 
 const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How often an observer is started again after it has failed.
+const MAX_RESTARTS: u32 = 3;
+
+const FILES: &str = "watching files";
+const MEMORY: &str = "watching the agent's memory";
+const PORTS: &str = "watching ports";
+
 pub(super) struct Observers {
+    outbox: Outbox,
+    agent_state: watch::Sender<AgentState>,
+    /// Where files are scanned, and where scans are stored.
+    directories: (PathBuf, PathBuf),
     scans: mpsc::UnboundedSender<ScanRequest>,
     process: watch::Sender<Option<u32>>,
+    tasks: Tasks,
+    restarts: u32,
 }
 
 enum ScanRequest {
@@ -39,18 +54,55 @@ enum ScanRequest {
 impl Observers {
     pub(super) fn start(
         outbox: &Outbox,
-        snapshots: Snapshots,
+        directories: (PathBuf, PathBuf),
         previews: bool,
         agent_state: watch::Sender<AgentState>,
     ) -> Self {
-        let (scans, requests) = mpsc::unbounded_channel();
-        tokio::spawn(watch_files(snapshots, requests, outbox.clone()));
-        let (process, processes) = watch::channel(None);
-        tokio::spawn(watch_memory(processes.clone(), agent_state));
+        let mut observers = Self {
+            outbox: outbox.clone(),
+            agent_state,
+            directories,
+            scans: mpsc::unbounded_channel().0,
+            process: watch::channel(None).0,
+            tasks: Tasks::default(),
+            restarts: 0,
+        };
+        observers.start_observer(FILES);
+        observers.start_observer(MEMORY);
         if previews {
-            tokio::spawn(watch_ports(processes, outbox.clone()));
+            observers.start_observer(PORTS);
         }
-        Self { scans, process }
+        observers
+    }
+
+    fn start_observer(&mut self, name: &'static str) {
+        let (outbox, processes) = (self.outbox.clone(), self.process.subscribe());
+        match name {
+            FILES => {
+                let (scans, requests) = mpsc::unbounded_channel();
+                self.scans = scans;
+                let snapshots = Snapshots::start(&self.directories.0, &self.directories.1);
+                self.tasks.spawn(name, watch_files(snapshots, requests, outbox));
+            }
+            MEMORY => self.tasks.spawn(name, watch_memory(processes, self.agent_state.clone())),
+            _ => self.tasks.spawn(name, watch_ports(processes, outbox)),
+        }
+    }
+
+    /// The next observer that panics. Never resolves if none does.
+    pub(super) async fn failed(&mut self) -> TaskFailure {
+        self.tasks.failed().await
+    }
+
+    /// Starts an observer again that has failed. Without it the agent still works, so after too many failures it stays
+    /// off. Returns whether it was started.
+    pub(super) fn restart(&mut self, failure: &TaskFailure) -> bool {
+        let restarts = self.restarts < MAX_RESTARTS;
+        if restarts {
+            self.restarts += 1;
+            self.start_observer(failure.name);
+        }
+        restarts
     }
 
     /// Sets the agent's process.
@@ -157,7 +209,7 @@ async fn watch_memory(mut processes: watch::Receiver<Option<u32>>, agent_state: 
     loop {
         let process = *processes.borrow_and_update();
         let used = match process {
-            Some(process) => spawn_blocking(move || memory::used_bytes(process)).await.ok().flatten(),
+            Some(process) => joined(spawn_blocking(move || memory::used_bytes(process)).await).flatten(),
             None => None,
         };
         agent_state.send_modify(|state| state.agent_memory_bytes = used);
@@ -174,21 +226,45 @@ async fn watch_ports(mut processes: watch::Receiver<Option<u32>>, outbox: Outbox
         let ended = match process {
             Some(process) => {
                 let (sender, mut events) = mpsc::channel(16);
-                let watching = tokio::spawn(preview::run(process, sender));
-                tokio::pin!(changed);
-                let ended = loop {
+                let watching = preview::run(process, sender);
+                tokio::pin!(changed, watching);
+                let mut is_watching = true;
+                loop {
                     tokio::select! {
                         changed = &mut changed => break changed.is_err(),
                         Some(event) = events.recv() => outbox.emit(event),
+                        () = &mut watching, if is_watching => is_watching = false,
                     }
-                };
-                watching.abort();
-                ended
+                }
             }
             None => changed.await.is_err(),
         };
         if ended {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_plane::FakePlane;
+
+    #[tokio::test]
+    async fn failed_observer_is_noticed_and_started_again_a_few_times() {
+        let (plane, dir) = (FakePlane::start(1).await, tempfile::tempdir().unwrap());
+        let outbox = crate::outbox::tests::open(&plane, &dir.path().join("outbox"));
+        let directories = (dir.path().join("workspace"), dir.path().join("state"));
+        std::fs::create_dir(&directories.0).unwrap();
+        let agent_state = watch::channel(AgentState::default()).0;
+        let mut observers = Observers::start(&outbox, directories, true, agent_state);
+        for attempt in 0..=MAX_RESTARTS {
+            observers.tasks.spawn(FILES, async { panic!("a bug") });
+            let failure = timeout(Duration::from_secs(30), observers.failed()).await.unwrap();
+            assert_eq!(failure.name, FILES);
+            assert_eq!(observers.restart(&failure), attempt < MAX_RESTARTS);
+        }
+        // Less than the time after which it gives up.
+        timeout(DRAIN_TIMEOUT / 2, observers.drained()).await.expect("the new observer answers");
     }
 }

@@ -19,12 +19,19 @@ impl Supervisor {
     /// Stops the agent and flushes the outbox within [`SHUTDOWN_TIMEOUT`].
     pub(super) async fn shut_down(mut self, reason: StopReason) -> ExitCode {
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
-        if let StopReason::Fenced = reason {
-            tracing::error!("A newer worker has taken over this sandbox; exiting immediately");
-            drop(self.agent.take());
-            return ExitCode::from(EXIT_FENCED);
-        }
-        let StopReason::Requested(reason) = reason else { return ExitCode::FAILURE };
+        let (reason, code) = match reason {
+            StopReason::Fenced => {
+                tracing::error!("A newer worker has taken over this sandbox; exiting immediately");
+                drop(self.agent.take());
+                return ExitCode::from(EXIT_FENCED);
+            }
+            StopReason::Failed(failure) => {
+                tracing::error!("A part of the worker has panicked: {failure}");
+                self.emit_failure(&failure, "worker");
+                ("internal_error", ExitCode::FAILURE)
+            }
+            StopReason::Requested(reason) => (reason, ExitCode::SUCCESS),
+        };
         tracing::info!("Shutting down: {reason}");
         self.agent_state.send_modify(|state| state.status = Status::Stopping);
         if self.activity == AgentActivity::Working {
@@ -55,7 +62,7 @@ impl Supervisor {
                 "{waiting} events were not sent in time; the next run in this directory sends them"
             );
         }
-        ExitCode::SUCCESS
+        code
     }
 
     /// Handles remaining output until the agent's turn has ended.

@@ -24,7 +24,7 @@ impl Supervisor {
         self.activity = activity;
         let status = match activity {
             AgentActivity::Working => {
-                self.nudge_at = None;
+                self.schedule.nudge_at = None;
                 Status::Working
             }
             AgentActivity::Idle => Status::Waiting,
@@ -40,7 +40,7 @@ impl Supervisor {
         self.turns = end.turns;
         self.state.crashes = 0;
         // The agent sends no receipts for the messages of a resumed turn.
-        let mut answered = std::mem::take(&mut self.resumed_messages);
+        let mut answered = std::mem::take(&mut self.deliveries.resumed);
         let state = if end.interrupted { message::State::Cancelled } else { message::State::Completed };
         if end.success {
             answered.extend(&end.answered);
@@ -114,7 +114,7 @@ impl Supervisor {
             Next::Iterate { prompt, delay } => {
                 self.state.step = Step::Pausing(prompt.clone());
                 self.save();
-                self.next_iteration = Some((Instant::now() + delay, prompt));
+                self.schedule.next_iteration = Some((Instant::now() + delay, prompt));
             }
             Next::Validate => {
                 self.state.step = Step::Validating;
@@ -130,7 +130,7 @@ impl Supervisor {
     }
 
     pub(super) async fn start_iteration(&mut self) {
-        let Some((_, prompt)) = self.next_iteration.take() else { return };
+        let Some((_, prompt)) = self.schedule.next_iteration.take() else { return };
         if self.state.outcome.is_some() || !matches!(self.state.step, Step::Pausing(_)) {
             return;
         }
@@ -165,11 +165,11 @@ impl Supervisor {
         let now = Instant::now();
         let is_waiting = self.state.outcome.is_some() || self.state.prompt.is_none();
         if is_waiting || self.state.step == Step::Stopped {
-            self.ticked_at = now;
+            self.schedule.ticked_at = now;
             return;
         }
-        let passed = now.duration_since(self.ticked_at).as_secs();
-        self.ticked_at += Duration::from_secs(passed);
+        let passed = now.duration_since(self.schedule.ticked_at).as_secs();
+        self.schedule.ticked_at += Duration::from_secs(passed);
         self.state.progress.elapsed_seconds += passed;
         let limit = self.plan.continuous.as_ref().map(|limits| limits.max_duration.as_secs());
         let elapsed = self.state.progress.elapsed_seconds;
@@ -179,7 +179,7 @@ impl Supervisor {
                 Outcome::failure("max_duration_reached", format!("time limit reached after {elapsed} s"));
             self.apply(Next::Done(outcome));
             self.interrupt(Interruption { message_id: None, sender_id: None, reason: "max_duration" }).await;
-        } else if self.saved_at.elapsed() >= SAVE_INTERVAL {
+        } else if self.schedule.saved_at.elapsed() >= SAVE_INTERVAL {
             self.save();
         }
     }

@@ -9,6 +9,7 @@
 //! cannot use it, because it reads tokens only from its own configuration or the environment.
 
 use crate::secret::Secret;
+use crate::tasks::joined;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 /// Path of the Unix socket.
 pub const SOCKET_VARIABLE: &str = "SUNABA_CREDENTIALS";
@@ -40,9 +41,16 @@ pub struct Credential {
 pub struct CredentialServer {
     socket: PathBuf,
     task: AbortHandle,
+    /// To be watched: [`CredentialServer::take_task`].
+    watched: Option<JoinHandle<()>>,
 }
 
 impl CredentialServer {
+    /// The task that serves requests, for an owner that notices its panic. `None` if it was taken before.
+    pub fn take_task(&mut self) -> Option<JoinHandle<()>> {
+        self.watched.take()
+    }
+
     /// Environment variables for git and the agent. They replace other credential helpers for this host only.
     pub fn variables(&self, program: &[String], credential: &Credential) -> Vec<(String, String)> {
         let key = format!("credential.{}://{}.helper", credential.protocol, credential.host);
@@ -81,8 +89,8 @@ pub fn serve(socket: &Path, credential: Credential) -> io::Result<CredentialServ
     }
     let listener = UnixListener::bind(socket)?;
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
-    let task = tokio::spawn(accept(listener, credential)).abort_handle();
-    Ok(CredentialServer { socket: socket.to_owned(), task })
+    let task = tokio::spawn(accept(listener, credential));
+    Ok(CredentialServer { socket: socket.to_owned(), task: task.abort_handle(), watched: Some(task) })
 }
 
 /// The credential helper: forwards git's request and prints the response. `store` and `erase` are ignored.
@@ -130,7 +138,9 @@ async fn accept(listener: UnixListener, credential: Credential) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
-        while requests.try_join_next().is_some() {}
+        while let Some(answered) = requests.try_join_next() {
+            joined(answered);
+        }
     }
 }
 

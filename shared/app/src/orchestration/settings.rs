@@ -1,6 +1,6 @@
 //! Environment variables that configure tasks and their sandboxes on every host.
 //!
-//! Variables of one host only are defined by that host; `tests/it/settings.rs` compares them. The CloudFormation
+//! Those of a provider are in its registration (`providers::PROVIDERS`). Variables of one host only are defined by that host; `tests/it/settings.rs` compares them. The CloudFormation
 //! parameter of a variable has its name in camel case, without `SUNABA_`.
 
 /// Concurrency limits and approval.
@@ -24,11 +24,10 @@ pub const THRESHOLDS: [&str; 8] = [
 ];
 
 /// Resources, location and worker configuration of sandboxes.
-pub const SANDBOXES: [&str; 11] = [
+pub const SANDBOXES: [&str; 10] = [
     "SUNABA_CALLBACK_URL",
+    "SUNABA_PROVIDER",
     "AGENT",
-    "DAYTONA_API_URL",
-    "DAYTONA_TARGET",
     "SUNABA_WORKER_SOURCE",
     "SANDBOX_MEMORY_GB",
     "SANDBOX_CPU",

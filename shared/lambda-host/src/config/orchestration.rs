@@ -6,9 +6,11 @@ use domain::idle::Thresholds;
 use domain::resources::{self, ResourceRequest};
 use domain::ticket::ApprovalSettings;
 use edge::registry::Permission;
-use providers::daytona::WorkerSource;
+use providers::{PROVIDERS, Setting, WorkerSource};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::sync::LazyLock;
 use store::commit::Limits;
 
 /// Variables of [`Permission::OrchestrationJobs`].
@@ -18,12 +20,21 @@ pub(super) const ORCHESTRATION_VARIABLES: [&str; 1 + settings::LIMITS.len()] =
 /// Variables of [`Permission::Thresholds`].
 pub(super) const THRESHOLD_VARIABLES: &[&str] = &settings::THRESHOLDS;
 
-/// Variables of [`Permission::Providers`]: [`settings::SANDBOXES`], and those that only AWS has: names of secrets, a separate
-/// socket URL, and a plane name that is unique across accounts and regions.
-pub(super) const PROVIDER_VARIABLES: [&str; 4 + settings::SANDBOXES.len()] = concat(
-    ["SUNABA_PLANE", "SUNABA_WORKERS_SOCKET_URL", "SUNABA_DAYTONA_KEY_ID", "SUNABA_WORKER_VARIABLES_ID"],
-    settings::SANDBOXES,
-);
+/// Variables of [`Permission::Providers`]: [`settings::SANDBOXES`], those of providers, and those that only AWS has: names of
+/// secrets, a separate socket URL, and a plane name that is unique across accounts and regions.
+pub(super) static PROVIDER_VARIABLES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let of_aws = ["SUNABA_PLANE", "SUNABA_WORKERS_SOCKET_URL", "SUNABA_WORKER_VARIABLES_ID"];
+    of_aws.into_iter().chain(settings::SANDBOXES).chain(provider_settings().map(variable)).collect()
+});
+
+fn provider_settings() -> impl Iterator<Item = &'static Setting> {
+    PROVIDERS.iter().flat_map(|kind| kind.settings)
+}
+
+/// The variable of a provider's setting. That of a secret has the secret's name.
+pub(crate) fn variable(setting: &Setting) -> &'static str {
+    setting.secret.map_or(setting.variable, |names| names.variable)
+}
 
 /// Concatenates two arrays; `ALL` is the sum of their lengths.
 const fn concat<const OWN: usize, const SHARED: usize, const ALL: usize>(
@@ -41,18 +52,14 @@ const fn concat<const OWN: usize, const SHARED: usize, const ALL: usize>(
 }
 
 #[derive(Debug, Clone)]
-pub struct DaytonaConfig {
-    pub url: String,
-    /// Name of the secret with the API key. Without it there is no provider, and tasks fail with that reason.
-    pub key: Option<String>,
-    /// Region, if not the organization's default.
-    pub target: Option<String>,
+pub struct ProvidersConfig {
+    /// Settings of providers by variable: values, and names of secrets.
+    pub settings: BTreeMap<&'static str, String>,
     pub worker: WorkerSource,
     /// Name of the secret with the environment variables of every worker: a JSON object of strings.
     pub worker_variables: Option<String>,
 }
 
-const DEFAULT_DAYTONA_URL: &str = "https://app.daytona.io/api";
 const DEFAULT_WORKER_SOURCE: &str = "image:/usr/local/bin/sunaba-worker";
 
 /// A higher limit is probably a typo.
@@ -65,8 +72,8 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
     pub(super) fn orchestration(&mut self, serves: Serves, stage: &str) -> Orchestration {
         let mut settings = Orchestration {
             plane: stage.to_owned(),
-            default_provider: "daytona".to_owned(),
-            known_providers: Some(["daytona".to_owned()].into()),
+            default_provider: PROVIDERS.first().map_or("", |kind| kind.name).to_owned(),
+            known_providers: Some(PROVIDERS.iter().map(|kind| kind.name.to_owned()).collect()),
             ..Orchestration::default()
         };
         if serves.may(Permission::OrchestrationJobs) {
@@ -87,6 +94,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             settings.plane = self.required("SUNABA_PLANE");
             settings.callback_url = self.address("SUNABA_CALLBACK_URL", &["http://", "https://"]);
             settings.socket_url = self.optional("SUNABA_WORKERS_SOCKET_URL");
+            settings.default_provider = self.default_provider(settings.default_provider);
             settings.default_agent = self.optional("AGENT").unwrap_or(settings.default_agent);
             settings.resources = vec![self.resources()];
             let lifetime =
@@ -152,13 +160,21 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         request
     }
 
-    pub(super) fn daytona(&mut self) -> DaytonaConfig {
+    fn default_provider(&mut self, default: String) -> String {
+        let Some(name) = self.optional("SUNABA_PROVIDER") else { return default };
+        if !PROVIDERS.iter().any(|kind| kind.name == name) {
+            let names: Vec<&str> = PROVIDERS.iter().map(|kind| kind.name).collect();
+            self.errors.push(format!("SUNABA_PROVIDER: {name:?} must be {}", names.join(" or ")));
+        }
+        name
+    }
+
+    pub(super) fn providers(&mut self) -> ProvidersConfig {
         let worker =
             self.optional("SUNABA_WORKER_SOURCE").unwrap_or_else(|| DEFAULT_WORKER_SOURCE.to_owned());
-        DaytonaConfig {
-            url: self.optional("DAYTONA_API_URL").unwrap_or_else(|| DEFAULT_DAYTONA_URL.to_owned()),
-            key: self.optional("SUNABA_DAYTONA_KEY_ID"),
-            target: self.optional("DAYTONA_TARGET"),
+        let value = |setting| Some((variable(setting), self.optional(variable(setting))?));
+        ProvidersConfig {
+            settings: provider_settings().filter_map(value).collect(),
             worker: self.worker_source(&worker),
             worker_variables: self.optional("SUNABA_WORKER_VARIABLES_ID"),
         }
@@ -220,9 +236,14 @@ mod tests {
         read("sandboxes-dispatch", &set)
     }
 
+    /// A secret of a provider.
+    fn key() -> &'static Setting {
+        provider_settings().find(|setting| setting.secret.is_some()).unwrap()
+    }
+
     #[test]
     fn defaults_equal_those_of_the_local_plane() {
-        let config = with(&[("SANDBOX_CPU", ""), ("SUNABA_DAYTONA_KEY_ID", "")]).unwrap();
+        let config = with(&[("SANDBOX_CPU", ""), ("SUNABA_WORKER_VARIABLES_ID", "")]).unwrap();
         let (settings, defaults) = (&config.settings.orchestration, Orchestration::default());
         assert_eq!(settings.limits, defaults.limits);
         assert_eq!(settings.thresholds, defaults.thresholds);
@@ -230,11 +251,11 @@ mod tests {
         assert_eq!(settings.resources, [ResourceRequest::default()]);
         assert_eq!(settings.validation_secs, defaults.validation_secs);
         assert_eq!(settings.plane, "123456789012-eu-central-1-dev");
-        assert_eq!(settings.default_provider, "daytona");
+        assert_eq!(settings.default_provider, PROVIDERS[0].name);
         assert_eq!(settings.callback_url, "https://plane.example");
-        let daytona = config.daytona.unwrap();
-        assert_eq!((daytona.url.as_str(), daytona.key), (DEFAULT_DAYTONA_URL, None));
-        assert_eq!(daytona.worker, WorkerSource::InImage("/usr/local/bin/sunaba-worker".into()));
+        let providers = config.providers.unwrap();
+        assert!(providers.settings.is_empty() && providers.worker_variables.is_none());
+        assert_eq!(providers.worker, WorkerSource::InImage("/usr/local/bin/sunaba-worker".into()));
     }
 
     #[test]
@@ -251,6 +272,7 @@ mod tests {
             ("SANDBOX_MEMORY_GB", "8"),
             ("SUNABA_WORKER_SOURCE", "https://files.example/sunaba-worker"),
             ("AGENT", "scripted"),
+            (variable(key()), "name-of-the-secret"),
         ]);
         let config = config.unwrap();
         let settings = &config.settings.orchestration;
@@ -263,7 +285,9 @@ mod tests {
         assert_eq!(settings.resources[0].image.as_deref(), Some("registry.example/agents:1"));
         assert_eq!((settings.resources[0].memory_gb, settings.default_agent.as_str()), (Some(8), "scripted"));
         let source = WorkerSource::Url("https://files.example/sunaba-worker".into());
-        assert_eq!(config.daytona.unwrap().worker, source);
+        let providers = config.providers.unwrap();
+        assert_eq!(providers.worker, source);
+        assert_eq!(providers.settings, [(variable(key()), "name-of-the-secret".to_owned())].into());
     }
 
     #[test]
@@ -277,6 +301,7 @@ mod tests {
             ("SANDBOX_MEMORY_GB", "64"),
             ("SANDBOX_CPU", "two"),
             ("SUNABA_WORKER_SOURCE", "image:sunaba-worker"),
+            ("SUNABA_PROVIDER", "process"),
             ("SUNABA_CALLBACK_URL", "plane.example"),
             ("SUNABA_PLANE", ""),
         ];

@@ -3,4 +3,6 @@
 
 mod daytona;
 mod process;
+mod registration;
 mod support;
+mod throw_away;

@@ -6,6 +6,7 @@
 //! Deliberately absent: an SDK (the wire format is stable, the libraries are not), steering during a turn (the protocol
 //! has none, so messages wait until the current prompt has finished), authentication, and MCP servers.
 
+mod agent;
 mod cost;
 mod files;
 mod host;
@@ -19,10 +20,13 @@ mod terminals;
 mod tests;
 mod tools;
 
+pub use agent::{ACP, OPENHANDS};
+
 use crate::agents::policy::Policy;
 use crate::agents::process::{Pipes, Process, ProcessSpec, StderrTail};
 use crate::agents::{AgentCommand, AgentHandle, AgentOutput, ExitReason};
 use crate::event::Event;
+use crate::tasks::joined;
 use files::Workspace;
 use host::Host;
 use normalizer::Normalizer;
@@ -63,8 +67,8 @@ pub struct Settings {
 pub fn start(settings: Settings) -> AgentHandle {
     let (command_sender, commands) = mpsc::channel(64);
     let (output_sender, outputs) = mpsc::channel(256);
-    tokio::spawn(run(settings, commands, output_sender));
-    AgentHandle { commands: command_sender, outputs }
+    let driver = tokio::spawn(run(settings, commands, output_sender));
+    AgentHandle { commands: command_sender, outputs, driver }
 }
 
 async fn run(
@@ -227,8 +231,9 @@ async fn run_session(
             command = commands.recv(), if !session.is_stopping() => {
                 session.handle_command(command.unwrap_or(AgentCommand::Stop));
             }
+            // A panic in a call becomes one of the driver: the agent would wait for the response forever.
             Some(response) = host_calls.join_next() => {
-                if let (Ok(line), Some(lines)) = (response, &writer_lines) {
+                if let (Some(line), Some(lines)) = (joined(response), &writer_lines) {
                     let _ = lines.send(line);
                 }
             }

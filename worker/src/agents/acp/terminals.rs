@@ -106,7 +106,11 @@ impl Terminals {
             };
             tokio::join!(read, terminal.run(process));
         });
-        while shared.tasks.try_join_next().is_some() {}
+        while let Some(ended) = shared.tasks.try_join_next() {
+            if let Err(why) = ended {
+                tracing::error!("A terminal of the agent failed: {why}");
+            }
+        }
         Ok(id)
     }
 

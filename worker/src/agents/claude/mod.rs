@@ -9,6 +9,7 @@
 //! - A finished background task starts a turn by itself: the agent is idle when no task is left, not at a `result`.
 
 mod activity;
+mod agent;
 pub mod frame;
 #[cfg(test)]
 mod golden;
@@ -19,7 +20,8 @@ mod settings;
 mod stream;
 mod tool;
 
-pub use settings::{Session, Settings};
+pub use agent::{CLAUDE, Conversation};
+use settings::{Session, Settings};
 
 use crate::agents::policy::{Decision, Policy};
 use crate::agents::process::{Pipes, Process, ProcessSpec, StderrTail};
@@ -46,7 +48,7 @@ const STARTUP_TIMEOUT: Duration = Duration::from_secs(90);
 const OUTPUT_CAPACITY: usize = 256;
 
 /// Starts the CLI. `normalizer` holds the state recovered from an earlier run of the worker.
-pub fn start(settings: &Settings, normalizer: Normalizer) -> AgentHandle {
+fn start(settings: &Settings, normalizer: Normalizer) -> AgentHandle {
     let (command_sender, commands) = mpsc::channel(64);
     let (outputs, output_receiver) = mpsc::channel(OUTPUT_CAPACITY);
     let spec = ProcessSpec {
@@ -58,23 +60,25 @@ pub fn start(settings: &Settings, normalizer: Normalizer) -> AgentHandle {
     };
     let driver =
         Driver::new(settings.policy.clone(), normalizer, settings.background_timeout, outputs.clone());
-    let first = match Process::spawn(&spec) {
+    let (first, driver) = match Process::spawn(&spec) {
         Ok((process, pipes)) => {
             let first = process.id().map(AgentOutput::Process);
-            tokio::spawn(run(process, pipes, driver, commands, outputs.clone()));
-            first
+            (first, tokio::spawn(run(process, pipes, driver, commands, outputs.clone())))
         }
         Err(error) => {
             let program = settings.command.first().map_or("", String::as_str);
             let reason = format!("cannot start {program}: {error}");
-            Some(AgentOutput::Exited(ExitReason::NotStarted { reason }))
+            (
+                Some(AgentOutput::Exited(ExitReason::NotStarted { reason })),
+                tokio::spawn(std::future::ready(())),
+            )
         }
     };
     if let Some(first) = first {
         // The channel is new, so it has room.
         let _ = outputs.try_send(first);
     }
-    AgentHandle { commands: command_sender, outputs: output_receiver }
+    AgentHandle { commands: command_sender, outputs: output_receiver, driver }
 }
 
 async fn run(

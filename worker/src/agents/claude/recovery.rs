@@ -5,14 +5,16 @@
 
 use super::frame::{Content, Frame, Message};
 use super::normalizer::Normalizer;
-use crate::agents::AgentOutput;
+use crate::agents::{AgentOutput, LastTurn};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashSet;
+use std::path::Path;
 use uuid::Uuid;
 
 /// The result of replaying a transcript.
 #[derive(Debug)]
-pub struct Recovered {
+pub struct Replay {
     /// The state to continue with.
     pub normalizer: Normalizer,
     pub outputs: Vec<AgentOutput>,
@@ -23,25 +25,12 @@ pub struct Recovered {
     pub last_turn: LastTurn,
 }
 
-/// The state of the last turn in a transcript.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LastTurn {
-    /// The transcript has no turn.
-    #[default]
-    None,
-    InProgress,
-    Interrupted,
-    Completed,
-    /// The model API returned an error.
-    Failed,
-}
-
 /// Prefix of the CLI's note about an interrupted turn.
 const INTERRUPT_NOTE: &str = "[Request interrupted by user";
 
 /// Replays the lines of a transcript.
-pub fn recover<'a>(normalizer: Normalizer, lines: impl IntoIterator<Item = &'a str>) -> Recovered {
-    let mut recovered = Recovered {
+pub fn recover<'a>(normalizer: Normalizer, lines: impl IntoIterator<Item = &'a str>) -> Replay {
+    let mut recovered = Replay {
         normalizer,
         outputs: Vec::new(),
         read_messages: HashSet::new(),
@@ -56,7 +45,7 @@ pub fn recover<'a>(normalizer: Normalizer, lines: impl IntoIterator<Item = &'a s
     recovered
 }
 
-impl Recovered {
+impl Replay {
     fn apply(&mut self, entry: Value) {
         if entry["type"] == "cost-state" {
             // Written on a regular exit. A CLI that was killed resumes from the last one.
@@ -143,6 +132,21 @@ fn queued_command(attachment: &Value, timestamp: &Value) -> Option<Frame> {
         "timestamp": timestamp,
     });
     serde_json::from_value(entry).ok().map(Frame::User)
+}
+
+/// Number of lines that a forked session has from its original. The CLI copies entries with their UUIDs.
+pub(super) fn forked_lines(original: &Path, lines: &[&str]) -> usize {
+    #[derive(Deserialize)]
+    struct Entry {
+        uuid: Option<Uuid>,
+    }
+    let uuid = |line: &str| serde_json::from_str::<Entry>(line).ok()?.uuid;
+    let original = std::fs::read(original).unwrap_or_default();
+    let copied: HashSet<Uuid> = String::from_utf8_lossy(&original).lines().filter_map(uuid).collect();
+    lines
+        .iter()
+        .rposition(|line| uuid(line).is_some_and(|uuid| copied.contains(&uuid)))
+        .map_or(0, |last| last + 1)
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ async fn stop_kills_an_agent_that_does_not_exit() {
 
 #[tokio::test]
 async fn dropping_the_command_channel_stops_the_agent() {
-    let AgentHandle { commands, mut outputs } = start(agent("exit 0"));
+    let AgentHandle { commands, mut outputs, .. } = start(agent("exit 0"));
     drop(commands);
     let collect = async { while outputs.recv().await.is_some() {} };
     timeout(TIMEOUT, collect).await.expect("the agent exits");

@@ -4,7 +4,6 @@
 //! resumed player restores its position. Entries are written, not synced: they survive a crash of the process, not of
 //! the machine.
 
-use crate::clock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -12,6 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
+use worker::clock;
 
 /// The transcript of a session, open for appending.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use super::player::{Player, QueuedMessage};
 use super::transcript::Totals;
-use crate::clock;
 use serde_json::{Value, json};
 use uuid::Uuid;
+use worker::clock;
 
 /// The CLI version whose frames are produced.
 pub const VERSION: &str = "2.1.325";

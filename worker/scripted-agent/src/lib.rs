@@ -2,6 +2,8 @@
 //! drives it through the Claude adapter, so demos and chaos tests use the same code as a real agent, without a model, a
 //! network or an API key.
 //!
+//! `sunaba` contains it and adds it to the agents of its worker. The worker for sandboxes does not.
+//!
 //! `script` is the file format, `player` and `turn` run it, `tools` and `shell` execute tools, `frames` builds output
 //! frames, `transcript` persists the session. Frames follow CLI 2.1.325; fields that the worker does not read (lists of
 //! commands and models, timings) are omitted or invented.
@@ -9,6 +11,7 @@
 //! **Invariant:** a transcript entry is on disk before its frame is printed, and no step has two entries, regardless of
 //! how often the player is killed and resumed. A tool that was killed before its result was written runs again.
 
+mod agent;
 mod arguments;
 mod frames;
 mod inputs;
@@ -28,6 +31,7 @@ mod transcript;
 mod turn;
 mod wire;
 
+pub use agent::SCRIPTED;
 pub use arguments::{Crash, PlayArguments};
 pub use script::{InvalidScript, Script, Step, ToolStep};
 
@@ -37,9 +41,9 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 
 /// Built-in scripts by name.
 pub const BUILT_IN: [(&str, &str); 3] = [
-    ("hello", include_str!("../../../scripts/hello.jsonl")),
-    ("refactor", include_str!("../../../scripts/refactor.jsonl")),
-    ("trouble", include_str!("../../../scripts/trouble.jsonl")),
+    ("hello", include_str!("../scripts/hello.jsonl")),
+    ("refactor", include_str!("../scripts/refactor.jsonl")),
+    ("trouble", include_str!("../scripts/trouble.jsonl")),
 ];
 
 /// Plays a script until stdin is closed. Returns the exit code.

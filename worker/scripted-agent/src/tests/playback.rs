@@ -190,12 +190,13 @@ async fn sub_agent_has_its_own_transcript() {
 #[tokio::test]
 async fn command_may_leave_a_background_process() {
     let fixture = Fixture::new();
-    let script = fixture.script(&[bash("(until [ -e go ]; do sleep 0.05; done) & echo started")]);
+    // It runs as long as the file exists: until the fixture is dropped, whatever this test does.
+    std::fs::write(fixture.cwd().join("running"), "").unwrap();
+    let script = fixture.script(&[bash("(while [ -e running ]; do sleep 0.05; done) & echo started")]);
     let mut client = Client::start(fixture.arguments(&script));
     client.send_message("go").await;
     // The background process ends only after this, so a player that waits for it would hang.
     let frames = client.finish_turn().await;
     let result = frames.iter().find(|frame| label(frame) == "succeeded").unwrap();
     assert_eq!(result["tool_use_result"]["stdout"], "started");
-    std::fs::write(fixture.cwd().join("go"), "").unwrap();
 }

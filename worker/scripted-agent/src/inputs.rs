@@ -3,9 +3,9 @@
 use super::frames;
 use super::player::{Control, Exit, Origin, Player, QueuedMessage};
 use super::wire::Input;
-use crate::clock;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use worker::clock;
 
 impl Player {
     pub(super) async fn handle_input(&mut self, input: Input) -> Result<Control, Exit> {

@@ -1,0 +1,178 @@
+//! Claude Code as an [`Agent`], and recovery from its transcript.
+
+use super::normalizer::Normalizer;
+use super::recovery::{forked_lines, recover};
+use super::{Session, Settings, start};
+use crate::agents::{
+    Agent, AgentHandle, AgentKind, AgentOutput, LastTurn, Launch, Recovered, Sessions, find_program,
+};
+use crate::config::variables::DefaultValue::{Described, Fixed, Unset};
+use crate::config::variables::{Variable, variable};
+use crate::config::{Problem, Reader};
+use crate::transcript;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+pub const CLAUDE: AgentKind = AgentKind {
+    name: "claude",
+    argument: None,
+    title: "Claude Code",
+    variables: &VARIABLES,
+    secrets: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+    urls: &["ANTHROPIC_BASE_URL"],
+    configure,
+    program: None,
+};
+
+const VARIABLES: [Variable; 7] = [
+    variable("CLAUDE_PATH", Fixed("claude"), "Program of the Claude Code CLI"),
+    variable(
+        "CLAUDE_CONFIG_DIR",
+        Described("~/.claude"),
+        "Configuration and transcripts of the Claude Code CLI",
+    ),
+    variable("SETTING_SOURCES", Unset, "Setting sources of the Claude Code CLI, separated by commas"),
+    variable(
+        "ANTHROPIC_BASE_URL",
+        Unset,
+        "URL of the model API, for the agent; with ISOLATION its port stays reachable",
+    ),
+    variable("ANTHROPIC_API_KEY", Unset, "Key of the model API, for the agent"),
+    variable("ANTHROPIC_AUTH_TOKEN", Unset, "Token of the model API, for the agent"),
+    variable("CLAUDE_CODE_OAUTH_TOKEN", Unset, "Token of Claude Code, for the agent"),
+];
+
+fn configure(reader: &mut Reader<'_>, _argument: &str) -> Option<Box<dyn Agent>> {
+    let path = reader.text("CLAUDE_PATH").unwrap_or_else(|| "claude".into());
+    let directory =
+        reader.text("CLAUDE_CONFIG_DIR").map_or_else(|| reader.home().join(".claude"), PathBuf::from);
+    let setting_sources = reader.text("SETTING_SOURCES");
+    Some(Box::new(Claude { path, setting_sources, conversation: Conversation::new(directory) }))
+}
+
+#[derive(Debug)]
+struct Claude {
+    path: String,
+    setting_sources: Option<String>,
+    conversation: Conversation,
+}
+
+impl Agent for Claude {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn describe(&self) -> String {
+        format!("Claude Code ({})", self.path)
+    }
+
+    fn check(&self, path: &str) -> Result<(), Problem> {
+        find_program(&self.path, path, "CLAUDE_PATH")
+    }
+
+    fn sessions(&self) -> Sessions {
+        self.conversation.sessions()
+    }
+
+    fn recover(&mut self, launch: &Launch) -> Option<Recovered> {
+        self.conversation.recover(launch)
+    }
+
+    fn start(&mut self, launch: Launch) -> AgentHandle {
+        self.conversation.start(vec![self.path.clone()], self.setting_sources.clone(), launch)
+    }
+}
+
+/// A conversation with a program that speaks the protocol of the Claude Code CLI and writes its transcripts.
+#[derive(Debug)]
+pub struct Conversation {
+    /// Configuration and transcripts.
+    directory: PathBuf,
+    recovered: Option<Normalizer>,
+}
+
+impl Conversation {
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory, recovered: None }
+    }
+
+    pub fn sessions(&self) -> Sessions {
+        Sessions::Transcripts(self.directory.clone())
+    }
+
+    /// Replays the transcript of the session. See [`Agent::recover`].
+    pub fn recover(&mut self, launch: &Launch) -> Option<Recovered> {
+        self.recovered = None;
+        let path = transcript::path(&self.directory, &launch.cwd, launch.session.as_deref()?);
+        let (normalizer, recovered) = replay(&path, launch)?;
+        self.recovered = Some(normalizer);
+        Some(recovered)
+    }
+
+    /// Starts the program. See [`Agent::start`].
+    pub fn start(
+        &mut self,
+        command: Vec<String>,
+        setting_sources: Option<String>,
+        launch: Launch,
+    ) -> AgentHandle {
+        let session = launch.session.as_deref().and_then(|session| session.parse().ok());
+        let session: Uuid = session.unwrap_or_else(Uuid::new_v4);
+        let begin = match (&self.recovered, launch.fork_of) {
+            (Some(_), _) => Session::Resume(session),
+            (None, Some(from)) => Session::Fork { from, to: session },
+            (None, None) => Session::New(session),
+        };
+        let mut env = vec![("CLAUDE_CONFIG_DIR".to_owned(), self.directory.display().to_string())];
+        env.push(("IS_SANDBOX".to_owned(), "1".to_owned()));
+        env.extend(launch.env);
+        let normalizer = self.recovered.take().unwrap_or_else(|| Normalizer::new(launch.cwd.clone()));
+        let settings = Settings {
+            command,
+            cwd: launch.cwd,
+            env,
+            env_removed: launch.env_removed,
+            session: begin,
+            resume_interrupted_turn: launch.resume_turn,
+            model: launch.model,
+            policy: launch.policy,
+            allowed_tools: launch.allowed_tools,
+            disallowed_tools: launch.disallowed_tools,
+            max_turns: Some(launch.max_turns),
+            max_budget_usd: Some(launch.max_budget_usd),
+            system_prompt: launch.system_prompt,
+            append_system_prompt: launch.append_system_prompt,
+            setting_sources,
+            partial_messages: launch.partial_messages,
+            background_timeout: launch.background_timeout,
+        };
+        start(&settings, normalizer)
+    }
+}
+
+/// `None` if there is no transcript. Entries that were written in another sandbox, or copied from a forked session, give
+/// no events.
+fn replay(path: &Path, launch: &Launch) -> Option<(Normalizer, Recovered)> {
+    let transcript = std::fs::read(path).ok()?;
+    // Lossy: a crash may leave an incomplete character at the end.
+    let transcript = String::from_utf8_lossy(&transcript);
+    let lines: Vec<&str> = transcript.lines().collect();
+    let inherited = match launch.fork_of {
+        Some(from) => forked_lines(&path.with_file_name(format!("{from}.jsonl")), &lines),
+        None => usize::try_from(launch.inherited).unwrap_or(usize::MAX),
+    };
+    let (inherited, own) = lines.split_at(inherited.min(lines.len()));
+    let before = recover(Normalizer::new(launch.cwd.clone()), inherited.iter().copied());
+    let after = recover(before.normalizer, own.iter().copied());
+    let events = after.outputs.into_iter().filter_map(|output| match output {
+        AgentOutput::Event(event) => Some(event),
+        _ => None,
+    });
+    let (mut read_messages, mut prompts) = (before.read_messages, before.prompts);
+    read_messages.extend(after.read_messages);
+    prompts.extend(after.prompts);
+    let last_turn = if after.last_turn == LastTurn::None { before.last_turn } else { after.last_turn };
+    let turns = after.normalizer.turn();
+    let recovered = Recovered { events: events.collect(), read_messages, prompts, last_turn, turns };
+    Some((after.normalizer, recovered))
+}
