@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test at the right line")]
 
 mod access;
+mod api_document;
 mod architecture;
 mod catalogue;
 mod chaos;
