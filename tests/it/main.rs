@@ -5,6 +5,7 @@
 
 mod access;
 mod agents;
+mod api_document;
 mod architecture;
 mod catalogue;
 mod chaos;

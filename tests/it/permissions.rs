@@ -178,6 +178,8 @@ async fn sandboxes(recorder: &mut CallRecorder) -> String {
         request("POST", "/api/v1/sandboxes", OPERATOR, Some(&body))
     };
     recorder.request(&process, "sandboxes-health", &get("/api/v1/sandboxes/health"), 200).await;
+    recorder.request(&process, "api-openapi", &get("/api/v1/openapi.json"), 200).await;
+    recorder.request(&process, "api-reference", &get("/api/v1/reference"), 200).await;
     for id in ["s-1", "s-2"] {
         recorder.request(&process, "sandboxes-register", &register(id), 201).await;
     }

@@ -3,6 +3,7 @@
 //! Depends only on the standard library and `terminal`, which has no dependencies, so that the first `cargo xtask` on a new
 //! machine starts within seconds.
 
+mod api;
 mod functions;
 mod macos;
 mod steps;
@@ -26,10 +27,13 @@ Development commands.
   cargo xtask test --quick      formatting, lints, and all tests that need no browser, emulator or release build
   cargo xtask gen               generate files from the function registry, the commands and the contract: parts of
                                 template.yaml and infra/observability.yaml, reference pages in docs (routes, cli,
-                                environment, errors), web/src/api/contract.ts
+                                environment, errors), openapi.json, asyncapi.json and reference.html in docs,
+                                web/src/api/contract.ts
   cargo xtask web               check, test and build the console into web/dist; fails if the first page loads more than
                                 350 KB (gzip)
   cargo xtask e2e [options]     run the console's end-to-end tests in Chromium; options are those of Playwright
+  cargo xtask api [options]     send generated requests to a local plane and compare the answers with docs/openapi.json;
+                                options are those of `schemathesis run`
   cargo xtask tools             install the tools that tests need; target/tools links to them
   cargo xtask captures          copy the recordings of Claude Code from the last test run to tests/it/captures
   cargo xtask check             formatting, lints and documentation, without tests
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         "build" => functions::build(),
         "worker" => worker::build(&worker::TARGETS),
         "lint" => functions::lint(),
+        "api" => api::test(&rest),
         "emulate" => functions::emulate(&rest),
         "bench" => bench(&rest),
         "" | "help" | "--help" | "-h" => {
@@ -168,6 +173,7 @@ fn tests_and_emulator() -> Outcome {
     // One build with one set of features for the tests, the browser and the emulator.
     step("build", cargo(&["build", "--workspace", "--all-targets", "--locked"]))?;
     step("tests", tests())?;
+    api::test(&[])?;
     functions::lint()?;
     functions::emulate(&[])?;
     functions::emulate(&["--watch".into()])?;

@@ -29,13 +29,15 @@ pub fn require_chromium() -> Outcome {
     require("chromium", &["chromium"], "Chromium (runs the end-to-end tests of the console)")
 }
 
-/// A Python environment. SAM and the emulator have separate ones, because their dependencies conflict.
+/// A Python environment. Each has its own dependencies, some of which conflict.
 #[derive(Debug, Clone, Copy)]
 pub enum Environment {
     /// `sam`, `cargo-lambda` (with zig), `cargo-zigbuild` and `cfn-lint`.
     Sam,
     /// `ministack`.
     Emulator,
+    /// `schemathesis`.
+    Api,
 }
 
 impl Environment {
@@ -43,6 +45,7 @@ impl Environment {
         match self {
             Self::Sam => "sam",
             Self::Emulator => "ministack",
+            Self::Api => "schemathesis",
         }
     }
 
@@ -52,6 +55,7 @@ impl Environment {
                 &["aws-sam-cli==1.170.0", "cargo-lambda==1.9.2", "cargo-zigbuild==0.24.0", "cfn-lint==1.58.0"]
             }
             Self::Emulator => &["ministack[full]==1.5.33"],
+            Self::Api => &["schemathesis==4.32.5"],
         }
     }
 

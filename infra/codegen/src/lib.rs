@@ -1,18 +1,24 @@
 //! Generates files from the function registry (`edge::registry`): the function blocks of `template.yaml`, the
 //! per-function parts of `infra/observability.yaml`, and `docs/routes.md`. Generates the other reference pages from their
-//! definitions: `docs/cli.md`, `docs/environment.md` and `docs/errors.md`.
+//! definitions: `docs/cli.md`, `docs/environment.md` and `docs/errors.md`. `docs/openapi.json` describes the HTTP API for
+//! programs.
 //!
 //! The output is committed, so that it can be read and reviewed where it is used. In files that are otherwise written
 //! by hand, it is placed between markers (`regions.rs`); text outside of the markers is not changed.
 
+mod asyncapi;
 mod cli;
+#[cfg(test)]
+mod compatibility;
 mod environment;
 mod errors;
 mod markdown;
 mod observability;
+mod openapi;
 mod policies;
 mod providers;
 mod reference;
+mod reference_page;
 mod regions;
 mod template;
 mod variables;
@@ -36,6 +42,15 @@ impl Generated {
     }
 }
 
+/// The version of the HTTP API and of the frames. `docs/api-baseline` says when it changes.
+const API_VERSION: &str = "1.0.0";
+
+/// A document as it is committed.
+fn to_text(document: &serde_json::Value) -> Result<String, String> {
+    let text = serde_json::to_string_pretty(document).map_err(|error| error.to_string())?;
+    Ok(text + "\n")
+}
+
 /// All generated files of the repository at `root`.
 pub fn all(root: &Path) -> Result<Vec<Generated>, String> {
     let read = |path: &str| {
@@ -57,6 +72,7 @@ pub fn all(root: &Path) -> Result<Vec<Generated>, String> {
         ],
     )?;
     let environment = variables::page(&template.expected)?;
+    let (openapi, asyncapi) = (openapi::document()?, asyncapi::document()?);
     Ok(vec![
         template,
         with_regions(
@@ -71,6 +87,9 @@ pub fn all(root: &Path) -> Result<Vec<Generated>, String> {
         page("docs/cli.md", cli::page()),
         page("docs/environment.md", environment),
         page("docs/errors.md", errors::page()?),
+        page("docs/reference.html", reference_page::page(&openapi, &asyncapi)?),
+        page("docs/openapi.json", openapi),
+        page("docs/asyncapi.json", asyncapi),
     ])
 }
 

@@ -2,10 +2,11 @@
 
 use domain::event::BodyReference;
 use domain::{Entity, Event, EventId, EventType, JsonObject, SandboxId, Source, TaskId, TicketId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A log event in a response.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventOut {
     pub id: EventId,
     /// Sequence number in the log.
@@ -26,7 +27,7 @@ pub struct EventOut {
 }
 
 /// The entity whose log it is: one field, named after the kind of the entity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EntityOut {
     /// `"sandbox_id": "s-1"`.
     #[serde(rename = "sandbox_id")]
@@ -50,7 +51,7 @@ impl From<&Entity> for EntityOut {
 }
 
 /// Reference to the full data of an event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BodyOut {
     /// Path for `GET`. Absent for tasks and tickets, whose log has the full data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +91,7 @@ impl BodyOut {
 }
 
 /// `GET …/events`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventPage {
     #[serde(flatten)]
     pub entity: EntityOut,
@@ -109,7 +110,7 @@ pub struct EventPage {
 }
 
 /// `GET …/trajectory`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trajectory {
     pub sandbox_id: SandboxId,
     /// Newest first.
@@ -128,7 +129,7 @@ pub struct Trajectory {
     pub has_more: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeartbeatSummary {
     pub count: u64,
     pub first_heartbeat: Option<Timestamp>,

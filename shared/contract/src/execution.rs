@@ -9,8 +9,8 @@ use domain::resources::{ResourceRequest, resolve};
 use domain::task::Execution;
 
 /// Maximum length of the name of an agent, a model, a snapshot or a branch.
-const MAX_NAME_CHARS: usize = 200;
-const MAX_REPOSITORY_CHARS: usize = 500;
+pub(crate) const MAX_NAME_CHARS: usize = 200;
+pub(crate) const MAX_REPOSITORY_CHARS: usize = 500;
 
 /// Decodes `agent`, `model`, `branch`, the repository in either form, and the resources.
 pub fn decode(fields: &Fields) -> Result<Execution, BadInput> {

@@ -10,6 +10,7 @@ use domain::ingest::{Batch, NewEvent};
 use domain::large_fields::{MAX_NAMES_BYTES, omit_large_fields};
 use domain::sandbox::BatchNumber;
 use domain::{EventId, EventType, Invalid, JsonObject, SandboxId, Source, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -214,7 +215,7 @@ pub(crate) fn counting_number(field: &str, raw: Option<&RawValue>) -> Result<u64
 }
 
 /// Response to a single event: the format of OmoiOS, and the sequence number.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventReceived {
     /// Always `received`: the event is stored.
     pub status: String,
@@ -228,7 +229,7 @@ pub struct EventReceived {
 }
 
 /// Response to a batch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchReceived {
     /// Always `received`: the batch is stored.
     pub status: String,

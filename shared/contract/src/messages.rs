@@ -3,6 +3,7 @@
 use crate::bad_input::BadInput;
 use domain::message::{Draft, Message, MessageType, Receipt, Sender, State, clean_detail};
 use domain::{Invalid, MessageId, SandboxId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -43,7 +44,7 @@ impl Send {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageQueued {
     /// Always `queued`.
     pub status: String,
@@ -68,7 +69,8 @@ impl MessageQueued {
 }
 
 /// `GET …/messages?ack=manual`: to be acknowledged with receipts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PulledMessages")]
 pub struct Pulled {
     pub sandbox_id: SandboxId,
     /// Urgent messages first, then in the order in which they were sent.
@@ -121,7 +123,7 @@ impl From<&Message> for QueuedMessage {
 }
 
 /// A message in the response to a pull.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageOut {
     pub id: MessageId,
     pub message_type: MessageType,
@@ -131,7 +133,8 @@ pub struct MessageOut {
     pub receipt: Delivery,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MessageDelivery")]
 pub struct Delivery {
     /// `fetched`.
     pub state: State,
@@ -156,7 +159,7 @@ impl MessageOut {
 }
 
 /// A message in the list that OmoiOS workers read. It is acknowledged by being in that list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlainMessage {
     pub id: MessageId,
     pub content: String,
@@ -213,7 +216,8 @@ impl ReceiptIn {
 }
 
 /// Response to `POST …/messages/ack`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MessagesAcknowledged")]
 pub struct Acknowledged {
     /// Always `acknowledged`.
     pub status: String,
@@ -224,7 +228,7 @@ pub struct Acknowledged {
     pub queue_size: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiptOut {
     pub message_id: MessageId,
     /// The state of the message now.
@@ -234,7 +238,8 @@ pub struct ReceiptOut {
 }
 
 /// `GET …/messages/history`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MessageHistory")]
 pub struct History {
     pub sandbox_id: SandboxId,
     /// Newest first.
@@ -246,7 +251,7 @@ pub struct History {
 }
 
 /// A message in the history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageRecord {
     pub id: MessageId,
     /// Sequence number of its `message.queued` event.

@@ -3,10 +3,11 @@
 use domain::attempt::Stage;
 use domain::sandbox::Status;
 use domain::{Sandbox, SandboxId, TaskId, TicketId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `GET /api/v1/monitoring/status`. The counts refer to the sandboxes on this page.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Monitoring {
     /// Sandboxes that the plane reconciles, ordered by id.
     pub sandboxes: Vec<Monitored>,
@@ -22,7 +23,8 @@ pub struct Monitoring {
     pub timestamp: Timestamp,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MonitoredSandbox")]
 pub struct Monitored {
     pub sandbox_id: SandboxId,
     pub status: Status,
@@ -33,7 +35,8 @@ pub struct Monitored {
 }
 
 /// `GET /api/v1/sandboxes/{id}/phase-status`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SandboxPhase")]
 pub struct Phase {
     pub sandbox_id: SandboxId,
     /// `null` if the plane did not provision the sandbox.
@@ -53,7 +56,7 @@ impl Phase {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivityOut {
     /// When the worker last sent anything.
     pub last_event_at: Option<Timestamp>,
@@ -84,7 +87,7 @@ impl ActivityOut {
 }
 
 /// Provisioning state of a sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseStatus {
     /// In progress, or completed last.
     pub stage: Stage,

@@ -1,8 +1,9 @@
 //! problem+json (RFC 9457): the format of every error response.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// `urn:sunaba:problem:<code>`.
     #[serde(rename = "type")]

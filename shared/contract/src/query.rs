@@ -1,10 +1,19 @@
 //! Query strings.
 
+mod parameter;
+
+pub use parameter::{Kind, Parameter, Values};
+
 use crate::bad_input::BadInput;
+use domain::Invalid;
 
 /// The decoded parameters of a request.
 #[derive(Debug, Clone, Default)]
-pub struct Query(Vec<(String, String)>);
+pub struct Query {
+    pairs: Vec<(String, String)>,
+    /// What the route accepts, once that is checked.
+    accepted: Option<&'static [Parameter]>,
+}
 
 impl Query {
     /// Parses `a=1&b=2`. Malformed escapes stay as they are.
@@ -13,56 +22,110 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (percent_decode(name), percent_decode(value))
         });
-        Self(pairs.collect())
+        Self::of(pairs)
     }
 
     /// Takes parameters that are decoded already.
     pub fn of(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self(pairs.into_iter().collect())
+        Self { pairs: pairs.into_iter().collect(), accepted: None }
+    }
+
+    /// Refuses parameters that the route does not know, instead of ignoring a misspelled filter.
+    pub fn accepting(self, accepted: &'static [Parameter]) -> Result<Self, BadInput> {
+        let unknown = |name: &str| !accepted.iter().any(|parameter| parameter.is_called(name));
+        match self.pairs.iter().find(|(name, _)| unknown(name)) {
+            Some((name, _)) => {
+                let field: String = name.chars().take(MAX_NAME_CHARS).collect();
+                Err(BadInput::invalid(field, parameter::hint(name, accepted)))
+            }
+            None => Ok(Self { accepted: Some(accepted), ..self }),
+        }
     }
 
     /// The first value of a parameter.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    pub fn get(&self, parameter: &Parameter) -> Option<&str> {
+        self.values(parameter).next()
     }
 
-    /// Every value of a parameter that may be repeated or hold a comma-separated list.
-    pub fn list(&self, name: &str) -> Vec<String> {
-        let values = self.0.iter().filter(|(known, _)| known == name);
-        values
-            .flat_map(|(_, value)| value.split(','))
-            .map(|value| value.trim().to_owned())
-            .filter(|value| !value.is_empty())
-            .collect()
+    /// Every value of a list, whether it is repeated or separated by commas.
+    pub fn list(&self, parameter: &Parameter) -> Result<Vec<String>, BadInput> {
+        let values = self.values(parameter).flat_map(|value| value.split(',')).map(str::trim);
+        let values: Vec<String> = values.filter(|value| !value.is_empty()).map(str::to_owned).collect();
+        match parameter.kind {
+            Kind::List(Some(known)) if values.iter().any(|value| !known().contains(&value.as_str())) => {
+                Err(not_one_of(parameter, &known()))
+            }
+            _ => Ok(values),
+        }
     }
 
     /// `None` if the parameter is absent.
-    pub fn list_if_present(&self, name: &str) -> Option<Vec<String>> {
-        self.get(name).map(|_| self.list(name))
+    pub fn list_if_present(&self, parameter: &Parameter) -> Result<Option<Vec<String>>, BadInput> {
+        self.get(parameter).map(|_| self.list(parameter)).transpose()
     }
 
-    pub fn number(&self, name: &str, bounds: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, BadInput> {
-        let Some(text) = self.get(name) else { return Ok(None) };
+    /// An integer within the bounds of the parameter, or its default.
+    pub fn number(&self, parameter: &Parameter) -> Result<Option<u64>, BadInput> {
+        let Kind::Integer { min, max, default } = parameter.kind else {
+            unreachable!("{} is declared as an integer", parameter.name)
+        };
+        let Some(text) = self.get(parameter) else { return Ok(default) };
         match text.parse::<u64>() {
-            Ok(number) if bounds.contains(&number) => Ok(Some(number)),
-            _ if *bounds.end() == u64::MAX => {
-                Err(BadInput::invalid(name, format!("must be an integer from {}", bounds.start())))
+            Ok(number) if (min..=max).contains(&number) => Ok(Some(number)),
+            _ if max == u64::MAX => {
+                Err(BadInput::invalid(parameter.name, format!("must be an integer from {min}")))
             }
-            _ => Err(BadInput::invalid(
-                name,
-                format!("must be an integer from {} to {}", bounds.start(), bounds.end()),
-            )),
+            _ => Err(BadInput::invalid(parameter.name, format!("must be an integer from {min} to {max}"))),
         }
     }
 
-    /// One of these values.
-    pub fn one_of<'a>(&self, name: &str, values: &[&'a str]) -> Result<Option<&'a str>, BadInput> {
-        let Some(text) = self.get(name) else { return Ok(None) };
-        match values.iter().find(|value| **value == text) {
+    /// The size of a page: an integer with a default.
+    pub fn size(&self, parameter: &Parameter) -> Result<usize, BadInput> {
+        let size = self.number(parameter)?.unwrap_or(1);
+        Ok(usize::try_from(size).unwrap_or(usize::MAX))
+    }
+
+    /// One of the values of the parameter.
+    pub fn one_of(&self, parameter: &Parameter) -> Result<Option<&'static str>, BadInput> {
+        let Kind::OneOf(values) = parameter.kind else {
+            unreachable!("{} is declared with its values", parameter.name)
+        };
+        let Some(text) = self.get(parameter) else { return Ok(None) };
+        match values().into_iter().find(|value| *value == text) {
             Some(value) => Ok(Some(value)),
-            None => Err(BadInput::invalid(name, format!("must be one of {}", values.join(", ")))),
+            None => Err(not_one_of(parameter, &values())),
         }
     }
+
+    /// `true` or `false`.
+    pub fn flag(&self, parameter: &Parameter) -> Result<Option<bool>, BadInput> {
+        Ok(self.one_of(parameter)?.map(|value| value == "true"))
+    }
+
+    /// A text that `parse` accepts.
+    pub fn parsed<T>(
+        &self,
+        parameter: &Parameter,
+        parse: impl Fn(String) -> Result<T, Invalid>,
+    ) -> Result<Option<T>, BadInput> {
+        let parsed = self.get(parameter).map(|text| parse(text.to_owned())).transpose();
+        parsed.map_err(|wrong| BadInput::invalid(parameter.name, wrong.reason))
+    }
+
+    fn values(&self, parameter: &Parameter) -> impl Iterator<Item = &str> {
+        let declared =
+            self.accepted.is_none_or(|accepted| accepted.iter().any(|known| known.name == parameter.name));
+        debug_assert!(declared, "the route reads {} without declaring it", parameter.name);
+        let values = self.pairs.iter().filter(|(name, _)| parameter.is_called(name));
+        values.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Maximum length of an unknown name in an error.
+const MAX_NAME_CHARS: usize = 60;
+
+fn not_one_of(parameter: &Parameter, values: &[&str]) -> BadInput {
+    BadInput::invalid(parameter.name, format!("must be one of {}", values.join(", ")))
 }
 
 /// Decodes `%41` and `+`.
@@ -94,21 +157,45 @@ fn hex(digit: u8) -> Option<u8> {
 mod tests {
     use super::*;
 
+    const TYPES: Parameter = Parameter::list("event_types", "").also(&["event_type"]);
+    const STATUS: Parameter = Parameter::list_of("status", || vec!["open", "done"], "");
+    const LIMIT: Parameter = Parameter::integer("limit", 1, 500, "").or(100);
+    const AFTER: Parameter = Parameter::integer("after_seq", 0, u64::MAX, "");
+    const X: Parameter = Parameter::text("x", "");
+
     #[test]
-    fn lists_are_comma_separated_or_repeated() {
-        let query = Query::parse("event_type=a,b&event_type=c+d&x=%41%zz%&empty=");
-        assert_eq!(query.list("event_type"), ["a", "b", "c d"]);
-        assert_eq!(query.get("x"), Some("A%zz%"));
-        assert_eq!(query.list_if_present("empty"), Some(vec![]));
-        assert_eq!(query.list_if_present("absent"), None);
+    fn lists_are_comma_separated_or_repeated_in_either_spelling() {
+        let query = Query::parse("event_type=a,b&event_types=c+d&x=%41%zz%&empty=");
+        assert_eq!(query.list(&TYPES).unwrap(), ["a", "b", "c d"]);
+        assert_eq!(query.get(&X), Some("A%zz%"));
+        let empty = Query::parse("event_types=");
+        assert_eq!(empty.list_if_present(&TYPES).unwrap(), Some(vec![]));
+        assert_eq!(query.list_if_present(&STATUS).unwrap(), None);
+        assert!(
+            Query::parse("status=open,closed").list(&STATUS).unwrap_err().to_string().contains("open, done")
+        );
     }
 
     #[test]
     fn numbers_out_of_range_are_rejected() {
-        let query = Query::parse("limit=501&after_seq=-1&ok=5");
-        assert_eq!(query.number("ok", 1..=500).unwrap(), Some(5));
-        assert_eq!(query.number("absent", 1..=500).unwrap(), None);
-        assert!(query.number("limit", 1..=500).is_err());
-        assert!(query.number("after_seq", 0..=u64::MAX).unwrap_err().to_string().contains("from 0"));
+        assert_eq!(Query::parse("limit=5").number(&LIMIT).unwrap(), Some(5));
+        assert_eq!(Query::parse("").number(&LIMIT).unwrap(), Some(100));
+        assert_eq!(Query::parse("").number(&AFTER).unwrap(), None);
+        let query = Query::parse("limit=501&after_seq=-1");
+        assert!(query.number(&LIMIT).is_err());
+        assert!(query.number(&AFTER).unwrap_err().to_string().contains("from 0"));
+    }
+
+    #[test]
+    fn unknown_parameters_are_refused_with_a_hint() {
+        const ACCEPTED: &[Parameter] = &[TYPES, LIMIT];
+        assert!(Query::parse("event_type=a&limit=1").accepting(ACCEPTED).is_ok());
+        match Query::parse("limit=1&event_tpe=a").accepting(ACCEPTED) {
+            Err(BadInput::Invalid(wrong)) => {
+                assert_eq!(wrong.field, "event_tpe");
+                assert!(wrong.reason.ends_with("did you mean event_type?"), "{}", wrong.reason);
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

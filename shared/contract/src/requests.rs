@@ -1,13 +1,37 @@
-//! Request bodies for clients. The decoders of the plane are in the other modules.
+//! Request bodies for clients and documents. The decoders of the plane are in the other modules; tests compare the two.
 
+mod tasks;
+mod workers;
+
+pub use tasks::{ChangeTask, CompleteTask, EndTask, NewTask, ReviewTask, SetDependencies, SetTimeout};
+pub use workers::{
+    AppendEntries, RegisterSandbox, SendBatch, SendEvent, SendEvents, SendReceipt, SendReceipts,
+};
+
+use crate::execution::{MAX_NAME_CHARS, MAX_REPOSITORY_CHARS};
+use crate::tickets::{MAX_PHASE_CHARS, MAX_REASON_CHARS, MAX_RETRIES, MAX_TIMEOUT_SECS};
+use domain::message::MAX_CONTENT_CHARS;
 use domain::message::MessageType;
+use domain::resources::{MAX_CPU, MAX_DISK_GB, MAX_MEMORY_GB};
 use domain::task::Priority;
-use domain::ticket::{Status, WorkflowMode};
+use domain::ticket::{MAX_TITLE_CHARS, Status, WorkflowMode};
 use domain::{MessageId, OrgId, ProjectId, TicketId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
+/// One line of text that is not blank, as `Fields::line` accepts it.
+const LINE: &str =
+    r"^[^\u0000-\u001f\u007f-\u009f]*[^\u0000-\u0020\u007f-\u00a0\s][^\u0000-\u001f\u007f-\u009f]*$";
+/// A name, as `Fields::name` accepts it.
+const NAME: &str = "^[A-Za-z0-9._-]+$";
+
+/// The name of an agent, as [`AgentName`](crate::AgentName) parses it.
+const AGENT: &str = r"^(claude|openhands|acp:.*\S.*|scripted:.+)$";
+/// The owner or name of a repository.
+const PART: &str = "^[A-Za-z0-9_][A-Za-z0-9._-]*$";
+
 /// `POST /api/v1/tickets`: requires a title or a description.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct NewTicket {
     /// Generated when absent. With an id, the request is idempotent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -17,6 +41,7 @@ pub struct NewTicket {
     pub org: Option<OrgId>,
     /// Default: the beginning of the description.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_TITLE_CHARS), regex(pattern = LINE))]
     pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -24,6 +49,7 @@ pub struct NewTicket {
     pub priority: Option<Priority>,
     /// The initial phase.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_PHASE_CHARS), regex(pattern = LINE))]
     pub phase_id: Option<String>,
     /// The project whose concurrency limit its tasks count towards.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,35 +59,47 @@ pub struct NewTicket {
     pub workflow_mode: Option<WorkflowMode>,
     /// `claude`, `openhands`, `acp:<command>` or `scripted:<file>`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_NAME_CHARS), regex(pattern = AGENT))]
     pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]
     pub model: Option<String>,
     /// A URL, or `owner/name` on GitHub.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_REPOSITORY_CHARS), regex(pattern = LINE))]
     pub repository: Option<String>,
     /// Together with the other part, an alternative to `repository`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = PART))]
     pub github_owner: Option<String>,
     /// Together with the other part, an alternative to `repository`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = PART))]
     pub github_repo: Option<String>,
     /// The branch to start from.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]
     pub branch: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_MEMORY_GB))]
     pub memory_gb: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_CPU))]
     pub cpu: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_DISK_GB))]
     pub disk_gb: Option<u32>,
     /// The snapshot that the sandbox is created from.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]
     pub snapshot: Option<String>,
     /// Timeout of an attempt at the task.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_TIMEOUT_SECS))]
     pub timeout_seconds: Option<u64>,
     /// Number of automatic retries of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_RETRIES))]
     pub max_retries: Option<u32>,
     /// Whether the result must be reviewed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +109,7 @@ pub struct NewTicket {
     pub check_duplicates: Option<bool>,
     /// From 0 to 1: the similarity from which a ticket counts as a duplicate.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub similarity_threshold: Option<f64>,
     /// Creates the ticket even if it is a duplicate.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,8 +117,9 @@ pub struct NewTicket {
 }
 
 /// `POST /api/v1/sandboxes/{id}/messages`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NewMessage {
+    #[schemars(length(min = 1, max = MAX_CONTENT_CHARS))]
     pub content: String,
     /// Default: `user_message`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,18 +129,12 @@ pub struct NewMessage {
     pub message_id: Option<MessageId>,
 }
 
-/// `POST /api/v1/tasks/{id}/fail` and `…/cancel`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct EndTask {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
 /// `POST /api/v1/tickets/{id}/transition`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TransitionTicket {
     pub to_status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_REASON_CHARS), regex(pattern = LINE))]
     pub reason: Option<String>,
     /// Whether to allow any transition.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,8 +142,9 @@ pub struct TransitionTicket {
 }
 
 /// `POST /api/v1/tickets/{id}/reject`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RejectTicket {
+    #[schemars(length(min = 1, max = MAX_REASON_CHARS), regex(pattern = LINE))]
     pub rejection_reason: String,
 }
 
@@ -117,9 +152,12 @@ pub struct RejectTicket {
 mod tests {
     use super::*;
     use crate::BadInput;
-    use crate::messages::Send;
-    use crate::tasks::Reason;
+    use crate::messages::{ReceiptIn, Send};
+    use crate::sandboxes::Register;
+    use crate::tasks::{self, Reason};
     use crate::tickets::{CreateTicket, Transition, decode_rejection};
+    use domain::message::State;
+    use domain::{EventId, EventType, JsonObject, SandboxId, SessionId, Source, TaskId, Timestamp};
     use serde_json::{Value, json};
 
     /// The decoder knows each field: it rejects a wrong type and names the field.
@@ -184,11 +222,113 @@ mod tests {
             message_id: MessageId::parse("m-1").ok(),
         };
         check(&message, Send::decode);
+        check_workers();
+        check_tasks();
         check(&EndTask { reason: Some("no longer needed".into()) }, Reason::decode);
         let transition =
             TransitionTicket { to_status: Status::Done, reason: Some("by hand".into()), force: Some(true) };
         check(&transition, Transition::decode);
         check(&RejectTicket { rejection_reason: "too vague".into() }, decode_rejection);
+    }
+
+    fn check_workers() {
+        let register = RegisterSandbox {
+            sandbox_id: SandboxId::parse("s-1").ok(),
+            org: OrgId::parse("acme").ok(),
+            name: Some("demo".into()),
+            resumes: SessionId::parse("c-1").ok(),
+        };
+        check(&register, Register::decode);
+        let ingest = |body: &[u8]| crate::ingest::decode(body, || EventId::parse("e-1").unwrap());
+        let event = SendEvent {
+            event_type: EventType::parse("agent.message").unwrap(),
+            event_data: Some(JsonObject::empty()),
+            source: Some(Source::Agent),
+            event_id: EventId::parse("e-1").ok(),
+            emitted_at: Some(Timestamp::from_secs(0)),
+        };
+        check(&SendEvents::Single(event.clone()), ingest);
+        check(&SendEvents::Batch(SendBatch { epoch: 1, batch: 1, events: vec![event] }), ingest);
+        let receipt = SendReceipt {
+            message_id: MessageId::parse("m-1").unwrap(),
+            state: State::Started,
+            detail: Some("now".into()),
+        };
+        let within = |body: &[u8]| {
+            let receipts = format!(r#"{{"receipts":[{}]}}"#, std::str::from_utf8(body).unwrap());
+            ReceiptIn::decode(receipts.as_bytes()).map_err(|wrong| match wrong {
+                BadInput::Invalid(wrong) => BadInput::invalid(wrong.field.replace("receipts[0].", ""), ""),
+                other => other,
+            })
+        };
+        check(&receipt, within);
+        check(&SendReceipts { receipts: vec![receipt] }, ReceiptIn::decode);
+        let entries = AppendEntries { first: 1, entries: vec![JsonObject::empty()] };
+        check(&entries, crate::sessions::Entries::decode);
+    }
+
+    fn check_tasks() {
+        let id = || TaskId::parse("t-1").unwrap();
+        let task = NewTask {
+            title: "Fix it".into(),
+            description: Some("All of it".into()),
+            task_id: Some(TaskId::parse("t-2").unwrap()),
+            org: OrgId::parse("acme").ok(),
+            ticket_id: TicketId::parse("t-1").ok(),
+            project_id: ProjectId::parse("p-1").ok(),
+            task_type: Some("fix".into()),
+            priority: Some(Priority::Low),
+            phase_id: Some("PHASE_TESTING".into()),
+            depends_on: Some(vec![id()]),
+            deadline_at: Some(Timestamp::from_secs(0)),
+            timeout_seconds: Some(60),
+            max_retries: Some(1),
+            validation: Some(true),
+            agent: Some("claude".into()),
+            model: Some("a-model".into()),
+            repository: Some("acme/shop".into()),
+            branch: Some("main".into()),
+            memory_gb: Some(4),
+            cpu: Some(2),
+            disk_gb: Some(8),
+            snapshot: Some("an-image".into()),
+            provider: Some("process".into()),
+            continuous: Some(true),
+            ..NewTask::default()
+        };
+        check(&task, tasks::Create::decode);
+        let omoios = NewTask {
+            title: "Fix it".into(),
+            dependencies: Some(SetDependencies { depends_on: vec![id()] }),
+            github_owner: Some("acme".into()),
+            github_repo: Some("shop".into()),
+            ..NewTask::default()
+        };
+        check(&omoios, tasks::Create::decode);
+        let change = ChangeTask {
+            title: Some("Fix it".into()),
+            description: Some(String::new()),
+            priority: Some(Priority::High),
+            deadline_at: Some(Timestamp::from_secs(0)),
+        };
+        check(&change, tasks::Update::decode);
+        check(&SetDependencies { depends_on: vec![id()] }, tasks::DependsOn::decode);
+        check(&SetTimeout { timeout_seconds: 60 }, tasks::SetTimeout::decode);
+        let completed = CompleteTask {
+            task_id: id(),
+            success: Some(false),
+            result: Some(JsonObject::empty()),
+            error_message: Some("no disk".into()),
+        };
+        check(&completed, tasks::Complete::decode);
+        let review = ReviewTask {
+            task_id: id(),
+            passed: false,
+            feedback: "no tests".into(),
+            recommendations: Some(vec!["write some".into()]),
+            evidence: Some(JsonObject::empty()),
+        };
+        check(&review, tasks::Review::decode);
     }
 
     /// Finds the fields in the source of the decoder.

@@ -2,9 +2,10 @@
 
 use crate::bad_input::BadInput;
 use crate::events::HeartbeatSummary;
-use crate::query::Query;
+use crate::query::{Parameter, Query};
 use domain::sandbox::{Ended, Status};
 use domain::{Invalid, OrgId, Sandbox, SandboxId, SessionId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,7 +57,8 @@ impl Register {
 }
 
 /// A sandbox and the token of its worker, which is not shown again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SandboxRegistered")]
 pub struct Registered {
     pub sandbox: SandboxOut,
     /// Sent by the worker as `Authorization: Bearer …`.
@@ -65,7 +67,7 @@ pub struct Registered {
 }
 
 /// A sandbox in a response.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxOut {
     pub sandbox_id: SandboxId,
     pub org: OrgId,
@@ -137,7 +139,7 @@ impl From<&Sandbox> for HeartbeatSummary {
 }
 
 /// `GET /api/v1/sandboxes`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxList {
     /// Newest first.
     pub sandboxes: Vec<SandboxOut>,
@@ -165,22 +167,29 @@ pub enum LogPosition {
 }
 
 impl LogQuery {
-    /// Decodes `lines`, `before` and `after`.
+    pub const PARAMETERS: &[Parameter] = &[Self::LINES, Self::BEFORE, Self::AFTER];
+
+    const LINES: Parameter = Parameter::integer("lines", 1, 1000, "Maximum number of lines.").or(100);
+    const BEFORE: Parameter =
+        Parameter::integer("before", 0, u64::MAX, "The last lines before this offset; not with `after`.");
+    const AFTER: Parameter =
+        Parameter::integer("after", 0, u64::MAX, "The first lines from this offset on; not with `before`.");
+
+    /// Decodes [`Self::PARAMETERS`].
     pub fn decode(query: &Query) -> Result<Self, BadInput> {
-        let lines = query.number("lines", 1..=1000)?.unwrap_or(100);
-        let offset = |name| query.number(name, 0..=u64::MAX);
-        let position = match (offset("before")?, offset("after")?) {
+        let lines = query.size(&Self::LINES)?;
+        let position = match (query.number(&Self::BEFORE)?, query.number(&Self::AFTER)?) {
             (None, None) => LogPosition::End,
             (Some(before), None) => LogPosition::Before(before),
             (None, Some(after)) => LogPosition::After(after),
             (Some(_), Some(_)) => return Err(BadInput::invalid("before", "must not be given with after")),
         };
-        Ok(Self { lines: usize::try_from(lines).unwrap_or(usize::MAX), position })
+        Ok(Self { lines, position })
     }
 }
 
 /// Lines of a worker's log, with secrets redacted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogPage {
     pub sandbox_id: SandboxId,
     /// Oldest first.
@@ -193,7 +202,7 @@ pub struct LogPage {
 }
 
 /// `GET /api/v1/sandboxes/health`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// `ok`.
     pub status: String,

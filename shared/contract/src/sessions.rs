@@ -4,6 +4,7 @@ use crate::bad_input::BadInput;
 use crate::ingest::{counting_number, present};
 use crate::limits::MAX_ENTRIES;
 use domain::{Invalid, JsonObject, SandboxId, SessionId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -47,7 +48,7 @@ struct Wire<'a> {
     entries: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EntriesStored {
     /// Always `stored`.
     pub status: String,
@@ -61,7 +62,7 @@ pub struct EntriesStored {
 }
 
 /// `GET …/entries`: a page, oldest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntryPage {
     pub session_id: SessionId,
     /// The sandbox that appends to the session now.

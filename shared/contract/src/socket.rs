@@ -6,11 +6,12 @@ use crate::limits::MAX_FRAME_BYTES;
 use domain::event::BodyReference;
 use domain::filter::{FilterChange, Filters};
 use domain::{Entity, Event, EventId, JsonObject, Timestamp, large_fields};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 /// A frame from a client.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ClientFrame {
     /// `{"type":"auth","token":…}`: authenticates the socket.
@@ -26,7 +27,7 @@ pub enum ClientFrame {
     Pong,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Subscribe {
     /// A list that is present replaces the previous one.
     #[serde(flatten)]
@@ -61,9 +62,9 @@ impl ClientFrame {
             },
             Some("subscribe") => Ok(Self::Subscribe(Subscribe {
                 filters: FilterChange {
-                    event_types: strings(object, "event_types")?,
-                    entity_types: strings(object, "entity_types")?,
-                    entity_ids: strings(object, "entity_ids")?,
+                    event_types: strings(object, ["event_types", "event_type"])?,
+                    entity_types: strings(object, ["entity_types", "entity_type"])?,
+                    entity_ids: strings(object, ["entity_ids", "entity_id"])?,
                 },
                 batch: match object.get("batch") {
                     None => None,
@@ -84,12 +85,13 @@ impl ClientFrame {
     }
 }
 
-/// A list of strings. `null` is an empty list, which does not restrict.
+/// A list of strings under either spelling. `null` is an empty list, which does not restrict.
 fn strings(
     object: &serde_json::Map<String, serde_json::Value>,
-    field: &str,
+    spellings: [&str; 2],
 ) -> Result<Option<Vec<String>>, BadFrame> {
-    let Some(value) = object.get(field) else { return Ok(None) };
+    let present = spellings.into_iter().find_map(|field| Some((field, object.get(field)?)));
+    let Some((field, value)) = present else { return Ok(None) };
     if value.is_null() {
         return Ok(Some(Vec::new()));
     }
@@ -106,7 +108,7 @@ fn strings(
 }
 
 /// A frame from the plane. Each kind has a field of its own: `status`, `type`, `error`, `event_type`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum PlaneFrame {
     /// A request of the client took effect.
@@ -118,7 +120,7 @@ pub enum PlaneFrame {
     Event(EventFrame),
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum ConfirmedFrame {
     /// Every matching event is sent from now on.
@@ -131,7 +133,7 @@ pub enum ConfirmedFrame {
     Authenticated,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum PlainFrame {
     /// Keep-alive of the plane.
@@ -144,7 +146,7 @@ pub enum PlainFrame {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ErrorFrame {
     /// A sentence for people.
     pub error: String,
@@ -184,7 +186,7 @@ pub fn error(code: &str, error: &str) -> String {
 }
 
 /// An event as it is broadcast.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventFrame {
     pub id: EventId,
     /// Sequence number in the entity's log; `null` for an ephemeral event.
@@ -386,18 +388,20 @@ mod tests {
     #[test]
     fn invalid_frames_are_rejected_with_a_code() {
         assert_eq!(ClientFrame::decode(r#"{"type":"ping"}"#), Ok(ClientFrame::Ping));
-        let subscribe = ClientFrame::decode(r#"{"type":"subscribe","entity_ids":["a"],"event_types":null}"#);
-        assert_eq!(
-            subscribe,
-            Ok(ClientFrame::Subscribe(Subscribe {
+        for text in [
+            r#"{"type":"subscribe","entity_ids":["a"],"event_types":null}"#,
+            r#"{"type":"subscribe","entity_id":["a"],"event_type":[]}"#,
+        ] {
+            let expected = Ok(ClientFrame::Subscribe(Subscribe {
                 filters: FilterChange {
                     event_types: Some(vec![]),
                     entity_ids: Some(vec!["a".into()]),
-                    entity_types: None
+                    entity_types: None,
                 },
                 batch: None,
-            }))
-        );
+            }));
+            assert_eq!(ClientFrame::decode(text), expected, "{text}");
+        }
         for (text, code) in [
             ("nonsense", "invalid_json"),
             ("[]", "invalid_frame"),

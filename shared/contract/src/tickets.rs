@@ -3,11 +3,12 @@
 use crate::bad_input::BadInput;
 use crate::execution;
 use crate::fields::Fields;
-use crate::query::Query;
+use crate::query::{Parameter, Query};
 use domain::duplicates::DEFAULT_THRESHOLD;
 use domain::task::{self, Execution, Priority};
 use domain::ticket::{ApprovalStatus, MAX_TITLE_CHARS, Status, TaskOptions, Ticket, WorkflowMode, title_of};
 use domain::{OrgId, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -155,6 +156,7 @@ pub fn decode_rejection(body: &[u8]) -> Result<String, BadInput> {
 pub struct Filter {
     pub status: Option<Status>,
     pub priority: Option<Priority>,
+    pub phase: Option<String>,
     pub project: Option<ProjectId>,
     pub approval: Option<ApprovalStatus>,
     /// Part of the title or description, in lower case.
@@ -162,21 +164,41 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Decodes `status`, `priority`, `project_id`, `approval_status` and `search`.
+    pub const STATUS: Parameter = Parameter::one_of(
+        "status",
+        || Status::ALL.map(Status::as_str).to_vec(),
+        "Only tickets in this status.",
+    );
+    pub const PRIORITY: Parameter = Parameter::one_of(
+        "priority",
+        || Priority::ALL.map(Priority::as_str).to_vec(),
+        "Only tickets with this priority.",
+    );
+    pub const PHASE: Parameter = Parameter::text("phase_id", "Only tickets in this phase.");
+    pub const PROJECT: Parameter = Parameter::id("project_id", "Only tickets of this project.");
+    pub const APPROVAL: Parameter = Parameter::one_of(
+        "approval_status",
+        || ApprovalStatus::ALL.map(ApprovalStatus::as_str).to_vec(),
+        "Only tickets with this approval.",
+    );
+    pub const SEARCH: Parameter =
+        Parameter::text("search", "Part of the title or description; upper and lower case are equal.")
+            .up_to_chars(MAX_SEARCH_CHARS);
+
+    /// Decodes the parameters above.
     pub fn decode(query: &Query) -> Result<Self, BadInput> {
-        let status = query.one_of("status", &Status::ALL.map(Status::as_str))?;
-        let priority = query.one_of("priority", &Priority::ALL.map(Priority::as_str))?;
-        let approval = query.one_of("approval_status", &ApprovalStatus::ALL.map(ApprovalStatus::as_str))?;
-        let search = query.get("search").map(str::trim).filter(|search| !search.is_empty());
+        let search = query.get(&Self::SEARCH).map(str::trim).filter(|search| !search.is_empty());
         if search.is_some_and(|search| search.chars().count() > MAX_SEARCH_CHARS) {
             let rule = format!("must be at most {MAX_SEARCH_CHARS} characters");
             return Err(BadInput::invalid("search", rule));
         }
+        let (priority, approval) = (query.one_of(&Self::PRIORITY)?, query.one_of(&Self::APPROVAL)?);
         Ok(Self {
-            status: status.and_then(Status::parse),
+            status: query.one_of(&Self::STATUS)?.and_then(Status::parse),
             priority: priority
                 .and_then(|name| Priority::ALL.into_iter().find(|priority| priority.as_str() == name)),
-            project: query.get("project_id").map(ProjectId::parse).transpose()?,
+            phase: query.get(&Self::PHASE).map(str::to_owned),
+            project: query.parsed(&Self::PROJECT, ProjectId::parse)?,
             approval: approval
                 .and_then(|name| ApprovalStatus::ALL.into_iter().find(|status| status.as_str() == name)),
             search: search.map(str::to_lowercase),
@@ -185,7 +207,7 @@ impl Filter {
 }
 
 /// A ticket in a response.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TicketOut {
     pub id: TicketId,
     pub org: OrgId,
@@ -245,7 +267,7 @@ impl From<&Ticket> for TicketOut {
 }
 
 /// `GET /api/v1/tickets/{id}`: a ticket and its tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TicketDetails {
     #[serde(flatten)]
     pub ticket: TicketOut,
@@ -256,7 +278,7 @@ pub struct TicketDetails {
 }
 
 /// Summary of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TicketTask {
     pub id: TaskId,
     pub title: String,
@@ -281,7 +303,7 @@ impl From<&Task> for TicketTask {
 }
 
 /// `GET /api/v1/tickets`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TicketList {
     /// Newest first.
     pub tickets: Vec<TicketOut>,
@@ -292,7 +314,8 @@ pub struct TicketList {
 }
 
 /// Response when a ticket is not created because it is a duplicate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DuplicateTickets")]
 pub struct Duplicates {
     /// Always true: distinguishes this response from a ticket.
     pub is_duplicate: bool,
@@ -324,7 +347,8 @@ impl Duplicates {
 }
 
 /// A similar ticket.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DuplicateTicket")]
 pub struct Candidate {
     pub ticket_id: TicketId,
     pub title: String,

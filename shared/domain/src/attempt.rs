@@ -7,6 +7,7 @@ use crate::event::EventType;
 use crate::large_fields::omit_large_fields;
 use crate::retry::Class;
 use crate::{JsonObject, SandboxId, TaskId, TicketId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -85,8 +86,9 @@ impl Provisioning {
 }
 
 /// The stages of provisioning. Each can be repeated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ProvisioningStage")]
 pub enum Stage {
     /// The sandbox is stored in the table.
     Recorded,

@@ -5,6 +5,7 @@
 
 use crate::message::State;
 use crate::{EventId, Invalid, JsonObject, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -45,9 +46,11 @@ pub struct BodyReference {
 }
 
 /// A validated event type.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct EventType(String);
+pub struct EventType(
+    #[schemars(length(min = 1, max = MAX_TYPE_CHARS), regex(pattern = "^[A-Za-z0-9._-]+$"))] String,
+);
 
 impl EventType {
     /// Accepts 1 to 100 letters, digits, `.`, `_` and `-`.
@@ -246,8 +249,9 @@ pub fn normalized_name(name: &str) -> String {
 }
 
 /// What an event originates from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "EventSource")]
 pub enum Source {
     /// The coding agent.
     Agent,

@@ -2,6 +2,7 @@
 
 use crate::event::normalized_name;
 use crate::{Invalid, id::MAX_ID_CHARS};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 pub const MAX_VALUES: usize = 40;
 
 /// AND across the three lists, OR within each; an empty list does not restrict.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Filters {
     /// Normalized event names ([`normalized_name`]).
@@ -24,7 +25,7 @@ pub struct Filters {
 }
 
 /// A change of filters: a list that is present replaces the previous one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FilterChange {
     /// Event names in any spelling.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,13 +1,14 @@
 //! WebSockets. Responses to frames go through the management API, like all pushes: API Gateway has no other way.
 
 use crate::auth::{AuthError, Identity, bearer};
+use crate::http::events::EVENT_TYPES;
 use crate::plane::Plane;
 use crate::problem;
 use crate::registry::canonical;
 use crate::spans;
 use app::{Error, sockets};
 use bytes::Bytes;
-use contract::query::{Query, percent_decode};
+use contract::query::{Parameter, Query, percent_decode};
 use contract::socket::{self, ClientFrame, Subscribe};
 use domain::access::{Scope, permit};
 use domain::filter::FilterChange;
@@ -25,6 +26,26 @@ pub struct Opening {
     pub query: Query,
     pub headers: HeaderMap,
 }
+
+/// The parameters of a request to open a socket.
+pub const PARAMETERS: &[Parameter] = &[TOKEN, EVENT_TYPES, ENTITY_TYPES, ENTITY_IDS, BATCH, SANDBOX];
+
+const TOKEN: Parameter = Parameter::text(
+    "token",
+    "Authenticates the socket. Without it, and without an `Authorization` header, the first frame must be `auth`.",
+);
+const ENTITY_TYPES: Parameter = Parameter::list(
+    "entity_types",
+    "`sandbox`, `task` or `ticket`, comma-separated or repeated. Default: all.",
+)
+.also(&["entity_type"]);
+const ENTITY_IDS: Parameter =
+    Parameter::list("entity_ids", "Ids of entities, comma-separated or repeated. Default: all.")
+        .also(&["entity_id"]);
+const BATCH: Parameter = Parameter::flag("batch", "Whether several events may arrive in one frame.");
+/// Read by the Lambda host: API Gateway's sockets have no paths.
+pub const SANDBOX: Parameter =
+    Parameter::id("sandbox_id", "On AWS, instead of the path of one sandbox's socket.");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
@@ -62,8 +83,8 @@ async fn admit(plane: &Plane, opening: Opening, request_id: &str) -> Result<Conn
 }
 
 async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
-    let query = opening.query;
-    let token = query.get("token").filter(|token| !token.is_empty()).or_else(|| bearer(&opening.headers));
+    let query = opening.query.accepting(PARAMETERS)?;
+    let token = query.get(&TOKEN).filter(|token| !token.is_empty()).or_else(|| bearer(&opening.headers));
     let principal = match plane.authenticator.authenticate(token).await {
         Ok(identity) => Some(authorised(identity)?),
         Err(AuthError::Missing) => None,
@@ -75,11 +96,11 @@ async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
         sandbox: sandbox_in(&opening.path).map(|id| SandboxId::parse(percent_decode(&id))).transpose()?,
         subscribe: Subscribe {
             filters: FilterChange {
-                event_types: query.list_if_present("event_types"),
-                entity_types: query.list_if_present("entity_types"),
-                entity_ids: query.list_if_present("entity_ids"),
+                event_types: query.list_if_present(&EVENT_TYPES)?,
+                entity_types: query.list_if_present(&ENTITY_TYPES)?,
+                entity_ids: query.list_if_present(&ENTITY_IDS)?,
             },
-            batch: query.one_of("batch", &["true", "false"])?.map(|value| value == "true"),
+            batch: query.flag(&BATCH)?,
         },
     };
     let deps = sockets::open::Deps {

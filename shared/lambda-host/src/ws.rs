@@ -44,9 +44,6 @@ pub struct SocketResponse {
 
 const OK: SocketResponse = SocketResponse { status_code: 200, body: None };
 
-/// A WebSocket API has no paths. Without this query parameter the socket is for all events; `infra/console.yaml` sets it
-/// for the path of a sandbox.
-const SANDBOX_PARAMETER: &str = "sandbox_id";
 const ALL_EVENTS_PATH: &str = "/api/v1/ws/events";
 
 /// Passes socket events to [`edge::ws`].
@@ -91,7 +88,7 @@ impl SocketEvent {
         });
         Opening {
             connection,
-            path: match query.get(SANDBOX_PARAMETER) {
+            path: match query.get(&edge::ws::SANDBOX) {
                 Some(id) => format!("/api/v1/sandbox/{id}/ws"),
                 None => ALL_EVENTS_PATH.to_owned(),
             },

@@ -679,7 +679,7 @@ export interface NewMessage {
   message_id?: MessageId;
 }
 
-/** `POST /api/v1/tasks/{id}/fail` and `…/cancel`. */
+/** `POST /api/v1/tasks/{id}/fail` and `…/cancel`. The body may be empty. */
 export interface EndTask {
   reason?: string;
 }

@@ -70,9 +70,10 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
 }
 
 fn matches(filter: &Filter, ticket: &Ticket) -> bool {
-    let Filter { status, priority, project, approval, search } = filter;
+    let Filter { status, priority, phase, project, approval, search } = filter;
     status.is_none_or(|status| status == ticket.status)
         && priority.is_none_or(|priority| priority == ticket.priority)
+        && phase.as_ref().is_none_or(|phase| *phase == ticket.phase)
         && project.as_ref().is_none_or(|project| ticket.project.as_ref() == Some(project))
         && approval.is_none_or(|approval| approval == ticket.approval.status)
         && search.as_ref().is_none_or(|search| {

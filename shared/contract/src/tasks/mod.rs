@@ -12,6 +12,7 @@ pub use requests::{Create, DependsOn, Reason, SetTimeout, Update};
 use domain::score::{ScoreInputs, Weights, score};
 use domain::task::{Priority, Status};
 use domain::{JsonObject, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of dependencies: a change of all of them must fit into one transaction.
@@ -25,7 +26,7 @@ pub const MAX_RETRIES: u32 = 10;
 pub const SANDBOX_TYPE: &str = "sandbox";
 
 /// A task in a response.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskOut {
     pub id: TaskId,
     pub ticket_id: Option<TicketId>,
@@ -116,13 +117,13 @@ fn times_out_at(task: &Task) -> Option<Timestamp> {
 }
 
 /// Dependencies in the format of OmoiOS.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DependsOnOut {
     pub depends_on: Vec<TaskId>,
 }
 
 /// `GET /api/v1/tasks`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskList {
     /// Newest first.
     pub tasks: Vec<TaskOut>,
@@ -133,7 +134,8 @@ pub struct TaskList {
 }
 
 /// `GET /api/v1/tasks/{id}/dependencies`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TaskDependencies")]
 pub struct Dependencies {
     pub task_id: TaskId,
     pub depends_on: Vec<TaskId>,
@@ -144,7 +146,7 @@ pub struct Dependencies {
 }
 
 /// A task that depends on another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockedTask {
     pub id: TaskId,
     /// The beginning of the description, or the title if there is none.
@@ -164,7 +166,8 @@ impl BlockedTask {
 const MAX_BLOCKED_CHARS: usize = 500;
 
 /// Response to `…/fail` and `…/cancel`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TaskEnded")]
 pub struct Ended {
     pub task_id: TaskId,
     pub status: Status,
@@ -174,7 +177,8 @@ pub struct Ended {
 }
 
 /// Response to `…/task-complete`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TaskCompleted")]
 pub struct Completed {
     /// `accepted`.
     pub status: String,
@@ -185,7 +189,8 @@ pub struct Completed {
 }
 
 /// Response to `…/validation-result`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TaskReviewed")]
 pub struct Reviewed {
     /// `accepted`.
     pub status: String,

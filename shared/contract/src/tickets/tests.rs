@@ -156,13 +156,15 @@ fn the_required_fields_of_a_transition_and_a_rejection_are_checked() {
 #[test]
 fn unknown_filter_values_are_rejected() {
     let query = |text: &str| Filter::decode(&Query::parse(text));
-    let filter =
-        query("status=done&priority=HIGH&project_id=p-1&approval_status=timed_out&search=+Caf%C3%89+");
+    let filter = query(
+        "status=done&priority=HIGH&phase_id=PHASE_DONE&project_id=p-1&approval_status=timed_out&search=+Caf%C3%89+",
+    );
     assert_eq!(
         filter.unwrap(),
         Filter {
             status: Some(Status::Done),
             priority: Some(Priority::High),
+            phase: Some("PHASE_DONE".into()),
             project: Some(ProjectId::parse("p-1").unwrap()),
             approval: Some(ApprovalStatus::TimedOut),
             search: Some("café".into()),

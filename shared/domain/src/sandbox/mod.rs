@@ -8,6 +8,7 @@ use crate::continuous::ContinuousRun;
 use crate::event::normalized_name;
 use crate::ingest::NewEvent;
 use crate::{OrgId, SandboxId, SessionId, Source, TaskId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -83,7 +84,8 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SandboxEnded")]
 pub struct Ended {
     pub at: Timestamp,
     /// A sentence for people.
@@ -91,8 +93,9 @@ pub struct Ended {
 }
 
 /// Lifecycle status of a sandbox. [`transitions`] has the table of what leads where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SandboxStatus")]
 pub enum Status {
     /// Run by another system, which registered it; nothing has arrived from its worker yet.
     Registered,

@@ -1,26 +1,63 @@
 //! Events: ingest and read.
 
-use super::{Call, Handler, json};
+use super::endpoint::ok;
+use super::parameters::{LogPage, OFFSET, check_offset};
+use super::{Call, Endpoint, json};
 use crate::metrics::{self, Metric};
 use app::events::ingest::Outcome;
-use app::events::read::Order;
 use app::events::trajectory::Direction;
 use app::{Error, events};
 use bytes::Bytes;
-use contract::ingest::decode;
-use contract::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_PAGE, MAX_TRAJECTORY_PAGE};
-use domain::{Invalid, Source};
+use contract::ProblemCode::{BatchChanged, BatchExpired, BatchGap, RateLimited, StaleEpoch};
+use contract::events::{EventPage, Trajectory};
+use contract::ingest::{BatchReceived, EventReceived, decode};
+use contract::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_TRAJECTORY_PAGE};
+use contract::query::Parameter;
+use contract::requests::SendEvents;
+use domain::{Invalid, JsonObject, Source};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
 /// `POST …/events`.
-pub const INGEST: Handler = |call| Box::pin(ingest(call));
+pub const INGEST: Endpoint =
+    Endpoint::new(|call| Box::pin(ingest(call)), &[ok::<BatchReceived>(), ok::<EventReceived>()])
+        .headers(&[IDEMPOTENCY_KEY])
+        .body::<SendEvents>()
+        .problems(&[StaleEpoch, BatchGap, BatchChanged, BatchExpired, RateLimited]);
 /// `GET …/events`.
-pub const LIST: Handler = |call| Box::pin(list(call));
+pub const LIST: Endpoint = Endpoint::new(|call| Box::pin(list(call)), &[ok::<EventPage>()]).query(&[
+    LogPage::AFTER_SEQ,
+    LogPage::BEFORE_SEQ,
+    LogPage::ORDER,
+    LogPage::LIMIT,
+    EVENT_TYPES,
+    SOURCE,
+    OFFSET,
+]);
 /// `GET …/events/{seq}/body`.
-pub const BODY: Handler = |call| Box::pin(body(call));
+pub const BODY: Endpoint = Endpoint::new(|call| Box::pin(body(call)), &[ok::<JsonObject>()]);
 /// `GET …/trajectory`.
-pub const TRAJECTORY: Handler = |call| Box::pin(trajectory(call));
+pub const TRAJECTORY: Endpoint = Endpoint::new(|call| Box::pin(trajectory(call)), &[ok::<Trajectory>()])
+    .query(&[TRAJECTORY_CURSOR, DIRECTION, TRAJECTORY_LIMIT]);
+
+const IDEMPOTENCY_KEY: Parameter =
+    Parameter::text("Idempotency-Key", "Only with a single event: a retry with the same key stores it once.")
+        .up_to_chars(MAX_IDEMPOTENCY_KEY_CHARS);
+pub(crate) const EVENT_TYPES: Parameter =
+    Parameter::list("event_types", "Event types in any spelling, comma-separated or repeated. Default: all.")
+        .also(&["event_type"]);
+const SOURCE: Parameter =
+    Parameter::one_of("source", || Source::ALL.map(Source::as_str).to_vec(), "Only events of this source.");
+const TRAJECTORY_CURSOR: Parameter =
+    Parameter::integer("cursor", 0, u64::MAX, "`next_cursor` or `prev_cursor` of an earlier page.");
+const DIRECTION: Parameter = Parameter::one_of(
+    "direction",
+    || vec!["older", "newer"],
+    "Where to go from the cursor. Default: `older`.",
+);
+const TRAJECTORY_LIMIT: Parameter =
+    Parameter::integer("limit", 1, MAX_TRAJECTORY_PAGE as u64, "Maximum number of events on the page.")
+        .or(100);
 
 async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
@@ -65,27 +102,16 @@ fn idempotency_key(call: &Call) -> Result<Option<String>, Error> {
 async fn list(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let query = &call.query;
-    if query.number("offset", 0..=u64::MAX)?.is_some_and(|offset| offset > 0) {
-        // OmoiOS used offsets, which shift while events arrive.
-        return Err(Invalid::new("offset", "is not supported; page with before_seq or after_seq").into());
-    }
-    let after_seq = query.number("after_seq", 0..=u64::MAX)?;
-    let before_seq = query.number("before_seq", 1..=u64::MAX)?;
-    let order = match query.one_of("order", &["newest", "oldest"])? {
-        Some("oldest") => Order::Oldest,
-        Some(_) => Order::Newest,
-        // A request with only `after_seq` continues forward from there.
-        None if after_seq.is_some() && before_seq.is_none() => Order::Oldest,
-        None => Order::Newest,
-    };
+    check_offset(query, "before_seq or after_seq")?;
+    let LogPage { after_seq, before_seq, order, limit } = LogPage::decode(query)?;
     let command = events::read::Command {
         sandbox,
-        after_seq: after_seq.unwrap_or(0),
+        after_seq,
         before_seq,
         order,
-        limit: limit(&call, MAX_PAGE)?,
-        event_types: query.list("event_type"),
-        source: query.get("source").map(Source::parse).transpose()?,
+        limit,
+        event_types: query.list(&EVENT_TYPES)?,
+        source: query.one_of(&SOURCE)?.map(Source::parse).transpose()?,
         principal: call.principal,
     };
     let deps = events::read::Deps { store: &call.plane.store };
@@ -108,19 +134,14 @@ async fn body(call: Call) -> Result<Response<Bytes>, Error> {
 async fn trajectory(call: Call) -> Result<Response<Bytes>, Error> {
     let command = events::trajectory::Command {
         sandbox: call.sandbox()?,
-        cursor: call.query.number("cursor", 0..=u64::MAX)?,
-        direction: match call.query.one_of("direction", &["older", "newer"])? {
+        cursor: call.query.number(&TRAJECTORY_CURSOR)?,
+        direction: match call.query.one_of(&DIRECTION)? {
             Some("newer") => Direction::Newer,
             _ => Direction::Older,
         },
-        limit: limit(&call, MAX_TRAJECTORY_PAGE)?,
+        limit: call.query.size(&TRAJECTORY_LIMIT)?,
         principal: call.principal,
     };
     let deps = events::trajectory::Deps { store: &call.plane.store };
     Ok(json(StatusCode::OK, &events::trajectory::run(deps, command).await?))
-}
-
-fn limit(call: &Call, max: usize) -> Result<usize, Error> {
-    let limit = call.query.number("limit", 1..=max as u64)?.unwrap_or(100);
-    Ok(usize::try_from(limit).unwrap_or(max))
 }

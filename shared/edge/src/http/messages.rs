@@ -1,30 +1,71 @@
 //! Messages to a running agent.
 
-use super::{Call, Handler, json};
+use super::endpoint::ok;
+use super::{Call, Endpoint, json};
 use crate::metrics::{self, Metric};
 use app::messages::pull::{Confirmation, Delivered};
 use app::{Error, messages};
 use bytes::Bytes;
-use contract::messages::{
-    DEFAULT_HIDDEN_SECS, DEFAULT_WAIT_SECS, MAX_HIDDEN_SECS, MAX_HISTORY, MAX_HOLDING, MAX_PULL,
-    MAX_WAIT_SECS, MessageOut, PlainMessage, Pulled, ReceiptIn, Send,
+use contract::ProblemCode::{
+    MailboxFull, MessageChanged, MessageDelivered, MessageNotUndeliverable, SandboxFinished,
 };
+use contract::messages::{
+    Acknowledged, DEFAULT_HIDDEN_SECS, DEFAULT_WAIT_SECS, History, MAX_HIDDEN_SECS, MAX_HISTORY, MAX_HOLDING,
+    MAX_PULL, MAX_WAIT_SECS, MessageOut, MessageQueued, MessageRecord, PlainMessage, Pulled, ReceiptIn, Send,
+};
+use contract::query::Parameter;
+use contract::requests::{NewMessage, SendReceipts};
 use domain::{Invalid, MessageId, Timestamp};
 use http::{Response, StatusCode};
 use std::time::Duration;
 
 /// `POST …/messages`.
-pub const SEND: Handler = |call| Box::pin(send(call));
+pub const SEND: Endpoint = Endpoint::new(|call| Box::pin(send(call)), &[ok::<MessageQueued>()])
+    .body::<NewMessage>()
+    .problems(&[SandboxFinished, MessageChanged, MailboxFull]);
 /// `GET …/messages`.
-pub const PULL: Handler = |call| Box::pin(pull(call));
+pub const PULL: Endpoint =
+    Endpoint::new(|call| Box::pin(pull(call)), &[ok::<Vec<PlainMessage>>(), ok::<Pulled>()])
+        .query(&[ACKNOWLEDGE, WAIT, MAX, VISIBILITY, HOLDING])
+        .problems(&[SandboxFinished]);
 /// `POST …/messages/ack`.
-pub const ACK: Handler = |call| Box::pin(ack(call));
+pub const ACK: Endpoint =
+    Endpoint::new(|call| Box::pin(ack(call)), &[ok::<Acknowledged>()]).body::<SendReceipts>();
 /// `POST …/messages/{message_id}/cancel`.
-pub const CANCEL: Handler = |call| Box::pin(cancel(call));
+pub const CANCEL: Endpoint =
+    Endpoint::new(|call| Box::pin(cancel(call)), &[ok::<MessageRecord>()]).problems(&[MessageDelivered]);
 /// `POST …/messages/{message_id}/resend`.
-pub const RESEND: Handler = |call| Box::pin(resend(call));
+pub const RESEND: Endpoint = Endpoint::new(|call| Box::pin(resend(call)), &[ok::<MessageRecord>()])
+    .problems(&[SandboxFinished, MessageNotUndeliverable, MailboxFull]);
 /// `GET …/messages/history`.
-pub const HISTORY: Handler = |call| Box::pin(history(call));
+pub const HISTORY: Endpoint =
+    Endpoint::new(|call| Box::pin(history(call)), &[ok::<History>()]).query(&[BEFORE, HISTORY_LIMIT]);
+
+const ACKNOWLEDGE: Parameter = Parameter::one_of(
+    "ack",
+    || vec!["manual", "auto"],
+    "`manual`: the worker sends receipts. `auto`: being in the response acknowledges a message. Default: `auto`.",
+);
+const WAIT: Parameter =
+    Parameter::integer("wait", 0, MAX_WAIT_SECS, "Seconds to wait for a message.").or(DEFAULT_WAIT_SECS);
+const MAX: Parameter =
+    Parameter::integer("max", 1, MAX_PULL as u64, "Maximum number of messages.").or(MAX_PULL as u64);
+const VISIBILITY: Parameter = Parameter::integer(
+    "visibility",
+    1,
+    MAX_HIDDEN_SECS,
+    "Seconds until an unacknowledged message is delivered again.",
+)
+.or(DEFAULT_HIDDEN_SECS);
+const HOLDING: Parameter = Parameter::list(
+    "holding",
+    "Messages that the worker holds and has not acknowledged: they are not delivered again.",
+);
+const BEFORE: Parameter =
+    Parameter::integer("before", 1, u64::MAX, "`next_before` of the previous page, for older messages.");
+const HISTORY_LIMIT: Parameter =
+    Parameter::integer("limit", 1, MAX_HISTORY as u64, "Maximum number of messages on the page.")
+        .or(MAX_HISTORY as u64);
 
 async fn send(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
@@ -43,18 +84,17 @@ async fn send(call: Call) -> Result<Response<Bytes>, Error> {
 async fn pull(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let query = &call.query;
-    let number = |name, bounds, default| query.number(name, bounds).map(|value| value.unwrap_or(default));
-    let wait = Duration::from_secs(number("wait", 0..=MAX_WAIT_SECS, DEFAULT_WAIT_SECS)?);
-    let limit = usize::try_from(number("max", 1..=MAX_PULL as u64, MAX_PULL as u64)?).unwrap_or(MAX_PULL);
-    let hidden_secs = number("visibility", 1..=MAX_HIDDEN_SECS, DEFAULT_HIDDEN_SECS)?;
-    let confirmation = match query.one_of("ack", &["manual", "auto"])? {
+    let wait = Duration::from_secs(query.number(&WAIT)?.unwrap_or(DEFAULT_WAIT_SECS));
+    let limit = query.size(&MAX)?;
+    let hidden_secs = query.number(&VISIBILITY)?.unwrap_or(DEFAULT_HIDDEN_SECS);
+    let confirmation = match query.one_of(&ACKNOWLEDGE)? {
         Some("manual") => Confirmation::Receipts { hidden_secs: hidden_secs.cast_signed() },
         _ => Confirmation::Implicit,
     };
     let plane = &call.plane;
     let deps = plane.message_deps()?;
     let principal = call.principal;
-    let holding = holding(&query.list("holding"))?;
+    let holding = holding(&query.list(&HOLDING)?)?;
     let command =
         messages::pull::Command { principal, sandbox: sandbox.clone(), wait, limit, confirmation, holding };
     let found = messages::pull::run(deps, command).await?;
@@ -127,11 +167,10 @@ async fn resend(call: Call) -> Result<Response<Bytes>, Error> {
 }
 
 async fn history(call: Call) -> Result<Response<Bytes>, Error> {
-    let limit = call.query.number("limit", 1..=MAX_HISTORY as u64)?.unwrap_or(MAX_HISTORY as u64);
     let command = messages::history::Command {
         sandbox: call.sandbox()?,
-        before: call.query.number("before", 1..=u64::MAX)?,
-        limit: usize::try_from(limit).unwrap_or(MAX_HISTORY),
+        before: call.query.number(&BEFORE)?,
+        limit: call.query.size(&HISTORY_LIMIT)?,
         principal: call.principal,
     };
     let deps = messages::history::Deps { store: &call.plane.store };

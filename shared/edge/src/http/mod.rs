@@ -1,19 +1,24 @@
 //! HTTP requests. Each handler has five steps: path, authorise, decode, one use case, encode. The first two are the same
 //! for all and are here.
 
+pub mod api;
+mod endpoint;
 pub mod events;
 pub mod messages;
 pub mod monitoring;
+mod parameters;
 pub mod sandboxes;
 pub mod sessions;
 pub mod tasks;
 pub mod tickets;
 
+pub use endpoint::{Answer, Content, Endpoint, RequestBody, SchemaOf};
+
 use crate::auth::{AuthError, bearer};
 use crate::guard::GuardError;
 use crate::plane::Plane;
 use crate::problem::{self, Refusal};
-use crate::registry::{Function, Match, NoMatch, Route, resolve};
+use crate::registry::{Function, Match, NoMatch, Route, methods, resolve};
 use crate::spans;
 use app::{Error, IdSource};
 use bytes::Bytes;
@@ -25,7 +30,8 @@ use domain::{Invalid, SandboxId};
 use futures_util::FutureExt;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_TYPE, HeaderName, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName,
+    VARY,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -105,7 +111,7 @@ impl Admitted {
         }
         self.call.body = body;
         // A panic becomes a 500, so that the client does not see a network failure.
-        let outcome = AssertUnwindSafe((self.route.handler)(self.call)).catch_unwind().await;
+        let outcome = AssertUnwindSafe(handle(self.route, self.call)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Err(Error::Internal("the handler panicked".into())));
         let response = outcome.unwrap_or_else(|error| problem::response(&error, &self.context.request_id));
         self.context.finish(response)
@@ -126,6 +132,28 @@ impl Admitted {
     pub fn request_timeout(self) -> Response<Bytes> {
         self.context.finish(REQUEST_TIMEOUT.response(&self.context.request_id))
     }
+}
+
+async fn handle(route: &Route, call: Call) -> Result<Response<Bytes>, Error> {
+    let outcome = (route.endpoint.handler)(call).await;
+    // Tests run in debug builds, so every answer in a test is an answer that the document has.
+    match &outcome {
+        Ok(response) => debug_assert!(
+            route.endpoint.answers.iter().any(|answer| answer.status == response.status().as_u16()),
+            "{} {} answers {} without declaring it",
+            route.method,
+            route.path,
+            response.status()
+        ),
+        Err(error) => debug_assert!(
+            route.problems().contains(&problem::code_of(error)),
+            "{} {} answers {} without declaring it",
+            route.method,
+            route.path,
+            problem::code_of(error).as_str()
+        ),
+    }
+    outcome
 }
 
 /// What every response needs.
@@ -187,9 +215,19 @@ async fn route(
     let matched = match resolve(&head.method, head.uri.path()) {
         Ok(matched) => matched,
         Err(NoMatch::Path) => return Err(ROUTE_NOT_FOUND.response(&context.request_id)),
-        Err(NoMatch::Method) => return Err(METHOD_NOT_ALLOWED.response(&context.request_id)),
+        Err(NoMatch::Method) => return Err(method_not_allowed(head.uri.path(), &context.request_id)),
     };
     authenticate(plane, matched, head).await.map_err(|error| problem::response(&error, &context.request_id))
+}
+
+/// With the methods that the path supports.
+fn method_not_allowed(path: &str, request_id: &str) -> Response<Bytes> {
+    let mut response = METHOD_NOT_ALLOWED.response(request_id);
+    let methods: Vec<&str> = methods(path).into_iter().map(Method::as_str).collect();
+    if let Ok(methods) = HeaderValue::from_str(&methods.join(", ")) {
+        response.headers_mut().insert(ALLOW, methods);
+    }
+    response
 }
 
 async fn authenticate(
@@ -212,11 +250,12 @@ async fn authenticate(
     let parameters: Vec<String> =
         matched.parameters.iter().map(|parameter| percent_decode(parameter)).collect();
     authorise(&principal, scope, matched.route.path, &parameters)?;
+    let query = Query::parse(head.uri.query().unwrap_or_default());
     let call = Call {
         plane: plane.clone(),
         principal,
         parameters,
-        query: Query::parse(head.uri.query().unwrap_or_default()),
+        query: query.accepting(matched.route.endpoint.query)?,
         headers: head.headers.clone(),
         body: Bytes::new(),
     };

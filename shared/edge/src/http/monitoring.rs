@@ -1,21 +1,27 @@
 //! Monitoring of sandboxes.
 
-use super::{Call, Handler, json};
+use super::endpoint::ok;
+use super::parameters::ORG;
+use super::{Call, Endpoint, json};
 use app::{Error, sandboxes};
 use bytes::Bytes;
-use contract::monitoring::Phase;
+use contract::monitoring::{Monitoring, Phase};
+use contract::query::Parameter;
 use domain::{Invalid, OrgId, SandboxId};
 use http::{Response, StatusCode};
 
 /// `GET /api/v1/monitoring/status`.
-pub const STATUS: Handler = |call| Box::pin(status(call));
+pub const STATUS: Endpoint =
+    Endpoint::new(|call| Box::pin(status(call)), &[ok::<Monitoring>()]).query(&[ORG, CURSOR]);
 /// `GET /api/v1/sandboxes/{id}/phase-status`.
-pub const PHASE: Handler = |call| Box::pin(phase(call));
+pub const PHASE: Endpoint = Endpoint::new(|call| Box::pin(phase(call)), &[ok::<Phase>()]);
+
+const CURSOR: Parameter = Parameter::id("cursor", "`next_cursor` of the previous page, for the next one.");
 
 async fn status(call: Call) -> Result<Response<Bytes>, Error> {
-    let cursor = call.query.get("cursor").map(SandboxId::parse).transpose();
+    let cursor = call.query.parsed(&CURSOR, SandboxId::parse);
     let command = sandboxes::monitor::Command {
-        org: call.query.get("org").map(OrgId::parse).transpose()?,
+        org: call.query.parsed(&ORG, OrgId::parse)?,
         cursor: cursor
             .map_err(|_| Invalid::new("cursor", "must be the next_cursor of an earlier response"))?,
         principal: call.principal,

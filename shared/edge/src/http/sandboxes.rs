@@ -1,26 +1,39 @@
 //! Sandboxes: register, list, read, terminate.
 
-use super::{Call, Handler, json};
+use super::endpoint::{created, ok};
+use super::parameters::{CURSOR, LIMIT, ORG};
+use super::{Call, Endpoint, json};
 use app::{Error, sandboxes};
 use bytes::Bytes;
-use contract::sandboxes::{Health, LogQuery, Register, Registered, SandboxList, SandboxOut};
+use contract::ProblemCode::SandboxExists;
+use contract::query::Parameter;
+use contract::requests::RegisterSandbox;
+use contract::sandboxes::{Health, LogPage, LogQuery, Register, Registered, SandboxList, SandboxOut};
 use domain::{Invalid, OrgId, Sandbox};
 use http::{Response, StatusCode};
 
 /// `GET /api/v1/sandboxes/health`.
-pub const HEALTH: Handler = |call| Box::pin(health(call));
+pub const HEALTH: Endpoint = Endpoint::new(|call| Box::pin(health(call)), &[ok::<Health>()]);
 /// `GET /api/v1/sandboxes`.
-pub const LIST: Handler = |call| Box::pin(list(call));
+pub const LIST: Endpoint =
+    Endpoint::new(|call| Box::pin(list(call)), &[ok::<SandboxList>()]).query(&[ORG, CURSOR, LIMIT]);
 /// `POST /api/v1/sandboxes`.
-pub const REGISTER: Handler = |call| Box::pin(register(call));
+pub const REGISTER: Endpoint = Endpoint::new(|call| Box::pin(register(call)), &[created::<Registered>()])
+    .optional_body::<RegisterSandbox>()
+    .problems(&[SandboxExists]);
 /// `GET /api/v1/sandboxes/{id}`.
-pub const GET: Handler = |call| Box::pin(get(call));
+pub const GET: Endpoint = Endpoint::new(|call| Box::pin(get(call)), &[ok::<SandboxOut>()]);
 /// `GET /api/v1/sandboxes/{id}/logs`.
-pub const LOGS: Handler = |call| Box::pin(logs(call));
+pub const LOGS: Endpoint =
+    Endpoint::new(|call| Box::pin(logs(call)), &[ok::<LogPage>()]).query(LogQuery::PARAMETERS);
 /// `POST /api/v1/sandboxes/{id}/token`.
-pub const ROTATE_TOKEN: Handler = |call| Box::pin(rotate(call));
+pub const ROTATE_TOKEN: Endpoint = Endpoint::new(|call| Box::pin(rotate(call)), &[ok::<Registered>()]);
 /// `DELETE …/sandboxes/{id}`.
-pub const TERMINATE: Handler = |call| Box::pin(terminate(call));
+pub const TERMINATE: Endpoint =
+    Endpoint::new(|call| Box::pin(terminate(call)), &[ok::<SandboxOut>()]).query(&[REASON]);
+
+const REASON: Parameter =
+    Parameter::text("reason", "Why, in one line; becomes part of the log.").up_to_chars(MAX_REASON_CHARS);
 
 async fn health(call: Call) -> Result<Response<Bytes>, Error> {
     let (status, service) = ("ok".to_owned(), "sandbox-api".to_owned());
@@ -28,11 +41,10 @@ async fn health(call: Call) -> Result<Response<Bytes>, Error> {
 }
 
 async fn list(call: Call) -> Result<Response<Bytes>, Error> {
-    let limit = call.query.number("limit", 1..=100)?.unwrap_or(50);
     let command = sandboxes::list::Command {
-        org: call.query.get("org").map(OrgId::parse).transpose()?,
-        cursor: call.query.get("cursor").map(str::to_owned),
-        limit: usize::try_from(limit).unwrap_or(50),
+        org: call.query.parsed(&ORG, OrgId::parse)?,
+        cursor: call.query.get(&CURSOR).map(str::to_owned),
+        limit: call.query.size(&LIMIT)?,
         principal: call.principal,
     };
     let page = sandboxes::list::run(sandboxes::list::Deps { store: &call.plane.store }, command).await?;
@@ -94,7 +106,7 @@ fn with_token(plane: &crate::Plane, sandbox: &Sandbox) -> Registered {
 
 async fn terminate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let reason = reason(call.query.get("reason").unwrap_or_default())?;
+    let reason = reason(call.query.get(&REASON).unwrap_or_default())?;
     let deps = sandboxes::terminate::Deps {
         messages: call.plane.message_deps()?,
         orchestration_jobs: call.plane.orchestration_jobs()?,

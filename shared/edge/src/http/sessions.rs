@@ -1,17 +1,30 @@
 //! Session transcripts of agents.
 
-use super::{Call, Handler, json};
+use super::endpoint::ok;
+use super::{Call, Endpoint, json};
 use app::{Error, sessions};
 use bytes::Bytes;
+use contract::ProblemCode::{EntriesChanged, EntriesGap, SessionSuperseded};
 use contract::limits::MAX_PAGE;
-use contract::sessions::Entries;
+use contract::query::Parameter;
+use contract::requests::AppendEntries;
+use contract::sessions::{Entries, EntriesStored, EntryPage};
 use domain::SessionId;
 use http::{Response, StatusCode};
 
 /// `POST …/sessions/{session_id}/entries`.
-pub const APPEND: Handler = |call| Box::pin(append(call));
+pub const APPEND: Endpoint = Endpoint::new(|call| Box::pin(append(call)), &[ok::<EntriesStored>()])
+    .body::<AppendEntries>()
+    .problems(&[EntriesGap, EntriesChanged, SessionSuperseded]);
 /// `GET …/sessions/{session_id}/entries`.
-pub const READ: Handler = |call| Box::pin(read(call));
+pub const READ: Endpoint =
+    Endpoint::new(|call| Box::pin(read(call)), &[ok::<EntryPage>()]).query(&[AFTER, LIMIT]);
+
+const AFTER: Parameter =
+    Parameter::integer("after", 0, u64::MAX, "`next_after` of the previous page, for the next one.").or(0);
+const LIMIT: Parameter =
+    Parameter::integer("limit", 1, MAX_PAGE as u64, "Maximum number of entries on the page.")
+        .or(MAX_PAGE as u64);
 
 async fn append(call: Call) -> Result<Response<Bytes>, Error> {
     let (sandbox, session) = (call.sandbox()?, session(&call)?);
@@ -22,12 +35,11 @@ async fn append(call: Call) -> Result<Response<Bytes>, Error> {
 }
 
 async fn read(call: Call) -> Result<Response<Bytes>, Error> {
-    let limit = call.query.number("limit", 1..=MAX_PAGE as u64)?.unwrap_or(MAX_PAGE as u64);
     let command = sessions::read::Command {
         sandbox: call.sandbox()?,
         session: session(&call)?,
-        after: call.query.number("after", 0..=u64::MAX)?.unwrap_or(0),
-        limit: usize::try_from(limit).unwrap_or(MAX_PAGE),
+        after: call.query.number(&AFTER)?.unwrap_or(0),
+        limit: call.query.size(&LIMIT)?,
         principal: call.principal,
     };
     let deps = sessions::read::Deps { store: &call.plane.store };

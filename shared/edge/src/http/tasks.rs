@@ -2,15 +2,23 @@
 //!
 //! A list is an object: `{tasks, next_cursor, has_more}`. OmoiOS returned a bare array, which cannot carry a cursor.
 
-use super::{Call, Handler, json};
-use app::events::history::Order;
+use super::endpoint::{created, ok};
+use super::parameters::{CURSOR, LIMIT, LogPage, ORG};
+use super::{Call, Endpoint, json};
 use app::tasks::list::Filter;
 use app::tasks::transition::Step;
 use app::{Error, events, tasks};
 use bytes::Bytes;
-use contract::limits::MAX_PAGE;
+use contract::ProblemCode::{
+    DependenciesTooLarge, DependencyCycle, OutcomeAlreadyRecorded, SandboxNotRunning, TaskExists,
+    TaskFinished, TaskMismatch, TaskNotFinished, TaskNotPending, TaskNotValidating, TicketNotApproved,
+};
+use contract::events::EventPage;
+use contract::query::Parameter;
+use contract::requests::{self, ChangeTask, CompleteTask, EndTask, NewTask, ReviewTask, SetDependencies};
 use contract::tasks::{
-    Complete, Create, DependsOn, Ended, Reason, Review, SANDBOX_TYPE, SetTimeout, TaskList, TaskOut, Update,
+    Complete, Completed, Create, Dependencies, DependsOn, Ended, Reason, Review, Reviewed, SANDBOX_TYPE,
+    SetTimeout, TaskList, TaskOut, Update,
 };
 use domain::task::Status;
 use domain::task::edits::Edit;
@@ -18,37 +26,89 @@ use domain::{Entity, Invalid, OrgId, ProjectId, SandboxId, Task, TaskId, TicketI
 use http::{Response, StatusCode};
 
 /// `POST /api/v1/tasks`.
-pub const CREATE: Handler = |call| Box::pin(create(call));
+pub const CREATE: Endpoint =
+    Endpoint::new(|call| Box::pin(create(call)), &[created::<TaskOut>(), ok::<TaskOut>()])
+        .body::<NewTask>()
+        .problems(&[TaskExists, TicketNotApproved]);
 /// `GET /api/v1/tasks`.
-pub const LIST: Handler = |call| Box::pin(list(call));
+pub const LIST: Endpoint = Endpoint::new(|call| Box::pin(list(call)), &[ok::<TaskList>()]).query(&[
+    ORG,
+    STATUS,
+    TASK_TYPE,
+    PHASE,
+    PROJECT,
+    TICKET,
+    SANDBOX,
+    HAS_SANDBOX,
+    CURSOR,
+    LIMIT,
+]);
 /// `GET /api/v1/tasks/{id}`.
-pub const GET: Handler = |call| Box::pin(get(call));
+pub const GET: Endpoint = Endpoint::new(|call| Box::pin(get(call)), &[ok::<TaskOut>()]);
 /// `PATCH /api/v1/tasks/{id}`.
-pub const UPDATE: Handler = |call| Box::pin(update(call));
+pub const UPDATE: Endpoint = Endpoint::new(|call| Box::pin(update(call)), &[ok::<TaskOut>()])
+    .body::<ChangeTask>()
+    .problems(&[TaskFinished]);
 /// `GET /api/v1/tasks/{id}/events`.
-pub const EVENTS: Handler = |call| Box::pin(events(call));
+pub const EVENTS: Endpoint =
+    Endpoint::new(|call| Box::pin(events(call)), &[ok::<EventPage>()]).query(LogPage::PARAMETERS);
 /// `GET /api/v1/tasks/{id}/dependencies`.
-pub const DEPENDENCIES: Handler = |call| Box::pin(dependencies(call));
+pub const DEPENDENCIES: Endpoint =
+    Endpoint::new(|call| Box::pin(dependencies(call)), &[ok::<Dependencies>()]);
 /// `POST /api/v1/tasks/{id}/dependencies`.
-pub const ADD_DEPENDENCIES: Handler = |call| Box::pin(add_dependencies(call));
+pub const ADD_DEPENDENCIES: Endpoint =
+    Endpoint::new(|call| Box::pin(add_dependencies(call)), &[ok::<TaskOut>()])
+        .body::<SetDependencies>()
+        .problems(&[TaskNotPending, DependencyCycle, DependenciesTooLarge]);
 /// `PUT /api/v1/tasks/{id}/dependencies`.
-pub const REPLACE_DEPENDENCIES: Handler = |call| Box::pin(replace_dependencies(call));
+pub const REPLACE_DEPENDENCIES: Endpoint =
+    Endpoint::new(|call| Box::pin(replace_dependencies(call)), &[ok::<TaskOut>()])
+        .body::<SetDependencies>()
+        .problems(&[TaskNotPending, DependencyCycle, DependenciesTooLarge]);
 /// `DELETE /api/v1/tasks/{id}/dependencies/{dependency_id}`.
-pub const REMOVE_DEPENDENCY: Handler = |call| Box::pin(remove_dependency(call));
+pub const REMOVE_DEPENDENCY: Endpoint =
+    Endpoint::new(|call| Box::pin(remove_dependency(call)), &[ok::<TaskOut>()]).problems(&[TaskNotPending]);
 /// `POST /api/v1/tasks/{id}/fail`.
-pub const FAIL: Handler = |call| Box::pin(fail(call));
+pub const FAIL: Endpoint = Endpoint::new(|call| Box::pin(fail(call)), &[ok::<Ended>()])
+    .optional_body::<EndTask>()
+    .problems(&[TaskFinished]);
 /// `POST /api/v1/tasks/{id}/cancel`.
-pub const CANCEL: Handler = |call| Box::pin(cancel(call));
+pub const CANCEL: Endpoint = Endpoint::new(|call| Box::pin(cancel(call)), &[ok::<Ended>()])
+    .optional_body::<EndTask>()
+    .problems(&[TaskFinished]);
 /// `POST /api/v1/tasks/{id}/retry`.
-pub const RETRY: Handler = |call| Box::pin(retry(call));
+pub const RETRY: Endpoint =
+    Endpoint::new(|call| Box::pin(retry(call)), &[ok::<TaskOut>()]).problems(&[TaskNotFinished]);
 /// `POST /api/v1/tasks/{id}/set-timeout`.
-pub const SET_TIMEOUT: Handler = |call| Box::pin(set_timeout(call));
+pub const SET_TIMEOUT: Endpoint = Endpoint::new(|call| Box::pin(set_timeout(call)), &[ok::<TaskOut>()])
+    .body::<requests::SetTimeout>()
+    .problems(&[TaskFinished]);
 /// `GET /api/v1/sandboxes/{id}/task`.
-pub const OF_SANDBOX: Handler = |call| Box::pin(of_sandbox(call));
+pub const OF_SANDBOX: Endpoint = Endpoint::new(|call| Box::pin(of_sandbox(call)), &[ok::<TaskOut>()]);
 /// `POST /api/v1/sandboxes/{id}/task-complete`.
-pub const COMPLETE: Handler = |call| Box::pin(complete(call));
+pub const COMPLETE: Endpoint = Endpoint::new(|call| Box::pin(complete(call)), &[ok::<Completed>()])
+    .body::<CompleteTask>()
+    .problems(&[SandboxNotRunning, TaskMismatch, OutcomeAlreadyRecorded]);
 /// `POST /api/v1/sandboxes/{id}/validation-result`.
-pub const VALIDATE: Handler = |call| Box::pin(validate(call));
+pub const VALIDATE: Endpoint = Endpoint::new(|call| Box::pin(validate(call)), &[ok::<Reviewed>()])
+    .body::<ReviewTask>()
+    .problems(&[TaskNotValidating]);
+
+const STATUS: Parameter = Parameter::list_of(
+    "status",
+    || Status::ALL.map(Status::as_str).to_vec(),
+    "Only tasks in one of these statuses, comma-separated or repeated.",
+);
+const TASK_TYPE: Parameter = Parameter::text(
+    "task_type",
+    "Only tasks of this type. As in OmoiOS, `sandbox` means tasks with a sandbox.",
+);
+const PHASE: Parameter = Parameter::text("phase_id", "Only tasks of this phase.");
+const PROJECT: Parameter = Parameter::id("project_id", "Only tasks of this project.");
+const TICKET: Parameter = Parameter::id("ticket_id", "Only tasks of this ticket.");
+const SANDBOX: Parameter = Parameter::id("sandbox_id", "Only the task that is assigned to this sandbox.");
+const HAS_SANDBOX: Parameter =
+    Parameter::flag("has_sandbox", "Only tasks that have a sandbox, or have none.");
 
 async fn create(call: Call) -> Result<Response<Bytes>, Error> {
     let create = Create::decode(&call.body)?;
@@ -63,12 +123,11 @@ async fn create(call: Call) -> Result<Response<Bytes>, Error> {
 }
 
 async fn list(call: Call) -> Result<Response<Bytes>, Error> {
-    let limit = call.query.number("limit", 1..=100)?.unwrap_or(50);
     let command = tasks::list::Command {
-        org: call.query.get("org").map(OrgId::parse).transpose()?,
+        org: call.query.parsed(&ORG, OrgId::parse)?,
         filter: filter(&call)?,
-        cursor: call.query.get("cursor").map(str::to_owned),
-        limit: usize::try_from(limit).unwrap_or(50),
+        cursor: call.query.get(&CURSOR).map(str::to_owned),
+        limit: call.query.size(&LIMIT)?,
         principal: call.principal.clone(),
     };
     let page = tasks::list::run(tasks::list::Deps { store: &call.plane.store }, command).await?;
@@ -79,25 +138,20 @@ async fn list(call: Call) -> Result<Response<Bytes>, Error> {
 
 fn filter(call: &Call) -> Result<Filter, Error> {
     let query = &call.query;
-    let task_type = query.get("task_type").map(str::to_owned);
-    let has_sandbox = query.one_of("has_sandbox", &["true", "false"])?.map(|value| value == "true");
+    let task_type = query.get(&TASK_TYPE).map(str::to_owned);
     let by_type = task_type.as_deref() == Some(SANDBOX_TYPE);
+    let statuses = query.list(&STATUS)?;
     Ok(Filter {
-        statuses: query.list("status").iter().map(|text| status(text)).collect::<Result<_, _>>()?,
+        statuses: Status::ALL
+            .into_iter()
+            .filter(|status| statuses.iter().any(|name| name == status.as_str()))
+            .collect(),
         task_type: task_type.filter(|_| !by_type),
-        phase: query.get("phase_id").map(str::to_owned),
-        project: query.get("project_id").map(ProjectId::parse).transpose()?,
-        ticket: query.get("ticket_id").map(TicketId::parse).transpose()?,
-        sandbox: query.get("sandbox_id").map(SandboxId::parse).transpose()?,
-        has_sandbox: has_sandbox.or(by_type.then_some(true)),
-    })
-}
-
-fn status(text: &str) -> Result<Status, Error> {
-    let known = Status::ALL.into_iter().find(|status| status.as_str() == text);
-    known.ok_or_else(|| {
-        let names = Status::ALL.map(Status::as_str).join(", ");
-        Invalid::new("status", format!("must be one of {names}")).into()
+        phase: query.get(&PHASE).map(str::to_owned),
+        project: query.parsed(&PROJECT, ProjectId::parse)?,
+        ticket: query.parsed(&TICKET, TicketId::parse)?,
+        sandbox: query.parsed(&SANDBOX, SandboxId::parse)?,
+        has_sandbox: query.flag(&HAS_SANDBOX)?.or(by_type.then_some(true)),
     })
 }
 
@@ -126,23 +180,14 @@ async fn apply_edit(call: Call, task: TaskId, edit: Edit) -> Result<Response<Byt
 }
 
 async fn events(call: Call) -> Result<Response<Bytes>, Error> {
-    let (task, query) = (task(&call)?, &call.query);
-    let after_seq = query.number("after_seq", 0..=u64::MAX)?;
-    let before_seq = query.number("before_seq", 1..=u64::MAX)?;
-    let order = match query.one_of("order", &["newest", "oldest"])? {
-        Some("oldest") => Order::Oldest,
-        Some(_) => Order::Newest,
-        // A request with only `after_seq` continues forward from there.
-        None if after_seq.is_some() && before_seq.is_none() => Order::Oldest,
-        None => Order::Newest,
-    };
-    let limit = query.number("limit", 1..=MAX_PAGE as u64)?.unwrap_or(100);
+    let task = task(&call)?;
+    let LogPage { after_seq, before_seq, order, limit } = LogPage::decode(&call.query)?;
     let command = events::history::Command {
         entity: Entity::Task(task),
-        after_seq: after_seq.unwrap_or(0),
+        after_seq,
         before_seq,
         order,
-        limit: usize::try_from(limit).unwrap_or(MAX_PAGE),
+        limit,
         principal: call.principal,
     };
     let deps = events::history::Deps { store: &call.plane.store };

@@ -1,10 +1,16 @@
 //! Tickets: requested changes, each worked on by tasks.
 
-use super::{Call, Handler, json};
-use app::events::history::Order;
+use super::endpoint::{created, ok};
+use super::parameters::{CURSOR, LIMIT, LogPage, OFFSET, ORG, check_offset};
+use super::{Call, Endpoint, json};
 use app::{Error, events, tickets};
 use bytes::Bytes;
-use contract::limits::MAX_PAGE;
+use contract::ProblemCode::{
+    AlreadyInStatus, ApprovalNotPending, TicketChanged, TicketIdTaken, TransitionNotAllowed,
+};
+use contract::events::EventPage;
+use contract::query::Parameter;
+use contract::requests::{NewTicket, RejectTicket, TransitionTicket};
 use contract::tickets::{
     CreateTicket, Duplicates, Filter, TicketDetails, TicketList, TicketOut, TicketTask, Transition,
     decode_rejection,
@@ -13,19 +19,45 @@ use domain::{Entity, OrgId, TicketId};
 use http::{Response, StatusCode};
 
 /// `POST /api/v1/tickets`.
-pub const CREATE: Handler = |call| Box::pin(create(call));
+pub const CREATE: Endpoint = Endpoint::new(
+    |call| Box::pin(create(call)),
+    &[created::<TicketOut>(), ok::<TicketOut>(), ok::<Duplicates>()],
+)
+.query(&[REQUESTED_BY])
+.body::<NewTicket>()
+.problems(&[TicketIdTaken, TicketChanged]);
 /// `GET /api/v1/tickets`.
-pub const LIST: Handler = |call| Box::pin(list(call));
+pub const LIST: Endpoint = Endpoint::new(|call| Box::pin(list(call)), &[ok::<TicketList>()]).query(&[
+    ORG,
+    Filter::STATUS,
+    Filter::PRIORITY,
+    Filter::PHASE,
+    Filter::PROJECT,
+    Filter::APPROVAL,
+    Filter::SEARCH,
+    CURSOR,
+    LIMIT,
+    OFFSET,
+]);
 /// `GET /api/v1/tickets/{id}`.
-pub const GET: Handler = |call| Box::pin(get(call));
+pub const GET: Endpoint = Endpoint::new(|call| Box::pin(get(call)), &[ok::<TicketDetails>()]);
 /// `GET /api/v1/tickets/{id}/events`.
-pub const EVENTS: Handler = |call| Box::pin(events(call));
+pub const EVENTS: Endpoint =
+    Endpoint::new(|call| Box::pin(events(call)), &[ok::<EventPage>()]).query(LogPage::PARAMETERS);
 /// `POST /api/v1/tickets/{id}/transition`.
-pub const TRANSITION: Handler = |call| Box::pin(transition(call));
+pub const TRANSITION: Endpoint = Endpoint::new(|call| Box::pin(transition(call)), &[ok::<TicketOut>()])
+    .body::<TransitionTicket>()
+    .problems(&[AlreadyInStatus, TransitionNotAllowed]);
 /// `POST /api/v1/tickets/{id}/approve`.
-pub const APPROVE: Handler = |call| Box::pin(approve(call));
+pub const APPROVE: Endpoint =
+    Endpoint::new(|call| Box::pin(approve(call)), &[ok::<TicketOut>()]).problems(&[ApprovalNotPending]);
 /// `POST /api/v1/tickets/{id}/reject`.
-pub const REJECT: Handler = |call| Box::pin(reject(call));
+pub const REJECT: Endpoint = Endpoint::new(|call| Box::pin(reject(call)), &[ok::<TicketOut>()])
+    .body::<RejectTicket>()
+    .problems(&[ApprovalNotPending]);
+
+const REQUESTED_BY: Parameter =
+    Parameter::text("requested_by_agent_id", "Ignored. OmoiOS clients may send it.");
 
 async fn create(call: Call) -> Result<Response<Bytes>, Error> {
     let create = CreateTicket::decode(&call.body)?;
@@ -41,12 +73,12 @@ async fn create(call: Call) -> Result<Response<Bytes>, Error> {
 }
 
 async fn list(call: Call) -> Result<Response<Bytes>, Error> {
-    let limit = call.query.number("limit", 1..=100)?.unwrap_or(50);
+    check_offset(&call.query, "cursor")?;
     let command = tickets::list::Command {
-        org: call.query.get("org").map(OrgId::parse).transpose()?,
+        org: call.query.parsed(&ORG, OrgId::parse)?,
         filter: Filter::decode(&call.query)?,
-        cursor: call.query.get("cursor").map(str::to_owned),
-        limit: usize::try_from(limit).unwrap_or(50),
+        cursor: call.query.get(&CURSOR).map(str::to_owned),
+        limit: call.query.size(&LIMIT)?,
         principal: call.principal,
     };
     let page = tickets::list::run(tickets::list::Deps { store: &call.plane.store }, command).await?;
@@ -69,24 +101,9 @@ async fn get(call: Call) -> Result<Response<Bytes>, Error> {
 
 async fn events(call: Call) -> Result<Response<Bytes>, Error> {
     let entity = Entity::Ticket(ticket(&call)?);
-    let after_seq = call.query.number("after_seq", 0..=u64::MAX)?;
-    let before_seq = call.query.number("before_seq", 1..=u64::MAX)?;
-    let order = match call.query.one_of("order", &["newest", "oldest"])? {
-        Some("oldest") => Order::Oldest,
-        Some(_) => Order::Newest,
-        // A request with only `after_seq` continues forward from there.
-        None if after_seq.is_some() && before_seq.is_none() => Order::Oldest,
-        None => Order::Newest,
-    };
-    let limit = call.query.number("limit", 1..=MAX_PAGE as u64)?.unwrap_or(100);
-    let command = events::history::Command {
-        entity,
-        after_seq: after_seq.unwrap_or(0),
-        before_seq,
-        order,
-        limit: usize::try_from(limit).unwrap_or(MAX_PAGE),
-        principal: call.principal,
-    };
+    let LogPage { after_seq, before_seq, order, limit } = LogPage::decode(&call.query)?;
+    let command =
+        events::history::Command { entity, after_seq, before_seq, order, limit, principal: call.principal };
     let deps = events::history::Deps { store: &call.plane.store };
     Ok(json(StatusCode::OK, &events::history::run(deps, command).await?))
 }

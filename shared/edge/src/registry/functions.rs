@@ -6,7 +6,7 @@ use super::Permission::{
     SendToMailboxes, SocketJobs, Sockets, Thresholds, UpdateItem,
 };
 use super::{Function, Queue, Records, Route, Schedule, Trigger, function, http};
-use crate::http::{events, messages, monitoring, sandboxes, sessions, tasks, tickets};
+use crate::http::{api, events, messages, monitoring, sandboxes, sessions, tasks, tickets};
 use crate::schedule;
 use ::http::Method;
 use contract::limits::MAX_REPORT_BYTES;
@@ -120,7 +120,7 @@ pub static FUNCTIONS: &[Function] = &[
             method: Method::POST,
             path: "/api/v1/sandboxes/{id}/events",
             scope: Scope::WriteEvents,
-            handler: events::INGEST,
+            endpoint: events::INGEST,
             max_body_bytes: MAX_REPORT_BYTES,
         }),
         &[Keys, GetItem, PutItem, UpdateItem, OrchestrationJobs],
@@ -426,6 +426,18 @@ pub static FUNCTIONS: &[Function] = &[
         "Get the phase of a sandbox",
         http(Method::GET, "/api/v1/sandboxes/{id}/phase-status", Scope::ReadSandbox, monitoring::PHASE),
         &[Keys, GetItem],
+    ),
+    function(
+        "api-openapi",
+        "Get the OpenAPI document of these routes",
+        http(Method::GET, "/api/v1/openapi.json", Scope::Public, api::OPENAPI),
+        &[],
+    ),
+    function(
+        "api-reference",
+        "Show the reference page of the API",
+        http(Method::GET, "/api/v1/reference", Scope::Public, api::REFERENCE),
+        &[],
     ),
     function(
         "sockets-connect",

@@ -8,11 +8,12 @@ mod functions;
 mod routing;
 
 pub use functions::FUNCTIONS;
-pub use routing::{Match, NoMatch, canonical, resolve, spellings};
+pub use routing::{Match, NoMatch, canonical, methods, resolve, spellings};
 
-use crate::http::Handler;
+use crate::http::Endpoint;
 use crate::schedule::Tick;
 use ::http::Method;
+use contract::ProblemCode;
 use contract::limits::MAX_BODY_BYTES;
 use domain::access::Scope;
 
@@ -53,9 +54,36 @@ pub struct Route {
     pub method: Method,
     pub path: &'static str,
     pub scope: Scope,
-    pub handler: Handler,
+    /// The handler, and what it accepts and answers.
+    pub endpoint: Endpoint,
     /// Maximum size of a body. A host reads no more.
     pub max_body_bytes: usize,
+}
+
+/// The problem codes that any route may answer with.
+const COMMON_PROBLEMS: &[ProblemCode] = &[
+    ProblemCode::OriginNotAllowed,
+    ProblemCode::RouteNotFound,
+    ProblemCode::MethodNotAllowed,
+    ProblemCode::RequestTimeout,
+    ProblemCode::TooLarge,
+    ProblemCode::HostNotAllowed,
+    ProblemCode::Invalid,
+    ProblemCode::Internal,
+    ProblemCode::Unavailable,
+];
+
+impl Route {
+    /// Every problem code that it may answer with, in the order of [`ProblemCode::ALL`].
+    pub fn problems(&self) -> Vec<ProblemCode> {
+        let is_possible = |code: &ProblemCode| match code {
+            ProblemCode::Unauthorized | ProblemCode::Forbidden => self.scope != Scope::Public,
+            ProblemCode::Malformed => self.endpoint.body.is_some(),
+            ProblemCode::NotFound => self.path.contains("{id}"),
+            code => COMMON_PROBLEMS.contains(code) || self.endpoint.problems.contains(code),
+        };
+        ProblemCode::ALL.iter().copied().filter(is_possible).collect()
+    }
 }
 
 /// Filter for records of the table's stream.
@@ -156,8 +184,8 @@ const fn function(
     }
 }
 
-const fn http(method: Method, path: &'static str, scope: Scope, handler: Handler) -> Trigger {
-    Trigger::Http(Route { method, path, scope, handler, max_body_bytes: MAX_BODY_BYTES })
+const fn http(method: Method, path: &'static str, scope: Scope, endpoint: Endpoint) -> Trigger {
+    Trigger::Http(Route { method, path, scope, endpoint, max_body_bytes: MAX_BODY_BYTES })
 }
 
 pub fn find(name: &str) -> Option<&'static Function> {

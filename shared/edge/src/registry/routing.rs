@@ -21,18 +21,29 @@ pub enum NoMatch {
 /// Resolves a request. The match with the fewest parameters wins, so that `/sandboxes/health` is not a sandbox, whatever the
 /// order of the list.
 pub fn resolve(method: &Method, path: &str) -> Result<Match, NoMatch> {
+    let matches = matches(path);
+    if matches.is_empty() {
+        return Err(NoMatch::Path);
+    }
+    matches.into_iter().find(|matched| matched.route.method == *method).ok_or(NoMatch::Method)
+}
+
+/// The methods that a path supports.
+pub fn methods(path: &str) -> Vec<&'static Method> {
+    matches(path).into_iter().map(|matched| &matched.route.method).collect()
+}
+
+/// The routes of a path, one per method.
+fn matches(path: &str) -> Vec<Match> {
     let path = canonical(path);
-    let mut matches: Vec<Match> = FUNCTIONS
-        .iter()
-        .filter_map(|function| {
-            let Trigger::Http(route) = &function.trigger else { return None };
-            Some(Match { function, route, parameters: match_path(route.path, &path)? })
-        })
-        .collect();
-    matches.sort_by_key(|matched| matched.parameters.len());
-    let fewest = matches.first().ok_or(NoMatch::Path)?.parameters.len();
-    let mut best = matches.into_iter().take_while(|matched| matched.parameters.len() == fewest);
-    best.find(|matched| matched.route.method == *method).ok_or(NoMatch::Method)
+    let all = FUNCTIONS.iter().filter_map(|function| {
+        let Trigger::Http(route) = &function.trigger else { return None };
+        Some(Match { function, route, parameters: match_path(route.path, &path)? })
+    });
+    let mut matches: Vec<Match> = all.collect();
+    let fewest = matches.iter().map(|matched| matched.parameters.len()).min();
+    matches.retain(|matched| Some(matched.parameters.len()) == fewest);
+    matches
 }
 
 /// A path and its aliases, for a router such as API Gateway: `/api/v1/sandbox/{id}/…` and `…/message` are aliases.

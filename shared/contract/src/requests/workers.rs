@@ -1,0 +1,98 @@
+//! Requests of workers, and the registration of a sandbox for one.
+
+use crate::limits::{MAX_BATCH_EVENTS, MAX_ENTRIES};
+use crate::messages::MAX_RECEIPTS;
+use domain::message::State;
+use domain::{EventId, EventType, JsonObject, MessageId, OrgId, SandboxId, SessionId, Source, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The largest integer that a double represents exactly.
+const MAX_NUMBER: u64 = 9_007_199_254_740_991;
+
+/// `POST /api/v1/sandboxes`. The body may be empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RegisterSandbox {
+    /// Generated when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox_id: Option<SandboxId>,
+    /// Default: the org of the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub org: Option<OrgId>,
+    /// Display name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 200))]
+    pub name: Option<String>,
+    /// The session that its agent continues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<SessionId>,
+}
+
+/// `POST /api/v1/sandboxes/{id}/events`: one event, or a numbered batch, which has `events`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SendEvents {
+    Batch(SendBatch),
+    Single(SendEvent),
+}
+
+/// A numbered batch. A retry with the same number is stored once.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SendBatch {
+    /// Number of the worker's run.
+    #[schemars(range(min = 1, max = MAX_NUMBER))]
+    pub epoch: u64,
+    /// 1 for the first batch of an epoch, then one more each time.
+    #[schemars(range(min = 1, max = MAX_NUMBER))]
+    pub batch: u64,
+    #[schemars(length(min = 1, max = MAX_BATCH_EVENTS))]
+    pub events: Vec<SendEvent>,
+}
+
+/// An event of a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SendEvent {
+    /// Types of the plane, such as `message.queued`, are reserved.
+    pub event_type: EventType,
+    /// Default: `{}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, with = "JsonObject")]
+    pub event_data: Option<JsonObject>,
+    /// Default: `agent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, with = "Source")]
+    pub source: Option<Source>,
+    /// Generated when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<EventId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emitted_at: Option<Timestamp>,
+}
+
+/// `POST /api/v1/sandboxes/{id}/messages/ack`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SendReceipts {
+    #[schemars(length(min = 1, max = MAX_RECEIPTS))]
+    pub receipts: Vec<SendReceipt>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SendReceipt {
+    pub message_id: MessageId,
+    /// `delivered`, `started`, `completed` or `cancelled`.
+    #[schemars(extend("enum" = ["delivered", "started", "completed", "cancelled"]))]
+    pub state: State,
+    /// A remark, shortened if it is too long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// `POST …/sessions/{session_id}/entries`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct AppendEntries {
+    /// Number of the first entry.
+    #[schemars(range(min = 1, max = MAX_NUMBER))]
+    pub first: u64,
+    #[schemars(length(min = 1, max = MAX_ENTRIES))]
+    pub entries: Vec<JsonObject>,
+}

@@ -1,0 +1,102 @@
+//! What a route accepts and answers. `dispatch` enforces it, and `docs/openapi.json` is generated from it.
+
+use super::Handler;
+use contract::ProblemCode;
+use contract::query::Parameter;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+/// A handler with its contract. Declared beside the handler, and named in the function's row of the registry.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoint {
+    pub handler: Handler,
+    /// Other parameters are refused.
+    pub query: &'static [Parameter],
+    pub headers: &'static [Parameter],
+    pub body: Option<RequestBody>,
+    /// Successful responses. Several with the same status are alternatives.
+    pub answers: &'static [Answer],
+    /// The problem codes of this route alone. [`Route::problems`](crate::registry::Route::problems) adds the others.
+    pub problems: &'static [ProblemCode],
+}
+
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+#[derive(Debug, Clone, Copy)]
+pub struct RequestBody {
+    pub schema: SchemaOf,
+    /// Whether the body may be empty.
+    pub optional: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Answer {
+    pub status: u16,
+    pub content: Option<Content>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Content {
+    pub media_type: &'static str,
+    pub schema: SchemaOf,
+}
+
+impl Endpoint {
+    /// Without parameters and body.
+    pub const fn new(handler: Handler, answers: &'static [Answer]) -> Self {
+        Self { handler, query: &[], headers: &[], body: None, answers, problems: &[] }
+    }
+
+    pub const fn query(mut self, parameters: &'static [Parameter]) -> Self {
+        self.query = parameters;
+        self
+    }
+
+    pub const fn headers(mut self, parameters: &'static [Parameter]) -> Self {
+        self.headers = parameters;
+        self
+    }
+
+    pub const fn body<T: JsonSchema>(mut self) -> Self {
+        self.body = Some(RequestBody { schema: schema_of::<T>, optional: false });
+        self
+    }
+
+    /// A body that may be empty.
+    pub const fn optional_body<T: JsonSchema>(mut self) -> Self {
+        self.body = Some(RequestBody { schema: schema_of::<T>, optional: true });
+        self
+    }
+
+    pub const fn problems(mut self, codes: &'static [ProblemCode]) -> Self {
+        self.problems = codes;
+        self
+    }
+}
+
+/// 200 with JSON.
+pub const fn ok<T: JsonSchema>() -> Answer {
+    json::<T>(200)
+}
+
+/// 201 with JSON.
+pub const fn created<T: JsonSchema>() -> Answer {
+    json::<T>(201)
+}
+
+const fn json<T: JsonSchema>(status: u16) -> Answer {
+    Answer { status, content: Some(Content { media_type: "application/json", schema: schema_of::<T> }) }
+}
+
+/// A response without a body.
+pub const fn empty(status: u16) -> Answer {
+    Answer { status, content: None }
+}
+
+/// 200 with a text of another type.
+pub const fn text(media_type: &'static str) -> Answer {
+    Answer { status: 200, content: Some(Content { media_type, schema: schema_of::<String> }) }
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
