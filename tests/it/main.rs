@@ -5,7 +5,6 @@
 
 mod access;
 mod architecture;
-mod catalogue;
 mod chaos;
 mod closed_pipe;
 mod command;
@@ -32,5 +31,6 @@ mod support;
 mod tasks;
 mod template;
 mod tickets;
+mod unknown_events;
 mod version;
 mod worker;

@@ -1,6 +1,6 @@
 //! Generates files from the function registry (`edge::registry`): the function blocks of `template.yaml`, the
 //! per-function parts of `infra/observability.yaml`, and `docs/routes.md`. Generates the other reference pages from their
-//! definitions: `docs/cli.md`, `docs/environment.md` and `docs/errors.md`.
+//! definitions: `docs/cli.md`, `docs/environment.md`, `docs/errors.md` and `docs/event-payloads.schema.json`.
 //!
 //! The output is committed, so that it can be read and reviewed where it is used. In files that are otherwise written
 //! by hand, it is placed between markers (`regions.rs`); text outside of the markers is not changed.
@@ -10,6 +10,7 @@ mod environment;
 mod errors;
 mod markdown;
 mod observability;
+mod payloads;
 mod policies;
 mod reference;
 mod regions;
@@ -64,6 +65,7 @@ pub fn all(root: &Path) -> Result<Vec<Generated>, String> {
         page("docs/cli.md", cli::page()),
         page("docs/environment.md", variables::page(&template)?),
         page("docs/errors.md", errors::page()?),
+        page("docs/event-payloads.schema.json", payloads::schema()),
     ])
 }
 

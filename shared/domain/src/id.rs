@@ -1,18 +1,25 @@
 //! Identifiers. Each kind is its own type, so that a sandbox id cannot be passed for an org id.
 
 use crate::Invalid;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Maximum length of an id. OmoiOS truncates longer sandbox ids silently.
 pub const MAX_ID_CHARS: usize = 100;
 
+/// What ids may contain, for documents.
+pub const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
+const CONNECTION_PATTERN: &str = "^[A-Za-z0-9_=-][A-Za-z0-9._=-]*$";
+
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $field:literal, $extra:literal) => {
+    ($(#[$doc:meta])* $name:ident, $field:literal, $extra:literal, $pattern:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
-        pub struct $name(String);
+        pub struct $name(
+            #[schemars(length(min = 1, max = MAX_ID_CHARS), regex(pattern = $pattern))] String,
+        );
 
         impl $name {
             /// Accepts 1 to 100 letters, digits, `.`, `_` and `-`, and the additional characters of the kind.
@@ -37,40 +44,40 @@ macro_rules! id {
 
 id!(
     /// A sandbox: the machine of one agent.
-    SandboxId, "sandbox_id", ""
+    SandboxId, "sandbox_id", "", PATTERN
 );
 id!(
     /// An organisation. Everything in the plane belongs to exactly one.
-    OrgId, "org", ""
+    OrgId, "org", "", PATTERN
 );
 id!(
     /// An event. Chosen by the sender, or generated.
-    EventId, "event_id", ""
+    EventId, "event_id", "", PATTERN
 );
 id!(
     /// A message to an agent. Chosen by the sender, or generated.
-    MessageId, "message_id", ""
+    MessageId, "message_id", "", PATTERN
 );
 id!(
     /// A task: one unit of work for an agent in a sandbox.
-    TaskId, "task_id", ""
+    TaskId, "task_id", "", PATTERN
 );
 id!(
     /// A ticket: a user's request, carried out by tasks.
-    TicketId, "ticket_id", ""
+    TicketId, "ticket_id", "", PATTERN
 );
 id!(
     /// A project of an org. Its tasks share a concurrency limit.
-    ProjectId, "project_id", ""
+    ProjectId, "project_id", "", PATTERN
 );
 id!(
     /// A session of an agent. Chosen by the agent.
-    SessionId, "session_id", ""
+    SessionId, "session_id", "", PATTERN
 );
 id!(
     /// A WebSocket connection. The ids of API Gateway are base64 for URLs: they may start with `-` or `_` and end in `=`,
     /// so this kind allows more than the others.
-    ConnectionId, "connection_id", "="
+    ConnectionId, "connection_id", "=", CONNECTION_PATTERN
 );
 
 fn check_id(text: &str, extra: &str) -> Result<(), String> {

@@ -3,9 +3,11 @@
 //! Events pass through the plane without being serialized again: numbers too long for a double, the order of fields and
 //! the escapes in strings stay as they were.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -16,6 +18,16 @@ pub const MAX_DEPTH: usize = 64;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JsonObject(Box<RawValue>);
+
+impl JsonSchema for JsonObject {
+    fn schema_name() -> Cow<'static, str> {
+        "JsonObject".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object", "description": "Any JSON object, as it was sent." })
+    }
+}
 
 impl JsonObject {
     /// `{}`.

@@ -2,6 +2,7 @@
 
 use crate::access::Principal;
 use crate::{Invalid, MessageId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -34,7 +35,8 @@ pub struct Message {
 }
 
 /// Records that a message reached a state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MessageReceipt")]
 pub struct Receipt {
     pub state: State,
     pub at: Timestamp,
@@ -43,7 +45,7 @@ pub struct Receipt {
     pub detail: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageType {
     /// A prompt from a user.
@@ -59,8 +61,9 @@ pub enum MessageType {
 }
 
 /// Delivery state of a message. Later states are greater.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "MessageState")]
 pub enum State {
     /// Stored.
     Queued,
@@ -78,7 +81,8 @@ pub enum State {
     Cancelled,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MessageSender")]
 pub struct Sender {
     /// `user` or `operator`.
     pub kind: String,

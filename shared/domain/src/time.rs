@@ -1,6 +1,8 @@
 //! Timestamps in UTC with microsecond precision.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use std::borrow::Cow;
 use std::fmt;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
@@ -53,6 +55,20 @@ impl fmt::Display for Timestamp {
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for Timestamp {
+    fn schema_name() -> Cow<'static, str> {
+        "Timestamp".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "format": "date-time",
+            "description": "A time in RFC 3339. In answers it is in UTC with microseconds: `2026-01-01T00:00:00.000000Z`.",
+        })
     }
 }
 

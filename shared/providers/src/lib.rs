@@ -10,9 +10,10 @@ pub mod daytona;
 pub mod process;
 mod tail;
 
+pub use domain::resources::ActualResources;
+
 use domain::SandboxId;
 use futures_util::future::BoxFuture;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 pub use tail::Tail;
@@ -113,21 +114,6 @@ pub struct Found {
     pub state: State,
     /// What the sandbox really has, if the provider reports it. May differ from the spec.
     pub actual_resources: Option<ActualResources>,
-}
-
-/// The resources of a sandbox as its provider reports them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct ActualResources {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_gb: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disk_gb: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::{Refused, Ticket};
 use crate::{Invalid, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -63,7 +64,9 @@ pub struct Approval {
     pub by: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStatus {
     #[default]

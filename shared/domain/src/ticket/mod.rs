@@ -13,6 +13,7 @@ pub use work::{NewTask, first_task, next_task};
 
 use crate::task::{Execution, Priority};
 use crate::{OrgId, ProjectId, TaskId, TicketId, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -82,8 +83,9 @@ pub fn title_of(description: &str) -> String {
     title.trim().to_owned()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "TicketStatus")]
 pub enum Status {
     Backlog,
     /// The requirements are being analyzed.
@@ -142,7 +144,7 @@ pub struct Blocked {
 }
 
 /// Which tasks a ticket gets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowMode {
     /// One task that implements it.
