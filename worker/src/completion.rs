@@ -4,8 +4,11 @@ use crate::agents::{Tokens, TurnEnd};
 use crate::config::Continuous;
 use crate::event::{Event, first_chars};
 use crate::workspace::validation::{GitState, Validation};
+use contract::payloads::{
+    GitStatus, IterationCompleted, IterationCompletionSignal, IterationFailed, IterationStarted,
+    IterationValidation, RunState, TokenCounts,
+};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Maximum delay after a failed iteration.
@@ -109,13 +112,12 @@ impl Plan {
             progress.errors += 1;
             progress.signals = 0;
             let error = end.error.clone().unwrap_or_else(|| "the turn ended without a result".into());
-            events.push(
-                Event::worker("iteration.failed")
-                    .with("iteration_num", progress.iteration)
-                    .with("error", error.as_str())
-                    .with_some("error_type", end.limit.clone())
-                    .with("error_count", progress.errors),
-            );
+            events.push(Event::worker(IterationFailed {
+                iteration_num: progress.iteration,
+                error: error.clone(),
+                error_type: end.limit.as_deref().map(str::to_owned),
+                error_count: progress.errors,
+            }));
             let prompt = format!("The last attempt ended with an error: {error}\n\nContinue with the task.");
             return progress.next_iteration(limits, prompt);
         }
@@ -131,12 +133,11 @@ impl Plan {
             return progress.next_iteration(limits, prompt);
         }
         progress.signals += 1;
-        events.push(
-            Event::worker("iteration.completion_signal")
-                .with("iteration_num", progress.iteration)
-                .with("signal_count", progress.signals)
-                .with("threshold", limits.completion_threshold),
-        );
+        events.push(Event::worker(IterationCompletionSignal {
+            iteration_num: progress.iteration,
+            signal_count: progress.signals,
+            threshold: limits.completion_threshold,
+        }));
         if progress.signals < limits.completion_threshold {
             progress.complete_iteration(events);
             let prompt =
@@ -176,20 +177,18 @@ impl Plan {
     ) -> Next {
         progress.validation_passed = validation.passed;
         let git = progress.git.as_ref();
-        let status = serde_json::json!({
-            "is_clean": git.map(|git| git.is_clean),
-            "is_pushed": git.map(|git| git.is_pushed),
-            "has_pr": git.and_then(|git| git.has_pr),
-            "branch_name": git.and_then(|git| git.branch.clone()),
-        });
-        events.push(
-            Event::worker("iteration.validation")
-                .with("iteration_num", progress.iteration)
-                .with("passed", validation.passed)
-                .with("feedback", validation.feedback.as_str())
-                .with("git_status", status)
-                .with("errors", validation.errors.clone()),
-        );
+        events.push(Event::worker(IterationValidation {
+            iteration_num: progress.iteration,
+            passed: validation.passed,
+            feedback: validation.feedback.clone(),
+            git_status: GitStatus {
+                is_clean: git.map(|git| git.is_clean),
+                is_pushed: git.map(|git| git.is_pushed),
+                has_pr: git.and_then(|git| git.has_pr),
+                branch_name: git.and_then(|git| git.branch.clone()),
+            },
+            errors: validation.errors.clone(),
+        }));
         let Some(limits) = &self.continuous else {
             return Next::Done(if validation.passed {
                 Outcome::success("validation_passed")
@@ -225,10 +224,12 @@ impl Progress {
 
     fn complete_iteration(&mut self, events: &mut Vec<Event>) {
         self.successful += 1;
-        let event = Event::worker("iteration.completed")
-            .with("cost_usd", self.iteration_cost_usd)
-            .with("output_preview", first_chars(&self.last_output, 1_000));
-        events.push(self.add_to(event));
+        events.push(Event::worker(IterationCompleted {
+            cost_usd: self.iteration_cost_usd,
+            output_preview: first_chars(&self.last_output, 1_000).to_owned(),
+            total_cost_usd: self.cost_usd,
+            state: self.state(),
+        }));
     }
 
     /// Continues with another iteration unless a limit is reached.
@@ -261,38 +262,40 @@ impl Progress {
     pub fn begin_iteration(&mut self, prompt: &str) -> Event {
         self.iteration += 1;
         self.iteration_cost_usd = 0.0;
-        let event = Event::worker("iteration.started").with("prompt_preview", first_chars(prompt, 500));
-        self.add_to(event)
+        Event::worker(IterationStarted {
+            prompt_preview: first_chars(prompt, 500).to_owned(),
+            total_cost_usd: self.cost_usd,
+            state: self.state(),
+        })
     }
 
-    /// Adds the progress fields to an event.
-    pub fn add_to(&self, mut event: Event) -> Event {
-        event.data.extend(self.fields());
-        event
+    /// Tokens so far.
+    pub fn tokens(&self) -> TokenCounts {
+        TokenCounts {
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            cache_read_tokens: self.cache_read_tokens,
+            cache_write_tokens: self.cache_write_tokens,
+        }
     }
 
-    fn fields(&self) -> Map<String, Value> {
+    pub fn state(&self) -> RunState {
         let git = self.git.as_ref();
-        let fields = serde_json::json!({
-            "iteration_num": self.iteration,
-            "successful_iterations": self.successful,
-            "error_count": self.errors,
-            "total_cost_usd": self.cost_usd,
-            "completion_signal_count": self.signals,
-            "elapsed_seconds": self.elapsed_seconds,
-            "validation_passed": self.validation_passed,
-            "tests_passed": self.tests_passed,
-            "code_committed": git.map(|git| git.is_clean),
-            "code_pushed": git.map(|git| git.is_pushed),
-            "pr_created": git.and_then(|git| git.has_pr),
-            "pr_url": git.and_then(|git| git.pr_url.clone()),
-            "pr_number": git.and_then(|git| git.pr_number),
-            "files_changed": git.and_then(|git| git.files_changed),
-            "ci_status": git.and_then(|git| git.ci_status.clone()),
-        });
-        match fields {
-            Value::Object(fields) => fields,
-            _ => Map::new(),
+        RunState {
+            iteration_num: self.iteration,
+            successful_iterations: self.successful,
+            error_count: self.errors,
+            completion_signal_count: self.signals,
+            elapsed_seconds: self.elapsed_seconds,
+            validation_passed: self.validation_passed,
+            tests_passed: self.tests_passed,
+            code_committed: git.map(|git| git.is_clean),
+            code_pushed: git.map(|git| git.is_pushed),
+            pr_created: git.and_then(|git| git.has_pr),
+            pr_url: git.and_then(|git| git.pr_url.clone()),
+            pr_number: git.and_then(|git| git.pr_number),
+            files_changed: git.and_then(|git| git.files_changed),
+            ci_status: git.and_then(|git| git.ci_status.clone()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! An event that the worker emits to the plane.
 
 use crate::clock;
+use contract::payloads::{self, Payload, ToolResponse, ToolResultText};
 use domain::{Source, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,18 +27,32 @@ pub struct Event {
 
 impl Event {
     /// An event caused by the agent.
-    pub fn agent(event_type: &str) -> Self {
-        Self::new(event_type, Source::Agent)
+    pub fn agent<P: Payload>(payload: P) -> Self {
+        Self::new(Source::Agent, &payload)
     }
 
     /// An event caused or detected by the worker.
-    pub fn worker(event_type: &str) -> Self {
-        Self::new(event_type, Source::Worker)
+    pub fn worker<P: Payload>(payload: P) -> Self {
+        Self::new(Source::Worker, &payload)
     }
 
-    fn new(event_type: &str, source: Source) -> Self {
-        let id = Uuid::now_v7().to_string();
-        Self { id, event_type: event_type.to_owned(), source, data: Map::new(), at: clock::now() }
+    fn new<P: Payload>(source: Source, payload: &P) -> Self {
+        let (id, event_type) = (Uuid::now_v7().to_string(), P::EVENT_TYPE.to_owned());
+        Self { id, event_type, source, data: payloads::fields_of(payload), at: clock::now() }
+    }
+
+    /// The data as this payload, if the event has its type.
+    pub fn read<P: Payload>(&self) -> Option<P> {
+        let is_its_type = self.event_type == P::EVENT_TYPE;
+        is_its_type.then(|| serde_json::from_value(Value::Object(self.data.clone())).ok()).flatten()
+    }
+
+    /// An event with any type and data.
+    #[cfg(test)]
+    pub fn untyped(event_type: &str, data: Value) -> Self {
+        let Value::Object(data) = data else { panic!("the data of an event is an object") };
+        let (id, event_type) = (Uuid::now_v7().to_string(), event_type.to_owned());
+        Self { id, event_type, source: Source::Agent, data, at: clock::now() }
     }
 
     /// Replaces the generated id.
@@ -46,34 +61,56 @@ impl Event {
         self.id = id.into();
         self
     }
+}
 
-    #[must_use]
-    pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
-        self.data.insert(field.to_owned(), value.into());
-        self
-    }
+/// The beginning of a text, and the full text if that is longer. The plane leaves the full text out of pages and frames
+/// and links to it instead.
+#[derive(Debug, Default)]
+pub struct LongText {
+    pub preview: String,
+    /// Present if the preview is shorter than the text.
+    pub rest: Option<FullText>,
+}
 
-    /// Adds a preview of `text` in `field`, and the full text in `full_field` if the preview is shorter. The plane
-    /// leaves `full_field` out of pages and frames and links to it instead.
-    #[must_use]
-    pub fn with_long(self, field: &str, full_field: &str, text: &str) -> Self {
+#[derive(Debug)]
+pub struct FullText {
+    /// Length in characters.
+    pub length: u64,
+    /// At most [`MAX_FIELD_BYTES`].
+    pub text: String,
+}
+
+impl LongText {
+    pub fn of(text: &str) -> Self {
         let preview = first_chars(text, PREVIEW_CHARS);
-        let event = self.with(field, preview);
-        if preview.len() == text.len() {
-            return event;
-        }
-        event
-            .with(&format!("{field}_truncated"), true)
-            .with(&format!("{field}_full_length"), text.chars().count())
-            .with(full_field, first_bytes(text, MAX_FIELD_BYTES))
+        let rest = (preview.len() < text.len()).then(|| FullText {
+            length: text.chars().count() as u64,
+            text: first_bytes(text, MAX_FIELD_BYTES).to_owned(),
+        });
+        Self { preview: preview.to_owned(), rest }
     }
+}
 
-    /// Adds the field if there is a value.
-    #[must_use]
-    pub fn with_some(self, field: &str, value: Option<impl Into<Value>>) -> Self {
-        match value {
-            Some(value) => self.with(field, value),
-            None => self,
+impl From<LongText> for ToolResponse {
+    fn from(LongText { preview, rest }: LongText) -> Self {
+        let (length, full_result) = rest.map(|rest| (rest.length, rest.text)).unzip();
+        Self {
+            tool_response: Some(preview),
+            tool_response_truncated: length.map(|_| true),
+            tool_response_full_length: length,
+            full_result,
+        }
+    }
+}
+
+impl From<LongText> for ToolResultText {
+    fn from(LongText { preview, rest }: LongText) -> Self {
+        let (length, full_result) = rest.map(|rest| (rest.length, rest.text)).unzip();
+        Self {
+            result: preview,
+            result_truncated: length.map(|_| true),
+            result_full_length: length,
+            full_result,
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::clock;
 use crate::outbox::Outbox;
 use client::{Attempt, EventIn, SandboxApi};
 use contract::limits::MAX_HEARTBEAT_BYTES;
-use serde_json::{Value, json};
+use contract::payloads::{self, AgentHeartbeat, Payload};
+use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -81,34 +82,28 @@ pub async fn run(
 
 fn heartbeat(outbox: &Outbox, state: AgentState, progressed: bool, uptime: Duration) -> EventIn {
     let outbox = outbox.status();
-    let mut data = json!({
-        "status": state.status.as_str(),
-        "event_count": outbox.emitted,
-        "waiting_events": outbox.waiting_events,
-        "spool_bytes": outbox.bytes,
-        "turns": state.turns,
-        "cost_usd": state.cost_usd,
-        "memory_bytes": own_memory_bytes(),
-        "uptime_seconds": uptime.as_secs(),
-        "worker_version": env!("CARGO_PKG_VERSION"),
-    });
-    let optional = [
+    let data = AgentHeartbeat {
+        status: state.status.as_str().to_owned(),
+        event_count: outbox.emitted,
+        waiting_events: outbox.waiting_events,
+        spool_bytes: outbox.bytes,
+        turns: state.turns,
+        total_cost_usd: state.cost_usd,
+        memory_bytes: own_memory_bytes(),
+        uptime_seconds: uptime.as_secs(),
+        worker_version: env!("CARGO_PKG_VERSION").to_owned(),
         // The plane counts this as activity. A long-running tool without output shows no other.
-        ("progressed", progressed.then_some(Value::Bool(true))),
-        ("agent_memory_bytes", state.agent_memory_bytes.map(Value::from)),
-        ("oldest_waiting_seconds", outbox.oldest_age.map(|age| age.as_secs().into())),
-        ("dropped_events", (outbox.dropped > 0).then(|| outbox.dropped.into())),
-        ("last_error", outbox.last_error.map(Value::from)),
-    ];
-    for (field, value) in optional {
-        if let Some(value) = value {
-            data[field] = value;
-        }
-    }
+        progressed: progressed.then_some(true),
+        agent_memory_bytes: state.agent_memory_bytes,
+        oldest_waiting_seconds: outbox.oldest_age.map(|age| age.as_secs()),
+        dropped_events: (outbox.dropped > 0).then_some(outbox.dropped),
+        last_error: outbox.last_error.map(str::to_owned),
+    };
+    let data = Value::Object(payloads::fields_of(&data));
     debug_assert!(data.to_string().len() <= MAX_HEARTBEAT_BYTES);
     EventIn {
         event_id: Uuid::now_v7().to_string(),
-        event_type: "agent.heartbeat".to_owned(),
+        event_type: AgentHeartbeat::EVENT_TYPE.to_owned(),
         event_data: data,
         source: "worker".to_owned(),
         emitted_at: Some(clock::now().to_string()),

@@ -14,6 +14,7 @@ pub use probe::{Page, ProbeError, probe};
 
 use crate::event::{Event, first_chars};
 use crate::tasks::joined;
+use contract::payloads::{PreviewFailed, PreviewReady, PreviewStarting, PreviewStopped};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -59,8 +60,8 @@ async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, r
                 for change in changes {
                     match change {
                         PortChange::Opened { port, command, addresses, .. } => {
-                            let starting = Event::worker("preview.starting").with("port", port);
-                            events.push(starting.with("process", command.as_str()));
+                            let process = command.clone();
+                            events.push(Event::worker(PreviewStarting { port, process }));
                             let handle = probes.spawn(async move {
                                 (port, probe(port, &addresses, &command, ready_timeout).await)
                             });
@@ -70,7 +71,7 @@ async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, r
                             if let Some(handle) = running.remove(&port) {
                                 handle.abort();
                             }
-                            events.push(Event::worker("preview.stopped").with("port", port));
+                            events.push(Event::worker(PreviewStopped { port }));
                         }
                     }
                 }
@@ -86,16 +87,15 @@ async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, r
 
 fn probe_event(port: u16, probed: Result<Page, ProbeError>) -> Event {
     match probed {
-        Ok(page) => Event::worker("preview.ready")
-            .with("port", port)
-            .with("url", format!("http://localhost:{port}"))
-            .with("framework", page.framework)
-            .with_some("title", page.title),
+        Ok(page) => Event::worker(PreviewReady {
+            port,
+            url: format!("http://localhost:{port}"),
+            framework: page.framework.map(str::to_owned),
+            title: page.title,
+        }),
         Err(error) => {
-            let error = error.to_string();
-            Event::worker("preview.failed")
-                .with("port", port)
-                .with("error", first_chars(&error, MAX_ERROR_CHARS))
+            let error = first_chars(&error.to_string(), MAX_ERROR_CHARS).to_owned();
+            Event::worker(PreviewFailed { port, error })
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::transcript::{self, TranscriptWriter};
 use crate::workspace::{self, credential::CredentialServer};
 use anyhow::Context;
 use client::{SandboxApi, Transcripts, WakeUpOptions};
+use contract::payloads::{self, AgentError, AgentFailed, AgentShutdown};
 use domain::SessionId;
 use std::path::Path;
 use std::process::ExitCode;
@@ -126,8 +127,7 @@ fn inbox_settings(config: &Config, api: SandboxApi, outbox: &Outbox, held: HeldM
 }
 
 fn open_outbox(config: &Config, api: &SandboxApi) -> anyhow::Result<Outbox> {
-    let mut event_fields = config.task.event_fields();
-    event_fields.insert("sandbox_id".into(), config.sandbox.as_str().into());
+    let event_fields = payloads::fields_of(&config.task.event_fields(&config.sandbox));
     let secrets = config.secrets.iter().map(|(name, secret)| (name.clone(), secret.reveal().to_owned()));
     let outbox = Outbox::open(outbox::Settings {
         dir: config.state_dir.join("outbox"),
@@ -192,18 +192,25 @@ async fn download_transcript(
 fn report_startup_failure(config: &Config, outbox: &Outbox, state: &mut State, (phase, error): (&str, &str)) {
     tracing::error!("Startup failed ({phase}): {error}");
     if state.outcome.is_some() {
-        outbox.emit(Event::worker("agent.error").with("error", error).with("phase", phase));
+        let (error, phase) = (error.to_owned(), phase.to_owned());
+        outbox.emit(Event::worker(AgentError { error, phase, turn: None, stderr_tail: None }));
         return;
     }
-    let failed = Event::worker("agent.failed").with("success", false).with("stop_reason", "not_started");
-    let id = format!("{OUTCOME_EVENT}-{}", config.sandbox);
-    outbox.emit(failed.with("phase", phase).with("error", error).with_id(id));
+    let failed = Event::worker(AgentFailed {
+        success: false,
+        stop_reason: "not_started".to_owned(),
+        error: Some(error.to_owned()),
+        phase: Some(phase.to_owned()),
+        report: None,
+    });
+    outbox.emit(failed.with_id(format!("{OUTCOME_EVENT}-{}", config.sandbox)));
     state.outcome = Some(Outcome::failure("not_started", error));
 }
 
 /// Reports the shutdown of a worker whose agent never started.
 async fn exit_before_start(outbox: &Outbox, reason: &str, code: ExitCode) -> ExitCode {
-    outbox.emit(Event::worker("agent.shutdown").with("reason", reason).with("total_turns", 0));
+    let reason = reason.to_owned();
+    outbox.emit(Event::worker(AgentShutdown { reason, total_turns: 0, task_finished: None }));
     outbox.flushed(FLUSH_TIMEOUT).await;
     code
 }

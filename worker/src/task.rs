@@ -2,7 +2,9 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Map, Value};
+use contract::payloads::WorkerContext;
+use domain::SandboxId;
+use serde_json::Value;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Task {
@@ -105,11 +107,13 @@ impl Task {
     }
 
     /// Fields added to every event.
-    pub fn event_fields(&self) -> Map<String, Value> {
-        let fields = [("task_id", &self.task_id), ("agent_id", &self.agent_id), ("spec_id", &self.spec_id)];
-        let fields =
-            fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into())));
-        fields.collect()
+    pub fn event_fields(&self, sandbox: &SandboxId) -> WorkerContext {
+        WorkerContext {
+            task_id: self.task_id.clone(),
+            agent_id: self.agent_id.clone(),
+            spec_id: self.spec_id.clone(),
+            sandbox_id: sandbox.to_string(),
+        }
     }
 }
 

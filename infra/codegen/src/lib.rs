@@ -1,7 +1,7 @@
 //! Generates files from the function registry (`edge::registry`): the function blocks of `template.yaml`, the
 //! per-function parts of `infra/observability.yaml`, and `docs/routes.md`. Generates the other reference pages from their
-//! definitions: `docs/cli.md`, `docs/environment.md` and `docs/errors.md`. `docs/openapi.json` describes the HTTP API for
-//! programs.
+//! definitions: `docs/cli.md`, `docs/environment.md`, `docs/errors.md` and `docs/event-payloads.schema.json`.
+//! `docs/openapi.json` and `docs/asyncapi.json` describe the API for programs.
 //!
 //! The output is committed, so that it can be read and reviewed where it is used. In files that are otherwise written
 //! by hand, it is placed between markers (`regions.rs`); text outside of the markers is not changed.
@@ -15,6 +15,7 @@ mod errors;
 mod markdown;
 mod observability;
 mod openapi;
+mod payloads;
 mod policies;
 mod providers;
 mod reference;
@@ -90,6 +91,7 @@ pub fn all(root: &Path) -> Result<Vec<Generated>, String> {
         page("docs/reference.html", reference_page::page(&openapi, &asyncapi)?),
         page("docs/openapi.json", openapi),
         page("docs/asyncapi.json", asyncapi),
+        page("docs/event-payloads.schema.json", payloads::schema()),
     ])
 }
 

@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod limits;
 pub mod messages;
 pub mod monitoring;
+pub mod payloads;
 pub mod problem;
 mod problem_code;
 pub mod query;

@@ -12,6 +12,8 @@ pub struct Serde {
     pub flatten: bool,
     /// `skip_serializing_if` is present.
     pub optional: bool,
+    /// Names that are also read.
+    pub aliases: Vec<String>,
 }
 
 impl Serde {
@@ -31,6 +33,7 @@ impl Serde {
                     "untagged" => found.untagged = true,
                     "flatten" => found.flatten = true,
                     "skip_serializing_if" => found.optional = true,
+                    "alias" => found.aliases.extend(value),
                     // These affect only deserialization, or nothing: a transparent newtype is serialized as its field.
                     "default" | "other" | "transparent" => {}
                     unknown => {

@@ -4,7 +4,7 @@ use crate::attributes::{Serde, comment, words};
 use crate::sources::{Found, ItemPath, Named, Sources};
 use std::collections::BTreeMap;
 use syn::{
-    Attribute, Fields, FieldsNamed, GenericArgument, Item, ItemEnum, ItemStruct, PathArguments, Type,
+    Attribute, Field, Fields, FieldsNamed, GenericArgument, Item, ItemEnum, ItemStruct, PathArguments, Type,
     TypePath,
 };
 
@@ -23,6 +23,8 @@ const RENAMED: &[(&str, &str)] = &[
     ("contract::tasks::Ended", "TaskEnded"),
     ("contract::tasks::Dependencies", "TaskDependencies"),
     ("contract::tickets::Candidate", "DuplicateTicket"),
+    // `contract::messages::MessageQueued` is the response to a message.
+    ("domain::event::payloads::message::MessageQueued", "MessageQueuedPayload"),
 ];
 
 /// Declared in the header, because they implement `Serialize` themselves.
@@ -32,20 +34,37 @@ pub struct Declarations<'a> {
     sources: &'a Sources,
     /// The Rust path of each name, to detect conflicts.
     names: BTreeMap<String, ItemPath>,
+    structs: BTreeMap<String, Struct>,
     texts: Vec<String>,
+}
+
+/// What [`Declarations::aliases`] needs to know about a struct.
+#[derive(Default)]
+struct Struct {
+    /// The fields that have other names, with these.
+    aliases: Vec<(String, Vec<String>)>,
+    /// The structs whose fields it has as well.
+    parts: Vec<String>,
 }
 
 impl<'a> Declarations<'a> {
     pub fn new(sources: &'a Sources) -> Self {
-        Self { sources, names: BTreeMap::new(), texts: Vec::new() }
+        Self { sources, names: BTreeMap::new(), structs: BTreeMap::new(), texts: Vec::new() }
     }
 
-    /// Declares a type, after the types that it refers to.
-    pub fn add(&mut self, path: &str) {
+    /// Declares a type, after the types that it refers to, and returns its name.
+    pub fn add(&mut self, path: &str) -> String {
         let path: ItemPath = path.split("::").map(str::to_owned).collect();
         let found =
             self.sources.find(&[], &path).unwrap_or_else(|| panic!("{} does not exist", path.join("::")));
-        self.declare(found);
+        self.declare(found)
+    }
+
+    /// The fields of a declared struct that have other names, with these.
+    pub fn aliases(&self, name: &str) -> Vec<(String, Vec<String>)> {
+        let Some(Struct { aliases, parts }) = self.structs.get(name) else { return Vec::new() };
+        let inherited = parts.iter().flat_map(|part| self.aliases(part));
+        aliases.iter().cloned().chain(inherited).collect()
     }
 
     pub fn finish(self) -> Vec<String> {
@@ -79,14 +98,27 @@ impl<'a> Declarations<'a> {
         let comment = comment(&item.attrs, "");
         match &item.fields {
             Fields::Named(fields) => {
-                let (body, flattened) = self.fields(module, fields, &Serde::of(&item.attrs), "  ");
+                let outer = Serde::of(&item.attrs);
+                let (body, flattened) = self.fields(module, fields, &outer, "  ");
+                let known = self.structs.entry(name.to_owned()).or_default();
+                for field in &fields.named {
+                    let Serde { aliases, .. } = Serde::of(&field.attrs);
+                    if !aliases.is_empty() {
+                        known.aliases.push((field_name(field, &outer), aliases));
+                    }
+                }
+                let parts = flattened.iter();
+                let parts = parts.map(|part| part.trim_start_matches("Partial<").trim_end_matches('>'));
+                known.parts = parts.map(str::to_owned).collect();
                 match &flattened[..] {
+                    [] if body.is_empty() => format!("{comment}export type {name} = object;\n"),
                     [] => format!("{comment}export interface {name} {{\n{body}}}\n"),
                     more => format!("{comment}export type {name} = {} & {{\n{body}}};\n", more.join(" & ")),
                 }
             }
             Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
                 let inner = self.type_of(module, &fields.unnamed[0].ty);
+                self.structs.entry(name.to_owned()).or_default().parts.push(inner.clone());
                 format!("{comment}export type {name} = {inner};\n")
             }
             _ => panic!("{name} has an unsupported form"),
@@ -105,14 +137,16 @@ impl<'a> Declarations<'a> {
         for field in &fields.named {
             let serde = Serde::of(&field.attrs);
             if serde.flatten {
-                flattened.push(self.type_of(module, &field.ty));
+                flattened.push(match optional(&field.ty) {
+                    Some(inner) => format!("Partial<{}>", self.type_of(module, inner)),
+                    None => self.type_of(module, &field.ty),
+                });
                 continue;
             }
-            let ident = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
             let inner = optional(&field.ty).filter(|_| serde.optional).unwrap_or(&field.ty);
             let (mark, inner) = (if serde.optional { "?" } else { "" }, self.type_of(module, inner));
             body.push_str(&comment(&field.attrs, indent));
-            body.push_str(&format!("{indent}{}{mark}: {inner};\n", serde.name(&ident, outer)));
+            body.push_str(&format!("{indent}{}{mark}: {inner};\n", field_name(field, outer)));
         }
         (body, flattened)
     }
@@ -176,6 +210,7 @@ impl<'a> Declarations<'a> {
             },
             "BTreeMap" => format!("{{ [name: string]: {} }}", inner(1)),
             "Map" => "JsonObject".into(),
+            "Value" => "JsonValue".into(),
             _ => {
                 let found = self.sources.find(module, &path_names);
                 let found = found
@@ -184,6 +219,12 @@ impl<'a> Declarations<'a> {
             }
         }
     }
+}
+
+/// The serialized name of a field.
+fn field_name(field: &Field, outer: &Serde) -> String {
+    let ident = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
+    Serde::of(&field.attrs).name(&ident, outer)
 }
 
 /// A union of strings: a constant array, and the type of its elements.

@@ -8,10 +8,9 @@ mod attributes;
 mod declarations;
 mod sources;
 
+use contract::payloads::{EMITTED_BY_THE_PLANE, EMITTED_BY_THE_WORKER, PAYLOAD_TYPES};
 use declarations::Declarations;
-use domain::event::catalogue::{EMITTED_BY_THE_PLANE, EMITTED_BY_THE_WORKER};
 use sources::Sources;
-use std::fmt::Write;
 
 /// The types that the console uses. The types that these refer to are added automatically.
 const EXPORTED: &[&str] = &[
@@ -64,21 +63,66 @@ fn generated() -> String {
     for path in EXPORTED {
         declarations.add(path);
     }
+    let payloads: Vec<(&str, String)> = PAYLOAD_TYPES
+        .iter()
+        .map(|(event_type, path)| {
+            (*event_type, declarations.add(&format!("domain::event::payloads::{path}")))
+        })
+        .collect();
+    let aliases = aliases(&declarations, &payloads);
     let mut text = HEADER.to_owned();
     for declaration in declarations.finish() {
         text.push('\n');
         text.push_str(&declaration);
     }
-    text.push_str(
-        "\n/** Every event type that the plane and its worker emit. Other workers may send other types. */\n",
+    text + &event_types() + &known_events(&payloads) + &aliases
+}
+
+fn event_types() -> String {
+    let mut text = String::from(
+        "\n/** Every event type that the plane and its worker emit. Other workers may send other types. */\n\
+         export const EVENT_TYPES = [\n",
     );
-    text.push_str("export const EVENT_TYPES = [\n");
     for name in EMITTED_BY_THE_PLANE.iter().chain(EMITTED_BY_THE_WORKER) {
-        writeln!(text, "  {name:?},").expect("writing to a string succeeds");
+        text.push_str(&format!("  {name:?},\n"));
     }
     text.push_str("] as const;\n\n/** An event type that the plane or its worker emits. */\n");
     text.push_str("export type KnownEventType = (typeof EVENT_TYPES)[number];\n");
     text
+}
+
+fn known_events(payloads: &[(&str, String)]) -> String {
+    let mut text = String::from(
+        "\n/**\n * An event of the plane or its worker. Other workers may send the same types with other data, so nothing but\n \
+         * the type is certain: `timeline/read.ts` reads the fields.\n */\nexport type KnownEvent =\n",
+    );
+    for (event_type, name) in payloads {
+        text.push_str(&format!("  | {{ event_type: {event_type:?}; event_data: {name} }}\n"));
+    }
+    text.pop();
+    text + ";\n\n/** The data of an event type. */\n\
+        export type PayloadOf<T extends KnownEventType> = Extract<KnownEvent, { event_type: T }>['event_data'];\n"
+}
+
+/// By event type and field: names of the field in events of other workers and of older versions.
+fn aliases(declarations: &Declarations<'_>, payloads: &[(&str, String)]) -> String {
+    let mut text = String::from(
+        "\n/** By event type and field: names of the field in events of other workers and of older versions. */\n\
+         export const FIELD_ALIASES: {\n  \
+         readonly [T in KnownEventType]?: { readonly [field: string]: readonly string[] };\n} = {\n",
+    );
+    for (event_type, name) in payloads {
+        let aliases = declarations.aliases(name);
+        if aliases.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("  {event_type:?}: {{\n"));
+        for (field, names) in aliases {
+            text.push_str(&format!("    {field}: {names:?},\n"));
+        }
+        text.push_str("  },\n");
+    }
+    text + "};\n"
 }
 
 #[expect(clippy::print_stdout, reason = "this is a command")]

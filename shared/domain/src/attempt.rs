@@ -3,7 +3,11 @@
 //! Every attempt has its own sandbox, with its own id and token. So a late report comes from a sandbox that is no longer
 //! the task's, and changes nothing.
 
-use crate::event::EventType;
+use crate::event::catalogue::{self, field_names};
+use crate::event::payloads::{
+    self, AgentCompleted, AgentFailed, RunReport, RunState, SandboxAttempt, SandboxStage, TokenCounts,
+};
+use crate::event::{EventType, LifecycleEvent};
 use crate::large_fields::omit_large_fields;
 use crate::retry::Class;
 use crate::{JsonObject, SandboxId, TaskId, TicketId, Timestamp};
@@ -19,6 +23,19 @@ pub struct Assignment {
     pub ticket: Option<TicketId>,
     pub attempt: u32,
     pub provider: String,
+}
+
+impl Assignment {
+    /// The attempt in events of its sandbox.
+    pub fn of(&self, sandbox: &SandboxId) -> SandboxAttempt {
+        SandboxAttempt {
+            sandbox_id: sandbox.clone(),
+            task_id: Some(self.task.clone()),
+            ticket_id: self.ticket.clone(),
+            attempt: Some(self.attempt),
+            provider: Some(self.provider.clone()),
+        }
+    }
 }
 
 /// Identifies an attempt: a report about it counts only if both fields match the task.
@@ -122,15 +139,15 @@ impl Stage {
     }
 
     /// The event that is emitted when the stage begins.
-    pub fn event(self) -> EventType {
-        EventType::of_sandbox(match self {
-            Self::Recorded => "pending",
-            Self::Preparing => "preparing",
-            Self::Creating => "creating",
-            Self::Uploading => "uploading",
-            Self::Starting => "starting",
-            Self::Started => "spawned",
-        })
+    pub fn event(self, data: SandboxStage) -> LifecycleEvent {
+        match self {
+            Self::Recorded => LifecycleEvent::new(&payloads::SandboxPending(data)),
+            Self::Preparing => LifecycleEvent::new(&payloads::SandboxPreparing(data)),
+            Self::Creating => LifecycleEvent::new(&payloads::SandboxCreating(data)),
+            Self::Uploading => LifecycleEvent::new(&payloads::SandboxUploading(data)),
+            Self::Starting => LifecycleEvent::new(&payloads::SandboxStarting(data)),
+            Self::Started => LifecycleEvent::new(&payloads::SandboxSpawned(data)),
+        }
     }
 }
 
@@ -168,11 +185,12 @@ fn from_buffered<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Js
 /// The outcome that an event of a worker reports, if it is a final report. For events of a continuous run see
 /// [`crate::continuous`].
 pub fn reported_outcome(event_type: &EventType, data: &JsonObject, now: Timestamp) -> Option<Outcome> {
-    if event_type.is_called("agent.completed") {
+    if event_type.has::<AgentCompleted>() {
         return Some(Outcome::Completed { result: result_of(data, Vec::new()), at: now });
     }
-    if event_type.is_called("agent.failed") {
-        let error = ["error", "error_message", "stop_reason"].iter().find_map(|field| data.string(field));
+    if event_type.has::<AgentFailed>() {
+        let AgentFailed { error, stop_reason, .. } = catalogue::read(data).unwrap_or_default();
+        let error = error.or(Some(stop_reason).filter(|reason| !reason.is_empty()));
         let error = error.unwrap_or_else(|| "the agent failed without an error message".to_owned());
         return Some(Outcome::failed(&error, now));
     }
@@ -198,26 +216,15 @@ pub const MAX_RESULT_CHARS: usize = 4_000;
 pub const MAX_RESULT_BYTES: usize = 32 * 1024;
 
 /// Fields of an agent's final report that are stored with the task; the sandbox's log has the full report.
-pub(crate) const RESULT_FIELDS: [&str; 18] = [
-    "success",
-    "turns",
-    "cost_usd",
-    "input_tokens",
-    "output_tokens",
-    "session_id",
-    "stop_reason",
-    "branch_name",
-    "final_output",
-    "output",
-    "artifacts",
-    "code_pushed",
-    "pr_created",
-    "pr_url",
-    "pr_number",
-    "tests_passed",
-    "files_changed",
-    "validation_passed",
-];
+pub(crate) const RESULT_FIELDS: [&str; 18] = field_names!(
+    AgentCompleted: success;
+    RunReport: turns, cost_usd;
+    TokenCounts: input_tokens, output_tokens;
+    RunReport: session_id;
+    AgentCompleted: stop_reason;
+    RunReport: branch_name, final_output, output, artifacts;
+    RunState: code_pushed, pr_created, pr_url, pr_number, tests_passed, files_changed, validation_passed;
+);
 
 /// Lists the fields that were shortened or omitted because of their size.
 pub const TRUNCATED: &str = "truncated";
@@ -274,11 +281,19 @@ mod tests {
     #[test]
     fn each_stage_has_a_successor_and_an_event() {
         let mut stage = Stage::Recorded;
-        let mut events = vec![stage.event().to_string()];
+        let attempt = SandboxAttempt {
+            sandbox_id: SandboxId::parse("s-1").unwrap(),
+            task_id: None,
+            ticket_id: None,
+            attempt: None,
+            provider: None,
+        };
+        let event = |stage: Stage| stage.event(SandboxStage::new(attempt.clone())).event_type.to_string();
+        let mut events = vec![event(stage)];
         while let Some(next) = stage.next() {
             assert!(next > stage);
             stage = next;
-            events.push(stage.event().to_string());
+            events.push(event(stage));
         }
         assert_eq!(
             events,

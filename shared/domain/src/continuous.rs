@@ -8,7 +8,10 @@
 //! only `agent.completed` or `agent.failed` of the task. Its batches are read by [`attempt::reported_outcome`] alone.
 
 use crate::attempt::{self, Outcome, RESULT_FIELDS, Summary, TRUNCATED, result_of, summary_of};
-use crate::event::normalized_name;
+use crate::event::catalogue::{self, field_names};
+use crate::event::payloads::{
+    AgentCompleted, ContinuousCompleted, ContinuousStarted, IterationFailed, IterationStarted, RunReport,
+};
 use crate::ingest::NewEvent;
 use crate::{JsonObject, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -39,38 +42,44 @@ pub fn reported_outcome(
     event: &NewEvent,
     now: Timestamp,
 ) -> Option<Outcome> {
-    match (normalized_name(event.event_type.as_str()).as_str(), run.as_mut()) {
-        ("CONTINUOUS_STARTED" | "ITERATION_STARTED", _) => {
-            run.get_or_insert_default();
+    let NewEvent { event_type, data, .. } = event;
+    if event_type.has::<ContinuousStarted>() || event_type.has::<IterationStarted>() {
+        run.get_or_insert_default();
+        return None;
+    }
+    if event_type.has::<ContinuousCompleted>() {
+        return Some(outcome_of(run.take().unwrap_or_default(), data, now));
+    }
+    match run {
+        Some(run) if event_type.has::<IterationFailed>() => {
+            let IterationFailed { error, .. } = catalogue::read(data).unwrap_or_default();
+            run.last_error =
+                Some(error.chars().take(MAX_CHARS).collect()).filter(|error: &String| !error.is_empty());
             None
         }
-        ("ITERATION_FAILED", Some(run)) => {
-            let error = event.data.string("error");
-            run.last_error = error.map(|error| error.chars().take(MAX_CHARS).collect());
-            None
-        }
-        ("AGENT_COMPLETED", Some(run)) => {
+        Some(run) if event_type.has::<AgentCompleted>() => {
             let limits = Summary { max_chars: MAX_CHARS, max_bytes: MAX_BYTES };
-            run.last_query = Some(summary_of(&event.data, limits, Vec::new()));
+            run.last_query = Some(summary_of(data, limits, Vec::new()));
             None
         }
-        ("CONTINUOUS_COMPLETED", _) => Some(outcome_of(run.take().unwrap_or_default(), &event.data, now)),
-        _ => attempt::reported_outcome(&event.event_type, &event.data, now),
+        _ => attempt::reported_outcome(event_type, data, now),
     }
 }
 
 /// A run is a success if its result was validated, or if the worker took the agent's word for it. Every other end, such
 /// as a limit, leaves the task undone. Sunaba's worker reports the same.
 fn outcome_of(run: ContinuousRun, data: &JsonObject, now: Timestamp) -> Outcome {
-    let stop_reason = data.string("stop_reason").unwrap_or_default();
-    let validated = value(data, "validation_passed").is_some_and(|raw| raw.get() == "true");
-    if validated || SUCCESSES.contains(&stop_reason.as_str()) {
+    let ContinuousCompleted { stop_reason, state, .. } = catalogue::read(data).unwrap_or_default();
+    if state.validation_passed || SUCCESSES.contains(&stop_reason.as_str()) {
         return Outcome::Completed { result: result_of_run(run.last_query, data), at: now };
     }
     let error = match (stop_reason.as_str(), run.last_error) {
         ("", _) => "the continuous run ended without a validated result".to_owned(),
         (CONSECUTIVE_ERRORS, last_error) => {
-            let count = value(data, "error_count").map_or("all", RawValue::get);
+            let count = match state.error_count {
+                0 => "all".to_owned(),
+                count => count.to_string(),
+            };
             let last_error = last_error.map(|error| format!("; the last error: {error}"));
             format!("{count} consecutive iterations failed{}", last_error.unwrap_or_default())
         }
@@ -100,7 +109,11 @@ fn result_of_run(last_query: Option<JsonObject>, data: &JsonObject) -> JsonObjec
 }
 
 /// Fields of a result, and what `continuous.completed` calls them.
-const TOTALS: [(&str, &str); 2] = [("cost_usd", "total_cost_usd"), ("session_id", "last_session_id")];
+const TOTALS: [(&str, &str); 2] = {
+    let [cost, session] = field_names!(RunReport: cost_usd, session_id;);
+    let [total_cost, last_session] = field_names!(ContinuousCompleted: total_cost_usd, last_session_id;);
+    [(cost, total_cost), (session, last_session)]
+};
 
 /// A top-level field that is not null.
 fn value<'a>(data: &'a JsonObject, name: &str) -> Option<&'a RawValue> {

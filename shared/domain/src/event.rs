@@ -11,7 +11,9 @@ use std::fmt;
 
 pub mod catalogue;
 mod lifecycle;
+pub mod payloads;
 
+pub use catalogue::{EventPayload, Payload};
 pub use lifecycle::LifecycleEvent;
 
 pub const MAX_TYPE_CHARS: usize = 100;
@@ -80,60 +82,36 @@ impl EventType {
 
     /// Heartbeats are ephemeral and counted on the sandbox.
     pub fn is_heartbeat(&self) -> bool {
-        matches!(self.0.as_str(), "agent.heartbeat" | "spec.heartbeat")
+        matches!(self.0.as_str(), payloads::AgentHeartbeat::EVENT_TYPE | "spec.heartbeat")
     }
 
     /// Streamed text of an agent. Ephemeral: the complete text follows as a log event.
     pub fn is_partial(&self) -> bool {
-        self.0 == "agent.partial"
+        self.0 == payloads::AgentPartial::EVENT_TYPE
     }
 
     /// Whether this shows that the agent works. Unknown types count as work. Message events do not: a message to an agent
     /// shows nothing about the agent.
     pub fn is_work(&self) -> bool {
         !self.0.starts_with(MESSAGE_PREFIX)
+            && !self.is_heartbeat()
             && !matches!(
                 self.0.as_str(),
-                "agent.heartbeat"
-                    | "spec.heartbeat"
-                    | "agent.started"
-                    | "agent.error"
-                    | "agent.stream_error"
+                payloads::AgentStarted::EVENT_TYPE
+                    | payloads::AgentError::EVENT_TYPE
+                    | payloads::AgentStreamError::EVENT_TYPE
+                    | payloads::IterationFailed::EVENT_TYPE
+                    | payloads::AgentWaiting::EVENT_TYPE
+                    | payloads::AgentShutdown::EVENT_TYPE
+                    | payloads::AgentInterrupted::EVENT_TYPE
                     | "spec.phase_failed"
                     | "spec.execution_failed"
-                    | "iteration.failed"
-                    | "agent.waiting"
-                    | "agent.shutdown"
-                    | "agent.interrupted"
             )
     }
 
-    /// Emitted when a message reaches a state: `message.queued`.
-    pub fn of_message(state: State) -> Self {
-        Self::of_the_plane(format!("{MESSAGE_PREFIX}{state}"))
-    }
-
-    /// A lifecycle event of a sandbox: `sandbox.creating`.
-    pub fn of_sandbox(name: &str) -> Self {
-        Self::of_the_plane(format!("sandbox.{name}"))
-    }
-
-    /// A lifecycle event of a task: `task.created`.
-    pub fn of_task(name: &str) -> Self {
-        Self::of_the_plane(format!("task.{name}"))
-    }
-
-    /// A lifecycle event of a ticket: `ticket.created`.
-    pub fn of_ticket(name: &str) -> Self {
-        Self::of_the_plane(format!("ticket.{name}"))
-    }
-
-    fn of_the_plane(name: String) -> Self {
-        debug_assert!(
-            catalogue::EMITTED_BY_THE_PLANE.contains(&name.as_str()),
-            "{name} is not in the catalogue"
-        );
-        Self(name)
+    /// The type of the events with this payload.
+    pub fn of<P: Payload>() -> Self {
+        Self(P::EVENT_TYPE.to_owned())
     }
 
     /// Whether only the plane may emit this, in any spelling: readers rely on it. No worker of OmoiOS sends one of these
@@ -144,10 +122,6 @@ impl EventType {
             State::ALL.into_iter().any(|known| known.as_str().eq_ignore_ascii_case(state))
         });
         of_message || LIFECYCLE_OF_THE_PLANE.contains(&name.as_str()) || LOG_ONLY.contains(&name.as_str())
-    }
-
-    pub fn sandbox_terminated() -> Self {
-        Self("sandbox.terminated".to_owned())
     }
 
     /// Whether this is a lifecycle event of a sandbox, task or ticket, which is also published to EventBridge. All
@@ -163,7 +137,14 @@ impl EventType {
 
     /// Whether a worker may report the outcome of its task with this.
     pub fn may_be_final_report(&self) -> bool {
-        ["agent.completed", "agent.failed", "continuous.completed"].iter().any(|name| self.is_called(name))
+        self.has::<payloads::AgentCompleted>()
+            || self.has::<payloads::AgentFailed>()
+            || self.has::<payloads::ContinuousCompleted>()
+    }
+
+    /// Whether events of this type have this payload. All spellings of a name are equal.
+    pub fn has<P: Payload>(&self) -> bool {
+        self.is_called(P::EVENT_TYPE)
     }
 
     /// Whether this is the name, in any spelling.
@@ -307,7 +288,7 @@ mod tests {
             "SANDBOX_AGENT_TOOL_USE"
         );
         assert_eq!(EventType::parse("sandbox.spawned").unwrap().sandbox_frame_name(), "SANDBOX_SPAWNED");
-        let queued = EventType::of_message(State::Queued);
+        let queued = EventType::of::<payloads::MessageQueued>();
         assert_eq!(queued.sandbox_frame_name(), "SANDBOX_MESSAGE_QUEUED");
         assert!(queued.is_called("SANDBOX_MESSAGE_QUEUED") && queued.is_called("message.queued"));
         assert!(!queued.is_called("message.fetched"));

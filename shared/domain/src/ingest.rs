@@ -2,11 +2,13 @@
 
 use crate::attempt::{Outcome, Stage, reported_outcome};
 use crate::continuous;
-use crate::event::LifecycleEvent;
+use crate::event::payloads::{
+    AgentHeartbeat, AgentShutdown, SandboxCompleting, SandboxFailed, SandboxRunning, SandboxStage,
+};
+use crate::event::{LifecycleEvent, catalogue};
 use crate::sandbox::transitions::Trigger;
 use crate::sandbox::{BatchNumber, RateWindow, Receipt, Sandbox};
 use crate::{EventId, EventType, JsonObject, Source, Timestamp};
-use serde_json::json;
 
 /// A validated batch.
 #[derive(Debug, Clone)]
@@ -122,7 +124,8 @@ pub fn decide(
         beats.first_at.get_or_insert(now);
         beats.last_at = Some(now);
         // A status is one word. Anything longer is not stored with the sandbox.
-        beats.last_status = latest.data.string("status").filter(|status| status.len() <= 32);
+        let AgentHeartbeat { status, .. } = heartbeat_of(latest);
+        beats.last_status = Some(status).filter(|status| (1..=32).contains(&status.len()));
     }
     if let Some(number) = batch.number {
         if number.epoch != activity.batch.epoch {
@@ -137,9 +140,12 @@ pub fn decide(
 
 /// A heartbeat by itself shows no work, but it may report a long-running tool that makes progress.
 fn shows_work(event: &NewEvent) -> bool {
-    let progressed =
-        || event.data.fields().into_iter().any(|(name, raw)| name == "progressed" && raw.get() == "true");
+    let progressed = || heartbeat_of(event).progressed == Some(true);
     event.event_type.is_work() || (event.event_type.is_heartbeat() && progressed())
+}
+
+fn heartbeat_of(event: &NewEvent) -> AgentHeartbeat {
+    catalogue::read(&event.data).unwrap_or_default()
 }
 
 /// Applies what a batch means for the lifecycle: the first batch makes the sandbox run, and the worker's final report
@@ -150,7 +156,7 @@ fn apply_lifecycle(next: &mut Sandbox, batch: &Batch, now: Timestamp) -> Vec<Lif
         return lifecycle_events;
     }
     if let Some(provisioning) = &mut next.activity.provisioning
-        && batch.events.iter().any(|event| event.event_type.is_called("agent.shutdown"))
+        && batch.events.iter().any(|event| event.event_type.has::<AgentShutdown>())
     {
         provisioning.worker_exited_at.get_or_insert(now);
     }
@@ -199,17 +205,14 @@ fn mark_running(next: &mut Sandbox, now: Timestamp) -> Vec<LifecycleEvent> {
         return lifecycle_events;
     }
     if let (Some(provisioning), Some(assignment)) = (&mut next.activity.provisioning, &next.assignment) {
-        let data = json!({
-            "sandbox_id": next.id, "task_id": assignment.task, "ticket_id": assignment.ticket,
-            "attempt": assignment.attempt, "provider": assignment.provider,
-        });
+        let attempt = assignment.of(&next.id);
         // The process that started the worker may not have recorded that yet.
         if provisioning.stage < Stage::Started {
             *provisioning = provisioning.at(Stage::Started, now);
-            lifecycle_events.push(LifecycleEvent::of_sandbox("spawned", &data));
+            lifecycle_events.push(Stage::Started.event(SandboxStage::new(attempt.clone())));
         }
         provisioning.running_since.get_or_insert(now);
-        lifecycle_events.push(LifecycleEvent::of_sandbox("running", &data));
+        lifecycle_events.push(LifecycleEvent::new(&SandboxRunning(attempt)));
     }
     lifecycle_events
 }
@@ -219,10 +222,12 @@ fn finish(next: &mut Sandbox, outcome: Outcome) -> Option<LifecycleEvent> {
     if next.activity.outcome.is_some() {
         return None;
     }
-    let (trigger, name, data) = match &outcome {
-        Outcome::Completed { .. } => (Trigger::WorkCompleted, "completing", json!({})),
+    let (trigger, event) = match &outcome {
+        Outcome::Completed { .. } => (Trigger::WorkCompleted, LifecycleEvent::new(&SandboxCompleting {})),
         Outcome::Failed { error, .. } => {
-            (Trigger::WorkFailed, "failed", json!({"reason": error, "error": error}))
+            let (reason, error) = (error.clone(), Some(error.clone()));
+            let failed = SandboxFailed { reason, error, ..SandboxFailed::default() };
+            (Trigger::WorkFailed, LifecycleEvent::new(&failed))
         }
         // Workers do not report this.
         Outcome::Cancelled { .. } => return None,
@@ -232,7 +237,7 @@ fn finish(next: &mut Sandbox, outcome: Outcome) -> Option<LifecycleEvent> {
     }
     next.activity.outcome = Some(outcome);
     next.activity.continuous_run = None;
-    Some(LifecycleEvent::of_sandbox(name, &data))
+    Some(event)
 }
 
 fn count(next: &mut Sandbox, lifecycle_events: &[LifecycleEvent]) {
@@ -286,6 +291,7 @@ mod tests {
     use crate::sandbox::Status;
     use crate::{OrgId, SandboxId};
     use proptest::prelude::*;
+    use serde_json::json;
 
     const MANY: u64 = 1_000_000;
 

@@ -6,6 +6,7 @@
 
 use crate::Invalid;
 use crate::task::Execution;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub const MAX_MEMORY_GB: u32 = 8;
@@ -53,6 +54,22 @@ pub struct Resolved {
     pub snapshot: String,
     /// Used if the provider does not have the snapshot.
     pub image: String,
+}
+
+/// The resources of a sandbox as its provider reports them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ActualResources {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_gb: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_gb: Option<u32>,
 }
 
 /// Merges the layers: task, environment variables, configuration file, in this order; then the defaults.

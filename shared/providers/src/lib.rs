@@ -14,10 +14,11 @@ mod kind;
 pub mod process;
 mod tail;
 
+pub use domain::resources::ActualResources;
+
 use domain::SandboxId;
 use futures_util::future::BoxFuture;
 pub use kind::{Created, Environment, ProviderKind, SecretNames, Setting, Values, WorkerSource};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 pub use tail::Tail;
@@ -121,21 +122,6 @@ pub struct Found {
     pub state: State,
     /// What the sandbox really has, if the provider reports it. May differ from the spec.
     pub actual_resources: Option<ActualResources>,
-}
-
-/// The resources of a sandbox as its provider reports them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct ActualResources {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_gb: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disk_gb: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! An agent that implements the Agent Client Protocol (ACP).
 
 use super::{Fixture, GATED, data_of, event_types};
+use contract::payloads::{
+    AgentCompleted, AgentMessage, AgentStreamError, AgentSystemMessage, AgentTurnCompleted, MessageDelivered,
+};
 use kit::acp::with_program;
 use kit::model::Script;
 use serde_json::{Value, json};
@@ -58,7 +61,7 @@ fn acp_agent_emits_the_same_events_as_other_agents() {
         let held = fixture.send_message("user_message", "and that").await;
         fixture.wait_for_receipt(&held, "fetched").await;
         fixture.wait_for_event("agent.message_injected").await;
-        assert!(data_of(&fixture.log().await, "message.delivered").is_empty(), "the message is held");
+        assert!(data_of::<MessageDelivered>(&fixture.log().await).is_empty(), "the message is held");
         fixture.open_gate();
         for state in ["delivered", "started", "completed"] {
             fixture.wait_for_receipt(&held, state).await;
@@ -73,7 +76,7 @@ fn acp_agent_emits_the_same_events_as_other_agents() {
         assert_eq!(interrupted["event_data"]["message_id"], interrupt.as_str(), "{interrupted}");
         fixture.wait_for_receipt(&third, "cancelled").await;
         fixture.wait_for_receipt(&interrupt, "completed").await;
-        fixture.wait_for("agent.message", |data| data["content"] == "Something else, then.").await;
+        fixture.wait_for(|message: &AgentMessage| message.content == "Something else, then.").await;
 
         assert_eq!(worker.terminate().await, Some(0));
         let log = fixture.log().await;
@@ -87,8 +90,8 @@ fn acp_agent_emits_the_same_events_as_other_agents() {
         }
         assert!(!types.contains(&"agent.unparsed"), "{types:?}");
         assert_eq!(types.last(), Some(&"agent.shutdown"));
-        let turns = data_of(&log, "agent.turn_completed");
-        let reasons: Vec<&Value> = turns.iter().map(|turn| &turn["stop_reason"]).collect();
+        let turns: Vec<AgentTurnCompleted> = data_of(&log);
+        let reasons: Vec<&str> = turns.iter().filter_map(|turn| turn.stop_reason.as_deref()).collect();
         assert_eq!(reasons, ["end_turn", "end_turn", "cancelled", "end_turn"]);
     });
 }
@@ -105,7 +108,7 @@ fn acp_agent_that_keeps_crashing_fails_its_task() {
         let failed = fixture.wait_for_event("agent.failed").await;
         assert!(failed["event_data"]["error"].as_str().unwrap().contains("exit code"), "{failed}");
         let log = fixture.log().await;
-        assert_eq!(data_of(&log, "agent.stream_error").len(), 4, "three restarts, then the task fails");
+        assert_eq!(data_of::<AgentStreamError>(&log).len(), 4, "three restarts, then the task fails");
     });
 }
 
@@ -120,12 +123,13 @@ fn acp_agent_resumes_its_session_after_a_worker_kill() {
         fixture.wait_for_event("agent.completed").await;
         worker.kill().await;
         let _worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Do it")]);
-        let is_resumed = |data: &Value| data["metadata"]["resumed"] == true;
-        let resumed = fixture.wait_for("agent.system_message", is_resumed).await;
+        let is_resumed = |message: &AgentSystemMessage| message.metadata["resumed"] == true;
+        let resumed = fixture.wait_for(is_resumed).await;
         let log = fixture.log().await;
-        let first = &data_of(&log, "agent.system_message")[0]["metadata"]["session_id"];
+        let messages: Vec<AgentSystemMessage> = data_of(&log);
+        let first = &messages[0].metadata["session_id"];
         assert_eq!(&resumed["event_data"]["metadata"]["session_id"], first, "the same session");
-        assert_eq!(data_of(&log, "agent.completed").len(), 1);
+        assert_eq!(data_of::<AgentCompleted>(&log).len(), 1);
     });
 }
 
@@ -136,8 +140,8 @@ fn acp_agent_resumes_the_configured_session() {
         let fixture = Fixture::new(Script::new()).await;
         let agent = format!("acp:{program}");
         let _worker = fixture.start_worker(&[("AGENT", &agent), ("RESUME_SESSION_ID", "sess_7")]);
-        let named = |data: &Value| data["metadata"]["session_id"] == "sess_7";
-        let resumed = fixture.wait_for("agent.system_message", named).await;
+        let named = |message: &AgentSystemMessage| message.metadata["session_id"] == "sess_7";
+        let resumed = fixture.wait_for(named).await;
         assert_eq!(resumed["event_data"]["metadata"]["resumed"], true, "{resumed}");
     });
 }

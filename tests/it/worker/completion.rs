@@ -1,6 +1,7 @@
 //! When a task counts as completed.
 
 use super::{Fixture, GATED, data_of, git};
+use contract::payloads::AgentCompleted;
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::json;
@@ -73,7 +74,7 @@ fn task_completes_only_after_its_background_commands() {
         let fixture = Fixture::new(script).await;
         let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "build it")]);
         fixture.wait_for_event("agent.turn_completed").await;
-        assert!(data_of(&fixture.log().await, "agent.completed").is_empty(), "the build is still running");
+        assert!(data_of::<AgentCompleted>(&fixture.log().await).is_empty(), "the build is still running");
         fixture.open_gate();
         let completed = fixture.wait_for_event("agent.completed").await;
         assert_eq!(completed["event_data"]["final_output"], "It is built.");

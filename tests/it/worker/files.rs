@@ -1,6 +1,7 @@
 //! Reports of changed files.
 
 use super::{Fixture, OPERATOR, command, data_of, git, text, tool, turn_end};
+use contract::payloads::{AgentFileEdited, AgentToolCompleted, AgentToolUse, WorkerEventRefused};
 use kit::model::Script;
 use serde_json::{Value, json};
 
@@ -45,36 +46,34 @@ async fn file_changes_are_reported_once_with_their_tool_use() {
     fixture.wait_for_first_scan().await;
     for (change, path, change_type, added, removed) in CHANGES {
         fixture.send_message("user_message", "go on").await;
-        let event = fixture.wait_for("agent.file_edited", |data| data["file_path"] == path).await;
+        let event = fixture.wait_for(|edit: &AgentFileEdited| edit.file_path == path).await;
         let data = &event["event_data"];
         assert_eq!(data["change_type"], change_type, "{change}: {data}");
         let counts = (&data["lines_added"], &data["lines_removed"], &data["binary"]);
         assert_eq!(counts, (&json!(added), &json!(removed), &json!(path == "blob.bin")), "{change}: {data}");
         let log = fixture.log().await;
-        let tool_uses = data_of(&log, "agent.tool_use");
-        let tool_use = tool_uses.iter().find(|tool_use| tool_use["input"]["command"] == change).unwrap();
-        assert_eq!(data["tool_use_id"], tool_use["tool_use_id"], "{change}: {data}");
-        assert_eq!(data["turn"], tool_use["turn"], "{change}: {data}");
+        let calls: Vec<AgentToolUse> = data_of(&log);
+        let call = calls.iter().find(|call| call.tool_input["command"] == change).unwrap();
+        assert_eq!(data["tool_use_id"], call.tool_use_id, "{change}: {data}");
+        assert_eq!(data["turn"], call.place.turn, "{change}: {data}");
     }
     let last = fixture.send_message("user_message", "go on").await;
     fixture.wait_for_receipt(&last, "completed").await;
     // Pending file reports are sent before the final event.
     worker.terminate().await;
     let log = fixture.log().await;
-    let reported: Vec<(&Value, &Value)> = data_of(&log, "agent.file_edited")
+    let edits: Vec<AgentFileEdited> = data_of(&log);
+    let reported: Vec<(&str, &str)> =
+        edits.iter().map(|edit| (edit.file_path.as_str(), edit.change_type.as_str())).collect();
+    let expected: Vec<(&str, &str)> = CHANGES
         .iter()
-        .map(|data| (&data["file_path"], &data["change_type"]))
+        .map(|(_, path, change_type, ..)| (*path, *change_type))
+        .chain([("edited.txt", "modified")])
         .collect();
-    let expected: Vec<(Value, Value)> = CHANGES
-        .iter()
-        .map(|(_, path, change_type, ..)| (json!(path), json!(change_type)))
-        .chain([(json!("edited.txt"), json!("modified"))])
-        .collect();
-    assert_eq!(reported, expected.iter().map(|(path, change)| (path, change)).collect::<Vec<_>>());
-    let edit = *data_of(&log, "agent.file_edited").last().unwrap();
-    assert!(edit["full_diff"].as_str().unwrap().ends_with("-more\n+less\n"), "{edit}");
-    let renamed = data_of(&log, "agent.file_edited");
-    let renamed: Vec<&Value> = renamed.iter().filter_map(|data| data.get("previous_path")).collect();
+    assert_eq!(reported, expected);
+    let edit = edits.last().unwrap();
+    assert!(edit.full_diff.as_ref().unwrap().ends_with("-more\n+less\n"), "{edit:?}");
+    let renamed: Vec<&str> = edits.iter().filter_map(|edit| edit.previous_path.as_deref()).collect();
     assert_eq!(renamed, ["old.txt", "loose.txt"]);
 }
 
@@ -92,7 +91,7 @@ async fn large_diff_is_previewed_and_stored_by_reference() {
     let _worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Write much")]);
     fixture.wait_for_event("agent.completed").await;
 
-    let event = fixture.wait_for("agent.file_edited", |data| data["file_path"] == "large.txt").await;
+    let event = fixture.wait_for(|edit: &AgentFileEdited| edit.file_path == "large.txt").await;
     let data = &event["event_data"];
     assert!(data["diff_preview"].as_str().unwrap().chars().count() <= 5_000, "{data}");
     assert!(data.get("full_diff").is_none(), "pages stay small");
@@ -102,13 +101,13 @@ async fn large_diff_is_previewed_and_stored_by_reference() {
     assert_eq!(diff.len() as u64, data["full_diff_size"].as_u64().unwrap());
     assert_eq!(diff.matches(&format!("+{line}")).count() as u64, data["lines_added"].as_u64().unwrap());
 
-    let event = fixture.wait_for("agent.file_edited", |data| data["file_path"] == "huge.txt").await;
+    let event = fixture.wait_for(|edit: &AgentFileEdited| edit.file_path == "huge.txt").await;
     let data = &event["event_data"];
     assert_eq!(data["full_diff_available"], false, "a truncated diff is marked: {data}");
     assert!(data["full_diff_size"].as_u64().unwrap() > 1024 * 1024, "{data}");
     assert_eq!(data["lines_added"], 1024 * 1024 / line.len());
     let log = fixture.log().await;
-    assert_eq!(data_of(&log, "agent.file_edited").len(), 2, "each change is reported once");
-    assert_eq!(data_of(&log, "agent.tool_completed").len(), 2);
-    assert!(data_of(&log, "worker.event_refused").is_empty());
+    assert_eq!(data_of::<AgentFileEdited>(&log).len(), 2, "each change is reported once");
+    assert_eq!(data_of::<AgentToolCompleted>(&log).len(), 2);
+    assert!(data_of::<WorkerEventRefused>(&log).is_empty());
 }

@@ -1,6 +1,7 @@
 //! Live updates while an agent works: partial text, heartbeats and previews.
 
 use super::{Fixture, GATED, OPERATOR, command, data_of, text, turn_end};
+use contract::payloads::{AgentHeartbeat, AgentMessage, AgentPartial};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::Value;
@@ -46,8 +47,8 @@ fn partial_text_is_streamed_but_not_stored() {
         );
         fixture.wait_for_event("agent.completed").await;
         let log = fixture.log().await;
-        assert!(data_of(&log, "agent.partial").is_empty());
-        assert_eq!(data_of(&log, "agent.message").len(), 1);
+        assert!(data_of::<AgentPartial>(&log).is_empty());
+        assert_eq!(data_of::<AgentMessage>(&log).len(), 1);
     });
 }
 
@@ -69,7 +70,7 @@ async fn heartbeats_report_working_and_waiting() {
     fixture.wait_for_event("agent.completed").await;
     fixture.wait_for_sandbox(|sandbox| sandbox["heartbeat_status"] == "waiting").await;
     let log = fixture.log().await;
-    assert!(data_of(&log, "agent.heartbeat").is_empty(), "heartbeats are counted, not logged");
+    assert!(data_of::<AgentHeartbeat>(&log).is_empty(), "heartbeats are counted, not logged");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

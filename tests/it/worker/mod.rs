@@ -16,6 +16,8 @@ mod steering;
 mod turns;
 
 use crate::support::{OPERATOR, TestPlane};
+use contract::payloads::{self, Payload};
+use domain::JsonObject;
 use kit::claude::{Home, MODEL, binary};
 use kit::model::{Model, Script};
 use serde_json::{Value, json};
@@ -143,8 +145,15 @@ impl Fixture {
         self.plane.log(&self.sandbox).await
     }
 
+    /// Waits for an event whose payload matches.
+    async fn wait_for<P: Payload>(&self, matches: impl Fn(&P) -> bool) -> Value {
+        let matches =
+            |data: &Value| payloads::read(&JsonObject::of(data)).is_some_and(|payload| matches(&payload));
+        self.wait_for_data(P::EVENT_TYPE, matches).await
+    }
+
     /// Waits for an event of this type whose data matches.
-    async fn wait_for(&self, event_type: &str, matches: impl Fn(&Value) -> bool) -> Value {
+    async fn wait_for_data(&self, event_type: &str, matches: impl Fn(&Value) -> bool) -> Value {
         let found = async {
             loop {
                 let log = self.log().await;
@@ -169,7 +178,7 @@ impl Fixture {
 
     /// Waits for an event of this type.
     async fn wait_for_event(&self, event_type: &str) -> Value {
-        self.wait_for(event_type, |_| true).await
+        self.wait_for_data(event_type, |_| true).await
     }
 
     /// Sends a message and returns its id.
@@ -182,7 +191,7 @@ impl Fixture {
 
     /// Waits until a message has reached this state.
     async fn wait_for_receipt(&self, message: &str, state: &str) -> Value {
-        self.wait_for(&format!("message.{state}"), |data| data["message_id"] == message).await
+        self.wait_for_data(&format!("message.{state}"), |data| data["message_id"] == message).await
     }
 }
 
@@ -258,9 +267,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Data of the events of a type.
-fn data_of<'a>(log: &'a [Value], event_type: &str) -> Vec<&'a Value> {
-    log.iter().filter(|event| event["event_type"] == event_type).map(|event| &event["event_data"]).collect()
+/// Data of the events with this payload.
+fn data_of<P: Payload>(log: &[Value]) -> Vec<P> {
+    let events = log.iter().filter(|event| event["event_type"] == P::EVENT_TYPE);
+    events.map(|event| payloads::read(&JsonObject::of(&event["event_data"])).unwrap()).collect()
 }
 
 /// An event on one line, for failure messages.

@@ -4,6 +4,7 @@ use super::{DEADLINE, POLL_INTERVAL};
 use crate::chaos::worker::{transcript, transcript_texts, worker};
 use crate::chaos::{read_log, register};
 use crate::command::process_options;
+use contract::payloads::AgentMessage;
 use kit::process::Process;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -61,10 +62,8 @@ async fn agent_keeps_working_while_the_plane_is_unresponsive() {
     };
     let log = timeout(DEADLINE, completed_log).await.expect("all events reach the plane once it is back");
     running.kill().await.unwrap();
-    let logged: Vec<String> = super::data_of(&log, "agent.message")
-        .iter()
-        .map(|data| data["content"].as_str().unwrap().to_owned())
-        .collect();
+    let logged: Vec<String> =
+        super::data_of(&log).into_iter().map(|message: AgentMessage| message.content).collect();
     assert_eq!(logged, transcript_texts(&transcript(folder.path())), "each step once, in order");
     assert_eq!(logged.len(), STEPS);
 }

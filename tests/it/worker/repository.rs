@@ -1,6 +1,7 @@
 //! Private repositories: the worker clones and the agent pushes, without exposing the token.
 
 use super::{Fixture, command, data_of, files, git, text, tool};
+use contract::payloads::{AgentFailed, AgentMessage, AgentStarted, WorkspaceFailed, WorkspaceReady};
 use kit::git_server::Server;
 use kit::model::Script;
 use serde_json::json;
@@ -100,10 +101,10 @@ async fn worker_accepts_messages_while_cloning() {
     fixture.wait_for_sandbox(|sandbox| sandbox["heartbeat_status"] == "starting").await;
     let early = fixture.send_message("user_message", "good morning").await;
     fixture.wait_for_receipt(&early, "fetched").await;
-    assert!(data_of(&fixture.log().await, "workspace.ready").is_empty(), "the clone is still running");
+    assert!(data_of::<WorkspaceReady>(&fixture.log().await).is_empty(), "the clone is still running");
     server.release();
     fixture.wait_for_receipt(&early, "completed").await;
-    fixture.wait_for("agent.message", |data| data["content"] == "I read: good morning").await;
+    fixture.wait_for(|message: &AgentMessage| message.content == "I read: good morning").await;
     fixture.wait_for_sandbox(|sandbox| sandbox["heartbeat_status"] == "waiting").await;
 }
 
@@ -121,11 +122,11 @@ async fn failed_clone_fails_the_task_without_starting_an_agent() {
     ]);
     assert_eq!(worker.wait_for_exit().await, Some(1));
     let log = fixture.log().await;
-    let failed = data_of(&log, "workspace.failed");
-    assert!(failed[0]["error"].as_str().unwrap().contains("Authentication failed"), "{failed:?}");
-    let failed = data_of(&log, "agent.failed");
-    assert_eq!((failed.len(), &failed[0]["phase"]), (1, &json!("workspace")), "{failed:?}");
-    assert!(data_of(&log, "agent.started").is_empty(), "{log:?}");
+    let failed: Vec<WorkspaceFailed> = data_of(&log);
+    assert!(failed[0].error.contains("Authentication failed"), "{failed:?}");
+    let failed: Vec<AgentFailed> = data_of(&log);
+    assert_eq!((failed.len(), failed[0].phase.as_deref()), (1, Some("workspace")), "{failed:?}");
+    assert!(data_of::<AgentStarted>(&log).is_empty(), "{log:?}");
     assert_eq!(super::event_types(&log).last(), Some(&"agent.shutdown"));
     assert!(!fixture.home.home().join("state/claude").exists(), "no agent was started");
     assert!(!serde_json::to_string(&log).unwrap().contains(TOKEN));

@@ -2,6 +2,7 @@
 
 use super::resuming::{agent_process_of, kill};
 use super::{Fixture, GATED, OPERATOR, event_types};
+use contract::payloads::{AgentShutdown, AgentWaiting};
 use kit::claude::Home;
 use kit::model::{Reply, Script};
 use kit::offline::offline;
@@ -46,7 +47,7 @@ fn stopped_task_stays_stopped_on_restart() {
         fixture.wait_for_event("agent.tool_use").await;
         let stop = fixture.send_message("stop", "Stop.").await;
         fixture.wait_for_receipt(&stop, "completed").await;
-        fixture.wait_for("agent.waiting", |data| data["message"].to_string().contains("Stopped")).await;
+        fixture.wait_for(|waiting: &AgentWaiting| waiting.message.contains("Stopped")).await;
         worker.kill().await;
         let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "begin")]);
         let message = fixture.send_message("user_message", "go on then").await;
@@ -156,7 +157,7 @@ fn stop_between_iterations_holds_the_next_one() {
         fixture.wait_for_event("iteration.failed").await;
         let stop = fixture.send_message("stop", "Stop.").await;
         fixture.wait_for_receipt(&stop, "completed").await;
-        fixture.wait_for("agent.waiting", |data| data["message"].to_string().contains("Stopped")).await;
+        fixture.wait_for(|waiting: &AgentWaiting| waiting.message.contains("Stopped")).await;
         // One heartbeat per second: wait longer than the pause before the next iteration.
         let heartbeats = |sandbox: &Value| sandbox["heartbeats"]["count"].as_u64().unwrap();
         let before = heartbeats(&fixture.sandbox_details().await);
@@ -226,7 +227,7 @@ fn sigterm_ends_a_worker_that_is_cloning() {
         let worker = fixture.start_worker(&[("TASK_DESCRIPTION", "anything"), ("REPOSITORY_URL", &url)]);
         let (_connection, _) = listener.accept().await.unwrap();
         assert_eq!(worker.terminate().await, Some(0));
-        fixture.wait_for("agent.shutdown", |data| data["reason"] == "signal").await;
+        fixture.wait_for(|shutdown: &AgentShutdown| shutdown.reason == "signal").await;
     });
 }
 

@@ -1,6 +1,7 @@
 //! Agents and workers that are killed and resume.
 
 use super::{Fixture, GATED, OPERATOR};
+use contract::payloads::{AgentMessage, AgentToolUse, AgentUserMessage};
 use kit::claude::Home;
 use kit::model::{Reply, Script};
 use kit::offline::offline;
@@ -56,7 +57,7 @@ fn session_resumes_in_another_sandbox_and_folder() {
             .always("", Reply::text("Finished elsewhere."));
         let mut fixture = Fixture::new(script).await;
         let worker = fixture.start_worker(&[("TASK_DESCRIPTION", "begin")]);
-        fixture.wait_for("agent.tool_use", |data| data["input"].to_string().contains(GATED)).await;
+        fixture.wait_for(|call: &AgentToolUse| call.tool_input.to_string().contains(GATED)).await;
         let started = fixture.wait_for_event("agent.started").await;
         let session = started["event_data"]["session_id"].as_str().unwrap().to_owned();
         // Wait until the plane has the transcript before killing both processes.
@@ -90,7 +91,7 @@ fn killed_worker_loses_no_events() {
             .always("", Reply::text("Finished."));
         let fixture = Fixture::new(script).await;
         let worker = fixture.start_worker(&[("TASK_DESCRIPTION", "begin")]);
-        fixture.wait_for("agent.tool_use", |data| data["input"]["command"] == GATED).await;
+        fixture.wait_for(|call: &AgentToolUse| call.tool_input["command"] == GATED).await;
         worker.kill().await;
         let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "begin")]);
         fixture.wait_for_event("agent.completed").await;
@@ -130,8 +131,8 @@ async fn message_survives_a_worker_kill_and_is_delivered_once() {
     // A receipt may overtake events; after the shutdown all events are sent.
     worker.terminate().await;
     let log = fixture.log().await;
-    let read = super::data_of(&log, "agent.user_message");
-    let read = read.iter().filter(|data| data["content"] == "mind the gap").count();
+    let read: Vec<AgentUserMessage> = super::data_of(&log);
+    let read = read.iter().filter(|message| message.content == "mind the gap").count();
     assert_eq!(read, 1, "{:?}", log.iter().map(super::describe).collect::<Vec<_>>());
 }
 
@@ -165,8 +166,8 @@ fn forked_session_leaves_the_original_unchanged() {
         let messages = fixture.model.until_prompted("which colour").await.body["messages"].to_string();
         assert!(messages.contains("remember blue") && messages.contains("Noted."), "{messages}");
         let log = fixture.log().await;
-        let texts: Vec<_> =
-            super::data_of(&log, "agent.message").iter().map(|data| data["content"].clone()).collect();
+        let texts: Vec<String> =
+            super::data_of(&log).into_iter().map(|message: AgentMessage| message.content).collect();
         assert_eq!(texts, ["Blue."], "messages of the original session are not emitted again");
         assert_eq!(fixture.plane.get(&path, OPERATOR).await.ok(), first, "the original is unchanged");
         let own = format!("/api/v1/sandboxes/copy/sessions/{copy}/entries");

@@ -3,8 +3,9 @@
 use super::{Fixture, data_of, event_types, text, turn_end};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use contract::payloads::{AgentMessage, AgentStarted};
 use kit::model::Script;
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hello_demo_completes() {
@@ -26,8 +27,8 @@ async fn hello_demo_completes() {
         assert!(types.contains(&expected), "{expected} is missing in {types:?}");
     }
     assert!(!types.contains(&"agent.unparsed"), "{types:?}");
-    let started = &data_of(&log, "agent.started")[0]["worker_version"];
-    assert_eq!(started, env!("CARGO_PKG_VERSION"), "the version of the workspace");
+    let started: Vec<AgentStarted> = data_of(&log);
+    assert_eq!(started[0].worker_version, env!("CARGO_PKG_VERSION"), "the version of the workspace");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,6 +87,6 @@ async fn scripted_session_resumes_in_another_sandbox() {
     assert_eq!(worker.wait_for_exit().await, Some(0));
     drop(first_home);
     let log = fixture.log().await;
-    let texts: Vec<&Value> = data_of(&log, "agent.message").iter().map(|data| &data["content"]).collect();
+    let texts: Vec<String> = data_of(&log).into_iter().map(|message: AgentMessage| message.content).collect();
     assert_eq!(texts, ["Second."], "it resumes at its position and repeats nothing");
 }

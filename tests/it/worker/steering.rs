@@ -1,6 +1,7 @@
 //! Messages to a running agent.
 
 use super::{Fixture, GATED, data_of};
+use contract::payloads::{AgentCompleted, AgentFailed, AgentMessage, AgentTurnCompleted};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::json;
@@ -105,13 +106,13 @@ fn failed_turn_after_completion_does_not_fail_the_task() {
         let _worker = fixture.start_worker(&[("TASK_DESCRIPTION", "do it")]);
         fixture.wait_for_event("agent.completed").await;
         fixture.send_message("user_message", "and now").await;
-        fixture.wait_for("agent.turn_completed", |data| data["success"] == false).await;
+        fixture.wait_for(|turn: &AgentTurnCompleted| !turn.success).await;
         let again = fixture.send_message("user_message", "again").await;
         fixture.wait_for_receipt(&again, "completed").await;
-        fixture.wait_for("agent.message", |data| data["content"] == "Here.").await;
+        fixture.wait_for(|message: &AgentMessage| message.content == "Here.").await;
         let log = fixture.log().await;
-        assert!(data_of(&log, "agent.failed").is_empty(), "the task was already completed");
-        assert_eq!(data_of(&log, "agent.completed").len(), 1);
+        assert!(data_of::<AgentFailed>(&log).is_empty(), "the task was already completed");
+        assert_eq!(data_of::<AgentCompleted>(&log).len(), 1);
     });
 }
 
@@ -153,7 +154,7 @@ fn agent_without_a_task_waits_for_a_message() {
         fixture.wait_for_event("agent.waiting").await;
         let message = fixture.send_message("user_message", "hello").await;
         fixture.wait_for_receipt(&message, "completed").await;
-        fixture.wait_for("agent.message", |data| data["content"] == "Hello.").await;
+        fixture.wait_for(|message: &AgentMessage| message.content == "Hello.").await;
         let log = fixture.log().await;
         assert!(
             !log.iter().any(|event| event["event_type"] == "agent.completed"),

@@ -1,6 +1,7 @@
 //! Turns of an agent: events, costs, permissions and budgets.
 
 use super::{Fixture, data_of, event_types};
+use contract::payloads::{AgentToolUse, AgentTurnCompleted};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use serde_json::{Value, json};
@@ -76,19 +77,18 @@ fn turns_are_numbered_and_billed_once() {
         fixture.wait_for_event("agent.completed").await;
         let message = fixture.send_message("user_message", "second").await;
         fixture.wait_for_receipt(&message, "completed").await;
-        fixture.wait_for("agent.turn_completed", |data| data["final_output"] == "Two.").await;
+        fixture.wait_for(|turn: &AgentTurnCompleted| turn.final_output == "Two.").await;
         let log = fixture.log().await;
-        let turns = data_of(&log, "agent.turn_completed");
-        let costs: Vec<f64> = turns.iter().map(|turn| turn["cost_usd"].as_f64().unwrap()).collect();
-        let total = turns.last().unwrap()["total_cost_usd"].as_f64().unwrap();
+        let turns: Vec<AgentTurnCompleted> = data_of(&log);
+        let costs: Vec<f64> = turns.iter().map(|turn| turn.cost_usd).collect();
+        let total = turns.last().unwrap().total_cost_usd;
         assert_eq!(costs.len(), 2);
         assert!(
             (costs.iter().sum::<f64>() - total).abs() < 1e-9,
             "the costs {costs:?} do not add up to {total}"
         );
         assert!((costs[0] - costs[1]).abs() < 1e-9, "both turns cost the same: {costs:?}");
-        let ids: Vec<&Value> =
-            data_of(&log, "agent.tool_use").iter().map(|data| &data["tool_use_id"]).collect();
+        let ids: Vec<String> = data_of(&log).into_iter().map(|call: AgentToolUse| call.tool_use_id).collect();
         let numbers: Vec<Vec<&Value>> = ids
             .iter()
             .map(|id| {

@@ -32,7 +32,7 @@ export function command(line: string, output: string, exit = 0, turn = 1): Worke
   const tool_use_id = nextCall()
   const input = { command: line, description: 'A command of a test' }
   return [
-    { event_type: 'agent.tool_use', event_data: { tool: 'Bash', input, tool_use_id, turn } },
+    { event_type: 'agent.tool_use', event_data: { tool: 'Bash', tool_input: input, tool_use_id, turn } },
     {
       event_type: 'agent.tool_completed',
       event_data: {
@@ -48,7 +48,7 @@ export function written(path: string, lines: readonly string[], turn = 1): Worke
   const tool_use_id = nextCall()
   const input = { file_path: path, content: `${lines.join('\n')}\n` }
   return [
-    { event_type: 'agent.tool_use', event_data: { tool: 'Write', input, tool_use_id, turn } },
+    { event_type: 'agent.tool_use', event_data: { tool: 'Write', tool_input: input, tool_use_id, turn } },
     {
       event_type: 'agent.tool_completed',
       event_data: {

@@ -788,6 +788,1046 @@ export type Problem = JsonObject & {
   request_id: string;
 };
 
+/** The attempt that a sandbox is for. */
+export interface SandboxAttempt {
+  sandbox_id: SandboxId;
+  task_id: TaskId | null;
+  ticket_id: TicketId | null;
+  /** Number of the attempt, from 1. */
+  attempt: number | null;
+  /** Name of the provider. */
+  provider: string | null;
+}
+
+/** The resources of a sandbox as its provider reports them. */
+export interface ActualResources {
+  snapshot?: string;
+  image?: string;
+  memory_gb?: number;
+  cpu?: number;
+  disk_gb?: number;
+}
+
+/** A stage of provisioning begins. */
+export type SandboxStage = SandboxAttempt & {
+  /** What the sandbox really has. May differ from the request. */
+  actual_resources?: ActualResources;
+};
+
+/** The sandbox is stored; the provider has not been called. */
+export type SandboxPending = SandboxStage;
+
+/** Work before the sandbox is created. */
+export type SandboxPreparing = SandboxStage;
+
+/** The provider creates the sandbox. */
+export type SandboxCreating = SandboxStage;
+
+/** The worker's program is uploaded. */
+export type SandboxUploading = SandboxStage;
+
+/** The worker is being started. */
+export type SandboxStarting = SandboxStage;
+
+/** The worker is started. */
+export type SandboxSpawned = SandboxStage;
+
+/** The worker has reported for the first time. */
+export type SandboxRunning = SandboxAttempt;
+
+/** A stage of provisioning failed and is retried. */
+export type SandboxRetrying = SandboxAttempt & {
+  /** The stage, named like its event: `creating`. */
+  stage: string;
+  error: string;
+  /** How often this stage has failed. */
+  stage_attempt: number;
+  /** When it is retried. */
+  not_before: Timestamp;
+};
+
+/** The agent has finished; the sandbox is being shut down. */
+export type SandboxCompleting = object;
+
+/** The sandbox has ended after its task was completed. */
+export interface SandboxCompleted {
+  task_id: TaskId | null;
+}
+
+/** Why the plane ended a sandbox, and what it found. */
+export interface SandboxEnd {
+  /** The reason as a sentence. */
+  message?: string;
+  /** How long the worker or the agent was silent. */
+  idle_duration_seconds?: number;
+  task_id?: TaskId;
+  ticket_id?: TicketId;
+  /** Whether the agent's transcript is kept. */
+  transcript_saved?: boolean;
+  /** The last output of the worker. */
+  worker_log?: string;
+}
+
+/** The sandbox could not be provisioned, its worker reported a failure, or it has disappeared. */
+export type SandboxFailed = SandboxEnd & {
+  /** A code such as `provisioning_failed` or `dead`, or the error that the worker reported. */
+  reason: string;
+  error?: string;
+  sandbox_id?: SandboxId;
+  /** Number of the attempt, from 1. */
+  attempt?: number;
+  /** Name of the provider. */
+  provider?: string;
+};
+
+/** A caller ended the sandbox, or the plane did because it is not needed. */
+export type SandboxTerminated = SandboxEnd & {
+  /** The caller's reason, or a code. */
+  reason: string;
+  /** The caller. */
+  by?: MessageSender;
+};
+
+/** The plane ended a sandbox that did nothing for too long. */
+export type SandboxTerminatedIdle = SandboxEnd & {
+  /** A code such as `idle_timeout`. */
+  reason: string;
+};
+
+/** The provider has deleted the sandbox. */
+export interface SandboxReleased {
+  task_id: TaskId | null;
+}
+
+export interface TaskCreated {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  title: string;
+  task_type: string;
+  priority: Priority;
+  depends_on: TaskId[];
+}
+
+/** A task and its ticket. */
+export interface TaskReference {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+}
+
+/** The task is queued. */
+export type TaskReady = TaskReference;
+
+/** An attempt of a task. */
+export interface TaskAttempt {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  sandbox_id: SandboxId;
+  /** Number of the attempt, from 1. */
+  attempt: number;
+}
+
+/** The task has left the queue for a new attempt. */
+export type TaskClaimed = TaskAttempt;
+
+/** The sandbox of the attempt is being provisioned. */
+export type TaskAssigned = TaskAttempt;
+
+/** The agent has started to work. */
+export type TaskStarted = TaskAttempt;
+
+/** The task is done: as its worker reported, or as a review decided. */
+export interface TaskCompleted {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  sandbox_id?: SandboxId;
+  /** Number of the attempt, from 1. */
+  attempt?: number;
+  /** The summary of the worker's final report. */
+  result?: JsonObject;
+  /** Present after a review. */
+  validation_passed?: boolean;
+  /** Present after a review. */
+  feedback?: string;
+}
+
+export interface TaskFailed {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  sandbox_id?: SandboxId;
+  /** Number of the attempt that failed, from 1. */
+  attempt?: number;
+  /** The error of the attempt or of the review. */
+  error?: string;
+  /** Why a caller or a deadline ended the task. */
+  reason?: string;
+  /** `error` or `reason`, under the name that OmoiOS clients read. */
+  error_message: string;
+  retries_left?: number;
+}
+
+/** An attempt failed and another will follow, or a caller retries the task. */
+export interface TaskRetrying {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  sandbox_id?: SandboxId;
+  /** Number of the attempt that failed, from 1. */
+  attempt?: number;
+  error?: string;
+  /** `error`, under the name that OmoiOS clients read. */
+  error_message?: string;
+  /** Number of the retry, from 1. 0 if a caller retries. */
+  retry: number;
+  max_retries: number;
+  /** When the next attempt may begin. */
+  not_before?: Timestamp;
+  /** A caller retries the task. */
+  manual?: boolean;
+}
+
+/** A caller has cancelled the task. */
+export interface TaskCancelled {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  sandbox_id: SandboxId | null;
+  reason: string;
+  /** `reason`, under the name that OmoiOS clients read. */
+  error_message: string;
+}
+
+/** The result waits for a review. */
+export interface TaskValidating {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  sandbox_id: SandboxId;
+  /** Number of the attempt, from 1. */
+  attempt: number;
+  /** The summary of the worker's final report. */
+  result: JsonObject;
+}
+
+/** The review rejected the result. */
+export interface TaskNeedsRevision {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  validation_passed: boolean;
+  feedback: string;
+}
+
+/** A caller has edited the task. */
+export interface TaskUpdated {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  /** Names of the fields that changed. */
+  changed: string[];
+  title: string;
+  priority: Priority;
+  deadline_at: Timestamp | null;
+  timeout_seconds: number | null;
+}
+
+export interface TaskDependenciesChanged {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  depends_on: TaskId[];
+  /** Number of dependencies that are not completed. */
+  unmet: number;
+}
+
+export interface TicketCreated {
+  ticket_id: TicketId;
+  title: string;
+  status: TicketStatus;
+  phase_id: string;
+  priority: Priority;
+  project_id: ProjectId | null;
+  workflow_mode: WorkflowMode;
+  approval_status: ApprovalStatus;
+  approval_deadline_at: Timestamp | null;
+  /** Its first task, if it needs no approval. */
+  task_id: TaskId | null;
+  created_by: string | null;
+}
+
+/** The status has changed: with the work of a task, or because a caller asked for it. */
+export interface TicketTransitioned {
+  ticket_id: TicketId;
+  from_status: TicketStatus;
+  to_status: TicketStatus;
+  phase_id: string;
+  /** The task that caused it. */
+  task_id?: TaskId;
+  /** The caller's reason. */
+  reason?: string;
+  /** The caller skipped the rules of the status table. */
+  forced?: boolean;
+  /** The caller. */
+  by?: string;
+}
+
+export interface TicketApproved {
+  ticket_id: TicketId;
+  approved_by: string | null;
+  /** Its first task. */
+  task_id: TaskId | null;
+}
+
+export interface TicketRejected {
+  ticket_id: TicketId;
+  rejected_by: string | null;
+  rejection_reason: string;
+}
+
+/** The ticket was not approved in time. */
+export interface TicketTimedOut {
+  ticket_id: TicketId;
+  reason: string | null;
+}
+
+/** Work on the ticket has stopped. */
+export interface TicketBlocked {
+  ticket_id: TicketId;
+  reason: string | null;
+  /** The task that blocks it. */
+  task_id: TaskId;
+}
+
+/** Work on the ticket can continue. */
+export interface TicketUnblocked {
+  ticket_id: TicketId;
+  /** Why it was blocked. */
+  reason: string | null;
+  /** The task that blocked it. */
+  task_id: TaskId;
+}
+
+/** How soon a message is delivered, as OmoiOS names it. */
+export const MESSAGE_PRIORITIES = [
+  "normal",
+  /** Before the other messages. */
+  "high",
+] as const;
+/** How soon a message is delivered, as OmoiOS names it. */
+export type MessagePriority = (typeof MESSAGE_PRIORITIES)[number];
+
+/** The same fields as the event of OmoiOS, and in addition the sender and the full text. */
+export interface MessageQueuedPayload {
+  message_id: MessageId;
+  message_type: MessageType;
+  content: string;
+  priority: MessagePriority;
+  sender: MessageSender;
+  /** Present if the message was sent again: 2, 3, … */
+  version?: number;
+  /** Who has sent it again. */
+  by?: MessageSender;
+}
+
+/** A worker has pulled the message. */
+export interface MessageFetched {
+  message_id: MessageId;
+  /** How often it was pulled. */
+  delivery: number;
+}
+
+/** The message was pulled too often without an acknowledgement. */
+export interface MessageUndeliverable {
+  message_id: MessageId;
+  detail: string;
+  /** How often it was pulled. */
+  deliveries: number;
+}
+
+/** The worker has passed the message to the agent. */
+export interface MessageDelivered {
+  message_id: MessageId;
+  /** A remark of the worker. */
+  detail?: string;
+  /** No receipt will follow. */
+  last?: boolean;
+}
+
+/** The agent works on the message. */
+export interface MessageStarted {
+  message_id: MessageId;
+  /** A remark of the worker. */
+  detail?: string;
+}
+
+/** The agent has completed the message. */
+export interface MessageCompleted {
+  message_id: MessageId;
+  /** A remark of the worker. */
+  detail?: string;
+}
+
+/** The agent will not work on the message, or has stopped. */
+export interface MessageCancelled {
+  message_id: MessageId;
+  detail?: string;
+  /** The caller who cancelled it. */
+  by?: MessageSender;
+}
+
+export interface WorkspaceCloning {
+  /** URL of the repository. */
+  repository: string | null;
+  branch: string | null;
+}
+
+export interface WorkspaceReady {
+  /** URL of the repository. */
+  repository: string | null;
+  branch: string | null;
+  /** The commit that is checked out. */
+  head: string | null;
+  /** The branch did not exist and was created. */
+  created_branch: boolean;
+  duration_ms: number;
+}
+
+export interface WorkspaceFailed {
+  /** URL of the repository. */
+  repository: string | null;
+  error: string;
+}
+
+/** Too many files changed at once. */
+export interface WorkspaceChangesLeftOut {
+  turn: number;
+  tool_use_id: string | null;
+  /** Number of files without an event. */
+  count: number;
+}
+
+/** Changes of files are no longer observed. */
+export interface WorkspaceSnapshotsOff {
+  reason: string;
+}
+
+/** An agent is about to be started. */
+export interface AgentStarted {
+  /** The kind of agent: `claude`, `acp`, `scripted`. */
+  sdk: string;
+  model?: string;
+  /** The first line of the task. */
+  task: string;
+  task_description_length: number;
+  ticket_title?: string;
+  session_id?: string;
+  resumed_session_id?: string;
+  is_resuming: boolean;
+  fork_session: boolean;
+  worker_version: string;
+}
+
+/** A note of the agent's program about its session. */
+export interface AgentSystemMessage {
+  turn: number;
+  subtype: string;
+  /** What the agent's program reported, as it was. */
+  metadata: JsonValue;
+  /** From other workers. */
+  message?: string;
+}
+
+/** Text input to the model: from a user, the agent's program, or the parent of a sub-agent. */
+export interface AgentUserMessage {
+  turn: number;
+  content_length: number;
+  content: string;
+  message_uuid: string;
+  parent_tool_use_id?: string;
+  /** A note of the agent's program, such as "interrupted by user". */
+  synthetic?: boolean;
+}
+
+/** Where in the conversation a block of the agent's message belongs. */
+export interface BlockPlace {
+  /** Number of the model's response, from 1. */
+  turn: number;
+  message_id?: string;
+  /** The call of the sub-agent that this belongs to. */
+  parent_tool_use_id?: string;
+  /** The response was cut off by an interrupt. */
+  aborted?: boolean;
+}
+
+/** A text of the agent. */
+export type AgentMessage = BlockPlace & {
+  content: string;
+  content_length: number;
+  content_truncated?: boolean;
+  /** From other workers: the text of which `content` is the beginning. */
+  full_content?: string;
+  /** Index of the block within the message. */
+  block?: number;
+};
+
+/** A thought of the agent. */
+export type AgentThinking = BlockPlace & {
+  content: string;
+  /** `extended_thinking`, or `redacted` without content. */
+  thinking_type: string;
+  content_length?: number;
+  content_truncated?: boolean;
+  /** From other workers: the text of which `content` is the beginning. */
+  full_content?: string;
+  /** Index of the block within the message. */
+  block?: number;
+};
+
+/** A message of the agent is complete. Its blocks have their own events. */
+export interface AgentAssistantMessage {
+  turn: number;
+  message_id: string;
+  model?: string;
+  stop_reason: string | null;
+  block_count: number;
+  parent_tool_use_id?: string;
+  /** From other workers, which send the text here. */
+  content?: string;
+  /** From other workers: the text of which `content` is the beginning. */
+  full_content?: string;
+}
+
+/** A tool is called. */
+export type AgentToolUse = BlockPlace & {
+  /** Always `tool_use`. OmoiOS clients expect the field. */
+  event_subtype: string;
+  tool: string;
+  tool_input: JsonValue;
+  tool_use_id: string;
+  /** What the call does, in words. */
+  title?: string;
+  /** The kind of tool in the Agent Client Protocol. */
+  kind?: string;
+  /** The files that it concerns. */
+  locations?: JsonValue;
+};
+
+/** The result of a tool: its beginning, and the full text if that is longer. */
+export interface ToolResponse {
+  tool_response: string | null;
+  tool_response_truncated?: boolean;
+  /** Length of the full text in characters. */
+  tool_response_full_length?: number;
+  full_result?: string;
+}
+
+/** A tool has ended. */
+export type AgentToolCompleted = ToolResponse & {
+  tool: string;
+  tool_input: JsonValue;
+  is_error: boolean;
+  duration_ms: number;
+  turn: number;
+  tool_use_id: string;
+  parent_tool_use_id?: string;
+};
+
+/** The result of a tool that has no event of its own: its beginning, and the full text if that is longer. */
+export interface ToolResultText {
+  result: string;
+  result_truncated?: boolean;
+  /** Length of the full text in characters. */
+  result_full_length?: number;
+  full_result?: string;
+}
+
+/** The result of a tool that ran at the model's provider. */
+export type AgentToolResult = ToolResultText & BlockPlace & {
+  tool_use_id: string;
+  is_error: boolean;
+};
+
+/** The result of a call that the worker does not know, for example because it happened before the worker attached. */
+export type AgentUserToolResult = ToolResultText & {
+  is_error: boolean;
+  turn: number;
+  tool_use_id: string;
+  parent_tool_use_id?: string;
+};
+
+/** What a sub-agent was called for. */
+export interface Subagent {
+  subagent_type?: string;
+  subagent_description?: string;
+  subagent_prompt?: string;
+}
+
+/** A sub-agent is called. */
+export type AgentSubagentInvoked = Subagent & BlockPlace & {
+  tool: string;
+  tool_input: JsonValue;
+  tool_use_id: string;
+};
+
+/** A sub-agent has ended. */
+export type AgentSubagentCompleted = Subagent & ToolResponse & {
+  subagent_result: string;
+  /** Its tokens, as the agent reported them. */
+  subagent_usage?: JsonValue;
+  subagent_duration_ms: number;
+  /** From other workers. */
+  subagent_cost_usd?: number;
+  tool: string;
+  tool_input: JsonValue;
+  is_error: boolean;
+  duration_ms: number;
+  turn: number;
+  tool_use_id: string;
+  parent_tool_use_id?: string;
+};
+
+/** A skill is called. */
+export type AgentSkillInvoked = BlockPlace & {
+  skill_name?: string;
+  tool: string;
+  tool_input: JsonValue;
+  tool_use_id: string;
+};
+
+/** A skill has ended. */
+export type AgentSkillCompleted = ToolResponse & {
+  skill_name?: string;
+  tool: string;
+  tool_input: JsonValue;
+  is_error: boolean;
+  duration_ms: number;
+  turn: number;
+  tool_use_id: string;
+  parent_tool_use_id?: string;
+};
+
+/** A file has changed. */
+export interface AgentFileEdited {
+  turn: number;
+  /** The call that changed it, if it is known. */
+  tool_use_id: string | null;
+  file_path: string;
+  /** `created`, `modified`, `deleted` or `renamed`. */
+  change_type: string;
+  previous_path?: string;
+  lines_added: number;
+  lines_removed: number;
+  diff_preview: string;
+  /** `null` if it is too large. */
+  full_diff: string | null;
+  full_diff_available: boolean;
+  /** Size of the full diff in bytes. */
+  full_diff_size: number;
+  binary: boolean;
+}
+
+/** The worker has allowed or denied a tool call. */
+export interface AgentPermissionDecided {
+  turn: number;
+  tool: string;
+  tool_use_id: string;
+  /** The permission mode. */
+  mode: string;
+  /** `allow`, `deny` or `cancelled`. */
+  decision: string;
+  reason?: string;
+}
+
+/** The agent's plan. */
+export interface AgentPlan {
+  turn: number;
+  /** The entries, as the agent sent them. */
+  entries: JsonValue;
+}
+
+/** Tokens of what an event is about: a turn, or the whole run. */
+export interface TokenCounts {
+  input_tokens: number;
+  output_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens: number;
+}
+
+/** Usage of the context window, in tokens. */
+export interface ContextUse {
+  used: number;
+  size: number;
+}
+
+/** A turn has ended. */
+export type AgentTurnCompleted = TokenCounts & {
+  turn: number;
+  success: boolean;
+  interrupted?: boolean;
+  /** The limit that ended the turn: `max_turns` or `budget`. */
+  limit?: string;
+  error?: string;
+  subtype?: string;
+  stop_reason?: string;
+  terminal_reason?: string;
+  api_error_status?: JsonValue;
+  /** Number of model responses. */
+  turns: number;
+  /** Cost of this turn. */
+  cost_usd: number;
+  /** Cost of the run so far. */
+  total_cost_usd: number;
+  duration_ms: number;
+  duration_api_ms?: number;
+  context?: ContextUse;
+  session_id: string;
+  final_output: string;
+  permission_denials?: JsonValue[];
+  /** From other workers. */
+  is_error?: boolean;
+};
+
+/** The worker passes a message to the agent. */
+export interface AgentMessageInjected {
+  message_type: MessageType | null;
+  content: string;
+  content_length: number;
+  sender: MessageSender | null;
+  sender_id: string | null;
+  message_id: string;
+  /** The id under which the agent echoes the message. */
+  message_uuid: string;
+  /** How many messages the worker has passed to the agent. */
+  intervention_number: number;
+  turn: number;
+}
+
+/** The agent has stopped its turn. */
+export interface AgentInterrupted {
+  /** `interrupt`, `stop`, `max_duration` or `shutdown`. */
+  reason: string;
+  turn: number;
+  message_id?: string;
+  sender_id?: string;
+  /** Messages that the agent will not work on. */
+  cancelled: string[];
+}
+
+/** Progress of a run, and the state of its repository at the last inspection. */
+export interface RunState {
+  /** Current iteration, from 1. A single run is one iteration. */
+  iteration_num: number;
+  successful_iterations: number;
+  /** Number of consecutive failed iterations. */
+  error_count: number;
+  /** Number of consecutive iterations with the completion signal. */
+  completion_signal_count: number;
+  elapsed_seconds: number;
+  /** Whether all requirements were met at the last validation. */
+  validation_passed: boolean;
+  /** `null` if there is no test command. */
+  tests_passed: boolean | null;
+  code_committed: boolean | null;
+  code_pushed: boolean | null;
+  pr_created: boolean | null;
+  pr_url: string | null;
+  pr_number: number | null;
+  files_changed: number | null;
+  ci_status: string | null;
+}
+
+/** What a final report says about the whole run. */
+export type RunReport = RunState & TokenCounts & {
+  /** Number of model responses. */
+  turns: number;
+  /** Cost of the run. */
+  cost_usd: number;
+  session_id?: string;
+  /** The agent's last text. */
+  final_output: string;
+  branch_name?: string;
+  agent_type?: string;
+  /** From other workers. */
+  output?: string;
+  /** From other workers. */
+  artifacts?: JsonValue;
+};
+
+/** The task is done. A final report. */
+export type AgentCompleted = RunReport & {
+  success: boolean;
+  stop_reason: string;
+  error?: string;
+};
+
+/** The task has failed. A final report. */
+export type AgentFailed = Partial<RunReport> & {
+  success: boolean;
+  stop_reason: string;
+  error?: string;
+  /** What failed before the agent was started: `workspace`, `configuration`, … */
+  phase?: string;
+};
+
+/** The agent is idle until the next message. */
+export interface AgentWaiting {
+  message: string;
+  turn: number;
+}
+
+/** The agent's program has exited. */
+export interface AgentStreamError {
+  error: string;
+  /** `exit`, `sigkill`, `signal`, `out_of_memory` or `not_started`. */
+  error_type: string;
+  turn: number;
+  /** Consecutive crashes. */
+  crashes: number;
+  /** Whether it is started again. */
+  restarts: boolean;
+}
+
+/** Something failed that does not end the task by itself. */
+export interface AgentError {
+  error: string;
+  phase: string;
+  turn?: number;
+  /** The last error output of the agent's program. */
+  stderr_tail?: string;
+}
+
+/** Output of the agent's program that the worker does not understand. */
+export type AgentUnparsed = BlockPlace & {
+  /** The output, if it is JSON. */
+  raw?: JsonValue;
+  /** The output, if it is not JSON. */
+  text?: string;
+};
+
+/** The worker exits. */
+export interface AgentShutdown {
+  reason: string;
+  total_turns: number;
+  task_finished?: boolean;
+}
+
+/** The worker is alive. Ephemeral. */
+export interface AgentHeartbeat {
+  /** `starting`, `working`, `waiting` or `stopping`. OmoiOS sends `alive` or `running`. */
+  status: string;
+  event_count: number;
+  waiting_events: number;
+  spool_bytes: number;
+  turns: number;
+  /** Cost of the run so far. */
+  total_cost_usd: number;
+  /** Memory of the worker. */
+  memory_bytes: number | null;
+  uptime_seconds: number;
+  worker_version: string;
+  /** A tool that produces no events has made progress. The plane counts this as activity. */
+  progressed?: boolean;
+  /** Memory of the agent and its child processes. */
+  agent_memory_bytes?: number;
+  oldest_waiting_seconds?: number;
+  dropped_events?: number;
+  last_error?: string;
+}
+
+/** Text that the model is writing. Ephemeral. */
+export interface AgentPartial {
+  message_id: string;
+  /** Index of the block within the message. */
+  block: number;
+  /** `text` or `thinking`. */
+  kind: string;
+  /** Position in the block, in characters. */
+  offset: number;
+  text: string;
+}
+
+export interface ContinuousLimits {
+  max_iterations: number;
+  max_cost_usd: number;
+  max_duration_seconds: number;
+  max_consecutive_errors: number;
+}
+
+/** Conditions for a task to count as done. */
+export interface ValidationRequirements {
+  /** All changes are committed. */
+  clean: boolean;
+  /** All commits are pushed. */
+  pushed: boolean;
+  /** A pull request exists. */
+  pull_request: boolean;
+  /** Test command that must succeed. */
+  tests: string | null;
+}
+
+/** A continuous run begins. */
+export interface ContinuousStarted {
+  /** The beginning of the task. */
+  goal: string;
+  limits: ContinuousLimits;
+  /** Text with which the agent signals that the task is done. */
+  completion_signal: string;
+  /** Number of consecutive iterations that must contain the signal. */
+  completion_threshold: number;
+  validation_requirements: ValidationRequirements;
+}
+
+/** A continuous run has ended. A final report of OmoiOS's worker; ours sends `agent.completed` or `agent.failed` after it. */
+export type ContinuousCompleted = RunState & {
+  stop_reason: string;
+  last_session_id?: string;
+  /** Cost of the run. */
+  total_cost_usd: number;
+};
+
+export type IterationStarted = RunState & {
+  prompt_preview: string;
+  /** Cost of the run so far. */
+  total_cost_usd: number;
+};
+
+export type IterationCompleted = RunState & {
+  /** Cost of this iteration. */
+  cost_usd: number;
+  output_preview: string;
+  /** Cost of the run so far. */
+  total_cost_usd: number;
+};
+
+export interface IterationFailed {
+  iteration_num: number;
+  error: string;
+  /** The limit that ended the turn. */
+  error_type?: string;
+  /** Number of consecutive failed iterations. */
+  error_count: number;
+}
+
+/** The agent says that the task is done. */
+export interface IterationCompletionSignal {
+  iteration_num: number;
+  /** Number of consecutive iterations with the signal. */
+  signal_count: number;
+  /** How many are needed. */
+  threshold: number;
+}
+
+/** State of the repository. `null` means unknown. */
+export interface GitStatus {
+  is_clean: boolean | null;
+  is_pushed: boolean | null;
+  has_pr: boolean | null;
+  branch_name: string | null;
+}
+
+/** The worker has checked the requirements. */
+export interface IterationValidation {
+  iteration_num: number;
+  passed: boolean;
+  /** What is missing, as a text for the agent. */
+  feedback: string;
+  git_status: GitStatus;
+  errors: string[];
+}
+
+/** A process listens on a port. */
+export interface PreviewStarting {
+  port: number;
+  /** The command of the process. */
+  process: string;
+}
+
+/** The server answers requests. */
+export interface PreviewReady {
+  port: number;
+  url: string;
+  framework: string | null;
+  /** The title of its page. */
+  title?: string;
+}
+
+/** The server does not answer requests. */
+export interface PreviewFailed {
+  port: number;
+  error: string;
+}
+
+/** The port is closed. */
+export interface PreviewStopped {
+  port: number;
+}
+
+/** The outbox drops events: emitted when that begins and when it ends. */
+export interface WorkerOutboxFull {
+  /** `true` when it begins. */
+  ongoing: boolean;
+  /** When it began. */
+  since: string;
+  /** Size of the outbox. */
+  bytes: number;
+  max_bytes?: number;
+  /** Number of dropped events. */
+  dropped?: number;
+  dropped_by_type?: { [name: string]: number };
+  /** Number of events with shortened texts. */
+  shortened?: number;
+  /** When it ended. */
+  until?: string;
+  /** The counts are a lower bound. */
+  at_least?: boolean;
+}
+
+/** A record that the plane will never accept. */
+export interface Refusal {
+  /** The plane's error code. */
+  code: string;
+  event_id?: string;
+  event_type?: string;
+  detail?: string;
+  /** The invalid field. */
+  field?: string;
+  size_bytes: number;
+}
+
+/** The plane rejected an event. */
+export type WorkerEventRefused = Refusal;
+
+/** The plane rejected a receipt. */
+export type WorkerReceiptRefused = Refusal;
+
+/** An entry of the agent's transcript is too large, or the plane rejected it. */
+export type WorkerTranscriptRefused = Refusal & {
+  session_id?: string;
+  /** Number of the entry. */
+  number?: number;
+};
+
+/** The plane misses entries of the agent's transcript; they are sent again. */
+export interface WorkerTranscriptBehind {
+  session_id: string;
+  /** Number of the first entry that the plane misses. */
+  expected_first: number;
+  /** Number of the entry that was sent. */
+  first: number;
+}
+
+/** Records of the outbox are damaged or missing on disk. */
+export interface WorkerSpoolDamaged {
+  /** `events`, `receipts` or `transcripts`. */
+  queue: string;
+  /** Number of the damaged record. */
+  record?: number;
+  size_bytes?: number;
+  /** Number of missing records. */
+  missing_records?: number;
+}
+
+/** The agent's transcript is no longer copied. */
+export interface WorkerTranscriptLost {
+  session_id?: string;
+  /** The plane's error code. */
+  code?: string;
+  error: string;
+}
+
 /** Every event type that the plane and its worker emit. Other workers may send other types. */
 export const EVENT_TYPES = [
   "sandbox.pending",
@@ -887,3 +1927,186 @@ export const EVENT_TYPES = [
 
 /** An event type that the plane or its worker emits. */
 export type KnownEventType = (typeof EVENT_TYPES)[number];
+
+/**
+ * An event of the plane or its worker. Other workers may send the same types with other data, so nothing but
+ * the type is certain: `timeline/read.ts` reads the fields.
+ */
+export type KnownEvent =
+  | { event_type: "sandbox.pending"; event_data: SandboxPending }
+  | { event_type: "sandbox.preparing"; event_data: SandboxPreparing }
+  | { event_type: "sandbox.creating"; event_data: SandboxCreating }
+  | { event_type: "sandbox.uploading"; event_data: SandboxUploading }
+  | { event_type: "sandbox.starting"; event_data: SandboxStarting }
+  | { event_type: "sandbox.spawned"; event_data: SandboxSpawned }
+  | { event_type: "sandbox.running"; event_data: SandboxRunning }
+  | { event_type: "sandbox.retrying"; event_data: SandboxRetrying }
+  | { event_type: "sandbox.completing"; event_data: SandboxCompleting }
+  | { event_type: "sandbox.completed"; event_data: SandboxCompleted }
+  | { event_type: "sandbox.failed"; event_data: SandboxFailed }
+  | { event_type: "sandbox.terminated"; event_data: SandboxTerminated }
+  | { event_type: "sandbox.terminated_idle"; event_data: SandboxTerminatedIdle }
+  | { event_type: "sandbox.released"; event_data: SandboxReleased }
+  | { event_type: "task.created"; event_data: TaskCreated }
+  | { event_type: "task.ready"; event_data: TaskReady }
+  | { event_type: "task.claimed"; event_data: TaskClaimed }
+  | { event_type: "task.assigned"; event_data: TaskAssigned }
+  | { event_type: "task.started"; event_data: TaskStarted }
+  | { event_type: "task.completed"; event_data: TaskCompleted }
+  | { event_type: "task.failed"; event_data: TaskFailed }
+  | { event_type: "task.retrying"; event_data: TaskRetrying }
+  | { event_type: "task.cancelled"; event_data: TaskCancelled }
+  | { event_type: "task.validating"; event_data: TaskValidating }
+  | { event_type: "task.needs_revision"; event_data: TaskNeedsRevision }
+  | { event_type: "task.updated"; event_data: TaskUpdated }
+  | { event_type: "task.dependencies_changed"; event_data: TaskDependenciesChanged }
+  | { event_type: "ticket.created"; event_data: TicketCreated }
+  | { event_type: "ticket.transitioned"; event_data: TicketTransitioned }
+  | { event_type: "ticket.approved"; event_data: TicketApproved }
+  | { event_type: "ticket.rejected"; event_data: TicketRejected }
+  | { event_type: "ticket.timed_out"; event_data: TicketTimedOut }
+  | { event_type: "ticket.blocked"; event_data: TicketBlocked }
+  | { event_type: "ticket.unblocked"; event_data: TicketUnblocked }
+  | { event_type: "message.queued"; event_data: MessageQueuedPayload }
+  | { event_type: "message.fetched"; event_data: MessageFetched }
+  | { event_type: "message.undeliverable"; event_data: MessageUndeliverable }
+  | { event_type: "message.delivered"; event_data: MessageDelivered }
+  | { event_type: "message.started"; event_data: MessageStarted }
+  | { event_type: "message.completed"; event_data: MessageCompleted }
+  | { event_type: "message.cancelled"; event_data: MessageCancelled }
+  | { event_type: "workspace.cloning"; event_data: WorkspaceCloning }
+  | { event_type: "workspace.ready"; event_data: WorkspaceReady }
+  | { event_type: "workspace.failed"; event_data: WorkspaceFailed }
+  | { event_type: "workspace.changes_left_out"; event_data: WorkspaceChangesLeftOut }
+  | { event_type: "workspace.snapshots_off"; event_data: WorkspaceSnapshotsOff }
+  | { event_type: "agent.started"; event_data: AgentStarted }
+  | { event_type: "agent.system_message"; event_data: AgentSystemMessage }
+  | { event_type: "agent.user_message"; event_data: AgentUserMessage }
+  | { event_type: "agent.message"; event_data: AgentMessage }
+  | { event_type: "agent.thinking"; event_data: AgentThinking }
+  | { event_type: "agent.assistant_message"; event_data: AgentAssistantMessage }
+  | { event_type: "agent.tool_use"; event_data: AgentToolUse }
+  | { event_type: "agent.tool_completed"; event_data: AgentToolCompleted }
+  | { event_type: "agent.tool_result"; event_data: AgentToolResult }
+  | { event_type: "agent.user_tool_result"; event_data: AgentUserToolResult }
+  | { event_type: "agent.subagent_invoked"; event_data: AgentSubagentInvoked }
+  | { event_type: "agent.subagent_completed"; event_data: AgentSubagentCompleted }
+  | { event_type: "agent.skill_invoked"; event_data: AgentSkillInvoked }
+  | { event_type: "agent.skill_completed"; event_data: AgentSkillCompleted }
+  | { event_type: "agent.file_edited"; event_data: AgentFileEdited }
+  | { event_type: "agent.permission_decided"; event_data: AgentPermissionDecided }
+  | { event_type: "agent.plan"; event_data: AgentPlan }
+  | { event_type: "agent.turn_completed"; event_data: AgentTurnCompleted }
+  | { event_type: "agent.message_injected"; event_data: AgentMessageInjected }
+  | { event_type: "agent.interrupted"; event_data: AgentInterrupted }
+  | { event_type: "agent.completed"; event_data: AgentCompleted }
+  | { event_type: "agent.failed"; event_data: AgentFailed }
+  | { event_type: "agent.waiting"; event_data: AgentWaiting }
+  | { event_type: "agent.stream_error"; event_data: AgentStreamError }
+  | { event_type: "agent.error"; event_data: AgentError }
+  | { event_type: "agent.unparsed"; event_data: AgentUnparsed }
+  | { event_type: "agent.shutdown"; event_data: AgentShutdown }
+  | { event_type: "agent.heartbeat"; event_data: AgentHeartbeat }
+  | { event_type: "agent.partial"; event_data: AgentPartial }
+  | { event_type: "continuous.started"; event_data: ContinuousStarted }
+  | { event_type: "continuous.completed"; event_data: ContinuousCompleted }
+  | { event_type: "iteration.started"; event_data: IterationStarted }
+  | { event_type: "iteration.completed"; event_data: IterationCompleted }
+  | { event_type: "iteration.failed"; event_data: IterationFailed }
+  | { event_type: "iteration.completion_signal"; event_data: IterationCompletionSignal }
+  | { event_type: "iteration.validation"; event_data: IterationValidation }
+  | { event_type: "preview.starting"; event_data: PreviewStarting }
+  | { event_type: "preview.ready"; event_data: PreviewReady }
+  | { event_type: "preview.failed"; event_data: PreviewFailed }
+  | { event_type: "preview.stopped"; event_data: PreviewStopped }
+  | { event_type: "worker.outbox_full"; event_data: WorkerOutboxFull }
+  | { event_type: "worker.event_refused"; event_data: WorkerEventRefused }
+  | { event_type: "worker.receipt_refused"; event_data: WorkerReceiptRefused }
+  | { event_type: "worker.transcript_refused"; event_data: WorkerTranscriptRefused }
+  | { event_type: "worker.transcript_behind"; event_data: WorkerTranscriptBehind }
+  | { event_type: "worker.spool_damaged"; event_data: WorkerSpoolDamaged }
+  | { event_type: "worker.transcript_lost"; event_data: WorkerTranscriptLost };
+
+/** The data of an event type. */
+export type PayloadOf<T extends KnownEventType> = Extract<KnownEvent, { event_type: T }>['event_data'];
+
+/** By event type and field: names of the field in events of other workers and of older versions. */
+export const FIELD_ALIASES: {
+  readonly [T in KnownEventType]?: { readonly [field: string]: readonly string[] };
+} = {
+  "agent.system_message": {
+    message: ["content"],
+  },
+  "agent.tool_use": {
+    tool: ["tool_name"],
+    tool_input: ["input"],
+    tool_use_id: ["tool_id"],
+  },
+  "agent.tool_completed": {
+    tool: ["tool_name"],
+    tool_input: ["input"],
+    tool_use_id: ["tool_id"],
+    full_result: ["full_response"],
+  },
+  "agent.tool_result": {
+    tool_use_id: ["tool_id"],
+    result: ["content"],
+    full_result: ["full_response"],
+  },
+  "agent.user_tool_result": {
+    tool_use_id: ["tool_id"],
+    result: ["content"],
+    full_result: ["full_response"],
+  },
+  "agent.subagent_invoked": {
+    tool: ["tool_name"],
+    tool_input: ["input"],
+    tool_use_id: ["tool_id"],
+    subagent_description: ["description"],
+  },
+  "agent.subagent_completed": {
+    tool: ["tool_name"],
+    tool_input: ["input"],
+    tool_use_id: ["tool_id"],
+    subagent_description: ["description"],
+    full_result: ["full_response"],
+  },
+  "agent.skill_invoked": {
+    tool: ["tool_name"],
+    tool_input: ["input"],
+    tool_use_id: ["tool_id"],
+  },
+  "agent.skill_completed": {
+    tool: ["tool_name"],
+    tool_input: ["input"],
+    tool_use_id: ["tool_id"],
+    full_result: ["full_response"],
+  },
+  "agent.file_edited": {
+    tool_use_id: ["tool_id"],
+    file_path: ["path"],
+  },
+  "agent.permission_decided": {
+    tool: ["tool_name"],
+    tool_use_id: ["tool_id"],
+    reason: ["message"],
+  },
+  "agent.turn_completed": {
+    turns: ["num_turns"],
+  },
+  "agent.completed": {
+    stop_reason: ["reason"],
+    branch_name: ["branch"],
+  },
+  "agent.failed": {
+    stop_reason: ["reason"],
+    error: ["error_message"],
+    branch_name: ["branch"],
+  },
+  "agent.heartbeat": {
+    total_cost_usd: ["cost_usd"],
+  },
+  "preview.ready": {
+    url: ["preview_url"],
+  },
+};

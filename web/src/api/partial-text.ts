@@ -1,5 +1,6 @@
-import type { LogEvent } from '../timeline/event'
+import { dataOf, type EventType, type LogEvent } from '../timeline/event'
 import { hasTrait } from '../timeline/event-traits'
+import { number, someNumber, someText, text as textOf } from '../timeline/read'
 import type { JsonObject } from './contract'
 
 /** Text that the agent is still generating. */
@@ -30,10 +31,12 @@ export class PartialTexts {
   readonly #finished = new Map<string, number>()
 
   /** Adds a piece. Returns whether the shown text has changed. */
-  add(data: JsonObject): boolean {
-    const { message_id: message, block, kind, offset, text } = data
-    if (typeof message !== 'string' || typeof block !== 'number') return false
-    if (typeof offset !== 'number' || typeof text !== 'string' || text === '') return false
+  add(payload: JsonObject): boolean {
+    const data = dataOf('agent.partial', payload)
+    const [message, block, kind] = [textOf(data, 'message_id'), number(data, 'block'), textOf(data, 'kind')]
+    const [offset, text] = [number(data, 'offset'), textOf(data, 'text')]
+    if (message === null || block === null) return false
+    if (offset === null || text === null || text === '') return false
     if (block < (this.#finished.get(message) ?? 0)) return false
     const piece = Array.from(text)
     const written = offset + piece.length
@@ -52,13 +55,13 @@ export class PartialTexts {
   /** Discards the blocks that an event of the log completes. Returns whether the shown text has changed. */
   complete(event: LogEvent): boolean {
     if (hasTrait(event.type, 'ends_text') || hasTrait(event.type, 'ends_sandbox')) return this.#keep(() => false)
-    const message = event.data['message_id']
-    if (!event.type.startsWith('agent.') || typeof message !== 'string') return false
-    const block = event.data['block']
+    const message = someText<EventType>(event.data, 'message_id')
+    if (!event.type.startsWith('agent.') || message === null) return false
+    const block = someNumber<EventType>(event.data, 'block')
     const finished =
       event.type === 'agent.assistant_message'
         ? Number.POSITIVE_INFINITY
-        : typeof block === 'number'
+        : block !== null
           ? block + 1
           : (this.#finished.get(message) ?? 0) + 1
     this.#finished.set(message, finished)

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../api/contract'
-import { eventType, type LogEvent } from '../timeline/event'
+import { logEvent, type LogEvent } from '../timeline/event'
 import { fold } from '../timeline/fold'
 import { advance, emptyRun } from '../timeline/run'
 import { momentAt } from './moment'
@@ -14,16 +14,16 @@ function log(length: number, seed: number): LogEvent[] {
     return (state >>> 8) % of
   }
   return Array.from({ length }, (_, index) => {
-    const [type, data] = event(index, random)
-    return {
+    const [type, raw] = event(index, random)
+    return logEvent({
       seq: index + 1,
       id: `e-${index + 1}`,
-      type: eventType(type),
-      data,
+      type,
+      raw,
       source: 'agent',
       at: new Date(1_700_000_000_000 + index * 250).toISOString(),
       body: null,
-    }
+    })
   })
 }
 

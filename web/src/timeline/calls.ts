@@ -1,27 +1,42 @@
 import type { JsonObject, JsonValue } from '../api/contract'
 import { base } from './rows-builder'
 import type { LogEvent } from './event'
-import { firstText, isObject, isOmitted, isSame, longText, number, object, text, toolUseId } from './read'
+import { firstText, isObject, isOmitted, isSame, json, longText, number, object, someText, text } from './read'
 import type { Row, SkillRow, SubagentRow, ToolRow } from './rows'
 
 // Parses tool events from any worker.
 
+/** A tool, a sub-agent or a skill is called. */
+export type CallEvent = LogEvent<'agent.tool_use' | 'agent.subagent_invoked' | 'agent.skill_invoked'>
+
+/** A tool, a sub-agent or a skill has ended. */
+export type EndEvent = LogEvent<'agent.tool_completed' | 'agent.subagent_completed' | 'agent.skill_completed'>
+
+/** A tool result without a completion. */
+export type ResultEvent = LogEvent<'agent.tool_result' | 'agent.user_tool_result'>
+
+export type ToolEvent = CallEvent | EndEvent | ResultEvent
+
+export function toolUseId({ data }: ToolEvent): string | null {
+  return firstText(data, 'tool_use_id')
+}
+
 /** The row of a tool, sub-agent or skill call. */
-export function rowOf(event: LogEvent): ToolRow | SubagentRow | SkillRow {
+export function rowOf(event: ToolEvent): ToolRow | SubagentRow | SkillRow {
   const { data } = event
   const tool = toolName(event)
   if (event.type.startsWith('agent.subagent_') || tool === 'Task' || tool === 'Agent') return subagentOf(event)
-  const id = toolUseId(data)
+  const id = toolUseId(event)
   const row = base(event, id === null ? undefined : `tool:${id}`)
   const input = toolInput(event)
   if (event.type.startsWith('agent.skill_') || tool === 'Skill') {
-    const skill = firstText(data, 'skill_name') ?? firstText(input, 'skill', 'command') ?? ''
+    const skill = someText(data, 'skill_name') ?? firstText(input, 'skill', 'command') ?? ''
     return { kind: 'skill', toolUseId: id, skill, status: 'running', input, output: null, rest: null, ...row }
   }
   return {
     kind: 'tool',
     tool: tool ?? '',
-    title: firstText(data, 'title'),
+    title: someText(data, 'title'),
     toolUseId: id,
     status: 'running',
     input,
@@ -30,7 +45,7 @@ export function rowOf(event: LogEvent): ToolRow | SubagentRow | SkillRow {
     files: [],
     permission: null,
     repeats: 1,
-    rest: isOmitted(event, 'input', 'tool_input') ? event.seq : null,
+    rest: isOmitted(event, 'tool_input') ? event.seq : null,
     ...row,
   }
 }
@@ -44,8 +59,8 @@ export function isSameCall(left: Row, right: Row): boolean {
   )
 }
 
-function subagentOf(event: LogEvent): SubagentRow {
-  const id = toolUseId(event.data)
+function subagentOf(event: ToolEvent): SubagentRow {
+  const id = toolUseId(event)
   return {
     kind: 'subagent',
     toolUseId: id,
@@ -62,49 +77,65 @@ function subagentOf(event: LogEvent): SubagentRow {
   }
 }
 
-export function aboutSubagent({ data }: LogEvent): { agent: string; description: string; prompt: string } {
-  const input = object(data, 'input') ?? object(data, 'tool_input') ?? {}
+export function aboutSubagent(event: ToolEvent): { agent: string; description: string; prompt: string } {
+  const { data } = event
+  const input = isResult(event) ? {} : (object(event.data, 'tool_input') ?? {})
   return {
-    agent: firstText(data, 'subagent_type') ?? firstText(input, 'subagent_type') ?? '',
-    description: firstText(data, 'subagent_description') ?? firstText(input, 'description') ?? '',
-    prompt: firstText(data, 'subagent_prompt') ?? firstText(input, 'prompt') ?? '',
+    agent: someText(data, 'subagent_type') ?? firstText(input, 'subagent_type') ?? '',
+    description: someText(data, 'subagent_description') ?? firstText(input, 'description') ?? '',
+    prompt: someText(data, 'subagent_prompt') ?? firstText(input, 'prompt') ?? '',
   }
 }
 
-export function toolName({ data }: LogEvent): string | null {
-  return firstText(data, 'tool', 'tool_name')
+export function toolName(event: ToolEvent): string | null {
+  return isResult(event) ? null : firstText(event.data, 'tool')
 }
 
-export function toolInput({ data }: LogEvent): JsonObject {
-  const input = data['input'] ?? data['tool_input'] ?? null
+export function toolInput(event: ToolEvent): JsonObject {
+  const input = isResult(event) ? null : json(event.data, 'tool_input')
   if (isObject(input)) return input
   return input === null ? {} : { input }
 }
 
+function isResult(event: ToolEvent): event is ResultEvent {
+  return event.type === 'agent.tool_result' || event.type === 'agent.user_tool_result'
+}
+
 /** The output of a tool, in full if it is not truncated. */
-export function output(event: LogEvent): { output: JsonValue; rest: number | null } {
-  const response = event.data['tool_response'] ?? null
-  const long = longText(event, 'tool_response', 'full_response')
+export function output(event: EndEvent): { output: JsonValue; rest: number | null } {
+  const response = json(event.data, 'tool_response')
+  const long = longText(event, 'tool_response', 'full_result')
   const isText = response === null || typeof response === 'string'
   if (!isText) return { output: response, rest: null }
   return { output: response === null && long.text === '' ? null : long.text, rest: long.rest }
 }
 
 /** The permission decision of the worker, or of the agent itself, which arrives as a system message. */
-export function readDecision({ data }: LogEvent): {
+export function readDecision(event: DecisionEvent): {
   id: string | null
   tool: string
   allowed: boolean
   reason: string | null
 } {
-  const about = object(data, 'metadata') ?? data
+  if (event.type === 'agent.system_message') {
+    const about = object(event.data, 'metadata') ?? {}
+    return {
+      id: firstText(about, 'tool_use_id', 'tool_id'),
+      tool: firstText(about, 'tool', 'tool_name') ?? 'A tool',
+      allowed: text(about, 'decision') === 'allow',
+      reason: firstText(about, 'reason', 'message'),
+    }
+  }
+  const { data } = event
   return {
-    id: toolUseId(about),
-    tool: firstText(about, 'tool', 'tool_name') ?? 'A tool',
-    allowed: text(about, 'decision') === 'allow',
-    reason: firstText(about, 'reason', 'message'),
+    id: firstText(data, 'tool_use_id'),
+    tool: firstText(data, 'tool') ?? 'A tool',
+    allowed: text(data, 'decision') === 'allow',
+    reason: firstText(data, 'reason'),
   }
 }
+
+export type DecisionEvent = LogEvent<'agent.permission_decided' | 'agent.system_message'>
 
 export function tokens(usage: JsonObject): number | null {
   const total = number(usage, 'total_tokens')

@@ -1,8 +1,8 @@
 import type { JsonValue } from '../api/contract'
 import type { LogEvent } from './event'
-import { firstText, flag, isObject, number, object, text, toolUseId } from './read'
+import { firstText, flag, isObject, json, number, object, someNumber, text } from './read'
 import type { ToolRow } from './rows'
-import { output, readDecision, toolInput } from './calls'
+import { output, readDecision, toolInput, toolUseId, type DecisionEvent, type ResultEvent } from './calls'
 import { hasTrait } from './event-traits'
 import { type MapChange, VersionedMap } from './versioned-map'
 
@@ -39,6 +39,10 @@ export const noCommands: CommandsFoldState = {
   denied: new Set(),
   background: new Set(),
 }
+
+type BeginEvent = LogEvent<'agent.tool_use'>
+
+type EndEvent = LogEvent<'agent.tool_completed'>
 
 /** Builds the list of commands of a run. */
 export class Commands {
@@ -92,11 +96,11 @@ export class Commands {
     }
   }
 
-  private begin(event: LogEvent): number | null {
+  private begin(event: BeginEvent | EndEvent): number | null {
     const input = toolInput(event)
     const command = text(input, 'command')
     if (command === null) return null
-    const id = toolUseId(event.data)
+    const id = toolUseId(event)
     const known = id === null ? undefined : this.indexes.get(id)
     if (known !== undefined) return known
     const index = this.list.length
@@ -108,21 +112,21 @@ export class Commands {
     return index
   }
 
-  private end(event: LogEvent): void {
-    const id = toolUseId(event.data)
+  private end(event: EndEvent): void {
+    const id = toolUseId(event)
     const known = id === null ? this.matching(event) : this.indexes.get(id)
     const result = output(event)
     this.finish(known ?? this.begin(event), event, result.output, result.rest)
   }
 
-  private applyResult(event: LogEvent): void {
-    const index = this.indexes.get(toolUseId(event.data) ?? '')
+  private applyResult(event: ResultEvent): void {
+    const index = this.indexes.get(toolUseId(event) ?? '')
     // Workers that send both events report the output in the completion.
     if (index === undefined || this.list[index]?.output !== null) return
-    this.finish(index, event, event.data['result'] ?? event.data['content'] ?? null, null)
+    this.finish(index, event, json(event.data, 'result'), null)
   }
 
-  private finish(index: number | null, event: LogEvent, value: JsonValue, rest: number | null): void {
+  private finish(index: number | null, event: EndEvent | ResultEvent, value: JsonValue, rest: number | null): void {
     const command = index === null ? undefined : this.list[index]
     if (index === null || command === undefined) return
     const failed = flag(event.data, 'is_error')
@@ -134,27 +138,28 @@ export class Commands {
       output: value === null ? (command.output ?? '') : formatOutput(value),
       exitCode: exitCodeOf(value, failed),
       status: failed ? (denied ? 'denied' : 'failed') : 'done',
-      durationMs: number(event.data, 'duration_ms') ?? command.durationMs,
+      durationMs: someNumber(event.data, 'duration_ms') ?? command.durationMs,
       rest,
     }
   }
 
   /** The oldest running command with the same text, for workers that send no ids. */
-  private matching(event: LogEvent): number | undefined {
+  private matching(event: EndEvent): number | undefined {
     const command = text(toolInput(event), 'command')
     for (const index of this.running.keys()) if (this.list[index]?.command === command) return index
     return undefined
   }
 
-  private applyDecision(event: LogEvent): void {
+  private applyDecision(event: DecisionEvent): void {
     const { id, allowed } = readDecision(event)
     if (id !== null && !allowed) this.denied.add(id)
   }
 
-  private applyBackground({ data }: LogEvent): void {
-    const metadata = object(data, 'metadata') ?? {}
-    const parent = firstText(data, 'parent_tool_use_id')
-    const id = toolUseId(data) ?? firstText(metadata, 'tool_use_id')
+  private applyBackground(event: LogEvent<'agent.system_message' | 'agent.subagent_invoked'>): void {
+    const isCall = event.type === 'agent.subagent_invoked'
+    const metadata = isCall ? {} : (object(event.data, 'metadata') ?? {})
+    const parent = isCall ? firstText(event.data, 'parent_tool_use_id') : null
+    const id = isCall ? toolUseId(event) : firstText(metadata, 'tool_use_id')
     const isBackground = flag(metadata, 'is_backgrounded') || (parent !== null && this.background.has(parent))
     if (id !== null && isBackground) this.background.add(id)
   }

@@ -1,19 +1,19 @@
 import type { LogEvent } from './event'
-import { firstText, flag, text } from './read'
-import { toolName } from './calls'
+import { firstText, isFalse, someFlag, someText } from './read'
 import { hasTrait } from './event-traits'
 
 /** The error message of an event that reports a failure, otherwise `null`. */
 export function errorOf(event: LogEvent): string | null {
   const { data, type } = event
   if (hasTrait(type, 'reports_failure')) {
-    return firstText(data, 'error', 'error_message', 'message', 'reason') ?? 'No reason given.'
+    return someText(data, 'error', 'error_message', 'message', 'reason') ?? 'No reason given.'
   }
   if (hasTrait(type, 'completes_call')) {
-    return flag(data, 'is_error') ? `${toolName(event) ?? 'A tool'}: ${firstLine(text(data, 'tool_response'))}` : null
+    if (!someFlag(data, 'is_error')) return null
+    return `${someText(data, 'tool') ?? 'A tool'}: ${firstLine(someText(data, 'tool_response'))}`
   }
-  if (type === 'agent.completed' && data['success'] === false) {
-    return firstText(data, 'error', 'stop_reason') ?? 'Task failed.'
+  if (event.type === 'agent.completed' && isFalse(event.data, 'success')) {
+    return firstText(event.data, 'error', 'stop_reason') ?? 'Task failed.'
   }
   return null
 }

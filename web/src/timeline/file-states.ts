@@ -24,7 +24,7 @@ export class Files {
     this.indexes = new Map(states.map(({ path }, index) => [path, index]))
   }
 
-  apply(event: LogEvent): void {
+  apply(event: LogEvent<'agent.file_edited'>): void {
     const change = readChange(event)
     // A renamed file keeps its history, unless a file with the new name exists already.
     const moved =

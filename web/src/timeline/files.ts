@@ -3,13 +3,13 @@ import { firstText, flag, isOmitted, number, text } from './read'
 import type { FileChange } from './rows'
 
 /** Parses `agent.file_edited`. */
-export function readChange(event: LogEvent): FileChange {
+export function readChange(event: LogEvent<'agent.file_edited'>): FileChange {
   const { data } = event
   const fullDiff = text(data, 'full_diff')
   return {
     seq: event.seq,
     at: event.at,
-    path: firstText(data, 'file_path', 'path') ?? '',
+    path: firstText(data, 'file_path') ?? '',
     previousPath: firstText(data, 'previous_path'),
     change: kindOf(text(data, 'change_type')),
     added: number(data, 'lines_added') ?? 0,

@@ -1,5 +1,5 @@
 import type { JsonObject, Source } from '../api/contract'
-import { eventType, type LogEvent } from './event'
+import { logEvent, type LogEvent } from './event'
 
 // Sample events in the shapes that the worker and the control plane emit.
 
@@ -18,15 +18,17 @@ export function log(...events: EventInput[]): LogEvent[] {
 
 /** Like `log`, for a log whose beginning is not loaded. */
 export function numbered(events: readonly EventInput[], first: number): LogEvent[] {
-  return events.map(({ type, data, source = 'agent', omitted }, index) => ({
-    seq: first + index,
-    id: `e-${first + index}`,
-    type: eventType(type),
-    data,
-    source,
-    at: new Date(Date.UTC(2026, 0, 1) + (first + index) * 1000).toISOString(),
-    body: omitted === undefined ? null : { size_bytes: 300_000, omitted },
-  }))
+  return events.map(({ type, data, source = 'agent', omitted }, index) =>
+    logEvent({
+      seq: first + index,
+      id: `e-${first + index}`,
+      type,
+      raw: data,
+      source,
+      at: new Date(Date.UTC(2026, 0, 1) + (first + index) * 1000).toISOString(),
+      body: omitted === undefined ? null : { size_bytes: 300_000, omitted },
+    }),
+  )
 }
 
 export const eventOf = (type: string, data: JsonObject = {}): EventInput => ({ type, data })
@@ -34,7 +36,14 @@ export const eventOf = (type: string, data: JsonObject = {}): EventInput => ({ t
 const within = (parent?: string): JsonObject => (parent === undefined ? {} : { parent_tool_use_id: parent })
 
 export const call = (id: string, tool: string, input: JsonObject, parent?: string): EventInput =>
-  eventOf('agent.tool_use', { event_subtype: 'tool_use', tool, tool_use_id: id, input, turn: 1, ...within(parent) })
+  eventOf('agent.tool_use', {
+    event_subtype: 'tool_use',
+    tool,
+    tool_use_id: id,
+    tool_input: input,
+    turn: 1,
+    ...within(parent),
+  })
 
 export const completion = (
   id: string,

@@ -7,7 +7,7 @@ import * as lines from './lines'
 import * as messages from './messages'
 import { plan } from './plans'
 import { closePreviews, preview } from './previews'
-import { firstText, flag, longText, number, text } from './read'
+import { firstText, flag, isFalse, longText, number, text } from './read'
 import type { Row } from './rows'
 import * as tools from './tools'
 
@@ -74,10 +74,10 @@ function inOrder(events: readonly LogEvent[]): LogEvent[] {
 }
 
 /** Folds one event and returns the path of its row; `null` if it is not shown. */
-type Handler = (builder: RowsBuilder, event: LogEvent) => RowPath | null
+type Handler<T extends EventType = EventType> = (builder: RowsBuilder, event: LogEvent<T>) => RowPath | null
 
 /** Every event type of the control plane and the worker. A new type does not compile until it has a handler here. */
-const known: Readonly<Record<KnownEventType, Handler>> = {
+const known: { readonly [T in KnownEventType]: Handler<T> } = {
   'sandbox.pending': lines.provisioning,
   'sandbox.preparing': lines.provisioning,
   'sandbox.creating': lines.provisioning,
@@ -174,13 +174,14 @@ const known: Readonly<Record<KnownEventType, Handler>> = {
   'worker.transcript_lost': lines.workerProblem,
 }
 
-const foreign: Readonly<Record<ForeignEventType, Handler>> = {
+const foreign: { readonly [T in ForeignEventType]: Handler<T> } = {
   'agent.turn_complete': turn,
 }
 
+/** The handler is given only events of its type. */
 function handlerOf(type: EventType): Handler {
-  if (isKnown(type)) return known[type]
-  return isForeign(type) ? foreign[type] : unknown
+  if (isKnown(type)) return known[type] as Handler
+  return isForeign(type) ? (foreign[type] as Handler) : unknown
 }
 
 function isForeign(type: EventType): type is ForeignEventType {
@@ -195,22 +196,22 @@ function hidden(): null {
   return null
 }
 
-function agentText(builder: RowsBuilder, event: LogEvent): RowPath {
+function agentText(builder: RowsBuilder, event: LogEvent<'agent.message' | 'agent.assistant_message'>): RowPath {
   const { text, rest } = longText(event, 'content', 'full_content')
   return builder.add({ kind: 'text', text, rest, ...base(event) })
 }
 
-function agentThinking(builder: RowsBuilder, event: LogEvent): RowPath {
+function agentThinking(builder: RowsBuilder, event: LogEvent<'agent.thinking'>): RowPath {
   const { text, rest } = longText(event, 'content', 'full_content')
   return builder.add({ kind: 'thinking', text, rest, ...base(event) })
 }
 
-function turn(builder: RowsBuilder, event: LogEvent): RowPath {
+function turn(builder: RowsBuilder, event: LogEvent<'agent.turn_completed' | ForeignEventType>): RowPath {
   tools.interruptRunning(builder, event, 'turn')
   const { data } = event
   return builder.add({
     kind: 'turn',
-    success: data['success'] !== false && !flag(data, 'is_error'),
+    success: !isFalse(data, 'success') && !flag(data, 'is_error'),
     interrupted: flag(data, 'interrupted') || text(data, 'stop_reason') === 'cancelled',
     costUsd: number(data, 'cost_usd') ?? number(data, 'total_cost_usd'),
     inputTokens: number(data, 'input_tokens'),
@@ -224,5 +225,5 @@ function turn(builder: RowsBuilder, event: LogEvent): RowPath {
 function other(builder: RowsBuilder, event: LogEvent): RowPath {
   const unparsed = event.type === 'agent.unparsed'
   const rest = event.body === null ? null : event.seq
-  return builder.add({ kind: 'other', eventType: event.type, data: event.data, unparsed, rest, ...base(event) })
+  return builder.add({ kind: 'other', eventType: event.type, data: event.raw, unparsed, rest, ...base(event) })
 }

@@ -1,7 +1,7 @@
-import type { JsonObject } from '../api/contract'
+import type { JsonObject, KnownEventType } from '../api/contract'
 import { base, type RowsBuilder, type RowPath } from './rows-builder'
 import type { EventType, LogEvent } from './event'
-import { firstText, flag, isObject, list, number, object, text } from './read'
+import { firstText, flag, isFalse, isObject, list, number, object, someFlag, someNumber, someText, text } from './read'
 import type { ErrorRow, LineRow, Tone } from './rows'
 import { interruptRunning, decided } from './tools'
 
@@ -19,11 +19,22 @@ export function error(
   row: Pick<ErrorRow, 'title' | 'recovers'>,
   key?: string,
 ): RowPath {
-  const text = firstText(event.data, 'error', 'message', 'reason') ?? 'No reason given.'
+  const text = someText<EventType>(event.data, 'error', 'message', 'reason') ?? 'No reason given.'
   return builder.add({ ...row, text, ...base(event, key), kind: 'error', eventType: event.type })
 }
 
-const PROVISIONING: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
+type ProvisioningEvent = LogEvent<
+  | 'sandbox.pending'
+  | 'sandbox.preparing'
+  | 'sandbox.creating'
+  | 'sandbox.uploading'
+  | 'sandbox.starting'
+  | 'sandbox.spawned'
+  | 'sandbox.running'
+  | 'sandbox.retrying'
+>
+
+const PROVISIONING: Readonly<Record<ProvisioningEvent['type'], [Tone, string]>> = {
   'sandbox.pending': ['quiet', 'Sandbox pending'],
   'sandbox.preparing': ['quiet', 'Preparing branch'],
   'sandbox.creating': ['quiet', 'Creating sandbox'],
@@ -35,26 +46,30 @@ const PROVISIONING: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
 }
 
 /** The stages of creating a sandbox share one line, which shows the current stage. */
-export function provisioning(builder: RowsBuilder, event: LogEvent): RowPath {
-  const [tone, text] = PROVISIONING[event.type] ?? ['quiet', event.type]
-  const detail = firstText(event.data, 'error')
+export function provisioning(builder: RowsBuilder, event: ProvisioningEvent): RowPath {
+  const [tone, text] = PROVISIONING[event.type]
+  const detail = someText(event.data, 'error')
   return follow(builder, event, { tone, text, detail }, 'sandbox')
 }
 
-const WORKSPACE: Readonly<Partial<Record<EventType, [Tone, string]>>> = {
+type WorkspaceEvent = LogEvent<'workspace.cloning' | 'workspace.ready'>
+
+const WORKSPACE: Readonly<Record<WorkspaceEvent['type'], [Tone, string]>> = {
   'workspace.cloning': ['quiet', 'Cloning repository'],
   'workspace.ready': ['quiet', 'Repository cloned'],
 }
 
-export function workspace(builder: RowsBuilder, event: LogEvent): RowPath {
-  const [tone, text] = WORKSPACE[event.type] ?? ['quiet', event.type]
+export function workspace(builder: RowsBuilder, event: WorkspaceEvent): RowPath {
+  const [tone, text] = WORKSPACE[event.type]
   const branch = firstText(event.data, 'branch')
   const repository = firstText(event.data, 'repository')
   const detail = branch === null ? repository : `${repository ?? ''} (${branch})`.trim()
   return follow(builder, event, { tone, text, detail }, 'workspace')
 }
 
-export function closing(builder: RowsBuilder, event: LogEvent): RowPath {
+type ClosingEvent = LogEvent<'sandbox.completing' | 'sandbox.completed' | 'sandbox.released'>
+
+export function closing(builder: RowsBuilder, event: ClosingEvent): RowPath {
   const known = builder.paths.get('sandbox-end')
   if (event.type === 'sandbox.released' && known !== undefined) {
     // The line already shows that the sandbox ended; releasing its machine adds nothing.
@@ -69,7 +84,9 @@ export function closing(builder: RowsBuilder, event: LogEvent): RowPath {
   return follow(builder, event, { tone: 'quiet', text }, 'sandbox-end')
 }
 
-export function terminated(builder: RowsBuilder, event: LogEvent): RowPath {
+type TerminatedEvent = LogEvent<'sandbox.terminated' | 'sandbox.terminated_idle'>
+
+export function terminated(builder: RowsBuilder, event: TerminatedEvent): RowPath {
   interruptRunning(builder, event, 'everything')
   const idle = event.type === 'sandbox.terminated_idle'
   const content = idle ? 'Sandbox stopped: idle for too long' : 'Sandbox stopped'
@@ -82,28 +99,30 @@ export function terminated(builder: RowsBuilder, event: LogEvent): RowPath {
   )
 }
 
-export function failed(builder: RowsBuilder, event: LogEvent): RowPath {
+type FailedEvent = LogEvent<'sandbox.failed' | 'workspace.failed' | 'agent.failed'>
+
+export function failed(builder: RowsBuilder, event: FailedEvent): RowPath {
   interruptRunning(builder, event, 'everything')
   const key = event.type === 'sandbox.failed' && !builder.paths.get('sandbox-end') ? 'sandbox-end' : undefined
-  const titles: Readonly<Partial<Record<EventType, string>>> = {
+  const titles: Readonly<Record<FailedEvent['type'], string>> = {
     'sandbox.failed': 'Sandbox failed',
     'workspace.failed': 'Failed to clone repository',
     'agent.failed': 'Task failed',
   }
-  return error(builder, event, { title: titles[event.type] ?? 'Failed', recovers: false }, key)
+  return error(builder, event, { title: titles[event.type], recovers: false }, key)
 }
 
-export function streamError(builder: RowsBuilder, event: LogEvent): RowPath {
+export function streamError(builder: RowsBuilder, event: LogEvent<'agent.stream_error'>): RowPath {
   interruptRunning(builder, event, 'everything')
   const recovers = flag(event.data, 'restarts')
   return error(builder, event, { title: recovers ? 'Agent crashed. Restarting…' : 'Agent crashed', recovers })
 }
 
-export function agentError(builder: RowsBuilder, event: LogEvent): RowPath {
+export function agentError(builder: RowsBuilder, event: LogEvent<'agent.error'>): RowPath {
   return error(builder, event, { title: 'Agent error', recovers: true })
 }
 
-export function started(builder: RowsBuilder, event: LogEvent): RowPath {
+export function started(builder: RowsBuilder, event: LogEvent<'agent.started'>): RowPath {
   // A killed worker could not report the end of its agent.
   interruptRunning(builder, event, 'everything')
   const { data } = event
@@ -114,14 +133,14 @@ export function started(builder: RowsBuilder, event: LogEvent): RowPath {
   return line(builder, event, { tone: 'info', text, detail: firstText(data, 'task') })
 }
 
-export function completed(builder: RowsBuilder, event: LogEvent): RowPath {
+export function completed(builder: RowsBuilder, event: LogEvent<'agent.completed'>): RowPath {
   interruptRunning(builder, event, 'everything')
-  if (event.data['success'] === false) return error(builder, event, { title: 'Task failed', recovers: false })
-  const reason = firstText(event.data, 'stop_reason', 'reason')
+  if (isFalse(event.data, 'success')) return error(builder, event, { title: 'Task failed', recovers: false })
+  const reason = firstText(event.data, 'stop_reason')
   return line(builder, event, { tone: 'good', text: 'Task completed', detail: reason === 'completed' ? null : reason })
 }
 
-export function waiting(builder: RowsBuilder, event: LogEvent): RowPath {
+export function waiting(builder: RowsBuilder, event: LogEvent<'agent.waiting'>): RowPath {
   return line(builder, event, {
     tone: 'quiet',
     text: 'Agent is waiting for a message',
@@ -129,7 +148,7 @@ export function waiting(builder: RowsBuilder, event: LogEvent): RowPath {
   })
 }
 
-export function interrupted(builder: RowsBuilder, event: LogEvent): RowPath {
+export function interrupted(builder: RowsBuilder, event: LogEvent<'agent.interrupted'>): RowPath {
   const reasons: Readonly<Record<string, string>> = {
     stop: 'All work stopped',
     max_duration: 'Turn stopped: time limit reached',
@@ -139,7 +158,7 @@ export function interrupted(builder: RowsBuilder, event: LogEvent): RowPath {
   return line(builder, event, { tone: 'warn', text: reasons[reason] ?? 'Turn interrupted' })
 }
 
-export function shutdown(builder: RowsBuilder, event: LogEvent): RowPath {
+export function shutdown(builder: RowsBuilder, event: LogEvent<'agent.shutdown'>): RowPath {
   interruptRunning(builder, event, 'everything')
   const reason = firstText(event.data, 'reason')
   const label = reason === 'complete' ? 'completed' : reason?.replaceAll('_', ' ')
@@ -149,20 +168,30 @@ export function shutdown(builder: RowsBuilder, event: LogEvent): RowPath {
   })
 }
 
-export function changesLeftOut(builder: RowsBuilder, event: LogEvent): RowPath {
+export function changesLeftOut(builder: RowsBuilder, event: LogEvent<'workspace.changes_left_out'>): RowPath {
   const count = number(event.data, 'count')
   return line(builder, event, { tone: 'warn', text: `Too many files changed at once: ${count ?? 'some'} not shown` })
 }
 
-export function snapshotsOff(builder: RowsBuilder, event: LogEvent): RowPath {
+export function snapshotsOff(builder: RowsBuilder, event: LogEvent<'workspace.snapshots_off'>): RowPath {
   const detail = firstText(event.data, 'reason')
   return line(builder, event, { tone: 'warn', text: 'File change tracking is off', detail })
 }
 
+type WorkerProblemEvent = LogEvent<
+  | 'worker.outbox_full'
+  | 'worker.event_refused'
+  | 'worker.receipt_refused'
+  | 'worker.transcript_refused'
+  | 'worker.transcript_behind'
+  | 'worker.transcript_lost'
+  | 'worker.spool_damaged'
+>
+
 /** Data that the worker could not deliver. */
-export function workerProblem(builder: RowsBuilder, event: LogEvent): RowPath {
-  const content: Readonly<Partial<Record<EventType, string>>> = {
-    'worker.outbox_full': flag(event.data, 'ongoing')
+export function workerProblem(builder: RowsBuilder, event: WorkerProblemEvent): RowPath {
+  const content: Readonly<Record<WorkerProblemEvent['type'], string>> = {
+    'worker.outbox_full': someFlag(event.data, 'ongoing')
       ? 'Worker disk is full: events are being dropped'
       : 'Worker disk has space again; some events were dropped',
     'worker.event_refused': 'Control plane rejected an event',
@@ -172,24 +201,28 @@ export function workerProblem(builder: RowsBuilder, event: LogEvent): RowPath {
     'worker.transcript_lost': "The agent's transcript can no longer be saved",
     'worker.spool_damaged': 'Worker lost events that were stored on disk',
   }
-  const dropped = number(event.data, 'dropped')
-  const detail = firstText(event.data, 'detail', 'error', 'code') ?? (dropped === null ? null : `${dropped} events`)
-  return line(builder, event, { tone: 'warn', text: content[event.type] ?? event.type, detail })
+  const dropped = someNumber(event.data, 'dropped')
+  const detail = someText(event.data, 'detail', 'error', 'code') ?? (dropped === null ? null : `${dropped} events`)
+  return line(builder, event, { tone: 'warn', text: content[event.type], detail })
 }
 
+type EntityEvent = LogEvent<Extract<KnownEventType, `task.${string}` | `ticket.${string}`>>
+
 /** Lifecycle events of tasks and tickets, which have the same form. */
-export function entityEvent(builder: RowsBuilder, event: LogEvent): RowPath {
+export function entityEvent(builder: RowsBuilder, event: EntityEvent): RowPath {
   const [entity = '', transition = ''] = event.type.split('.')
   const subject = entity === 'task' ? 'Task' : 'Ticket'
   const isBad = transition === 'failed' || transition === 'rejected'
   const isGood = transition === 'completed' || transition === 'approved'
   const tone: Tone = isBad ? 'bad' : isGood ? 'good' : 'quiet'
-  const detail = firstText(event.data, 'error_message', 'error', 'reason', 'feedback')
+  const detail = someText(event.data, 'error_message', 'error', 'reason', 'rejection_reason', 'feedback')
   return line(builder, event, { tone, text: `${subject} ${transition.replaceAll('_', ' ')}`, detail })
 }
 
+type SystemMessageEvent = LogEvent<'agent.system_message'>
+
 /** A note about the agent's session. `null` if another event carries the same information. */
-export function systemMessage(builder: RowsBuilder, event: LogEvent): RowPath | null {
+export function systemMessage(builder: RowsBuilder, event: SystemMessageEvent): RowPath | null {
   const metadata = object(event.data, 'metadata') ?? {}
   const subtype = firstText(event.data, 'subtype') ?? firstText(metadata, 'subtype') ?? ''
   switch (subtype) {
@@ -217,7 +250,7 @@ export function systemMessage(builder: RowsBuilder, event: LogEvent): RowPath | 
       return line(builder, event, {
         tone: 'quiet',
         text,
-        detail: firstText(event.data, 'message', 'content') ?? brief(metadata),
+        detail: firstText(event.data, 'message') ?? brief(metadata),
       })
     }
   }

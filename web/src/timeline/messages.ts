@@ -1,13 +1,22 @@
-import { MESSAGE_STATES, MESSAGE_TYPES, type JsonObject, type MessageState, type MessageType } from '../api/contract'
+import { MESSAGE_STATES, MESSAGE_TYPES, type MessageState, type MessageType } from '../api/contract'
 import { base, type RowsBuilder, type RowPath } from './rows-builder'
 import type { LogEvent } from './event'
-import { firstText, flag, isOmitted, number, object, text } from './read'
+import { firstText, flag, isOmitted, number, object, someNumber, someText, text } from './read'
 import type { MessageRow } from './rows'
 
 // A message is one row, at the point where it was first sent. Receipts refer to its `message_id`. The worker reports the
 // `message_uuid` under which it injects the message, and the agent echoes it with that uuid.
 
-export function queued(builder: RowsBuilder, event: LogEvent): RowPath {
+type UserMessageEvent = LogEvent<'agent.user_message'>
+
+type QueuedEvent = LogEvent<'message.queued'>
+
+type ReceiptEvent = LogEvent<Exclude<`message.${MessageState}`, 'message.queued'>>
+
+/** An event with the text of a message. */
+type MessageEvent = LogEvent<'message.queued' | 'agent.message_injected' | 'agent.user_message'>
+
+export function queued(builder: RowsBuilder, event: QueuedEvent): RowPath {
   const id = firstText(event.data, 'message_id')
   const known = id === null ? undefined : builder.paths.get(`message:${id}`)
   if (known !== undefined && queuedAgain(builder, event, known)) return known
@@ -27,7 +36,7 @@ export function isSentAgain(event: LogEvent): boolean {
 }
 
 /** Shows the message as queued in the row that it has, with the receipts of its new version only. */
-function queuedAgain(builder: RowsBuilder, event: LogEvent, path: RowPath): boolean {
+function queuedAgain(builder: RowsBuilder, event: QueuedEvent, path: RowPath): boolean {
   const row = builder.changeIf(path, 'message', event)
   if (row === null) return false
   const version = versionOf(event)
@@ -40,12 +49,12 @@ function queuedAgain(builder: RowsBuilder, event: LogEvent, path: RowPath): bool
   return true
 }
 
-function versionOf({ data }: LogEvent): number {
+function versionOf({ data }: QueuedEvent): number {
   return number(data, 'version') ?? 1
 }
 
 /** A delivery state such as `message.delivered`. */
-export function receipt(builder: RowsBuilder, event: LogEvent): RowPath {
+export function receipt(builder: RowsBuilder, event: ReceiptEvent): RowPath {
   const state = stateOf(event.type)
   const id = firstText(event.data, 'message_id')
   const path = id === null ? undefined : builder.paths.get(`message:${id}`)
@@ -53,15 +62,15 @@ export function receipt(builder: RowsBuilder, event: LogEvent): RowPath {
   if (path === undefined || row === null || state === null) return unknownReceipt(builder, event)
   // A message is redelivered until it is confirmed or undeliverable; the first time counts.
   if (!row.receipts.some((each) => each.state === state)) {
-    row.receipts = [...row.receipts, { state, at: event.at, detail: firstText(event.data, 'detail') }]
+    row.receipts = [...row.receipts, { state, at: event.at, detail: someText(event.data, 'detail') }]
   }
-  row.deliveries = number(event.data, 'deliveries') ?? number(event.data, 'delivery') ?? row.deliveries
+  row.deliveries = someNumber(event.data, 'deliveries') ?? someNumber(event.data, 'delivery') ?? row.deliveries
   if (state === 'cancelled') builder.undelivered = without(builder, builder.undelivered, path)
   return path
 }
 
 /** The worker injects a message into the agent's conversation. */
-export function injected(builder: RowsBuilder, event: LogEvent): RowPath {
+export function injected(builder: RowsBuilder, event: LogEvent<'agent.message_injected'>): RowPath {
   const { data } = event
   const id = firstText(data, 'message_id')
   const uuid = firstText(data, 'message_uuid')
@@ -78,7 +87,7 @@ export function injected(builder: RowsBuilder, event: LogEvent): RowPath {
 }
 
 /** A user message in the agent's conversation: an echoed message, the task prompt, or a generated message. */
-export function userMessage(builder: RowsBuilder, event: LogEvent): RowPath {
+export function userMessage(builder: RowsBuilder, event: UserMessageEvent): RowPath {
   const { data } = event
   const uuid = firstText(data, 'message_uuid')
   const content = text(data, 'content')
@@ -95,7 +104,12 @@ export function userMessage(builder: RowsBuilder, event: LogEvent): RowPath {
   return builder.add({ ...row, messageType: isTask ? 'task' : 'system', synthetic: !isTask, sender: null })
 }
 
-function echoed(builder: RowsBuilder, event: LogEvent, uuid: string | null, content: string | null): RowPath | null {
+function echoed(
+  builder: RowsBuilder,
+  event: UserMessageEvent,
+  uuid: string | null,
+  content: string | null,
+): RowPath | null {
   const parent = base(event).parent
   if (parent !== null) return promptOf(builder, builder.paths.get(`tool:${parent}`), content)
   const named = uuid === null ? undefined : builder.paths.get(`echo:${uuid}`)
@@ -119,19 +133,19 @@ function promptOf(builder: RowsBuilder, path: RowPath | undefined, content: stri
 }
 
 /** Whether this is the task prompt: the first message without a sender, if the log is loaded from its start. */
-function isTaskPrompt(builder: RowsBuilder, event: LogEvent): boolean {
+function isTaskPrompt(builder: RowsBuilder, event: UserMessageEvent): boolean {
   const isPlain = !flag(event.data, 'synthetic') && base(event).parent === null
   return isPlain && builder.fromStart && builder.paths.get('task') === undefined
 }
 
-function messageRow(event: LogEvent, key: string | undefined): MessageRow {
+function messageRow(event: MessageEvent, key: string | undefined): MessageRow {
   const { data } = event
   return {
     kind: 'message',
     text: text(data, 'content') ?? '',
     messageId: null,
-    messageType: typeOf(data),
-    sender: senderOf(data),
+    messageType: typeOf(event),
+    sender: senderOf(event),
     synthetic: false,
     rest: isOmitted(event, 'content') ? event.seq : null,
     version: 1,
@@ -152,14 +166,14 @@ const RECEIPT_LABELS: Readonly<Record<MessageState, string>> = {
 }
 
 /** A receipt of a message that was sent before the loaded part of the log. */
-function unknownReceipt(builder: RowsBuilder, event: LogEvent): RowPath {
+function unknownReceipt(builder: RowsBuilder, event: ReceiptEvent): RowPath {
   const state = stateOf(event.type) ?? 'queued'
   return builder.add({
     ...base(event),
     kind: 'line',
     tone: 'quiet',
     text: `Earlier message: ${RECEIPT_LABELS[state]}`,
-    detail: firstText(event.data, 'detail'),
+    detail: someText(event.data, 'detail'),
     eventType: event.type,
   })
 }
@@ -180,14 +194,14 @@ function stateOf(eventType: string): MessageState | null {
   return MESSAGE_STATES.find((state) => eventType === `message.${state}`) ?? null
 }
 
-function typeOf(data: JsonObject): MessageType {
-  const value = text(data, 'message_type')
+function typeOf({ data }: MessageEvent): MessageType {
+  const value = someText(data, 'message_type')
   return value === 'guardian_nudge' ? 'guidance' : (MESSAGE_TYPES.find((type) => type === value) ?? 'user_message')
 }
 
-function senderOf(data: JsonObject): MessageRow['sender'] {
-  const sender = object(data, 'sender')
+function senderOf(event: MessageEvent): MessageRow['sender'] {
+  const sender = event.type === 'agent.user_message' ? null : object(event.data, 'sender')
   const kind = sender === null ? null : firstText(sender, 'kind')
-  const id = (sender === null ? null : firstText(sender, 'id')) ?? firstText(data, 'sender_id')
+  const id = (sender === null ? null : firstText(sender, 'id')) ?? someText(event.data, 'sender_id')
   return kind === null && id === null ? null : { kind: kind ?? 'user', id }
 }

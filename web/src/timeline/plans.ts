@@ -1,7 +1,8 @@
 import type { JsonObject, JsonValue } from '../api/contract'
 import { base, type RowsBuilder, isSamePath, type RowPath, type Plan, type PlannedItem } from './rows-builder'
 import type { LogEvent } from './event'
-import { firstText, flag, isObject, list, object, text, toolUseId } from './read'
+import { toolName, toolUseId, type CallEvent, type EndEvent } from './calls'
+import { firstText, flag, isObject, json, list, object, text } from './read'
 import type { PlanItem } from './rows'
 
 // A plan is shown in one row, which is updated until another row follows. Agents send the complete plan (`TodoWrite`,
@@ -13,23 +14,26 @@ export function isPlanTool(tool: string | null): boolean {
   return tool !== null && PLAN_TOOLS.has(tool)
 }
 
+/** An event that creates or changes a plan. Some workers send only the end of a call. */
+type PlanEvent = LogEvent<'agent.plan'> | CallEvent | EndEvent
+
 /** The agent creates or changes its plan. */
-export function plan(builder: RowsBuilder, event: LogEvent): RowPath {
+export function plan(builder: RowsBuilder, event: PlanEvent): RowPath {
   const owner = ownerOf(event)
   const before = builder.plans.get(owner) ?? { items: [], path: null }
   const items = itemsAfter(before.items, event)
   const path = show(builder, event, before, items)
   builder.plans.set(owner, { items, path })
-  const id = toolUseId(event.data)
+  const id = event.type === 'agent.plan' ? null : toolUseId(event)
   if (id !== null) builder.paths.set(`tool:${id}`, path)
   return path
 }
 
 /** The tool call that changed the plan has completed. The plan shows the result, unless the call failed. */
-export function planToolCompleted(builder: RowsBuilder, event: LogEvent, path: RowPath): RowPath {
+export function planToolCompleted(builder: RowsBuilder, event: EndEvent, path: RowPath): RowPath {
   const owner = ownerOf(event)
   const current = builder.plans.get(owner)
-  const id = toolUseId(event.data)
+  const id = toolUseId(event)
   if (!flag(event.data, 'is_error')) {
     builder.change(path, event)
     if (current !== undefined) builder.plans.set(owner, { ...current, items: itemsNumbered(current.items, event) })
@@ -49,7 +53,7 @@ export function planToolCompleted(builder: RowsBuilder, event: LogEvent, path: R
     toolUseId: id,
     status: 'failed',
     input: object(event.data, 'tool_input') ?? {},
-    output: event.data['tool_response'] ?? null,
+    output: json(event.data, 'tool_response'),
     durationMs: null,
     files: [],
     permission: null,
@@ -59,18 +63,18 @@ export function planToolCompleted(builder: RowsBuilder, event: LogEvent, path: R
 }
 
 /** The plan items after an event. */
-export function itemsAfter(before: readonly PlannedItem[], event: LogEvent): readonly PlannedItem[] {
-  const input = object(event.data, 'input') ?? object(event.data, 'tool_input') ?? {}
-  const tool = firstText(event.data, 'tool', 'tool_name')
-  if (tool === 'TaskCreate') return created(before, input, toolUseId(event.data))
+export function itemsAfter(before: readonly PlannedItem[], event: PlanEvent): readonly PlannedItem[] {
+  if (event.type === 'agent.plan') return list(event.data, 'entries').map(readItem)
+  const input = object(event.data, 'tool_input') ?? {}
+  const tool = toolName(event)
+  if (tool === 'TaskCreate') return created(before, input, toolUseId(event))
   if (tool === 'TaskUpdate') return updated(before, input)
-  const entries = tool === 'TodoWrite' ? list(input, 'todos') : list(event.data, 'entries')
-  return entries.map(readItem)
+  return list(input, 'todos').map(readItem)
 }
 
 /** The items after the call that created one has completed: the response contains its id, or an error. */
-export function itemsNumbered(before: readonly PlannedItem[], event: LogEvent): readonly PlannedItem[] {
-  const call = toolUseId(event.data)
+export function itemsNumbered(before: readonly PlannedItem[], event: EndEvent): readonly PlannedItem[] {
+  const call = toolUseId(event)
   if (call === null || !before.some((item) => item.createdBy === call)) return before
   if (flag(event.data, 'is_error')) return before.filter((item) => item.createdBy !== call)
   const id = /#(\w+)/.exec(text(event.data, 'tool_response') ?? '')?.[1]

@@ -1,10 +1,12 @@
 import { base, type RowsBuilder, type RowPath } from './rows-builder'
-import type { EventType, LogEvent } from './event'
-import { firstText, number } from './read'
+import type { LogEvent } from './event'
+import { number, someText } from './read'
 import type { PreviewRow } from './rows'
 
+export type PreviewEvent = LogEvent<'preview.starting' | 'preview.ready' | 'preview.failed' | 'preview.stopped'>
+
 /** A server on a port: one row from start to stop. */
-export function preview(builder: RowsBuilder, event: LogEvent): RowPath {
+export function preview(builder: RowsBuilder, event: PreviewEvent): RowPath {
   const update = readPreview(event)
   const key = `preview:${update.port ?? ''}`
   const known = builder.paths.get(key)
@@ -41,19 +43,23 @@ function trackRunning(builder: RowsBuilder, key: string, path: RowPath, status: 
 
 type Preview = Pick<PreviewRow, 'status' | 'port' | 'url' | 'framework' | 'detail'>
 
-export function readPreview({ type, data }: LogEvent): Preview {
+export function readPreview({ type, data }: PreviewEvent): Preview {
   return {
-    status: STATUSES[type] ?? 'starting',
+    status: STATUSES[type],
     port: number(data, 'port'),
-    url: firstText(data, 'url', 'preview_url'),
-    framework: firstText(data, 'framework'),
-    detail: firstText(data, 'error', 'title', 'process'),
+    url: someText(data, 'url'),
+    framework: someText(data, 'framework'),
+    detail: someText(data, 'error', 'title', 'process'),
   }
 }
 
-const STATUSES: Readonly<Partial<Record<EventType, Preview['status']>>> = {
+const STATUSES: Readonly<Record<PreviewEvent['type'], Preview['status']>> = {
   'preview.starting': 'starting',
   'preview.ready': 'ready',
   'preview.failed': 'failed',
   'preview.stopped': 'stopped',
+}
+
+export function isPreview(event: LogEvent): event is PreviewEvent {
+  return Object.hasOwn(STATUSES, event.type)
 }

@@ -95,10 +95,10 @@ it('every event is in exactly one row or of a hidden type', () => {
   )
 })
 
-function isHidden({ type, data }: LogEvent): boolean {
+function isHidden({ type, raw }: LogEvent): boolean {
   if (type === 'agent.heartbeat' || type === 'agent.partial') return true
-  if (type === 'agent.assistant_message') return typeof data['content'] !== 'string' || data['content'].trim() === ''
-  return type === 'agent.system_message' && data['subtype'] === 'task_updated'
+  if (type === 'agent.assistant_message') return typeof raw['content'] !== 'string' || raw['content'].trim() === ''
+  return type === 'agent.system_message' && raw['subtype'] === 'task_updated'
 }
 
 it('run facts do not depend on batching or duplicates', () => {

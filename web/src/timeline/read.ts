@@ -1,63 +1,120 @@
 import type { JsonObject, JsonValue } from '../api/contract'
-import type { LogEvent } from './event'
+import { namesOf, type DataOf, type EventData, type EventType, type LogEvent } from './event'
 
 // Event data comes from workers of any version and vendor. These functions never throw; unexpected data reads as `null`.
+//
+// The data of an event is read by the names of its payload (`api/contract.ts`), so a renamed field breaks the build. If an
+// event has one of several types, each must have the field; the functions named `some…` accept a field of any of them.
+// JSON that is not ours, such as the input of a tool, is read by any name.
 
-export function text(data: JsonObject, field: string): string | null {
-  const value = data[field]
+/** The names of fields that every one of these event types has, and that may hold a value of this type. */
+export type Field<T extends EventType, Value = JsonValue> = FieldOf<DataOf<T>, Value>
+
+/** The names of fields that at least one of these event types has. */
+export type SomeField<T extends EventType, Value = JsonValue> = T extends T ? FieldOf<DataOf<T>, Value> : never
+
+type FieldOf<Data, Value> = {
+  [Name in keyof Data & string]-?: Extract<NonNullable<Data[Name]>, Value> extends never ? never : Name
+}[keyof Data & string]
+
+export function text<T extends EventType>(data: EventData<T>, field: Field<T, string>): string | null
+export function text(data: JsonObject, field: string): string | null
+export function text(data: object, field: string): string | null {
+  const value = valueOf(data, field)
   return typeof value === 'string' ? value : null
 }
 
-export function number(data: JsonObject, field: string): number | null {
-  const value = data[field]
+export function number<T extends EventType>(data: EventData<T>, field: Field<T, number>): number | null
+export function number(data: JsonObject, field: string): number | null
+export function number(data: object, field: string): number | null {
+  const value = valueOf(data, field)
   return typeof value === 'number' && Number.isFinite(value) ? value : null
 }
 
-export function flag(data: JsonObject, field: string): boolean {
-  return data[field] === true
+/** Whether the field is `true`. */
+export function flag<T extends EventType>(data: EventData<T>, field: Field<T, boolean>): boolean
+export function flag(data: JsonObject, field: string): boolean
+export function flag(data: object, field: string): boolean {
+  return valueOf(data, field) === true
 }
 
-export function object(data: JsonObject, field: string): JsonObject | null {
-  const value = data[field]
+/** Whether the field is `false`, and not just missing. */
+export function isFalse<T extends EventType>(data: EventData<T>, field: Field<T, boolean>): boolean {
+  return valueOf(data, field) === false
+}
+
+export function object<T extends EventType>(data: EventData<T>, field: Field<T, object>): JsonObject | null
+export function object(data: JsonObject, field: string): JsonObject | null
+export function object(data: object, field: string): JsonObject | null {
+  const value = valueOf(data, field)
   return isObject(value) ? value : null
 }
 
-export function list(data: JsonObject, field: string): JsonValue[] {
-  const value = data[field]
+export function list<T extends EventType>(data: EventData<T>, field: Field<T, object>): JsonValue[]
+export function list(data: JsonObject, field: string): JsonValue[]
+export function list(data: object, field: string): JsonValue[] {
+  const value = valueOf(data, field)
   return Array.isArray(value) ? value : []
 }
 
+/** The value of a field, whatever it is. */
+export function json<T extends EventType>(data: EventData<T>, field: Field<T, JsonValue | object>): JsonValue {
+  return valueOf(data, field) ?? null
+}
+
 /** The first of these fields that holds a non-blank string. */
-export function firstText(data: JsonObject, ...fields: string[]): string | null {
+export function firstText<T extends EventType>(data: EventData<T>, ...fields: Field<T, string>[]): string | null
+export function firstText(data: JsonObject, ...fields: string[]): string | null
+export function firstText(data: object, ...fields: string[]): string | null {
   for (const field of fields) {
-    const value = data[field]
+    const value = valueOf(data, field)
     if (typeof value === 'string' && /\S/.test(value)) return value
   }
   return null
+}
+
+/** The first of these fields that holds a non-blank string, for an event of one of several types. */
+export function someText<T extends EventType>(data: EventData<T>, ...fields: SomeField<T, string>[]): string | null {
+  return firstText(data as unknown as JsonObject, ...fields)
+}
+
+export function someNumber<T extends EventType>(data: EventData<T>, field: SomeField<T, number>): number | null {
+  return number(data as unknown as JsonObject, field)
+}
+
+export function someFlag<T extends EventType>(data: EventData<T>, field: SomeField<T, boolean>): boolean {
+  return flag(data as unknown as JsonObject, field)
+}
+
+function valueOf(data: object, field: string): JsonValue | undefined {
+  return Object.hasOwn(data, field) ? (data as JsonObject)[field] : undefined
 }
 
 export function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The id of the tool call an event belongs to, under the field name of any worker. */
-export function toolUseId(data: JsonObject): string | null {
-  return firstText(data, 'tool_use_id', 'tool_id')
-}
-
 /** Whether one of these fields was too large and is only in the event's body. */
-export function isOmitted(event: LogEvent, ...fields: string[]): boolean {
-  return event.body?.omitted.some((name) => fields.includes(name)) ?? false
+export function isOmitted<T extends EventType>(event: LogEvent<T>, ...fields: SomeField<T>[]): boolean {
+  const names = fields.flatMap((field) => namesOf(event.type, field))
+  return event.body?.omitted.some((name) => names.includes(name)) ?? false
 }
 
 /**
  * Reads a text whose beginning is in one field and whose full version may be in another. If the full text was omitted,
  * returns the beginning and, as `rest`, the sequence number of the event whose body has the full text.
  */
-export function longText(event: LogEvent, field: string, fullField: string): { text: string; rest: number | null } {
-  const complete = text(event.data, fullField)
+export function longText<T extends EventType>(
+  event: LogEvent<T>,
+  field: Field<T, string>,
+  fullField: Field<T, string>,
+): { text: string; rest: number | null } {
+  const data = event.data as unknown as JsonObject
+  const complete = text(data, fullField)
   if (complete !== null) return { text: complete, rest: null }
-  return { text: text(event.data, field) ?? '', rest: isOmitted(event, field, fullField) ? event.seq : null }
+  const names = [field, fullField].flatMap((name) => namesOf(event.type, name))
+  const isOmitted = event.body?.omitted.some((name) => names.includes(name)) ?? false
+  return { text: text(data, field) ?? '', rest: isOmitted ? event.seq : null }
 }
 
 /** Deep equality. The order of object fields does not matter. */

@@ -1,12 +1,12 @@
-import type { LogEvent } from './event'
+import type { EventType, LogEvent } from './event'
 import { Commands, type CommandsFoldState, type Command, noCommands } from './commands'
 import { errorOf } from './event-error'
 import { Files, type FileState } from './file-states'
 import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
 import { hasTrait } from './event-traits'
 import { isSentAgain } from './messages'
-import { readPreview } from './previews'
-import { firstText, number, object } from './read'
+import { isPreview, readPreview } from './previews'
+import { firstText, isFalse, number, object, someNumber, someText } from './read'
 import type { PlanItem, PreviewRow } from './rows'
 import type { PlannedItem } from './rows-builder'
 import { toolName } from './calls'
@@ -112,7 +112,7 @@ export function advance(run: Run, events: readonly LogEvent[]): Run {
     if (event.seq <= next.last) continue
     next.last = event.seq
     next.counts.events += 1
-    next.turns = Math.max(next.turns, number(event.data, 'turn') ?? 0)
+    next.turns = Math.max(next.turns, someNumber<EventType>(event.data, 'turn') ?? 0)
     commands.apply(event)
     if (event.type === 'agent.file_edited') files.apply(event)
     const error = errorOf(event)
@@ -149,49 +149,50 @@ function count({ counts }: Changing, event: LogEvent, error: string | null): voi
 
 /** Start, end and outcome. An ended run does not start again. */
 function lifecycleAfter(run: Changing, event: LogEvent): Partial<Run> {
-  const { data, at } = event
-  const reason = firstText(data, 'stop_reason', 'reason')
+  const { at } = event
   switch (event.type) {
     case 'agent.started':
       return { startedAt: run.startedAt ?? at }
-    case 'agent.completed':
+    case 'agent.completed': {
       // OmoiOS emits it after every query; the last one counts.
-      return { outcome: data['success'] === false ? 'failed' : 'completed', stopReason: reason, endedAt: at }
+      const outcome = isFalse(event.data, 'success') ? 'failed' : 'completed'
+      return { outcome, stopReason: firstText(event.data, 'stop_reason'), endedAt: at }
+    }
     case 'agent.failed':
-      return { outcome: 'failed', stopReason: reason, endedAt: at }
+      return { outcome: 'failed', stopReason: firstText(event.data, 'stop_reason'), endedAt: at }
     case 'sandbox.failed':
-      return run.outcome === null ? { outcome: 'failed', stopReason: reason, endedAt: at } : {}
+      if (run.outcome !== null) return {}
+      return { outcome: 'failed', stopReason: firstText(event.data, 'reason'), endedAt: at }
     case 'sandbox.terminated':
     case 'sandbox.terminated_idle':
-      return run.outcome === null ? { stopReason: reason, endedAt: at } : {}
+      return run.outcome === null ? { stopReason: firstText(event.data, 'reason'), endedAt: at } : {}
     default:
       return {}
   }
 }
 
 function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
-  const { data } = event
   switch (event.type) {
     case 'agent.started':
       return {
-        agent: firstText(data, 'sdk') ?? run.agent,
-        model: firstText(data, 'model') ?? run.model,
-        sessionId: firstText(data, 'session_id') ?? run.sessionId,
+        agent: firstText(event.data, 'sdk') ?? run.agent,
+        model: firstText(event.data, 'model') ?? run.model,
+        sessionId: firstText(event.data, 'session_id') ?? run.sessionId,
       }
     case 'agent.system_message': {
-      const metadata = object(data, 'metadata') ?? {}
+      const metadata = object(event.data, 'metadata') ?? {}
       return {
         model: firstText(metadata, 'model') ?? run.model,
         sessionId: firstText(metadata, 'session_id') ?? run.sessionId,
       }
     }
     case 'agent.assistant_message':
-      return { model: run.model ?? firstText(data, 'model') }
+      return { model: run.model ?? firstText(event.data, 'model') }
     case 'agent.turn_completed':
     case 'agent.turn_complete':
     case 'agent.completed':
     case 'agent.failed':
-      return { sessionId: firstText(data, 'session_id') ?? run.sessionId }
+      return { sessionId: firstText(event.data, 'session_id') ?? run.sessionId }
     default:
       return {}
   }
@@ -201,7 +202,7 @@ function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
 function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
   if (hasTrait(event.type, 'ends_sandbox'))
     return before === null || before.status === 'failed' ? before : { ...before, status: 'stopped' }
-  if (!event.type.startsWith('preview.')) return before
+  if (!isPreview(event)) return before
   const { status, port, url, framework } = readPreview(event)
   if (before?.port === port) {
     return { status, port, url: url ?? before.url, framework: framework ?? before.framework, seq: event.seq }
@@ -210,12 +211,11 @@ function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
 }
 
 function applyPlan(run: Changing, event: LogEvent): void {
-  if (firstText(event.data, 'parent_tool_use_id') !== null) return
+  if (someText<EventType>(event.data, 'parent_tool_use_id') !== null) return
   const before = run.foldState.planned
-  const isEnd = event.type === 'agent.tool_completed'
   if (event.type === 'agent.plan' || (event.type === 'agent.tool_use' && isPlanTool(toolName(event)))) {
     run.foldState.planned = itemsAfter(before, event)
-  } else if (isEnd && isPlanTool(toolName(event))) {
+  } else if (event.type === 'agent.tool_completed' && isPlanTool(toolName(event))) {
     run.foldState.planned = itemsNumbered(before, event)
   }
   if (run.foldState.planned !== before) run.plan = run.foldState.planned.map(shown)
@@ -232,18 +232,21 @@ function applyUsage(run: Changing, event: LogEvent): void {
       break
     case 'agent.turn_complete':
     case 'agent.completed':
-    case 'agent.failed':
-    case 'continuous.completed':
-    case 'iteration.completed':
-      run.foldState.reported = largest(run.foldState.reported, totalOf(event))
+    case 'agent.failed': {
+      const usage = readUsage(event.data)
+      // Other workers report the total under this name.
+      const total = someNumber<typeof event.type>(event.data, 'total_cost_usd')
+      const costUsd = Math.max(usage.costUsd, total ?? 0)
+      run.foldState.reported = largest(run.foldState.reported, { ...usage, costUsd })
       break
+    }
+    case 'continuous.completed':
+    case 'iteration.completed': {
+      const costUsd = number(event.data, 'total_cost_usd') ?? 0
+      run.foldState.reported = largest(run.foldState.reported, { ...noUsage, costUsd })
+      break
+    }
     default:
       break
   }
-}
-
-/** `cost_usd` is the total in the agent's final event, and the cost of one iteration in an iteration event. */
-function totalOf({ type, data }: LogEvent): Usage {
-  const usage = type.startsWith('agent.') ? readUsage(data) : noUsage
-  return { ...usage, costUsd: Math.max(usage.costUsd, number(data, 'total_cost_usd') ?? 0) }
 }

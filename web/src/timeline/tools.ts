@@ -1,25 +1,39 @@
-import { aboutSubagent, isSameCall, output, readDecision, rowOf, tokens, toolName } from './calls'
+import {
+  aboutSubagent,
+  isSameCall,
+  output,
+  readDecision,
+  rowOf,
+  tokens,
+  toolName,
+  toolUseId,
+  type CallEvent,
+  type DecisionEvent,
+  type EndEvent,
+  type ResultEvent,
+  type ToolEvent,
+} from './calls'
 import { base, type RowsBuilder, type RowPath } from './rows-builder'
 import type { LogEvent } from './event'
 import { readChange } from './files'
 import { isPlanTool, plan, planToolCompleted } from './plans'
-import { firstText, flag, isOmitted, longText, number, object, text, toolUseId } from './read'
+import { flag, isOmitted, json, longText, number, object, someNumber, someText, text } from './read'
 import type { SkillRow, SubagentRow, ToolRow } from './rows'
 
 // A call and its completion are one row, at the position of the call. They are matched only by the id of the call: the
 // same command may run twice, and the same file may be edited twice.
 
 /** A tool, a sub-agent or a skill is called. */
-export function called(builder: RowsBuilder, event: LogEvent): RowPath | null {
-  const id = toolUseId(event.data)
+export function called(builder: RowsBuilder, event: CallEvent): RowPath | null {
+  const id = toolUseId(event)
   if (isPlanTool(toolName(event))) return plan(builder, event)
   const known = id === null ? undefined : builder.paths.get(`tool:${id}`)
   if (known !== undefined) return calledLate(builder, event, known)
   return begin(builder, event)
 }
 
-export function ended(builder: RowsBuilder, event: LogEvent): RowPath | null {
-  const id = toolUseId(event.data)
+export function ended(builder: RowsBuilder, event: EndEvent): RowPath | null {
+  const id = toolUseId(event)
   const known = id === null ? matching(builder, event) : builder.paths.get(`tool:${id}`)
   if (known !== undefined && builder.at(known).kind === 'plan') return planToolCompleted(builder, event, known)
   if (known === undefined && isPlanTool(toolName(event)) && !flag(event.data, 'is_error')) return plan(builder, event)
@@ -31,19 +45,18 @@ export function ended(builder: RowsBuilder, event: LogEvent): RowPath | null {
 }
 
 /** A tool result without a completion: from the tools of a model provider, or from workers that send both. */
-export function resultReceived(builder: RowsBuilder, event: LogEvent): RowPath {
-  const id = toolUseId(event.data)
+export function resultReceived(builder: RowsBuilder, event: ResultEvent): RowPath {
+  const id = toolUseId(event)
   const known = id === null ? undefined : builder.paths.get(`tool:${id}`)
   const path = known ?? begin(builder, event)
   const row = builder.change(path, event)
   const wasRunning = builder.running.delete(row.key)
   if (wasRunning) builder.unconfirmed = builder.remember(builder.unconfirmed, path)
   if (!wasRunning && 'status' in row && row.status !== 'interrupted') return path
-  const field = event.data['result'] === undefined ? 'content' : 'result'
-  const { text: result, rest } = longText(event, field, 'full_result')
+  const { text: result, rest } = longText(event, 'result', 'full_result')
   const failed = flag(event.data, 'is_error')
   if (row.kind === 'tool') {
-    row.output = text(event.data, field) === null ? (event.data[field] ?? null) : result
+    row.output = text(event.data, 'result') === null ? json(event.data, 'result') : result
     row.status = failed ? (row.permission?.allowed === false ? 'denied' : 'failed') : 'done'
     row.rest = rest ?? row.rest
   } else if (row.kind === 'subagent' && !row.background) {
@@ -55,7 +68,7 @@ export function resultReceived(builder: RowsBuilder, event: LogEvent): RowPath {
 }
 
 /** A permission decision about a tool call. */
-export function decided(builder: RowsBuilder, event: LogEvent): RowPath {
+export function decided(builder: RowsBuilder, event: DecisionEvent): RowPath {
   const { id, tool, allowed, reason } = readDecision(event)
   const path = id === null ? undefined : builder.paths.get(`tool:${id}`)
   if (path !== undefined) {
@@ -82,7 +95,7 @@ export function decided(builder: RowsBuilder, event: LogEvent): RowPath {
 }
 
 /** A file change, which belongs to the tool call that made it. */
-export function edited(builder: RowsBuilder, event: LogEvent): RowPath {
+export function edited(builder: RowsBuilder, event: LogEvent<'agent.file_edited'>): RowPath {
   const change = readChange(event)
   const path = change.toolUseId === null ? undefined : builder.paths.get(`tool:${change.toolUseId}`)
   if (path !== undefined) {
@@ -121,7 +134,7 @@ function isInBackground(builder: RowsBuilder, path: RowPath): boolean {
 }
 
 /** The call arrived after its completion or its steps, so it completes the existing row. */
-function calledLate(builder: RowsBuilder, event: LogEvent, path: RowPath): RowPath {
+function calledLate(builder: RowsBuilder, event: CallEvent, path: RowPath): RowPath {
   const row = builder.change(path, event)
   const parsed = rowOf(event)
   row.turn ??= parsed.turn
@@ -134,14 +147,14 @@ function calledLate(builder: RowsBuilder, event: LogEvent, path: RowPath): RowPa
   return path
 }
 
-function begin(builder: RowsBuilder, event: LogEvent): RowPath {
+function begin(builder: RowsBuilder, event: ToolEvent): RowPath {
   const row = rowOf(event)
   const path = builder.add(row)
   builder.running.set(row.key, path)
   return path
 }
 
-function finish(builder: RowsBuilder, event: LogEvent, path: RowPath): void {
+function finish(builder: RowsBuilder, event: EndEvent, path: RowPath): void {
   const { data } = event
   const row = builder.change(path, event)
   const failed = flag(data, 'is_error')
@@ -162,7 +175,7 @@ function finish(builder: RowsBuilder, event: LogEvent, path: RowPath): void {
   }
 }
 
-function finishSubagent(builder: RowsBuilder, event: LogEvent, path: RowPath, row: SubagentRow): void {
+function finishSubagent(builder: RowsBuilder, event: EndEvent, path: RowPath, row: SubagentRow): void {
   const { data } = event
   const about = aboutSubagent(event)
   row.agent ||= about.agent
@@ -175,11 +188,11 @@ function finishSubagent(builder: RowsBuilder, event: LogEvent, path: RowPath, ro
   }
   row.status = flag(data, 'is_error') ? 'failed' : 'done'
   const response = output(event)
-  row.result = firstText(data, 'subagent_result') ?? (typeof response.output === 'string' ? response.output : null)
+  row.result = someText(data, 'subagent_result') ?? (typeof response.output === 'string' ? response.output : null)
   row.rest = isOmitted(event, 'subagent_result') ? event.seq : null
-  row.durationMs = number(data, 'subagent_duration_ms') ?? number(data, 'duration_ms')
-  row.costUsd = number(data, 'subagent_cost_usd')
-  const usage = object(data, 'subagent_usage')
+  row.durationMs = someNumber(data, 'subagent_duration_ms') ?? number(data, 'duration_ms')
+  row.costUsd = someNumber(data, 'subagent_cost_usd')
+  const usage = event.type === 'agent.subagent_completed' ? object(event.data, 'subagent_usage') : null
   row.tokens = (usage === null ? null : tokens(usage)) ?? row.tokens
 }
 
@@ -206,7 +219,7 @@ function isSameWrite(left: ToolRow, right: ToolRow): boolean {
 }
 
 /** The oldest open call of the same tool with the same input: the best guess if a worker sends no ids. */
-function matching(builder: RowsBuilder, event: LogEvent): RowPath | undefined {
+function matching(builder: RowsBuilder, event: EndEvent): RowPath | undefined {
   const parsed = rowOf(event)
   for (const paths of [builder.running.values(), builder.unconfirmed]) {
     for (const path of paths) if (isSameCall(builder.at(path), parsed)) return path

@@ -1,5 +1,7 @@
-import type { JsonObject } from '../api/contract'
+import type { EventData } from './event'
 import { number } from './read'
+
+type UsageEventType = 'agent.turn_completed' | 'agent.turn_complete' | 'agent.completed' | 'agent.failed'
 
 export interface Usage {
   readonly costUsd: number
@@ -11,7 +13,8 @@ export interface Usage {
 
 export const noUsage: Usage = { costUsd: 0, inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 }
 
-export function readUsage(data: JsonObject): Usage {
+/** Cost and tokens of a turn, or of the run in a final report. */
+export function readUsage(data: EventData<UsageEventType>): Usage {
   return {
     costUsd: number(data, 'cost_usd') ?? 0,
     inputTokens: number(data, 'input_tokens') ?? 0,

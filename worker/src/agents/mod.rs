@@ -15,6 +15,7 @@ pub use kind::{
 
 use crate::event::Event;
 use crate::workspace::diff::EmittedChange;
+use contract::payloads::TokenCounts;
 use domain::message::State;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -167,6 +168,17 @@ pub struct Tokens {
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
+}
+
+impl Tokens {
+    pub fn counts(self) -> TokenCounts {
+        TokenCounts {
+            input_tokens: self.input,
+            output_tokens: self.output,
+            cache_read_tokens: self.cache_read,
+            cache_write_tokens: self.cache_write,
+        }
+    }
 }
 
 impl Tokens {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::fake_plane::FakePlane;
 use crate::outbox;
+use serde_json::json;
 
 #[tokio::test]
 async fn heartbeats_are_periodic_and_follow_status_changes() {

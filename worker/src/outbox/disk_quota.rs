@@ -2,9 +2,9 @@
 
 use crate::clock;
 use crate::event::Event;
+use contract::payloads::WorkerOutboxFull;
 use domain::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Limits by kind of data. As the spool fills up, transcripts stop first (they remain in the agent's own file), then
@@ -60,23 +60,27 @@ impl Overflow {
 
     /// Emitted when it starts, so that the log shows where.
     pub fn started(&self, bytes: u64, max: u64) -> Event {
-        Event::worker("worker.outbox_full")
-            .with("ongoing", true)
-            .with("since", self.since.to_string())
-            .with("bytes", bytes)
-            .with("max_bytes", max)
+        Event::worker(WorkerOutboxFull {
+            ongoing: true,
+            since: self.since.to_string(),
+            bytes,
+            max_bytes: Some(max),
+            ..Default::default()
+        })
     }
 
     /// Emitted when there is room again.
     pub fn ended(&self, bytes: u64) -> Event {
-        Event::worker("worker.outbox_full")
-            .with("ongoing", false)
-            .with("dropped", self.dropped.values().sum::<u64>())
-            .with("dropped_by_type", json!(self.dropped))
-            .with("shortened", self.shortened)
-            .with("since", self.since.to_string())
-            .with("until", clock::now().to_string())
-            .with("at_least", self.at_least)
-            .with("bytes", bytes)
+        Event::worker(WorkerOutboxFull {
+            ongoing: false,
+            since: self.since.to_string(),
+            bytes,
+            max_bytes: None,
+            dropped: Some(self.dropped.values().sum()),
+            dropped_by_type: Some(self.dropped.clone()),
+            shortened: Some(self.shortened),
+            until: Some(clock::now().to_string()),
+            at_least: Some(self.at_least),
+        })
     }
 }

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn default_fields_do_not_overwrite() {
-        let mut event = Event::agent("agent.message").with("task_id", "own");
+        let mut event = Event::untyped("agent.message", json!({"task_id": "own"}));
         let fields = json!({"task_id": "t", "agent_id": "a"}).as_object().unwrap().clone();
         prepare(&mut event, &EventContext { fields, secrets: Secrets::default() });
         assert_eq!(event.data["task_id"], "own");
@@ -164,11 +164,8 @@ mod tests {
     #[test]
     fn long_text_is_truncated_and_marked() {
         let long = "é".repeat(MAX_FIELD_BYTES);
-        let data = serialized_data(
-            Event::agent("x")
-                .with("text", long.clone())
-                .with("input", json!({"content": long, "lines": ["a", long]})),
-        );
+        let input = json!({"content": long, "lines": ["a", long]});
+        let data = serialized_data(Event::untyped("x", json!({"text": long, "input": input})));
         assert_eq!(data["text"].as_str().unwrap().len(), MAX_FIELD_BYTES);
         assert_eq!(data["text_truncated"], true);
         assert_eq!(data["text_full_length"], 2 * MAX_FIELD_BYTES);
@@ -178,17 +175,17 @@ mod tests {
     #[test]
     fn every_event_fits() {
         // Each of these characters takes six bytes in JSON.
-        serialized_data(Event::agent("x").with("text", "\u{1}".repeat(MAX_FIELD_BYTES)));
-        serialized_data(
-            (0..20).fold(Event::agent("x"), |event, n| event.with(&format!("f{n}"), "y".repeat(90_000))),
-        );
-        serialized_data((0..200_000).fold(Event::agent("x"), |event, n| event.with(&format!("field{n}"), n)));
-        serialized_data(Event::agent("x").with("list", (0..300_000).collect::<Vec<u64>>()));
+        serialized_data(Event::untyped("x", json!({"text": "\u{1}".repeat(MAX_FIELD_BYTES)})));
+        let large: Map<_, _> = (0..20).map(|n| (format!("f{n}"), "y".repeat(90_000).into())).collect();
+        serialized_data(Event::untyped("x", large.into()));
+        let many: Map<_, _> = (0..200_000).map(|n| (format!("field{n}"), n.into())).collect();
+        serialized_data(Event::untyped("x", many.into()));
+        serialized_data(Event::untyped("x", json!({"list": (0..300_000).collect::<Vec<u64>>()})));
     }
 
     #[test]
     fn short_event_keeps_short_fields() {
-        let mut event = Event::agent("x").with("tool", "Bash").with("output", "y".repeat(5_000));
+        let mut event = Event::untyped("x", json!({"tool": "Bash", "output": "y".repeat(5_000)}));
         let text = serialize_short(&mut event);
         assert!(
             text.len() < 600 && text.contains("Bash") && text.contains(r#""output_full_length":5000"#),

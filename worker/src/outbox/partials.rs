@@ -6,7 +6,8 @@ use crate::agents::Partial;
 use crate::clock;
 use client::{Attempt, EventIn};
 use contract::limits::MAX_PARTIAL_BYTES;
-use serde_json::json;
+use contract::payloads::{self, AgentPartial, Payload};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -132,16 +133,17 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 fn event(partial: &Partial) -> EventIn {
+    let data = AgentPartial {
+        message_id: partial.message_id.clone(),
+        block: partial.block,
+        kind: partial.kind.to_owned(),
+        offset: partial.offset,
+        text: partial.text.clone(),
+    };
     EventIn {
         event_id: Uuid::now_v7().to_string(),
-        event_type: "agent.partial".to_owned(),
-        event_data: json!({
-            "message_id": partial.message_id,
-            "block": partial.block,
-            "kind": partial.kind,
-            "offset": partial.offset,
-            "text": partial.text,
-        }),
+        event_type: AgentPartial::EVENT_TYPE.to_owned(),
+        event_data: Value::Object(payloads::fields_of(&data)),
         source: "agent".to_owned(),
         emitted_at: Some(clock::now().to_string()),
     }

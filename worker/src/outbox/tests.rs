@@ -31,7 +31,12 @@ pub(crate) fn open(plane: &FakePlane, dir: &Path) -> Outbox {
 }
 
 pub(super) fn event(id: &str) -> Event {
-    Event::agent("agent.message").with_id(id).with("text", format!("this is {id}"))
+    Event::untyped("agent.message", json!({"text": format!("this is {id}")})).with_id(id)
+}
+
+fn with(mut event: Event, field: &str, value: Value) -> Event {
+    event.data.insert(field.to_owned(), value);
+    event
 }
 
 fn receipt(id: &str, state: State) -> ReceiptIn {
@@ -193,7 +198,7 @@ async fn exceeded_quota_drops_events_and_reports_them() {
     let outbox = Outbox::open(Settings { max_bytes, ..settings(&plane, dir.path()) }).unwrap();
     let transcript = Transcript::new(dir.path(), 2_000);
     for n in 0..2_000 {
-        outbox.emit(event(&format!("e-{n}")).with("output", "y".repeat(900)));
+        outbox.emit(with(event(&format!("e-{n}")), "output", "y".repeat(900).into()));
         transcript.copy(&outbox);
         outbox.receipt(receipt(&format!("m-{}", n % 10), State::Delivered));
     }
@@ -273,7 +278,7 @@ async fn secrets_are_neither_sent_nor_stored() {
     let dir = tempfile::tempdir().unwrap();
     let secrets = Secrets::new(vec![("KEY".into(), "planted-secret".into())]);
     let outbox = Outbox::open(Settings { secrets, ..settings(&plane, dir.path()) }).unwrap();
-    outbox.emit(event("one").with("output", json!({"env": ["KEY=planted-secret"]})));
+    outbox.emit(with(event("one"), "output", json!({"env": ["KEY=planted-secret"]})));
     outbox.transcript("t", vec![raw(&json!({"text": "the key is planted-secret"}))]);
     let detail = Some("it was planted-secret".to_owned());
     outbox.receipt(ReceiptIn { detail, ..receipt("m-1", State::Completed) });

@@ -4,6 +4,7 @@ use super::Supervisor;
 use crate::agents::{AgentCommand, LastTurn, Recovered, TurnEnd, UserMessage};
 use crate::event::Event;
 use crate::state::{Pending, Step};
+use contract::payloads::AgentMessage;
 use domain::message::{MessageType, State};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -168,10 +169,8 @@ fn count_evicted(events: &[Event], has_evicted: bool, has_emitted: impl Fn(&str)
 }
 
 fn remember_text(event: &Event, last_text: &mut String) {
-    if event.event_type == "agent.message"
-        && let Some(text) = event.data.get("content").and_then(|content| content.as_str())
-    {
-        text.clone_into(last_text);
+    if let Some(AgentMessage { content, .. }) = event.read() {
+        *last_text = content;
     }
 }
 
@@ -182,7 +181,7 @@ mod tests {
     #[test]
     fn events_with_evicted_ids_are_not_emitted_again() {
         let events: Vec<Event> =
-            ["a", "b", "c", "d"].map(|id| Event::agent("agent.message").with_id(id)).into();
+            ["a", "b", "c", "d"].map(|id| Event::agent(AgentMessage::default()).with_id(id)).into();
         let has_emitted = |id: &str| id == "c";
         assert_eq!(count_evicted(&events, true, has_emitted), 2, "a and b were emitted before c");
         assert_eq!(count_evicted(&events, false, has_emitted), 0, "no id was evicted: a and b are new");

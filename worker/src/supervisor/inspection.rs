@@ -6,6 +6,7 @@ use crate::completion::{Next, Outcome};
 use crate::config::Requirements;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
 use crate::workspace::validation::{self, GitState, InspectOptions, Validation};
+use contract::payloads::{AgentCompleted, AgentFailed, ContinuousCompleted, RunReport};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -88,28 +89,33 @@ impl Supervisor {
         }
         let progress = &self.state.progress;
         if self.plan.continuous.is_some() {
-            let event =
-                Event::worker("continuous.completed").with("stop_reason", outcome.stop_reason.as_str());
-            let event = event.with_some("last_session_id", self.state.session.clone());
-            self.emit_once("continuous-completed", progress.add_to(event));
+            let event = Event::worker(ContinuousCompleted {
+                stop_reason: outcome.stop_reason.to_string(),
+                last_session_id: self.state.session.clone(),
+                total_cost_usd: progress.cost_usd,
+                state: progress.state(),
+            });
+            self.emit_once("continuous-completed", event);
         }
-        let event_type = if outcome.success { "agent.completed" } else { "agent.failed" };
-        let git = progress.git.as_ref();
-        let event = progress
-            .add_to(Event::agent(event_type))
-            .with("success", outcome.success)
-            .with("stop_reason", outcome.stop_reason.as_str())
-            .with_some("error", outcome.error.clone())
-            .with("turns", self.turns)
-            .with("cost_usd", progress.cost_usd)
-            .with("input_tokens", progress.input_tokens)
-            .with("output_tokens", progress.output_tokens)
-            .with("cache_read_tokens", progress.cache_read_tokens)
-            .with("cache_write_tokens", progress.cache_write_tokens)
-            .with_some("session_id", self.state.session.clone())
-            .with("final_output", first_bytes(&progress.last_output, MAX_FIELD_BYTES))
-            .with_some("branch_name", git.and_then(|git| git.branch.clone()))
-            .with_some("agent_type", self.config.task.agent_type.clone());
+        let report = RunReport {
+            state: progress.state(),
+            turns: self.turns,
+            cost_usd: progress.cost_usd,
+            tokens: progress.tokens(),
+            session_id: self.state.session.clone(),
+            final_output: first_bytes(&progress.last_output, MAX_FIELD_BYTES).to_owned(),
+            branch_name: progress.git.as_ref().and_then(|git| git.branch.clone()),
+            agent_type: self.config.task.agent_type.clone(),
+            output: None,
+            artifacts: None,
+        };
+        let (stop_reason, error) = (outcome.stop_reason.to_string(), outcome.error.clone());
+        let event = if outcome.success {
+            Event::agent(AgentCompleted { success: true, stop_reason, error, report })
+        } else {
+            let report = Some(report);
+            Event::agent(AgentFailed { success: false, stop_reason, error, phase: None, report })
+        };
         self.emit_once(OUTCOME_EVENT, event);
         tracing::info!("Task finished: {}", outcome.stop_reason);
         self.state.outcome = Some(outcome);

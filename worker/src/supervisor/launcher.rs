@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::heartbeat::Status;
 use crate::state::{State, Step};
 use crate::transcript::{self, Tail};
+use contract::payloads::{AgentError, AgentStreamError};
 use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -93,13 +94,13 @@ impl Supervisor {
         tracing::warn!("The agent has exited: {error}");
         self.state.crashes += 1;
         let restart = self.state.crashes <= MAX_RESTARTS && !matches!(reason, ExitReason::NotStarted { .. });
-        let event = Event::worker("agent.stream_error")
-            .with("error", error.as_str())
-            .with("error_type", error_type)
-            .with("turn", self.turns)
-            .with("crashes", self.state.crashes)
-            .with("restarts", restart);
-        self.outbox.emit(event);
+        self.outbox.emit(Event::worker(AgentStreamError {
+            error: error.clone(),
+            error_type: error_type.to_owned(),
+            turn: self.turns,
+            crashes: self.state.crashes,
+            restarts: restart,
+        }));
         self.interrupted_without_agent();
         if !self.state.ended_turns.is_empty() {
             // The turn had ended, and only background tasks were still running.
@@ -111,7 +112,11 @@ impl Supervisor {
             self.agent_state.send_modify(|state| state.status = Status::Starting);
         } else if self.state.outcome.is_none() && !matches!(self.state.step, Step::Finishing(_)) {
             let phase = if error_type == "not_started" { "initialization" } else { "execution" };
-            self.outbox.emit(Event::worker("agent.error").with("error", error.as_str()).with("phase", phase));
+            self.outbox.emit(Event::worker(AgentError {
+                error: error.clone(),
+                phase: phase.to_owned(),
+                ..Default::default()
+            }));
             if let Some(validation) = self.inspection.take() {
                 validation.abort();
             }

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::state::{Pending, Step};
 use client::ReceiptIn;
 use contract::messages::MessageOut;
+use contract::payloads::{AgentInterrupted, AgentMessageInjected};
 use domain::MessageId;
 use domain::message::{MessageType, Sender, State};
 use tokio::time::Instant;
@@ -68,22 +69,19 @@ impl Supervisor {
     /// Emits `agent.message_injected`. Idempotent.
     pub(super) fn emit_message_injected(&self, pending: &Pending, sender: Option<&Sender>) {
         let Pending { message_id, message_type, uuid, text, .. } = pending;
-        let json = |sender: &Sender| serde_json::to_value(sender).unwrap_or_default();
-        let sender_id = sender.and_then(|sender| sender.id.clone());
         let content = content(*message_type, text);
-        self.outbox.emit(
-            Event::worker("agent.message_injected")
-                .with_id(injected_event_id(*uuid))
-                .with("message_type", serde_json::to_value(message_type).unwrap_or_default())
-                .with("content_length", content.chars().count())
-                .with("content", content)
-                .with("sender", sender.map(json).unwrap_or_default())
-                .with("sender_id", sender_id.map_or(serde_json::Value::Null, Into::into))
-                .with("message_id", message_id.as_str())
-                .with("message_uuid", uuid.to_string())
-                .with("intervention_number", self.state.injected)
-                .with("turn", self.turns),
-        );
+        let event = Event::worker(AgentMessageInjected {
+            message_type: Some(*message_type),
+            content: content.to_owned(),
+            content_length: content.chars().count() as u64,
+            sender: sender.cloned(),
+            sender_id: sender.and_then(|sender| sender.id.clone()),
+            message_id: message_id.to_string(),
+            message_uuid: uuid.to_string(),
+            intervention_number: self.state.injected,
+            turn: self.turns,
+        });
+        self.outbox.emit(event.with_id(injected_event_id(*uuid)));
     }
 
     /// Sends the receipt of a redelivered message again. The agent does not need it again: messages that are not in its
@@ -141,12 +139,13 @@ impl Supervisor {
         for Interruption { message_id, sender_id, reason } in
             std::mem::take(&mut self.deliveries.interruptions)
         {
-            let event = Event::agent("agent.interrupted")
-                .with("reason", reason)
-                .with("turn", self.turns)
-                .with_some("message_id", message_id.as_ref().map(MessageId::as_str))
-                .with_some("sender_id", sender_id)
-                .with("cancelled", cancelled.iter().map(Uuid::to_string).collect::<Vec<_>>());
+            let event = Event::agent(AgentInterrupted {
+                reason: reason.to_owned(),
+                turn: self.turns,
+                message_id: message_id.as_ref().map(MessageId::to_string),
+                sender_id,
+                cancelled: cancelled.iter().map(Uuid::to_string).collect(),
+            });
             match &message_id {
                 Some(id) => self.emit_once(&format!("interrupted-{id}"), event),
                 None => self.outbox.emit(event),

@@ -23,6 +23,10 @@ use crate::outbox::{LinkState, Outbox};
 use crate::state::{ProcessIdentity, State, StateFile};
 use crate::tasks::{TaskFailure, Tasks};
 use crate::transcript::Tail;
+use contract::payloads::{
+    AgentError, AgentStarted, AgentWaiting, ContinuousLimits, ContinuousStarted, ValidationRequirements,
+    WorkerTranscriptLost,
+};
 use inspection::Inspection;
 pub(crate) use inspection::OUTCOME_EVENT;
 pub(crate) use launcher::Launcher;
@@ -217,17 +221,18 @@ impl Supervisor {
 
     fn started_event(&self) -> Event {
         let (config, task) = (&self.config, &self.config.task);
-        Event::worker("agent.started")
-            .with("sdk", config.agent.name())
-            .with_some("model", config.model.clone())
-            .with("task", task.headline())
-            .with("task_description_length", task.prompt().map_or(0, |prompt| prompt.chars().count()))
-            .with_some("ticket_title", task.ticket_title.clone())
-            .with_some("session_id", self.state.session.clone())
-            .with_some("resumed_session_id", config.resume.as_ref().map(|resume| resume.session.as_str()))
-            .with("is_resuming", config.resume.is_some())
-            .with("fork_session", config.resume.as_ref().is_some_and(|resume| resume.fork))
-            .with("worker_version", env!("CARGO_PKG_VERSION"))
+        Event::worker(AgentStarted {
+            sdk: config.agent.name().to_owned(),
+            model: config.model.clone(),
+            task: task.headline(),
+            task_description_length: task.prompt().map_or(0, |prompt| prompt.chars().count() as u64),
+            ticket_title: task.ticket_title.clone(),
+            session_id: self.state.session.clone(),
+            resumed_session_id: config.resume.as_ref().map(|resume| resume.session.clone()),
+            is_resuming: config.resume.is_some(),
+            fork_session: config.resume.as_ref().is_some_and(|resume| resume.fork),
+            worker_version: env!("CARGO_PKG_VERSION").to_owned(),
+        })
     }
 
     async fn handle_output(&mut self, output: AgentOutput) {
@@ -265,8 +270,9 @@ impl Supervisor {
     }
 
     fn emit_failure(&self, failure: &TaskFailure, phase: &str) {
-        let event = Event::worker("agent.error").with("error", failure.to_string());
-        self.outbox.emit(event.with("phase", phase).with("turn", self.turns));
+        let (error, phase) = (failure.to_string(), phase.to_owned());
+        let turn = Some(self.turns);
+        self.outbox.emit(Event::worker(AgentError { error, phase, turn, stderr_tail: None }));
     }
 
     /// Sends a command to the agent if it is running. Otherwise the restart delivers what the agent has missed.
@@ -294,8 +300,8 @@ impl Supervisor {
                 }
                 Err(why) => {
                     tracing::warn!("Cannot copy the agent's transcript: {why}");
-                    let event = Event::worker("worker.transcript_lost").with("error", why.to_string());
-                    self.outbox.emit(event);
+                    let error = why.to_string();
+                    self.outbox.emit(Event::worker(WorkerTranscriptLost { error, ..Default::default() }));
                     self.tail = None;
                     return;
                 }
@@ -305,7 +311,8 @@ impl Supervisor {
 
     fn wait_for_messages(&mut self, message: &str) {
         self.agent_state.send_modify(|state| state.status = Status::Waiting);
-        self.outbox.emit(Event::agent("agent.waiting").with("message", message).with("turn", self.turns));
+        let (message, turn) = (message.to_owned(), self.turns);
+        self.outbox.emit(Event::agent(AgentWaiting { message, turn }));
     }
 
     /// Whether no work is in progress or pending.
@@ -326,28 +333,23 @@ impl Supervisor {
 }
 
 fn continuous_started_event(goal: &str, limits: &Continuous, requirements: &Requirements) -> Event {
-    Event::worker("continuous.started")
-        .with("goal", first_chars(goal, 500))
-        .with(
-            "limits",
-            serde_json::json!({
-                "max_iterations": limits.max_iterations,
-                "max_cost_usd": limits.max_cost_usd,
-                "max_duration_seconds": limits.max_duration.as_secs(),
-                "max_consecutive_errors": limits.max_consecutive_errors,
-            }),
-        )
-        .with("completion_signal", limits.completion_signal.as_str())
-        .with("completion_threshold", limits.completion_threshold)
-        .with(
-            "validation_requirements",
-            serde_json::json!({
-                "clean": requirements.clean,
-                "pushed": requirements.pushed,
-                "pull_request": requirements.pull_request,
-                "tests": requirements.tests,
-            }),
-        )
+    Event::worker(ContinuousStarted {
+        goal: first_chars(goal, 500).to_owned(),
+        limits: ContinuousLimits {
+            max_iterations: limits.max_iterations,
+            max_cost_usd: limits.max_cost_usd,
+            max_duration_seconds: limits.max_duration.as_secs(),
+            max_consecutive_errors: limits.max_consecutive_errors,
+        },
+        completion_signal: limits.completion_signal.clone(),
+        completion_threshold: limits.completion_threshold,
+        validation_requirements: ValidationRequirements {
+            clean: requirements.clean,
+            pushed: requirements.pushed,
+            pull_request: requirements.pull_request,
+            tests: requirements.tests.clone(),
+        },
+    })
 }
 
 /// Next output of the agent; never resolves if there is no agent.

@@ -5,6 +5,7 @@ use super::{EXIT_FENCED, StopReason, Supervisor};
 use crate::agents::{AgentActivity, AgentCommand, AgentOutput};
 use crate::event::Event;
 use crate::heartbeat::Status;
+use contract::payloads::AgentShutdown;
 use domain::message;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -47,12 +48,11 @@ impl Supervisor {
         self.agent = None;
         self.copy_transcript();
         let _ = timeout(Duration::from_secs(1), self.observers.drained()).await;
-        self.outbox.emit(
-            Event::worker("agent.shutdown")
-                .with("reason", reason)
-                .with("total_turns", self.turns)
-                .with("task_finished", self.state.outcome.is_some()),
-        );
+        self.outbox.emit(Event::worker(AgentShutdown {
+            reason: reason.to_owned(),
+            total_turns: self.turns,
+            task_finished: Some(self.state.outcome.is_some()),
+        }));
         self.state.process = None;
         self.save();
         let remaining = deadline.saturating_duration_since(Instant::now());

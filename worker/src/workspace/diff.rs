@@ -4,6 +4,7 @@
 //! `snapshot`, which drops those that were emitted already, identified by [`EmittedChange`].
 
 use crate::event::{Event, MAX_FIELD_BYTES, PREVIEW_CHARS, first_chars};
+use contract::payloads::AgentFileEdited;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use std::path::Path;
@@ -118,19 +119,20 @@ impl FileChange {
         };
         let lines: String = self.unified.split_inclusive('\n').take(PREVIEW_LINES).collect();
         let is_complete = self.unified.len() == self.unified_bytes && self.unified_bytes <= MAX_FIELD_BYTES;
-        Event::agent("agent.file_edited")
-            .with("turn", turn)
-            .with("tool_use_id", tool_use_id)
-            .with("file_path", self.path)
-            .with("change_type", change_type)
-            .with_some("previous_path", previous)
-            .with("lines_added", self.lines_added)
-            .with("lines_removed", self.lines_removed)
-            .with("diff_preview", first_chars(&lines, PREVIEW_CHARS))
-            .with("full_diff", is_complete.then_some(self.unified))
-            .with("full_diff_available", is_complete)
-            .with("full_diff_size", self.unified_bytes)
-            .with("binary", self.binary)
+        Event::agent(AgentFileEdited {
+            turn,
+            tool_use_id: tool_use_id.map(str::to_owned),
+            file_path: self.path,
+            change_type: change_type.to_owned(),
+            previous_path: previous,
+            lines_added: self.lines_added,
+            lines_removed: self.lines_removed,
+            diff_preview: first_chars(&lines, PREVIEW_CHARS).to_owned(),
+            full_diff: is_complete.then_some(self.unified),
+            full_diff_available: is_complete,
+            full_diff_size: self.unified_bytes as u64,
+            binary: self.binary,
+        })
     }
 
     pub(super) fn without_diff(path: &str, change: Change) -> Self {

@@ -17,6 +17,7 @@ pub use git::GitError;
 pub use repository::{InvalidRepository, Repository};
 
 use crate::event::{Event, first_bytes};
+use contract::payloads::{WorkspaceCloning, WorkspaceFailed, WorkspaceReady};
 use credential::CredentialServer;
 use std::io;
 use std::path::PathBuf;
@@ -91,29 +92,28 @@ pub async fn prepare(
     emit: &mut (dyn FnMut(Event) + Send),
 ) -> Result<Ready, Error> {
     let started = Instant::now();
-    let url = repository.map(|repository| repository.url.as_str());
+    let url = repository.map(|repository| repository.url.to_string());
     if let Some(repository) = repository {
-        let cloning = Event::worker("workspace.cloning").with("repository", url);
-        emit(cloning.with("branch", repository.branch.as_deref()));
+        let branch = repository.branch.clone();
+        emit(Event::worker(WorkspaceCloning { repository: url.clone(), branch }));
     }
     match create(repository, settings).await.map_err(|error| redact_token(error, repository)) {
         Ok(ready) => {
             let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let event = Event::worker("workspace.ready")
-                .with("repository", url)
-                .with("branch", ready.branch.as_deref())
-                .with("head", ready.head.as_deref())
-                .with("created_branch", ready.created_branch)
-                .with("duration_ms", duration);
             if repository.is_some() {
-                emit(event);
+                emit(Event::worker(WorkspaceReady {
+                    repository: url,
+                    branch: ready.branch.clone(),
+                    head: ready.head.clone(),
+                    created_branch: ready.created_branch,
+                    duration_ms: duration,
+                }));
             }
             Ok(ready)
         }
         Err(error) => {
-            let text = error.to_string();
-            let event = Event::worker("workspace.failed").with("repository", url);
-            emit(event.with("error", first_bytes(&text, MAX_ERROR_BYTES)));
+            let text = first_bytes(&error.to_string(), MAX_ERROR_BYTES).to_owned();
+            emit(Event::worker(WorkspaceFailed { repository: url, error: text }));
             Err(error)
         }
     }

@@ -8,6 +8,7 @@ use super::diff::{EmittedChange, FileChange, Fingerprint};
 use super::patch::{self, DetectedChange};
 use super::shadow_repository::{GIT_TIMEOUT, ScanError, ShadowRepository, Snapshot};
 use crate::event::Event;
+use contract::payloads::{WorkspaceChangesLeftOut, WorkspaceSnapshotsOff};
 use std::path::Path;
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
@@ -133,13 +134,10 @@ impl Changes {
         let mut events: Vec<Event> =
             self.files.into_iter().map(|change| change.into_event(turn, tool_use_id)).collect();
         if self.omitted > 0 {
-            let event = Event::worker("workspace.changes_left_out");
-            events
-                .push(event.with("turn", turn).with("tool_use_id", tool_use_id).with("count", self.omitted));
+            let (tool_use_id, count) = (tool_use_id.map(str::to_owned), self.omitted as u64);
+            events.push(Event::worker(WorkspaceChangesLeftOut { turn, tool_use_id, count }));
         }
-        events.extend(
-            self.disabled.map(|reason| Event::worker("workspace.snapshots_off").with("reason", reason)),
-        );
+        events.extend(self.disabled.map(|reason| Event::worker(WorkspaceSnapshotsOff { reason })));
         events
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::IdSource;
 use crate::error::Error;
+use contract::payloads::{Payload, TicketBlocked, TicketTransitioned, TicketUnblocked};
 use domain::event::LifecycleEvent;
 use domain::ingest::{Batch, NewEvent};
-use domain::message::State;
 use domain::task::transitions::Transition;
-use domain::{EventType, JsonObject, Sandbox, Source, Task, Ticket, Timestamp};
-use serde_json::{Value, json};
+use domain::ticket::Blocked;
+use domain::{Sandbox, Source, Task, Ticket, Timestamp};
 use store::Store;
 use store::commit::Change;
 use store::ledger;
@@ -26,15 +26,10 @@ impl<'a> EventBatch<'a> {
         Self { ids, events: Vec::new(), changes: Vec::new() }
     }
 
-    pub(crate) fn event(&mut self, event_type: EventType, source: Source, data: &Value) {
-        let data = JsonObject::of(data);
+    pub(crate) fn event(&mut self, source: Source, payload: &impl Payload) {
+        let LifecycleEvent { event_type, data } = LifecycleEvent::new(payload);
         let id = self.ids.event();
         self.events.push(NewEvent { id, event_type, source, data, emitted_at: None });
-    }
-
-    /// Adds the event of a message that has reached a state.
-    pub(crate) fn message(&mut self, state: State, source: Source, data: &Value) {
-        self.event(EventType::of_message(state), source, data);
     }
 
     /// The sandbox with these events and messages counted.
@@ -104,21 +99,30 @@ pub(crate) fn ticket_events(
 ) -> Vec<NewEvent> {
     let mut events = Vec::new();
     if before.status != after.status {
-        let data = json!({
-            "ticket_id": after.id, "from_status": before.status, "to_status": after.status, "phase_id": after.phase,
-            "task_id": task.id,
-        });
-        events.push(LifecycleEvent::of_ticket("transitioned", &data));
+        events.push(LifecycleEvent::new(&TicketTransitioned {
+            ticket_id: after.id.clone(),
+            from_status: before.status,
+            to_status: after.status,
+            phase_id: after.phase.clone(),
+            task_id: Some(task.id.clone()),
+            reason: None,
+            forced: None,
+            by: None,
+        }));
     }
     if before.blocked != after.blocked {
-        let (name, blocked) = match &after.blocked {
-            Some(blocked) => ("blocked", Some(blocked)),
-            None => ("unblocked", before.blocked.as_ref()),
-        };
-        let data = json!({
-            "ticket_id": after.id, "reason": blocked.map(|blocked| &blocked.reason), "task_id": task.id,
+        let (ticket_id, task_id) = (after.id.clone(), task.id.clone());
+        let reason_of = |blocked: &Blocked| blocked.reason.clone();
+        events.push(match &after.blocked {
+            Some(blocked) => {
+                let reason = Some(reason_of(blocked));
+                LifecycleEvent::new(&TicketBlocked { ticket_id, reason, task_id })
+            }
+            None => {
+                let reason = before.blocked.as_ref().map(reason_of);
+                LifecycleEvent::new(&TicketUnblocked { ticket_id, reason, task_id })
+            }
         });
-        events.push(LifecycleEvent::of_ticket(name, &data));
     }
     events_of(ids, events)
 }

@@ -1,15 +1,17 @@
 //! Applies the receipts of a worker to its messages.
 
 use crate::error::Error;
-use crate::events::emit::{EventBatch, Written};
+use crate::events::emit::{EventBatch, Written, event_of};
 use crate::messages::queue;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, visibility};
 use contract::messages::{Acknowledged, ReceiptIn, ReceiptOut};
+use contract::payloads::{MessageCancelled, MessageCompleted, MessageDelivered, MessageStarted};
 use domain::access::Principal;
-use domain::message::Receipt;
+use domain::event::LifecycleEvent;
+use domain::ingest::NewEvent;
+use domain::message::{Receipt, State};
 use domain::{Invalid, Message, MessageId, SandboxId, Source, Timestamp};
-use serde_json::json;
 use store::ledger::Change;
 
 pub use crate::messages::Deps;
@@ -87,6 +89,26 @@ struct Applied<'a> {
     batch: EventBatch<'a>,
 }
 
+/// The event of a message that has reached a state that a worker reports.
+fn receipt_event(
+    ids: &dyn IdSource,
+    message_id: MessageId,
+    state: State,
+    detail: Option<String>,
+) -> Result<NewEvent, Error> {
+    let event = match state {
+        State::Delivered => LifecycleEvent::new(&MessageDelivered { message_id, detail, last: None }),
+        State::Started => LifecycleEvent::new(&MessageStarted { message_id, detail }),
+        State::Completed => LifecycleEvent::new(&MessageCompleted { message_id, detail }),
+        State::Cancelled => LifecycleEvent::new(&MessageCancelled { message_id, detail, by: None }),
+        // The decoder rejects these.
+        State::Queued | State::Fetched | State::Undeliverable => {
+            return Err(Error::Internal(format!("a worker cannot report {state}").into()));
+        }
+    };
+    Ok(NewEvent { source: Source::Worker, ..event_of(ids, event) })
+}
+
 impl<'a> Applied<'a> {
     fn new(
         ids: &'a dyn IdSource,
@@ -104,11 +126,7 @@ impl<'a> Applied<'a> {
             let ReceiptIn { message_id, state, detail } = receipt.clone();
             let changed = message.advance(Receipt { state, at: now, detail: detail.clone() });
             if changed {
-                let mut data = json!({"message_id": message_id});
-                if let Some(detail) = detail {
-                    data["detail"] = detail.into();
-                }
-                batch.message(state, Source::Worker, &data);
+                batch.events.push(receipt_event(ids, message_id.clone(), state, detail)?);
             }
             responses.push(ReceiptOut { message_id, state: message.state(), changed });
         }

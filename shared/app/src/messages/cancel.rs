@@ -7,6 +7,7 @@ use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
 use contract::ProblemCode;
 use contract::messages::MessageRecord;
+use contract::payloads::MessageCancelled;
 use domain::message::{Receipt, Sender, State};
 use domain::{Message, Source};
 use serde_json::json;
@@ -36,8 +37,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             true => Change::Resolved(message.clone()),
             false => Change::Updated(message.clone()),
         });
-        let data = json!({"message_id": id, "detail": detail, "by": Sender::of(&principal)});
-        batch.message(State::Cancelled, Source::User, &data);
+        let (detail, by) = (Some(detail.to_owned()), Some(Sender::of(&principal)));
+        batch.event(Source::User, &MessageCancelled { message_id: id.clone(), detail, by });
         let after = batch.sandbox_after(&sandbox);
         match batch.write(deps.store, &sandbox, &after, now).await? {
             Written::Stored(sandbox) => {

@@ -3,11 +3,12 @@
 use crate::error::Error;
 use crate::events::emit::{EventBatch, Written};
 use crate::messages::known_message;
-use crate::messages::send::{admit, enqueue, event_data, source};
+use crate::messages::send::{admit, enqueue, queued, source};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::visibility;
 use contract::ProblemCode;
 use contract::messages::MessageRecord;
+use contract::payloads::MessageQueued;
 use domain::message::{Position, Sender, State};
 use serde_json::json;
 use store::ledger::Change;
@@ -50,9 +51,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         message.send_again(position, now);
         let mut batch = EventBatch::new(messages.ids);
         batch.changes.push(Change::SentAgain(message.clone()));
-        let mut data = event_data(&message);
-        (data["version"], data["by"]) = (json!(message.version), json!(Sender::of(&principal)));
-        batch.message(State::Queued, source(&principal, message.message_type), &data);
+        let (version, by) = (Some(message.version), Some(Sender::of(&principal)));
+        let event = MessageQueued { version, by, ..queued(&message) };
+        batch.event(source(&principal, message.message_type), &event);
         let after = batch.sandbox_after(&sandbox);
         match batch.write(messages.store, &sandbox, &after, now).await? {
             Written::Stored(sandbox) => {

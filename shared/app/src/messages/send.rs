@@ -8,9 +8,10 @@ use crate::visibility;
 use contract::ProblemCode;
 use contract::jobs::Job;
 use contract::messages::{MessageQueued, Send};
+use contract::payloads::{self, MessagePriority};
 use domain::access::Principal;
 use domain::mailbox::{MAX_WAITING, URGENT_RESERVE};
-use domain::message::{Draft, MessageType, Position, Sender, State};
+use domain::message::{Draft, MessageType, Position, Sender};
 use domain::{Message, MessageId, Sandbox, SandboxId, Source};
 use serde_json::json;
 use std::time::Duration;
@@ -108,7 +109,7 @@ async fn write(
         let message = Message::new(id.clone(), draft.clone(), Sender::of(principal), place, now);
         let mut batch = EventBatch::new(deps.ids);
         batch.changes.push(Change::Sent(message.clone()));
-        batch.message(State::Queued, source(principal, draft.message_type), &event_data(&message));
+        batch.event(source(principal, draft.message_type), &queued(&message));
         let after = batch.sandbox_after(&sandbox);
         match batch.write(deps.store, &sandbox, &after, now).await? {
             Written::Stored(sandbox) => {
@@ -164,15 +165,19 @@ fn first_response(known: Message, draft: &Draft) -> Result<Message, Error> {
     ))
 }
 
-/// The same fields as the event of OmoiOS, and in addition the sender and the full text.
-pub(super) fn event_data(message: &Message) -> serde_json::Value {
-    json!({
-        "message_id": message.id,
-        "message_type": message.message_type,
-        "content": message.content,
-        "priority": if message.message_type.is_urgent() { "high" } else { "normal" },
-        "sender": message.sender,
-    })
+pub(super) fn queued(message: &Message) -> payloads::MessageQueued {
+    payloads::MessageQueued {
+        message_id: message.id.clone(),
+        message_type: message.message_type,
+        content: message.content.clone(),
+        priority: match message.message_type.is_urgent() {
+            true => MessagePriority::High,
+            false => MessagePriority::Normal,
+        },
+        sender: message.sender.clone(),
+        version: None,
+        by: None,
+    }
 }
 
 #[cfg(test)]

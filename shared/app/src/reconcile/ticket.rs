@@ -4,9 +4,9 @@ use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
 use crate::events;
 use crate::orchestration::Deps;
+use contract::payloads::TicketTimedOut;
 use domain::event::LifecycleEvent;
 use domain::{Ticket, TicketId};
-use serde_json::json;
 use store::commit::{Change, Commit, Committed};
 
 pub type Command = TicketId;
@@ -24,8 +24,8 @@ pub async fn run(deps: Deps<'_>, id: Command) -> Result<Outcome, Error> {
             return Ok(Some(ticket));
         }
         let Ok(after) = ticket.time_out(now) else { return Ok(Some(ticket)) };
-        let data = json!({"ticket_id": id, "reason": after.approval.reason});
-        let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::of_ticket("timed_out", &data))];
+        let timed_out = TicketTimedOut { ticket_id: id.clone(), reason: after.approval.reason.clone() };
+        let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::new(&timed_out))];
         let mut commit = Commit::new(now);
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {

@@ -5,13 +5,13 @@ use crate::events::emit::{EventBatch, Written};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, messages, reconcile, visibility};
 use contract::jobs::Job;
+use contract::payloads::{MessageCancelled, SandboxEnd, SandboxTerminated};
 use domain::access::Principal;
 use domain::attempt;
 use domain::message::{Receipt, Sender, State};
 use domain::sandbox::Ended;
 use domain::sandbox::transitions::Trigger;
-use domain::{EventType, MessageId, Sandbox, SandboxId, Source, Timestamp};
-use serde_json::json;
+use domain::{MessageId, Sandbox, SandboxId, Source, Timestamp};
 use store::JobQueue;
 use store::ledger::Change;
 
@@ -94,8 +94,9 @@ fn end<'a>(
 ) -> (Sandbox, EventBatch<'a>) {
     let reason = command.reason.clone();
     let mut batch = EventBatch::new(ids);
-    let data = json!({"reason": reason, "by": Sender::of(&command.principal)});
-    batch.event(EventType::sandbox_terminated(), Source::System, &data);
+    let by = Some(Sender::of(&command.principal));
+    let terminated = SandboxTerminated { reason: reason.clone(), by, end: SandboxEnd::default() };
+    batch.event(Source::System, &terminated);
     let mut after = batch.sandbox_after(sandbox);
     after.transition(Trigger::Terminated);
     if after.assignment.is_some() {
@@ -122,7 +123,8 @@ async fn cancel<'a>(
     for mut message in deps.store.messages(&sandbox.id, &ids).await? {
         let detail = "the sandbox ended";
         message.advance(Receipt { state: State::Cancelled, at: now, detail: Some(detail.into()) });
-        batch.message(State::Cancelled, Source::System, &json!({"message_id": message.id, "detail": detail}));
+        let (message_id, detail) = (message.id.clone(), Some(detail.to_owned()));
+        batch.event(Source::System, &MessageCancelled { message_id, detail, by: None });
         batch.changes.push(Change::Resolved(message));
     }
     let mut after = batch.sandbox_after(sandbox);

@@ -7,6 +7,7 @@ use crate::visibility::visible_sandbox;
 use crate::{IdSource, events, orchestration, reconcile, tasks};
 use contract::ProblemCode;
 use contract::jobs::Job;
+use contract::payloads::{AgentCompleted, AgentFailed};
 use contract::tasks::{Complete, Completed, Report};
 use domain::access::Principal;
 use domain::attempt::{Attempt, Outcome as AttemptOutcome};
@@ -87,7 +88,7 @@ async fn record(
     complete: &Complete,
 ) -> Result<Option<Sandbox>, Error> {
     let now = deps.clock.now();
-    let report = report_event(deps.ids, complete)?;
+    let report = report_event(deps.ids, complete);
     let Some((mut after, lifecycle_events)) = final_report(sandbox, &report, now) else {
         return Err(Error::conflict(
             ProblemCode::SandboxNotRunning,
@@ -112,13 +113,13 @@ async fn record(
 }
 
 /// The event that a worker would have sent through its log.
-fn report_event(ids: &dyn IdSource, complete: &Complete) -> Result<NewEvent, Error> {
-    let name = match complete.report {
-        Report::Completed(_) => "agent.completed",
-        Report::Failed(_) => "agent.failed",
+fn report_event(ids: &dyn IdSource, complete: &Complete) -> NewEvent {
+    let event_type = match complete.report {
+        Report::Completed(_) => EventType::of::<AgentCompleted>(),
+        Report::Failed(_) => EventType::of::<AgentFailed>(),
     };
-    let (event_type, data) = (EventType::parse(name)?, complete.event_data.clone());
-    Ok(NewEvent { id: ids.event(), event_type, source: Source::Agent, data, emitted_at: None })
+    let data = complete.event_data.clone();
+    NewEvent { id: ids.event(), event_type, source: Source::Agent, data, emitted_at: None }
 }
 
 fn is_same(outcome: &AttemptOutcome, report: &Report) -> bool {

@@ -8,10 +8,9 @@ use crate::orchestration::Deps;
 use crate::{events, reconcile};
 use candidates::{QueueScan, scan};
 use contract::jobs::Job;
+use contract::payloads::SandboxStage;
 use domain::attempt::{Assignment, Stage};
-use domain::event::LifecycleEvent;
 use domain::{OrgId, Sandbox};
-use serde_json::json;
 use store::commit::{Change, Commit, Committed};
 
 /// The org whose tasks to claim.
@@ -71,11 +70,7 @@ async fn claim(deps: Deps<'_>, org: &OrgId, scanned: QueueScan, choice: usize) -
     let Some(transition) = task.claim(sandbox_id.clone(), now) else { return Ok(Claim::Conflict) };
     let (ticket, attempt) = (task.ticket.clone(), transition.task.attempt);
     let assignment = Assignment { task: task.id.clone(), ticket, attempt, provider };
-    let data = json!({
-        "sandbox_id": sandbox_id, "task_id": task.id, "ticket_id": task.ticket, "attempt": attempt,
-        "provider": assignment.provider,
-    });
-    let event = LifecycleEvent { event_type: Stage::Recorded.event(), data: domain::JsonObject::of(&data) };
+    let event = Stage::Recorded.event(SandboxStage::new(assignment.of(&sandbox_id)));
     let events = vec![events::emit::event_of(deps.ids, event)];
     let name: String = task.title.chars().take(MAX_NAME_CHARS).collect();
     let sandbox = Sandbox::assigned(sandbox_id.clone(), org.clone(), name, assignment, now);

@@ -4,10 +4,10 @@ use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
 use crate::orchestration::{Deps as Orchestration, dispatch_job};
 use crate::{events, reconcile, tickets};
+use contract::payloads::TicketApproved;
 use domain::access::Principal;
 use domain::event::LifecycleEvent;
 use domain::{Ticket, TicketId};
-use serde_json::json;
 use store::commit::{Change, Commit, Committed};
 
 pub type Deps<'a> = Orchestration<'a>;
@@ -34,8 +34,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             .map_err(|refused| tickets::transition_error(&ticket, &refused, now))?;
         let mut commit = Commit::new(now);
         commit.tasks.push(tickets::create_first_task(deps.ids, &mut after, &deps.orchestration.weights, now));
-        let data = json!({"ticket_id": id, "approved_by": by, "task_id": after.first_task});
-        let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::of_ticket("approved", &data))];
+        let (ticket_id, task_id) = (id.clone(), after.first_task.clone());
+        let approved = TicketApproved { ticket_id, approved_by: by.clone(), task_id };
+        let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::new(&approved))];
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {
             Committed::Done(mut done) => {

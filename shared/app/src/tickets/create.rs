@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::orchestration::{self, dispatch_job};
 use crate::{events, reconcile, tickets, visibility};
 use contract::ProblemCode;
+use contract::payloads::TicketCreated;
 use contract::tickets::{Candidate, CreateTicket, TicketSpec};
 use domain::access::Principal;
 use domain::duplicates::{TicketText, ticket_similarity};
@@ -190,13 +191,20 @@ async fn write(
             now,
         ));
     }
-    let data = json!({
-        "ticket_id": ticket.id, "title": ticket.title, "status": ticket.status, "phase_id": ticket.phase,
-        "priority": ticket.priority, "project_id": ticket.project, "workflow_mode": ticket.workflow_mode,
-        "approval_status": ticket.approval.status, "approval_deadline_at": ticket.approval.deadline_at,
-        "task_id": ticket.first_task, "created_by": ticket.created_by,
-    });
-    let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::of_ticket("created", &data))];
+    let created = TicketCreated {
+        ticket_id: ticket.id.clone(),
+        title: ticket.title.clone(),
+        status: ticket.status,
+        phase_id: ticket.phase.clone(),
+        priority: ticket.priority,
+        project_id: ticket.project.clone(),
+        workflow_mode: ticket.workflow_mode,
+        approval_status: ticket.approval.status,
+        approval_deadline_at: ticket.approval.deadline_at,
+        task_id: ticket.first_task.clone(),
+        created_by: ticket.created_by.clone(),
+    };
+    let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::new(&created))];
     commit.tickets.push(Change { before: None, after: ticket, events });
     let Committed::Done(mut done) = deps.store.commit(commit).await? else { return Ok(None) };
     let Some(created) = done.tickets.pop() else { return Ok(None) };

@@ -3,10 +3,10 @@
 use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
 use crate::{Clock, IdSource, events, tickets};
+use contract::payloads::TicketRejected;
 use domain::access::Principal;
 use domain::event::LifecycleEvent;
 use domain::{Ticket, TicketId};
-use serde_json::json;
 use store::Store;
 use store::commit::{Change, Commit, Committed};
 
@@ -37,8 +37,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let after = ticket
             .reject(by.as_deref(), &reason, now)
             .map_err(|refused| tickets::transition_error(&ticket, &refused, now))?;
-        let data = json!({"ticket_id": id, "rejected_by": by, "rejection_reason": reason});
-        let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::of_ticket("rejected", &data))];
+        let (ticket_id, rejection_reason) = (id.clone(), reason.clone());
+        let rejected = TicketRejected { ticket_id, rejected_by: by.clone(), rejection_reason };
+        let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::new(&rejected))];
         let mut commit = Commit::new(now);
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {

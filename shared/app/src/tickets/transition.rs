@@ -3,11 +3,11 @@
 use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
 use crate::{Clock, IdSource, events, tickets};
+use contract::payloads::TicketTransitioned;
 use contract::tickets::Transition;
 use domain::access::Principal;
 use domain::event::LifecycleEvent;
 use domain::{Ticket, TicketId};
-use serde_json::json;
 use store::Store;
 use store::commit::{Change, Commit, Committed};
 
@@ -37,11 +37,17 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let after = ticket
             .transition(transition.to, transition.force, now)
             .map_err(|refused| tickets::transition_error(&ticket, &refused, now))?;
-        let data = json!({
-            "ticket_id": id, "from_status": ticket.status, "to_status": after.status, "phase_id": after.phase,
-            "reason": transition.reason, "forced": transition.force, "by": tickets::name_of(&principal),
-        });
-        let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::of_ticket("transitioned", &data))];
+        let event = TicketTransitioned {
+            ticket_id: id.clone(),
+            from_status: ticket.status,
+            to_status: after.status,
+            phase_id: after.phase.clone(),
+            task_id: None,
+            reason: transition.reason.clone(),
+            forced: Some(transition.force),
+            by: tickets::name_of(&principal),
+        };
+        let events = vec![events::emit::event_of(deps.ids, LifecycleEvent::new(&event))];
         let mut commit = Commit::new(now);
         commit.tickets.push(Change { before: Some(&ticket), after, events });
         match deps.store.commit(commit).await? {

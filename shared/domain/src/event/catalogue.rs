@@ -1,105 +1,210 @@
-//! Every event type that the plane and its worker emit.
+//! Every event type that the plane and its worker emit, with the type of its data.
 //!
-//! Other workers may send other types. The console must render each type in this list: it does not compile while one is
-//! missing (`web/src/api/contract.ts` has a copy of the list).
+//! This is the only list: an event is constructed from its payload, which brings the name. Other workers may send other
+//! types. The console must render each type in this list: it does not compile while one is missing
+//! (`web/src/api/contract.ts` has a copy of the list and of the payloads).
 
-/// Event types that the plane appends to the logs of sandboxes, tasks and tickets.
-pub const EMITTED_BY_THE_PLANE: &[&str] = &[
-    "sandbox.pending",
-    "sandbox.preparing",
-    "sandbox.creating",
-    "sandbox.uploading",
-    "sandbox.starting",
-    "sandbox.spawned",
-    "sandbox.running",
-    "sandbox.retrying",
-    "sandbox.completing",
-    "sandbox.completed",
-    "sandbox.failed",
-    "sandbox.terminated",
-    "sandbox.terminated_idle",
-    "sandbox.released",
-    "task.created",
-    "task.ready",
-    "task.claimed",
-    "task.assigned",
-    "task.started",
-    "task.completed",
-    "task.failed",
-    "task.retrying",
-    "task.cancelled",
-    "task.validating",
-    "task.needs_revision",
-    "task.updated",
-    "task.dependencies_changed",
-    "ticket.created",
-    "ticket.transitioned",
-    "ticket.approved",
-    "ticket.rejected",
-    "ticket.timed_out",
-    "ticket.blocked",
-    "ticket.unblocked",
-    "message.queued",
-    "message.fetched",
-    "message.undeliverable",
-    "message.delivered",
-    "message.started",
-    "message.completed",
-    "message.cancelled",
-];
+use super::payloads;
+use crate::{EventType, JsonObject};
+use schemars::{Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
-/// Event types that a worker sends. `docs/worker.md` describes when.
-pub const EMITTED_BY_THE_WORKER: &[&str] = &[
-    "workspace.cloning",
-    "workspace.ready",
-    "workspace.failed",
-    "workspace.changes_left_out",
-    "workspace.snapshots_off",
-    "agent.started",
-    "agent.system_message",
-    "agent.user_message",
-    "agent.message",
-    "agent.thinking",
-    "agent.assistant_message",
-    "agent.tool_use",
-    "agent.tool_completed",
-    "agent.tool_result",
-    "agent.user_tool_result",
-    "agent.subagent_invoked",
-    "agent.subagent_completed",
-    "agent.skill_invoked",
-    "agent.skill_completed",
-    "agent.file_edited",
-    "agent.permission_decided",
-    "agent.plan",
-    "agent.turn_completed",
-    "agent.message_injected",
-    "agent.interrupted",
-    "agent.completed",
-    "agent.failed",
-    "agent.waiting",
-    "agent.stream_error",
-    "agent.error",
-    "agent.unparsed",
-    "agent.shutdown",
-    "agent.heartbeat",
-    "agent.partial",
-    "continuous.started",
-    "continuous.completed",
-    "iteration.started",
-    "iteration.completed",
-    "iteration.failed",
-    "iteration.completion_signal",
-    "iteration.validation",
-    "preview.starting",
-    "preview.ready",
-    "preview.failed",
-    "preview.stopped",
-    "worker.outbox_full",
-    "worker.event_refused",
-    "worker.receipt_refused",
-    "worker.transcript_refused",
-    "worker.transcript_behind",
-    "worker.spool_damaged",
-    "worker.transcript_lost",
-];
+/// The data of one event type.
+pub trait Payload: Clone + PartialEq + Serialize + DeserializeOwned {
+    const EVENT_TYPE: &'static str;
+}
+
+/// The fields of a payload as JSON.
+pub fn fields_of(payload: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(payload) {
+        Ok(Value::Object(fields)) => fields,
+        // Payloads are structs with named fields.
+        other => unreachable!("a payload serializes to an object, not {other:?}"),
+    }
+}
+
+/// Reads the data of an event as one of our payloads.
+///
+/// The data comes from workers of any version and vendor. A field with a value of another type, and the second of two
+/// names for one field, are ignored; `null` counts as absent. `None` if a field is missing that has no default.
+pub fn read<P: Payload>(data: &JsonObject) -> Option<P> {
+    if let Ok(payload) = serde_json::from_str(data.text()) {
+        return Some(payload);
+    }
+    let parse = |fields: Map<String, Value>| serde_json::from_value::<P>(Value::Object(fields)).ok();
+    let empty = parse(Map::new())?;
+    let mut payload = empty.clone();
+    // Only fields that the payload has, so the loop is short whatever was sent.
+    let mut fitting = Map::new();
+    for (name, raw) in data.fields() {
+        let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { continue };
+        let field = Map::from_iter([(name.clone(), value.clone())]);
+        if parse(field).is_none_or(|alone| alone == empty) {
+            continue;
+        }
+        let mut fields = fitting.clone();
+        fields.insert(name, value);
+        if let Some(more) = parse(fields.clone()) {
+            (payload, fitting) = (more, fields);
+        }
+    }
+    Some(payload)
+}
+
+/// The names of fields of payloads. A name that is not a field does not compile.
+macro_rules! field_names {
+    ($($payload:ty: $($field:ident),+;)+) => {{
+        $(const _: fn(&$payload) = |payload| {
+            $(let _ = &payload.$field;)+
+        };)+
+        [$($(stringify!($field)),+),+]
+    }};
+}
+pub(crate) use field_names;
+
+macro_rules! catalogue {
+    ($($(#[$doc:meta])* $list:ident { $($name:literal => $module:ident::$payload:ident,)* })*) => {
+        $($(#[$doc])* pub const $list: &[&str] = &[$($name),*];)*
+
+        /// Every event type with the path of its payload below `domain::event::payloads`.
+        pub const PAYLOAD_TYPES: &[(&str, &str)] =
+            &[$($(($name, concat!(stringify!($module), "::", stringify!($payload))),)*)*];
+
+        $($(
+            impl Payload for payloads::$module::$payload {
+                const EVENT_TYPE: &'static str = $name;
+            }
+        )*)*
+
+        /// The data of an event.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum EventPayload {
+            $($($payload(Box<payloads::$module::$payload>),)*)*
+            /// An event type that is not in the catalogue, or data without a required field.
+            Other,
+        }
+
+        impl EventPayload {
+            /// A view of the data; the data itself stays as it was sent.
+            pub fn read(event_type: &EventType, data: &JsonObject) -> Self {
+                match event_type.as_str() {
+                    $($($name => read(data).map_or(Self::Other, |payload| Self::$payload(Box::new(payload))),)*)*
+                    _ => Self::Other,
+                }
+            }
+        }
+
+        /// The JSON Schema of each payload, in the order of the catalogue.
+        pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
+            vec![$($(($name, generator.subschema_for::<payloads::$module::$payload>()),)*)*]
+        }
+    };
+}
+
+catalogue! {
+    /// Event types that the plane appends to the logs of sandboxes, tasks and tickets.
+    EMITTED_BY_THE_PLANE {
+        "sandbox.pending" => sandbox::SandboxPending,
+        "sandbox.preparing" => sandbox::SandboxPreparing,
+        "sandbox.creating" => sandbox::SandboxCreating,
+        "sandbox.uploading" => sandbox::SandboxUploading,
+        "sandbox.starting" => sandbox::SandboxStarting,
+        "sandbox.spawned" => sandbox::SandboxSpawned,
+        "sandbox.running" => sandbox::SandboxRunning,
+        "sandbox.retrying" => sandbox::SandboxRetrying,
+        "sandbox.completing" => sandbox::SandboxCompleting,
+        "sandbox.completed" => sandbox::SandboxCompleted,
+        "sandbox.failed" => sandbox::SandboxFailed,
+        "sandbox.terminated" => sandbox::SandboxTerminated,
+        "sandbox.terminated_idle" => sandbox::SandboxTerminatedIdle,
+        "sandbox.released" => sandbox::SandboxReleased,
+        "task.created" => task::TaskCreated,
+        "task.ready" => task::TaskReady,
+        "task.claimed" => task::TaskClaimed,
+        "task.assigned" => task::TaskAssigned,
+        "task.started" => task::TaskStarted,
+        "task.completed" => task::TaskCompleted,
+        "task.failed" => task::TaskFailed,
+        "task.retrying" => task::TaskRetrying,
+        "task.cancelled" => task::TaskCancelled,
+        "task.validating" => task::TaskValidating,
+        "task.needs_revision" => task::TaskNeedsRevision,
+        "task.updated" => task::TaskUpdated,
+        "task.dependencies_changed" => task::TaskDependenciesChanged,
+        "ticket.created" => ticket::TicketCreated,
+        "ticket.transitioned" => ticket::TicketTransitioned,
+        "ticket.approved" => ticket::TicketApproved,
+        "ticket.rejected" => ticket::TicketRejected,
+        "ticket.timed_out" => ticket::TicketTimedOut,
+        "ticket.blocked" => ticket::TicketBlocked,
+        "ticket.unblocked" => ticket::TicketUnblocked,
+        "message.queued" => message::MessageQueued,
+        "message.fetched" => message::MessageFetched,
+        "message.undeliverable" => message::MessageUndeliverable,
+        "message.delivered" => message::MessageDelivered,
+        "message.started" => message::MessageStarted,
+        "message.completed" => message::MessageCompleted,
+        "message.cancelled" => message::MessageCancelled,
+    }
+
+    /// Event types that a worker sends. `docs/worker.md` describes when.
+    EMITTED_BY_THE_WORKER {
+        "workspace.cloning" => workspace::WorkspaceCloning,
+        "workspace.ready" => workspace::WorkspaceReady,
+        "workspace.failed" => workspace::WorkspaceFailed,
+        "workspace.changes_left_out" => workspace::WorkspaceChangesLeftOut,
+        "workspace.snapshots_off" => workspace::WorkspaceSnapshotsOff,
+        "agent.started" => agent::AgentStarted,
+        "agent.system_message" => agent::AgentSystemMessage,
+        "agent.user_message" => agent::AgentUserMessage,
+        "agent.message" => agent::AgentMessage,
+        "agent.thinking" => agent::AgentThinking,
+        "agent.assistant_message" => agent::AgentAssistantMessage,
+        "agent.tool_use" => calls::AgentToolUse,
+        "agent.tool_completed" => calls::AgentToolCompleted,
+        "agent.tool_result" => calls::AgentToolResult,
+        "agent.user_tool_result" => calls::AgentUserToolResult,
+        "agent.subagent_invoked" => calls::AgentSubagentInvoked,
+        "agent.subagent_completed" => calls::AgentSubagentCompleted,
+        "agent.skill_invoked" => calls::AgentSkillInvoked,
+        "agent.skill_completed" => calls::AgentSkillCompleted,
+        "agent.file_edited" => calls::AgentFileEdited,
+        "agent.permission_decided" => calls::AgentPermissionDecided,
+        "agent.plan" => agent::AgentPlan,
+        "agent.turn_completed" => agent::AgentTurnCompleted,
+        "agent.message_injected" => agent::AgentMessageInjected,
+        "agent.interrupted" => agent::AgentInterrupted,
+        "agent.completed" => agent::AgentCompleted,
+        "agent.failed" => agent::AgentFailed,
+        "agent.waiting" => agent::AgentWaiting,
+        "agent.stream_error" => agent::AgentStreamError,
+        "agent.error" => agent::AgentError,
+        "agent.unparsed" => agent::AgentUnparsed,
+        "agent.shutdown" => agent::AgentShutdown,
+        "agent.heartbeat" => agent::AgentHeartbeat,
+        "agent.partial" => agent::AgentPartial,
+        "continuous.started" => iteration::ContinuousStarted,
+        "continuous.completed" => iteration::ContinuousCompleted,
+        "iteration.started" => iteration::IterationStarted,
+        "iteration.completed" => iteration::IterationCompleted,
+        "iteration.failed" => iteration::IterationFailed,
+        "iteration.completion_signal" => iteration::IterationCompletionSignal,
+        "iteration.validation" => iteration::IterationValidation,
+        "preview.starting" => preview::PreviewStarting,
+        "preview.ready" => preview::PreviewReady,
+        "preview.failed" => preview::PreviewFailed,
+        "preview.stopped" => preview::PreviewStopped,
+        "worker.outbox_full" => worker::WorkerOutboxFull,
+        "worker.event_refused" => worker::WorkerEventRefused,
+        "worker.receipt_refused" => worker::WorkerReceiptRefused,
+        "worker.transcript_refused" => worker::WorkerTranscriptRefused,
+        "worker.transcript_behind" => worker::WorkerTranscriptBehind,
+        "worker.spool_damaged" => worker::WorkerSpoolDamaged,
+        "worker.transcript_lost" => worker::WorkerTranscriptLost,
+    }
+}
+
+#[cfg(test)]
+mod tests;

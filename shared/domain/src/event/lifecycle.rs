@@ -1,7 +1,7 @@
-//! Events that the plane emits when a sandbox, a task or a ticket changes.
+//! Events that the plane emits when a sandbox, a task, a ticket or a message changes.
 
+use super::catalogue::{Payload, fields_of};
 use crate::{EventType, JsonObject};
-use serde_json::Value;
 
 /// A lifecycle event before it has an id and a place in a log.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,18 +11,7 @@ pub struct LifecycleEvent {
 }
 
 impl LifecycleEvent {
-    /// `task.{name}`
-    pub fn of_task(name: &str, data: &Value) -> Self {
-        Self { event_type: EventType::of_task(name), data: JsonObject::of(data) }
-    }
-
-    /// `sandbox.{name}`
-    pub fn of_sandbox(name: &str, data: &Value) -> Self {
-        Self { event_type: EventType::of_sandbox(name), data: JsonObject::of(data) }
-    }
-
-    /// `ticket.{name}`
-    pub fn of_ticket(name: &str, data: &Value) -> Self {
-        Self { event_type: EventType::of_ticket(name), data: JsonObject::of(data) }
+    pub fn new<P: Payload>(payload: &P) -> Self {
+        Self { event_type: EventType::of::<P>(), data: JsonObject::of(&fields_of(payload)) }
     }
 }

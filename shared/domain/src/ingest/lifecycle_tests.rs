@@ -5,6 +5,7 @@ use crate::access::{Principal, Visibility, can_see};
 use crate::attempt::{Assignment, Provisioning};
 use crate::sandbox::Status;
 use crate::{OrgId, SandboxId, TaskId};
+use serde_json::json;
 
 /// The status of a provisioned sandbox after an event from its worker, and the lifecycle events that are emitted: a row
 /// per event, a column per state, and a dot where nothing changes. `starting` is `creating` with a worker that may have

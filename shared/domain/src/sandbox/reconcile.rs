@@ -5,6 +5,8 @@
 //! was killed half-way. Deliberately absent: side effects. `app::reconcile::sandbox` carries out the steps.
 
 use crate::attempt::{Attempt, Outcome, Stage};
+use crate::event::LifecycleEvent;
+use crate::event::payloads::{SandboxEnd, SandboxFailed, SandboxTerminated, SandboxTerminatedIdle};
 use crate::idle::{self, Liveness, Reason, Thresholds};
 use crate::retry::Class;
 use crate::sandbox::Status;
@@ -108,25 +110,50 @@ impl Cause {
 }
 
 impl End {
-    /// The name of the lifecycle event to emit, and the outcome of the attempt.
+    /// The lifecycle event to emit, and the outcome of the attempt.
     ///
     /// A failure of the infrastructure is transient. An agent that was idle or exceeded its timeout would do the same
     /// in the next attempt, so that failure is permanent.
-    pub fn outcome(&self, now: Timestamp) -> (&'static str, Outcome) {
+    pub fn outcome(&self, now: Timestamp) -> (EndEvent, Outcome) {
         let failed = |class| Outcome::Failed { error: self.cause.sentence().to_owned(), class, at: now };
         match self.cause {
             Cause::Dead | Cause::StuckCreating | Cause::NeverStarted | Cause::Lost => {
-                ("failed", failed(Class::Transient))
+                (EndEvent::Failed, failed(Class::Transient))
             }
-            Cause::TimedOut => ("failed", failed(Class::Permanent)),
-            Cause::StuckRunning | Cause::StuckStarting => ("terminated_idle", failed(Class::Transient)),
-            Cause::IdleTimeout => ("terminated_idle", failed(Class::Permanent)),
+            Cause::TimedOut => (EndEvent::Failed, failed(Class::Permanent)),
+            Cause::StuckRunning | Cause::StuckStarting => {
+                (EndEvent::TerminatedIdle, failed(Class::Transient))
+            }
+            Cause::IdleTimeout => (EndEvent::TerminatedIdle, failed(Class::Permanent)),
             Cause::NotNeeded => {
                 let reason = self.cause.sentence().to_owned();
-                ("terminated", Outcome::Cancelled { reason, at: now })
+                (EndEvent::Terminated, Outcome::Cancelled { reason, at: now })
             }
         }
     }
+
+    /// The event of the end.
+    pub fn event(&self, kind: EndEvent, end: SandboxEnd) -> LifecycleEvent {
+        let reason = self.cause.as_str().to_owned();
+        match kind {
+            EndEvent::Failed => {
+                LifecycleEvent::new(&SandboxFailed { reason, end, ..SandboxFailed::default() })
+            }
+            EndEvent::TerminatedIdle => LifecycleEvent::new(&SandboxTerminatedIdle { reason, end }),
+            EndEvent::Terminated => LifecycleEvent::new(&SandboxTerminated { reason, by: None, end }),
+        }
+    }
+}
+
+/// The event that reports the end of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndEvent {
+    /// `sandbox.failed`
+    Failed,
+    /// `sandbox.terminated_idle`
+    TerminatedIdle,
+    /// `sandbox.terminated`
+    Terminated,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -3,9 +3,9 @@
 use super::transitions::Transition;
 use super::{Priority, Status, Task};
 use crate::event::LifecycleEvent;
+use crate::event::payloads::{TaskDependenciesChanged, TaskUpdated};
 use crate::score::Weights;
 use crate::{TaskId, Timestamp};
-use serde_json::json;
 
 /// Absent fields stay as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,17 +43,19 @@ impl Task {
         if changed.is_empty() {
             return Edited::Unchanged;
         }
-        let data = json!({
-            "task_id": self.id, "ticket_id": self.ticket, "changed": changed, "title": after.title,
-            "priority": after.priority, "deadline_at": after.deadline_at, "timeout_seconds": after.timeout_secs,
-        });
+        let event = TaskUpdated {
+            task_id: self.id.clone(),
+            ticket_id: self.ticket.clone(),
+            changed: changed.into_iter().map(str::to_owned).collect(),
+            title: after.title.clone(),
+            priority: after.priority,
+            deadline_at: after.deadline_at,
+            timeout_seconds: after.timeout_secs,
+        };
         after = after.reranked(weights);
         after.version += 1;
         after.updated_at = now;
-        Edited::Changed(Box::new(Transition {
-            task: after,
-            events: vec![LifecycleEvent::of_task("updated", &data)],
-        }))
+        Edited::Changed(Box::new(Transition { task: after, events: vec![LifecycleEvent::new(&event)] }))
     }
 
     /// Replaces the dependencies, `unmet` of which are not completed. Only a pending task can have new dependencies.
@@ -67,9 +69,8 @@ impl Task {
         if self.status != Status::Pending {
             return None;
         }
-        let data = json!({
-            "task_id": self.id, "ticket_id": self.ticket, "depends_on": depends_on, "unmet": unmet,
-        });
+        let (task_id, ticket_id) = (self.id.clone(), self.ticket.clone());
+        let event = TaskDependenciesChanged { task_id, ticket_id, depends_on: depends_on.clone(), unmet };
         let mut after = self.clone();
         (after.depends_on, after.unmet) = (depends_on, unmet);
         if unmet > 0 {
@@ -77,7 +78,7 @@ impl Task {
         }
         after.version += 1;
         after.updated_at = now;
-        let events = vec![LifecycleEvent::of_task("dependencies_changed", &data)];
+        let events = vec![LifecycleEvent::new(&event)];
         let changed = Transition { task: after, events };
         Some(match changed.task.ready(weights, now) {
             Some(mut ready) => {

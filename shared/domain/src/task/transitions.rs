@@ -5,11 +5,14 @@
 
 use super::{MAX_REVISIONS, Place, Status, Task};
 use crate::attempt::Attempt;
-use crate::event::LifecycleEvent;
+use crate::event::payloads::{
+    TaskAssigned, TaskAttempt, TaskCancelled, TaskClaimed, TaskCompleted, TaskCreated, TaskFailed,
+    TaskNeedsRevision, TaskReady, TaskReference, TaskRetrying, TaskStarted, TaskValidating,
+};
+use crate::event::{LifecycleEvent, Payload};
 use crate::retry::{Class, backoff_secs};
 use crate::score::{ScoreInputs, Weights, rank};
 use crate::{JsonObject, SandboxId, TaskId, Timestamp};
-use serde_json::{Value, json};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transition {
@@ -27,12 +30,16 @@ impl Task {
 
     /// The first transition of a new task. It is queued at once if it has no unmet dependencies.
     pub fn created(mut self, weights: &Weights, now: Timestamp) -> Transition {
-        let data = json!({
-            "task_id": self.id, "ticket_id": self.ticket, "title": self.title, "task_type": self.task_type,
-            "priority": self.priority, "depends_on": self.depends_on,
-        });
+        let event = TaskCreated {
+            task_id: self.id.clone(),
+            ticket_id: self.ticket.clone(),
+            title: self.title.clone(),
+            task_type: self.task_type.clone(),
+            priority: self.priority,
+            depends_on: self.depends_on.clone(),
+        };
         self.version = 0;
-        let created = self.apply(now, |_| (), "created", data);
+        let created = self.apply(now, |_| (), &event);
         match created.task.ready(weights, now) {
             Some(mut ready) => {
                 ready.task.version = created.task.version;
@@ -53,15 +60,14 @@ impl Task {
             return None;
         }
         let rank = rank(&ScoreInputs::from(self), weights);
-        let data = json!({"task_id": self.id, "ticket_id": self.ticket});
+        let event = TaskReady(TaskReference { task_id: self.id.clone(), ticket_id: self.ticket.clone() });
         Some(self.apply(
             now,
             |task| {
                 task.not_before = None;
                 task.place = Some(Place { rank, deadline_at: task.deadline_at });
             },
-            "ready",
-            data,
+            &event,
         ))
     }
 
@@ -97,19 +103,17 @@ impl Task {
         if self.status != Status::Pending || self.place.is_none() {
             return None;
         }
-        let number = self.attempt + 1;
-        let data =
-            json!({"task_id": self.id, "ticket_id": self.ticket, "sandbox_id": sandbox, "attempt": number});
+        let attempt = Attempt { number: self.attempt + 1, sandbox };
+        let event = TaskClaimed(self.about(&attempt));
         Some(self.apply(
             now,
             |task| {
                 task.place = None;
-                task.attempt = number;
-                task.sandbox = Some(sandbox);
+                task.attempt = attempt.number;
+                task.sandbox = Some(attempt.sandbox);
                 task.set(Status::Claiming, now);
             },
-            "claimed",
-            data,
+            &event,
         ))
     }
 
@@ -123,8 +127,7 @@ impl Task {
             |task| {
                 task.set(Status::Assigned, now);
             },
-            "assigned",
-            self.about(attempt),
+            &TaskAssigned(self.about(attempt)),
         ))
     }
 
@@ -139,8 +142,7 @@ impl Task {
                 task.started_at.get_or_insert(now);
                 task.set(Status::Running, now);
             },
-            "started",
-            self.about(attempt),
+            &TaskStarted(self.about(attempt)),
         ))
     }
 
@@ -149,24 +151,31 @@ impl Task {
         if !self.status.is_active() || !self.is_current(attempt) {
             return None;
         }
-        let (status, event) = if self.validation {
-            (Status::Validating, "validating")
-        } else {
-            (Status::Completed, "completed")
-        };
-        let mut data = self.about(attempt);
-        data["result"] = json!(result);
-        Some(self.apply(
-            now,
-            |task| {
+        let change = |status| {
+            move |task: &mut Self| {
                 task.result = Some(result.clone());
                 task.error = None;
                 task.started_at.get_or_insert(now);
                 task.set(status, now);
-            },
-            event,
-            data,
-        ))
+            }
+        };
+        let TaskAttempt { task_id, ticket_id, sandbox_id, attempt } = self.about(attempt);
+        let result = result.clone();
+        Some(if self.validation {
+            let event = TaskValidating { task_id, ticket_id, sandbox_id, attempt, result };
+            self.apply(now, change(Status::Validating), &event)
+        } else {
+            let event = TaskCompleted {
+                task_id,
+                ticket_id,
+                sandbox_id: Some(sandbox_id),
+                attempt: Some(attempt),
+                result: Some(result),
+                validation_passed: None,
+                feedback: None,
+            };
+            self.apply(now, change(Status::Completed), &event)
+        })
     }
 
     /// The attempt failed. The task is retried after a backoff if the failure is transient and retries are left. `jitter`
@@ -182,27 +191,40 @@ impl Task {
         if !self.status.is_active() || !self.is_current(attempt) {
             return None;
         }
-        let mut data = self.about(attempt);
-        data["error"] = json!(error);
-        data["error_message"] = json!(error);
+        let TaskAttempt { task_id, ticket_id, sandbox_id, attempt } = self.about(attempt);
         if class == Class::Permanent || self.retry_count >= self.max_retries {
-            data["retries_left"] = json!(self.max_retries.saturating_sub(self.retry_count));
+            let event = TaskFailed {
+                sandbox_id: Some(sandbox_id),
+                attempt: Some(attempt),
+                error: Some(error.to_owned()),
+                reason: None,
+                retries_left: Some(self.max_retries.saturating_sub(self.retry_count)),
+                ..self.failed(error)
+            };
             return Some(self.apply(
                 now,
                 |task| {
                     task.error = Some(error.to_owned());
                     task.set(Status::Failed, now);
                 },
-                "failed",
-                data,
+                &event,
             ));
         }
         let wait_ms = (backoff_secs(self.retry_count, jitter) * 1_000.0).round();
         #[expect(clippy::cast_possible_truncation, reason = "a backoff is at most a minute or so")]
         let not_before = Timestamp::from_micros(now.as_micros() + wait_ms as i64 * 1_000);
-        data["retry"] = json!(self.retry_count + 1);
-        data["max_retries"] = json!(self.max_retries);
-        data["not_before"] = json!(not_before);
+        let event = TaskRetrying {
+            task_id,
+            ticket_id,
+            sandbox_id: Some(sandbox_id),
+            attempt: Some(attempt),
+            error: Some(error.to_owned()),
+            error_message: Some(error.to_owned()),
+            retry: self.retry_count + 1,
+            max_retries: self.max_retries,
+            not_before: Some(not_before),
+            manual: None,
+        };
         Some(self.apply(
             now,
             |task| {
@@ -211,8 +233,7 @@ impl Task {
                 task.not_before = Some(not_before);
                 task.set(Status::Pending, now);
             },
-            "retrying",
-            data,
+            &event,
         ))
     }
 
@@ -227,22 +248,28 @@ impl Task {
         if self.status != Status::Validating || !self.is_current(attempt) {
             return None;
         }
-        let data = json!({
-            "task_id": self.id, "ticket_id": self.ticket, "validation_passed": passed, "feedback": feedback,
-        });
-        let (status, event) = match passed {
-            true => (Status::Completed, "completed"),
-            false => (Status::NeedsRevision, "needs_revision"),
-        };
-        Some(self.apply(
-            now,
-            |task| {
+        let change = |status| {
+            move |task: &mut Self| {
                 task.feedback = Some(feedback.to_owned()).filter(|feedback| !feedback.is_empty());
                 task.set(status, now);
-            },
-            event,
-            data,
-        ))
+            }
+        };
+        let (task_id, ticket_id, feedback) = (self.id.clone(), self.ticket.clone(), feedback.to_owned());
+        Some(if passed {
+            let event = TaskCompleted {
+                task_id,
+                ticket_id,
+                sandbox_id: None,
+                attempt: None,
+                result: None,
+                validation_passed: Some(passed),
+                feedback: Some(feedback),
+            };
+            self.apply(now, change(Status::Completed), &event)
+        } else {
+            let event = TaskNeedsRevision { task_id, ticket_id, validation_passed: passed, feedback };
+            self.apply(now, change(Status::NeedsRevision), &event)
+        })
     }
 
     /// Queues the task for a revision, or fails it after [`MAX_REVISIONS`].
@@ -252,16 +279,14 @@ impl Task {
         }
         if self.revisions >= MAX_REVISIONS {
             let error = format!("rejected by the review after {MAX_REVISIONS} revisions");
-            let data =
-                json!({"task_id": self.id, "ticket_id": self.ticket, "error": error, "error_message": error});
+            let event = TaskFailed { error: Some(error.clone()), ..self.failed(&error) };
             return Some(self.apply(
                 now,
                 |task| {
                     task.error = Some(error);
                     task.set(Status::Failed, now);
                 },
-                "failed",
-                data,
+                &event,
             ));
         }
         let mut task = self.clone();
@@ -273,19 +298,26 @@ impl Task {
     /// The result was not reviewed in time.
     pub fn validation_timed_out(&self, error: &str, now: Timestamp) -> Option<Transition> {
         match self.status {
-            Status::Validating => Some(self.ended(Status::Failed, "failed", error, now)),
+            Status::Validating => Some(self.ended_as_failed(error, now)),
             _ => None,
         }
     }
 
     /// A caller cancels the task. Reconciliation ends its sandbox.
     pub fn cancel(&self, reason: &str, now: Timestamp) -> Option<Transition> {
-        (!self.status.is_final()).then(|| self.ended(Status::Cancelled, "cancelled", reason, now))
+        let event = || TaskCancelled {
+            task_id: self.id.clone(),
+            ticket_id: self.ticket.clone(),
+            sandbox_id: self.sandbox.clone(),
+            reason: reason.to_owned(),
+            error_message: reason.to_owned(),
+        };
+        (!self.status.is_final()).then(|| self.ended(Status::Cancelled, reason, now, &event()))
     }
 
     /// A caller marks the task as failed.
     pub fn mark_failed(&self, reason: &str, now: Timestamp) -> Option<Transition> {
-        (!self.status.is_final()).then(|| self.ended(Status::Failed, "failed", reason, now))
+        (!self.status.is_final()).then(|| self.ended_as_failed(reason, now))
     }
 
     /// A caller retries a failed or cancelled task.
@@ -293,9 +325,18 @@ impl Task {
         if !matches!(self.status, Status::Failed | Status::Cancelled) {
             return None;
         }
-        let data = json!({
-            "task_id": self.id, "ticket_id": self.ticket, "retry": 0, "max_retries": self.max_retries, "manual": true,
-        });
+        let event = TaskRetrying {
+            task_id: self.id.clone(),
+            ticket_id: self.ticket.clone(),
+            sandbox_id: None,
+            attempt: None,
+            error: None,
+            error_message: None,
+            retry: 0,
+            max_retries: self.max_retries,
+            not_before: None,
+            manual: Some(true),
+        };
         let retried = self.apply(
             now,
             |task| {
@@ -305,8 +346,7 @@ impl Task {
                 task.completed_at = None;
                 task.set(Status::Pending, now);
             },
-            "retrying",
-            data,
+            &event,
         );
         Some(match retried.task.ready(weights, now) {
             Some(mut ready) => {
@@ -318,11 +358,13 @@ impl Task {
         })
     }
 
-    fn ended(&self, status: Status, event: &str, reason: &str, now: Timestamp) -> Transition {
-        let data = json!({
-            "task_id": self.id, "ticket_id": self.ticket, "sandbox_id": self.sandbox, "reason": reason,
-            "error_message": reason,
-        });
+    fn ended_as_failed(&self, reason: &str, now: Timestamp) -> Transition {
+        let (sandbox_id, why) = (self.sandbox.clone(), Some(reason.to_owned()));
+        let event = TaskFailed { sandbox_id, reason: why, ..self.failed(reason) };
+        self.ended(Status::Failed, reason, now, &event)
+    }
+
+    fn ended(&self, status: Status, reason: &str, now: Timestamp, event: &impl Payload) -> Transition {
         self.apply(
             now,
             |task| {
@@ -332,7 +374,6 @@ impl Task {
                 task.set(status, now);
             },
             event,
-            data,
         )
     }
 
@@ -342,18 +383,34 @@ impl Task {
         self.completed_at = status.is_final().then_some(now);
     }
 
-    fn about(&self, attempt: &Attempt) -> Value {
-        json!({
-            "task_id": self.id, "ticket_id": self.ticket, "sandbox_id": attempt.sandbox, "attempt": attempt.number,
-        })
+    fn about(&self, attempt: &Attempt) -> TaskAttempt {
+        TaskAttempt {
+            task_id: self.id.clone(),
+            ticket_id: self.ticket.clone(),
+            sandbox_id: attempt.sandbox.clone(),
+            attempt: attempt.number,
+        }
     }
 
-    fn apply(&self, now: Timestamp, change: impl FnOnce(&mut Self), event: &str, data: Value) -> Transition {
+    fn failed(&self, error_message: &str) -> TaskFailed {
+        TaskFailed {
+            task_id: self.id.clone(),
+            ticket_id: self.ticket.clone(),
+            sandbox_id: None,
+            attempt: None,
+            error: None,
+            reason: None,
+            error_message: error_message.to_owned(),
+            retries_left: None,
+        }
+    }
+
+    fn apply(&self, now: Timestamp, change: impl FnOnce(&mut Self), event: &impl Payload) -> Transition {
         let mut task = self.clone();
         change(&mut task);
         task.version += 1;
         task.updated_at = now;
-        Transition { task, events: vec![LifecycleEvent::of_task(event, &data)] }
+        Transition { task, events: vec![LifecycleEvent::new(event)] }
     }
 }
 

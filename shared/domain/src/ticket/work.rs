@@ -3,6 +3,8 @@
 use super::{
     ANALYZE_REQUIREMENTS, IMPLEMENT_FEATURE, MAX_TITLE_CHARS, Status, TaskOptions, Ticket, WorkflowMode,
 };
+use crate::event::catalogue;
+use crate::event::payloads::{AgentCompleted, RunReport};
 use crate::task::{self, Execution, MAX_RETRIES, Priority, Task};
 use crate::{OrgId, ProjectId, TaskId, TicketId, Timestamp};
 
@@ -94,9 +96,12 @@ pub fn next_task(ticket: &Ticket, completed: &Task) -> Option<(TaskId, NewTask)>
 
 /// The output of the analysis, as part of the prompt for the implementation.
 fn findings(analysis: &Task) -> String {
-    let text =
-        |field| analysis.result.as_ref()?.string(field).filter(|text: &String| !text.trim().is_empty());
-    let Some(output) = text("final_output").or_else(|| text("output")) else { return String::new() };
+    let result: Option<AgentCompleted> = analysis.result.as_ref().and_then(catalogue::read);
+    let RunReport { final_output, output, .. } = result.unwrap_or_default().report;
+    let texts = [Some(final_output), output];
+    let Some(output) = texts.into_iter().flatten().find(|text| !text.trim().is_empty()) else {
+        return String::new();
+    };
     format!("\n\nThe requirements were analyzed before (task {}). Findings:\n\n{output}", analysis.id)
 }
 

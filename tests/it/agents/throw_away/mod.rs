@@ -1,6 +1,7 @@
 //! An agent that exists only here. It shows what an agent consists of: this folder, and its line in the list. It repeats
 //! what it is told, in this process.
 
+use contract::payloads::{AgentMessage, BlockPlace};
 use domain::message::State;
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -94,8 +95,10 @@ impl Conversation {
         self.send(AgentOutput::Activity(AgentActivity::Working)).await;
         self.send(AgentOutput::Receipt { uuid, state: State::Started }).await;
         let content = format!("{}: {text}", self.greeting);
-        let event = Event::agent("agent.message").with("content", content.as_str()).with("turn", self.turns);
-        self.send(AgentOutput::Event(event)).await;
+        let content_length = content.chars().count() as u64;
+        let place = BlockPlace { turn: self.turns, ..BlockPlace::default() };
+        let message = AgentMessage { content, content_length, place, ..AgentMessage::default() };
+        self.send(AgentOutput::Event(Event::agent(message))).await;
         let mut interrupted = false;
         while text.contains("wait") && !interrupted {
             match commands.recv().await {

@@ -1,5 +1,6 @@
-import type { ApprovalStatus, JsonValue, TaskOut, TicketDetails } from '../../api/contract'
+import type { ApprovalStatus, TaskOut, TicketDetails } from '../../api/contract'
 import type { EventType, LogEvent } from '../../timeline/event'
+import { firstText, flag, number, text } from '../../timeline/read'
 import { describeReason } from '../../util/reasons'
 
 /** Everything the progress of a ticket is derived from. Read again whenever any of it changes. */
@@ -104,7 +105,8 @@ const approvals: Record<ApprovalStatus, { text: string; state: Step['state'] }> 
 /** Only if approval was required: other tickets start as approved. */
 function approvalSteps({ ticket, ticketEvents }: ProgressData): Step[] {
   const created = ticketEvents.find((event) => event.type === 'ticket.created')
-  const wasRequired = ticket.approval_status !== 'approved' || created?.data['approval_status'] === 'pending_review'
+  const required = created === undefined ? null : text(created.data, 'approval_status')
+  const wasRequired = ticket.approval_status !== 'approved' || required === 'pending_review'
   if (!wasRequired) return []
   const decided = ticketEvents.find(
     ({ type }) => type === 'ticket.approved' || type === 'ticket.rejected' || type === 'ticket.timed_out',
@@ -119,17 +121,17 @@ function earlierAttempts({ taskEvents }: ProgressData): Step[] {
   const steps: Step[] = []
   for (const event of taskEvents) {
     const key = `task:${event.seq}`
-    if (event.type === 'task.retrying' && event.data['manual'] === true) {
+    if (event.type === 'task.retrying' && flag(event.data, 'manual')) {
       steps.push({ key, text: 'Retried by a user', detail: null, at: event.at, state: 'done' })
     } else if (event.type === 'task.retrying') {
-      const attempt = event.data['attempt']
-      const text = typeof attempt === 'number' ? `Attempt ${attempt} failed` : 'Attempt failed'
-      steps.push({ key, text, detail: textOf(event.data['error']), at: event.at, state: 'failed' })
+      const attempt = number(event.data, 'attempt')
+      const label = attempt === null ? 'Attempt failed' : `Attempt ${attempt} failed`
+      steps.push({ key, text: label, detail: textOf(firstText(event.data, 'error')), at: event.at, state: 'failed' })
     } else if (event.type === 'task.needs_revision') {
       steps.push({
         key,
         text: 'Sent back for revision',
-        detail: textOf(event.data['feedback']),
+        detail: textOf(firstText(event.data, 'feedback')),
         at: event.at,
         state: 'done',
       })
@@ -181,7 +183,7 @@ const currentStage = (events: readonly LogEvent[]) =>
 function retryErrorOf(events: readonly LogEvent[]): string | null {
   const last = events.at(-1)
   if (last?.type !== 'sandbox.retrying') return null
-  return `${textOf(last.data['error']) ?? 'The stage failed.'} Retrying…`
+  return `${textOf(firstText(last.data, 'error')) ?? 'The stage failed.'} Retrying…`
 }
 
 function lastStep({ task, taskEvents }: ProgressData): Step[] {
@@ -191,5 +193,4 @@ function lastStep({ task, taskEvents }: ProgressData): Step[] {
   return [{ key: 'end', text, detail: textOf(task.error_message), at: ended?.at ?? task.completed_at, state: 'failed' }]
 }
 
-const textOf = (value: JsonValue | undefined) =>
-  typeof value === 'string' && value !== '' ? describeReason(value) : null
+const textOf = (value: string | null) => (value === null || value === '' ? null : describeReason(value))

@@ -127,7 +127,7 @@ function toEventOut(event: LogEvent): EventOut {
     id: event.id,
     seq: event.seq,
     event_type: event.type,
-    event_data: event.data,
+    event_data: event.raw,
     source: event.source,
     created_at: event.at,
     emitted_at: null,

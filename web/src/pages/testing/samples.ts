@@ -1,5 +1,5 @@
-import type { SandboxOut, TaskOut, TicketOut, TicketDetails } from '../../api/contract'
-import { eventType, type LogEvent } from '../../timeline/event'
+import type { JsonObject, SandboxOut, TaskOut, TicketOut, TicketDetails } from '../../api/contract'
+import { logEvent, type LogEvent } from '../../timeline/event'
 
 // Sample API responses for tests: defaults plus the fields a test sets.
 
@@ -93,6 +93,6 @@ export function shownWith(changes: Partial<TicketDetails>): TicketDetails {
   return { ...ticketWith({}), tasks: [], has_more_tasks: false, ...changes }
 }
 
-export function eventWith(type: string, data: LogEvent['data'] = {}, seq = 1): LogEvent {
-  return { seq, id: `event-${seq}`, type: eventType(type), data, source: 'system', at: AT, body: null }
+export function eventWith(type: string, raw: JsonObject = {}, seq = 1): LogEvent {
+  return logEvent({ seq, id: `event-${seq}`, type, raw, source: 'system', at: AT, body: null })
 }

@@ -1,7 +1,7 @@
 //! Cost of a session.
 
 use agent_client_protocol_schema::v1::UsageUpdate;
-use serde_json::{Value, json};
+use contract::payloads::ContextUse;
 
 /// Agents report cumulative totals; the cost of a turn is the difference.
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ pub struct Cost {
     reported_total: Option<f64>,
     total: f64,
     turn: f64,
-    context: Option<Value>,
+    context: Option<ContextUse>,
 }
 
 impl Cost {
@@ -20,7 +20,7 @@ impl Cost {
     }
 
     pub fn record(&mut self, usage: &UsageUpdate) {
-        self.context = Some(json!({ "used": usage.used, "size": usage.size }));
+        self.context = Some(ContextUse { used: usage.used, size: usage.size });
         let Some(cost) = usage.cost.as_ref().filter(|cost| cost.currency.eq_ignore_ascii_case("usd")) else {
             return;
         };
@@ -46,8 +46,8 @@ impl Cost {
     }
 
     /// Usage of the context window, if the agent reported it.
-    pub fn context(&self) -> Option<Value> {
-        self.context.clone()
+    pub fn context(&self) -> Option<ContextUse> {
+        self.context
     }
 }
 

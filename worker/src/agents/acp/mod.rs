@@ -27,6 +27,7 @@ use crate::agents::process::{Pipes, Process, ProcessSpec, StderrTail};
 use crate::agents::{AgentCommand, AgentHandle, AgentOutput, ExitReason};
 use crate::event::Event;
 use crate::tasks::joined;
+use contract::payloads::AgentError;
 use files::Workspace;
 use host::Host;
 use normalizer::Normalizer;
@@ -79,8 +80,8 @@ async fn run(
     let exit = match open(&settings) {
         Ok((process, pipes, host)) => drive(settings, process, pipes, host, &mut commands, &outputs).await,
         Err(reason) => {
-            let event = Event::agent("agent.error").with("error", reason.as_str());
-            let event = event.with("phase", "initialization").with("turn", 0);
+            let (error, phase) = (reason.clone(), "initialization".to_owned());
+            let event = Event::agent(AgentError { error, phase, turn: Some(0), stderr_tail: None });
             let _ = outputs.send(AgentOutput::Event(event)).await;
             ExitReason::NotStarted { reason }
         }

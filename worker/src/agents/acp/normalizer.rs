@@ -10,6 +10,9 @@ use crate::agents::{AgentOutput, Partial};
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
 use crate::workspace::diff::FileChange;
 use agent_client_protocol_schema::v1::{ContentChunk, SessionUpdate, ToolCall, ToolCallUpdate};
+use contract::payloads::{
+    AgentMessage, AgentPlan, AgentSystemMessage, AgentThinking, AgentUnparsed, BlockPlace,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -83,20 +86,21 @@ impl Normalizer {
         }
     }
 
-    /// Emits an event of the current turn.
     pub fn emit_event(&mut self, event: Event) {
-        let event = event.with("turn", self.turn);
         self.emit(AgentOutput::Event(event));
     }
 
     pub fn emit_unparsed(&mut self, raw: &Value) {
         self.flush();
-        self.emit_event(Event::agent("agent.unparsed").with("raw", tools::bounded(Some(raw))));
+        let place = BlockPlace { turn: self.turn, ..Default::default() };
+        let raw = Some(tools::bounded(Some(raw)));
+        self.emit_event(Event::agent(AgentUnparsed { place, raw, text: None }));
     }
 
     pub fn emit_system_message(&mut self, subtype: &str, metadata: Value) {
-        let event = Event::agent("agent.system_message").with("subtype", subtype);
-        self.emit_event(event.with("metadata", tools::bounded(Some(&metadata))));
+        let (turn, subtype) = (self.turn, subtype.to_owned());
+        let metadata = tools::bounded(Some(&metadata));
+        self.emit_event(Event::agent(AgentSystemMessage { turn, subtype, metadata, message: None }));
     }
 
     pub fn update(&mut self, mut raw: Value) {
@@ -112,7 +116,8 @@ impl Normalizer {
             SessionUpdate::Plan(_) => {
                 self.flush();
                 let entries = raw.get_mut("entries").map(Value::take).unwrap_or_default();
-                self.emit_event(Event::agent("agent.plan").with("entries", tools::bounded(Some(&entries))));
+                let entries = tools::bounded(Some(&entries));
+                self.emit_event(Event::agent(AgentPlan { turn: self.turn, entries }));
             }
             _ => {
                 self.flush();
@@ -199,19 +204,28 @@ impl Normalizer {
 
     fn end_block(&mut self) {
         let Some(block) = self.open_block.take().filter(|block| !block.text.is_empty()) else { return };
-        let content = first_bytes(&block.text, MAX_FIELD_BYTES);
-        let event = match block.kind {
-            "thinking" => Event::agent("agent.thinking").with("thinking_type", "extended_thinking"),
-            _ => Event::agent("agent.message"),
+        let content = first_bytes(&block.text, MAX_FIELD_BYTES).to_owned();
+        let content_truncated = (content.len() < block.text.len()).then_some(true);
+        let place = BlockPlace { turn: self.turn, message_id: Some(block.id.clone()), ..Default::default() };
+        let mut event = match block.kind {
+            "thinking" => Event::agent(AgentThinking {
+                content,
+                thinking_type: "extended_thinking".to_owned(),
+                content_length: Some(block.chars),
+                content_truncated,
+                full_content: None,
+                block: Some(block.number),
+                place,
+            }),
+            _ => Event::agent(AgentMessage {
+                content,
+                content_length: block.chars,
+                content_truncated,
+                full_content: None,
+                block: Some(block.number),
+                place,
+            }),
         };
-        let mut event = event
-            .with("content", content)
-            .with("content_length", block.chars)
-            .with("message_id", block.id.as_str())
-            .with("block", block.number);
-        if content.len() < block.text.len() {
-            event = event.with("content_truncated", true);
-        }
         if block.message.is_some() {
             event = self.with_stable_id(event, &format!("message/{}/{}", block.id, block.number));
         }
@@ -251,7 +265,7 @@ impl Normalizer {
 
     fn emit_tools(&mut self) {
         while let Some(id) = self.unemitted_tools.pop_front() {
-            let event = self.tools[&id].invoked();
+            let event = self.tools[&id].invoked(self.turn);
             let event = self.with_stable_id(event, &format!("tool/{id}/use"));
             self.emit_event(event);
         }
@@ -261,14 +275,14 @@ impl Normalizer {
         self.emit_tools();
         let tool = self.tools.get_mut(id).expect("the tool was announced");
         tool.ended = true;
-        let completed = tool.completed(&self.terminals, cancel_reason);
-        let succeeded = cancel_reason.is_none() && completed.data["is_error"] == false;
+        let completed = tool.completed(&self.terminals, cancel_reason, self.turn);
+        let succeeded = cancel_reason.is_none() && !completed.is_error;
         let changes = if succeeded { tool.file_changes(&self.root) } else { Vec::new() };
         // Already emitted, and may be large.
         tool.call.content.clear();
         tool.call.raw_input = None;
         tool.call.raw_output = None;
-        let completed = self.with_stable_id(completed, &format!("tool/{id}/completed"));
+        let completed = self.with_stable_id(Event::agent(completed), &format!("tool/{id}/completed"));
         self.emit_event(completed);
         let edited = changes.iter().filter_map(FileChange::emitted).collect();
         for (number, change) in changes.into_iter().enumerate() {

@@ -1,11 +1,12 @@
 //! Tool calls and their events.
 
 use super::terminals::Terminals;
-use crate::event::{Event, MAX_FIELD_BYTES, first_bytes, first_chars};
+use crate::event::{Event, LongText, MAX_FIELD_BYTES, first_bytes, first_chars};
 use crate::workspace::diff::{FileChange, relative};
 use agent_client_protocol_schema::v1::{
     ContentBlock, EmbeddedResourceResource, ToolCall, ToolCallContent, ToolCallStatus, ToolKind,
 };
+use contract::payloads::{AgentToolCompleted, AgentToolUse, BlockPlace};
 use serde_json::Value;
 use std::path::Path;
 use tokio::time::Instant;
@@ -43,32 +44,40 @@ impl Tool {
         name(&self.call)
     }
 
-    pub fn invoked(&self) -> Event {
+    pub fn invoked(&self, turn: u64) -> Event {
         let call = &self.call;
-        let locations = serde_json::to_value(&call.locations).unwrap_or_default();
-        Event::agent("agent.tool_use")
-            .with("tool", self.name())
-            .with("tool_use_id", &*call.tool_call_id.0)
-            .with("input", bounded(call.raw_input.as_ref()))
-            .with("title", call.title.as_str())
-            .with("kind", serde_json::to_value(call.kind).unwrap_or_default())
-            .with("locations", locations)
-            .with("event_subtype", "tool_use")
+        let kind = serde_json::to_value(call.kind).unwrap_or_default();
+        Event::agent(AgentToolUse {
+            tool: self.name(),
+            tool_use_id: call.tool_call_id.0.to_string(),
+            tool_input: bounded(call.raw_input.as_ref()),
+            event_subtype: "tool_use".to_owned(),
+            title: Some(call.title.clone()),
+            kind: kind.as_str().map(str::to_owned),
+            locations: serde_json::to_value(&call.locations).ok(),
+            place: BlockPlace { turn, ..Default::default() },
+        })
     }
 
     /// `cancel_reason` is set if the agent reported no end.
-    pub fn completed(&self, terminals: &Terminals, cancel_reason: Option<&str>) -> Event {
+    pub fn completed(
+        &self,
+        terminals: &Terminals,
+        cancel_reason: Option<&str>,
+        turn: u64,
+    ) -> AgentToolCompleted {
         let call = &self.call;
-        let duration = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let event = Event::agent("agent.tool_completed")
-            .with("tool", self.name())
-            .with("tool_use_id", &*call.tool_call_id.0)
-            .with("tool_input", bounded(call.raw_input.as_ref()))
-            .with("is_error", call.status == ToolCallStatus::Failed || cancel_reason.is_some())
-            .with("duration_ms", duration);
         let response = response(call, terminals).or_else(|| cancel_reason.map(str::to_owned));
-        let Some(response) = response else { return event.with("tool_response", Value::Null) };
-        event.with_long("tool_response", "full_response", &response)
+        AgentToolCompleted {
+            tool: self.name(),
+            tool_use_id: call.tool_call_id.0.to_string(),
+            tool_input: bounded(call.raw_input.as_ref()),
+            is_error: call.status == ToolCallStatus::Failed || cancel_reason.is_some(),
+            duration_ms: u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
+            response: response.map(|response| LongText::of(&response).into()).unwrap_or_default(),
+            turn,
+            parent_tool_use_id: None,
+        }
     }
 
     /// The file changes in its diffs.

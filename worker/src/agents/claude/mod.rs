@@ -29,6 +29,7 @@ use crate::agents::{AgentActivity, AgentCommand, AgentHandle, AgentOutput, ExitR
 use crate::clock::at;
 use crate::event::Event;
 use activity::ActivityTracker;
+use contract::payloads::AgentPermissionDecided;
 use domain::message::State;
 use frame::{Frame, Request, Response, TurnResult};
 use normalizer::Normalizer;
@@ -318,20 +319,19 @@ impl Driver {
         let tool = text("tool_name");
         let input = request.get("input").cloned().unwrap_or_default();
         let decision = self.policy.decide(tool, &input);
-        let event = Event::agent("agent.permission_decided")
-            .with("turn", self.normalizer.turn())
-            .with("tool", tool)
-            .with("tool_use_id", text("tool_use_id"))
-            .with("mode", self.policy.mode.as_str());
-        match decision {
-            Decision::Allow => {
-                (Some(AgentOutput::Event(event.with("decision", "allow"))), input::allow(request_id, &input))
-            }
-            Decision::Deny(reason) => {
-                let response = input::deny(request_id, &reason);
-                (Some(AgentOutput::Event(event.with("decision", "deny").with("reason", reason))), response)
-            }
-        }
+        let (response, decision, reason) = match decision {
+            Decision::Allow => (input::allow(request_id, &input), "allow", None),
+            Decision::Deny(reason) => (input::deny(request_id, &reason), "deny", Some(reason)),
+        };
+        let event = Event::agent(AgentPermissionDecided {
+            turn: self.normalizer.turn(),
+            tool: tool.to_owned(),
+            tool_use_id: text("tool_use_id").to_owned(),
+            mode: self.policy.mode.as_str().to_owned(),
+            decision: decision.to_owned(),
+            reason,
+        });
+        (Some(AgentOutput::Event(event)), response)
     }
 
     fn handle_response(

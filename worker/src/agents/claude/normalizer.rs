@@ -5,11 +5,15 @@
 
 use super::frame::{Body, Content, Fields, Frame, Message, TurnResult};
 use super::stream::Streams;
-use super::tool::{self, Outcome, Tool};
+use super::tool::{self, Outcome, ResultPlace, Tool};
 use crate::agents::{AgentOutput, Tokens, TurnEnd};
 use crate::clock;
-use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
+use crate::event::{Event, LongText, MAX_FIELD_BYTES, first_bytes};
 use crate::workspace::diff::FileChange;
+use contract::payloads::{
+    AgentAssistantMessage, AgentMessage, AgentSystemMessage, AgentThinking, AgentToolResult,
+    AgentTurnCompleted, AgentUnparsed, AgentUserMessage, BlockPlace,
+};
 use domain::Timestamp;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -104,13 +108,13 @@ impl Normalizer {
             Content::Blocks(blocks) => blocks,
         };
         for (index, block) in blocks.into_iter().enumerate() {
-            let event = self.block(block, parent.is_none(), at);
-            let event = event
-                .with_id(format!("{uuid}-{index}"))
-                .with("turn", turn)
-                .with_some("message_id", message_id.clone())
-                .with_some("parent_tool_use_id", parent.clone());
-            let event = if aborted { event.with("aborted", true) } else { event };
+            let place = BlockPlace {
+                turn,
+                message_id: message_id.clone(),
+                parent_tool_use_id: parent.clone(),
+                aborted: aborted.then_some(true),
+            };
+            let event = self.block(block, place, at).with_id(format!("{uuid}-{index}"));
             outputs.push(AgentOutput::Event(Event { at, ..event }));
         }
         outputs
@@ -143,39 +147,44 @@ impl Normalizer {
     fn close_message(&mut self, parent: &Option<String>) -> Option<AgentOutput> {
         let open = self.open.remove(parent)?;
         let stop_reason = self.streams.stop_reason(&open.id).map(str::to_owned).or(open.stop_reason);
-        let event = Event::agent("agent.assistant_message")
-            .with_id(format!("{}-whole", open.id))
-            .with("turn", open.turn)
-            .with("message_id", open.id)
-            .with_some("model", open.model)
-            .with("stop_reason", stop_reason.map_or(Value::Null, Value::from))
-            .with("block_count", open.blocks)
-            .with_some("parent_tool_use_id", parent.clone());
+        let id = format!("{}-whole", open.id);
+        let message = AgentAssistantMessage {
+            turn: open.turn,
+            message_id: open.id,
+            model: open.model,
+            stop_reason,
+            block_count: open.blocks,
+            parent_tool_use_id: parent.clone(),
+            ..Default::default()
+        };
+        let event = Event::agent(message).with_id(id);
         Some(AgentOutput::Event(Event { at: open.at, ..event }))
     }
 
-    fn block(&mut self, block: Value, own: bool, at: Timestamp) -> Event {
+    fn block(&mut self, block: Value, place: BlockPlace, at: Timestamp) -> Event {
         match block["type"].as_str() {
             Some("text") => {
-                let content = block["text"].as_str().unwrap_or_default();
-                if own {
+                let content = block["text"].as_str().unwrap_or_default().to_owned();
+                if place.parent_tool_use_id.is_none() {
                     content.clone_into(&mut self.last_text);
                 }
-                Event::agent("agent.message")
-                    .with("content", content)
-                    .with("content_length", content.chars().count())
+                let content_length = content.chars().count() as u64;
+                Event::agent(AgentMessage { content, content_length, place, ..Default::default() })
             }
-            Some("thinking") => Event::agent("agent.thinking")
-                .with("content", block["thinking"].as_str().unwrap_or_default())
-                .with("thinking_type", "extended_thinking"),
+            Some("thinking") => {
+                let content = block["thinking"].as_str().unwrap_or_default().to_owned();
+                let thinking_type = "extended_thinking".to_owned();
+                Event::agent(AgentThinking { content, thinking_type, place, ..Default::default() })
+            }
             Some("redacted_thinking") => {
-                Event::agent("agent.thinking").with("content", "").with("thinking_type", "redacted")
+                let thinking_type = "redacted".to_owned();
+                Event::agent(AgentThinking { thinking_type, place, ..Default::default() })
             }
             Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
                 let name = block["name"].as_str().unwrap_or_default().to_owned();
                 let tool = Tool { name, input: block["input"].clone(), started_at: at };
                 let id = block["id"].as_str().unwrap_or_default();
-                let event = tool.invoked().with("tool_use_id", id);
+                let event = tool.invoked(id, place);
                 self.tools.insert(id.to_owned(), tool);
                 event
             }
@@ -184,11 +193,10 @@ impl Normalizer {
                 let id = block["tool_use_id"].as_str().unwrap_or_default();
                 self.tools.remove(id);
                 let is_error = block["is_error"].as_bool().unwrap_or_default();
-                let event =
-                    Event::agent("agent.tool_result").with("tool_use_id", id).with("is_error", is_error);
-                event.with_long("result", "full_result", &tool::text_of(&block["content"]))
+                let text = LongText::of(&tool::text_of(&block["content"])).into();
+                Event::agent(AgentToolResult { tool_use_id: id.to_owned(), is_error, text, place })
             }
-            _ => Event::agent("agent.unparsed").with("raw", block),
+            _ => Event::agent(AgentUnparsed { place, raw: Some(block), text: None }),
         }
     }
 
@@ -213,16 +221,17 @@ impl Normalizer {
     /// Text input to the model: from the user, the CLI, or the parent of a sub-agent.
     fn user_text(&self, message: &Message, index: usize, block: &Value, at: Timestamp) -> Event {
         let content = tool::text_of(&Value::Array(vec![block.clone()]));
-        let event = Event::agent("agent.user_message")
-            .with_id(format!("{}-{index}", message.uuid))
-            .with("turn", self.turn)
-            .with("content_length", content.chars().count())
-            .with("content", content)
-            .with("message_uuid", message.uuid.as_str())
-            .with_some("parent_tool_use_id", message.parent_tool_use_id.clone());
         // Everything else is a note of the CLI, such as "interrupted by user".
         let synthetic = !message.is_replay && message.parent_tool_use_id.is_none();
-        Event { at, ..if synthetic { event.with("synthetic", true) } else { event } }
+        let event = Event::agent(AgentUserMessage {
+            turn: self.turn,
+            content_length: content.chars().count() as u64,
+            content,
+            message_uuid: message.uuid.clone(),
+            parent_tool_use_id: message.parent_tool_use_id.clone(),
+            synthetic: synthetic.then_some(true),
+        });
+        Event { at, ..event.with_id(format!("{}-{index}", message.uuid)) }
     }
 
     fn tool_ended(
@@ -242,15 +251,16 @@ impl Normalizer {
         };
         let edit = detail.filter(|_| !outcome.is_error);
         let edit = edit.and_then(|detail| FileChange::from_claude(detail, &self.root));
-        let event = match self.tools.remove(&tool_use_id) {
-            Some(tool) => tool.completed(outcome),
-            None => tool::orphaned(&outcome),
+        let place = ResultPlace {
+            tool_use_id: tool_use_id.clone(),
+            turn: self.turn,
+            parent_tool_use_id: message.parent_tool_use_id.clone(),
         };
-        let event = event
-            .with_id(format!("{}-{index}", message.uuid))
-            .with("turn", self.turn)
-            .with("tool_use_id", tool_use_id.as_str())
-            .with_some("parent_tool_use_id", message.parent_tool_use_id.clone());
+        let event = match self.tools.remove(&tool_use_id) {
+            Some(tool) => tool.completed(outcome, place),
+            None => tool::orphaned(&outcome, place),
+        };
+        let event = event.with_id(format!("{}-{index}", message.uuid));
         let mut outputs = vec![AgentOutput::Event(Event { at, ..event })];
         let mut edited = Vec::new();
         if let Some(change) = edit {
@@ -284,10 +294,8 @@ impl Normalizer {
             return Vec::new();
         }
         self.init = Some(metadata.clone());
-        let event = Event::agent("agent.system_message").with_id(text(fields, "uuid"));
-        vec![AgentOutput::Event(
-            event.with("turn", self.turn).with("subtype", "init").with("metadata", metadata),
-        )]
+        let event = self.system_message("init", metadata);
+        vec![AgentOutput::Event(event.with_id(text(fields, "uuid")))]
     }
 
     fn notice(&self, subtype: &str, fields: &Fields) -> AgentOutput {
@@ -295,22 +303,23 @@ impl Normalizer {
         for known in ["type", "subtype", "uuid", "session_id"] {
             metadata.remove(known);
         }
-        let event = Event::agent("agent.system_message")
-            .with("turn", self.turn)
-            .with("subtype", subtype)
-            .with("metadata", metadata);
+        let event = self.system_message(subtype, Value::Object(metadata));
         match text(fields, "uuid") {
             "" => AgentOutput::Event(event),
             uuid => AgentOutput::Event(event.with_id(uuid)),
         }
     }
 
+    fn system_message(&self, subtype: &str, metadata: Value) -> Event {
+        let (turn, subtype) = (self.turn, subtype.to_owned());
+        Event::agent(AgentSystemMessage { turn, subtype, metadata, message: None })
+    }
+
     fn unparsed(&self, line: &str) -> AgentOutput {
-        let event = Event::agent("agent.unparsed").with("turn", self.turn);
-        AgentOutput::Event(match serde_json::from_str::<Value>(line) {
-            Ok(raw) => event.with("raw", raw),
-            Err(_) => event.with("text", first_bytes(line, MAX_FIELD_BYTES)),
-        })
+        let place = BlockPlace { turn: self.turn, ..Default::default() };
+        let raw = serde_json::from_str::<Value>(line).ok();
+        let text = raw.is_none().then(|| first_bytes(line, MAX_FIELD_BYTES).to_owned());
+        AgentOutput::Event(Event::agent(AgentUnparsed { place, raw, text }))
     }
 
     fn result(&mut self, result: TurnResult) -> Vec<AgentOutput> {
@@ -322,28 +331,28 @@ impl Normalizer {
         let cost_usd = result.total_cost_usd - previous;
         self.cost_usd = result.total_cost_usd;
         let end = turn_end(&result, cost_usd, self.turn, std::mem::take(&mut self.last_text));
-        let event = Event::agent("agent.turn_completed")
-            .with("turn", self.turn)
-            .with("success", end.success)
-            .with("interrupted", end.interrupted)
-            .with_some("limit", end.limit.clone())
-            .with_some("error", end.error.clone())
-            .with("subtype", result.subtype)
-            .with_some("stop_reason", result.stop_reason)
-            .with_some("terminal_reason", result.terminal_reason)
-            .with_some("api_error_status", result.api_error_status)
-            .with("turns", result.num_turns)
-            .with("cost_usd", cost_usd)
-            .with("total_cost_usd", self.cost_usd)
-            .with("input_tokens", end.tokens.input)
-            .with("output_tokens", end.tokens.output)
-            .with("cache_read_tokens", end.tokens.cache_read)
-            .with("cache_write_tokens", end.tokens.cache_write)
-            .with("duration_ms", result.duration_ms)
-            .with("duration_api_ms", result.duration_api_ms)
-            .with("session_id", result.session_id)
-            .with("final_output", first_bytes(&end.result, MAX_FIELD_BYTES))
-            .with("permission_denials", result.permission_denials);
+        let event = Event::agent(AgentTurnCompleted {
+            turn: self.turn,
+            success: end.success,
+            interrupted: Some(end.interrupted),
+            limit: end.limit.as_deref().map(str::to_owned),
+            error: end.error.clone(),
+            subtype: Some(result.subtype),
+            stop_reason: result.stop_reason,
+            terminal_reason: result.terminal_reason,
+            api_error_status: result.api_error_status,
+            turns: result.num_turns,
+            cost_usd,
+            total_cost_usd: self.cost_usd,
+            tokens: end.tokens.counts(),
+            duration_ms: result.duration_ms,
+            duration_api_ms: Some(result.duration_api_ms),
+            context: None,
+            session_id: result.session_id,
+            final_output: first_bytes(&end.result, MAX_FIELD_BYTES).to_owned(),
+            permission_denials: Some(result.permission_denials),
+            is_error: None,
+        });
         let event = if result.uuid.is_empty() { event } else { event.with_id(result.uuid) };
         outputs.push(AgentOutput::Event(event));
         outputs.push(AgentOutput::TurnEnded(Box::new(end)));

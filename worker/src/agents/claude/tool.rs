@@ -1,6 +1,10 @@
 //! Tool calls and their events.
 
-use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
+use crate::event::{Event, LongText, MAX_FIELD_BYTES, first_bytes};
+use contract::payloads::{
+    AgentSkillCompleted, AgentSkillInvoked, AgentSubagentCompleted, AgentSubagentInvoked, AgentToolCompleted,
+    AgentToolUse, AgentUserToolResult, BlockPlace, Subagent,
+};
 use domain::Timestamp;
 use serde_json::Value;
 
@@ -39,60 +43,113 @@ impl Tool {
         }
     }
 
-    pub fn invoked(&self) -> Event {
-        let event = match self.kind() {
-            Kind::Plain => Event::agent("agent.tool_use").with("event_subtype", "tool_use"),
-            Kind::Subagent => self.with_subagent_fields(Event::agent("agent.subagent_invoked")),
-            Kind::Skill => self.with_skill_fields(Event::agent("agent.skill_invoked")),
-        };
-        event.with("tool", self.name.as_str()).with("input", self.input.clone())
+    pub fn invoked(&self, tool_use_id: &str, place: BlockPlace) -> Event {
+        let (tool, tool_use_id, tool_input) = (self.name.clone(), tool_use_id.to_owned(), self.input.clone());
+        match self.kind() {
+            Kind::Plain => {
+                let event_subtype = "tool_use".to_owned();
+                let call = AgentToolUse {
+                    tool,
+                    tool_use_id,
+                    tool_input,
+                    event_subtype,
+                    place,
+                    ..Default::default()
+                };
+                Event::agent(call)
+            }
+            Kind::Subagent => {
+                let subagent = self.subagent();
+                Event::agent(AgentSubagentInvoked { tool, tool_use_id, tool_input, subagent, place })
+            }
+            Kind::Skill => {
+                let skill_name = self.skill();
+                Event::agent(AgentSkillInvoked { tool, tool_use_id, tool_input, skill_name, place })
+            }
+        }
     }
 
-    pub fn completed(&self, outcome: Outcome<'_>) -> Event {
-        let duration_ms = (outcome.at.as_micros() - self.started_at.as_micros()).max(0) / 1_000;
-        let event = match self.kind() {
-            Kind::Plain => Event::agent("agent.tool_completed"),
+    pub fn completed(&self, outcome: Outcome<'_>, place: ResultPlace) -> Event {
+        let duration_ms =
+            (outcome.at.as_micros() - self.started_at.as_micros()).max(0).unsigned_abs() / 1_000;
+        let (tool, tool_input, is_error) = (self.name.clone(), self.input.clone(), outcome.is_error);
+        let ResultPlace { tool_use_id, turn, parent_tool_use_id } = place;
+        let response = LongText::of(&outcome.text).into();
+        match self.kind() {
+            Kind::Plain => Event::agent(AgentToolCompleted {
+                tool,
+                tool_use_id,
+                tool_input,
+                is_error,
+                duration_ms,
+                response,
+                turn,
+                parent_tool_use_id,
+            }),
             Kind::Subagent => {
                 let detail = outcome.detail;
-                let usage = detail.and_then(|detail| detail.get("usage")).cloned();
                 let duration =
                     detail.and_then(|detail| detail.get("totalDurationMs")).and_then(Value::as_u64);
-                let result = first_bytes(&outcome.text, MAX_FIELD_BYTES).to_owned();
-                self.with_subagent_fields(Event::agent("agent.subagent_completed"))
-                    .with("subagent_result", result)
-                    .with_some("subagent_usage", usage)
-                    .with("subagent_duration_ms", duration.unwrap_or(duration_ms.unsigned_abs()))
+                Event::agent(AgentSubagentCompleted {
+                    tool,
+                    tool_use_id,
+                    tool_input,
+                    is_error,
+                    duration_ms,
+                    subagent: self.subagent(),
+                    subagent_result: first_bytes(&outcome.text, MAX_FIELD_BYTES).to_owned(),
+                    subagent_usage: detail.and_then(|detail| detail.get("usage")).cloned(),
+                    subagent_duration_ms: duration.unwrap_or(duration_ms),
+                    subagent_cost_usd: None,
+                    response,
+                    turn,
+                    parent_tool_use_id,
+                })
             }
-            Kind::Skill => self.with_skill_fields(Event::agent("agent.skill_completed")),
-        };
-        let event = event
-            .with("tool", self.name.as_str())
-            .with("tool_input", self.input.clone())
-            .with("is_error", outcome.is_error)
-            .with("duration_ms", duration_ms);
-        event.with_long("tool_response", "full_response", &outcome.text)
+            Kind::Skill => Event::agent(AgentSkillCompleted {
+                tool,
+                tool_use_id,
+                tool_input,
+                is_error,
+                duration_ms,
+                skill_name: self.skill(),
+                response,
+                turn,
+                parent_tool_use_id,
+            }),
+        }
     }
 
-    fn with_subagent_fields(&self, event: Event) -> Event {
-        event
-            .with_some("subagent_type", self.text("subagent_type"))
-            .with_some("subagent_description", self.text("description"))
-            .with_some("subagent_prompt", self.text("prompt"))
+    fn subagent(&self) -> Subagent {
+        Subagent {
+            subagent_type: self.text("subagent_type"),
+            subagent_description: self.text("description"),
+            subagent_prompt: self.text("prompt"),
+        }
     }
 
-    fn with_skill_fields(&self, event: Event) -> Event {
-        event.with_some("skill_name", self.text("skill").or_else(|| self.text("command")))
+    fn skill(&self) -> Option<String> {
+        self.text("skill").or_else(|| self.text("command"))
     }
 
-    fn text(&self, field: &str) -> Option<&str> {
-        self.input.get(field).and_then(Value::as_str)
+    fn text(&self, field: &str) -> Option<String> {
+        self.input.get(field).and_then(Value::as_str).map(str::to_owned)
     }
 }
 
+/// Where in the conversation a result belongs.
+#[derive(Debug)]
+pub struct ResultPlace {
+    pub tool_use_id: String,
+    pub turn: u64,
+    pub parent_tool_use_id: Option<String>,
+}
+
 /// A result without a known tool call, for example because the call happened before the worker attached.
-pub fn orphaned(outcome: &Outcome<'_>) -> Event {
-    let event = Event::agent("agent.user_tool_result").with("is_error", outcome.is_error);
-    event.with_long("result", "full_result", &outcome.text)
+pub fn orphaned(outcome: &Outcome<'_>, place: ResultPlace) -> Event {
+    let ResultPlace { tool_use_id, turn, parent_tool_use_id } = place;
+    let (is_error, text) = (outcome.is_error, LongText::of(&outcome.text).into());
+    Event::agent(AgentUserToolResult { tool_use_id, is_error, text, turn, parent_tool_use_id })
 }
 
 /// The text of a tool result, which is a string or a list of text and image blocks.

@@ -5,6 +5,9 @@ use crate::clock;
 use crate::event::Event;
 use crate::outbox::event_line::Header;
 use crate::outbox::spool::Record;
+use contract::payloads::{
+    Refusal, WorkerEventRefused, WorkerReceiptRefused, WorkerSpoolDamaged, WorkerTranscriptRefused,
+};
 use contract::problem::Problem;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -28,20 +31,23 @@ impl SpoolStore {
         self.save_rejected(
             &json!({"queue": queue, "code": "damaged", "record": record.number, "text": text}),
         );
-        let event = Event::worker("worker.spool_damaged")
-            .with_id(id)
-            .with("queue", queue)
-            .with("record", record.number)
-            .with("size_bytes", record.bytes.len());
-        self.emit_diagnostic(event);
+        let event = Event::worker(WorkerSpoolDamaged {
+            queue: queue.to_owned(),
+            record: Some(record.number),
+            size_bytes: Some(record.bytes.len() as u64),
+            missing_records: None,
+        });
+        self.emit_diagnostic(event.with_id(id));
     }
 
     /// Reports lines that have disappeared from the disk.
     pub fn missing(&mut self, queue: &str, records: u64) {
         tracing::error!("{records} records of the {queue} queue are missing on disk");
-        self.emit_diagnostic(
-            Event::worker("worker.spool_damaged").with("queue", queue).with("missing_records", records),
-        );
+        self.emit_diagnostic(Event::worker(WorkerSpoolDamaged {
+            queue: queue.to_owned(),
+            missing_records: Some(records),
+            ..Default::default()
+        }));
     }
 
     /// Saves and reports a record that the plane will never accept.
@@ -59,20 +65,20 @@ impl SpoolStore {
         if event_type.as_deref().is_some_and(|event_type| event_type.starts_with("worker.")) {
             return;
         }
-        let event = match queue {
-            "events" => Event::worker("worker.event_refused"),
-            "receipts" => Event::worker("worker.receipt_refused"),
-            _ => Event::worker("worker.transcript_refused"),
+        let refusal = Refusal {
+            code: code.clone(),
+            event_id: header.map(|header| header.event_id.into_owned()),
+            event_type,
+            detail: Some(detail.clone()),
+            field: field.clone(),
+            size_bytes: record.bytes.len() as u64,
         };
-        let event = event
-            .with_id(event_id("refused", queue, record))
-            .with_some("event_id", header.map(|header| header.event_id.into_owned()))
-            .with_some("event_type", event_type)
-            .with("code", code.clone())
-            .with("detail", detail.clone())
-            .with_some("field", field.clone())
-            .with("size_bytes", record.bytes.len());
-        self.emit_diagnostic(event);
+        let event = match queue {
+            "events" => Event::worker(WorkerEventRefused(refusal)),
+            "receipts" => Event::worker(WorkerReceiptRefused(refusal)),
+            _ => Event::worker(WorkerTranscriptRefused { refusal, ..Default::default() }),
+        };
+        self.emit_diagnostic(event.with_id(event_id("refused", queue, record)));
     }
 
     fn save_rejected(&self, record: &serde_json::Value) {

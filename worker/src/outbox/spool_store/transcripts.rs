@@ -8,6 +8,7 @@ use super::{SpoolStore, save};
 use crate::event::Event;
 use crate::outbox::spool::Record;
 use contract::limits::MAX_BODY_BYTES;
+use contract::payloads::{Refusal, WorkerTranscriptBehind, WorkerTranscriptLost, WorkerTranscriptRefused};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -109,13 +110,13 @@ impl SpoolStore {
         }
         self.sessions.next.insert(session.to_owned(), number + 1);
         if replacement.is_some() {
-            let event = Event::worker("worker.transcript_refused")
-                .with_id(format!("entry-too-large-{session}-{number}"))
-                .with("session_id", session)
-                .with("number", number)
-                .with("code", "too_large")
-                .with("size_bytes", size);
-            self.emit_diagnostic(event);
+            let code = "too_large".to_owned();
+            let event = Event::worker(WorkerTranscriptRefused {
+                refusal: Refusal { code, size_bytes: size, ..Default::default() },
+                session_id: Some(session.to_owned()),
+                number: Some(number),
+            });
+            self.emit_diagnostic(event.with_id(format!("entry-too-large-{session}-{number}")));
         }
         true
     }
@@ -148,24 +149,21 @@ impl SpoolStore {
         self.sessions.next.insert(session.to_owned(), expected);
         self.sessions.rewound_to.insert(session.to_owned(), expected);
         self.save_entries();
-        let event = Event::worker("worker.transcript_behind")
-            .with_id(format!("transcript-behind-{session}-{expected}-{first}"))
-            .with("session_id", session)
-            .with("expected_first", expected)
-            .with("first", first);
-        self.emit_diagnostic(event);
+        let (session_id, expected_first) = (session.to_owned(), expected);
+        let event = Event::worker(WorkerTranscriptBehind { session_id, expected_first, first });
+        self.emit_diagnostic(event.with_id(format!("transcript-behind-{session}-{expected}-{first}")));
     }
 
     /// Stops copying a session for which the plane accepts no more entries. Reported once.
     pub fn abandon_session(&mut self, session: &str, code: &str, detail: &str) {
         tracing::warn!("Stopped copying the transcript of session {session} ({code})");
         self.sessions.abandoned.insert(session.to_owned());
-        let event = Event::worker("worker.transcript_lost")
-            .with_id(format!("transcript-lost-{session}-{code}"))
-            .with("session_id", session)
-            .with("code", code)
-            .with("error", detail);
-        self.emit_diagnostic(event);
+        let event = Event::worker(WorkerTranscriptLost {
+            session_id: Some(session.to_owned()),
+            code: Some(code.to_owned()),
+            error: detail.to_owned(),
+        });
+        self.emit_diagnostic(event.with_id(format!("transcript-lost-{session}-{code}")));
     }
 
     /// Sends a placeholder instead of an entry that the plane rejected. Persisted, so that the same is sent after a

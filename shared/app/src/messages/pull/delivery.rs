@@ -8,11 +8,11 @@ use crate::events::emit::{EventBatch, Written};
 use crate::messages::queue;
 use crate::sandboxes::write_guard::WriteGuard;
 use contract::messages::QueuedMessage;
+use contract::payloads::{MessageDelivered, MessageFetched, MessageUndeliverable};
 use domain::mailbox::Waiting;
 use domain::message::{Receipt, State};
 use domain::{Message, MessageId, Source, Timestamp};
 use futures_util::future::join_all;
-use serde_json::json;
 use store::ledger::{Change, Fetched};
 use store::mailboxes::Queue;
 
@@ -158,14 +158,14 @@ impl<'a> Plan<'a> {
         // Later deliveries do not change the state.
         let mut receipts: Vec<Receipt> =
             (delivery == 1).then(|| receipt(State::Fetched)).into_iter().collect();
-        let data = json!({"message_id": message.id, "delivery": delivery});
-        self.batch.message(State::Fetched, Source::System, &data);
+        let message_id = message.id.clone();
+        self.batch.event(Source::System, &MessageFetched { message_id: message_id.clone(), delivery });
         let confirmed = confirmation == Confirmation::Implicit;
         if confirmed {
             receipts.push(receipt(State::Delivered));
             // No receipt will follow.
-            let data = json!({"message_id": message.id, "last": true});
-            self.batch.message(State::Delivered, Source::System, &data);
+            let delivered = MessageDelivered { message_id, detail: None, last: Some(true) };
+            self.batch.event(Source::System, &delivered);
         }
         let waiting = Waiting { deliveries: delivery, hidden_until: Some(self.returns_at), ..before.clone() };
         self.batch.changes.push(Change::Fetched(Fetched { waiting, receipts, queue_handle, confirmed }));
@@ -176,9 +176,10 @@ impl<'a> Plan<'a> {
     fn give_up(&mut self, mut message: Message, now: Timestamp) {
         self.undeliverable += 1;
         let detail = format!("pulled {} times without an acknowledgement", message.deliveries);
-        let data = json!({"message_id": message.id, "detail": detail, "deliveries": message.deliveries});
+        let (message_id, deliveries) = (message.id.clone(), message.deliveries);
+        let undeliverable = MessageUndeliverable { message_id, detail: detail.clone(), deliveries };
         message.advance(Receipt { state: State::Undeliverable, at: now, detail: Some(detail) });
-        self.batch.message(State::Undeliverable, Source::System, &data);
+        self.batch.event(Source::System, &undeliverable);
         self.batch.changes.push(Change::Resolved(message));
     }
 }

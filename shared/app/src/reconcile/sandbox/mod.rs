@@ -14,12 +14,12 @@ use crate::error::Error;
 use crate::orchestration::{self, Providers, ReconcileDeps};
 use crate::{events, reconcile};
 use contract::jobs::Job;
+use contract::payloads::SandboxEnd;
 use domain::attempt;
 use domain::event::LifecycleEvent;
 use domain::sandbox::reconcile::{Cause, End, Step, next};
 use domain::sandbox::transitions::Trigger;
 use domain::{Sandbox, SandboxId, Task, Timestamp};
-use serde_json::{Value, json};
 use std::time::Duration;
 use store::commit::{Change, Commit, Committed};
 
@@ -189,19 +189,17 @@ async fn end(
     let assignment = sandbox.assignment.as_ref();
     #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
     let silent_secs = (now.as_micros() - end.since.as_micros()) as f64 / 1_000_000.0;
-    let mut data = json!({
-        "reason": end.cause.as_str(),
-        "message": message,
-        "idle_duration_seconds": silent_secs,
-        "task_id": assignment.map(|assignment| &assignment.task),
-        "ticket_id": assignment.and_then(|assignment| assignment.ticket.as_ref()),
+    let found = SandboxEnd {
+        message: Some(message.to_owned()),
+        idle_duration_seconds: Some(silent_secs),
+        task_id: assignment.map(|assignment| assignment.task.clone()),
+        ticket_id: assignment.and_then(|assignment| assignment.ticket.clone()),
         // The worker uploads the transcript while the agent writes it.
-        "transcript_saved": true,
-    });
-    if let Some(output) = output {
-        data["worker_log"] = json!(output);
-    }
-    let written = write(deps, sandbox, Some((event, data)), |after| {
+        transcript_saved: Some(true),
+        worker_log: output,
+    };
+    let event = end.event(event, found);
+    let written = write(deps, sandbox, Some(event), |after| {
         after.transition(Trigger::Ended(end.cause));
         after.activity.outcome = Some(outcome);
         let reason = message.to_owned();
@@ -223,13 +221,10 @@ async fn end(
 async fn write(
     deps: orchestration::Deps<'_>,
     before: &Sandbox,
-    event: Option<(&str, Value)>,
+    event: Option<LifecycleEvent>,
     change: impl FnOnce(&mut Sandbox),
 ) -> Result<Option<Sandbox>, Error> {
-    let events: Vec<_> = event
-        .into_iter()
-        .map(|(name, data)| events::emit::event_of(deps.ids, LifecycleEvent::of_sandbox(name, &data)))
-        .collect();
+    let events: Vec<_> = event.into_iter().map(|event| events::emit::event_of(deps.ids, event)).collect();
     let mut after = before.with_events(&events);
     change(&mut after);
     let mut commit = Commit::new(deps.clock.now());

@@ -4,14 +4,15 @@ use super::{Deps, Flow, breaker, release_lease, write};
 use crate::error::Error;
 use crate::messages::queue;
 use crate::orchestration::variables;
+use contract::payloads::{SandboxAttempt, SandboxEnd, SandboxFailed, SandboxRetrying, SandboxStage};
 use domain::attempt::{MAX_ERROR_CHARS, Outcome, Stage};
+use domain::event::LifecycleEvent;
 use domain::resources::{self, ResourceRequest};
 use domain::retry::{Class, backoff_secs};
 use domain::sandbox::transitions::Trigger;
 use domain::timeouts::{DEFAULT_RETRY_AFTER_SECS, MAX_RETRY_AFTER_SECS, poll_interval_ms};
 use domain::{Sandbox, Task, Ticket, Timestamp};
 use providers::{Failure, FailureClass, Found, Resources, SandboxProvider, SandboxSpec, State};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -212,12 +213,9 @@ async fn start_stage(
     let Some(provisioning) = &before.activity.provisioning else { return Ok(None) };
     let now = deps.clock.now();
     let is_new = provisioning.stage != stage;
-    let mut data = event_data(before);
     // They may differ from the request: a snapshot has a fixed size, and an image may replace it.
-    if let Some(actual_resources) = found.as_ref().and_then(|found| found.actual_resources.as_ref()) {
-        data["actual_resources"] = json!(actual_resources);
-    }
-    let event = is_new.then(|| (event_name(stage), data));
+    let actual_resources = found.as_ref().and_then(|found| found.actual_resources.clone());
+    let event = is_new.then(|| stage.event(SandboxStage { attempt: attempt_of(before), actual_resources }));
     write(*deps, before, event, |after| {
         after.transition(Trigger::ProvisioningStarted);
         let mut provisioning = if is_new { provisioning.at(stage, now) } else { provisioning.clone() };
@@ -242,15 +240,12 @@ fn event_name(stage: Stage) -> &'static str {
     }
 }
 
-fn event_data(sandbox: &Sandbox) -> Value {
-    let assignment = sandbox.assignment.as_ref();
-    json!({
-        "sandbox_id": sandbox.id,
-        "task_id": assignment.map(|assignment| &assignment.task),
-        "ticket_id": assignment.and_then(|assignment| assignment.ticket.as_ref()),
-        "attempt": assignment.map(|assignment| assignment.attempt),
-        "provider": assignment.map(|assignment| &assignment.provider),
-    })
+fn attempt_of(sandbox: &Sandbox) -> SandboxAttempt {
+    let sandbox_id = sandbox.id.clone();
+    match &sandbox.assignment {
+        Some(assignment) => assignment.of(&sandbox_id),
+        None => SandboxAttempt { sandbox_id, task_id: None, ticket_id: None, attempt: None, provider: None },
+    }
 }
 
 async fn wait(deps: Deps<'_>, sandbox: &Sandbox) -> Result<Flow, Error> {
@@ -298,12 +293,14 @@ async fn failed(deps: Deps<'_>, sandbox: &Sandbox, stage: Stage, failure: &Failu
     }
     #[expect(clippy::cast_possible_truncation, reason = "a minute or so")]
     let until = Timestamp::from_micros(now.as_micros() + (secs * 1_000_000.0) as i64);
-    let mut data = event_data(sandbox);
-    data["stage"] = json!(event_name(stage));
-    data["error"] = json!(failure.message);
-    data["stage_attempt"] = json!(attempts);
-    data["not_before"] = json!(until);
-    let written = write(*deps, sandbox, Some(("retrying", data)), |after| {
+    let event = LifecycleEvent::new(&SandboxRetrying {
+        attempt: attempt_of(sandbox),
+        stage: event_name(stage).to_owned(),
+        error: failure.message.clone(),
+        stage_attempt: attempts,
+        not_before: until,
+    });
+    let written = write(*deps, sandbox, Some(event), |after| {
         if let Some(provisioning) = &mut after.activity.provisioning {
             provisioning.attempts = attempts;
             (provisioning.lease_until, provisioning.retry_at) = (None, Some(until));
@@ -316,10 +313,16 @@ async fn failed(deps: Deps<'_>, sandbox: &Sandbox, stage: Stage, failure: &Failu
 async fn give_up(deps: Deps<'_>, sandbox: &Sandbox, class: Class, error: &str) -> Result<Flow, Error> {
     let now = deps.clock.now();
     let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
-    let mut data = event_data(sandbox);
-    data["reason"] = json!("provisioning_failed");
-    data["error"] = json!(error);
-    let written = write(*deps, sandbox, Some(("failed", data)), |after| {
+    let SandboxAttempt { sandbox_id, task_id, ticket_id, attempt, provider } = attempt_of(sandbox);
+    let event = LifecycleEvent::new(&SandboxFailed {
+        reason: "provisioning_failed".to_owned(),
+        error: Some(error.clone()),
+        end: SandboxEnd { task_id, ticket_id, ..SandboxEnd::default() },
+        sandbox_id: Some(sandbox_id),
+        attempt,
+        provider,
+    });
+    let written = write(*deps, sandbox, Some(event), |after| {
         after.transition(Trigger::ProvisioningFailed);
         after.activity.ended.get_or_insert(domain::sandbox::Ended { at: now, reason: error.clone() });
         after.activity.outcome = Some(Outcome::Failed { error, class, at: now });

@@ -5,12 +5,14 @@ use super::provision::{busy_secs, with_timeout};
 use super::{Deps, Flow, write};
 use crate::error::Error;
 use crate::sandboxes;
+use contract::payloads::{SandboxCompleted, SandboxReleased};
+use domain::TaskId;
 use domain::attempt::Stage;
+use domain::event::LifecycleEvent;
 use domain::sandbox::transitions::Trigger;
 use domain::timeouts::deletion_wait_secs;
 use domain::{Sandbox, Timestamp};
 use providers::{Deletion, FailureClass};
-use serde_json::json;
 
 /// Retry interval if the provider is not configured. The next configuration may have it again.
 const UNKNOWN_PROVIDER_RETRY_SECS: f64 = 600.0;
@@ -41,8 +43,8 @@ pub(super) async fn run(deps: Deps<'_>, sandbox: Sandbox) -> Result<Flow, Error>
         return Ok(Flow::Continue);
     }
     let now = deps.clock.now();
-    let data = json!({"task_id": sandbox.assignment.as_ref().map(|assignment| &assignment.task)});
-    let written = write(*deps, &sandbox, Some(("released", data)), |after| {
+    let released = LifecycleEvent::new(&SandboxReleased { task_id: task_of(&sandbox) });
+    let written = write(*deps, &sandbox, Some(released), |after| {
         after.generation += 1;
         if let Some(provisioning) = &mut after.activity.provisioning {
             provisioning.released_at = Some(now);
@@ -62,13 +64,17 @@ async fn complete(deps: Deps<'_>, sandbox: &Sandbox) -> Result<Option<Sandbox>, 
         return Ok(Some(sandbox.clone()));
     }
     let now = deps.clock.now();
-    let data = json!({"task_id": sandbox.assignment.as_ref().map(|assignment| &assignment.task)});
-    write(*deps, sandbox, Some(("completed", data)), |after| {
+    let completed = LifecycleEvent::new(&SandboxCompleted { task_id: task_of(sandbox) });
+    write(*deps, sandbox, Some(completed), |after| {
         after.transition(Trigger::Released);
         let reason = "The task is completed.".to_owned();
         after.activity.ended.get_or_insert(domain::sandbox::Ended { at: now, reason });
     })
     .await
+}
+
+fn task_of(sandbox: &Sandbox) -> Option<TaskId> {
+    sandbox.assignment.as_ref().map(|assignment| assignment.task.clone())
 }
 
 /// Deletes the sandbox at its provider. Returns how long to wait before the next attempt, if it still exists.

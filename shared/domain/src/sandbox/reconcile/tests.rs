@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::attempt::{Assignment, Provisioning};
+use crate::event::payloads::SandboxEnd;
 use crate::sandbox::transitions::Trigger;
 use crate::task::transitions::tests::in_state;
 use crate::{JsonObject, OrgId, SandboxId, TaskId};
@@ -291,15 +292,15 @@ fn a_sandbox_without_a_current_attempt_is_not_needed() {
 
 /// For each cause: its name, the status of the sandbox, the lifecycle event, and what happens to the task.
 const ENDS: [(Cause, &str, Status, &str, &str); 9] = [
-    (Cause::Dead, "dead", Status::Failed, "failed", "is retried"),
-    (Cause::IdleTimeout, "idle_timeout", Status::Terminated, "terminated_idle", "fails"),
-    (Cause::StuckRunning, "stuck_running", Status::Terminated, "terminated_idle", "is retried"),
-    (Cause::StuckStarting, "stuck_starting", Status::Terminated, "terminated_idle", "is retried"),
-    (Cause::StuckCreating, "stuck_creating", Status::Failed, "failed", "is retried"),
-    (Cause::NeverStarted, "never_started", Status::Failed, "failed", "is retried"),
-    (Cause::TimedOut, "timeout", Status::Failed, "failed", "fails"),
-    (Cause::Lost, "lost", Status::Failed, "failed", "is retried"),
-    (Cause::NotNeeded, "not_needed", Status::Terminated, "terminated", "is cancelled"),
+    (Cause::Dead, "dead", Status::Failed, "sandbox.failed", "is retried"),
+    (Cause::IdleTimeout, "idle_timeout", Status::Terminated, "sandbox.terminated_idle", "fails"),
+    (Cause::StuckRunning, "stuck_running", Status::Terminated, "sandbox.terminated_idle", "is retried"),
+    (Cause::StuckStarting, "stuck_starting", Status::Terminated, "sandbox.terminated_idle", "is retried"),
+    (Cause::StuckCreating, "stuck_creating", Status::Failed, "sandbox.failed", "is retried"),
+    (Cause::NeverStarted, "never_started", Status::Failed, "sandbox.failed", "is retried"),
+    (Cause::TimedOut, "timeout", Status::Failed, "sandbox.failed", "fails"),
+    (Cause::Lost, "lost", Status::Failed, "sandbox.failed", "is retried"),
+    (Cause::NotNeeded, "not_needed", Status::Terminated, "sandbox.terminated", "is cancelled"),
 ];
 
 #[test]
@@ -310,7 +311,8 @@ fn each_cause_has_a_status_an_event_and_an_outcome() {
         let mut ended = sandbox(Status::Running, Stage::Started);
         assert!(ended.transition(Trigger::Ended(cause)), "{name}");
         let (emitted, outcome) = End { cause, since: at(0) }.outcome(at(9));
-        assert_eq!((cause.as_str(), ended.status(), emitted), (name, status, event));
+        let emitted = End { cause, since: at(0) }.event(emitted, SandboxEnd::default()).event_type;
+        assert_eq!((cause.as_str(), ended.status(), emitted.as_str()), (name, status, event));
         let follows = match &outcome {
             Outcome::Failed { class: Class::Transient, .. } => "is retried",
             Outcome::Failed { class: Class::Permanent, .. } => "fails",

@@ -4,6 +4,7 @@ use super::*;
 use crate::task::{Execution, MAX_RETRIES, Priority};
 use crate::{OrgId, TicketId};
 use proptest::prelude::*;
+use serde_json::json;
 
 /// A row per transition, a column per state, and a dot where the transition does not apply. `waiting` and `queued` are
 /// `pending` without and with a place in the queue. A transition by `current` is ignored from any other attempt.

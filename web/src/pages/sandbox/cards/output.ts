@@ -1,5 +1,6 @@
-import type { JsonObject, JsonValue } from '../../../api/contract'
-import { isObject, text } from '../../../timeline/read'
+import type { JsonObject, JsonValue, KnownEventType } from '../../../api/contract'
+import { namesOf } from '../../../timeline/event'
+import { isObject, type SomeField, text } from '../../../timeline/read'
 
 /** The output of a tool as text, from the formats of any worker. */
 export function outputText(output: JsonValue): string {
@@ -33,17 +34,19 @@ export const withoutExitCode = (output: string) => output.replace(/^(?:Error: )?
 
 export const pretty = (value: JsonValue) => JSON.stringify(value, null, 2)
 
+/** Where an event has the output of a call, the full text first. */
+const OUTPUT_FIELDS: readonly SomeField<KnownEventType>[] = [
+  'full_result',
+  'tool_response',
+  'subagent_result',
+  'result',
+  'content',
+  'output',
+]
+
 /** The full output from an event's body. */
 export function fullOutput(body: JsonObject): JsonValue {
-  for (const field of [
-    'full_response',
-    'tool_response',
-    'full_result',
-    'subagent_result',
-    'result',
-    'content',
-    'output',
-  ]) {
+  for (const field of OUTPUT_FIELDS.flatMap((each) => namesOf('agent.tool_completed', each))) {
     const value = body[field]
     if (value !== undefined && value !== null) return value
   }

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { JsonObject } from '../../../api/contract'
 import type { Log } from '../../../api/use-log'
 import { emptyView } from '../../../api/log-view'
+import { logEvent } from '../../../timeline/event'
 import { type EventInput, log as logOf, queued, queuedAgain, receipt } from '../../../timeline/fixtures'
 import { fold } from '../../../timeline/fold'
 import { Composer } from './composer'
@@ -52,7 +53,15 @@ const button = (name: string) => screen.getByRole('button', { name })
 const withQueuedMessage = (id: unknown): Partial<Log> => ({
   last: 7,
   events: [
-    { seq: 7, id: 'e', type: 'message.queued', data: { message_id: String(id) }, source: 'user', at: '', body: null },
+    logEvent({
+      seq: 7,
+      id: 'e',
+      type: 'message.queued',
+      raw: { message_id: String(id) },
+      source: 'user',
+      at: '',
+      body: null,
+    }),
   ],
 })
 

@@ -1,6 +1,7 @@
 import { Hand, SendHorizontal } from 'lucide-react'
 import { type KeyboardEvent, useEffect, useId, useMemo, useState, useSyncExternalStore } from 'react'
 import type { Log } from '../../../api/use-log'
+import { text } from '../../../timeline/read'
 import { Button } from '../../../ui/button'
 import { isComposing } from '../../../util/keys'
 import { count } from '../../../util/numbers'
@@ -139,8 +140,9 @@ function useUnlogged(outbox: OutboxStore, messages: Outbox, log: Pick<Log, 'even
   const logged = useMemo(() => {
     const ids = new Set<string>()
     if (messages.length === 0) return ids
-    for (const { type, data } of events) {
-      if (type === 'message.queued' && typeof data['message_id'] === 'string') ids.add(data['message_id'])
+    for (const event of events) {
+      const id = event.type === 'message.queued' ? text(event.data, 'message_id') : null
+      if (id !== null) ids.add(id)
     }
     return ids
   }, [events, messages.length])

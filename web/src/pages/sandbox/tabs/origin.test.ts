@@ -1,17 +1,18 @@
 import { expect, it } from 'vitest'
 import type { JsonObject } from '../../../api/contract'
-import { eventType, type LogEvent } from '../../../timeline/event'
+import { logEvent, type LogEvent } from '../../../timeline/event'
 import { originOf } from './origin'
 
-const event = (type: string, data: JsonObject, index: number): LogEvent => ({
-  seq: index + 1,
-  id: `e-${index}`,
-  type: eventType(type),
-  data,
-  source: 'worker',
-  at: '2026-01-01T00:00:00Z',
-  body: null,
-})
+const event = (type: string, raw: JsonObject, index: number): LogEvent =>
+  logEvent({
+    seq: index + 1,
+    id: `e-${index}`,
+    type,
+    raw,
+    source: 'worker',
+    at: '2026-01-01T00:00:00Z',
+    body: null,
+  })
 
 it('reads provider, repository and latest branch from the log', () => {
   const log: [string, JsonObject][] = [

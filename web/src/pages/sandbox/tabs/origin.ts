@@ -11,16 +11,30 @@ export interface Origin {
 /** The latest value wins: a branch may be created after the clone. */
 export function originOf(events: readonly LogEvent[]): Origin {
   let origin: Origin = { provider: null, repository: null, branch: null }
-  for (const { type, data } of events) {
-    if (type.startsWith('sandbox.')) origin = { ...origin, provider: firstText(data, 'provider') ?? origin.provider }
-    else if (type.startsWith('workspace.')) {
-      origin = {
-        ...origin,
-        repository: firstText(data, 'repository') ?? origin.repository,
-        branch: firstText(data, 'branch') ?? origin.branch,
+  for (const event of events) {
+    switch (event.type) {
+      case 'sandbox.pending':
+      case 'sandbox.preparing':
+      case 'sandbox.creating':
+      case 'sandbox.uploading':
+      case 'sandbox.starting':
+      case 'sandbox.spawned':
+      case 'sandbox.running':
+      case 'sandbox.retrying':
+      case 'sandbox.failed':
+        origin = { ...origin, provider: firstText(event.data, 'provider') ?? origin.provider }
+        break
+      case 'workspace.cloning':
+      case 'workspace.ready': {
+        const repository = firstText(event.data, 'repository') ?? origin.repository
+        origin = { ...origin, repository, branch: firstText(event.data, 'branch') ?? origin.branch }
+        break
       }
-    } else if (type === 'agent.completed') {
-      origin = { ...origin, branch: firstText(data, 'branch_name', 'branch') ?? origin.branch }
+      case 'agent.completed':
+        origin = { ...origin, branch: firstText(event.data, 'branch_name') ?? origin.branch }
+        break
+      default:
+        break
     }
   }
   return origin

@@ -21,8 +21,9 @@ export default function PreviewTab({ log }: { sandboxId: string; log: Log }) {
     return <Empty title="No preview">When the agent starts a web server, its page appears here.</Empty>
   }
   const event = log.events.find(({ seq }) => seq === preview.seq)
+  const reason = event?.type === 'preview.failed' ? text(event.data, 'error') : null
   // The key resets the panel on each preview event, so that "Open anyway" does not hide a newer status.
-  return <Panel key={preview.seq} preview={preview} at={event?.at ?? null} reason={text(event?.data ?? {}, 'error')} />
+  return <Panel key={preview.seq} preview={preview} at={event?.at ?? null} reason={reason} />
 }
 
 function Panel({ preview, at, reason }: { preview: Preview; at: string | null; reason: string | null }) {

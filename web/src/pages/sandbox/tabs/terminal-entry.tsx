@@ -2,7 +2,6 @@ import { CircleSlash, CircleX } from 'lucide-react'
 import { memo } from 'react'
 import { Link } from 'react-router'
 import type { JsonObject } from '../../../api/contract'
-import { firstText } from '../../../timeline/read'
 import type { Command } from '../../../timeline/run'
 import { plainText } from '../../../ui/ansi'
 import { Code, MoreButton } from '../../../ui/code'
@@ -13,6 +12,7 @@ import { count } from '../../../util/numbers'
 import { paths } from '../../../util/paths'
 import { dateAndTime, duration, timeOfDay } from '../../../util/time'
 import { useFullBody } from '../cards/full-body'
+import { fullOutput } from '../cards/output'
 import { type FoundLines, type ShownCommand, outcomeOf } from './command-list'
 
 /** A command with its output and outcome. */
@@ -86,7 +86,10 @@ function Output({ sandboxId, command }: { sandboxId: string; command: Command })
   return <Code text={output} what="output" ansi lines={40} more={more} />
 }
 
-const outputOf = (data: JsonObject) => firstText(data, 'full_response', 'full_result', 'tool_response', 'result')
+const outputOf = (body: JsonObject) => {
+  const output = fullOutput(body)
+  return typeof output === 'string' && /\S/.test(output) ? output : null
+}
 
 function Found({ found, onShowAll }: { found: FoundLines; onShowAll: (() => void) | null }) {
   return (

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../api/contract'
-import { eventType, type LogEvent } from '../../../timeline/event'
+import { logEvent } from '../../../timeline/event'
 import { fold } from '../../../timeline/fold'
 import { advance, emptyRun } from '../../../timeline/run'
 import type { Log } from './complete-run'
@@ -9,15 +9,17 @@ export type TestEvent = readonly [type: string, data: JsonObject, omitted?: stri
 
 /** For tests: a completely loaded log of these events, a second apart. */
 export function testLog(inputs: readonly TestEvent[], more: Partial<Log> = {}): Log {
-  const events = inputs.map(([type, data, omitted], index): LogEvent => ({
-    seq: index + 1,
-    id: `e-${index + 1}`,
-    type: eventType(type),
-    data,
-    source: 'agent',
-    at: new Date(1_700_000_000_000 + index * 1_000).toISOString(),
-    body: omitted === undefined ? null : { size_bytes: 1_000_000, omitted },
-  }))
+  const events = inputs.map(([type, raw, omitted], index) =>
+    logEvent({
+      seq: index + 1,
+      id: `e-${index + 1}`,
+      type,
+      raw,
+      source: 'agent',
+      at: new Date(1_700_000_000_000 + index * 1_000).toISOString(),
+      body: omitted === undefined ? null : { size_bytes: 1_000_000, omitted },
+    }),
+  )
   return {
     events,
     timeline: fold(events),

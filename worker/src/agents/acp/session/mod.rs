@@ -14,6 +14,7 @@ use crate::agents::policy::Policy;
 use crate::agents::process::StderrTail;
 use crate::agents::{AgentCommand, AgentOutput, UserMessage};
 use crate::event::Event;
+use contract::payloads::AgentError;
 use domain::message::State;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
@@ -264,8 +265,12 @@ impl Session {
     /// Emits `agent.error`.
     pub fn error(&mut self, error: &str, phase: &str) {
         let stderr = Some(self.options.stderr.text()).filter(|text| !text.is_empty());
-        let event = Event::agent("agent.error").with("error", error).with("phase", phase);
-        self.normalizer.emit_event(event.with_some("stderr_tail", stderr));
+        self.normalizer.emit_event(Event::agent(AgentError {
+            error: error.to_owned(),
+            phase: phase.to_owned(),
+            turn: Some(self.normalizer.turn),
+            stderr_tail: stderr,
+        }));
     }
 
     fn call(&mut self, call: Call, method: &str, params: &Value) {

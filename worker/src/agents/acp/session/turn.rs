@@ -6,6 +6,7 @@ use crate::agents::policy::Decision;
 use crate::agents::{AgentActivity, AgentOutput, Tokens, TurnEnd, UserMessage};
 use crate::event::Event;
 use agent_client_protocol_schema::v1::{Error, ErrorCode, ToolCall, ToolCallUpdate};
+use contract::payloads::{AgentPermissionDecided, AgentTurnCompleted};
 use domain::message::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -66,20 +67,25 @@ impl Session {
             Err(_) => ToolCall::new("", params["toolCall"]["title"].as_str().unwrap_or_default()),
         };
         let tool = tools::name(&call);
-        let decided = Event::agent("agent.permission_decided")
-            .with("tool", tool.as_str())
-            .with("tool_use_id", &*call.tool_call_id.0)
-            .with("mode", self.options.policy.mode.as_str());
+        let decided = AgentPermissionDecided {
+            turn: self.normalizer.turn,
+            tool: tool.clone(),
+            tool_use_id: call.tool_call_id.0.to_string(),
+            mode: self.options.policy.mode.as_str().to_owned(),
+            decision: "cancelled".to_owned(),
+            reason: None,
+        };
         if self.interrupt.is_some() || self.stopping_since.is_some() {
-            self.normalizer.emit_event(decided.with("decision", "cancelled"));
+            self.normalizer.emit_event(Event::agent(decided));
             return Ok(json!({ "outcome": { "outcome": "cancelled" } }));
         }
         let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
         let choice = permission::choose(&self.options.policy, &tool, &call, options);
-        self.normalizer.emit_event(match &choice.decision {
-            Decision::Allow => decided.with("decision", "allow"),
-            Decision::Deny(reason) => decided.with("decision", "deny").with("reason", reason.as_str()),
-        });
+        let (decision, reason) = match &choice.decision {
+            Decision::Allow => ("allow".to_owned(), None),
+            Decision::Deny(reason) => ("deny".to_owned(), Some(reason.clone())),
+        };
+        self.normalizer.emit_event(Event::agent(AgentPermissionDecided { decision, reason, ..decided }));
         match choice.option_id {
             Some(id) => Ok(json!({ "outcome": { "outcome": "selected", "optionId": id } })),
             None => {
@@ -121,21 +127,21 @@ impl Session {
             answered: vec![prompt.uuid],
         };
         let duration = u64::try_from(prompt.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let event = Event::agent("agent.turn_completed")
-            .with("success", turn.success)
-            .with("stop_reason", stop_reason)
-            .with_some("error", turn.error.clone())
-            .with("turns", turn.turns)
-            .with("cost_usd", cost_usd)
-            .with("total_cost_usd", total_cost_usd)
-            .with("input_tokens", turn.tokens.input)
-            .with("output_tokens", turn.tokens.output)
-            .with("cache_read_tokens", turn.tokens.cache_read)
-            .with("cache_write_tokens", turn.tokens.cache_write)
-            .with_some("context", self.normalizer.cost.context())
-            .with("session_id", turn.session.as_str())
-            .with("final_output", final_output)
-            .with("duration_ms", duration);
+        let event = Event::agent(AgentTurnCompleted {
+            turn: self.normalizer.turn,
+            success: turn.success,
+            stop_reason: Some(stop_reason),
+            error: turn.error.clone(),
+            turns: turn.turns,
+            cost_usd,
+            total_cost_usd,
+            tokens: turn.tokens.counts(),
+            context: self.normalizer.cost.context(),
+            session_id: turn.session.clone(),
+            final_output,
+            duration_ms: duration,
+            ..Default::default()
+        });
         self.normalizer.emit_event(event);
         self.receipt(prompt.uuid, if was_cancelled { State::Cancelled } else { State::Completed });
         self.normalizer.emit(AgentOutput::TurnEnded(Box::new(turn)));

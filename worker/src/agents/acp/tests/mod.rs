@@ -480,7 +480,7 @@ async fn unknown_updates_become_unparsed_events() {
 }
 
 #[tokio::test]
-async fn long_response_is_truncated_and_kept_in_full_response() {
+async fn long_response_is_truncated_and_kept_in_full_result() {
     let long = "é".repeat(6_000);
     let tool = json!({ "update": { "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "cat", "kind": "read",
         "status": "completed", "rawOutput": long } });
@@ -491,5 +491,5 @@ async fn long_response_is_truncated_and_kept_in_full_response() {
     let completed = &agent.events("agent.tool_completed")[0].data;
     assert_eq!(completed["tool_response"].as_str().unwrap().chars().count(), 5_000);
     assert_eq!(completed["tool_response_full_length"], 6_000);
-    assert_eq!(completed["full_response"], json!(long));
+    assert_eq!(completed["full_result"], json!(long));
 }

@@ -1,0 +1,41 @@
+//! Events about servers that listen in a sandbox.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A process listens on a port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PreviewStarting {
+    pub port: u16,
+    /// The command of the process.
+    pub process: String,
+}
+
+/// The server answers requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PreviewReady {
+    pub port: u16,
+    #[serde(alias = "preview_url")]
+    pub url: String,
+    pub framework: Option<String>,
+    /// The title of its page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// The server does not answer requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PreviewFailed {
+    pub port: u16,
+    pub error: String,
+}
+
+/// The port is closed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PreviewStopped {
+    pub port: u16,
+}
