@@ -14,6 +14,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -26,6 +27,9 @@ const MESSAGES_PER_SANDBOX: usize = 100;
 /// Every nth message is an interrupt, which overtakes the others.
 const INTERRUPT_EVERY: usize = 10;
 const KILLS: u64 = 8;
+/// How long a worker lives. Much longer than the visibility timeout: a message that ten workers in a row have pulled and
+/// not acknowledged is undeliverable.
+const LIFETIME_MILLIS: Range<u64> = 1_000..6_000;
 /// Sandboxes that get messages until all kinds of damage were done. Their workers start then, so that messages stay on
 /// the queues.
 const LATE: u64 = 5;
@@ -180,7 +184,7 @@ impl Worker {
         let http = reqwest::Client::new();
         while delivered(&http, &direct, &self.sandbox).await < messages {
             let running = tokio::spawn(self.clone().run());
-            tokio::time::sleep(Duration::from_millis(random.random_range(300..3_000))).await;
+            tokio::time::sleep(Duration::from_millis(random.random_range(LIFETIME_MILLIS))).await;
             running.abort();
         }
     }
@@ -210,9 +214,9 @@ impl Worker {
 
 /// Number of acknowledged messages of a sandbox; 0 while the plane is down.
 async fn delivered(http: &reqwest::Client, url: &str, sandbox: &SandboxId) -> usize {
-    let sandbox = read(http, url, sandbox.as_str()).await.unwrap_or_default();
-    let count = sandbox["event_counts"]["message.delivered"].as_u64().unwrap_or(0);
-    usize::try_from(count).unwrap()
+    let counts = read(http, url, sandbox.as_str()).await.unwrap_or_default()["event_counts"].take();
+    assert_eq!(counts["message.undeliverable"], Value::Null, "the workers of {sandbox} died too often");
+    usize::try_from(counts["message.delivered"].as_u64().unwrap_or(0)).unwrap()
 }
 
 async fn read(http: &reqwest::Client, url: &str, sandbox: &str) -> Result<Value, reqwest::Error> {
