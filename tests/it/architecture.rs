@@ -126,10 +126,8 @@ fn platform_crates_stay_in_their_layer() {
 #[test]
 fn hosts_name_no_remote_provider() {
     let hosts = ["local/src", "shared/lambda-host/src", "shared/edge/src", "shared/app/src"];
-    let codegen = fs::read_dir(root().join("infra/codegen/src")).unwrap().map(|entry| entry.unwrap().path());
-    let codegen = codegen.map(|path| (path.display().to_string(), fs::read_to_string(&path).unwrap()));
     let of_hosts = sources().into_iter().filter(|(file, _)| hosts.iter().any(|host| file.starts_with(host)));
-    for (file, code) in of_hosts.chain(codegen) {
+    for (file, code) in of_hosts.chain(sources_in(&["infra/codegen/src"])) {
         for kind in providers::PROVIDERS {
             let found = code.to_lowercase().contains(kind.name);
             assert!(!found, "{file} names {}: use providers::PROVIDERS", kind.name);
@@ -165,10 +163,15 @@ fn functions_depend_only_on_their_host() {
 
 /// Path and text of every Rust file of the libraries, hosts and functions, without tests.
 pub fn sources() -> Vec<(String, String)> {
+    let found = sources_in(&["shared", "functions", "local/src", "worker/src", "worker/scripted-agent/src"]);
+    assert!(found.len() > 30, "found too few sources: update the list of folders");
+    found
+}
+
+/// Path and text of every source file in these folders, without tests.
+fn sources_in(folders: &[&str]) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut folders = ["shared", "functions", "local/src", "worker/src", "worker/scripted-agent/src"]
-        .map(|name| root().join(name))
-        .to_vec();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|name| root().join(name)).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -184,7 +187,6 @@ pub fn sources() -> Vec<(String, String)> {
             }
         }
     }
-    assert!(found.len() > 30, "found too few sources: update the list of folders");
     found
 }
 

@@ -97,7 +97,7 @@ impl Conversation {
         let content = format!("{}: {text}", self.greeting);
         let content_length = content.chars().count() as u64;
         let place = BlockPlace { turn: self.turns, ..BlockPlace::default() };
-        let message = AgentMessage { content, content_length, place, ..AgentMessage::default() };
+        let message = AgentMessage { content: content.clone(), content_length, place, ..AgentMessage::default() };
         self.send(AgentOutput::Event(Event::agent(message))).await;
         let mut interrupted = false;
         while text.contains("wait") && !interrupted {
