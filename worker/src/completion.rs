@@ -1,9 +1,11 @@
-//! Decides when a task is done. Pure functions: the result of a turn or validation in, the next step out.
+//! Decides when a task is done. Pure functions: the result of a turn or validation in, the next step out. Only the delay
+//! after an error is random.
 
 use crate::agents::{Tokens, TurnEnd};
 use crate::config::Continuous;
 use crate::event::{Event, first_chars};
 use crate::workspace::validation::{GitState, Validation};
+use client::{Backoff, Wait};
 use contract::payloads::{
     GitStatus, IterationCompleted, IterationCompletionSignal, IterationFailed, IterationStarted,
     IterationValidation, RunState, TokenCounts,
@@ -11,8 +13,8 @@ use contract::payloads::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Maximum delay after a failed iteration.
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// Delays after failed iterations.
+const AFTER_ERRORS: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
 /// Progress of a task. Persisted across worker restarts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -250,10 +252,9 @@ impl Progress {
                 format!("time limit reached after {} s", self.elapsed_seconds),
             );
         }
-        let delay = match u32::try_from(self.errors) {
-            Ok(0) => Duration::ZERO,
-            Ok(errors) => Duration::from_secs(1 << errors.min(6)).min(MAX_BACKOFF),
-            Err(_) => MAX_BACKOFF,
+        let delay = match u32::try_from(self.errors).unwrap_or(u32::MAX) {
+            0 => Duration::ZERO,
+            errors => AFTER_ERRORS.wait(errors - 1),
         };
         Next::Iterate { prompt, delay }
     }

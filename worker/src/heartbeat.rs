@@ -4,6 +4,7 @@
 
 use crate::clock;
 use crate::outbox::Outbox;
+use crate::proc::resident_bytes;
 use client::{Attempt, EventIn, SandboxApi};
 use contract::limits::MAX_HEARTBEAT_BYTES;
 use contract::payloads::{self, AgentHeartbeat, Payload};
@@ -89,7 +90,7 @@ fn heartbeat(outbox: &Outbox, state: AgentState, progressed: bool, uptime: Durat
         spool_bytes: outbox.bytes,
         turns: state.turns,
         total_cost_usd: state.cost_usd,
-        memory_bytes: own_memory_bytes(),
+        memory_bytes: resident_bytes(std::process::id()),
         uptime_seconds: uptime.as_secs(),
         worker_version: env!("CARGO_PKG_VERSION").to_owned(),
         // The plane counts this as activity. A long-running tool without output shows no other.
@@ -108,14 +109,6 @@ fn heartbeat(outbox: &Outbox, state: AgentState, progressed: bool, uptime: Durat
         source: "worker".to_owned(),
         emitted_at: Some(clock::now().to_string()),
     }
-}
-
-/// Resident memory of the worker. `None` where `/proc` is not available.
-fn own_memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
 }
 
 #[cfg(test)]

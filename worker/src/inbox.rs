@@ -9,7 +9,7 @@ mod held;
 pub use held::HeldMessages;
 
 use crate::tasks::TaskFailure;
-use client::{Attempt, Backoff, Pull, SandboxApi, WakeUpOptions, WakeUpSocket};
+use client::{Attempt, Backoff, Pull, SandboxApi, Wait, WakeUpOptions, WakeUpSocket};
 use contract::messages::{MAX_PULL, MAX_WAIT_SECS, MessageOut, Pulled};
 use domain::MessageId;
 use serde_json::Value;

@@ -19,6 +19,7 @@ pub mod isolation;
 pub mod outbox;
 pub mod platform;
 pub mod preview;
+mod proc;
 pub mod run;
 pub mod secret;
 pub mod state;

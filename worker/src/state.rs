@@ -2,6 +2,7 @@
 
 use crate::agents::TurnEnd;
 use crate::completion::{Outcome, Progress};
+use crate::proc;
 use domain::MessageId;
 use domain::message::MessageType;
 use serde::{Deserialize, Serialize};
@@ -84,8 +85,7 @@ pub struct ProcessIdentity {
 impl ProcessIdentity {
     /// `None` if there is no such process.
     pub fn of(id: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        Some(Self { id, started: start_ticks(&stat)? })
+        proc::process(id).map(|process| Self { id, started: process.start })
     }
 
     /// Kills the process group if it still is the same process, and waits until it has stopped. Returns whether it did.
@@ -107,16 +107,8 @@ impl ProcessIdentity {
 
     /// A zombie keeps its pid but does not run.
     fn is_running(self) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id)).unwrap_or_default();
-        let state = stat.rfind(')').and_then(|end| stat[end + 1..].split_whitespace().next());
-        state.is_some_and(|state| state != "Z") && start_ticks(&stat) == Some(self.started)
+        proc::process(self.id).is_some_and(|process| !process.is_zombie && process.start == self.started)
     }
-}
-
-/// Field 22 of `/proc/<pid>/stat`. Field 2 is the name in parentheses, which may contain any character.
-fn start_ticks(stat: &str) -> Option<u64> {
-    let after_name = &stat[stat.rfind(')')? + 1..];
-    after_name.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// The file that holds [`State`].
@@ -173,6 +165,5 @@ mod tests {
         assert_eq!(ProcessIdentity::of(std::process::id()), Some(process));
         let other = ProcessIdentity { started: process.started + 1, ..process };
         assert!(!other.kill_if_alive().await, "a process that reuses the pid is not killed");
-        assert_eq!(start_ticks("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20"), Some(777));
     }
 }

@@ -1,6 +1,7 @@
 //! The job queues: passes messages to `edge::jobs::run`.
 
 use crate::aws::{JobMessage, JobMessages};
+use client::{Backoff, Wait};
 use edge::Plane;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use tokio::task::JoinSet;
 
 /// Like `maxReceiveCount` of a redrive policy, but without a dead-letter queue: the next sweep enqueues the job again.
 const MAX_ATTEMPTS: u32 = 3;
+/// Delays between attempts.
+const RETRIES: Backoff = Backoff::new(Duration::from_millis(400), Duration::from_secs(10));
 
 /// Runs until the queue is closed or a stop is requested, then finishes the jobs in progress.
 pub async fn run(plane: Arc<Plane>, mut messages: JobMessages, mut stopped: watch::Receiver<bool>) {
@@ -43,7 +46,7 @@ async fn run_job(plane: Arc<Plane>, message: JobMessage, mut stopped: watch::Rec
         }
         tokio::select! {
             _ = stopped.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(Duration::from_millis(200 << attempt)) => {}
+            () = tokio::time::sleep(RETRIES.wait(attempt - 1)) => {}
         }
     }
     tracing::error!(job.id = %id, "Job {body} failed {MAX_ATTEMPTS} times and is dropped");

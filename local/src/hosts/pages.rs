@@ -11,6 +11,7 @@ use http::header::{
     IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 
@@ -47,24 +48,9 @@ fn is_safe(path: &str) -> bool {
     path.starts_with('/') && path.split('/').all(is_part)
 }
 
-/// Decodes percent-encoding; `None` if it is malformed.
+/// Decodes percent-encoding; `None` if the result is not text. Malformed escapes stay as they are.
 fn percent_decode(path: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        match (first, tail) {
-            (b'%', [high, low, after @ ..]) => {
-                let value =
-                    |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-                bytes.push(value(*high)? * 16 + value(*low)?);
-                rest = after;
-            }
-            (b'%', _) => return None,
-            (byte, _) => bytes.push(*byte),
-        }
-    }
-    String::from_utf8(bytes).ok()
+    percent_encoding::percent_decode_str(path).decode_utf8().ok().map(Cow::into_owned)
 }
 
 fn serve(file: File, name: &str, headers: &HeaderMap) -> Response {
@@ -196,9 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn malformed_percent_encoding_is_not_found() {
-        assert_eq!(percent_decode("/a%20b").as_deref(), Some("/a b"));
-        for path in ["/%", "/%4", "/%zz", "/%ff", "/%+1"] {
+    fn encoded_paths_cannot_leave_the_directory() {
+        assert_eq!(percent_decode("/a%20b+c").as_deref(), Some("/a b+c"));
+        assert_eq!(percent_decode("/%zz").as_deref(), Some("/%zz"));
+        for path in ["/%ff", "/%2e%2e/secret", "/a/%2E%2E%2Fsecret", "/%00", "/a%5Cb", "/%2egit"] {
             assert_eq!(percent_decode(path).filter(|decoded| is_safe(decoded)), None, "{path}");
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::aws::{Hub, Records, StreamRecord};
 use aws_sdk_dynamodb::types::AttributeValue;
+use client::{Backoff, Wait};
 use edge::Plane;
 use edge::stream::Image;
 use std::collections::hash_map::DefaultHasher;
@@ -22,6 +23,8 @@ const MAX_BATCH: usize = 64;
 const WINDOW: Duration = Duration::from_millis(2);
 /// After this many failed attempts all sockets are closed. Clients reconnect and fetch what they missed.
 const MAX_ATTEMPTS: u32 = 5;
+/// Delays between attempts.
+const RETRIES: Backoff = Backoff::new(Duration::from_millis(40), Duration::from_secs(10));
 
 /// Runs until the stream ends.
 pub async fn run(plane: Arc<Plane>, hub: Arc<Hub>, mut records: Records) {
@@ -81,7 +84,7 @@ async fn broadcast(
             Err(panic) => panic.to_string(),
         };
         tracing::warn!("Broadcast failed (attempt {attempt} of {MAX_ATTEMPTS}): {why}");
-        tokio::time::sleep(Duration::from_millis(20 << attempt)).await;
+        tokio::time::sleep(RETRIES.wait(attempt - 1)).await;
     }
     Err(why)
 }

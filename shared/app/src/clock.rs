@@ -20,6 +20,11 @@ impl Clock for SystemClock {
     }
 }
 
+/// A number from 0 to 1, derived from the time: the jitter of a [`domain::backoff::Backoff`].
+pub(crate) fn jitter(now: Timestamp) -> f64 {
+    f64::from(u32::try_from(now.as_micros().rem_euclid(1_000)).unwrap_or(0)) / 1_000.0
+}
+
 /// A clock that only advances on request, for tests.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);

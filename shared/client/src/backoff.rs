@@ -1,29 +1,18 @@
-//! Exponential backoff with jitter.
+//! Exponential backoff with random jitter.
 
+use domain::backoff::Backoff;
 use rand::Rng;
 use std::time::Duration;
 
-/// Delays between attempts: doubled each time, up to a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backoff {
-    /// Delay after the first attempt.
-    pub initial: Duration,
-    pub max: Duration,
+/// Random delays: clients that lost the same server must not reconnect at the same moment.
+pub trait Wait {
+    /// The delay after attempt number `attempt`, counted from 0.
+    fn wait(self, attempt: u32) -> Duration;
 }
 
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { initial: Duration::from_millis(50), max: Duration::from_secs(5) }
-    }
-}
-
-impl Backoff {
-    /// The delay after attempt number `attempt`, counted from 0. Jitter of up to one half keeps clients that lost the
-    /// same server from reconnecting at the same moment.
-    pub fn wait(self, attempt: u32) -> Duration {
-        let full = self.initial.saturating_mul(1 << attempt.min(20)).min(self.max);
-        let full = u64::try_from(full.as_micros()).unwrap_or(u64::MAX);
-        Duration::from_micros(rand::rng().random_range(full / 2..=full))
+impl Wait for Backoff {
+    fn wait(self, attempt: u32) -> Duration {
+        self.delay(attempt, rand::rng().random_range(0.0..=1.0))
     }
 }
 

@@ -27,8 +27,9 @@ mod tls_tests;
 mod transcripts;
 mod wake_up;
 
-pub use backoff::Backoff;
+pub use backoff::Wait;
 pub use call::{Attempt, Failed, Refused};
+pub use domain::backoff::Backoff;
 pub use event_sender::{EventIn, EventSender};
 pub use follower::{Follow, Followed, Follower, IDLE_TIMEOUT};
 pub use inbox::{Inbox, Pull, ReceiptIn};

@@ -8,9 +8,9 @@ use contract::messages::{Acknowledged, Pulled};
 use contract::sandboxes::SandboxOut;
 use contract::sessions::EntriesStored;
 use domain::SandboxId;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
-use std::fmt::Write;
 use std::time::Duration;
 
 /// The plane's API for one sandbox. Every call is a single attempt; the caller decides when to retry. Clones share
@@ -70,17 +70,12 @@ impl SandboxApi {
     }
 }
 
+/// Everything but the characters that need no escape in any part of a URL.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_').remove(b'~');
+
 /// Agents choose session ids freely, so they are encoded as one path segment.
 fn percent_encode(name: &str) -> String {
-    let mut path = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b".-_~".contains(&byte) {
-            path.push(char::from(byte));
-        } else {
-            write!(path, "%{byte:02X}").expect("writing to a String never fails");
-        }
-    }
-    path
+    utf8_percent_encode(name, RESERVED).to_string()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::bad_input::BadInput;
 use crate::fields::Fields;
 use domain::resources::{ResourceRequest, resolve};
 use domain::task::Execution;
+use url::Url;
 
 /// Maximum length of the name of an agent, a model, a snapshot or a branch.
 pub(crate) const MAX_NAME_CHARS: usize = 200;
@@ -74,13 +75,15 @@ fn check_address(address: String) -> Result<String, BadInput> {
     if address.contains(char::is_whitespace) {
         return wrong("must not contain white space");
     }
-    if let Some((protocol, rest)) = address.split_once("://") {
-        if !matches!(protocol, "http" | "https" | "ssh" | "git" | "file") {
+    if address.contains("://") {
+        let url = Url::parse(&address).ok();
+        let Some(url) = url.filter(|url| ["http", "https", "ssh", "git", "file"].contains(&url.scheme()))
+        else {
             return wrong("must be a URL with http, https, ssh, git or file");
-        }
-        let host = rest.split('/').next().unwrap_or_default();
+        };
         // Every user who can read the ticket could read the secret.
-        if protocol.starts_with("http") && host.contains('@') {
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        if url.scheme().starts_with("http") && has_user {
             return wrong("must not contain a user name, password or token");
         }
         return Ok(address);
@@ -140,6 +143,9 @@ mod tests {
             (r#"{"repository":"ext://x"}"#, "repository"),
             (r#"{"repository":"a b/c"}"#, "repository"),
             (r#"{"repository":"https://token@example.com/a"}"#, "repository"),
+            (r#"{"repository":"https://:token@example.com/a"}"#, "repository"),
+            (r#"{"repository":"HTTPS://token@example.com/a"}"#, "repository"),
+            (r#"{"repository":"https://"}"#, "repository"),
             (r#"{"branch":"-x"}"#, "branch"),
             (r#"{"branch":"a..b"}"#, "branch"),
             (r#"{"agent":"other"}"#, "agent"),

@@ -18,11 +18,7 @@ pub struct Query {
 impl Query {
     /// Parses `a=1&b=2`. Malformed escapes stay as they are.
     pub fn parse(text: &str) -> Self {
-        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (percent_decode(name), percent_decode(value))
-        });
-        Self::of(pairs)
+        Self::of(form_urlencoded::parse(text.as_bytes()).into_owned())
     }
 
     /// Takes parameters that are decoded already.
@@ -128,29 +124,10 @@ fn not_one_of(parameter: &Parameter, values: &[&str]) -> BadInput {
     BadInput::invalid(parameter.name, format!("must be one of {}", values.join(", ")))
 }
 
-/// Decodes `%41` and `+`.
+/// Decodes a part of a path: `%41`. Malformed escapes and `+` stay as they are; only query strings and forms encode a space
+/// as `+`.
 pub fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        match (first, tail) {
-            (b'%', [high, low, after @ ..]) => match (hex(*high), hex(*low)) {
-                (Some(high), Some(low)) => {
-                    bytes.push(high * 16 + low);
-                    rest = after;
-                }
-                _ => bytes.push(b'%'),
-            },
-            (b'+', _) => bytes.push(b' '),
-            (byte, _) => bytes.push(*byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -174,6 +151,20 @@ mod tests {
         assert!(
             Query::parse("status=open,closed").list(&STATUS).unwrap_err().to_string().contains("open, done")
         );
+    }
+
+    #[test]
+    fn plus_is_a_space_in_a_query_and_itself_in_a_path() {
+        assert_eq!(Query::parse("a+b=c+%2B").get("a b"), Some("c +"));
+        for (encoded, decoded) in [
+            ("a+b", "a+b"),
+            ("a%2Bb%20c", "a+b c"),
+            ("%41%zz%", "A%zz%"),
+            ("caf%C3%A9", "café"),
+            ("%ff", "\u{fffd}"),
+        ] {
+            assert_eq!(percent_decode(encoded), decoded, "{encoded}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod attempt;
+pub mod backoff;
 pub mod breaker;
 pub mod continuous;
 pub mod duplicates;

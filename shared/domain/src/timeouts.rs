@@ -3,6 +3,8 @@
 
 use crate::Timestamp;
 use crate::attempt::Stage;
+use crate::backoff::Backoff;
+use std::time::Duration;
 
 /// From the timeout of a stage to the end of its lease: the time to record the result.
 const LEASE_SLACK_SECS: i64 = 15;
@@ -19,9 +21,12 @@ pub fn poll_interval_ms(since: Timestamp, now: Timestamp) -> i64 {
     ((now.as_micros() - since.as_micros()) / 4_000).clamp(1_000, 10_000)
 }
 
+const DELETION_CHECKS: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
+
 /// Wait before the next check whether a sandbox is deleted, after this many checks: 2, 4, 8, … seconds, up to a minute.
-pub fn deletion_wait_secs(checks: u32) -> u64 {
-    (1 << checks.clamp(1, 6)).min(60)
+/// `jitter` is from 0 to 1.
+pub fn deletion_wait_secs(checks: u32, jitter: f64) -> f64 {
+    DELETION_CHECKS.delay(checks.saturating_sub(1), jitter).as_secs_f64()
 }
 
 impl Stage {
@@ -74,7 +79,7 @@ mod tests {
             assert_eq!(poll_interval_ms(at(100), at(100 + secs)), expected, "{secs}");
         }
         assert_eq!(poll_interval_ms(at(100), at(0)), 1_000);
-        let waits: Vec<u64> = (0..9).map(deletion_wait_secs).collect();
-        assert_eq!(waits, [2, 2, 4, 8, 16, 32, 60, 60, 60]);
+        let waits: Vec<f64> = (0..9).map(|checks| deletion_wait_secs(checks, 1.0)).collect();
+        assert_eq!(waits, [2.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]);
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::error::Error;
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
+use domain::backoff::Backoff;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 /// The `source` of all our events on the bus.
@@ -34,6 +36,9 @@ impl Notice {
     }
 }
 
+/// Delays between attempts to publish entries that the bus has rejected.
+const RETRIES: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
+
 impl Bus {
     pub fn new(client: aws_sdk_eventbridge::Client, name: impl Into<String>) -> Self {
         Self { client, name: name.into() }
@@ -52,7 +57,7 @@ impl Bus {
         let mut entries: Vec<_> = notices.iter().map(|notice| self.entry(notice)).collect();
         for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
-                tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+                tokio::time::sleep(RETRIES.delay(attempt - 1, jitter())).await;
             }
             let put = self.client.put_events().set_entries(Some(entries.clone()));
             let response = put.send().await.map_err(|error| Error::from_sdk("the bus", error))?;
@@ -92,6 +97,12 @@ fn calls(notices: &[Notice]) -> Vec<&[Notice]> {
         rest = later;
     }
     calls
+}
+
+/// A random number from 0 to 1. Every hasher of the standard library has its own random keys.
+fn jitter() -> f64 {
+    let random = u32::try_from(RandomState::new().build_hasher().finish() >> 32).unwrap_or(0);
+    f64::from(random) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]

@@ -1,44 +1,29 @@
 //! Memory usage of an agent and its descendants, read from `/proc`.
 
+use crate::proc::{Process, processes, resident_bytes};
 use std::collections::HashSet;
-use std::fs;
-
-struct Process {
-    id: u32,
-    parent: u32,
-    group: u32,
-}
 
 /// Resident memory of the agent's process group and all descendants. `None` if no such process exists. Reads one small
 /// file per process on the system, which takes milliseconds.
 pub fn used_bytes(agent: u32) -> Option<u64> {
-    let ids = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let processes: Vec<Process> = ids.filter_map(process).collect();
+    let processes = processes();
     let members = process_tree(&processes, agent);
     let sizes: Vec<u64> = members.into_iter().filter_map(resident_bytes).collect();
     (!sizes.is_empty()).then(|| sizes.iter().sum())
 }
 
-fn process(id: u32) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The command name is in parentheses and may contain any character, so start after the last one.
-    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
-    let (parent, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some(Process { id, parent, group })
-}
-
 fn process_tree(processes: &[Process], agent: u32) -> HashSet<u32> {
     let mut members: HashSet<u32> = processes
         .iter()
-        .filter(|process| process.group == agent || process.id == agent)
-        .map(|process| process.id)
+        .filter(|process| process.group == agent || process.pid == agent)
+        .map(|process| process.pid)
         .collect();
     // A child may be listed before its parent, so repeat until no process is added.
     loop {
         let known = members.len();
         for process in processes {
             if members.contains(&process.parent) {
-                members.insert(process.id);
+                members.insert(process.pid);
             }
         }
         if members.len() == known {
@@ -47,20 +32,21 @@ fn process_tree(processes: &[Process], agent: u32) -> HashSet<u32> {
     }
 }
 
-fn resident_bytes(id: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn process_tree_is_the_group_and_its_descendants() {
-        let process = |id, parent, group| Process { id, parent, group };
+        let process = |pid, parent, group| Process {
+            pid,
+            parent,
+            group,
+            session: group,
+            start: 0,
+            is_zombie: false,
+            command: String::new(),
+        };
         let processes = [
             process(12, 11, 12),
             process(1, 0, 1),

@@ -12,6 +12,7 @@ use domain::SandboxId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+use url::Url;
 use uuid::Uuid;
 
 const DEFAULT_PLANE: &str = "http://127.0.0.1:18000";
@@ -389,13 +390,5 @@ impl<'a> Reader<'a> {
 
 /// Explicit port of a URL, or the default of its scheme.
 fn port(url: &str) -> Option<u16> {
-    let (scheme, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let host = authority.rsplit('@').next()?;
-    match host.rsplit_once(':') {
-        // IPv6 addresses contain colons, but in brackets.
-        Some((_, port)) if !port.contains(']') => port.parse().ok(),
-        _ if ["https", "wss"].contains(&scheme) => Some(443),
-        _ => Some(80),
-    }
+    Url::parse(url).ok()?.port_or_known_default()
 }

@@ -5,7 +5,7 @@ use super::response::{BlockReason, Outcome, classify};
 use super::shared::{Queue, Shared};
 use super::spool::Record;
 use super::spool_store::{EntryLine, placeholder};
-use client::Attempt;
+use client::{Attempt, Wait};
 use contract::problem::Problem;
 use serde_json::Value;
 use std::io;

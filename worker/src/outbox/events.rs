@@ -5,6 +5,7 @@ use super::response::{BlockReason, Outcome, classify};
 use super::shared::{LinkState, Queue, Shared};
 use super::spool::Record;
 use super::spool_store::SpoolStore;
+use client::Wait;
 use contract::limits::MAX_BATCH_EVENTS;
 use std::io;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Finds the ports on which the agent's processes listen, from `/proc`.
 
+use crate::proc::{Process, Socket, environment_variable, listening_sockets, processes, socket_inodes};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Environment variable of the agent that its child processes inherit, with a value unique to this worker. It
@@ -36,24 +36,6 @@ pub enum PortChange {
     },
 }
 
-/// A listening socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Socket {
-    address: IpAddr,
-    port: u16,
-    inode: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Process {
-    pid: u32,
-    command: String,
-    parent: u32,
-    group: u32,
-    session: u32,
-    start: u64,
-}
-
 #[derive(Debug)]
 struct OpenPort {
     pid: u32,
@@ -75,7 +57,7 @@ impl PortWatcher {
         self.find_marked(&processes);
         let descendants = descendants(&processes, self.agent, own, &self.descendants);
         self.descendants = descendants.iter().map(|process| (process.pid, process.start)).collect();
-        let found = open_ports(&sockets(), &descendants);
+        let found = open_ports(&listening_sockets(), &descendants);
         self.compare(found)
     }
 
@@ -124,11 +106,7 @@ impl PortWatcher {
 
 /// The value of [`AGENT_MARKER`] in a process's initial environment.
 fn marker(pid: u32) -> Option<Vec<u8>> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut variables = environment.split(|&byte| byte == 0);
-    let value =
-        variables.find_map(|variable| variable.strip_prefix(AGENT_MARKER.as_bytes())?.strip_prefix(b"="));
-    value.map(<[u8]>::to_vec)
+    environment_variable(pid, AGENT_MARKER)
 }
 
 /// The agent and its descendants: child processes, known or marked ones whose parent has exited, and members of a
@@ -167,7 +145,7 @@ fn open_ports(sockets: &[Socket], processes: &[&Process]) -> BTreeMap<u16, OpenP
     let by_inode: HashMap<u64, &Socket> = sockets.iter().map(|socket| (socket.inode, socket)).collect();
     let mut open: BTreeMap<u16, OpenPort> = BTreeMap::new();
     for process in processes {
-        for socket in inodes(process.pid).iter().filter_map(|inode| by_inode.get(inode)) {
+        for socket in socket_inodes(process.pid).iter().filter_map(|inode| by_inode.get(inode)) {
             let entry = open.entry(socket.port).or_insert_with(|| OpenPort {
                 pid: process.pid,
                 command: process.command.clone(),
@@ -194,132 +172,20 @@ fn reachable(address: IpAddr) -> Vec<IpAddr> {
     }
 }
 
-fn processes() -> Vec<Process> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // Skip processes that have exited meanwhile.
-    pids.filter_map(|pid| parse_process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
-}
-
-fn sockets() -> Vec<Socket> {
-    let tables =
-        ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().filter_map(|path| fs::read_to_string(path).ok());
-    tables.flat_map(|table| table.lines().filter_map(parse_listening).collect::<Vec<_>>()).collect()
-}
-
-fn inodes(pid: u32) -> Vec<u64> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
-    let links = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-    links.filter_map(|link| socket_inode(link.to_str()?)).collect()
-}
-
-fn socket_inode(link: &str) -> Option<u64> {
-    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-}
-
-/// Parses `/proc/<pid>/stat`. The name is in parentheses and may contain any character, including parentheses.
-fn parse_process(stat: &str) -> Option<Process> {
-    let (pid, rest) = stat.split_once(" (")?;
-    let (command, rest) = rest.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let number = |index: usize| fields.get(index)?.parse().ok();
-    Some(Process {
-        pid: pid.parse().ok()?,
-        command: command.to_owned(),
-        parent: number(1)?,
-        group: number(2)?,
-        session: number(3)?,
-        start: fields.get(19)?.parse().ok()?,
-    })
-}
-
-/// Parses a line of `/proc/net/tcp` or `tcp6`. `None` unless the socket is listening (state `0A`).
-fn parse_listening(line: &str) -> Option<Socket> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let (address, port) = fields.get(1)?.split_once(':')?;
-    if *fields.get(3)? != "0A" {
-        return None;
-    }
-    let port = u16::from_str_radix(port, 16).ok()?;
-    Some(Socket { address: ip(address)?, port, inode: fields.get(9)?.parse().ok()? })
-}
-
-/// Parses an address as the kernel prints it: four-byte words in native byte order.
-fn ip(hex: &str) -> Option<IpAddr> {
-    let word = |index: usize| {
-        let word = u32::from_str_radix(hex.get(index * 8..index * 8 + 8)?, 16).ok()?;
-        Some(word.to_ne_bytes())
-    };
-    match hex.len() {
-        8 => Some(IpAddr::from(word(0)?)),
-        32 => {
-            let mut bytes = [0; 16];
-            for (index, part) in bytes.chunks_mut(4).enumerate() {
-                part.copy_from_slice(&word(index)?);
-            }
-            Some(IpAddr::V6(Ipv6Addr::from(bytes)))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn listening_sockets_are_parsed() {
-        let line = |address: &str, state: &str| {
-            format!(
-                "   0: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 4711 1 0"
-            )
-        };
-        for (line, socket) in [
-            (line("0100007F:1F90", "0A"), Some(("127.0.0.1", 8080))),
-            (line("00000000:0050", "0A"), Some(("0.0.0.0", 80))),
-            (line("00000000000000000000000000000000:0BB8", "0A"), Some(("::", 3000))),
-            (line("00000000000000000000000001000000:0BB8", "0A"), Some(("::1", 3000))),
-            (line("0100007F:1F90", "01"), None),
-            (line("0100:1F90", "0A"), None),
-            (
-                "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
-                    .to_owned(),
-                None,
-            ),
-            (String::new(), None),
-        ] {
-            let socket =
-                socket.map(|(address, port)| Socket { address: address.parse().unwrap(), port, inode: 4711 });
-            assert_eq!(parse_listening(&line), socket, "{line}");
-        }
-    }
-
-    #[test]
-    fn process_names_with_parentheses_are_parsed() {
-        let rest = "4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 1";
-        for (stat, command) in [
-            (format!("42 (node) S 7 40 41 0 -1 {rest}"), "node"),
-            (format!("42 (a) (b c) S 7 40 41 0 -1 {rest}"), "a) (b c"),
-        ] {
-            let expected = Process {
-                pid: 42,
-                command: command.to_owned(),
-                parent: 7,
-                group: 40,
-                session: 41,
-                start: 987_654,
-            };
-            assert_eq!(parse_process(&stat), Some(expected));
-        }
-        assert_eq!(parse_process("42 (cut"), None);
-        assert_eq!((socket_inode("socket:[77]"), socket_inode("pipe:[77]")), (Some(77), None));
-        assert!(
-            parse_process(&fs::read_to_string("/proc/self/stat").unwrap()).is_some_and(|own| own.start > 0)
-        );
-    }
-
     fn process(pid: u32, parent: u32, group: u32, session: u32) -> Process {
-        Process { pid, command: String::new(), parent, group, session, start: u64::from(pid) }
+        Process {
+            pid,
+            command: String::new(),
+            parent,
+            group,
+            session,
+            start: u64::from(pid),
+            is_zombie: false,
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::heartbeat::Status;
 use crate::state::{State, Step};
 use crate::transcript::{self, Tail};
+use client::{Backoff, Wait};
 use contract::payloads::{AgentError, AgentStreamError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -23,6 +24,9 @@ const CONTINUE_PROMPT: &str = "Your work was interrupted. Continue where you lef
 
 /// Maximum number of consecutive restarts without a completed turn.
 const MAX_RESTARTS: u64 = 3;
+
+/// Delays before restarts.
+const RESTARTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(16));
 
 /// How to start the agent.
 #[derive(Debug, Clone)]
@@ -107,7 +111,8 @@ impl Supervisor {
             self.agent_idle().await;
         }
         if restart {
-            let delay = Duration::from_secs(1 << (self.state.crashes - 1).min(4));
+            let crashes = u32::try_from(self.state.crashes).unwrap_or(u32::MAX);
+            let delay = RESTARTS.wait(crashes.saturating_sub(1));
             self.schedule.restart_at = Some(Instant::now() + delay);
             self.agent_state.send_modify(|state| state.status = Status::Starting);
         } else if self.state.outcome.is_none() && !matches!(self.state.step, Step::Finishing(_)) {

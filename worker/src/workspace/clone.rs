@@ -3,11 +3,11 @@
 use super::git::{Git, GitError};
 use super::repository::Repository;
 use super::{Error, Settings};
+use client::{Backoff, Wait};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::fs;
-use uuid::Uuid;
 
 /// Maximum number of attempts of a network operation.
 const MAX_ATTEMPTS: u32 = 4;
@@ -125,19 +125,19 @@ pub(super) async fn position(root: &Path) -> (Option<String>, Option<String>) {
     (branch.ok(), head.ok())
 }
 
+/// Longest delay before a network operation is retried.
+const MAX_DELAY: Duration = Duration::from_secs(60);
+
 /// Runs a network operation, retrying transient failures with exponential backoff and jitter.
 async fn with_retries(git: &Git, arguments: &[&str], initial_delay: Duration) -> Result<(), GitError> {
-    let mut delay = initial_delay;
+    let backoff = Backoff::new(initial_delay, MAX_DELAY);
     for attempt in 1.. {
         match git.text(arguments, NETWORK_TIMEOUT).await {
             Ok(_) => break,
             Err(error) if attempt == MAX_ATTEMPTS || is_permanent(&error) => return Err(error),
             Err(_) => {
                 tracing::warn!(attempt, "git {} failed; retrying", arguments[0]);
-                // Jitter between half and the full delay, so that many sandboxes do not retry at the same time.
-                let part = u32::from(Uuid::new_v4().as_bytes()[0]);
-                tokio::time::sleep(delay / 2 + delay / 2 * part / 255).await;
-                delay *= 2;
+                tokio::time::sleep(backoff.wait(attempt - 1)).await;
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use super::credential::Credential;
 use crate::secret::Secret;
+use percent_encoding::percent_decode_str;
+use url::Url;
 
 /// User name that GitHub expects with a token.
 const USERNAME: &str = "x-access-token";
@@ -47,13 +49,13 @@ impl Repository {
 
     /// Credential for git; `None` without a token or for other protocols than HTTP.
     pub fn credential(&self) -> Option<Credential> {
-        let (protocol, rest) = self.url.split_once("://")?;
-        if !matches!(protocol, "http" | "https") {
-            return None;
-        }
-        let host = rest.split('/').next()?.to_ascii_lowercase();
+        let url = Url::parse(&self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+        let host = match (url.host_str()?, url.port()) {
+            (host, Some(port)) => format!("{host}:{port}"),
+            (host, None) => host.to_owned(),
+        };
         let token = self.token.clone()?;
-        Some(Credential { protocol: protocol.to_owned(), host, username: USERNAME.to_owned(), token })
+        Some(Credential { protocol: url.scheme().to_owned(), host, username: USERNAME.to_owned(), token })
     }
 
     /// Replaces the token in `text` with a placeholder.
@@ -63,19 +65,19 @@ impl Repository {
 }
 
 fn parse_location(location: &str) -> Result<(String, Option<Secret>), InvalidRepository> {
-    if let Some((protocol, rest)) = location.split_once("://") {
-        if !matches!(protocol, "http" | "https" | "ssh" | "git" | "file") {
-            return Err(InvalidRepository::InvalidUrl(location.to_owned()));
+    if location.contains("://") {
+        let url = Url::parse(location).ok();
+        let url = url.filter(|url| ["http", "https", "ssh", "git", "file"].contains(&url.scheme()));
+        let mut url = url.ok_or_else(|| InvalidRepository::InvalidUrl(location.to_owned()))?;
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        if !url.scheme().starts_with("http") || !has_user {
+            return Ok((location.to_owned(), None));
         }
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        return Ok(match host.rsplit_once('@').filter(|_| protocol.starts_with("http")) {
-            Some((user, host)) => {
-                let secret = user.split_once(':').map_or(user, |(_, secret)| secret);
-                let token = Some(secret).filter(|secret| !secret.is_empty()).map(Secret::new);
-                (format!("{protocol}://{host}/{path}"), token)
-            }
-            None => (location.to_owned(), None),
-        });
+        let secret = percent_decode_str(url.password().unwrap_or(url.username())).decode_utf8_lossy();
+        let token = Some(secret).filter(|secret| !secret.is_empty()).map(Secret::new);
+        let removed = url.set_username("").and_then(|()| url.set_password(None));
+        removed.map_err(|()| InvalidRepository::InvalidUrl("a URL with a user".to_owned()))?;
+        return Ok((url.into(), token));
     }
     let part = |part: &str| {
         let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
@@ -121,6 +123,7 @@ mod tests {
             ("https://github.com/acme/shop", "https://github.com/acme/shop", None),
             ("https://user:secret@git.example/a/b.git", "https://git.example/a/b.git", Some("secret")),
             ("https://secret@git.example/a/b.git", "https://git.example/a/b.git", Some("secret")),
+            ("https://u:s%2Fcret@git.example/a/b.git", "https://git.example/a/b.git", Some("s/cret")),
             ("git@github.com:acme/shop.git", "git@github.com:acme/shop.git", None),
             ("ssh://git@host/a", "ssh://git@host/a", None),
             ("/srv/shop.git", "/srv/shop.git", None),

@@ -3,12 +3,14 @@
 //! Frames to one socket are sent in order, different sockets concurrently. A socket that cannot be reached is closed
 //! rather than left with a gap: its client reconnects and requests the events that it has missed.
 
+use crate::clock::jitter;
 use crate::error::{Error, chain};
 use crate::sockets::subscriptions::Subscriptions;
 use crate::{Clock, sockets};
 use contract::socket::{EventFrame, bundle, error};
 use contract::{ProblemCode, SocketCode};
 use domain::access::EVERY_ORG;
+use domain::backoff::Backoff;
 use domain::event::normalized_name;
 use domain::filter::{Subject, topics_of};
 use domain::{ConnectionId, Entity, Event, Timestamp};
@@ -51,6 +53,8 @@ const PARALLEL_THRESHOLD: usize = 16;
 const TASKS: usize = 2;
 /// Maximum number of attempts to send a frame.
 const MAX_ATTEMPTS: u32 = 3;
+/// Delays between attempts to send a frame.
+const RESEND: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
 
 /// Grace period for a connection that is still in its handshake. Its subscription is already stored, but API Gateway
 /// reports it as gone.
@@ -161,7 +165,7 @@ impl Dispatcher {
                 Pushed::Gone => return Err(Undelivered::Lost("it does not exist".into())),
                 Pushed::Failed(reason) if attempt == MAX_ATTEMPTS => return Err(Undelivered::Lost(reason)),
                 Pushed::Failed(_) => {
-                    tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+                    tokio::time::sleep(RESEND.delay(attempt - 1, jitter(self.now))).await;
                     attempt += 1;
                 }
             }

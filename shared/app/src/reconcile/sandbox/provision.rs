@@ -1,6 +1,7 @@
 //! Provisions a sandbox, stage by stage. Each stage is recorded before it starts, and is idempotent.
 
 use super::{Deps, Flow, breaker, release_lease, write};
+use crate::clock::jitter;
 use crate::error::Error;
 use crate::messages::queue;
 use crate::orchestration::variables;
@@ -338,9 +339,4 @@ async fn give_up(deps: Deps<'_>, sandbox: &Sandbox, class: Class, error: &str) -
 #[expect(clippy::cast_precision_loss, reason = "a few minutes")]
 pub(super) fn busy_secs(retry_after_secs: Option<u64>) -> f64 {
     retry_after_secs.unwrap_or(DEFAULT_RETRY_AFTER_SECS).min(MAX_RETRY_AFTER_SECS) as f64
-}
-
-/// A number from 0 to 1, derived from the time.
-pub(super) fn jitter(now: Timestamp) -> f64 {
-    f64::from(u32::try_from(now.as_micros().rem_euclid(1_000)).unwrap_or(0)) / 1_000.0
 }

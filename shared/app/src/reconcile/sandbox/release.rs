@@ -3,6 +3,7 @@
 
 use super::provision::{busy_secs, with_timeout};
 use super::{Deps, Flow, write};
+use crate::clock::jitter;
 use crate::error::Error;
 use crate::sandboxes;
 use contract::payloads::{SandboxCompleted, SandboxReleased};
@@ -105,9 +106,7 @@ async fn delete(deps: Deps<'_>, sandbox: &Sandbox) -> Option<f64> {
             tracing::error!(sandbox.id = %id, "Could not delete sandbox {id} (attempt {attempt}): {reason}");
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "a minute at most")]
-    let backoff_secs = deletion_wait_secs(attempt) as f64;
-    Some(retry_after.unwrap_or(backoff_secs))
+    Some(retry_after.unwrap_or_else(|| deletion_wait_secs(attempt, jitter(deps.clock.now()))))
 }
 
 /// The number of this attempt.

@@ -1,7 +1,7 @@
 //! Applies the state of a sandbox to its task, and the task's transition to its ticket, in one transaction.
 
 use super::Flow;
-use super::provision::jitter;
+use crate::clock::jitter;
 use crate::error::Error;
 use crate::orchestration::Deps;
 use crate::tasks;

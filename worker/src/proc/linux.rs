@@ -1,0 +1,92 @@
+//! `/proc` of Linux. Processes may exit at any time, so every failure means that there is nothing.
+
+use super::{Process, Socket};
+use procfs::net::{TcpState, tcp, tcp6};
+use procfs::process::{FDTarget, Process as Entry, all_processes};
+use std::os::unix::ffi::OsStringExt;
+
+pub fn processes() -> Vec<Process> {
+    all_processes().into_iter().flatten().flatten().filter_map(|entry| read(&entry)).collect()
+}
+
+pub fn process(pid: u32) -> Option<Process> {
+    read(&open(pid)?)
+}
+
+/// Resident memory of a process.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    open(pid)?.status().ok()?.vmrss.map(|kilobytes| kilobytes * 1024)
+}
+
+/// A variable of a process's initial environment.
+pub fn environment_variable(pid: u32, name: &str) -> Option<Vec<u8>> {
+    open(pid)?.environ().ok()?.remove(name.as_ref()).map(OsStringExt::into_vec)
+}
+
+pub fn listening_sockets() -> Vec<Socket> {
+    let entries = [tcp(), tcp6()].into_iter().flatten().flatten();
+    let listening = entries.filter(|entry| entry.state == TcpState::Listen);
+    listening
+        .map(|entry| Socket {
+            address: entry.local_address.ip(),
+            port: entry.local_address.port(),
+            inode: entry.inode,
+        })
+        .collect()
+}
+
+/// The sockets that a process has open.
+pub fn socket_inodes(pid: u32) -> Vec<u64> {
+    let descriptors = open(pid).and_then(|entry| entry.fd().ok()).into_iter().flatten().flatten();
+    descriptors
+        .filter_map(|descriptor| match descriptor.target {
+            FDTarget::Socket(inode) => Some(inode),
+            _ => None,
+        })
+        .collect()
+}
+
+fn open(pid: u32) -> Option<Entry> {
+    Entry::new(i32::try_from(pid).ok()?).ok()
+}
+
+fn read(entry: &Entry) -> Option<Process> {
+    let stat = entry.stat().ok()?;
+    let id = |id: i32| u32::try_from(id).ok();
+    Some(Process {
+        pid: id(stat.pid)?,
+        parent: id(stat.ppid)?,
+        group: id(stat.pgrp)?,
+        session: id(stat.session)?,
+        start: stat.starttime,
+        is_zombie: matches!(stat.state, 'Z' | 'X' | 'x'),
+        command: stat.comm,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn own_process_is_found_with_its_memory_and_sockets() {
+        let own = std::process::id();
+        let found = process(own).unwrap();
+        assert!(found.start > 0 && !found.is_zombie && found.parent > 0);
+        assert!(processes().contains(&found));
+        assert!(resident_bytes(own).unwrap() > 1024 * 1024);
+        assert_eq!(environment_variable(own, "NO_SUCH_VARIABLE"), None);
+        assert!(environment_variable(own, "PATH").is_some());
+        assert_eq!(process(u32::MAX), None);
+
+        let listeners = ["127.0.0.1:0", "[::1]:0"].map(TcpListener::bind).into_iter().flatten();
+        for listener in listeners {
+            let address = listener.local_addr().unwrap();
+            let sockets = listening_sockets();
+            let socket = sockets.iter().find(|socket| socket.port == address.port()).unwrap();
+            assert_eq!(socket.address, address.ip());
+            assert!(socket_inodes(own).contains(&socket.inode));
+        }
+    }
+}
