@@ -6,12 +6,14 @@ mod file;
 mod providers;
 pub mod sandboxes;
 
+use ::providers::{PROVIDERS, ProviderKind};
 use crate::agents::agents;
 use crate::aws::{DEAD_LETTERS_ARN, MAILBOXES_URL, TABLE};
 use crate::hosts::ws::SocketTimeouts;
 use anyhow::{Context, bail};
 use clap::Args;
 pub use commands::Send;
+use contract::AgentName;
 use edge::auth::{Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
 use edge::guard::Guard;
 use edge::plane::Settings;
@@ -92,13 +94,16 @@ pub struct Dev {
     /// Worker executable; only tests set it
     #[arg(skip)]
     pub worker: Option<PathBuf>,
+    /// Remote providers that can be set up; only tests change it
+    #[arg(skip = PROVIDERS)]
+    pub provider_kinds: &'static [&'static ProviderKind],
 }
 
 impl Dev {
     /// Validates all options and returns the configuration of sandboxes. Reports all errors at once.
     pub fn check(&self) -> anyhow::Result<SandboxConfig> {
         let values = file::read(self.config.as_deref(), &self.data)?;
-        let (config, mut errors) = match self.sandboxes.config(&values) {
+        let (config, mut errors) = match self.sandboxes.config(self.provider_kinds, &values) {
             Ok(config) => (Some(config), Vec::new()),
             Err(errors) => (None, errors),
         };
@@ -271,6 +276,7 @@ pub fn write_lambda_env(
         ("SUNABA_SOCKET_JOBS_URL", format!("http://{aws}/socket-jobs")),
         ("SUNABA_ORCHESTRATION_JOBS_URL", format!("http://{aws}/orchestration-jobs")),
         ("SUNABA_BUS", "local".to_owned()),
+        ("SUNABA_AGENTS", AgentName::kinds().collect::<Vec<_>>().join(",")),
         ("SUNABA_WORKER_SECRET_ID", WORKER_SECRET.to_owned()),
     ];
     let optional = [

@@ -1,20 +1,38 @@
 //! The console's files: embedded in this executable, or in a directory.
 
-use bytes::Bytes;
+use rust_embed::Embed;
+use std::borrow::Cow;
+use std::future::{Ready, ready};
+use std::io::{self, Cursor, ErrorKind, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncRead, AsyncSeek, ReadBuf};
+use tower_http::services::fs;
 
-/// Every file of `web/dist` at build time: its URL path and its gzipped contents.
-static EMBEDDED: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/console.rs"));
+/// `web/dist` at build time.
+#[derive(Embed)]
+#[folder = "../web/dist"]
+struct Embedded;
 
-#[derive(Debug)]
+/// What `ServeDir` serves.
+#[derive(Debug, Clone)]
 pub struct Console {
     folder: Option<PathBuf>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+/// An open file. The console's files are small, so they are read at once.
+#[derive(Debug)]
 pub struct File {
-    pub bytes: Bytes,
-    pub is_gzip: bool,
+    content: Cursor<Cow<'static, [u8]>>,
+    modified: SystemTime,
+}
+
+#[derive(Debug)]
+pub struct Properties {
+    size_bytes: u64,
+    modified: SystemTime,
 }
 
 impl Console {
@@ -24,48 +42,117 @@ impl Console {
         Self { folder }
     }
 
-    /// The file with this URL path (`/assets/index-B2xZ.js`).
-    pub fn file(&self, name: &str) -> Option<File> {
-        match &self.folder {
-            Some(folder) => read(folder, name).map(|bytes| File { bytes, is_gzip: false }),
-            None => {
-                let (_, compressed) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
-                Some(File { bytes: Bytes::from_static(compressed), is_gzip: true })
-            }
-        }
+    fn file(&self, path: &Path) -> io::Result<File> {
+        // The root of `ServeDir`.
+        let name = path.strip_prefix(".").unwrap_or(path);
+        let found = match &self.folder {
+            Some(folder) => read(folder, name),
+            None => embedded(name),
+        };
+        found.ok_or_else(|| ErrorKind::NotFound.into())
     }
 }
 
-/// Reads a file only if it is inside the directory after resolving `..` and links.
-fn read(folder: &Path, name: &str) -> Option<Bytes> {
+fn embedded(name: &Path) -> Option<File> {
+    let file = Embedded::get(name.to_str()?)?;
+    let modified = Duration::from_secs(file.metadata.last_modified().unwrap_or_default());
+    Some(File { content: Cursor::new(file.data), modified: SystemTime::UNIX_EPOCH + modified })
+}
+
+/// Reads a file only if it is inside the directory after resolving links.
+fn read(folder: &Path, name: &Path) -> Option<File> {
     let folder = folder.canonicalize().ok()?;
-    let path = folder.join(name.trim_start_matches('/')).canonicalize().ok()?;
+    let path = folder.join(name).canonicalize().ok()?;
+    let modified = path.metadata().and_then(|metadata| metadata.modified()).ok()?;
     if !path.starts_with(&folder) || !path.is_file() {
         return None;
     }
-    std::fs::read(path).ok().map(Bytes::from)
+    Some(File { content: Cursor::new(std::fs::read(path).ok()?.into()), modified })
+}
+
+impl fs::Backend for Console {
+    type File = File;
+    type Metadata = Properties;
+    type OpenFuture = Ready<io::Result<File>>;
+    type MetadataFuture = Ready<io::Result<Properties>>;
+
+    fn open(&self, path: PathBuf) -> Self::OpenFuture {
+        ready(self.file(&path))
+    }
+
+    fn metadata(&self, path: PathBuf) -> Self::MetadataFuture {
+        ready(self.file(&path).map(|file| file.properties()))
+    }
+}
+
+impl File {
+    fn properties(&self) -> Properties {
+        Properties { size_bytes: self.content.get_ref().len() as u64, modified: self.modified }
+    }
+}
+
+impl fs::File for File {
+    type Metadata = Properties;
+    type MetadataFuture<'a> = Ready<io::Result<Properties>>;
+
+    fn metadata(&self) -> Self::MetadataFuture<'_> {
+        ready(Ok(self.properties()))
+    }
+}
+
+impl AsyncRead for File {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.content).poll_read(context, buffer)
+    }
+}
+
+impl AsyncSeek for File {
+    fn start_seek(mut self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        Pin::new(&mut self.content).start_seek(position)
+    }
+
+    fn poll_complete(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        Pin::new(&mut self.content).poll_complete(context)
+    }
+}
+
+impl fs::Metadata for Properties {
+    fn is_dir(&self) -> bool {
+        false
+    }
+
+    fn modified(&self) -> io::Result<SystemTime> {
+        Ok(self.modified)
+    }
+
+    fn len(&self) -> u64 {
+        self.size_bytes
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn only_files_inside_the_directory_are_read() {
         let around = tempfile::tempdir().unwrap();
         let folder = around.path().join("dist");
-        fs::create_dir_all(folder.join("assets")).unwrap();
-        fs::write(folder.join("assets/a.js"), "1").unwrap();
-        fs::write(around.path().join("secret"), "2").unwrap();
+        std::fs::create_dir_all(folder.join("assets")).unwrap();
+        std::fs::write(folder.join("assets/a.js"), "1").unwrap();
+        std::fs::write(around.path().join("secret"), "2").unwrap();
         std::os::unix::fs::symlink("../secret", folder.join("link")).unwrap();
         let console = Console::new(Some(folder));
-        let text = |name: &str| console.file(name).map(|file| file.bytes);
-        assert_eq!(text("/assets/a.js").as_deref(), Some(&b"1"[..]));
-        for name in
-            ["/assets", "/", "/nothing", "/../secret", "/assets/../../secret", "/link", "//etc/passwd"]
+        let text = |path: &str| console.file(Path::new(path)).ok().map(|file| file.content.into_inner());
+        assert_eq!(text("./assets/a.js").as_deref(), Some(&b"1"[..]));
+        for path in
+            ["./assets", ".", "./nothing", "./../secret", "./assets/../../secret", "./link", "/etc/passwd"]
         {
-            assert_eq!(text(name), None, "{name}");
+            assert_eq!(text(path), None, "{path}");
         }
     }
 }

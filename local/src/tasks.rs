@@ -4,6 +4,7 @@ use crate::config::commands::{Address, Task, Tasks};
 use anyhow::bail;
 use client::{Attempt, Plane};
 use domain::TaskId;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,7 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub async fn list(options: &Tasks) -> anyhow::Result<ExitCode> {
     let plane = plane(&options.address)?;
-    let status = options.status.as_ref().map(|status| format!("&status={}", percent_encode(status)));
+    let encoded = options.status.as_ref().map(|status| utf8_percent_encode(status, NON_ALPHANUMERIC));
+    let status = encoded.map(|status| format!("&status={status}"));
     let path = format!("/api/v1/tasks?limit={}{}", options.limit, status.unwrap_or_default());
     let response = response_body(&options.address, plane.get(&path).await)?;
     let tasks = response["tasks"].as_array().map_or(&[][..], Vec::as_slice);
@@ -79,10 +81,4 @@ pub(crate) fn response_body(address: &Address, attempt: Attempt<Value>) -> anyho
 /// A string field; empty if it is missing.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
-}
-
-fn percent_encode(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_~".contains(&byte);
-    let part = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(part).collect()
 }

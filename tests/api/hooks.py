@@ -1,7 +1,7 @@
 """Hooks of `cargo xtask api`: what schemathesis needs to know beyond docs/openapi.json.
 
 The document is the one that the plane serves. It is changed in three ways before cases are generated:
-ids of existing entities are added, so that requests reach more than 404; what answers contain is closed, so that an
+ids of existing entities are added, so that requests reach more than 404; what responses contain is closed, so that an
 undocumented field is a failure; pulls do not wait.
 """
 

@@ -107,7 +107,7 @@ fn platform_crates_stay_in_their_layer() {
                 used != "reqwest" || callers.contains(&package),
                 "{package} must not depend on {used}: requests to providers are for providers"
             );
-            let web = ["axum", "hyper", "tower"].contains(&used.as_str());
+            let web = ["axum", "hyper", "tower", "tower-http"].contains(&used.as_str());
             let allowed = ["local", "kit", "bench"].contains(&package);
             assert!(
                 !web || allowed,

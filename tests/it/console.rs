@@ -2,8 +2,11 @@
 
 use crate::support::{OPERATOR, TestPlane};
 use local::hosts::pages::POLICY;
-use reqwest::Method;
-use reqwest::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use reqwest::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
+    IF_NONE_MATCH, RANGE, VARY,
+};
+use reqwest::{Method, StatusCode};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -57,6 +60,7 @@ async fn every_page_is_index_html_and_is_revalidated() {
         "/sandbox/build-1.2",
         "/sandbox/a.js",
         "/compare/a/b",
+        "/%zz",
         "/api",
     ] {
         let page = get(&plane, path).await;
@@ -120,6 +124,47 @@ async fn only_get_and_head_serve_pages() {
 }
 
 #[tokio::test]
+async fn gzip_is_sent_only_if_accepted_and_has_a_weak_etag() {
+    let site = site();
+    let plane = plane_serving(&site.path().join("dist")).await;
+    let page = async |header: HeaderName, value: &str| {
+        plane.raw(Method::GET, "/").header(header, value).send().await.unwrap()
+    };
+    for (accepted, expected) in [
+        ("gzip, deflate, br", true),
+        ("br;q=1.0, gzip;q=0.8", true),
+        ("*", true),
+        ("gzip;q=0", false),
+        ("identity", false),
+        ("", false),
+    ] {
+        let response = page(ACCEPT_ENCODING, accepted).await;
+        let headers = response.headers().clone();
+        assert_eq!(headers[VARY], "accept-encoding", "{accepted}");
+        assert_eq!(headers.get(CONTENT_ENCODING).is_some(), expected, "{accepted}");
+        let tag = headers[ETAG].to_str().unwrap();
+        assert_eq!(tag.starts_with("W/"), expected, "{accepted}: {tag}");
+        assert_eq!(page(IF_NONE_MATCH, tag).await.status(), 304, "{accepted}");
+        let body = response.bytes().await.unwrap();
+        assert_eq!(body.starts_with(&[0x1f, 0x8b]), expected, "{accepted}");
+        assert!(expected || body == INDEX, "{accepted}");
+    }
+}
+
+#[tokio::test]
+async fn part_of_a_file_is_served() {
+    let site = site();
+    let plane = plane_serving(&site.path().join("dist")).await;
+    let part =
+        plane.raw(Method::GET, "/assets/index-B2xZ.js").header(RANGE, "bytes=0-6").send().await.unwrap();
+    assert_eq!(
+        (part.status(), &part.headers()[CONTENT_RANGE]),
+        (StatusCode::PARTIAL_CONTENT, &"bytes 0-6/20".parse().unwrap())
+    );
+    assert_eq!(part.text().await.unwrap(), "console");
+}
+
+#[tokio::test]
 async fn path_traversal_is_rejected() {
     let site = site();
     let plane = plane_serving(&site.path().join("dist")).await;
@@ -133,7 +178,7 @@ async fn path_traversal_is_rejected() {
         "/..%5csecret.txt",
         "/.vite/manifest.json",
         "/%00",
-        "/%zz",
+        "/%ff",
     ] {
         let response = raw(&plane, path).await;
         assert!(response.starts_with("HTTP/1.1 404") && !response.contains("planted"), "{path}: {response}");

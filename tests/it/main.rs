@@ -32,6 +32,7 @@ mod sockets;
 mod support;
 mod tasks;
 mod template;
+mod throw_away_provider;
 mod tickets;
 mod unknown_events;
 mod version;

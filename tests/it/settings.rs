@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 /// Settings of the local host only: those of local sandboxes.
 const ONLY_LOCAL: [&str; 1] = ["SUNABA_ISOLATION"];
 
-/// Settings on AWS only: addresses of its parts and names of secrets.
-const ONLY_ON_AWS: [&str; 4] = [
+/// Settings on AWS only: addresses of its parts, names of secrets, and the agents of its workers.
+const ONLY_ON_AWS: [&str; 5] = [
+    "SUNABA_AGENTS",
     "SUNABA_ORCHESTRATION_JOBS_URL",
     "SUNABA_PLANE",
     "SUNABA_WORKERS_SOCKET_URL",

@@ -150,6 +150,48 @@ async fn filters_are_and_across_fields_and_or_within() {
 }
 
 #[tokio::test]
+async fn sandbox_in_the_query_selects_its_events_like_the_path() {
+    let plane = TestPlane::start().await;
+    let (first, second) = (plane.register("s-1", "acme").await, plane.register("s-2", "acme").await);
+    let mut all = plane.subscribed(OPERATOR, "").await;
+    let mut sockets = Vec::new();
+    for path in [
+        "/api/v1/ws/events?sandbox_id=s-1",
+        "/api/v1/sandbox/s-1/ws?sandbox_id=s-1",
+        "/api/v1/sandbox/s-1/ws?batch=false",
+    ] {
+        sockets.push((plane.socket(&format!("{path}&token={OPERATOR}")).await, path));
+    }
+    plane.post_events("s-2", &second, json!({"event_type": "agent.message"})).await.ok();
+    all.receive().await;
+    plane.post_events("s-1", &first, json!({"event_type": "agent.message"})).await.ok();
+    all.receive().await;
+    for (mut socket, path) in sockets {
+        let frames = socket.receive_until_pong().await;
+        let ids: Vec<&str> = frames.iter().filter_map(|frame| frame["entity_id"].as_str()).collect();
+        assert_eq!(ids, ["s-1"], "{path}");
+    }
+    for path in [
+        "/api/v1/sandbox/s-1/ws?sandbox_id=s-2",
+        "/api/v1/ws/events?sandbox_id=",
+        "/api/v1/ws/events?sandbox=s-1",
+    ] {
+        let refused = plane.try_socket(&format!("{path}&token={OPERATOR}")).await;
+        assert_eq!(refused.err(), Some(422), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn subscribe_frame_joins_both_spellings_of_a_filter() {
+    let plane = TestPlane::start().await;
+    let mut socket = plane.subscribed(OPERATOR, "").await;
+    let frame = json!({"type": "subscribe", "event_type": ["agent.message"], "event_types": ["agent.error"]});
+    socket.send(frame).await;
+    let confirmed = socket.receive().await;
+    assert_eq!(confirmed["filters"], json!({"event_types": ["AGENT_ERROR", "AGENT_MESSAGE"]}));
+}
+
+#[tokio::test]
 async fn subscribe_frame_replaces_only_the_filters_it_names() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;

@@ -7,6 +7,7 @@ use local::config::Dev;
 use local::config::sandboxes::Sandboxes;
 use local::dev::{Running, start};
 use local::hosts::ws::SocketTimeouts;
+use providers::PROVIDERS;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -48,6 +49,7 @@ pub fn dev(data: &TempDir) -> Dev {
         config: None,
         sandboxes: Sandboxes::default(),
         worker: Some(env!("CARGO_BIN_EXE_sunaba").into()),
+        provider_kinds: PROVIDERS,
     }
 }
 

@@ -1,12 +1,15 @@
 //! Events that this version does not know are kept: types of a newer worker, and fields of known types.
 
-use crate::support::TestPlane;
-use contract::payloads::{EMITTED_BY_THE_PLANE, EMITTED_BY_THE_WORKER, EventPayload};
+use crate::support::{OPERATOR, Socket, TestPlane};
+use contract::payloads::EMITTED_BY_THE_WORKER;
+use contract::socket::EventFrame;
 use domain::{EventType, JsonObject};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use reqwest::Method;
+use serde_json::Value;
 use serde_json::value::RawValue;
+use std::cell::RefCell;
 use tokio::runtime::Runtime;
 
 /// JSON as a foreign serializer may write it: numbers that no `f64` holds, escapes, spaces, fields in any order.
@@ -63,21 +66,18 @@ fn event_type() -> impl Strategy<Value = String> {
 #[test]
 fn unknown_types_and_fields_come_back_byte_for_byte() {
     let runtime = Runtime::new().unwrap();
-    let (plane, worker) = runtime.block_on(async {
-        let plane = TestPlane::start().await;
-        let worker = plane.register("s-1", "acme").await;
-        (plane, worker)
-    });
+    let fixture = RefCell::new(runtime.block_on(Fixture::start()));
     let mut runner = TestRunner::new(Config { cases: 200, ..Config::default() });
-    let cases = (event_type(), object_of(json()));
-    let checked = runner.run(&cases, |(name, data)| {
-        let (page, body) = runtime.block_on(stored(&plane, &worker, &name, &data));
-        prop_assert!(page.contains(&format!(r#""event_type":{name:?},"event_data":{data},"#)), "{page}");
-        prop_assert_eq!(&body, &data);
-        // A payload is a view: reading it never fails, and an unknown type is shown as raw data.
-        let read = read(&name, &data);
-        let is_known = EMITTED_BY_THE_WORKER.contains(&name.as_str());
-        prop_assert_eq!(read != EventPayload::Other, is_known, "{:?}", read);
+    let cases = (event_type(), object_of(json()), any::<bool>());
+    let checked = runner.run(&cases, |(name, data, in_batch)| {
+        let returned = runtime.block_on(fixture.borrow_mut().send(&name, &data, in_batch));
+        let as_sent = format!(r#""event_type":{name:?},"event_data":{data},"#);
+        prop_assert!(returned.page.contains(&as_sent), "{}", returned.page);
+        prop_assert!(returned.trajectory.contains(&as_sent), "{}", returned.trajectory);
+        prop_assert_eq!(&returned.body, &data);
+        // A frame adds fields of its own, so the values are compared one by one.
+        let raw = RawValue::from_string(data).unwrap();
+        prop_assert_eq!(values(&returned.frame.payload), values(&JsonObject::parse(&raw).unwrap()));
         Ok(())
     });
     if let Err(failure) = checked {
@@ -85,34 +85,76 @@ fn unknown_types_and_fields_come_back_byte_for_byte() {
     }
 }
 
-/// Sends an event and returns the page with it, and its full data.
-async fn stored(plane: &TestPlane, worker: &str, name: &str, data: &str) -> (String, String) {
-    let request = plane.raw(Method::POST, "/api/v1/sandboxes/s-1/events").bearer_auth(worker);
-    let sent =
-        request.body(format!(r#"{{"event_type":{name:?},"event_data":{data}}}"#)).send().await.unwrap();
-    let (status, answer) = (sent.status(), sent.text().await.unwrap());
-    assert_eq!(status, 200, "{answer}");
-    let seq = serde_json::from_str::<serde_json::Value>(&answer).unwrap()["seq"].clone();
-    let get = async |path: String| {
-        let response = plane.raw(Method::GET, &path).bearer_auth(worker).send().await.unwrap();
-        response.text().await.unwrap()
-    };
-    let page = get("/api/v1/sandboxes/s-1/events?order=newest&limit=1".into()).await;
-    (page, get(format!("/api/v1/sandboxes/s-1/events/{seq}/body")).await)
+/// A plane with a sandbox and a subscriber.
+struct Fixture {
+    plane: TestPlane,
+    worker: String,
+    socket: Socket,
+    batches: u64,
 }
 
-fn read(name: &str, data: &str) -> EventPayload {
-    let raw = RawValue::from_string(data.to_owned()).unwrap();
-    EventPayload::read(&EventType::parse(name).unwrap(), &JsonObject::parse(&raw).unwrap())
+/// An event as the plane returns it.
+struct Returned {
+    page: String,
+    trajectory: String,
+    body: String,
+    frame: EventFrame,
 }
 
-/// Data of the plane has fields that are never absent, so data without them is not read as one of its payloads.
-#[test]
-fn data_without_a_required_field_is_shown_as_raw() {
-    for name in EMITTED_BY_THE_PLANE.iter().filter(|name| **name != "sandbox.completing") {
-        let read = read(name, r#"{"by": 7}"#);
-        let has_only_optional_fields =
-            matches!(read, EventPayload::SandboxCompleted(_) | EventPayload::SandboxReleased(_));
-        assert!(read == EventPayload::Other || has_only_optional_fields, "{name}: {read:?}");
+impl Fixture {
+    async fn start() -> Self {
+        let plane = TestPlane::start().await;
+        let worker = plane.register("s-1", "acme").await;
+        let socket = plane.subscribed(OPERATOR, "").await;
+        Self { plane, worker, socket, batches: 0 }
     }
+
+    /// Sends an event, alone or in a batch, and reads it in every way.
+    async fn send(&mut self, name: &str, data: &str, in_batch: bool) -> Returned {
+        let event = format!(r#"{{"event_type":{name:?},"event_data":{data}}}"#);
+        let seq = if in_batch {
+            self.batches += 1;
+            let number = self.batches;
+            let stored = self.post(format!(r#"{{"epoch":1,"batch":{number},"events":[{event}]}}"#)).await;
+            stored["first_seq"].as_u64().unwrap()
+        } else {
+            self.post(event).await["seq"].as_u64().unwrap()
+        };
+        Returned {
+            page: self.get("events?order=newest&limit=1").await,
+            trajectory: self.get("trajectory?limit=1").await,
+            body: self.get(&format!("events/{seq}/body")).await,
+            frame: self.frame(seq).await,
+        }
+    }
+
+    async fn post(&self, body: String) -> Value {
+        let request = self.plane.raw(Method::POST, "/api/v1/sandboxes/s-1/events").bearer_auth(&self.worker);
+        let response = request.body(body).send().await.unwrap();
+        let (status, answer) = (response.status(), response.text().await.unwrap());
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str(&answer).unwrap()
+    }
+
+    async fn get(&self, path: &str) -> String {
+        let request = self.plane.raw(Method::GET, &format!("/api/v1/sandboxes/s-1/{path}"));
+        request.bearer_auth(&self.worker).send().await.unwrap().text().await.unwrap()
+    }
+
+    async fn frame(&mut self, seq: u64) -> EventFrame {
+        loop {
+            let text = self.socket.receive_text().await;
+            match serde_json::from_str::<EventFrame>(&text) {
+                Ok(frame) if frame.seq == Some(seq) => return frame,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The fields with the texts of their values, without those that a frame sets.
+fn values(data: &JsonObject) -> Vec<(String, String)> {
+    let of_the_frame = ["source", "original_event_type", "body_ref"];
+    let fields = data.fields().into_iter().filter(|(name, _)| !of_the_frame.contains(&name.as_str()));
+    fields.map(|(name, raw)| (name, raw.get().to_owned())).collect()
 }

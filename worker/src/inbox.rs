@@ -88,9 +88,7 @@ impl Inbox {
         let puller = Puller { settings, events: sender, seen: seen.into_iter().collect(), failures: 0 };
         Self { events, task: Some(tokio::spawn(puller.run())) }
     }
-}
 
-impl Inbox {
     /// The next event. Never resolves after the last one.
     ///
     /// # Errors

@@ -4,11 +4,14 @@
 mod linux;
 
 #[cfg(target_os = "linux")]
-pub use linux::{environment_variable, listening_sockets, process, processes, resident_bytes, socket_inodes};
+pub use linux::{
+    environment_variable, listening_sockets, own_cgroup, process, processes, resident_bytes, socket_inodes,
+};
 
 use std::net::IpAddr;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux has `/proc`"))]
 pub struct Process {
     pub pid: u32,
     pub command: String,
@@ -23,6 +26,7 @@ pub struct Process {
 
 /// A TCP socket that accepts connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux has `/proc`"))]
 pub struct Socket {
     pub address: IpAddr,
     pub port: u16,
@@ -32,6 +36,7 @@ pub struct Socket {
 #[cfg(not(target_os = "linux"))]
 mod other {
     use super::{Process, Socket};
+    use std::path::PathBuf;
 
     pub fn processes() -> Vec<Process> {
         Vec::new()
@@ -56,7 +61,13 @@ mod other {
     pub fn socket_inodes(_pid: u32) -> Vec<u64> {
         Vec::new()
     }
+
+    pub fn own_cgroup() -> Option<PathBuf> {
+        None
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub use other::{environment_variable, listening_sockets, process, processes, resident_bytes, socket_inodes};
+pub use other::{
+    environment_variable, listening_sockets, own_cgroup, process, processes, resident_bytes, socket_inodes,
+};

@@ -15,7 +15,7 @@ use crate::transcript::{self, TranscriptWriter};
 use crate::workspace::{self, credential::CredentialServer};
 use anyhow::Context;
 use client::{SandboxApi, Transcripts, WakeUpOptions};
-use contract::payloads::{self, AgentError, AgentFailed, AgentShutdown};
+use contract::payloads::{self, AgentError, AgentFailed, AgentShutdown, RunReport};
 use domain::SessionId;
 use std::path::Path;
 use std::process::ExitCode;
@@ -201,7 +201,7 @@ fn report_startup_failure(config: &Config, outbox: &Outbox, state: &mut State, (
         stop_reason: "not_started".to_owned(),
         error: Some(error.to_owned()),
         phase: Some(phase.to_owned()),
-        report: None,
+        report: RunReport::default(),
     });
     outbox.emit(failed.with_id(format!("{OUTCOME_EVENT}-{}", config.sandbox)));
     state.outcome = Some(Outcome::failure("not_started", error));

@@ -27,13 +27,13 @@ Development commands.
   cargo xtask test --quick      formatting, lints, and all tests that need no browser, emulator or release build
   cargo xtask gen               generate files from the function registry, the commands and the contract: parts of
                                 template.yaml and infra/observability.yaml, reference pages in docs (routes, cli,
-                                environment, errors), openapi.json, asyncapi.json and reference.html in docs,
-                                web/src/api/contract.ts
+                                environment, errors), openapi.json, asyncapi.json, reference.html and
+                                event-payloads.schema.json in docs, web/src/api/contract.ts
   cargo xtask web               check, test and build the console into web/dist; fails if the first page loads more than
                                 350 KB (gzip)
   cargo xtask e2e [options]     run the console's end-to-end tests in Chromium; options are those of Playwright
-  cargo xtask api [options]     send generated requests to a local plane and compare the answers with docs/openapi.json;
-                                options are those of `schemathesis run`
+  cargo xtask api [options]     send generated requests to a local plane and compare the responses with
+                                docs/openapi.json; fails below 2,000 cases; options are those of `schemathesis run`
   cargo xtask tools             install the tools that tests need; target/tools links to them
   cargo xtask captures          copy the recordings of Claude Code from the last test run to tests/it/captures
   cargo xtask check             formatting, lints and documentation, without tests

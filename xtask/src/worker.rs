@@ -3,9 +3,9 @@
 use crate::functions::{megabytes, with_path};
 use crate::steps::step;
 use crate::tools::{self, Environment};
-use crate::{Outcome, cargo, print, target};
+use crate::{Outcome, cargo, print, root, target};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Static, because it must run in any image.
 pub const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
@@ -13,7 +13,10 @@ pub const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-li
 /// Maximum size. The worker is uploaded to every new sandbox.
 const MAX_BYTES: u64 = 12_000_000;
 
-/// Builds the worker for these targets and prints the sizes. Fails if one is too large.
+/// A part of the scripted agent, which is for demos and tests. `sunaba` contains this text as it is; a test checks that.
+const SCRIPT: &str = "worker/scripted-agent/scripts/hello.jsonl";
+
+/// Builds the worker for these targets and prints the sizes. Fails if one is too large or contains the scripted agent.
 pub fn build(targets: &[&str]) -> Outcome {
     tools::require_compiler()?;
     let programs = Environment::Sam.require()?;
@@ -24,9 +27,14 @@ pub fn build(targets: &[&str]) -> Outcome {
             cargo(&["zigbuild", "--release", "--locked", "--package", "worker", "--target", triple]);
         with_path(&mut command, &programs)?;
         step(&format!("build the worker for {triple}"), command)?;
-        let built = built(triple);
-        let bytes = fs::metadata(&built).map_err(|error| format!("{}: {error}", built.display()))?.len();
+        let program = read(&built(triple))?;
+        let bytes = program.len() as u64;
         print(&format!("{:<42}{:>12}\n", format!("sunaba-worker {triple}"), megabytes(bytes)));
+        if contains(&program, &read(&root().join(SCRIPT))?) {
+            return Err(format!(
+                "sunaba-worker for {triple} contains {SCRIPT}: only `sunaba` has the scripted agent"
+            ));
+        }
         if bytes > MAX_BYTES {
             too_large.push(triple);
         }
@@ -39,4 +47,25 @@ pub fn build(targets: &[&str]) -> Outcome {
 
 fn built(triple: &str) -> PathBuf {
     target().join(triple).join("release/sunaba-worker")
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn contains(program: &[u8], text: &[u8]) -> bool {
+    program.windows(text.len()).any(|part| part[0] == text[0] && part == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn script_is_found_inside_of_a_program() {
+        let script = read(&root().join(SCRIPT)).unwrap();
+        assert!(!script.is_empty());
+        assert!(contains(&[b"\0\0", script.as_slice(), b"\0"].concat(), &script));
+        assert!(!contains(&script[1..], &script) && !contains(b"", &script));
+    }
 }

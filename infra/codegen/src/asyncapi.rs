@@ -6,7 +6,6 @@ use contract::{ProblemCode, SocketCode};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-/// The text of the document.
 pub fn document() -> Result<String, String> {
     let mut schemas = Schemas::new();
     let client = schemas.request(SchemaGenerator::subschema_for::<ClientFrame>);

@@ -268,4 +268,30 @@ mod tests {
         new["components"]["schemas"]["Out"]["properties"]["c"] = json!({ "type": "string" });
         assert_eq!(breaking_changes(&document(), &new), [""; 0]);
     }
+
+    /// As in the data of events: a removed form or field breaks clients, a new form does not.
+    #[test]
+    fn forms_of_any_object_may_be_added() {
+        let with = |forms: &[&str], fields: Value| {
+            let mut document = document();
+            let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+            let both = |name: &&str| json!({ "allOf": [reference(name), reference("Context")] });
+            let forms: Vec<Value> =
+                [reference("JsonObject")].into_iter().chain(forms.iter().map(both)).collect();
+            let schemas = &mut document["components"]["schemas"];
+            schemas["JsonObject"] = json!({ "type": "object" });
+            schemas["Context"] = json!({ "type": "object" });
+            for name in ["First", "Second"] {
+                schemas[name] = json!({ "type": "object", "properties": fields });
+            }
+            schemas["Out"]["properties"]["data"] = json!({ "anyOf": forms });
+            document
+        };
+        let fields = json!({ "error": { "type": "string" } });
+        let (one, two) = (with(&["First"], fields.clone()), with(&["First", "Second"], fields));
+        assert_eq!(breaking_changes(&one, &two), [""; 0]);
+        assert_eq!(breaking_changes(&two, &one), ["POST /a/{id}: 200.data no longer has the form Second"]);
+        let without_field = with(&["First"], json!({}));
+        assert_eq!(breaking_changes(&one, &without_field), ["POST /a/{id}: 200.data.error was removed"]);
+    }
 }

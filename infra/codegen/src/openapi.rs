@@ -9,7 +9,6 @@ pub use schemas::Schemas;
 use edge::registry::{FUNCTIONS, Trigger};
 use serde_json::{Map, Value, json};
 
-/// The text of the document.
 pub fn document() -> Result<String, String> {
     let mut schemas = Schemas::new();
     let mut responses = Map::new();
@@ -62,6 +61,7 @@ const TAGS: [(&str, &str); 8] = [
 mod tests {
     use super::*;
     use contract::ProblemCode;
+    use contract::payloads::PAYLOAD_TYPES;
     use std::collections::BTreeSet;
 
     fn parsed() -> Value {
@@ -98,6 +98,26 @@ mod tests {
         let all: BTreeSet<String> = ProblemCode::ALL.iter().map(|code| code.as_str().to_owned()).collect();
         let missing: Vec<&String> = all.difference(&found).collect();
         assert!(missing.is_empty(), "no route declares {missing:?}: add it to `problems` of its endpoint");
+    }
+
+    #[test]
+    fn events_have_the_payload_of_every_event_type() {
+        let asyncapi: Value = serde_json::from_str(&crate::asyncapi::document().unwrap()).unwrap();
+        for (document, event, field) in
+            [(parsed(), "EventOut", "event_data"), (asyncapi, "EventFrame", "payload")]
+        {
+            let schemas = &document["components"]["schemas"];
+            assert_eq!(
+                schemas[event]["properties"][field]["$ref"], "#/components/schemas/EventData",
+                "{event}"
+            );
+            let forms = schemas["EventData"]["anyOf"].as_array().unwrap();
+            assert_eq!(forms[0]["$ref"], "#/components/schemas/JsonObject", "other workers send other data");
+            for ((event_type, _), form) in PAYLOAD_TYPES.iter().zip(&forms[1..]) {
+                assert_eq!(form["description"], format!("Of `{event_type}`."));
+            }
+            assert_eq!(forms.len(), PAYLOAD_TYPES.len() + 1);
+        }
     }
 
     /// A reference to a schema or response that does not exist would make the document useless for tools.

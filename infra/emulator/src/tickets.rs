@@ -57,6 +57,7 @@ pub async fn configure(account: &Account, paths: &Paths, daytona: &Daytona) -> a
         format!("DaytonaApiUrl={}", daytona.url()),
         format!("DaytonaKeyName={KEY_NAME}"),
         format!("WorkerSource=image:{}", worker.display()),
+        "Agents=scripted".to_owned(),
     ])
 }
 

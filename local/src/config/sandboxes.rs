@@ -10,7 +10,7 @@ use domain::idle::Thresholds;
 use domain::resources::{self, ResourceRequest};
 use domain::ticket::ApprovalSettings;
 use providers::process::{self, Isolation};
-use providers::{PROVIDERS, ProviderKind, WorkerSource};
+use providers::{ProviderKind, WorkerSource};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -38,10 +38,11 @@ macro_rules! settings {
             }
 
             /// Values of flags and environment, by the name of the variable.
-            fn values(&self) -> Vec<(&'static str, Option<&str>)> {
+            fn values(&self, kinds: &[&'static ProviderKind]) -> Vec<(&'static str, Option<&str>)> {
                 let of_provider = |variable| (variable, self.providers.get(variable));
                 let own = [$(($variable, self.$name.as_deref())),*];
-                own.into_iter().chain(settings().map(|setting| of_provider(setting.variable))).collect()
+                let of_providers = kinds.iter().flat_map(|kind| kind.settings);
+                own.into_iter().chain(of_providers.map(|setting| of_provider(setting.variable))).collect()
             }
         }
     };
@@ -142,15 +143,21 @@ pub struct SandboxConfig {
 
 /// Reads values by the names of their variables and collects errors.
 struct Reader<'a> {
+    /// The remote providers that can be set up.
+    kinds: &'a [&'static ProviderKind],
     values: Vec<(&'static str, Option<&'a str>)>,
     file: &'a Values,
     errors: Vec<String>,
 }
 
 impl Sandboxes {
-    /// Merges these options with the file, or returns all errors.
-    pub fn config(&self, file: &Values) -> Result<SandboxConfig, Vec<String>> {
-        let mut reader = Reader { values: self.values(), file, errors: Vec::new() };
+    /// Merges these options with the file, or returns all errors. `kinds` are the remote providers that can be set up.
+    pub fn config(
+        &self,
+        kinds: &[&'static ProviderKind],
+        file: &Values,
+    ) -> Result<SandboxConfig, Vec<String>> {
+        let mut reader = Reader { kinds, values: self.values(kinds), file, errors: Vec::new() };
         let known = |name: &String| reader.values.iter().any(|(known, _)| name_in_file(known) == *name);
         reader.errors = file
             .keys()
@@ -271,7 +278,7 @@ impl Reader<'_> {
     ) -> (Vec<(&'static ProviderKind, providers::Values)>, Option<WorkerSource>) {
         let mut providers = Vec::new();
         let worker = self.worker_source();
-        for kind in PROVIDERS {
+        for kind in self.kinds {
             let values = kind.read(|setting| self.text(setting.variable));
             match kind.missing(&values) {
                 Some(setting) if kind.name == default => {
@@ -286,7 +293,13 @@ impl Reader<'_> {
                 None => providers.push((*kind, values)),
             }
         }
-        let mut names = std::iter::once(process::NAME).chain(PROVIDERS.iter().map(|kind| kind.name));
+        if let Some(WorkerSource::File(path)) = &worker
+            && !providers.is_empty()
+            && !path.is_file()
+        {
+            self.errors.push(format!("SUNABA_WORKER_SOURCE: file not found: {}", path.display()));
+        }
+        let mut names = std::iter::once(process::NAME).chain(self.kinds.iter().map(|kind| kind.name));
         if !names.clone().any(|name| name == default) {
             let names = names.by_ref().collect::<Vec<_>>().join(" or ");
             self.errors.push(format!("SUNABA_PROVIDER must be {names}, not {default:?}"));
@@ -294,19 +307,13 @@ impl Reader<'_> {
         (providers, worker)
     }
 
-    fn worker_source(&mut self) -> Option<WorkerSource> {
+    fn worker_source(&self) -> Option<WorkerSource> {
         let source = self.text("SUNABA_WORKER_SOURCE")?;
-        let worker = match source.strip_prefix("image:") {
+        Some(match source.strip_prefix("image:") {
             Some(path) => WorkerSource::InImage(path.to_owned()),
             None if source.contains("://") => WorkerSource::Url(source),
             None => WorkerSource::File(PathBuf::from(source)),
-        };
-        if let WorkerSource::File(path) = &worker
-            && !path.is_file()
-        {
-            self.errors.push(format!("SUNABA_WORKER_SOURCE: file not found: {}", path.display()));
-        }
-        Some(worker)
+        })
     }
 
     fn minutes(&mut self, name: &'static str, default_secs: i64) -> i64 {
@@ -357,6 +364,7 @@ fn name_in_file(variable: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use providers::PROVIDERS;
 
     fn file(values: &[(&str, &str)]) -> Values {
         values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -373,12 +381,12 @@ mod tests {
         for (option, in_file, expected) in cases {
             let sandboxes =
                 Sandboxes { sandbox_memory_gb: option.map(str::to_owned), ..Sandboxes::default() };
-            let config = sandboxes.config(&file(in_file)).unwrap();
+            let config = sandboxes.config(PROVIDERS, &file(in_file)).unwrap();
             let resolved = resources::resolve(&config.orchestration.resources).unwrap();
             assert_eq!(resolved.memory_gb, expected, "{option:?} over {in_file:?}");
         }
         let task = ResourceRequest { memory_gb: Some(1), ..ResourceRequest::default() };
-        let config = Sandboxes::default().config(&file(&[("sandbox_memory_gb", "6")])).unwrap();
+        let config = Sandboxes::default().config(PROVIDERS, &file(&[("sandbox_memory_gb", "6")])).unwrap();
         let layers = [vec![task], config.orchestration.resources].concat();
         assert_eq!(resources::resolve(&layers).unwrap().memory_gb, 1, "a task overrides everything");
     }
@@ -386,7 +394,7 @@ mod tests {
     #[test]
     fn defaults_apply_without_options() {
         let (config, defaults) =
-            (Sandboxes::default().config(&Values::new()).unwrap(), Orchestration::default());
+            (Sandboxes::default().config(PROVIDERS, &Values::new()).unwrap(), Orchestration::default());
         assert_eq!(config.provider, "process");
         assert_eq!(config.orchestration.thresholds, defaults.thresholds);
         assert_eq!(config.orchestration.limits, defaults.limits);
@@ -410,7 +418,8 @@ mod tests {
             providers: ProviderOptions::of(key.variable, "a-planted-key"),
             ..Sandboxes::default()
         };
-        let errors = sandboxes.config(&file(&[("sandbox_disk_gb", "11"), ("colour", "red")])).unwrap_err();
+        let file = file(&[("sandbox_disk_gb", "11"), ("colour", "red")]);
+        let errors = sandboxes.config(PROVIDERS, &file).unwrap_err();
         for name in [
             "SUNABA_PROVIDER",
             "SANDBOX_MEMORY_GB",
@@ -431,11 +440,23 @@ mod tests {
     }
 
     #[test]
+    fn worker_file_is_needed_only_with_a_remote_provider() {
+        let key = settings().find(|setting| setting.required).unwrap();
+        let missing = Sandboxes { worker_source: Some("/no/such/worker".into()), ..Sandboxes::default() };
+        assert!(missing.config(PROVIDERS, &Values::new()).is_ok());
+        let remote = Sandboxes { providers: ProviderOptions::of(key.variable, "a-key"), ..missing };
+        let errors = remote.config(PROVIDERS, &Values::new()).unwrap_err();
+        assert_eq!(errors, ["SUNABA_WORKER_SOURCE: file not found: /no/such/worker"]);
+    }
+
+    #[test]
     fn fractional_times_are_rounded_up_to_seconds() {
         let idle_secs = |minutes: &str| {
             let sandboxes =
                 Sandboxes { idle_threshold_minutes: Some(minutes.into()), ..Sandboxes::default() };
-            sandboxes.config(&Values::new()).map(|config| config.orchestration.thresholds.idle_secs)
+            sandboxes
+                .config(PROVIDERS, &Values::new())
+                .map(|config| config.orchestration.thresholds.idle_secs)
         };
         assert_eq!(idle_secs("0.05").unwrap(), 3);
         assert_eq!(idle_secs("10").unwrap(), 600);

@@ -32,7 +32,7 @@ pub fn router(web: Web) -> Router {
 async fn handle(State(web): State<Web>, request: Request) -> Response {
     let (mut head, body) = request.into_parts();
     if matches!(head.method, Method::GET | Method::HEAD)
-        && let Some(page) = pages::respond(&web.console, head.uri.path(), &head.headers)
+        && let Some(page) = pages::respond(&web.console, &head).await
     {
         return page;
     }

@@ -1,5 +1,6 @@
 //! Responses about logs: pages, the trajectory, full event data.
 
+use crate::payloads::EventData;
 use domain::event::BodyReference;
 use domain::{Entity, Event, EventId, EventType, JsonObject, SandboxId, Source, TaskId, TicketId, Timestamp};
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ pub struct EventOut {
     pub entity: EntityOut,
     pub event_type: EventType,
     /// Abridged when `body` is present.
+    #[schemars(with = "EventData")]
     pub event_data: JsonObject,
     pub source: Source,
     /// When the plane stored it.

@@ -38,7 +38,7 @@ fn agent(fields: &Fields) -> Result<Option<String>, BadInput> {
     let Some(agent) = fields.line("agent", MAX_NAME_CHARS)? else { return Ok(None) };
     match AgentName::parse(&agent) {
         Some(_) => Ok(Some(agent)),
-        None => Err(BadInput::invalid("agent", format!("must be {}", AgentName::ALL))),
+        None => Err(BadInput::invalid("agent", format!("must be {}", AgentName::all()))),
     }
 }
 
@@ -77,8 +77,11 @@ fn check_address(address: String) -> Result<String, BadInput> {
     }
     if address.contains("://") {
         let url = Url::parse(&address).ok();
-        let Some(url) = url.filter(|url| ["http", "https", "ssh", "git", "file"].contains(&url.scheme()))
-        else {
+        // git knows the names of protocols in lower case only.
+        let is_known = |scheme: &str| {
+            ["http", "https", "ssh", "git", "file"].contains(&scheme) && address.starts_with(scheme)
+        };
+        let Some(url) = url.filter(|url| is_known(url.scheme())) else {
             return wrong("must be a URL with http, https, ssh, git or file");
         };
         // Every user who can read the ticket could read the secret.
@@ -144,7 +147,7 @@ mod tests {
             (r#"{"repository":"a b/c"}"#, "repository"),
             (r#"{"repository":"https://token@example.com/a"}"#, "repository"),
             (r#"{"repository":"https://:token@example.com/a"}"#, "repository"),
-            (r#"{"repository":"HTTPS://token@example.com/a"}"#, "repository"),
+            (r#"{"repository":"HTTPS://example.com/a"}"#, "repository"),
             (r#"{"repository":"https://"}"#, "repository"),
             (r#"{"branch":"-x"}"#, "branch"),
             (r#"{"branch":"a..b"}"#, "branch"),

@@ -9,6 +9,16 @@ pub fn required<T>(field: &str, value: Option<T>) -> Result<T, BadInput> {
     value.ok_or_else(|| BadInput::invalid(field, "is missing"))
 }
 
+/// One line of text, trimmed, with a maximum number of characters.
+pub fn line(field: &str, text: &str, max: usize) -> Result<String, BadInput> {
+    let line = text.trim();
+    if line.is_empty() || line.chars().count() > max || line.chars().any(char::is_control) {
+        let rule = format!("must be 1 to {max} characters, without control characters");
+        return Err(BadInput::invalid(field, rule));
+    }
+    Ok(line.to_owned())
+}
+
 /// A JSON object. `null` counts as absent, and unknown fields are ignored.
 #[derive(Debug, Clone, Default)]
 pub struct Fields(Map<String, Value>);
@@ -35,14 +45,9 @@ impl Fields {
         }
     }
 
-    /// One line of text, trimmed, with a maximum number of characters.
+    /// One line of text. See [`line`].
     pub fn line(&self, field: &str, max: usize) -> Result<Option<String>, BadInput> {
-        let Some(line) = self.text(field)?.map(str::trim) else { return Ok(None) };
-        if line.is_empty() || line.chars().count() > max || line.chars().any(char::is_control) {
-            let rule = format!("must be 1 to {max} characters, without control characters");
-            return Err(BadInput::invalid(field, rule));
-        }
-        Ok(Some(line.to_owned()))
+        self.text(field)?.map(|text| line(field, text, max)).transpose()
     }
 
     /// One of these names.

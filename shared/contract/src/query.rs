@@ -75,10 +75,17 @@ impl Query {
         }
     }
 
+    /// An integer within the bounds of a parameter that has a default.
+    pub fn number_or_default(&self, parameter: &Parameter) -> Result<u64, BadInput> {
+        match self.number(parameter)? {
+            Some(number) => Ok(number),
+            None => unreachable!("{} is declared with a default", parameter.name),
+        }
+    }
+
     /// The size of a page: an integer with a default.
     pub fn size(&self, parameter: &Parameter) -> Result<usize, BadInput> {
-        let size = self.number(parameter)?.unwrap_or(1);
-        Ok(usize::try_from(size).unwrap_or(usize::MAX))
+        Ok(usize::try_from(self.number_or_default(parameter)?).unwrap_or(usize::MAX))
     }
 
     /// One of the values of the parameter.
@@ -155,7 +162,8 @@ mod tests {
 
     #[test]
     fn plus_is_a_space_in_a_query_and_itself_in_a_path() {
-        assert_eq!(Query::parse("a+b=c+%2B").get("a b"), Some("c +"));
+        const SPACED: Parameter = Parameter::text("a b", "");
+        assert_eq!(Query::parse("a+b=c+%2B").get(&SPACED), Some("c +"));
         for (encoded, decoded) in [
             ("a+b", "a+b"),
             ("a%2Bb%20c", "a+b c"),
@@ -172,6 +180,7 @@ mod tests {
         assert_eq!(Query::parse("limit=5").number(&LIMIT).unwrap(), Some(5));
         assert_eq!(Query::parse("").number(&LIMIT).unwrap(), Some(100));
         assert_eq!(Query::parse("").number(&AFTER).unwrap(), None);
+        assert_eq!(Query::parse("").size(&LIMIT).unwrap(), 100);
         let query = Query::parse("limit=501&after_seq=-1");
         assert!(query.number(&LIMIT).is_err());
         assert!(query.number(&AFTER).unwrap_err().to_string().contains("from 0"));

@@ -8,6 +8,7 @@ pub use workers::{
     AppendEntries, RegisterSandbox, SendBatch, SendEvent, SendEvents, SendReceipt, SendReceipts,
 };
 
+use crate::AgentName;
 use crate::execution::{MAX_NAME_CHARS, MAX_REPOSITORY_CHARS};
 use crate::tickets::{MAX_PHASE_CHARS, MAX_REASON_CHARS, MAX_RETRIES, MAX_TIMEOUT_SECS};
 use domain::message::MAX_CONTENT_CHARS;
@@ -24,9 +25,6 @@ const LINE: &str =
     r"^[^\u0000-\u001f\u007f-\u009f]*[^\u0000-\u0020\u007f-\u00a0\s][^\u0000-\u001f\u007f-\u009f]*$";
 /// A name, as `Fields::name` accepts it.
 const NAME: &str = "^[A-Za-z0-9._-]+$";
-
-/// The name of an agent, as [`AgentName`](crate::AgentName) parses it.
-const AGENT: &str = r"^(claude|openhands|acp:.*\S.*|scripted:.+)$";
 /// The owner or name of a repository.
 const PART: &str = "^[A-Za-z0-9_][A-Za-z0-9._-]*$";
 
@@ -59,7 +57,7 @@ pub struct NewTicket {
     pub workflow_mode: Option<WorkflowMode>,
     /// `claude`, `openhands`, `acp:<command>` or `scripted:<file>`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = MAX_NAME_CHARS), regex(pattern = AGENT))]
+    #[schemars(length(max = MAX_NAME_CHARS), regex(pattern = AgentName::pattern()))]
     pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]
@@ -153,6 +151,7 @@ mod tests {
     use super::*;
     use crate::BadInput;
     use crate::messages::{ReceiptIn, Send};
+    use crate::query::Query;
     use crate::sandboxes::Register;
     use crate::tasks::{self, Reason};
     use crate::tickets::{CreateTicket, Transition, decode_rejection};
@@ -160,7 +159,7 @@ mod tests {
     use domain::{EventId, EventType, JsonObject, SandboxId, SessionId, Source, TaskId, Timestamp};
     use serde_json::{Value, json};
 
-    /// The decoder knows each field: it rejects a wrong type and names the field.
+    /// The decoder knows each field: it rejects a wrong type and names the field, or the element if the field is a list.
     fn check<T, R>(request: &T, decode: impl Fn(&[u8]) -> Result<R, BadInput>)
     where
         T: Serialize,
@@ -172,7 +171,9 @@ mod tests {
             let mut invalid = request.clone();
             invalid[field] = json!([[]]);
             match decode(invalid.to_string().as_bytes()) {
-                Err(BadInput::Invalid(wrong)) => assert_eq!(&wrong.field, field),
+                Err(BadInput::Invalid(wrong)) => {
+                    assert_eq!(wrong.field.strip_suffix("[0]").unwrap_or(&wrong.field), field);
+                }
                 other => panic!("{field}: {other:?}"),
             }
         }
@@ -224,7 +225,8 @@ mod tests {
         check(&message, Send::decode);
         check_workers();
         check_tasks();
-        check(&EndTask { reason: Some("no longer needed".into()) }, Reason::decode);
+        let reason = |body: &[u8]| Reason::decode(body, &Query::default());
+        check(&EndTask { reason: Some("no longer needed".into()) }, reason);
         let transition =
             TransitionTicket { to_status: Status::Done, reason: Some("by hand".into()), force: Some(true) };
         check(&transition, Transition::decode);
@@ -313,7 +315,8 @@ mod tests {
         };
         check(&change, tasks::Update::decode);
         check(&SetDependencies { depends_on: vec![id()] }, tasks::DependsOn::decode);
-        check(&SetTimeout { timeout_seconds: 60 }, tasks::SetTimeout::decode);
+        let timeout = |body: &[u8]| tasks::SetTimeout::decode(body, &Query::default());
+        check(&SetTimeout { timeout_seconds: 60 }, timeout);
         let completed = CompleteTask {
             task_id: id(),
             success: Some(false),

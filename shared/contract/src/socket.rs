@@ -3,6 +3,7 @@
 use crate::SocketCode;
 use crate::events::BodyOut;
 use crate::limits::MAX_FRAME_BYTES;
+use crate::payloads::EventData;
 use domain::event::BodyReference;
 use domain::filter::{FilterChange, Filters};
 use domain::{Entity, Event, EventId, JsonObject, Timestamp, large_fields};
@@ -21,7 +22,7 @@ pub enum ClientFrame {
     },
     /// `{"type":"subscribe", …}`: changes the filters and the batching of the socket.
     Subscribe(Subscribe),
-    /// `{"type":"ping"}`, answered by a pong.
+    /// `{"type":"ping"}`. The response is a pong.
     Ping,
     /// `{"type":"pong"}`, the response to a ping of the plane.
     Pong,
@@ -85,26 +86,27 @@ impl ClientFrame {
     }
 }
 
-/// A list of strings under either spelling. `null` is an empty list, which does not restrict.
+/// The strings of both spellings of a list, as in a query. `null` is an empty list, which does not restrict.
 fn strings(
     object: &serde_json::Map<String, serde_json::Value>,
     spellings: [&str; 2],
 ) -> Result<Option<Vec<String>>, BadFrame> {
-    let present = spellings.into_iter().find_map(|field| Some((field, object.get(field)?)));
-    let Some((field, value)) = present else { return Ok(None) };
-    if value.is_null() {
-        return Ok(Some(Vec::new()));
-    }
-    let list = value.as_array().and_then(|values| {
-        values.iter().map(|value| value.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
-    });
-    match list {
-        Some(list) => Ok(Some(list)),
-        None => Err(BadFrame {
+    let mut all: Option<Vec<String>> = None;
+    for (field, value) in spellings.into_iter().filter_map(|field| Some((field, object.get(field)?))) {
+        let list: Option<Vec<String>> = match value {
+            serde_json::Value::Null => Some(Vec::new()),
+            serde_json::Value::Array(values) => {
+                values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
+            }
+            _ => None,
+        };
+        let list = list.ok_or_else(|| BadFrame {
             code: SocketCode::InvalidFrame,
             error: format!("{field}: must be a list of strings"),
-        }),
+        })?;
+        all.get_or_insert_default().extend(list);
     }
+    Ok(all)
 }
 
 /// A frame from the plane. Each kind has a field of its own: `status`, `type`, `error`, `event_type`.
@@ -197,6 +199,7 @@ pub struct EventFrame {
     pub entity_type: String,
     pub entity_id: String,
     /// The event's data with `source` and `original_event_type`, as OmoiOS sends it.
+    #[schemars(with = "EventData")]
     pub payload: JsonObject,
     /// When the plane stored it.
     pub timestamp: Timestamp,
@@ -391,6 +394,7 @@ mod tests {
         for text in [
             r#"{"type":"subscribe","entity_ids":["a"],"event_types":null}"#,
             r#"{"type":"subscribe","entity_id":["a"],"event_type":[]}"#,
+            r#"{"type":"subscribe","entity_id":["a"],"entity_ids":[],"event_type":[],"event_types":null}"#,
         ] {
             let expected = Ok(ClientFrame::Subscribe(Subscribe {
                 filters: FilterChange {
@@ -411,6 +415,7 @@ mod tests {
             (r#"{"type":"auth"}"#, "invalid_frame"),
             (r#"{"type":"subscribe","entity_ids":"a"}"#, "invalid_frame"),
             (r#"{"type":"subscribe","entity_ids":[1]}"#, "invalid_frame"),
+            (r#"{"type":"subscribe","entity_ids":["a"],"entity_id":"b"}"#, "invalid_frame"),
         ] {
             assert_eq!(ClientFrame::decode(text).unwrap_err().code.as_str(), code, "{text}");
         }

@@ -137,10 +137,10 @@ impl<'a> Declarations<'a> {
         for field in &fields.named {
             let serde = Serde::of(&field.attrs);
             if serde.flatten {
-                flattened.push(match optional(&field.ty) {
-                    Some(inner) => format!("Partial<{}>", self.type_of(module, inner)),
-                    None => self.type_of(module, &field.ty),
-                });
+                let inner = optional(&field.ty);
+                let name = self.type_of(module, inner.unwrap_or(&field.ty));
+                let may_be_absent = inner.is_some() || serde.optional;
+                flattened.push(if may_be_absent { format!("Partial<{name}>") } else { name });
                 continue;
             }
             let inner = optional(&field.ty).filter(|_| serde.optional).unwrap_or(&field.ty);

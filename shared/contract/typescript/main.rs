@@ -8,7 +8,7 @@ mod attributes;
 mod declarations;
 mod sources;
 
-use contract::payloads::{EMITTED_BY_THE_PLANE, EMITTED_BY_THE_WORKER, PAYLOAD_TYPES};
+use contract::payloads::{EMITTED_BY_THE_PLANE, EMITTED_BY_THE_WORKER, PAYLOAD_TYPES, has_worker_context};
 use declarations::Declarations;
 use sources::Sources;
 
@@ -69,13 +69,14 @@ fn generated() -> String {
             (*event_type, declarations.add(&format!("domain::event::payloads::{path}")))
         })
         .collect();
+    let context = declarations.add("domain::event::payloads::report::WorkerContext");
     let aliases = aliases(&declarations, &payloads);
     let mut text = HEADER.to_owned();
     for declaration in declarations.finish() {
         text.push('\n');
         text.push_str(&declaration);
     }
-    text + &event_types() + &known_events(&payloads) + &aliases
+    text + &event_types() + &known_events(&payloads, &context) + &aliases
 }
 
 fn event_types() -> String {
@@ -91,13 +92,15 @@ fn event_types() -> String {
     text
 }
 
-fn known_events(payloads: &[(&str, String)]) -> String {
+/// `context` is the type of the fields that the worker adds.
+fn known_events(payloads: &[(&str, String)], context: &str) -> String {
     let mut text = String::from(
         "\n/**\n * An event of the plane or its worker. Other workers may send the same types with other data, so nothing but\n \
          * the type is certain: `timeline/read.ts` reads the fields.\n */\nexport type KnownEvent =\n",
     );
     for (event_type, name) in payloads {
-        text.push_str(&format!("  | {{ event_type: {event_type:?}; event_data: {name} }}\n"));
+        let added = if has_worker_context(event_type) { format!(" & {context}") } else { String::new() };
+        text.push_str(&format!("  | {{ event_type: {event_type:?}; event_data: {name}{added} }}\n"));
     }
     text.pop();
     text + ";\n\n/** The data of an event type. */\n\

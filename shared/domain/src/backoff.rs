@@ -22,8 +22,8 @@ impl Backoff {
         Self { initial, max }
     }
 
-    /// The delay after attempt number `attempt`, counted from 0: from half to all of the time, so that those who failed
-    /// together do not retry together. `jitter` is from 0 to 1; the caller chooses it because nothing in this crate is
+    /// The delay after attempt number `attempt`, counted from 0: from half to all of the time, so that attempts that
+    /// failed together are not repeated together. `jitter` is from 0 to 1; the caller chooses it because nothing in this crate is
     /// random.
     pub fn delay(self, attempt: u32, jitter: f64) -> Duration {
         let full = self.initial.saturating_mul(1 << attempt.min(30)).min(self.max);

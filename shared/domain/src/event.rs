@@ -13,7 +13,7 @@ pub mod catalogue;
 mod lifecycle;
 pub mod payloads;
 
-pub use catalogue::{EventPayload, Payload};
+pub use catalogue::Payload;
 pub use lifecycle::LifecycleEvent;
 
 pub const MAX_TYPE_CHARS: usize = 100;

@@ -27,12 +27,13 @@ pub struct Filters {
 /// A change of filters: a list that is present replaces the previous one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FilterChange {
-    /// Event names in any spelling.
+    /// Event names in any spelling. Also `event_type`; both are joined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_types: Option<Vec<String>>,
-    /// `sandbox`, `task`, `ticket`.
+    /// `sandbox`, `task`, `ticket`. Also `entity_type`; both are joined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entity_types: Option<Vec<String>>,
+    /// Also `entity_id`; both are joined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entity_ids: Option<Vec<String>>,
 }

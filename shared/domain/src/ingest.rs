@@ -30,7 +30,7 @@ impl Batch {
         Self { number, events, ephemeral, digest }
     }
 
-    pub fn heartbeats(&self) -> impl DoubleEndedIterator<Item = &NewEvent> {
+    pub fn heartbeats(&self) -> impl Iterator<Item = &NewEvent> {
         self.ephemeral.iter().filter(|event| event.event_type.is_heartbeat())
     }
 
@@ -115,16 +115,19 @@ pub fn decide(
     let activity = &mut next.activity;
     activity.rate = rate;
     activity.last_event_at = Some(now);
-    if batch.events.iter().chain(&batch.ephemeral).any(shows_work) {
+    let mut heartbeats: Vec<AgentHeartbeat> =
+        batch.heartbeats().map(|event| catalogue::read(&event.data).unwrap_or_default()).collect();
+    // A heartbeat by itself shows no work, but it may report a long-running tool that makes progress.
+    let progressed = heartbeats.iter().any(|heartbeat| heartbeat.progressed == Some(true));
+    if progressed || batch.events.iter().chain(&batch.ephemeral).any(|event| event.event_type.is_work()) {
         activity.last_work_at = Some(now);
     }
-    if let Some(latest) = batch.heartbeats().next_back() {
+    if let Some(AgentHeartbeat { status, .. }) = heartbeats.pop() {
         let beats = &mut activity.heartbeats;
         beats.count += receipt.heartbeats;
         beats.first_at.get_or_insert(now);
         beats.last_at = Some(now);
         // A status is one word. Anything longer is not stored with the sandbox.
-        let AgentHeartbeat { status, .. } = heartbeat_of(latest);
         beats.last_status = Some(status).filter(|status| (1..=32).contains(&status.len()));
     }
     if let Some(number) = batch.number {
@@ -136,16 +139,6 @@ pub fn decide(
         activity.receipts.truncate(REMEMBERED_BATCHES);
     }
     Ok(Decision::Store { next: Box::new(next), first_seq, receipt, lifecycle_events })
-}
-
-/// A heartbeat by itself shows no work, but it may report a long-running tool that makes progress.
-fn shows_work(event: &NewEvent) -> bool {
-    let progressed = || heartbeat_of(event).progressed == Some(true);
-    event.event_type.is_work() || (event.event_type.is_heartbeat() && progressed())
-}
-
-fn heartbeat_of(event: &NewEvent) -> AgentHeartbeat {
-    catalogue::read(&event.data).unwrap_or_default()
 }
 
 /// Applies what a batch means for the lifecycle: the first batch makes the sandbox run, and the worker's final report
@@ -382,6 +375,8 @@ mod tests {
             (json!({"status": "working"}), false),
             (json!({"status": "working", "progressed": false}), false),
             (json!({"status": "working", "progressed": true}), true),
+            // OmoiOS sends fractions of seconds.
+            (json!({"status": "working", "progressed": true, "uptime_seconds": 1.5}), true),
         ] {
             let mut beat = event("agent.heartbeat");
             beat.data = JsonObject::of(&data);

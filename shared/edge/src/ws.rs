@@ -12,7 +12,7 @@ use contract::query::{Parameter, Query, percent_decode};
 use contract::socket::{self, ClientFrame, Subscribe};
 use domain::access::{Scope, permit};
 use domain::filter::FilterChange;
-use domain::{ConnectionId, SandboxId};
+use domain::{ConnectionId, Invalid, SandboxId};
 use http::{HeaderMap, Response};
 use store::connections::Connection;
 use store::push::Pushed;
@@ -43,9 +43,9 @@ const ENTITY_IDS: Parameter =
     Parameter::list("entity_ids", "Ids of entities, comma-separated or repeated. Default: all.")
         .also(&["entity_id"]);
 const BATCH: Parameter = Parameter::flag("batch", "Whether several events may arrive in one frame.");
-/// Read by the Lambda host: API Gateway's sockets have no paths.
-pub const SANDBOX: Parameter =
-    Parameter::id("sandbox_id", "On AWS, instead of the path of one sandbox's socket.");
+/// API Gateway's sockets have no paths.
+const SANDBOX: Parameter =
+    Parameter::id("sandbox_id", "Only events of this sandbox. On AWS, instead of its path.");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
@@ -93,7 +93,10 @@ async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
     let command = sockets::open::Command {
         connection: opening.connection,
         principal: principal.map(|identity| (identity.principal, identity.expires_at)),
-        sandbox: sandbox_in(&opening.path).map(|id| SandboxId::parse(percent_decode(&id))).transpose()?,
+        sandbox: one_sandbox(
+            sandbox_in(&opening.path).map(|id| SandboxId::parse(percent_decode(&id))).transpose()?,
+            query.parsed(&SANDBOX, SandboxId::parse)?,
+        )?,
         subscribe: Subscribe {
             filters: FilterChange {
                 event_types: query.list_if_present(&EVENT_TYPES)?,
@@ -202,6 +205,16 @@ fn authorised(identity: Identity) -> Result<Identity, Error> {
         Ok(identity)
     } else {
         Err(Error::Forbidden("Your token does not allow this."))
+    }
+}
+
+/// The sandbox of the socket, if it is for one: that of the path or that of the query.
+fn one_sandbox(of_path: Option<SandboxId>, of_query: Option<SandboxId>) -> Result<Option<SandboxId>, Error> {
+    match (of_path, of_query) {
+        (Some(of_path), Some(of_query)) if of_path != of_query => {
+            Err(Invalid::new(SANDBOX.name, "must be the sandbox of the path").into())
+        }
+        (of_path, of_query) => Ok(of_path.or(of_query)),
     }
 }
 

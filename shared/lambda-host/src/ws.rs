@@ -44,6 +44,7 @@ pub struct SocketResponse {
 
 const OK: SocketResponse = SocketResponse { status_code: 200, body: None };
 
+/// API Gateway's sockets have no paths. The parameter `sandbox_id` selects the events of one sandbox.
 const ALL_EVENTS_PATH: &str = "/api/v1/ws/events";
 
 /// Passes socket events to [`edge::ws`].
@@ -82,17 +83,13 @@ impl SocketEvent {
         let pairs = parameters.into_iter().flat_map(|(name, values)| {
             values.into_iter().map(move |value| (name.clone(), value)).collect::<Vec<_>>()
         });
-        let query = Query::of(pairs);
         let headers = self.headers.unwrap_or_default().into_iter().filter_map(|(name, value)| {
             Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
         });
         Opening {
             connection,
-            path: match query.get(&edge::ws::SANDBOX) {
-                Some(id) => format!("/api/v1/sandbox/{id}/ws"),
-                None => ALL_EVENTS_PATH.to_owned(),
-            },
-            query,
+            path: ALL_EVENTS_PATH.to_owned(),
+            query: Query::of(pairs),
             headers: headers.collect::<HeaderMap>(),
         }
     }

@@ -1,4 +1,4 @@
-//! The seam between hosts and providers. A provider is a folder that implements [`SandboxProvider`], and a line in
+//! The interface between hosts and providers. A provider is a folder that implements [`SandboxProvider`], and a line in
 //! [`PROVIDERS`](crate::PROVIDERS). Hosts read its settings and construct it without knowing which it is.
 
 use crate::SandboxProvider;

@@ -1,7 +1,7 @@
 //! What every agent must do, whatever it is: the contract of `worker::agents::Agent`.
 //!
-//! An agent is told to say something, to wait until it is interrupted, and to say something again. Scripts play these three
-//! turns for adapters of real agents.
+//! An agent is asked to say something, to wait until it is interrupted, and to say something again. Scripts play these
+//! three turns for adapters of real agents.
 
 mod throw_away;
 
@@ -68,14 +68,14 @@ async fn check_contract(name: &str, folder: &TempDir) {
     assert!(agent.recover(&launch).is_none(), "a new session has no past");
     let mut running = Running::start(agent.as_mut(), launch.clone());
 
-    let first = running.tell("say hello").await;
+    let first = running.send("say hello").await;
     let turn = running.turn().await;
     assert!(turn.end.success && !turn.end.interrupted, "{:?}", turn.end);
     assert_eq!(turn.activities, [AgentActivity::Working, AgentActivity::Idle]);
     assert!(turn.messages > 0, "what the agent says is an event");
     check_receipts(&turn, first, &[State::Completed]);
 
-    let second = running.tell("wait until you are interrupted").await;
+    let second = running.send("wait until you are interrupted").await;
     running.until_working().await;
     running.command(AgentCommand::Interrupt { cancel_queued: true }).await;
     let turn = running.turn().await;
@@ -83,7 +83,7 @@ async fn check_contract(name: &str, folder: &TempDir) {
     assert!(turn.confirmed_interrupt, "an interrupt is confirmed");
     check_receipts(&turn, second, &[State::Started, State::Cancelled, State::Completed]);
 
-    let third = running.tell("say it again").await;
+    let third = running.send("say it again").await;
     let turn = running.turn().await;
     assert!(turn.end.success, "an interrupted agent goes on with the next message: {:?}", turn.end);
     assert!(turn.end.turns > 1, "responses are counted over all turns");
@@ -190,7 +190,7 @@ impl Running {
         timeout(TIMEOUT, self.handle.commands.send(command)).await.unwrap().expect("the agent runs");
     }
 
-    async fn tell(&self, text: &str) -> Uuid {
+    async fn send(&self, text: &str) -> Uuid {
         let uuid = Uuid::new_v4();
         self.command(AgentCommand::Message(UserMessage { uuid, text: text.to_owned() })).await;
         uuid

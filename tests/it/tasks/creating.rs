@@ -3,6 +3,7 @@
 use super::{TaskApi, acme, ids, task_id};
 use crate::support::{OPERATOR, user};
 use app::Clock;
+use contract::AgentName;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -185,4 +186,23 @@ async fn only_operators_may_create_for_another_org() {
     let mut seen = ids(&api.get("/tasks").await).into_iter().map(str::to_owned).collect::<Vec<_>>();
     seen.sort();
     assert_eq!(seen, ["t-1", "t-3"]);
+}
+
+#[tokio::test]
+async fn agent_that_workers_do_not_have_is_rejected() {
+    let known = AgentName::OF_EVERY_WORKER.map(str::to_owned).into();
+    let api = TaskApi::open_with(|settings| settings.orchestration.known_agents = Some(known)).await;
+    for path in ["/tasks", "/tickets"] {
+        for agent in ["claude", "acp:gemini --acp", "scripted:hello"] {
+            let request = json!({"title": format!("Use {agent}"), "agent": agent, "check_duplicates": false});
+            let (status, response) = api.post(path, request).await;
+            if agent == "scripted:hello" {
+                assert_eq!((status, &response["field"]), (422, &json!("agent")), "{path}: {response}");
+                let detail = response["detail"].as_str().unwrap();
+                assert!(detail.ends_with("have: acp, claude, openhands."), "{detail}");
+            } else {
+                assert_eq!(status, 201, "{path} {agent}: {response}");
+            }
+        }
+    }
 }

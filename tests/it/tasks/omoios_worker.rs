@@ -166,6 +166,23 @@ async fn single_run_of_omoios_worker_ends_with_its_query() {
     assert_eq!(worker.send("agent.waiting", json!({"message": "waiting"})).await, "completed");
 }
 
+/// OmoiOS's simple worker calls the error `error_message`. Of both names, `error` counts, as in the console.
+#[tokio::test]
+async fn error_of_a_failure_is_read_under_the_name_of_the_simple_worker() {
+    for (data, expected) in [
+        (json!({"error_message": "the first"}), "the first"),
+        (json!({"error_message": "the first", "error": "the second"}), "the second"),
+        (json!({"error": "the second", "error_message": "the first"}), "the second"),
+        // A field that cannot be read does not hide the error.
+        (json!({"turns": "3", "cost_usd": null, "error_message": "the first"}), "the first"),
+    ] {
+        let worker = OmoiosWorker::start(json!({"max_retries": 0})).await;
+        assert_eq!(worker.send("agent.failed", data.clone()).await, "failed");
+        assert_eq!(worker.api.stored("t").await.error.as_deref(), Some(expected), "{data}");
+        assert_eq!(worker.sandbox_status().await, "failed");
+    }
+}
+
 /// Sunaba's worker sends batches, and its final report after the end of the run, maybe in the next batch.
 #[tokio::test]
 async fn numbered_batches_end_a_continuous_run_with_the_report_of_the_agent() {

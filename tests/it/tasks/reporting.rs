@@ -241,10 +241,16 @@ async fn route_aliases_work_for_the_whole_task_lifecycle() {
         let expected =
             json!({"status": "accepted", "task_id": "t", "new_status": "validating", "unblocked_tasks": []});
         assert_eq!((seen, answer), (200, expected));
-        let review = json!({"task_id": "t", "passed": passed, "feedback": "Look again.", "recommendations": ["Test it."]});
+        let evidence = json!({"tests": {"failed": 2}});
+        let review = json!({
+            "task_id": "t", "passed": passed, "feedback": "Look again.", "recommendations": ["Test it."],
+            "evidence": evidence,
+        });
         let (seen, answer) = api.post(&format!("/{route}/{sandbox}/validation-result"), review).await;
         let expected = json!({"status": "accepted", "task_id": "t", "validation_passed": passed, "new_task_status": status});
         assert_eq!((seen, answer), (200, expected));
+        let page = api.get(&format!("/tasks/t/events?event_type=task.{status}")).await;
+        assert_eq!(page["events"][0]["event_data"]["evidence"], evidence);
         sandboxes.push(sandbox);
     }
     assert_ne!(sandboxes[0], sandboxes[1], "each attempt has its own sandbox");

@@ -174,6 +174,42 @@ async fn unfinished_task_can_be_cancelled_or_failed_and_then_retried() {
     check_counters(&api).await;
 }
 
+/// Clients of OmoiOS send these values in the query, without a body.
+#[tokio::test]
+async fn reason_and_timeout_are_accepted_in_the_query() {
+    let api = TaskApi::open().await;
+    let post = async |path: &str, body: Option<Value>| api.call(&api.member, "POST", path, body).await;
+    let too_long = "x".repeat(2_001);
+    for verb in ["cancel", "fail"] {
+        for (number, query, body, reason) in [
+            (1, "Not+needed", None, "Not needed"),
+            (2, "Not%20needed", Some(json!({})), "Not needed"),
+            (3, "Not+needed", Some(json!({"reason": "Of the body"})), "Of the body"),
+        ] {
+            let id = format!("{verb}-{number}");
+            api.create(&id, json!({})).await;
+            for bad in ["", "%00", too_long.as_str()] {
+                let (status, problem) = post(&format!("/tasks/{id}/{verb}?reason={bad}"), body.clone()).await;
+                assert_eq!((status, &problem["field"]), (422, &json!("reason")), "{verb}: {problem}");
+            }
+            let (status, ended) = post(&format!("/tasks/{id}/{verb}?reason={query}"), body).await;
+            assert_eq!((status, &ended["reason"]), (200, &json!(reason)), "{verb}: {ended}");
+        }
+    }
+    api.create("t", json!({})).await;
+    for (query, body, status, timeout) in [
+        ("?timeout_seconds=60", None, 200, 60),
+        ("?timeout_seconds=60", Some(json!({"timeout_seconds": 90})), 200, 90),
+        ("?timeout_seconds=0", Some(json!({"timeout_seconds": 120})), 422, 90),
+        ("?timeout_seconds=60", Some(json!({})), 422, 90),
+        ("", None, 422, 90),
+    ] {
+        let (seen, response) = post(&format!("/tasks/t/set-timeout{query}"), body).await;
+        assert_eq!(seen, status, "{query}: {response}");
+        assert_eq!(api.stored("t").await.timeout_secs, Some(timeout));
+    }
+}
+
 #[tokio::test]
 async fn task_of_another_org_is_indistinguishable_from_a_missing_one() {
     let api = TaskApi::open().await;

@@ -7,6 +7,15 @@ use contract::payloads::{AgentMessage, AgentStarted};
 use kit::model::Script;
 use serde_json::json;
 
+/// `cargo xtask worker` fails if the worker for sandboxes contains this text. The search must be able to find it.
+#[test]
+fn sunaba_contains_a_script_as_text() {
+    let script = include_bytes!("../../../worker/scripted-agent/scripts/hello.jsonl");
+    let program = std::fs::read(env!("CARGO_BIN_EXE_sunaba")).unwrap();
+    let found = program.windows(script.len()).any(|part| part[0] == script[0] && part == script);
+    assert!(found, "change SCRIPT in xtask/src/worker.rs");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hello_demo_completes() {
     let fixture = Fixture::new(Script::new()).await;

@@ -45,11 +45,20 @@ impl Socket {
 
     /// The next frame without a timeout, or `None` when the socket is closed.
     pub async fn next(&mut self) -> Option<Value> {
+        let text = self.next_text().await?;
+        Some(serde_json::from_str(&text).expect("frames are JSON"))
+    }
+
+    /// The text of the next frame, for tests of its bytes.
+    pub async fn receive_text(&mut self) -> String {
+        let next = timeout(TIMEOUT, self.next_text()).await;
+        next.expect("a frame before the timeout").expect("the socket is open")
+    }
+
+    async fn next_text(&mut self) -> Option<String> {
         loop {
             match self.0.next().await? {
-                Ok(Message::Text(text)) => {
-                    return Some(serde_json::from_str(&text).expect("frames are JSON"));
-                }
+                Ok(Message::Text(text)) => return Some(text.as_str().to_owned()),
                 Ok(Message::Close(_)) | Err(_) => return None,
                 Ok(_) => {}
             }

@@ -210,10 +210,11 @@ export interface Trajectory {
 
 /** A change of filters: a list that is present replaces the previous one. */
 export interface FilterChange {
-  /** Event names in any spelling. */
+  /** Event names in any spelling. Also `event_type`; both are joined. */
   event_types?: string[];
-  /** `sandbox`, `task`, `ticket`. */
+  /** `sandbox`, `task`, `ticket`. Also `entity_type`; both are joined. */
   entity_types?: string[];
+  /** Also `entity_id`; both are joined. */
   entity_ids?: string[];
 }
 
@@ -232,7 +233,7 @@ export type ClientFrame =
     }
   /** `{"type":"subscribe", …}`: changes the filters and the batching of the socket. */
   | ({ type: "subscribe" } & Subscribe)
-  /** `{"type":"ping"}`, answered by a pong. */
+  /** `{"type":"ping"}`. The response is a pong. */
   | { type: "ping" }
   /** `{"type":"pong"}`, the response to a ping of the plane. */
   | { type: "pong" };
@@ -948,6 +949,8 @@ export interface TaskCompleted {
   validation_passed?: boolean;
   /** Present after a review. */
   feedback?: string;
+  /** What the reviewer sent with the review, as it was. */
+  evidence?: JsonObject;
 }
 
 export interface TaskFailed {
@@ -1011,6 +1014,8 @@ export interface TaskNeedsRevision {
   ticket_id: TicketId | null;
   validation_passed: boolean;
   feedback: string;
+  /** What the reviewer sent with the review, as it was. */
+  evidence?: JsonObject;
 }
 
 /** A caller has edited the task. */
@@ -1118,7 +1123,7 @@ export interface MessageQueuedPayload {
   sender: MessageSender;
   /** Present if the message was sent again: 2, 3, … */
   version?: number;
-  /** Who has sent it again. */
+  /** The caller that sent it again. */
   by?: MessageSender;
 }
 
@@ -1164,7 +1169,7 @@ export interface MessageCompleted {
 export interface MessageCancelled {
   message_id: MessageId;
   detail?: string;
-  /** The caller who cancelled it. */
+  /** The caller that cancelled it. */
   by?: MessageSender;
 }
 
@@ -1828,6 +1833,14 @@ export interface WorkerTranscriptLost {
   error: string;
 }
 
+/** Fields that the worker adds to every event of its log. Ephemeral events do not have them. */
+export interface WorkerContext {
+  task_id?: string;
+  agent_id?: string;
+  spec_id?: string;
+  sandbox_id: string;
+}
+
 /** Every event type that the plane and its worker emit. Other workers may send other types. */
 export const EVENT_TYPES = [
   "sandbox.pending",
@@ -1974,58 +1987,58 @@ export type KnownEvent =
   | { event_type: "message.started"; event_data: MessageStarted }
   | { event_type: "message.completed"; event_data: MessageCompleted }
   | { event_type: "message.cancelled"; event_data: MessageCancelled }
-  | { event_type: "workspace.cloning"; event_data: WorkspaceCloning }
-  | { event_type: "workspace.ready"; event_data: WorkspaceReady }
-  | { event_type: "workspace.failed"; event_data: WorkspaceFailed }
-  | { event_type: "workspace.changes_left_out"; event_data: WorkspaceChangesLeftOut }
-  | { event_type: "workspace.snapshots_off"; event_data: WorkspaceSnapshotsOff }
-  | { event_type: "agent.started"; event_data: AgentStarted }
-  | { event_type: "agent.system_message"; event_data: AgentSystemMessage }
-  | { event_type: "agent.user_message"; event_data: AgentUserMessage }
-  | { event_type: "agent.message"; event_data: AgentMessage }
-  | { event_type: "agent.thinking"; event_data: AgentThinking }
-  | { event_type: "agent.assistant_message"; event_data: AgentAssistantMessage }
-  | { event_type: "agent.tool_use"; event_data: AgentToolUse }
-  | { event_type: "agent.tool_completed"; event_data: AgentToolCompleted }
-  | { event_type: "agent.tool_result"; event_data: AgentToolResult }
-  | { event_type: "agent.user_tool_result"; event_data: AgentUserToolResult }
-  | { event_type: "agent.subagent_invoked"; event_data: AgentSubagentInvoked }
-  | { event_type: "agent.subagent_completed"; event_data: AgentSubagentCompleted }
-  | { event_type: "agent.skill_invoked"; event_data: AgentSkillInvoked }
-  | { event_type: "agent.skill_completed"; event_data: AgentSkillCompleted }
-  | { event_type: "agent.file_edited"; event_data: AgentFileEdited }
-  | { event_type: "agent.permission_decided"; event_data: AgentPermissionDecided }
-  | { event_type: "agent.plan"; event_data: AgentPlan }
-  | { event_type: "agent.turn_completed"; event_data: AgentTurnCompleted }
-  | { event_type: "agent.message_injected"; event_data: AgentMessageInjected }
-  | { event_type: "agent.interrupted"; event_data: AgentInterrupted }
-  | { event_type: "agent.completed"; event_data: AgentCompleted }
-  | { event_type: "agent.failed"; event_data: AgentFailed }
-  | { event_type: "agent.waiting"; event_data: AgentWaiting }
-  | { event_type: "agent.stream_error"; event_data: AgentStreamError }
-  | { event_type: "agent.error"; event_data: AgentError }
-  | { event_type: "agent.unparsed"; event_data: AgentUnparsed }
-  | { event_type: "agent.shutdown"; event_data: AgentShutdown }
+  | { event_type: "workspace.cloning"; event_data: WorkspaceCloning & WorkerContext }
+  | { event_type: "workspace.ready"; event_data: WorkspaceReady & WorkerContext }
+  | { event_type: "workspace.failed"; event_data: WorkspaceFailed & WorkerContext }
+  | { event_type: "workspace.changes_left_out"; event_data: WorkspaceChangesLeftOut & WorkerContext }
+  | { event_type: "workspace.snapshots_off"; event_data: WorkspaceSnapshotsOff & WorkerContext }
+  | { event_type: "agent.started"; event_data: AgentStarted & WorkerContext }
+  | { event_type: "agent.system_message"; event_data: AgentSystemMessage & WorkerContext }
+  | { event_type: "agent.user_message"; event_data: AgentUserMessage & WorkerContext }
+  | { event_type: "agent.message"; event_data: AgentMessage & WorkerContext }
+  | { event_type: "agent.thinking"; event_data: AgentThinking & WorkerContext }
+  | { event_type: "agent.assistant_message"; event_data: AgentAssistantMessage & WorkerContext }
+  | { event_type: "agent.tool_use"; event_data: AgentToolUse & WorkerContext }
+  | { event_type: "agent.tool_completed"; event_data: AgentToolCompleted & WorkerContext }
+  | { event_type: "agent.tool_result"; event_data: AgentToolResult & WorkerContext }
+  | { event_type: "agent.user_tool_result"; event_data: AgentUserToolResult & WorkerContext }
+  | { event_type: "agent.subagent_invoked"; event_data: AgentSubagentInvoked & WorkerContext }
+  | { event_type: "agent.subagent_completed"; event_data: AgentSubagentCompleted & WorkerContext }
+  | { event_type: "agent.skill_invoked"; event_data: AgentSkillInvoked & WorkerContext }
+  | { event_type: "agent.skill_completed"; event_data: AgentSkillCompleted & WorkerContext }
+  | { event_type: "agent.file_edited"; event_data: AgentFileEdited & WorkerContext }
+  | { event_type: "agent.permission_decided"; event_data: AgentPermissionDecided & WorkerContext }
+  | { event_type: "agent.plan"; event_data: AgentPlan & WorkerContext }
+  | { event_type: "agent.turn_completed"; event_data: AgentTurnCompleted & WorkerContext }
+  | { event_type: "agent.message_injected"; event_data: AgentMessageInjected & WorkerContext }
+  | { event_type: "agent.interrupted"; event_data: AgentInterrupted & WorkerContext }
+  | { event_type: "agent.completed"; event_data: AgentCompleted & WorkerContext }
+  | { event_type: "agent.failed"; event_data: AgentFailed & WorkerContext }
+  | { event_type: "agent.waiting"; event_data: AgentWaiting & WorkerContext }
+  | { event_type: "agent.stream_error"; event_data: AgentStreamError & WorkerContext }
+  | { event_type: "agent.error"; event_data: AgentError & WorkerContext }
+  | { event_type: "agent.unparsed"; event_data: AgentUnparsed & WorkerContext }
+  | { event_type: "agent.shutdown"; event_data: AgentShutdown & WorkerContext }
   | { event_type: "agent.heartbeat"; event_data: AgentHeartbeat }
   | { event_type: "agent.partial"; event_data: AgentPartial }
-  | { event_type: "continuous.started"; event_data: ContinuousStarted }
-  | { event_type: "continuous.completed"; event_data: ContinuousCompleted }
-  | { event_type: "iteration.started"; event_data: IterationStarted }
-  | { event_type: "iteration.completed"; event_data: IterationCompleted }
-  | { event_type: "iteration.failed"; event_data: IterationFailed }
-  | { event_type: "iteration.completion_signal"; event_data: IterationCompletionSignal }
-  | { event_type: "iteration.validation"; event_data: IterationValidation }
-  | { event_type: "preview.starting"; event_data: PreviewStarting }
-  | { event_type: "preview.ready"; event_data: PreviewReady }
-  | { event_type: "preview.failed"; event_data: PreviewFailed }
-  | { event_type: "preview.stopped"; event_data: PreviewStopped }
-  | { event_type: "worker.outbox_full"; event_data: WorkerOutboxFull }
-  | { event_type: "worker.event_refused"; event_data: WorkerEventRefused }
-  | { event_type: "worker.receipt_refused"; event_data: WorkerReceiptRefused }
-  | { event_type: "worker.transcript_refused"; event_data: WorkerTranscriptRefused }
-  | { event_type: "worker.transcript_behind"; event_data: WorkerTranscriptBehind }
-  | { event_type: "worker.spool_damaged"; event_data: WorkerSpoolDamaged }
-  | { event_type: "worker.transcript_lost"; event_data: WorkerTranscriptLost };
+  | { event_type: "continuous.started"; event_data: ContinuousStarted & WorkerContext }
+  | { event_type: "continuous.completed"; event_data: ContinuousCompleted & WorkerContext }
+  | { event_type: "iteration.started"; event_data: IterationStarted & WorkerContext }
+  | { event_type: "iteration.completed"; event_data: IterationCompleted & WorkerContext }
+  | { event_type: "iteration.failed"; event_data: IterationFailed & WorkerContext }
+  | { event_type: "iteration.completion_signal"; event_data: IterationCompletionSignal & WorkerContext }
+  | { event_type: "iteration.validation"; event_data: IterationValidation & WorkerContext }
+  | { event_type: "preview.starting"; event_data: PreviewStarting & WorkerContext }
+  | { event_type: "preview.ready"; event_data: PreviewReady & WorkerContext }
+  | { event_type: "preview.failed"; event_data: PreviewFailed & WorkerContext }
+  | { event_type: "preview.stopped"; event_data: PreviewStopped & WorkerContext }
+  | { event_type: "worker.outbox_full"; event_data: WorkerOutboxFull & WorkerContext }
+  | { event_type: "worker.event_refused"; event_data: WorkerEventRefused & WorkerContext }
+  | { event_type: "worker.receipt_refused"; event_data: WorkerReceiptRefused & WorkerContext }
+  | { event_type: "worker.transcript_refused"; event_data: WorkerTranscriptRefused & WorkerContext }
+  | { event_type: "worker.transcript_behind"; event_data: WorkerTranscriptBehind & WorkerContext }
+  | { event_type: "worker.spool_damaged"; event_data: WorkerSpoolDamaged & WorkerContext }
+  | { event_type: "worker.transcript_lost"; event_data: WorkerTranscriptLost & WorkerContext };
 
 /** The data of an event type. */
 export type PayloadOf<T extends KnownEventType> = Extract<KnownEvent, { event_type: T }>['event_data'];

@@ -1,3 +1,4 @@
+import { isThisMachine } from '../util/hosts'
 import { get, type Query } from './http'
 import { onToken, reloadToken, token } from './auth'
 
@@ -93,7 +94,7 @@ export const browserEnvironment: Environment = {
 
 /** A laptop without a network still reaches a control plane that runs on it. */
 function isOnline() {
-  return navigator.onLine || ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname)
+  return navigator.onLine || isThisMachine(location.hostname)
 }
 
 function adapt(real: WebSocket): Socket {

@@ -1,4 +1,4 @@
-import { dataOf, type EventType, type LogEvent } from '../timeline/event'
+import { dataOf, type LogEvent } from '../timeline/event'
 import { hasTrait } from '../timeline/event-traits'
 import { number, someNumber, someText, text as textOf } from '../timeline/read'
 import type { JsonObject } from './contract'
@@ -17,6 +17,17 @@ interface Block {
   /** Length in Unicode code points, as the worker counts them, not in UTF-16 code units. */
   length: number
 }
+
+/** Event types with the id of the model's response: its blocks, and its end. */
+type ResponseEventType =
+  | 'agent.message'
+  | 'agent.thinking'
+  | 'agent.tool_use'
+  | 'agent.tool_result'
+  | 'agent.subagent_invoked'
+  | 'agent.skill_invoked'
+  | 'agent.unparsed'
+  | 'agent.assistant_message'
 
 /** Number of messages whose finished blocks are remembered. Late pieces arrive within seconds, if at all. */
 const MAX_FINISHED = 200
@@ -55,9 +66,9 @@ export class PartialTexts {
   /** Discards the blocks that an event of the log completes. Returns whether the shown text has changed. */
   complete(event: LogEvent): boolean {
     if (hasTrait(event.type, 'ends_text') || hasTrait(event.type, 'ends_sandbox')) return this.#keep(() => false)
-    const message = someText<EventType>(event.data, 'message_id')
+    const message = someText<ResponseEventType>(event.data, 'message_id')
     if (!event.type.startsWith('agent.') || message === null) return false
-    const block = someNumber<EventType>(event.data, 'block')
+    const block = someNumber<'agent.message' | 'agent.thinking'>(event.data, 'block')
     const finished =
       event.type === 'agent.assistant_message'
         ? Number.POSITIVE_INFINITY

@@ -4,6 +4,9 @@ import type { EventFrame } from '../api/contract'
 import { useRecentTickets } from '../api/lists'
 import { keys } from '../api/queries'
 import { useLive } from '../api/use-live'
+import { fromFrame } from '../timeline/event'
+import type { EventTypeWith } from '../timeline/event-traits'
+import { someText } from '../timeline/read'
 import { ConnectionChip } from '../ui/connection'
 import { useThrottled } from '../util/throttle'
 import { PromptForm } from './command/prompt-form'
@@ -53,5 +56,7 @@ export default function CommandPage() {
 }
 
 function isAbout(frame: EventFrame, ticketId: string): boolean {
-  return frame.entity_type === 'ticket' ? frame.entity_id === ticketId : frame.payload['ticket_id'] === ticketId
+  if (frame.entity_type === 'ticket') return frame.entity_id === ticketId
+  const event = fromFrame(frame)
+  return event !== null && someText<EventTypeWith<'changes_progress'>>(event.data, 'ticket_id') === ticketId
 }

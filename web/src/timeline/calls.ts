@@ -17,6 +17,10 @@ export type ResultEvent = LogEvent<'agent.tool_result' | 'agent.user_tool_result
 
 export type ToolEvent = CallEvent | EndEvent | ResultEvent
 
+type SkillEventType = 'agent.skill_invoked' | 'agent.skill_completed'
+
+type SubagentEventType = 'agent.subagent_invoked' | 'agent.subagent_completed'
+
 export function toolUseId({ data }: ToolEvent): string | null {
   return firstText(data, 'tool_use_id')
 }
@@ -30,13 +34,13 @@ export function rowOf(event: ToolEvent): ToolRow | SubagentRow | SkillRow {
   const row = base(event, id === null ? undefined : `tool:${id}`)
   const input = toolInput(event)
   if (event.type.startsWith('agent.skill_') || tool === 'Skill') {
-    const skill = someText(data, 'skill_name') ?? firstText(input, 'skill', 'command') ?? ''
+    const skill = someText<SkillEventType>(data, 'skill_name') ?? firstText(input, 'skill', 'command') ?? ''
     return { kind: 'skill', toolUseId: id, skill, status: 'running', input, output: null, rest: null, ...row }
   }
   return {
     kind: 'tool',
     tool: tool ?? '',
-    title: someText(data, 'title'),
+    title: someText<'agent.tool_use'>(data, 'title'),
     toolUseId: id,
     status: 'running',
     input,
@@ -45,7 +49,7 @@ export function rowOf(event: ToolEvent): ToolRow | SubagentRow | SkillRow {
     files: [],
     permission: null,
     repeats: 1,
-    rest: isOmitted(event, 'tool_input') ? event.seq : null,
+    rest: !isResult(event) && isOmitted(event, 'tool_input') ? event.seq : null,
     ...row,
   }
 }
@@ -81,9 +85,9 @@ export function aboutSubagent(event: ToolEvent): { agent: string; description: s
   const { data } = event
   const input = isResult(event) ? {} : (object(event.data, 'tool_input') ?? {})
   return {
-    agent: someText(data, 'subagent_type') ?? firstText(input, 'subagent_type') ?? '',
-    description: someText(data, 'subagent_description') ?? firstText(input, 'description') ?? '',
-    prompt: someText(data, 'subagent_prompt') ?? firstText(input, 'prompt') ?? '',
+    agent: someText<SubagentEventType>(data, 'subagent_type') ?? firstText(input, 'subagent_type') ?? '',
+    description: someText<SubagentEventType>(data, 'subagent_description') ?? firstText(input, 'description') ?? '',
+    prompt: someText<SubagentEventType>(data, 'subagent_prompt') ?? firstText(input, 'prompt') ?? '',
   }
 }
 

@@ -138,7 +138,7 @@ export class Commands {
       output: value === null ? (command.output ?? '') : formatOutput(value),
       exitCode: exitCodeOf(value, failed),
       status: failed ? (denied ? 'denied' : 'failed') : 'done',
-      durationMs: someNumber(event.data, 'duration_ms') ?? command.durationMs,
+      durationMs: someNumber<'agent.tool_completed'>(event.data, 'duration_ms') ?? command.durationMs,
       rest,
     }
   }

@@ -23,7 +23,7 @@ export type EventTrait =
   | 'changes_progress'
 
 /** Every event type with its traits. A new type does not compile until it has a row here; most traits are rare. */
-const TRAITS: Readonly<Record<KnownEventType, readonly EventTrait[]>> = {
+const TRAITS = {
   'sandbox.pending': ['changes_sandbox'],
   'sandbox.preparing': ['changes_sandbox', 'changes_progress'],
   'sandbox.creating': ['changes_sandbox', 'changes_progress'],
@@ -117,10 +117,16 @@ const TRAITS: Readonly<Record<KnownEventType, readonly EventTrait[]>> = {
   'worker.transcript_behind': [],
   'worker.spool_damaged': [],
   'worker.transcript_lost': [],
-}
+} as const satisfies Readonly<Record<KnownEventType, readonly EventTrait[]>>
+
+/** The event types with a trait, for reading the fields that all of them have. */
+export type EventTypeWith<Trait extends EventTrait> = {
+  [T in KnownEventType]: Trait extends (typeof TRAITS)[T][number] ? T : never
+}[KnownEventType]
 
 export function hasTrait(type: EventType, trait: EventTrait): boolean {
-  return isKnown(type) && TRAITS[type].includes(trait)
+  const traits: readonly EventTrait[] = isKnown(type) ? TRAITS[type] : []
+  return traits.includes(trait)
 }
 
 /** All event types with a trait. */

@@ -9,6 +9,7 @@ import { plan } from './plans'
 import { closePreviews, preview } from './previews'
 import { firstText, flag, isFalse, longText, number, text } from './read'
 import type { Row } from './rows'
+import { systemMessage } from './system-messages'
 import * as tools from './tools'
 
 /** The folded form of the loaded log. */
@@ -125,7 +126,7 @@ const known: { readonly [T in KnownEventType]: Handler<T> } = {
   'workspace.changes_left_out': lines.changesLeftOut,
   'workspace.snapshots_off': lines.snapshotsOff,
   'agent.started': lines.started,
-  'agent.system_message': lines.systemMessage,
+  'agent.system_message': systemMessage,
   'agent.user_message': messages.userMessage,
   'agent.message': agentText,
   'agent.thinking': agentThinking,

@@ -8,22 +8,23 @@ import type { IterationRow, Tone } from './rows'
 
 type LineText = { tone: Tone; text: string; detail: string | null }
 
-type IterationEvent = LogEvent<
-  | 'continuous.started'
+type IterationEvent = LogEvent<'continuous.started' | NumberedEventType>
+
+/** Event types with the number of the iteration. */
+type NumberedEventType =
   | 'continuous.completed'
   | 'iteration.started'
   | 'iteration.completed'
   | 'iteration.failed'
   | 'iteration.completion_signal'
   | 'iteration.validation'
->
 
 export function iteration(builder: RowsBuilder, event: IterationEvent): RowPath {
   return builder.add({ ...base(event), ...describe(event), kind: 'iteration' } satisfies IterationRow)
 }
 
 function describe(event: IterationEvent): LineText {
-  const name = `Iteration ${someNumber(event.data, 'iteration_num') ?? '?'}`
+  const name = `Iteration ${someNumber<NumberedEventType>(event.data, 'iteration_num') ?? '?'}`
   switch (event.type) {
     case 'continuous.started':
       return { tone: 'info', text: 'Continuous mode started', detail: firstText(event.data, 'goal') }

@@ -1,9 +1,10 @@
-import type { JsonObject, KnownEventType } from '../api/contract'
+import type { KnownEventType } from '../api/contract'
 import { base, type RowsBuilder, type RowPath } from './rows-builder'
-import type { EventType, LogEvent } from './event'
-import { firstText, flag, isFalse, isObject, list, number, object, someFlag, someNumber, someText, text } from './read'
+import type { LogEvent } from './event'
+import { failureReason, type FailureEvent } from './event-error'
+import { firstText, flag, isFalse, number, someFlag, someNumber, someText, text } from './read'
 import type { ErrorRow, LineRow, Tone } from './rows'
-import { interruptRunning, decided } from './tools'
+import { interruptRunning } from './tools'
 
 // Lifecycle events as one-line rows, or as error rows where a person should look.
 
@@ -15,12 +16,11 @@ export function line(builder: RowsBuilder, event: LogEvent, content: LineText, k
 
 export function error(
   builder: RowsBuilder,
-  event: LogEvent,
+  event: FailureEvent,
   row: Pick<ErrorRow, 'title' | 'recovers'>,
   key?: string,
 ): RowPath {
-  const text = someText<EventType>(event.data, 'error', 'message', 'reason') ?? 'No reason given.'
-  return builder.add({ ...row, text, ...base(event, key), kind: 'error', eventType: event.type })
+  return builder.add({ ...row, text: failureReason(event), ...base(event, key), kind: 'error', eventType: event.type })
 }
 
 type ProvisioningEvent = LogEvent<
@@ -48,7 +48,7 @@ const PROVISIONING: Readonly<Record<ProvisioningEvent['type'], [Tone, string]>> 
 /** The stages of creating a sandbox share one line, which shows the current stage. */
 export function provisioning(builder: RowsBuilder, event: ProvisioningEvent): RowPath {
   const [tone, text] = PROVISIONING[event.type]
-  const detail = someText(event.data, 'error')
+  const detail = someText<'sandbox.retrying'>(event.data, 'error')
   return follow(builder, event, { tone, text, detail }, 'sandbox')
 }
 
@@ -178,11 +178,11 @@ export function snapshotsOff(builder: RowsBuilder, event: LogEvent<'workspace.sn
   return line(builder, event, { tone: 'warn', text: 'File change tracking is off', detail })
 }
 
+type RefusalEventType = 'worker.event_refused' | 'worker.receipt_refused' | 'worker.transcript_refused'
+
 type WorkerProblemEvent = LogEvent<
   | 'worker.outbox_full'
-  | 'worker.event_refused'
-  | 'worker.receipt_refused'
-  | 'worker.transcript_refused'
+  | RefusalEventType
   | 'worker.transcript_behind'
   | 'worker.transcript_lost'
   | 'worker.spool_damaged'
@@ -191,7 +191,7 @@ type WorkerProblemEvent = LogEvent<
 /** Data that the worker could not deliver. */
 export function workerProblem(builder: RowsBuilder, event: WorkerProblemEvent): RowPath {
   const content: Readonly<Record<WorkerProblemEvent['type'], string>> = {
-    'worker.outbox_full': someFlag(event.data, 'ongoing')
+    'worker.outbox_full': someFlag<'worker.outbox_full'>(event.data, 'ongoing')
       ? 'Worker disk is full: events are being dropped'
       : 'Worker disk has space again; some events were dropped',
     'worker.event_refused': 'Control plane rejected an event',
@@ -201,12 +201,22 @@ export function workerProblem(builder: RowsBuilder, event: WorkerProblemEvent): 
     'worker.transcript_lost': "The agent's transcript can no longer be saved",
     'worker.spool_damaged': 'Worker lost events that were stored on disk',
   }
-  const dropped = someNumber(event.data, 'dropped')
-  const detail = someText(event.data, 'detail', 'error', 'code') ?? (dropped === null ? null : `${dropped} events`)
+  const dropped = someNumber<'worker.outbox_full'>(event.data, 'dropped')
+  const detail =
+    someText<RefusalEventType>(event.data, 'detail') ??
+    someText<'worker.transcript_lost'>(event.data, 'error') ??
+    someText<RefusalEventType | 'worker.transcript_lost'>(event.data, 'code') ??
+    (dropped === null ? null : `${dropped} events`)
   return line(builder, event, { tone: 'warn', text: content[event.type], detail })
 }
 
 type EntityEvent = LogEvent<Extract<KnownEventType, `task.${string}` | `ticket.${string}`>>
+
+type FailedTaskEventType = 'task.failed' | 'task.retrying'
+
+/** Event types of tasks and tickets with a reason. */
+type ReasonEventType =
+  'task.failed' | 'task.cancelled' | 'ticket.transitioned' | 'ticket.timed_out' | 'ticket.blocked' | 'ticket.unblocked'
 
 /** Lifecycle events of tasks and tickets, which have the same form. */
 export function entityEvent(builder: RowsBuilder, event: EntityEvent): RowPath {
@@ -215,84 +225,13 @@ export function entityEvent(builder: RowsBuilder, event: EntityEvent): RowPath {
   const isBad = transition === 'failed' || transition === 'rejected'
   const isGood = transition === 'completed' || transition === 'approved'
   const tone: Tone = isBad ? 'bad' : isGood ? 'good' : 'quiet'
-  const detail = someText(event.data, 'error_message', 'error', 'reason', 'rejection_reason', 'feedback')
+  const detail =
+    someText<FailedTaskEventType | 'task.cancelled'>(event.data, 'error_message') ??
+    someText<FailedTaskEventType>(event.data, 'error') ??
+    someText<ReasonEventType>(event.data, 'reason') ??
+    someText<'ticket.rejected'>(event.data, 'rejection_reason') ??
+    someText<'task.completed' | 'task.needs_revision'>(event.data, 'feedback')
   return line(builder, event, { tone, text: `${subject} ${transition.replaceAll('_', ' ')}`, detail })
-}
-
-type SystemMessageEvent = LogEvent<'agent.system_message'>
-
-/** A note about the agent's session. `null` if another event carries the same information. */
-export function systemMessage(builder: RowsBuilder, event: SystemMessageEvent): RowPath | null {
-  const metadata = object(event.data, 'metadata') ?? {}
-  const subtype = firstText(event.data, 'subtype') ?? firstText(metadata, 'subtype') ?? ''
-  switch (subtype) {
-    case 'task_started':
-      return taskStarted(builder, event, metadata)
-    case 'task_notification':
-      return taskEnded(builder, event, metadata)
-    case 'task_updated':
-      // A notification with more detail follows.
-      return null
-    case 'permission_denied':
-      return decided(builder, event)
-    case 'init':
-      return line(builder, event, { tone: 'quiet', text: 'Session started', detail: sessionOf(metadata) })
-    case 'api_retry': {
-      const [attempt, max] = [number(metadata, 'attempt'), number(metadata, 'max_retries')]
-      const count = attempt === null ? '' : ` (${attempt}${max === null ? '' : ` of ${max}`})`
-      const text = `Model request failed. Retrying…${count}`
-      return line(builder, event, { tone: 'warn', text, detail: firstText(metadata, 'error') })
-    }
-    case 'compact_boundary':
-      return line(builder, event, { tone: 'info', text: 'Conversation compacted' })
-    default: {
-      const text = subtype === '' ? 'Session note' : capitalised(subtype.replaceAll('_', ' '))
-      return line(builder, event, {
-        tone: 'quiet',
-        text,
-        detail: firstText(event.data, 'message') ?? brief(metadata),
-      })
-    }
-  }
-}
-
-/** A sub-agent or a background command that the agent reports. */
-function taskStarted(builder: RowsBuilder, event: LogEvent, metadata: JsonObject): RowPath {
-  const path = pathOfTask(builder, metadata)
-  if (path === undefined) {
-    return line(builder, event, {
-      tone: 'quiet',
-      text: 'Background task started',
-      detail: firstText(metadata, 'description'),
-    })
-  }
-  const row = builder.change(path, event)
-  if (row.kind === 'subagent') row.background = flag(metadata, 'is_backgrounded')
-  return path
-}
-
-function taskEnded(builder: RowsBuilder, event: LogEvent, metadata: JsonObject): RowPath {
-  const path = pathOfTask(builder, metadata)
-  const ended = text(metadata, 'status') === 'completed'
-  const row = path === undefined ? null : builder.changeIf(path, 'subagent', event)
-  if (path !== undefined && row !== null) {
-    const usage = object(metadata, 'usage')
-    row.tokens = (usage === null ? null : number(usage, 'total_tokens')) ?? row.tokens
-    if (row.background) {
-      builder.running.delete(row.key)
-      row.status = ended ? 'done' : 'failed'
-      row.result = firstText(metadata, 'summary') ?? row.result
-      row.durationMs = (usage === null ? null : number(usage, 'duration_ms')) ?? row.durationMs
-    }
-    return path
-  }
-  const content = ended ? 'Background task completed' : 'Background task failed'
-  return line(builder, event, { tone: ended ? 'quiet' : 'warn', text: firstText(metadata, 'summary') ?? content })
-}
-
-function pathOfTask(builder: RowsBuilder, metadata: JsonObject): RowPath | undefined {
-  const id = firstText(metadata, 'tool_use_id')
-  return id === null ? undefined : builder.paths.get(`tool:${id}`)
 }
 
 /** Keeps one line per subject and updates it with each event. */
@@ -303,24 +242,4 @@ function follow(builder: RowsBuilder, event: LogEvent, content: LineText, key: s
   if (row === null) return line(builder, event, content)
   Object.assign(row, { detail: null, ...content, eventType: event.type } satisfies Partial<LineRow>)
   return known
-}
-
-function sessionOf(metadata: JsonObject): string | null {
-  const agent = object(metadata, 'agent')
-  const model = firstText(metadata, 'model') ?? (agent === null ? null : firstText(agent, 'name'))
-  const tools = list(metadata, 'tools').length
-  const parts = [model, tools > 0 ? `${tools} tools` : null].filter((part) => part !== null)
-  return parts.length === 0 ? null : parts.join(', ')
-}
-
-/** A short summary of data without a text of its own. */
-function brief(data: JsonObject): string | null {
-  const parts = Object.entries(data).flatMap(([name, value]) =>
-    isObject(value) || Array.isArray(value) || value === null ? [] : [`${name}: ${String(value)}`],
-  )
-  return parts.length === 0 ? null : parts.slice(0, 4).join(', ').slice(0, 300)
-}
-
-function capitalised(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1)
 }

@@ -13,6 +13,9 @@ type QueuedEvent = LogEvent<'message.queued'>
 
 type ReceiptEvent = LogEvent<Exclude<`message.${MessageState}`, 'message.queued'>>
 
+/** Receipts with a remark. */
+type DetailEventType = Exclude<ReceiptEvent['type'], 'message.fetched'>
+
 /** An event with the text of a message. */
 type MessageEvent = LogEvent<'message.queued' | 'agent.message_injected' | 'agent.user_message'>
 
@@ -62,9 +65,12 @@ export function receipt(builder: RowsBuilder, event: ReceiptEvent): RowPath {
   if (path === undefined || row === null || state === null) return unknownReceipt(builder, event)
   // A message is redelivered until it is confirmed or undeliverable; the first time counts.
   if (!row.receipts.some((each) => each.state === state)) {
-    row.receipts = [...row.receipts, { state, at: event.at, detail: someText(event.data, 'detail') }]
+    row.receipts = [...row.receipts, { state, at: event.at, detail: someText<DetailEventType>(event.data, 'detail') }]
   }
-  row.deliveries = someNumber(event.data, 'deliveries') ?? someNumber(event.data, 'delivery') ?? row.deliveries
+  row.deliveries =
+    someNumber<'message.undeliverable'>(event.data, 'deliveries') ??
+    someNumber<'message.fetched'>(event.data, 'delivery') ??
+    row.deliveries
   if (state === 'cancelled') builder.undelivered = without(builder, builder.undelivered, path)
   return path
 }
@@ -173,7 +179,7 @@ function unknownReceipt(builder: RowsBuilder, event: ReceiptEvent): RowPath {
     kind: 'line',
     tone: 'quiet',
     text: `Earlier message: ${RECEIPT_LABELS[state]}`,
-    detail: someText(event.data, 'detail'),
+    detail: someText<DetailEventType>(event.data, 'detail'),
     eventType: event.type,
   })
 }
@@ -195,13 +201,14 @@ function stateOf(eventType: string): MessageState | null {
 }
 
 function typeOf({ data }: MessageEvent): MessageType {
-  const value = someText(data, 'message_type')
+  const value = someText<'message.queued' | 'agent.message_injected'>(data, 'message_type')
   return value === 'guardian_nudge' ? 'guidance' : (MESSAGE_TYPES.find((type) => type === value) ?? 'user_message')
 }
 
 function senderOf(event: MessageEvent): MessageRow['sender'] {
   const sender = event.type === 'agent.user_message' ? null : object(event.data, 'sender')
   const kind = sender === null ? null : firstText(sender, 'kind')
-  const id = (sender === null ? null : firstText(sender, 'id')) ?? someText(event.data, 'sender_id')
+  const id =
+    (sender === null ? null : firstText(sender, 'id')) ?? someText<'agent.message_injected'>(event.data, 'sender_id')
   return kind === null && id === null ? null : { kind: kind ?? 'user', id }
 }

@@ -47,9 +47,12 @@ export function readPreview({ type, data }: PreviewEvent): Preview {
   return {
     status: STATUSES[type],
     port: number(data, 'port'),
-    url: someText(data, 'url'),
-    framework: someText(data, 'framework'),
-    detail: someText(data, 'error', 'title', 'process'),
+    url: someText<'preview.ready'>(data, 'url'),
+    framework: someText<'preview.ready'>(data, 'framework'),
+    detail:
+      someText<'preview.failed'>(data, 'error') ??
+      someText<'preview.ready'>(data, 'title') ??
+      someText<'preview.starting'>(data, 'process'),
   }
 }
 

@@ -22,7 +22,23 @@ describe('the data of an event', () => {
     expect(number(data, 'turn')).toBe(3)
     // @ts-expect-error: agent.file_edited has no such field.
     expect(text(data, 'tool')).toBe('Bash')
+  })
+
+  it('a field that only some event types have is read with these types, each of which must have it', () => {
+    const data = dataOf<'agent.tool_use' | 'agent.file_edited'>('agent.tool_use', { tool: 'Bash' })
+    expect(someText<'agent.tool_use'>(data, 'tool')).toBe('Bash')
+    expect(someText<'agent.tool_use' | 'agent.tool_completed'>(data, 'tool')).toBe('Bash')
+    // @ts-expect-error: agent.file_edited has no such field.
+    expect(someText<'agent.tool_use' | 'agent.file_edited'>(data, 'tool')).toBe('Bash')
+    // @ts-expect-error: the types are not named, and not every event has the field.
     expect(someText(data, 'tool')).toBe('Bash')
+  })
+
+  it('the fields that the worker adds to every event can be read', () => {
+    const data = dataOf('agent.tool_use', { task_id: 't-1', sandbox_id: 's-1' })
+    expect([text(data, 'task_id'), text(data, 'sandbox_id')]).toEqual(['t-1', 's-1'])
+    // @ts-expect-error: an event of the plane.
+    expect(text(dataOf('sandbox.completing', { agent_id: 'a' }), 'agent_id')).toBe('a')
   })
 
   it('a value of another type reads as missing', () => {

@@ -3,15 +3,13 @@ import { namesOf, type DataOf, type EventData, type EventType, type LogEvent } f
 
 // Event data comes from workers of any version and vendor. These functions never throw; unexpected data reads as `null`.
 //
-// The data of an event is read by the names of its payload (`api/contract.ts`), so a renamed field breaks the build. If an
-// event has one of several types, each must have the field; the functions named `some…` accept a field of any of them.
-// JSON that is not ours, such as the input of a tool, is read by any name.
+// The data of an event is read by the names of its payload (`api/contract.ts`), so a renamed field breaks the build. If
+// an event has one of several types, each must have the field. If only some have it, the functions named `some…` are
+// called with these types, and each of these must have it: `someText<'preview.ready'>(data, 'url')`. JSON that is not
+// ours is read by any name: the input of a tool, and in `event.raw` the fields of other workers.
 
 /** The names of fields that every one of these event types has, and that may hold a value of this type. */
 export type Field<T extends EventType, Value = JsonValue> = FieldOf<DataOf<T>, Value>
-
-/** The names of fields that at least one of these event types has. */
-export type SomeField<T extends EventType, Value = JsonValue> = T extends T ? FieldOf<DataOf<T>, Value> : never
 
 type FieldOf<Data, Value> = {
   [Name in keyof Data & string]-?: Extract<NonNullable<Data[Name]>, Value> extends never ? never : Name
@@ -73,16 +71,16 @@ export function firstText(data: object, ...fields: string[]): string | null {
   return null
 }
 
-/** The first of these fields that holds a non-blank string, for an event of one of several types. */
-export function someText<T extends EventType>(data: EventData<T>, ...fields: SomeField<T, string>[]): string | null {
-  return firstText(data as unknown as JsonObject, ...fields)
+/** A non-blank string in a field that the event types `Owner` have, read from an event of any type. */
+export function someText<Owner extends EventType>(data: EventData, field: Field<Owner, string>): string | null {
+  return firstText(data as unknown as JsonObject, field)
 }
 
-export function someNumber<T extends EventType>(data: EventData<T>, field: SomeField<T, number>): number | null {
+export function someNumber<Owner extends EventType>(data: EventData, field: Field<Owner, number>): number | null {
   return number(data as unknown as JsonObject, field)
 }
 
-export function someFlag<T extends EventType>(data: EventData<T>, field: SomeField<T, boolean>): boolean {
+export function someFlag<Owner extends EventType>(data: EventData, field: Field<Owner, boolean>): boolean {
   return flag(data as unknown as JsonObject, field)
 }
 
@@ -94,9 +92,9 @@ export function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Whether one of these fields was too large and is only in the event's body. */
-export function isOmitted<T extends EventType>(event: LogEvent<T>, ...fields: SomeField<T>[]): boolean {
-  const names = fields.flatMap((field) => namesOf(event.type, field))
+/** Whether the field was too large and is only in the event's body. */
+export function isOmitted<T extends EventType>(event: LogEvent<T>, field: Field<T>): boolean {
+  const names = namesOf(event.type, field)
   return event.body?.omitted.some((name) => names.includes(name)) ?? false
 }
 

@@ -1,5 +1,5 @@
-import type { EventType, LogEvent } from './event'
-import { someNumber, someText } from './read'
+import type { LogEvent } from './event'
+import { parentOf, turnOf } from './place'
 import type { PlanItem, Row, SubagentRow } from './rows'
 import { MapChange, VersionedMap } from './versioned-map'
 
@@ -204,8 +204,8 @@ export function base(event: LogEvent, key = `seq:${event.seq}`) {
     seq: event.seq,
     lastSeq: event.seq,
     at: event.at,
-    turn: someNumber<EventType>(event.data, 'turn'),
-    parent: someText<EventType>(event.data, 'parent_tool_use_id'),
+    turn: turnOf(event),
+    parent: parentOf(event),
   }
 }
 

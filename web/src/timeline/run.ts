@@ -1,12 +1,13 @@
-import type { EventType, LogEvent } from './event'
+import type { LogEvent } from './event'
 import { Commands, type CommandsFoldState, type Command, noCommands } from './commands'
 import { errorOf } from './event-error'
 import { Files, type FileState } from './file-states'
 import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
 import { hasTrait } from './event-traits'
 import { isSentAgain } from './messages'
+import { parentOf, turnOf } from './place'
 import { isPreview, readPreview } from './previews'
-import { firstText, isFalse, number, object, someNumber, someText } from './read'
+import { firstText, isFalse, number, object } from './read'
 import type { PlanItem, PreviewRow } from './rows'
 import type { PlannedItem } from './rows-builder'
 import { toolName } from './calls'
@@ -112,7 +113,7 @@ export function advance(run: Run, events: readonly LogEvent[]): Run {
     if (event.seq <= next.last) continue
     next.last = event.seq
     next.counts.events += 1
-    next.turns = Math.max(next.turns, someNumber<EventType>(event.data, 'turn') ?? 0)
+    next.turns = Math.max(next.turns, turnOf(event) ?? 0)
     commands.apply(event)
     if (event.type === 'agent.file_edited') files.apply(event)
     const error = errorOf(event)
@@ -211,7 +212,7 @@ function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
 }
 
 function applyPlan(run: Changing, event: LogEvent): void {
-  if (someText<EventType>(event.data, 'parent_tool_use_id') !== null) return
+  if (parentOf(event) !== null) return
   const before = run.foldState.planned
   if (event.type === 'agent.plan' || (event.type === 'agent.tool_use' && isPlanTool(toolName(event)))) {
     run.foldState.planned = itemsAfter(before, event)
@@ -235,7 +236,7 @@ function applyUsage(run: Changing, event: LogEvent): void {
     case 'agent.failed': {
       const usage = readUsage(event.data)
       // Other workers report the total under this name.
-      const total = someNumber<typeof event.type>(event.data, 'total_cost_usd')
+      const total = number(event.raw, 'total_cost_usd')
       const costUsd = Math.max(usage.costUsd, total ?? 0)
       run.foldState.reported = largest(run.foldState.reported, { ...usage, costUsd })
       break

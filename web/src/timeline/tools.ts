@@ -188,11 +188,13 @@ function finishSubagent(builder: RowsBuilder, event: EndEvent, path: RowPath, ro
   }
   row.status = flag(data, 'is_error') ? 'failed' : 'done'
   const response = output(event)
-  row.result = someText(data, 'subagent_result') ?? (typeof response.output === 'string' ? response.output : null)
-  row.rest = isOmitted(event, 'subagent_result') ? event.seq : null
-  row.durationMs = someNumber(data, 'subagent_duration_ms') ?? number(data, 'duration_ms')
-  row.costUsd = someNumber(data, 'subagent_cost_usd')
-  const usage = event.type === 'agent.subagent_completed' ? object(event.data, 'subagent_usage') : null
+  const result = someText<'agent.subagent_completed'>(data, 'subagent_result')
+  row.result = result ?? (typeof response.output === 'string' ? response.output : null)
+  const isSubagent = event.type === 'agent.subagent_completed'
+  row.rest = isSubagent && isOmitted(event, 'subagent_result') ? event.seq : null
+  row.durationMs = someNumber<'agent.subagent_completed'>(data, 'subagent_duration_ms') ?? number(data, 'duration_ms')
+  row.costUsd = someNumber<'agent.subagent_completed'>(data, 'subagent_cost_usd')
+  const usage = isSubagent ? object(event.data, 'subagent_usage') : null
   row.tokens = (usage === null ? null : tokens(usage)) ?? row.tokens
 }
 

@@ -14,6 +14,7 @@ pub const SCRIPTED: AgentKind = AgentKind {
     variables: &[],
     secrets: &[],
     urls: &[],
+    directories: &[],
     configure,
     program: Some(program),
 };

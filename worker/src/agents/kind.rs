@@ -1,5 +1,5 @@
-//! The seam between the worker and its agents. An agent is a folder that implements [`Agent`], and a line in a list of
-//! [`AgentKind`]s. The supervisor knows nothing else of it.
+//! The interface between the worker and its agents. An agent is a folder that implements [`Agent`], and a line in a list
+//! of [`AgentKind`]s. The supervisor knows nothing else of it.
 
 use super::policy::Policy;
 use super::{AgentHandle, LastTurn};
@@ -28,6 +28,8 @@ pub struct AgentKind {
     pub secrets: &'static [&'static str],
     /// Those of its variables that hold URLs to which it connects. With `ISOLATION`, their ports stay reachable.
     pub urls: &'static [&'static str],
+    /// Those of its variables that hold directories to which it writes. With `ISOLATION`, they stay writable.
+    pub directories: &'static [&'static str],
     /// Reads the settings of the agent. Reports problems to the reader, and returns `None` if one is an error.
     pub configure: fn(&mut Reader<'_>, argument: &str) -> Option<Box<dyn Agent>>,
     /// The agent itself, if it is part of the worker's executable. It runs as a separate process:

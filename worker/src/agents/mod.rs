@@ -179,9 +179,7 @@ impl Tokens {
             cache_write_tokens: self.cache_write,
         }
     }
-}
 
-impl Tokens {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

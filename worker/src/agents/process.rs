@@ -2,6 +2,7 @@
 //! as exited, killed, or killed by the OOM killer.
 
 use crate::agents::ExitReason;
+use crate::proc::own_cgroup;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -160,9 +161,7 @@ impl MemoryEvents {
 /// `memory.events` of the worker's control group. Inside a container that group is mounted as the root.
 fn memory_events_file() -> PathBuf {
     let root = Path::new("/sys/fs/cgroup");
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).map(|own| root.join(own));
-    let own = own.map(|own| own.join("memory.events")).filter(|file| file.exists());
+    let own = own_cgroup().map(|own| root.join(own).join("memory.events")).filter(|file| file.exists());
     own.unwrap_or_else(|| root.join("memory.events"))
 }
 

@@ -136,8 +136,11 @@ impl<'a> Reader<'a> {
             Some(Sessions::Transcripts(directory)) => Some(directory.clone()),
             Some(Sessions::OwnedByAgent) | None => None,
         };
+        // Of all agents: an ACP agent may be an adapter of another one, and then writes to the same directory.
+        let of_agents = self.agents.iter().flat_map(|agent| agent.directories);
+        let of_agents = of_agents.filter_map(|name| self.text(name)).map(PathBuf::from);
         let writable = writable.into_iter().flatten().chain(cwd.cloned());
-        let writable = writable.chain(state_dir).chain(transcripts).collect();
+        let writable = writable.chain(state_dir).chain(transcripts).chain(of_agents).collect();
         let readable =
             [directories(self.text("PATH")), directories(self.text("ISOLATION_READABLE"))].concat();
         let ports = parts.iter().any(|part| part == "network").then(|| self.ports());

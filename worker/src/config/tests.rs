@@ -93,6 +93,13 @@ fn isolation_variable_selects_directories_and_ports() {
     assert_eq!(files.ports, None);
     assert_eq!(files.writable, ["/h", "/w", "/s", "/h/.claude"].map(PathBuf::from));
     assert_eq!(files.readable, ["/a", "/b", "/r"].map(PathBuf::from));
+    let adapter = [("ISOLATION", "files"), ("AGENT", "acp:claude-code-acp"), ("CLAUDE_CONFIG_DIR", "/c")];
+    let adapter = with(&adapter).0.unwrap().isolation.unwrap();
+    assert_eq!(
+        adapter.writable,
+        ["/h", "/w", "/c"].map(PathBuf::from),
+        "an adapter of Claude Code writes there"
+    );
     let network = with(&[
         ("ISOLATION", "files, network"),
         ("CALLBACK_URL", "http://[::1]:8000/plane"),

@@ -6,6 +6,7 @@
 use super::response::{Outcome, classify};
 use super::shared::{Queue, Shared};
 use super::spool::Record;
+use client::Wait;
 use contract::messages::MAX_RECEIPTS;
 use domain::message::State;
 use serde_json::value::RawValue;

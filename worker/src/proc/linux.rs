@@ -3,7 +3,9 @@
 use super::{Process, Socket};
 use procfs::net::{TcpState, tcp, tcp6};
 use procfs::process::{FDTarget, Process as Entry, all_processes};
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 pub fn processes() -> Vec<Process> {
     all_processes().into_iter().flatten().flatten().filter_map(|entry| read(&entry)).collect()
@@ -15,12 +17,15 @@ pub fn process(pid: u32) -> Option<Process> {
 
 /// Resident memory of a process.
 pub fn resident_bytes(pid: u32) -> Option<u64> {
-    open(pid)?.status().ok()?.vmrss.map(|kilobytes| kilobytes * 1024)
+    // Not from `status`: `procfs` fails if any of its many other fields is missing, as in kernels that emulate Linux.
+    let pages = open(pid)?.statm().ok()?.resident;
+    // A zombie has no memory.
+    (pages > 0).then(|| pages * procfs::page_size())
 }
 
 /// A variable of a process's initial environment.
 pub fn environment_variable(pid: u32, name: &str) -> Option<Vec<u8>> {
-    open(pid)?.environ().ok()?.remove(name.as_ref()).map(OsStringExt::into_vec)
+    open(pid)?.environ().ok()?.remove(OsStr::new(name)).map(OsString::into_vec)
 }
 
 pub fn listening_sockets() -> Vec<Socket> {
@@ -44,6 +49,13 @@ pub fn socket_inodes(pid: u32) -> Vec<u64> {
             _ => None,
         })
         .collect()
+}
+
+/// The control group of this process, relative to where cgroups v2 are mounted.
+pub fn own_cgroup() -> Option<PathBuf> {
+    let groups = Entry::myself().ok()?.cgroups().ok()?;
+    let own = groups.0.into_iter().find(|group| group.hierarchy == 0)?;
+    own.pathname.strip_prefix('/').map(PathBuf::from)
 }
 
 fn open(pid: u32) -> Option<Entry> {

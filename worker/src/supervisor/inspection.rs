@@ -113,7 +113,6 @@ impl Supervisor {
         let event = if outcome.success {
             Event::agent(AgentCompleted { success: true, stop_reason, error, report })
         } else {
-            let report = Some(report);
             Event::agent(AgentFailed { success: false, stop_reason, error, phase: None, report })
         };
         self.emit_once(OUTCOME_EVENT, event);

@@ -3,7 +3,7 @@
 use super::credential::Credential;
 use crate::secret::Secret;
 use percent_encoding::percent_decode_str;
-use url::Url;
+use url::{Host, Url};
 
 /// User name that GitHub expects with a token.
 const USERNAME: &str = "x-access-token";
@@ -43,7 +43,7 @@ impl Repository {
         let repository = Self { url, token, branch: branch.map(str::to_owned) };
         let is_unencrypted = repository
             .credential()
-            .is_some_and(|credential| credential.protocol != "https" && !is_loopback(&credential.host));
+            .is_some_and(|credential| credential.protocol != "https" && !is_loopback(&repository.url));
         if is_unencrypted { Err(InvalidRepository::Unencrypted(repository.url)) } else { Ok(repository) }
     }
 
@@ -66,17 +66,23 @@ impl Repository {
 
 fn parse_location(location: &str) -> Result<(String, Option<Secret>), InvalidRepository> {
     if location.contains("://") {
-        let url = Url::parse(location).ok();
-        let url = url.filter(|url| ["http", "https", "ssh", "git", "file"].contains(&url.scheme()));
-        let mut url = url.ok_or_else(|| InvalidRepository::InvalidUrl(location.to_owned()))?;
-        let has_user = !url.username().is_empty() || url.password().is_some();
-        if !url.scheme().starts_with("http") || !has_user {
+        // Without what may be a secret.
+        let invalid =
+            || InvalidRepository::InvalidUrl(location.rsplit('@').next().unwrap_or_default().to_owned());
+        // git knows the names of protocols in lower case only.
+        let is_known = |scheme: &str| {
+            ["http", "https", "ssh", "git", "file"].contains(&scheme) && location.starts_with(scheme)
+        };
+        let url = Url::parse(location).ok().filter(|url| is_known(url.scheme()));
+        let mut url = url.ok_or_else(invalid)?;
+        if !url.scheme().starts_with("http") {
             return Ok((location.to_owned(), None));
         }
         let secret = percent_decode_str(url.password().unwrap_or(url.username())).decode_utf8_lossy();
         let token = Some(secret).filter(|secret| !secret.is_empty()).map(Secret::new);
         let removed = url.set_username("").and_then(|()| url.set_password(None));
-        removed.map_err(|()| InvalidRepository::InvalidUrl("a URL with a user".to_owned()))?;
+        removed.map_err(|()| invalid())?;
+        // Normalized, so that git requests the credential for the host that [`Repository::credential`] names.
         return Ok((url.into(), token));
     }
     let part = |part: &str| {
@@ -97,9 +103,13 @@ fn parse_location(location: &str) -> Result<(String, Option<Secret>), InvalidRep
     }
 }
 
-fn is_loopback(host: &str) -> bool {
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+fn is_loopback(url: &str) -> bool {
+    match Url::parse(url).ok().as_ref().and_then(Url::host) {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 /// The subset of `git check-ref-format --branch` that matters for safety. Git checks the rest.
@@ -124,6 +134,7 @@ mod tests {
             ("https://user:secret@git.example/a/b.git", "https://git.example/a/b.git", Some("secret")),
             ("https://secret@git.example/a/b.git", "https://git.example/a/b.git", Some("secret")),
             ("https://u:s%2Fcret@git.example/a/b.git", "https://git.example/a/b.git", Some("s/cret")),
+            ("https://Git.example:443/a/b.git", "https://git.example/a/b.git", None),
             ("git@github.com:acme/shop.git", "git@github.com:acme/shop.git", None),
             ("ssh://git@host/a", "ssh://git@host/a", None),
             ("/srv/shop.git", "/srv/shop.git", None),
@@ -135,10 +146,25 @@ mod tests {
                 "{location}"
             );
         }
-        for location in ["", "shop", "-x/y", "a/b/c", "ext::sh -c date", "ext://x", "../a", "--upload-pack=x"]
-        {
+        for location in [
+            "",
+            "shop",
+            "-x/y",
+            "a/b/c",
+            "ext::sh -c date",
+            "ext://x",
+            "HTTPS://git.example/a",
+            "../a",
+            "--upload-pack=x",
+        ] {
             assert!(Repository::new(location, None, None).is_err(), "{location}");
         }
+    }
+
+    #[test]
+    fn error_of_an_invalid_url_contains_no_secret() {
+        let invalid = Repository::new("https://user:sec#ret@git.example/a", None, None).unwrap_err();
+        assert_eq!(invalid, InvalidRepository::InvalidUrl("git.example/a".to_owned()));
     }
 
     #[test]
@@ -149,6 +175,7 @@ mod tests {
         let found = credential("https://Git.example:8443/a/b").unwrap().unwrap();
         assert_eq!((found.protocol.as_str(), found.host.as_str()), ("https", "git.example:8443"));
         assert!(credential("http://127.0.0.1:80/a").unwrap().is_some());
+        assert!(credential("http://[::1]/a").unwrap().is_some());
         assert_eq!(credential("/srv/a.git").unwrap(), None);
         assert!(matches!(credential("http://git.example/a"), Err(InvalidRepository::Unencrypted(_))));
         assert!(matches!(

@@ -165,7 +165,9 @@ impl<'a> Documents<'a> {
                     None => self.report(place, &format!("no longer has the form {}", kind(before))),
                 }
             }
-            if direction == Direction::Out {
+            // Where any object may be, clients accept further forms.
+            let is_open = old.iter().any(|before| kind(before) == "JsonObject");
+            if direction == Direction::Out && !is_open {
                 for after in new.iter().filter(|after| !old.iter().any(|before| kind(before) == kind(after)))
                 {
                     self.report(place, &format!("may now have the form {}", kind(after)));
@@ -184,6 +186,9 @@ fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
 fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|target| target.rsplit('/').next()) {
         return name.to_owned();
+    }
+    if let Some(first) = items(&schema["allOf"]).first() {
+        return kind(first);
     }
     let constants = entries(&schema["properties"])
         .filter_map(|(name, field)| Some(format!("{name}={}", field.get("const")?)));

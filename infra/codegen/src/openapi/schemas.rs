@@ -34,7 +34,6 @@ impl Schemas {
         clean(schema(&mut self.responses))
     }
 
-    /// All types that were used, by name.
     pub fn finish(mut self) -> Result<Map<String, Value>, String> {
         let mut all = self.responses.take_definitions(true);
         for (name, schema) in self.requests.take_definitions(true) {
@@ -47,6 +46,13 @@ impl Schemas {
                 ));
             }
             all.insert(name, schema);
+        }
+        // The generator appends a number to the name of the second type.
+        let same_name = |name: &&String| name.strip_suffix('2').is_some_and(|base| all.contains_key(base));
+        if let Some(name) = all.keys().find(same_name) {
+            return Err(format!(
+                "{name}: two types have one name; give one of them another with #[schemars(rename)]"
+            ));
         }
         all.sort_keys();
         Ok(all.into_iter().map(|(name, schema)| (name, cleaned(schema))).collect())

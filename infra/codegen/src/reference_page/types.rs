@@ -26,10 +26,10 @@ pub fn type_of(schema: &Value, prefix: &str) -> String {
     if let Some(constant) = schema.get("const") {
         return format!("<code>{}</code>", escape(&constant.to_string()));
     }
-    for alternatives in ["anyOf", "oneOf"] {
-        if let Some(alternatives) = schema[alternatives].as_array() {
-            let types: Vec<String> = alternatives.iter().map(|schema| type_of(schema, prefix)).collect();
-            return types.join(" or ");
+    for (combined, word) in [("anyOf", " or "), ("oneOf", " or "), ("allOf", " and ")] {
+        if let Some(parts) = schema[combined].as_array() {
+            let types: Vec<String> = parts.iter().map(|schema| type_of(schema, prefix)).collect();
+            return types.join(word);
         }
     }
     if let Some(values) = schema["enum"].as_array() {

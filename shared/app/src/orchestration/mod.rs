@@ -5,6 +5,7 @@ pub mod settings;
 pub mod variables;
 
 use crate::{Clock, IdSource};
+use contract::AgentName;
 use domain::idle::Thresholds;
 use domain::resources::ResourceRequest;
 use domain::score::Weights;
@@ -28,6 +29,9 @@ pub struct Orchestration {
     /// The names of all providers, if the host knows them. Then a task that names another one is rejected; otherwise
     /// it fails when its sandbox is provisioned.
     pub known_providers: Option<BTreeSet<String>>,
+    /// The kinds of agents that workers have ([`AgentName`]), if the host knows them. Then a ticket or task that names
+    /// another one is rejected; otherwise it fails when its worker starts.
+    pub known_agents: Option<BTreeSet<String>>,
     /// The agent of tasks that do not name one.
     pub default_agent: String,
     /// The base URL of the plane, for workers.
@@ -56,6 +60,7 @@ impl Default for Orchestration {
             plane: "default".to_owned(),
             default_provider: "process".to_owned(),
             known_providers: None,
+            known_agents: None,
             default_agent: "claude".to_owned(),
             callback_url: "http://127.0.0.1:18000".to_owned(),
             socket_url: None,
@@ -78,6 +83,20 @@ impl Orchestration {
             Some(known) if !known.contains(name) => {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 Err(Invalid::new("provider", format!("must be one of: {}", known.join(", "))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Rejects an agent that workers do not have, if the host knows all that they have.
+    pub fn check_agent(&self, agent: &str) -> Result<(), Invalid> {
+        let kind = AgentName::parse(agent).map_or(agent, |name| name.kind);
+        match &self.known_agents {
+            Some(known) if !known.contains(kind) => {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                let rule =
+                    format!("must be an agent that the workers of this plane have: {}", known.join(", "));
+                Err(Invalid::new("agent", rule))
             }
             _ => Ok(()),
         }

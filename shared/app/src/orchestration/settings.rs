@@ -1,7 +1,8 @@
 //! Environment variables that configure tasks and their sandboxes on every host.
 //!
-//! Those of a provider are in its registration (`providers::PROVIDERS`). Variables of one host only are defined by that host; `tests/it/settings.rs` compares them. The CloudFormation
-//! parameter of a variable has its name in camel case, without `SUNABA_`.
+//! Those of a provider are in its registration (`providers::PROVIDERS`). Variables of one host only are defined by that
+//! host; `tests/it/settings.rs` compares them. The CloudFormation parameter of a variable has its name in camel case,
+//! without `SUNABA_`.
 
 /// Concurrency limits and approval.
 pub const LIMITS: [&str; 4] = [

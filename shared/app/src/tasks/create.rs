@@ -41,6 +41,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     if let Some(provider) = &create.execution.provider {
         deps.orchestration.check_provider(provider)?;
     }
+    if let Some(agent) = &create.execution.agent {
+        deps.orchestration.check_agent(agent)?;
+    }
     let mut retry = ConflictRetry::new(deps.clock);
     let outcome = loop {
         if let Some(known) = known(deps, &create, &org, &digest).await? {

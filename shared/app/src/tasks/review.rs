@@ -8,7 +8,7 @@ use contract::ProblemCode;
 use contract::tasks::{Review, Reviewed};
 use domain::access::Principal;
 use domain::attempt::Attempt;
-use domain::task::Status;
+use domain::task::{Status, transitions};
 use domain::{Sandbox, SandboxId, Task};
 use serde_json::json;
 
@@ -34,12 +34,16 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         if was_applied(&task, &review) {
             break;
         }
-        let transition = task.reviewed(&attempt, review.passed, &review.feedback, deps.clock.now());
-        let mut transition = transition.ok_or_else(|| not_validating(&sandbox, &review))?;
-        if let (Some(evidence), Some(event)) = (&review.evidence, transition.events.first_mut()) {
-            let evidence = serde_json::value::to_raw_value(evidence).ok();
-            event.data = event.data.with_fields(&[("evidence", evidence)]);
-        }
+        let transition = task.reviewed(
+            &attempt,
+            transitions::Review {
+                passed: review.passed,
+                feedback: &review.feedback,
+                evidence: review.evidence.as_ref(),
+            },
+            deps.clock.now(),
+        );
+        let transition = transition.ok_or_else(|| not_validating(&sandbox, &review))?;
         if tasks::commit::write(deps, &task, transition).await?.is_some() {
             break;
         }

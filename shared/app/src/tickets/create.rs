@@ -64,6 +64,9 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let CreateTicket { id, org, duplicate_threshold, spec } = create;
     let org = visibility::owning_org(&principal, org, deps.default_org)?;
     let digest = spec.digest();
+    if let Some(agent) = &spec.execution.agent {
+        deps.orchestration.check_agent(agent)?;
+    }
     if let Some(id) = &id
         && let Some(known) = deps.store.ticket(id).await?
     {

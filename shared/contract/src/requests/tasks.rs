@@ -1,6 +1,7 @@
 //! Requests about tasks.
 
-use super::{AGENT, LINE, NAME, PART};
+use super::{LINE, NAME, PART};
+use crate::AgentName;
 use crate::execution::{MAX_NAME_CHARS, MAX_REPOSITORY_CHARS};
 use crate::tasks::{MAX_DEPENDENCIES, MAX_RETRIES, MAX_TIMEOUT_SECS};
 use domain::attempt::MAX_ERROR_CHARS;
@@ -62,7 +63,7 @@ pub struct NewTask {
     pub validation: Option<bool>,
     /// `claude`, `openhands`, `acp:<command>` or `scripted:<file>`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = MAX_NAME_CHARS), regex(pattern = AGENT))]
+    #[schemars(length(max = MAX_NAME_CHARS), regex(pattern = AgentName::pattern()))]
     pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]

@@ -54,7 +54,7 @@ pub struct SendBatch {
 pub struct SendEvent {
     /// Types of the plane, such as `message.queued`, are reserved.
     pub event_type: EventType,
-    /// Default: `{}`.
+    /// Default: `{}`. `docs/event-payloads.schema.json` has the fields that the plane and the console read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default, with = "JsonObject")]
     pub event_data: Option<JsonObject>,

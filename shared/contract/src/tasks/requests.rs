@@ -3,7 +3,8 @@
 use super::{MAX_DEPENDENCIES, MAX_DESCRIPTION_BYTES, MAX_RETRIES, MAX_TIMEOUT_SECS, SANDBOX_TYPE};
 use crate::bad_input::BadInput;
 use crate::execution;
-use crate::fields::{Fields, required};
+use crate::fields::{Fields, line, required};
+use crate::query::{Parameter, Query};
 use domain::attempt::MAX_ERROR_CHARS;
 use domain::task::edits::Edit;
 use domain::task::{self, Execution, Priority};
@@ -127,9 +128,16 @@ impl DependsOn {
 pub struct Reason(pub Option<String>);
 
 impl Reason {
+    /// Clients of OmoiOS send the reason in the query.
+    pub const PARAMETER: Parameter =
+        Parameter::text("reason", "Used if the body has no `reason`.").up_to_chars(MAX_ERROR_CHARS);
+
     /// The body may be empty.
-    pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
-        Fields::decode(body)?.line("reason", MAX_ERROR_CHARS).map(Self)
+    pub fn decode(body: &[u8], query: &Query) -> Result<Self, BadInput> {
+        let of_query = query.get(&Self::PARAMETER);
+        let of_query = of_query.map(|text| line("reason", text, MAX_ERROR_CHARS)).transpose()?;
+        let of_body = Fields::decode(body)?.line("reason", MAX_ERROR_CHARS)?;
+        Ok(Self(of_body.or(of_query)))
     }
 }
 
@@ -138,8 +146,14 @@ impl Reason {
 pub struct SetTimeout(pub u64);
 
 impl SetTimeout {
-    pub fn decode(body: &[u8]) -> Result<Self, BadInput> {
-        required("timeout_seconds", timeout(&Fields::decode(body)?)?).map(Self)
+    /// Clients of OmoiOS send the timeout in the query.
+    pub const PARAMETER: Parameter =
+        Parameter::integer("timeout_seconds", 1, MAX_TIMEOUT_SECS, "Used if the request has no body.");
+
+    pub fn decode(body: &[u8], query: &Query) -> Result<Self, BadInput> {
+        let of_query = query.number(&Self::PARAMETER)?;
+        let timeout = if body.is_empty() { of_query } else { timeout(&Fields::decode(body)?)? };
+        required("timeout_seconds", timeout).map(Self)
     }
 }
 

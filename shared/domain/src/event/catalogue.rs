@@ -5,8 +5,8 @@
 //! (`web/src/api/contract.ts` has a copy of the list and of the payloads).
 
 use super::payloads;
-use crate::{EventType, JsonObject};
-use schemars::{Schema, SchemaGenerator};
+use crate::JsonObject;
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -27,30 +27,45 @@ pub fn fields_of(payload: &impl Serialize) -> Map<String, Value> {
 
 /// Reads the data of an event as one of our payloads.
 ///
-/// The data comes from workers of any version and vendor. A field with a value of another type, and the second of two
-/// names for one field, are ignored; `null` counts as absent. `None` if a field is missing that has no default.
+/// The data comes from workers of any version and vendor. A field with a value of another type is ignored; `null` counts
+/// as absent; of two names for one field, the payload's own counts. `None` if a field is missing that has no default.
 pub fn read<P: Payload>(data: &JsonObject) -> Option<P> {
-    if let Ok(payload) = serde_json::from_str(data.text()) {
-        return Some(payload);
-    }
+    serde_json::from_str(data.text()).ok().or_else(|| read_fitting(data))
+}
+
+/// Reads the fields that fit. Each is parsed alone, and those that fit are parsed together once.
+fn read_fitting<P: Payload>(data: &JsonObject) -> Option<P> {
     let parse = |fields: Map<String, Value>| serde_json::from_value::<P>(Value::Object(fields)).ok();
     let empty = parse(Map::new())?;
-    let mut payload = empty.clone();
-    // Only fields that the payload has, so the loop is short whatever was sent.
+    let defaults = fields_of(&empty);
+    // By the payload's own names, so that an alias never replaces them, in whatever order they were sent.
     let mut fitting = Map::new();
     for (name, raw) in data.fields() {
         let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { continue };
-        let field = Map::from_iter([(name.clone(), value.clone())]);
-        if parse(field).is_none_or(|alone| alone == empty) {
+        let field = |name: &str| Map::from_iter([(name.to_owned(), value.clone())]);
+        let Some(alone) = parse(field(&name)).filter(|_| !value.is_null()) else { continue };
+        if defaults.contains_key(&name) {
+            fitting.insert(name, value);
             continue;
         }
-        let mut fields = fitting.clone();
-        fields.insert(name, value);
-        if let Some(more) = parse(fields.clone()) {
-            (payload, fitting) = (more, fields);
+        // Fields that the payload does not have end here: there may be very many.
+        if alone == empty {
+            continue;
+        }
+        let set = fields_of(&alone);
+        if set.contains_key(&name) {
+            fitting.insert(name, value);
+        } else if let Some(own) = set.keys().find(|own| parse(field(own)).as_ref() == Some(&alone)) {
+            fitting.entry(own.clone()).or_insert(value);
         }
     }
-    Some(payload)
+    parse(fitting)
+}
+
+/// Whether the worker adds [`payloads::WorkerContext`] to the data of this type: it does to all events of its log.
+pub fn has_worker_context(event_type: &str) -> bool {
+    let ephemeral = [payloads::AgentHeartbeat::EVENT_TYPE, payloads::AgentPartial::EVENT_TYPE];
+    EMITTED_BY_THE_WORKER.contains(&event_type) && !ephemeral.contains(&event_type)
 }
 
 /// The names of fields of payloads. A name that is not a field does not compile.
@@ -78,27 +93,24 @@ macro_rules! catalogue {
             }
         )*)*
 
-        /// The data of an event.
-        #[derive(Debug, Clone, PartialEq)]
-        pub enum EventPayload {
-            $($($payload(Box<payloads::$module::$payload>),)*)*
-            /// An event type that is not in the catalogue, or data without a required field.
-            Other,
-        }
-
-        impl EventPayload {
-            /// A view of the data; the data itself stays as it was sent.
-            pub fn read(event_type: &EventType, data: &JsonObject) -> Self {
-                match event_type.as_str() {
-                    $($($name => read(data).map_or(Self::Other, |payload| Self::$payload(Box::new(payload))),)*)*
-                    _ => Self::Other,
-                }
-            }
-        }
-
-        /// The JSON Schema of each payload, in the order of the catalogue.
+        /// The JSON Schema of the data of each event type, in the order of the catalogue.
         pub fn schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
-            vec![$($(($name, generator.subschema_for::<payloads::$module::$payload>()),)*)*]
+            let all = vec![$($(($name, generator.subschema_for::<payloads::$module::$payload>()),)*)*];
+            let context = generator.subschema_for::<payloads::WorkerContext>();
+            let with_context = |(name, payload): (&'static str, Schema)| match has_worker_context(name) {
+                true => (name, json_schema!({ "allOf": [payload, context] })),
+                false => (name, payload),
+            };
+            all.into_iter().map(with_context).collect()
+        }
+
+        /// Whether the data can be read as the payload of this event type.
+        #[cfg(test)]
+        fn is_readable(event_type: &str, data: &JsonObject) -> bool {
+            match event_type {
+                $($($name => read::<payloads::$module::$payload>(data).is_some(),)*)*
+                _ => false,
+            }
         }
     };
 }

@@ -1,6 +1,6 @@
 //! Events that the plane emits when a sandbox, a task, a ticket or a message changes.
 
-use super::catalogue::{Payload, fields_of};
+use super::catalogue::Payload;
 use crate::{EventType, JsonObject};
 
 /// A lifecycle event before it has an id and a place in a log.
@@ -12,6 +12,6 @@ pub struct LifecycleEvent {
 
 impl LifecycleEvent {
     pub fn new<P: Payload>(payload: &P) -> Self {
-        Self { event_type: EventType::of::<P>(), data: JsonObject::of(&fields_of(payload)) }
+        Self { event_type: EventType::of::<P>(), data: JsonObject::of(payload) }
     }
 }

@@ -132,7 +132,6 @@ impl End {
         }
     }
 
-    /// The event of the end.
     pub fn event(&self, kind: EndEvent, end: SandboxEnd) -> LifecycleEvent {
         let reason = self.cause.as_str().to_owned();
         match kind {

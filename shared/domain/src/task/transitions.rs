@@ -22,6 +22,15 @@ pub struct Transition {
     pub events: Vec<LifecycleEvent>,
 }
 
+/// The review of a result.
+#[derive(Debug, Clone, Copy)]
+pub struct Review<'a> {
+    pub passed: bool,
+    pub feedback: &'a str,
+    /// For the log only.
+    pub evidence: Option<&'a JsonObject>,
+}
+
 impl Task {
     /// Whether this is the current attempt of the task.
     pub fn is_current(&self, attempt: &Attempt) -> bool {
@@ -173,6 +182,7 @@ impl Task {
                 result: Some(result),
                 validation_passed: None,
                 feedback: None,
+                evidence: None,
             };
             self.apply(now, change(Status::Completed), &event)
         })
@@ -197,7 +207,6 @@ impl Task {
                 sandbox_id: Some(sandbox_id),
                 attempt: Some(attempt),
                 error: Some(error.to_owned()),
-                reason: None,
                 retries_left: Some(self.max_retries.saturating_sub(self.retry_count)),
                 ..self.failed(error)
             };
@@ -238,16 +247,11 @@ impl Task {
     }
 
     /// The result of this attempt was reviewed.
-    pub fn reviewed(
-        &self,
-        attempt: &Attempt,
-        passed: bool,
-        feedback: &str,
-        now: Timestamp,
-    ) -> Option<Transition> {
+    pub fn reviewed(&self, attempt: &Attempt, review: Review<'_>, now: Timestamp) -> Option<Transition> {
         if self.status != Status::Validating || !self.is_current(attempt) {
             return None;
         }
+        let Review { passed, feedback, evidence } = review;
         let change = |status| {
             move |task: &mut Self| {
                 task.feedback = Some(feedback.to_owned()).filter(|feedback| !feedback.is_empty());
@@ -255,6 +259,7 @@ impl Task {
             }
         };
         let (task_id, ticket_id, feedback) = (self.id.clone(), self.ticket.clone(), feedback.to_owned());
+        let evidence = evidence.cloned();
         Some(if passed {
             let event = TaskCompleted {
                 task_id,
@@ -264,10 +269,12 @@ impl Task {
                 result: None,
                 validation_passed: Some(passed),
                 feedback: Some(feedback),
+                evidence,
             };
             self.apply(now, change(Status::Completed), &event)
         } else {
-            let event = TaskNeedsRevision { task_id, ticket_id, validation_passed: passed, feedback };
+            let event =
+                TaskNeedsRevision { task_id, ticket_id, validation_passed: passed, feedback, evidence };
             self.apply(now, change(Status::NeedsRevision), &event)
         })
     }

@@ -73,12 +73,10 @@ impl Endpoint {
     }
 }
 
-/// 200 with JSON.
 pub const fn ok<T: JsonSchema>() -> Answer {
     json::<T>(200)
 }
 
-/// 201 with JSON.
 pub const fn created<T: JsonSchema>() -> Answer {
     json::<T>(201)
 }

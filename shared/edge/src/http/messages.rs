@@ -84,9 +84,9 @@ async fn send(call: Call) -> Result<Response<Bytes>, Error> {
 async fn pull(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let query = &call.query;
-    let wait = Duration::from_secs(query.number(&WAIT)?.unwrap_or(DEFAULT_WAIT_SECS));
+    let wait = Duration::from_secs(query.number_or_default(&WAIT)?);
     let limit = query.size(&MAX)?;
-    let hidden_secs = query.number(&VISIBILITY)?.unwrap_or(DEFAULT_HIDDEN_SECS);
+    let hidden_secs = query.number_or_default(&VISIBILITY)?;
     let confirmation = match query.one_of(&ACKNOWLEDGE)? {
         Some("manual") => Confirmation::Receipts { hidden_secs: hidden_secs.cast_signed() },
         _ => Confirmation::Implicit,

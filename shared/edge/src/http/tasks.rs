@@ -70,10 +70,12 @@ pub const REMOVE_DEPENDENCY: Endpoint =
     Endpoint::new(|call| Box::pin(remove_dependency(call)), &[ok::<TaskOut>()]).problems(&[TaskNotPending]);
 /// `POST /api/v1/tasks/{id}/fail`.
 pub const FAIL: Endpoint = Endpoint::new(|call| Box::pin(fail(call)), &[ok::<Ended>()])
+    .query(&[Reason::PARAMETER])
     .optional_body::<EndTask>()
     .problems(&[TaskFinished]);
 /// `POST /api/v1/tasks/{id}/cancel`.
 pub const CANCEL: Endpoint = Endpoint::new(|call| Box::pin(cancel(call)), &[ok::<Ended>()])
+    .query(&[Reason::PARAMETER])
     .optional_body::<EndTask>()
     .problems(&[TaskFinished]);
 /// `POST /api/v1/tasks/{id}/retry`.
@@ -81,7 +83,8 @@ pub const RETRY: Endpoint =
     Endpoint::new(|call| Box::pin(retry(call)), &[ok::<TaskOut>()]).problems(&[TaskNotFinished]);
 /// `POST /api/v1/tasks/{id}/set-timeout`.
 pub const SET_TIMEOUT: Endpoint = Endpoint::new(|call| Box::pin(set_timeout(call)), &[ok::<TaskOut>()])
-    .body::<requests::SetTimeout>()
+    .query(&[SetTimeout::PARAMETER])
+    .optional_body::<requests::SetTimeout>()
     .problems(&[TaskFinished]);
 /// `GET /api/v1/sandboxes/{id}/task`.
 pub const OF_SANDBOX: Endpoint = Endpoint::new(|call| Box::pin(of_sandbox(call)), &[ok::<TaskOut>()]);
@@ -169,7 +172,7 @@ async fn update(call: Call) -> Result<Response<Bytes>, Error> {
 
 async fn set_timeout(call: Call) -> Result<Response<Bytes>, Error> {
     let task = task(&call)?;
-    let SetTimeout(secs) = SetTimeout::decode(&call.body)?;
+    let SetTimeout(secs) = SetTimeout::decode(&call.body, &call.query)?;
     apply_edit(call, task, Edit { timeout_secs: Some(secs), ..Edit::default() }).await
 }
 
@@ -231,14 +234,14 @@ async fn change_dependencies(
 
 async fn fail(call: Call) -> Result<Response<Bytes>, Error> {
     let task = task(&call)?;
-    let Reason(reason) = Reason::decode(&call.body)?;
+    let Reason(reason) = Reason::decode(&call.body, &call.query)?;
     let reason = reason.unwrap_or_else(|| "marked_failed_by_user".to_owned());
     end(call, task, Step::Fail { reason: reason.clone() }, reason).await
 }
 
 async fn cancel(call: Call) -> Result<Response<Bytes>, Error> {
     let task = task(&call)?;
-    let Reason(reason) = Reason::decode(&call.body)?;
+    let Reason(reason) = Reason::decode(&call.body, &call.query)?;
     let reason = reason.unwrap_or_else(|| "cancelled_by_request".to_owned());
     end(call, task, Step::Cancel { reason: reason.clone() }, reason).await
 }

@@ -2,20 +2,21 @@
 
 use super::{Reader, Serves};
 use app::orchestration::{Orchestration, settings};
+use contract::AgentName;
 use domain::idle::Thresholds;
 use domain::resources::{self, ResourceRequest};
 use domain::ticket::ApprovalSettings;
 use edge::registry::Permission;
 use providers::{PROVIDERS, Setting, WorkerSource};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::LazyLock;
 use store::commit::Limits;
 
 /// Variables of [`Permission::OrchestrationJobs`].
-pub(super) const ORCHESTRATION_VARIABLES: [&str; 1 + settings::LIMITS.len()] =
-    concat(["SUNABA_ORCHESTRATION_JOBS_URL"], settings::LIMITS);
+pub(super) const ORCHESTRATION_VARIABLES: [&str; 2 + settings::LIMITS.len()] =
+    concat(["SUNABA_ORCHESTRATION_JOBS_URL", "SUNABA_AGENTS"], settings::LIMITS);
 
 /// Variables of [`Permission::Thresholds`].
 pub(super) const THRESHOLD_VARIABLES: &[&str] = &settings::THRESHOLDS;
@@ -83,6 +84,7 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
                 project: self.number("MAX_CONCURRENT_TASKS_PER_PROJECT", project, 1..=MAX_CONCURRENT_TASKS),
             };
             settings.approval = self.approval(settings.approval);
+            settings.known_agents = Some(self.agents());
         }
         if serves.may(Permission::Thresholds) {
             settings.thresholds = self.thresholds(settings.thresholds);
@@ -102,6 +104,19 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             settings.lifetime_minutes = lifetime;
         }
         settings
+    }
+
+    /// The agents of the workers: those of `sunaba-worker`, unless another program is the worker.
+    fn agents(&mut self) -> BTreeSet<String> {
+        let Some(text) = self.optional("SUNABA_AGENTS") else {
+            return AgentName::OF_EVERY_WORKER.map(str::to_owned).into();
+        };
+        let agents: BTreeSet<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if agents.iter().any(|agent| !AgentName::kinds().any(|known| known == agent)) {
+            let known: Vec<&str> = AgentName::kinds().collect();
+            self.errors.push(format!("SUNABA_AGENTS: {text:?} must be some of {}", known.join(",")));
+        }
+        agents
     }
 
     fn approval(&mut self, default: ApprovalSettings) -> ApprovalSettings {
@@ -249,6 +264,8 @@ mod tests {
         assert_eq!(settings.thresholds, defaults.thresholds);
         assert_eq!(settings.approval, defaults.approval);
         assert_eq!(settings.resources, [ResourceRequest::default()]);
+        assert!(settings.check_agent("acp:gemini --acp").is_ok());
+        assert_eq!(settings.check_agent("scripted:hello").unwrap_err().field, "agent");
         assert_eq!(settings.validation_secs, defaults.validation_secs);
         assert_eq!(settings.plane, "123456789012-eu-central-1-dev");
         assert_eq!(settings.default_provider, PROVIDERS[0].name);
@@ -271,7 +288,8 @@ mod tests {
             ("HEARTBEAT_TIMEOUT_SECONDS", "90"),
             ("SANDBOX_MEMORY_GB", "8"),
             ("SUNABA_WORKER_SOURCE", "https://files.example/sunaba-worker"),
-            ("AGENT", "scripted"),
+            ("AGENT", "scripted:hello"),
+            ("SUNABA_AGENTS", "claude, scripted"),
             (variable(key()), "name-of-the-secret"),
         ]);
         let config = config.unwrap();
@@ -283,7 +301,11 @@ mod tests {
         assert_eq!((settings.thresholds.idle_secs, settings.thresholds.heartbeat_timeout_secs), (1200, 90));
         assert_eq!((settings.thresholds.completing_secs, settings.validation_secs), (45, 420));
         assert_eq!(settings.resources[0].image.as_deref(), Some("registry.example/agents:1"));
-        assert_eq!((settings.resources[0].memory_gb, settings.default_agent.as_str()), (Some(8), "scripted"));
+        assert_eq!(
+            (settings.resources[0].memory_gb, settings.default_agent.as_str()),
+            (Some(8), "scripted:hello")
+        );
+        assert!(settings.check_agent("scripted:hello").is_ok() && settings.check_agent("openhands").is_err());
         let source = WorkerSource::Url("https://files.example/sunaba-worker".into());
         let providers = config.providers.unwrap();
         assert_eq!(providers.worker, source);
@@ -302,6 +324,7 @@ mod tests {
             ("SANDBOX_CPU", "two"),
             ("SUNABA_WORKER_SOURCE", "image:sunaba-worker"),
             ("SUNABA_PROVIDER", "process"),
+            ("SUNABA_AGENTS", "claude,gpt"),
             ("SUNABA_CALLBACK_URL", "plane.example"),
             ("SUNABA_PLANE", ""),
         ];

@@ -1,5 +1,5 @@
 //! An agent that exists only here. It shows what an agent consists of: this folder, and its line in the list. It repeats
-//! what it is told, in this process.
+//! every message, in this process.
 
 use contract::payloads::{AgentMessage, BlockPlace};
 use domain::message::State;
@@ -19,6 +19,7 @@ pub const THROW_AWAY: AgentKind = AgentKind {
     variables: &[variable("THROWAWAY_GREETING", DefaultValue::Fixed("Hello"), "What it says first")],
     secrets: &[],
     urls: &[],
+    directories: &[],
     configure,
     program: None,
 };
@@ -97,7 +98,8 @@ impl Conversation {
         let content = format!("{}: {text}", self.greeting);
         let content_length = content.chars().count() as u64;
         let place = BlockPlace { turn: self.turns, ..BlockPlace::default() };
-        let message = AgentMessage { content: content.clone(), content_length, place, ..AgentMessage::default() };
+        let message =
+            AgentMessage { content: content.clone(), content_length, place, ..AgentMessage::default() };
         self.send(AgentOutput::Event(Event::agent(message))).await;
         let mut interrupted = false;
         while text.contains("wait") && !interrupted {

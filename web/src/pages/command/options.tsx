@@ -1,11 +1,10 @@
 import { useId } from 'react'
 import { PRIORITIES, type Priority, type TicketOut } from '../../api/contract'
+import { suggestedAgents } from './agents'
 import type { Draft } from './draft'
 
 const FIELD =
   'min-h-9 w-full rounded-md border border-line-strong/60 bg-surface px-2.5 text-sm placeholder:text-ink-faint'
-
-const agents = ['claude', 'scripted:hello', 'scripted:refactor', 'scripted:trouble', 'openhands', 'acp:']
 
 const priorities: Record<Priority, string> = { LOW: 'Low', MEDIUM: 'Medium', HIGH: 'High', CRITICAL: 'Critical' }
 
@@ -42,7 +41,7 @@ export function Options({
         label="Agent"
         hint="Default"
         value={draft.agent}
-        suggestions={agents}
+        suggestions={suggestedAgents(location.hostname)}
         onChange={(agent) => onChange({ agent })}
         className="col-span-2"
       />

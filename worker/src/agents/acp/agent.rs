@@ -14,6 +14,7 @@ pub const ACP: AgentKind = AgentKind {
     variables: &[],
     secrets: &[],
     urls: &[],
+    directories: &[],
     configure,
     program: None,
 };

@@ -156,7 +156,9 @@ async fn drive(
         },
     };
     // The end of stderr is the most useful part, so wait for it.
-    let _ = timeout(SHUTDOWN_GRACE, tasks.join_next()).await;
+    if let Ok(Some(followed)) = timeout(SHUTDOWN_GRACE, tasks.join_next()).await {
+        joined(followed);
+    }
     host.terminals.close().await;
     let description = describe(&exit);
     session.end(&description);

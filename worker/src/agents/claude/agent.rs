@@ -20,6 +20,7 @@ pub const CLAUDE: AgentKind = AgentKind {
     variables: &VARIABLES,
     secrets: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
     urls: &["ANTHROPIC_BASE_URL"],
+    directories: &["CLAUDE_CONFIG_DIR"],
     configure,
     program: None,
 };

@@ -18,6 +18,8 @@ pub mod normalizer;
 pub mod recovery;
 mod settings;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod tool;
 
 pub use agent::{CLAUDE, Conversation};
@@ -28,6 +30,7 @@ use crate::agents::process::{Pipes, Process, ProcessSpec, StderrTail};
 use crate::agents::{AgentActivity, AgentCommand, AgentHandle, AgentOutput, ExitReason, UserMessage};
 use crate::clock::at;
 use crate::event::Event;
+use crate::tasks::joined;
 use activity::ActivityTracker;
 use contract::payloads::AgentPermissionDecided;
 use domain::message::State;
@@ -43,7 +46,7 @@ use uuid::Uuid;
 
 /// How long the CLI may take to exit before it is killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-/// How long the CLI may take to answer `initialize`.
+/// How long the CLI may take to respond to `initialize`.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(90);
 /// Capacity of the output channel. The CLI blocks when it is full, so its receiver must never wait for the network.
 const OUTPUT_CAPACITY: usize = 256;
@@ -110,7 +113,9 @@ async fn run(
             process.wait().await
         }
     };
-    let _ = timeout(Duration::from_millis(200), stderr_task).await;
+    if let Ok(followed) = timeout(Duration::from_millis(200), stderr_task).await {
+        joined(followed);
+    }
     let stderr = stderr_tail.text();
     let exit = match exit {
         ExitReason::Exited { code } if !driver.is_ready => ExitReason::NotStarted {
@@ -228,7 +233,9 @@ impl Driver {
             }
         }
         drop(writer);
-        let _ = timeout(SHUTDOWN_GRACE, writer_task).await;
+        if let Ok(written) = timeout(SHUTDOWN_GRACE, writer_task).await {
+            joined(written);
+        }
     }
 
     async fn send_message(&mut self, writer: Option<&Writer>, message: UserMessage) {

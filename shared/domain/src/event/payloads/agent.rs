@@ -251,8 +251,9 @@ pub struct AgentFailed {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Absent if the agent was not started.
-    #[serde(flatten)]
-    pub report: Option<RunReport>,
+    #[serde(flatten, skip_serializing_if = "RunReport::is_empty")]
+    #[schemars(with = "Option<RunReport>")]
+    pub report: RunReport,
 }
 
 /// The agent is idle until the next message.

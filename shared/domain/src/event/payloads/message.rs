@@ -16,6 +16,8 @@ pub enum MessagePriority {
 
 /// The same fields as the event of OmoiOS, and in addition the sender and the full text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+// `contract::messages::MessageQueued` is the response to a message.
+#[schemars(rename = "MessageQueuedPayload")]
 pub struct MessageQueued {
     pub message_id: MessageId,
     pub message_type: MessageType,
@@ -25,7 +27,7 @@ pub struct MessageQueued {
     /// Present if the message was sent again: 2, 3, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
-    /// Who has sent it again.
+    /// The caller that sent it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Sender>,
 }
@@ -83,7 +85,7 @@ pub struct MessageCancelled {
     pub message_id: MessageId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The caller who cancelled it.
+    /// The caller that cancelled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Sender>,
 }

@@ -3,7 +3,7 @@
 //! [`catalogue`](super::catalogue) has the list of event types with their payloads. `contract::payloads` is the name
 //! under which other crates use these types; they are defined here because rules emit and read them.
 //!
-//! A payload is a view of the data of an event. The plane stores and returns the data as it was sent, so fields and
+//! A payload is for reading the data of an event. The plane stores and returns the data as it was sent, so fields and
 //! event types that this version does not know are kept. Fields that other workers name differently (OmoiOS, and older
 //! versions of our own) have these names as aliases.
 

@@ -68,7 +68,14 @@ pub struct RunReport {
     pub artifacts: Option<Value>,
 }
 
-/// Fields that the worker adds to every event.
+impl RunReport {
+    /// Whether there was no run.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Fields that the worker adds to every event of its log. Ephemeral events do not have them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkerContext {

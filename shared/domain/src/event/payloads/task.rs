@@ -50,6 +50,8 @@ pub struct TaskStarted(pub TaskAttempt);
 
 /// The task is done: as its worker reported, or as a review decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+// `contract::tasks::TaskCompleted` is the response to the report of a worker.
+#[schemars(rename = "TaskCompletedPayload")]
 pub struct TaskCompleted {
     pub task_id: TaskId,
     pub ticket_id: Option<TicketId>,
@@ -67,6 +69,9 @@ pub struct TaskCompleted {
     /// Present after a review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
+    /// What the reviewer sent with the review, as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<JsonObject>,
 }
 
 /// The result waits for a review.
@@ -146,6 +151,9 @@ pub struct TaskNeedsRevision {
     pub ticket_id: Option<TicketId>,
     pub validation_passed: bool,
     pub feedback: String,
+    /// What the reviewer sent with the review, as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<JsonObject>,
 }
 
 /// A caller has edited the task.

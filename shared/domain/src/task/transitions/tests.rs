@@ -29,6 +29,10 @@ mark failed           | any     | failed         | failed    | failed    | faile
 retry                 | any     | retrying ready | .         | .         | .          | .          | .          | .              | .              | .         | queued | queued
 ";
 
+fn review(passed: bool, feedback: &str) -> Review<'_> {
+    Review { passed, feedback, evidence: None }
+}
+
 fn apply(name: &str, task: &Task, attempt: &Attempt) -> Option<Transition> {
     let (now, weights) = (at(NOW), &Weights::default());
     let result = JsonObject::of(&json!({"output": "done"}));
@@ -49,8 +53,8 @@ fn apply(name: &str, task: &Task, attempt: &Attempt) -> Option<Transition> {
             with(&|task| task.retry_count = MAX_RETRIES).fail(attempt, "away", Class::Transient, 0.5, now)
         }
         "fail, permanent" => task.fail(attempt, "forbidden", Class::Permanent, 0.5, now),
-        "review, passed" => task.reviewed(attempt, true, "well done", now),
-        "review, rejected" => task.reviewed(attempt, false, "no tests", now),
+        "review, passed" => task.reviewed(attempt, review(true, "well done"), now),
+        "review, rejected" => task.reviewed(attempt, review(false, "no tests"), now),
         "review timeout" => task.validation_timed_out("no review", now),
         "revise" => task.revise(weights, now),
         "revise, none left" => with(&|task| task.revisions = MAX_REVISIONS).revise(weights, now),
@@ -148,7 +152,8 @@ fn a_finished_task_is_unblocked_but_not_queued() {
 
 #[test]
 fn a_revision_keeps_the_feedback_and_begins_a_new_attempt() {
-    let reviewed = in_state("validating").reviewed(&current(), false, "no tests", at(NOW)).unwrap().task;
+    let review = review(false, "no tests");
+    let reviewed = in_state("validating").reviewed(&current(), review, at(NOW)).unwrap().task;
     assert_eq!(reviewed.feedback.as_deref(), Some("no tests"));
     let back = reviewed.revise(&Weights::default(), at(NOW)).unwrap().task;
     assert_eq!((back.revisions, state_of(&back)), (1, "queued"));
@@ -156,6 +161,20 @@ fn a_revision_keeps_the_feedback_and_begins_a_new_attempt() {
     assert_eq!((again.attempt, again.feedback.as_deref()), (3, Some("no tests")));
     for late in ["assign", "start", "complete", "fail, permanent"] {
         assert_eq!(apply(late, &again, &current()), None, "{late} by the attempt that was reviewed");
+    }
+}
+
+#[test]
+fn the_event_of_a_review_has_its_evidence_byte_for_byte() {
+    let evidence: JsonObject =
+        serde_json::from_str(r#"{"z":1e400, "a":123456789012345678901234567890,"text":"\u00e9"}"#).unwrap();
+    for (passed, event_type) in [(true, "task.completed"), (false, "task.needs_revision")] {
+        let review = Review { evidence: Some(&evidence), ..review(passed, "see below") };
+        let events = in_state("validating").reviewed(&current(), review, at(NOW)).unwrap().events;
+        assert_eq!(events[0].event_type.as_str(), event_type);
+        let fields = events[0].data.fields();
+        let (_, stored) = fields.iter().find(|(name, _)| name == "evidence").unwrap();
+        assert_eq!(stored.get(), evidence.text());
     }
 }
 

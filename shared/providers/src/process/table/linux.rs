@@ -1,8 +1,8 @@
 //! The process table of Linux, from `/proc`.
 
 use super::{DIRECTORY_VARIABLE, Entry, Identity};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use procfs::process::{Process, all_processes};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(super) fn signal(process: Identity, signal: Signal) {
 
 /// Pids and start times are only unique within one boot.
 pub(super) fn boot() -> String {
-    procfs::sys::kernel::random::boot_id().map(|boot| boot.trim().to_owned()).unwrap_or_default()
+    procfs::sys::kernel::random::boot_id().unwrap_or_default()
 }
 
 pub(super) fn entries() -> BTreeMap<i32, Entry> {

@@ -1,6 +1,7 @@
-import type { JsonObject, JsonValue, KnownEventType } from '../../../api/contract'
+import type { JsonObject, JsonValue } from '../../../api/contract'
+import type { EndEvent, ResultEvent } from '../../../timeline/calls'
 import { namesOf } from '../../../timeline/event'
-import { isObject, type SomeField, text } from '../../../timeline/read'
+import { isObject, type Field, text } from '../../../timeline/read'
 
 /** The output of a tool as text, from the formats of any worker. */
 export function outputText(output: JsonValue): string {
@@ -35,11 +36,12 @@ export const withoutExitCode = (output: string) => output.replace(/^(?:Error: )?
 export const pretty = (value: JsonValue) => JSON.stringify(value, null, 2)
 
 /** Where an event has the output of a call, the full text first. */
-const OUTPUT_FIELDS: readonly SomeField<KnownEventType>[] = [
-  'full_result',
-  'tool_response',
-  'subagent_result',
-  'result',
+const OUTPUT_FIELDS = [
+  'full_result' satisfies Field<EndEvent['type'] | ResultEvent['type']>,
+  'tool_response' satisfies Field<EndEvent['type']>,
+  'subagent_result' satisfies Field<'agent.subagent_completed'>,
+  'result' satisfies Field<ResultEvent['type']>,
+  // From other workers.
   'content',
   'output',
 ]
