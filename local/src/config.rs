@@ -6,10 +6,10 @@ mod file;
 mod providers;
 pub mod sandboxes;
 
-use ::providers::{PROVIDERS, ProviderKind};
 use crate::agents::agents;
 use crate::aws::{DEAD_LETTERS_ARN, MAILBOXES_URL, TABLE};
 use crate::hosts::ws::SocketTimeouts;
+use ::providers::{PROVIDERS, ProviderKind};
 use anyhow::{Context, bail};
 use clap::Args;
 pub use commands::Send;

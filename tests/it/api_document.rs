@@ -83,7 +83,7 @@ async fn the_document_and_the_reference_page_are_served_and_cached() {
 }
 
 #[tokio::test]
-async fn an_unsupported_method_is_answered_with_those_that_are_supported() {
+async fn an_unsupported_method_is_refused_with_those_that_are_supported() {
     let plane = TestPlane::start().await;
     let response = plane.raw(Method::PUT, "/api/v1/tickets").bearer_auth(OPERATOR).send().await.unwrap();
     assert_eq!(

@@ -11,7 +11,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use terminal::{print_error, print_line};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -79,28 +79,32 @@ async fn run_worker(program: Vec<String>, agents: &[&'static AgentKind]) -> Exit
     let (stop_sender, stop) = watch::channel(false);
     let signals =
         signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
-    let Ok((mut terminate, mut interrupt)) = signals else {
+    let Ok((terminate, interrupt)) = signals else {
         return fail("cannot install signal handlers");
     };
-    let mut signalled = async || {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    let stopped = async {
-        signalled().await;
-        let _ = stop_sender.send(true);
-        // A second signal exits immediately.
-        signalled().await;
-    };
+    // Its own task: in a program with several threads, a second signal is handled even while the worker blocks one.
+    let signals = tokio::spawn(handle_signals(terminate, interrupt, stop_sender));
     tokio::select! {
         ended = run(config, program, stop) => match ended {
             Ok(code) => code,
             Err(error) => fail(&format!("{error:#}")),
         },
-        () = stopped => std::process::exit(130),
+        Err(why) = signals => fail(&format!("the signal handler failed: {why}")),
     }
+}
+
+/// The first signal requests a stop. The second exits immediately.
+async fn handle_signals(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender<bool>) {
+    for is_first in [true, false] {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        if is_first {
+            let _ = stop.send(true);
+        }
+    }
+    std::process::exit(130)
 }
 
 fn check(agents: &[&'static AgentKind]) -> ExitCode {

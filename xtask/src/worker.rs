@@ -65,7 +65,7 @@ mod tests {
     fn script_is_found_inside_of_a_program() {
         let script = read(&root().join(SCRIPT)).unwrap();
         assert!(!script.is_empty());
-        assert!(contains(&[b"\0\0", script.as_slice(), b"\0"].concat(), &script));
+        assert!(contains(&[&b"\0\0"[..], &script, &b"\0"[..]].concat(), &script));
         assert!(!contains(&script[1..], &script) && !contains(b"", &script));
     }
 }

@@ -67,7 +67,7 @@ impl JsonSchema for Timestamp {
         json_schema!({
             "type": "string",
             "format": "date-time",
-            "description": "A time in RFC 3339. In answers it is in UTC with microseconds: `2026-01-01T00:00:00.000000Z`.",
+            "description": "A time in RFC 3339. In responses it is in UTC with microseconds: `2026-01-01T00:00:00.000000Z`.",
         })
     }
 }

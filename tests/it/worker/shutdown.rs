@@ -1,10 +1,11 @@
 //! How a worker exits.
 
-use super::{Fixture, GATED, OPERATOR};
+use super::{Fixture, GATED, OPERATOR, tool};
 use kit::model::{Reply, Script};
 use kit::offline::offline;
 use reqwest::Method;
 use serde_json::json;
+use tokio::process::Command;
 
 fn waiting_script() -> Script {
     let command = json!({"command": GATED, "description": "Wait"});
@@ -23,6 +24,20 @@ fn sigterm_interrupts_the_agent_and_exits_cleanly() {
         let last = fixture.log().await.pop().unwrap();
         assert_eq!(last["event_type"], "agent.shutdown", "the final event");
     });
+}
+
+/// After the first signal the worker waits for its agent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn second_signal_exits_immediately() {
+    let fixture = Fixture::new(Script::new()).await;
+    let agent = fixture.script(&[tool("Bash", json!({"command": "sleep 30"}))]);
+    let worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "wait")]);
+    fixture.wait_for_event("agent.tool_use").await;
+    // Two different signals: the second of two equal ones is lost if the first is not handled yet.
+    let id = worker.id().to_string();
+    let sent = Command::new("sh").args(["-c", "kill -TERM \"$0\" && kill -INT \"$0\"", &id]).status().await;
+    assert!(sent.unwrap().success());
+    assert_eq!(worker.wait_for_exit().await, Some(130));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One operation: parameters, body, answers, problems, security.
+//! One operation: parameters, body, responses, problems, security.
 
 use super::Schemas;
 use contract::ProblemCode;
@@ -42,10 +42,10 @@ pub fn operation(
             "content": { "application/json": { "schema": schemas.request(body.schema) } },
         });
     }
-    let mut answers = answers(endpoint, schemas);
-    answers.extend(problems(route, schemas, responses));
-    operation["responses"] =
-        Value::Object(answers.into_iter().map(|(status, answer)| (status.to_string(), answer)).collect());
+    let mut of_status = successes(endpoint, schemas);
+    of_status.extend(problems(route, schemas, responses));
+    let of_status = of_status.into_iter().map(|(status, response)| (status.to_string(), response));
+    operation["responses"] = Value::Object(of_status.collect());
     operation
 }
 
@@ -131,24 +131,24 @@ pub fn schema(kind: Kind) -> Value {
 }
 
 /// Successful responses, by status. Alternatives are one schema with `anyOf`.
-fn answers(endpoint: &Endpoint, schemas: &mut Schemas) -> BTreeMap<u16, Value> {
+fn successes(endpoint: &Endpoint, schemas: &mut Schemas) -> BTreeMap<u16, Value> {
     let mut alternatives: BTreeMap<u16, BTreeMap<&str, Vec<Value>>> = BTreeMap::new();
-    for answer in endpoint.answers {
-        let of_status = alternatives.entry(answer.status).or_default();
-        if let Some(content) = answer.content {
+    for response in endpoint.responses {
+        let of_status = alternatives.entry(response.status).or_default();
+        if let Some(content) = response.content {
             of_status.entry(content.media_type).or_default().push(schemas.response(content.schema));
         }
     }
     let describe = |(status, contents): (u16, BTreeMap<&str, Vec<Value>>)| {
-        let mut answer = json!({ "description": reason(status) });
+        let mut response = json!({ "description": reason(status) });
         for (media_type, mut schemas) in contents {
             let schema = match schemas.len() {
                 1 => schemas.remove(0),
                 _ => json!({ "anyOf": schemas }),
             };
-            answer["content"][media_type] = json!({ "schema": schema });
+            response["content"][media_type] = json!({ "schema": schema });
         }
-        (status, answer)
+        (status, response)
     };
     alternatives.into_iter().map(describe).collect()
 }

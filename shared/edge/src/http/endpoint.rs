@@ -1,4 +1,5 @@
-//! What a route accepts and answers. `dispatch` enforces it, and `docs/openapi.json` is generated from it.
+//! The requests that a route accepts, and its responses. `dispatch` enforces them, and `docs/openapi.json` is generated
+//! from them.
 
 use super::Handler;
 use contract::ProblemCode;
@@ -14,7 +15,7 @@ pub struct Endpoint {
     pub headers: &'static [Parameter],
     pub body: Option<RequestBody>,
     /// Successful responses. Several with the same status are alternatives.
-    pub answers: &'static [Answer],
+    pub responses: &'static [EndpointResponse],
     /// The problem codes of this route alone. [`Route::problems`](crate::registry::Route::problems) adds the others.
     pub problems: &'static [ProblemCode],
 }
@@ -29,7 +30,7 @@ pub struct RequestBody {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Answer {
+pub struct EndpointResponse {
     pub status: u16,
     pub content: Option<Content>,
 }
@@ -42,8 +43,8 @@ pub struct Content {
 
 impl Endpoint {
     /// Without parameters and body.
-    pub const fn new(handler: Handler, answers: &'static [Answer]) -> Self {
-        Self { handler, query: &[], headers: &[], body: None, answers, problems: &[] }
+    pub const fn new(handler: Handler, responses: &'static [EndpointResponse]) -> Self {
+        Self { handler, query: &[], headers: &[], body: None, responses, problems: &[] }
     }
 
     pub const fn query(mut self, parameters: &'static [Parameter]) -> Self {
@@ -73,26 +74,27 @@ impl Endpoint {
     }
 }
 
-pub const fn ok<T: JsonSchema>() -> Answer {
+pub const fn ok<T: JsonSchema>() -> EndpointResponse {
     json::<T>(200)
 }
 
-pub const fn created<T: JsonSchema>() -> Answer {
+pub const fn created<T: JsonSchema>() -> EndpointResponse {
     json::<T>(201)
 }
 
-const fn json<T: JsonSchema>(status: u16) -> Answer {
-    Answer { status, content: Some(Content { media_type: "application/json", schema: schema_of::<T> }) }
+const fn json<T: JsonSchema>(status: u16) -> EndpointResponse {
+    let content = Content { media_type: "application/json", schema: schema_of::<T> };
+    EndpointResponse { status, content: Some(content) }
 }
 
 /// A response without a body.
-pub const fn empty(status: u16) -> Answer {
-    Answer { status, content: None }
+pub const fn empty(status: u16) -> EndpointResponse {
+    EndpointResponse { status, content: None }
 }
 
 /// 200 with a text of another type.
-pub const fn text(media_type: &'static str) -> Answer {
-    Answer { status: 200, content: Some(Content { media_type, schema: schema_of::<String> }) }
+pub const fn text(media_type: &'static str) -> EndpointResponse {
+    EndpointResponse { status: 200, content: Some(Content { media_type, schema: schema_of::<String> }) }
 }
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

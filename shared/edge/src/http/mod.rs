@@ -12,7 +12,7 @@ pub mod sessions;
 pub mod tasks;
 pub mod tickets;
 
-pub use endpoint::{Answer, Content, Endpoint, RequestBody, SchemaOf};
+pub use endpoint::{Content, Endpoint, EndpointResponse, RequestBody, SchemaOf};
 
 use crate::auth::{AuthError, bearer};
 use crate::guard::GuardError;
@@ -136,18 +136,18 @@ impl Admitted {
 
 async fn handle(route: &Route, call: Call) -> Result<Response<Bytes>, Error> {
     let outcome = (route.endpoint.handler)(call).await;
-    // Tests run in debug builds, so every answer in a test is an answer that the document has.
+    // Tests run in debug builds, so the document has every response that occurs in a test.
     match &outcome {
         Ok(response) => debug_assert!(
-            route.endpoint.answers.iter().any(|answer| answer.status == response.status().as_u16()),
-            "{} {} answers {} without declaring it",
+            route.endpoint.responses.iter().any(|declared| declared.status == response.status().as_u16()),
+            "{} {} responds with {} without declaring it",
             route.method,
             route.path,
             response.status()
         ),
         Err(error) => debug_assert!(
             route.problems().contains(&problem::code_of(error)),
-            "{} {} answers {} without declaring it",
+            "{} {} responds with {} without declaring it",
             route.method,
             route.path,
             problem::code_of(error).as_str()

@@ -54,13 +54,14 @@ pub struct Route {
     pub method: Method,
     pub path: &'static str,
     pub scope: Scope,
-    /// The handler, and what it accepts and answers.
+    /// The handler, the requests that it accepts, and its responses.
     pub endpoint: Endpoint,
     /// Maximum size of a body. A host reads no more.
     pub max_body_bytes: usize,
 }
 
-/// The problem codes that any route may answer with.
+/// The problem codes that any route may respond with. A host reads the body of every request, also of a GET, so each may
+/// be too large or too slow.
 const COMMON_PROBLEMS: &[ProblemCode] = &[
     ProblemCode::OriginNotAllowed,
     ProblemCode::RouteNotFound,
@@ -74,7 +75,7 @@ const COMMON_PROBLEMS: &[ProblemCode] = &[
 ];
 
 impl Route {
-    /// Every problem code that it may answer with, in the order of [`ProblemCode::ALL`].
+    /// Every problem code that it may respond with, in the order of [`ProblemCode::ALL`].
     pub fn problems(&self) -> Vec<ProblemCode> {
         let is_possible = |code: &ProblemCode| match code {
             ProblemCode::Unauthorized | ProblemCode::Forbidden => self.scope != Scope::Public,
