@@ -1,6 +1,8 @@
 //! Tests of the HTTP API from its document: schemathesis generates requests from `docs/openapi.json`, sends them to a
 //! local plane, and compares the responses with the document.
 
+mod provider;
+
 use crate::steps::{run, step, timed};
 use crate::tools::{self, Environment};
 use crate::{Outcome, cargo, print, root, target};
@@ -91,14 +93,14 @@ impl Plane {
         drop(fs::remove_dir_all(&folder));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let log = fs::File::create(folder.join("plane.log")).map_err(|error| error.to_string())?;
+        let provider = provider::start().map_err(|error| format!("cannot serve a provider: {error}"))?;
         let mut command = Command::new(target().join("debug/sunaba"));
         command
             .args(["dev", "--port", "0", "--data"])
             .arg(folder.join("data"))
             .args(["--ticket-human-review", "true"])
-            // A provider that nothing listens for: generated tasks must not start processes on this machine.
             .args(["--provider", "daytona", "--daytona-api-key", "none"])
-            .args(["--daytona-api-url", "http://127.0.0.1:9", "--worker-source", "image:/worker"])
+            .args(["--daytona-api-url", &provider, "--worker-source", "image:/worker"])
             .env("SUNABA_TOKEN", TOKEN)
             .env_remove("SUNABA_LOG")
             .stdin(Stdio::null())
