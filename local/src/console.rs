@@ -55,8 +55,16 @@ impl Console {
 
 fn embedded(name: &Path) -> Option<File> {
     let file = Embedded::get(name.to_str()?)?;
-    let modified = Duration::from_secs(file.metadata.last_modified().unwrap_or_default());
-    Some(File { content: Cursor::new(file.data), modified: SystemTime::UNIX_EPOCH + modified })
+    let modified = modified(file.metadata.last_modified().unwrap_or_default(), file.metadata.sha256_hash());
+    Some(File { content: Cursor::new(file.data), modified })
+}
+
+/// The time of an embedded file. Its nanoseconds are a digest of the contents, because `ServeDir` makes ETags from the
+/// size and the time only: each build of `index.html` has the same size, and with `SOURCE_DATE_EPOCH` the same time.
+fn modified(secs: u64, sha256: [u8; 32]) -> SystemTime {
+    let [a, b, c, d, ..] = sha256;
+    let nanos = u32::from_be_bytes([a, b, c, d]) % 1_000_000_000;
+    SystemTime::UNIX_EPOCH + Duration::new(secs, nanos)
 }
 
 /// Reads a file only if it is inside the directory after resolving links.
@@ -137,6 +145,17 @@ impl fs::Metadata for Properties {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn contents_of_an_embedded_file_change_its_time_by_less_than_a_second() {
+        let (one, other) = (modified(7, [1; 32]), modified(7, [255; 32]));
+        assert_ne!(one, other);
+        for time in [one, other] {
+            let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            assert_eq!(since.as_secs(), 7);
+        }
+        assert_eq!(one, modified(7, [1; 32]));
+    }
 
     #[test]
     fn only_files_inside_the_directory_are_read() {

@@ -4,7 +4,7 @@ use crate::config::commands::{Address, Task, Tasks};
 use anyhow::bail;
 use client::{Attempt, Plane};
 use domain::TaskId;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use domain::url::percent_encoded;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,8 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub async fn list(options: &Tasks) -> anyhow::Result<ExitCode> {
     let plane = plane(&options.address)?;
-    let encoded = options.status.as_ref().map(|status| utf8_percent_encode(status, NON_ALPHANUMERIC));
-    let status = encoded.map(|status| format!("&status={status}"));
+    let status = options.status.as_ref().map(|status| format!("&status={}", percent_encoded(status)));
     let path = format!("/api/v1/tasks?limit={}{}", options.limit, status.unwrap_or_default());
     let response = response_body(&options.address, plane.get(&path).await)?;
     let tasks = response["tasks"].as_array().map_or(&[][..], Vec::as_slice);

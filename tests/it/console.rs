@@ -155,13 +155,20 @@ async fn gzip_is_sent_only_if_accepted_and_has_a_weak_etag() {
 async fn part_of_a_file_is_served() {
     let site = site();
     let plane = plane_serving(&site.path().join("dist")).await;
-    let part =
-        plane.raw(Method::GET, "/assets/index-B2xZ.js").header(RANGE, "bytes=0-6").send().await.unwrap();
+    let range = async |range: &str| {
+        plane.raw(Method::GET, "/assets/index-B2xZ.js").header(RANGE, range).send().await.unwrap()
+    };
+    let part = range("bytes=0-6").await;
     assert_eq!(
         (part.status(), &part.headers()[CONTENT_RANGE]),
         (StatusCode::PARTIAL_CONTENT, &"bytes 0-6/20".parse().unwrap())
     );
     assert_eq!(part.text().await.unwrap(), "console");
+    let invalid = range("bytes=999-").await;
+    assert_eq!(
+        (invalid.status(), &invalid.headers()[CACHE_CONTROL]),
+        (StatusCode::RANGE_NOT_SATISFIABLE, &"no-cache".parse().unwrap())
+    );
 }
 
 #[tokio::test]

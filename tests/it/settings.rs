@@ -1,11 +1,13 @@
 //! Settings of tasks and sandboxes have the same names on all hosts.
 
 use app::orchestration::settings::{LIMITS, SANDBOXES, THRESHOLDS};
+use contract::AgentName;
 use edge::registry::Permission;
 use kit::template::parse;
 use lambda_host::config::variables;
 use local::config::sandboxes::Sandboxes;
 use providers::PROVIDERS;
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Settings of the local host only: those of local sandboxes.
@@ -51,6 +53,18 @@ fn every_shared_setting_is_a_template_parameter() {
             words.map(|word| word[..1].to_owned() + &word[1..].to_ascii_lowercase()).collect();
         assert!(template["Parameters"][&parameter].is_object(), "{name} needs a parameter {parameter}");
     }
+}
+
+/// A typo is found when the stack is deployed, not when its functions start.
+#[test]
+fn template_accepts_only_agents_and_providers_that_exist() {
+    let template = parse(include_str!("../../template.yaml")).unwrap();
+    let parameters = &template["Parameters"];
+    let kinds = AgentName::kinds().collect::<Vec<_>>().join("|");
+    let providers: Vec<&str> = PROVIDERS.iter().map(|kind| kind.name).collect();
+    assert_eq!(parameters["Agent"]["AllowedPattern"], json!(AgentName::pattern()));
+    assert_eq!(parameters["Agents"]["AllowedPattern"], json!(format!("({kinds})( *, *({kinds}))*")));
+    assert_eq!(parameters["Provider"]["AllowedValues"], json!(providers));
 }
 
 /// Provider labels are short, and two planes that share a provider account must not claim each other's sandboxes.

@@ -131,9 +131,9 @@ impl Fixture {
     async fn post(&self, body: String) -> Value {
         let request = self.plane.raw(Method::POST, "/api/v1/sandboxes/s-1/events").bearer_auth(&self.worker);
         let response = request.body(body).send().await.unwrap();
-        let (status, answer) = (response.status(), response.text().await.unwrap());
-        assert_eq!(status, 200, "{answer}");
-        serde_json::from_str(&answer).unwrap()
+        let (status, body) = (response.status(), response.text().await.unwrap());
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
     }
 
     async fn get(&self, path: &str) -> String {

@@ -1,20 +1,14 @@
-//! Decides when a task is done. Pure functions: the result of a turn or validation in, the next step out. Only the delay
-//! after an error is random.
+//! Decides when a task is done. Pure functions: the result of a turn or validation in, the next step out.
 
 use crate::agents::{Tokens, TurnEnd};
 use crate::config::Continuous;
 use crate::event::{Event, first_chars};
 use crate::workspace::validation::{GitState, Validation};
-use client::{Backoff, Wait};
 use contract::payloads::{
     GitStatus, IterationCompleted, IterationCompletionSignal, IterationFailed, IterationStarted,
     IterationValidation, RunState, TokenCounts,
 };
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
-
-/// Delays after failed iterations.
-const AFTER_ERRORS: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
 /// Progress of a task. Persisted across worker restarts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -60,7 +54,8 @@ pub struct Plan {
 pub enum Next {
     Iterate {
         prompt: String,
-        delay: Duration,
+        /// Number of consecutive failed iterations before it. The supervisor waits longer after each.
+        errors: u64,
     },
     /// Check the requirements.
     Validate,
@@ -252,11 +247,7 @@ impl Progress {
                 format!("time limit reached after {} s", self.elapsed_seconds),
             );
         }
-        let delay = match u32::try_from(self.errors).unwrap_or(u32::MAX) {
-            0 => Duration::ZERO,
-            errors => AFTER_ERRORS.wait(errors - 1),
-        };
-        Next::Iterate { prompt, delay }
+        Next::Iterate { prompt, errors: self.errors }
     }
 
     /// Starts the next iteration and returns its event.
@@ -304,6 +295,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn limits() -> Continuous {
         Continuous {
@@ -385,6 +377,15 @@ mod tests {
         let last = events.last().unwrap();
         assert_eq!(last.event_type, "iteration.completed", "the successful iteration is completed too");
         assert_eq!(last.data["cost_usd"], 3.0, "validation does not change the cost");
+    }
+
+    #[test]
+    fn next_iteration_has_the_number_of_consecutive_errors() {
+        let mut progress = Progress::default();
+        for (end, expected) in [(failed("boom"), 1), (completed("more"), 0), (failed("boom"), 1)] {
+            let next = plan(false).turn_ended(&mut progress, &end, &mut Vec::new());
+            assert!(matches!(next, Next::Iterate { errors, .. } if errors == expected), "{next:?}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub async fn respond(console: &Console, head: &Parts) -> Option<Response> {
         return None;
     }
     let (mut response, caching) = match serve(console, head.uri.clone(), head).await {
-        Some(asset) if path.starts_with(ASSETS) => (asset, IMMUTABLE),
+        Some(asset) if path.starts_with(ASSETS) && is_cacheable(asset.status()) => (asset, IMMUTABLE),
         Some(file) => (file, REVALIDATE),
         // A missing asset is 404: the index page would be parsed as a broken script.
         None if path.starts_with(ASSETS) => return None,
@@ -45,6 +45,11 @@ pub async fn respond(console: &Console, head: &Parts) -> Option<Response> {
     };
     complete(response.headers_mut(), caching);
     Some(response)
+}
+
+/// Whether a response is about the contents. An error, such as an invalid range, is about the request.
+fn is_cacheable(status: StatusCode) -> bool {
+    status.is_success() || status == StatusCode::NOT_MODIFIED
 }
 
 /// Rejects dot files and other paths that are not of a console, such as those with `..`.

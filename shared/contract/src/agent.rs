@@ -42,8 +42,7 @@ impl<'a> AgentName<'a> {
             Some(argument) => format!("{kind}:{argument}"),
             None => kind.to_owned(),
         });
-        let (last, others) = names.split_last().expect("there are agents");
-        format!("{} or {last}", others.join(", "))
+        either(&names)
     }
 
     /// A regular expression of all names, for documents.
@@ -53,6 +52,15 @@ impl<'a> AgentName<'a> {
             None => kind.to_owned(),
         });
         format!("^({})$", names.join("|"))
+    }
+}
+
+/// Joins names for an error: `a, b or c`.
+pub fn either(names: &[String]) -> String {
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -71,6 +79,16 @@ mod tests {
         {
             assert_eq!(parsed(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn names_are_joined_with_or() {
+        let joined =
+            |names: &[&str]| either(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(joined(&[]), "");
+        assert_eq!(joined(&["a"]), "a");
+        assert_eq!(joined(&["a", "b"]), "a or b");
+        assert_eq!(joined(&["a", "b", "c"]), "a, b or c");
     }
 
     #[test]

@@ -5,9 +5,9 @@
 use crate::agent::AgentName;
 use crate::bad_input::BadInput;
 use crate::fields::Fields;
+use crate::repository;
 use domain::resources::{ResourceRequest, resolve};
 use domain::task::Execution;
-use url::Url;
 
 /// Maximum length of the name of an agent, a model, a snapshot or a branch.
 pub(crate) const MAX_NAME_CHARS: usize = 200;
@@ -46,7 +46,7 @@ fn agent(fields: &Fields) -> Result<Option<String>, BadInput> {
 fn repository(fields: &Fields) -> Result<Option<String>, BadInput> {
     let part = |field: &str| -> Result<Option<String>, BadInput> {
         match fields.line(field, MAX_NAME_CHARS)? {
-            Some(name) if !is_part(&name) => {
+            Some(name) if !repository::is_name(&name) => {
                 let rule =
                     "may contain letters, digits, '.', '_' and '-', and must not start with '.' or '-'";
                 Err(BadInput::invalid(field, rule))
@@ -69,39 +69,15 @@ fn repository(fields: &Fields) -> Result<Option<String>, BadInput> {
     }
 }
 
-/// Accepts what workers support.
+/// Accepts what workers support, without white space. The address stays as it was sent.
 fn check_address(address: String) -> Result<String, BadInput> {
-    let wrong = |reason: &str| Err(BadInput::invalid("repository", reason));
     if address.contains(char::is_whitespace) {
-        return wrong("must not contain white space");
+        return Err(BadInput::invalid("repository", "must not contain white space"));
     }
-    if address.contains("://") {
-        let url = Url::parse(&address).ok();
-        // git knows the names of protocols in lower case only.
-        let is_known = |scheme: &str| {
-            ["http", "https", "ssh", "git", "file"].contains(&scheme) && address.starts_with(scheme)
-        };
-        let Some(url) = url.filter(|url| is_known(url.scheme())) else {
-            return wrong("must be a URL with http, https, ssh, git or file");
-        };
-        // Every user who can read the ticket could read the secret.
-        let has_user = !url.username().is_empty() || url.password().is_some();
-        if url.scheme().starts_with("http") && has_user {
-            return wrong("must not contain a user name, password or token");
-        }
-        return Ok(address);
+    match repository::parse(&address) {
+        Ok(_) => Ok(address),
+        Err(invalid) => Err(BadInput::invalid("repository", invalid.to_string())),
     }
-    let is_short = address.split_once('/').is_some_and(|(owner, name)| is_part(owner) && is_part(name));
-    let is_remote = address.split_once('@').is_some_and(|(user, rest)| is_part(user) && rest.contains(':'));
-    match is_short || is_remote || address.starts_with('/') {
-        true => Ok(address),
-        false => wrong("must be owner/name or the URL of a repository"),
-    }
-}
-
-fn is_part(name: &str) -> bool {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
-    !name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(plain)
 }
 
 /// The rules of `git check-ref-format --branch` that workers apply.
@@ -127,7 +103,7 @@ mod tests {
         let in_two_parts = read(r#"{"github_owner":"acme","github_repo":"shop.js"}"#).unwrap();
         assert_eq!(in_two_parts.repository.as_deref(), Some("acme/shop.js"));
         for good in
-            ["acme/shop", "https://example.com/a.git", "git@example.com:a/b", "/srv/a", "file:///srv/a"]
+            ["acme/shop", "https://Example.com/a.git", "git@example.com:a/b", "/srv/a", "file:///srv/a"]
         {
             let read = read(&format!(r#"{{"repository":"{good}"}}"#)).unwrap();
             assert_eq!(read.repository.as_deref(), Some(good));
@@ -147,6 +123,8 @@ mod tests {
             (r#"{"repository":"a b/c"}"#, "repository"),
             (r#"{"repository":"https://token@example.com/a"}"#, "repository"),
             (r#"{"repository":"https://:token@example.com/a"}"#, "repository"),
+            (r#"{"repository":"https://tok#en@example.com/a"}"#, "repository"),
+            (r#"{"repository":"https://user:1?x@example.com/a"}"#, "repository"),
             (r#"{"repository":"HTTPS://example.com/a"}"#, "repository"),
             (r#"{"repository":"https://"}"#, "repository"),
             (r#"{"branch":"-x"}"#, "branch"),

@@ -18,6 +18,7 @@ pub mod payloads;
 pub mod problem;
 mod problem_code;
 pub mod query;
+pub mod repository;
 pub mod requests;
 pub mod sandboxes;
 pub mod sessions;

@@ -5,14 +5,16 @@
 //! processes share it; they write the value that a function here returns.
 
 use crate::Timestamp;
+use crate::backoff::Backoff;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Number of consecutive failures that open the breaker.
 pub const FAILURES_TO_OPEN: u32 = 5;
-/// How long the breaker stays open at first. Doubles while probes fail.
-pub const FIRST_OPEN_SECS: i64 = 30;
-/// Upper limit for the time that the breaker stays open.
-pub const MAX_OPEN_SECS: i64 = 600;
+/// How long the breaker stays open. Doubles while probes fail.
+const OPEN: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(600));
+/// Always the full time: a plane sends one probe, so there are no requests to spread.
+const JITTER: f64 = 1.0;
 
 /// State of the circuit breaker for one provider. Closed by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,8 +105,8 @@ impl Breaker {
 }
 
 fn open_secs(times_opened: u32) -> i64 {
-    let doublings = times_opened.saturating_sub(1).min(10);
-    (FIRST_OPEN_SECS << doublings).min(MAX_OPEN_SECS)
+    let open = OPEN.delay(times_opened.saturating_sub(1), JITTER);
+    i64::try_from(open.as_secs()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -172,7 +174,7 @@ mod tests {
             breaker = breaker.probing(opened.until).failed(opened.until);
         }
         assert_eq!(lengths[..6], [30, 60, 120, 240, 480, 600]);
-        assert!(lengths[6..].iter().all(|secs| *secs == MAX_OPEN_SECS));
+        assert!(lengths[6..].iter().all(|secs| *secs == 600));
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub mod ticket;
 pub mod time;
 pub mod timeouts;
 pub mod uptime;
+pub mod url;
 
 pub use entity::Entity;
 pub use event::{Event, EventType, Source};

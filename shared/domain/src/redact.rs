@@ -1,8 +1,8 @@
 //! Redaction of secrets in events, transcripts and logs.
 
+use crate::url::percent_encoded;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -219,12 +219,6 @@ fn encodings(value: &str) -> Vec<String> {
     encodings.retain(|encoding| encoding.len() >= MIN_SECRET_BYTES);
     encodings.dedup();
     encodings
-}
-
-/// Percent-encoded, as in a URL or a form.
-fn percent_encoded(value: &str) -> String {
-    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_').remove(b'~');
-    utf8_percent_encode(value, RESERVED).to_string()
 }
 
 #[cfg(test)]

@@ -83,13 +83,14 @@ async fn admit(plane: &Plane, opening: Opening, request_id: &str) -> Result<Conn
 }
 
 async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
-    let query = opening.query.accepting(PARAMETERS)?;
-    let token = query.get(&TOKEN).filter(|token| !token.is_empty()).or_else(|| bearer(&opening.headers));
+    let token = opening.query.get(&TOKEN).filter(|token| !token.is_empty());
+    let token = token.or_else(|| bearer(&opening.headers));
     let principal = match plane.authenticator.authenticate(token).await {
         Ok(identity) => Some(authorised(identity)?),
         Err(AuthError::Missing) => None,
         Err(error) => return Err(error.into_app()),
     };
+    let query = opening.query.accepting(PARAMETERS)?;
     let command = sockets::open::Command {
         connection: opening.connection,
         principal: principal.map(|identity| (identity.principal, identity.expires_at)),

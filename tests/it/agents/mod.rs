@@ -65,7 +65,7 @@ async fn check_contract(name: &str, folder: &TempDir) {
     assert_eq!(agent.check(&path.to_string_lossy()), Ok(()), "the agent can be started");
 
     let mut launch = launch(folder.path(), agent.sessions());
-    assert!(agent.recover(&launch).is_none(), "a new session has no past");
+    assert!(agent.recover(&launch).is_none(), "a new session has nothing to recover");
     let mut running = Running::start(agent.as_mut(), launch.clone());
 
     let first = running.send("say hello").await;
@@ -95,7 +95,7 @@ async fn check_contract(name: &str, folder: &TempDir) {
         assert!(session.is_some(), "an agent that stores its sessions reports their ids");
         return;
     };
-    // The worker was restarted: the agent's past is known, with the same ids.
+    // After a restart of the worker, recovery returns the same event ids.
     let mut agent = configured(name, folder.path());
     launch.resume_turn = false;
     let recovered = agent.recover(&launch).expect("the session has a transcript");
@@ -109,7 +109,8 @@ async fn check_contract(name: &str, folder: &TempDir) {
     running.stop().await;
 }
 
-/// The receipts of a message advance, and the last one is one of `last`.
+/// The receipts of a message advance, and the last one is one of `last`. `TurnEnd::answered` of a successful turn stands
+/// for the receipt `completed`: the worker sends it then, so an agent reports one of both.
 fn check_receipts(turn: &Turn, uuid: Uuid, last: &[State]) {
     let mut states: Vec<State> =
         turn.receipts.iter().filter(|(of, _)| *of == uuid).map(|(_, state)| *state).collect();

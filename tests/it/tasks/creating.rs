@@ -5,6 +5,7 @@ use crate::support::{OPERATOR, user};
 use app::Clock;
 use contract::AgentName;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 #[tokio::test]
 async fn created_task_stores_every_field_and_is_queued() {
@@ -189,20 +190,50 @@ async fn only_operators_may_create_for_another_org() {
 }
 
 #[tokio::test]
-async fn agent_that_workers_do_not_have_is_rejected() {
-    let known = AgentName::OF_EVERY_WORKER.map(str::to_owned).into();
-    let api = TaskApi::open_with(|settings| settings.orchestration.known_agents = Some(known)).await;
+async fn agents_that_workers_have_are_accepted() {
+    let api = with_agents_of_every_worker().await;
     for path in ["/tasks", "/tickets"] {
-        for agent in ["claude", "acp:gemini --acp", "scripted:hello"] {
-            let request = json!({"title": format!("Use {agent}"), "agent": agent, "check_duplicates": false});
-            let (status, response) = api.post(path, request).await;
-            if agent == "scripted:hello" {
-                assert_eq!((status, &response["field"]), (422, &json!("agent")), "{path}: {response}");
-                let detail = response["detail"].as_str().unwrap();
-                assert!(detail.ends_with("have: acp, claude, openhands."), "{detail}");
-            } else {
-                assert_eq!(status, 201, "{path} {agent}: {response}");
-            }
+        for agent in ["claude", "acp:gemini --acp"] {
+            let (status, response) = api.post(path, request_with(agent)).await;
+            assert_eq!(status, 201, "{path} {agent}: {response}");
         }
+    }
+}
+
+#[tokio::test]
+async fn agent_that_workers_do_not_have_is_rejected() {
+    let api = with_agents_of_every_worker().await;
+    for path in ["/tasks", "/tickets"] {
+        let (status, response) = api.post(path, request_with("scripted:hello")).await;
+        assert_eq!((status, &response["field"]), (422, &json!("agent")), "{path}: {response}");
+        let detail = response["detail"].as_str().unwrap();
+        assert!(detail.ends_with("have: acp, claude, openhands."), "{path}: {detail}");
+    }
+}
+
+async fn with_agents_of_every_worker() -> TaskApi {
+    let known = AgentName::OF_EVERY_WORKER.map(str::to_owned).into();
+    TaskApi::open_with(|settings| settings.orchestration.known_agents = Some(known)).await
+}
+
+fn request_with(agent: &str) -> Value {
+    json!({"title": format!("Use {agent}"), "agent": agent, "check_duplicates": false})
+}
+
+#[tokio::test]
+async fn repeated_request_succeeds_after_its_agent_was_removed() {
+    let mut api = TaskApi::open().await;
+    let requests = [
+        ("/tasks", json!({"task_id": "t-1", "title": "Fix it", "agent": "scripted:hello"})),
+        ("/tickets", json!({"ticket_id": "k-1", "title": "Fix it", "agent": "scripted:hello"})),
+    ];
+    for (path, request) in &requests {
+        assert_eq!(api.post(path, request.clone()).await.0, 201, "{path}");
+    }
+    let plane = Arc::get_mut(&mut api.plane).expect("no request is running");
+    plane.settings.orchestration.known_agents = Some(AgentName::OF_EVERY_WORKER.map(str::to_owned).into());
+    for (path, request) in requests {
+        let (status, response) = api.post(path, request).await;
+        assert_eq!(status, 200, "{path}: {response}");
     }
 }

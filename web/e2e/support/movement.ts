@@ -12,7 +12,7 @@ export interface Movement {
  * scrolled distance and nothing else, whatever is loaded or measured meanwhile.
  */
 export async function wheel(run: RunPage, by: number): Promise<Movement> {
-  const following = await run.feed.evaluateHandle((feed, upward) => {
+  const following = await run.feed.evaluateHandle(async (feed, upward) => {
     // Only visible rows: rows above may move.
     const tops = () => {
       const edge = feed.getBoundingClientRect()
@@ -23,9 +23,17 @@ export async function wheel(run: RunPage, by: number): Promise<Movement> {
       }
       return found
     }
+    // Rows are rendered and measured in the frames after a jump.
+    let before = tops()
+    for (let still = 0; still < 3;) {
+      await new Promise(requestAnimationFrame)
+      const current = tops()
+      const rests = current.size > 0 && [...current].every(([href, top]) => before.get(href) === top)
+      still = rests ? still + 1 : 0
+      before = current
+    }
     const ended = new Promise<Movement>((resolve, reject) => {
       const movement = { total: 0, back: 0 }
-      let before = tops()
       let still = 0
       const track = () => {
         const current = tops()

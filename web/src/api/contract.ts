@@ -1740,7 +1740,7 @@ export interface PreviewStarting {
   process: string;
 }
 
-/** The server answers requests. */
+/** The server responds to requests. */
 export interface PreviewReady {
   port: number;
   url: string;
@@ -1749,7 +1749,7 @@ export interface PreviewReady {
   title?: string;
 }
 
-/** The server does not answer requests. */
+/** The server does not respond to requests. */
 export interface PreviewFailed {
   port: number;
   error: string;

@@ -1,4 +1,7 @@
+import { type Backoff, backoffMs } from '../util/backoff'
 import { ApiError } from './http'
+
+const QUERY_BACKOFF: Backoff = { initialMs: 1_000, maxMs: 30_000 }
 
 /** An error message for people: what happened, and what they can do about it. */
 export function errorMessage(error: unknown): string {
@@ -23,9 +26,9 @@ export function errorMessage(error: unknown): string {
 }
 
 /** The server's `Retry-After` if it sent one, otherwise exponential backoff. */
-export function retryDelay(failures: number, error: Error): number {
+export function retryDelay(failures: number, error: Error, jitter = Math.random()): number {
   const retryAfterSeconds = error instanceof ApiError ? error.retryAfterSeconds : null
-  return retryAfterSeconds === null ? Math.min(1_000 * 2 ** failures, 30_000) : retryAfterSeconds * 1_000
+  return retryAfterSeconds === null ? backoffMs(QUERY_BACKOFF, failures, jitter) : retryAfterSeconds * 1_000
 }
 
 /** Queries retry transient failures up to three times. */

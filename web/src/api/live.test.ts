@@ -102,7 +102,7 @@ describe('a socket', () => {
         return plane.now - before
       }),
     )
-    expect(delays).toEqual([50, 450])
+    expect(delays).toEqual([280, 480])
   })
 
   it('is connecting, not reconnecting, before the first subscription', async () => {

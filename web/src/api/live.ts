@@ -1,3 +1,4 @@
+import { type Backoff, backoffMs } from '../util/backoff'
 import { timeOfDay } from '../util/time'
 import { api } from '../util/paths'
 import type { ErrorFrame, EventFrame, FilterChange } from './contract'
@@ -41,9 +42,10 @@ export interface Live {
   readonly close: () => void
 }
 
-/** Exponential backoff between reconnect attempts, with full jitter so that many pages do not reconnect at once. */
-const INITIAL_BACKOFF_MS = 500
-const MAX_BACKOFF_MS = 30_000
+/** Between reconnect attempts. */
+const RECONNECT_BACKOFF: Backoff = { initialMs: 500, maxMs: 30_000 }
+/** Without a valid token or permission, a quick attempt is of no use. */
+const REJECTED_BACKOFF: Backoff = { initialMs: 30_000, maxMs: 30_000 }
 /** The failure count resets after a connection of this length. */
 const STABLE_CONNECTION_MS = 10_000
 /** Consecutive failures before the status becomes `disconnected`. */
@@ -179,9 +181,8 @@ export function openLive(options: LiveOptions): Live {
     }
     reason = why ?? reason
     dropSocket()
-    const backoff = Math.min(MAX_BACKOFF_MS, INITIAL_BACKOFF_MS * 2 ** failures)
-    const delay =
-      rejection === null ? environment.random() * backoff : MAX_BACKOFF_MS * (0.5 + environment.random() / 2)
+    const backoff = rejection === null ? RECONNECT_BACKOFF : REJECTED_BACKOFF
+    const delay = backoffMs(backoff, failures, environment.random())
     failures += 1
     nextAttemptAt = environment.now() + delay
     timers.reconnect = environment.later(connect, delay)

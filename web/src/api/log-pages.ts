@@ -1,4 +1,5 @@
 import { fromPage, type LogEvent } from '../timeline/event'
+import { type Backoff, backoffMs } from '../util/backoff'
 import { api } from '../util/paths'
 import type { EventPage } from './contract'
 import { ApiError } from './http'
@@ -10,7 +11,7 @@ const PAGE_SIZE = 500
 const CONCURRENCY = 4
 /** One failed request must not abort a long load. */
 const MAX_ATTEMPTS = 4
-const INITIAL_BACKOFF_MS = 500
+const PAGE_BACKOFF: Backoff = { initialMs: 500, maxMs: 5_000 }
 
 /** The end of a log, ascending. */
 export async function readNewest(
@@ -99,7 +100,7 @@ async function withRetries<T>(environment: Environment, signal: AbortSignal, run
     } catch (error) {
       if (signal.aborted || attempts === MAX_ATTEMPTS || !(error instanceof ApiError && error.isRetryable)) throw error
       await new Promise<void>((resolve) => {
-        environment.later(resolve, INITIAL_BACKOFF_MS * 2 ** (attempts - 1) * (0.5 + environment.random()))
+        environment.later(resolve, backoffMs(PAGE_BACKOFF, attempts - 1, environment.random()))
       })
       signal.throwIfAborted()
     }

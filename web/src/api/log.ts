@@ -1,4 +1,5 @@
 import { fromFrame, type LogEvent } from '../timeline/event'
+import { type Backoff, backoffMs } from '../util/backoff'
 import type { EventFrame, KnownEventType } from './contract'
 import { ApiError } from './http'
 import { type Live, type LiveStatus, openLive } from './live'
@@ -38,6 +39,7 @@ const PARTIAL: KnownEventType = 'agent.partial'
 /** Poll interval without a socket; grows with failures. */
 const POLL_MS = 3_000
 const MAX_POLL_MS = 30_000
+const POLL_BACKOFF: Backoff = { initialMs: POLL_MS, maxMs: MAX_POLL_MS }
 
 /**
  * Subscribe, then fetch, then apply, as `docs/protocol.md` describes.
@@ -260,9 +262,7 @@ export function followLog(sandboxId: string, options: LogOptions = {}): LogFollo
 
   function pollDelay() {
     if (failure !== null && !failure.isRetryable) return MAX_POLL_MS
-    if (failure !== null) {
-      return Math.min(MAX_POLL_MS, POLL_MS * 2 ** (failure.times - 1)) * (0.5 + environment.random() / 2)
-    }
+    if (failure !== null) return backoffMs(POLL_BACKOFF, failure.times - 1, environment.random())
     return up ? Math.max(0, idleSince + IDLE_POLL_MS - environment.now()) : POLL_MS
   }
 

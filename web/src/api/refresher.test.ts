@@ -85,6 +85,28 @@ it('retries failed reads with backoff, except for deleted items', async () => {
   expect(requests).toHaveLength(once)
 })
 
+it('adds jitter to the pause after a failed round', async () => {
+  const pauses = await Promise.all(
+    [0, 1].map(async (jitter) => {
+      const times: number[] = []
+      const { reads } = fake()
+      const task = () => {
+        times.push(Date.now())
+        return times.length === 1
+          ? Promise.reject(new ApiError(0, 'unreachable', 'No.', null, null))
+          : Promise.resolve(null)
+      }
+      createRefresher({ ...reads, task }, () => jitter).task('a')
+      await vi.advanceTimersByTimeAsync(60_000)
+      return times.map((time) => time - (times[0] ?? 0))
+    }),
+  )
+  expect(pauses).toEqual([
+    [0, 1_000],
+    [0, 2_000],
+  ])
+})
+
 it('reads at once after a reset despite failed and hanging reads', async () => {
   const { requests, reads } = fake()
   let isDown = true

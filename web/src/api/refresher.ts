@@ -1,3 +1,4 @@
+import { type Backoff, backoffMs } from '../util/backoff'
 import { ApiError } from './http'
 
 /**
@@ -23,15 +24,16 @@ export interface Reads {
 
 /** Frames about one item arrive in twos and threes, so wait a moment to coalesce them. */
 const COALESCE_MS = 150
-/** Pause between two rounds; grows exponentially while requests fail. */
+/** Pause between two rounds. */
 const ROUND_MS = 1_000
-const MAX_ROUND_MS = 30_000
+/** Pause after rounds with failed requests, at least `ROUND_MS`. */
+const FAILED_ROUND_BACKOFF: Backoff = { initialMs: 2 * ROUND_MS, maxMs: 30_000 }
 /** Concurrent single-item requests per round and kind. */
 const CONCURRENCY = 2
 /** From this number of items on, one page is cheaper than single requests. */
 const PAGE_THRESHOLD = 6
 
-export function createRefresher(reads: Reads): Refresher {
+export function createRefresher(reads: Reads, random = () => Math.random()): Refresher {
   const tasks = new Set<string>()
   const sandboxes = new Set<string>()
   let ticketsPending = false
@@ -57,7 +59,7 @@ export function createRefresher(reads: Reads): Refresher {
     if (reading !== current) return
     reading = null
     failures = succeeded.includes(false) ? failures + 1 : 0
-    if (hasPending()) schedule(Math.min(ROUND_MS * 2 ** failures, MAX_ROUND_MS))
+    if (hasPending()) schedule(failures === 0 ? ROUND_MS : backoffMs(FAILED_ROUND_BACKOFF, failures - 1, random()))
   }
   const add = (pending: Set<string>, id: string) => {
     pending.add(id)

@@ -99,35 +99,32 @@ export function fromFrame(frame: EventFrame): LogEvent | null {
   })
 }
 
-/** The data of an event: fields that other workers and older versions name differently get their current name. */
+/** Other names of the fields of event data, if it has such names. Only a reader knows which value has the right type. */
+export const ALIASES = Symbol('aliases')
+
+/** The data of an event. Its fields may have the names of other workers and older versions. */
 export function dataOf<T extends EventType>(type: T, raw: JsonObject): EventData<T> {
   const aliases = aliasesOf(type)
-  let data = raw
-  for (const [field, names] of Object.entries(aliases)) {
-    if (isPresent(data[field])) continue
-    const value = names.map((name) => raw[name]).find(isPresent)
-    if (value !== undefined) data = { ...data, [field]: value }
-  }
-  return data as unknown as EventData<T>
+  const hasAlias = Object.values(aliases).some((names) => names.some((name) => Object.hasOwn(raw, name)))
+  return (hasAlias ? { ...raw, [ALIASES]: aliases } : raw) as unknown as EventData<T>
 }
 
 /** The names of a field in the data as it was sent. */
 export function namesOf(type: EventType, field: string): readonly string[] {
-  const aliases = aliasesOf(type)
-  return [field, ...(Object.hasOwn(aliases, field) ? (aliases[field] ?? []) : [])]
+  return [field, ...otherNames(aliasesOf(type), field)]
 }
 
-type Aliases = Readonly<Record<string, readonly string[]>>
+export function otherNames(aliases: Aliases, field: string): readonly string[] {
+  return Object.hasOwn(aliases, field) ? (aliases[field] ?? []) : []
+}
+
+export type Aliases = Readonly<Record<string, readonly string[]>>
 
 const NO_ALIASES: Aliases = {}
 
 function aliasesOf(type: EventType): Aliases {
   const all: Readonly<Record<string, Aliases | undefined>> = FIELD_ALIASES
   return Object.hasOwn(all, type) ? (all[type] ?? NO_ALIASES) : NO_ALIASES
-}
-
-function isPresent(value: JsonValue | undefined): boolean {
-  return value !== undefined && value !== null
 }
 
 function isSource(value: JsonValue | undefined): value is Source {

@@ -62,6 +62,21 @@ describe('the data of an event', () => {
     expect(json(dataOf('agent.tool_use', { tool_input: null, input: 2 }), 'tool_input')).toBe(2)
   })
 
+  it('of two names for a field, the first with a value of the right type counts', () => {
+    for (const [raw, expected] of [
+      [{ error: 'a', error_message: 'b' }, 'a'],
+      [{ error_message: 'b', error: '' }, ''],
+      [{ error: null, error_message: 'b' }, 'b'],
+      [{ error_message: 'b', error: ['a'] }, 'b'],
+      [{ error: 'a', error_message: ['b'] }, 'a'],
+      [{ error: ['a'], error_message: 7 }, null],
+    ] as const) {
+      expect(text(dataOf('agent.failed', raw as unknown as JsonObject), 'error')).toBe(expected)
+    }
+    expect(number(dataOf('agent.turn_completed', { turns: 0, num_turns: 5 }), 'turns')).toBe(0)
+    expect(number(dataOf('agent.turn_completed', { turns: '3', num_turns: 5 }), 'turns')).toBe(5)
+  })
+
   it('an omitted field is known by its older name', () => {
     const body = { size_bytes: 9, omitted: ['full_response'] }
     const fields = { seq: 1, id: 'e', source: 'agent', at: '', body, raw: {} } as const

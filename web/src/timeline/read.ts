@@ -1,5 +1,14 @@
 import type { JsonObject, JsonValue } from '../api/contract'
-import { namesOf, type DataOf, type EventData, type EventType, type LogEvent } from './event'
+import {
+  ALIASES,
+  namesOf,
+  otherNames,
+  type Aliases,
+  type DataOf,
+  type EventData,
+  type EventType,
+  type LogEvent,
+} from './event'
 
 // Event data comes from workers of any version and vendor. These functions never throw; unexpected data reads as `null`.
 //
@@ -18,46 +27,42 @@ type FieldOf<Data, Value> = {
 export function text<T extends EventType>(data: EventData<T>, field: Field<T, string>): string | null
 export function text(data: JsonObject, field: string): string | null
 export function text(data: object, field: string): string | null {
-  const value = valueOf(data, field)
-  return typeof value === 'string' ? value : null
+  return find(data, field, isText)
 }
 
 export function number<T extends EventType>(data: EventData<T>, field: Field<T, number>): number | null
 export function number(data: JsonObject, field: string): number | null
 export function number(data: object, field: string): number | null {
-  const value = valueOf(data, field)
-  return typeof value === 'number' && Number.isFinite(value) ? value : null
+  return find(data, field, isNumber)
 }
 
 /** Whether the field is `true`. */
 export function flag<T extends EventType>(data: EventData<T>, field: Field<T, boolean>): boolean
 export function flag(data: JsonObject, field: string): boolean
 export function flag(data: object, field: string): boolean {
-  return valueOf(data, field) === true
+  return find(data, field, isBoolean) === true
 }
 
 /** Whether the field is `false`, and not just missing. */
 export function isFalse<T extends EventType>(data: EventData<T>, field: Field<T, boolean>): boolean {
-  return valueOf(data, field) === false
+  return find(data, field, isBoolean) === false
 }
 
 export function object<T extends EventType>(data: EventData<T>, field: Field<T, object>): JsonObject | null
 export function object(data: JsonObject, field: string): JsonObject | null
 export function object(data: object, field: string): JsonObject | null {
-  const value = valueOf(data, field)
-  return isObject(value) ? value : null
+  return find(data, field, isObject)
 }
 
 export function list<T extends EventType>(data: EventData<T>, field: Field<T, object>): JsonValue[]
 export function list(data: JsonObject, field: string): JsonValue[]
 export function list(data: object, field: string): JsonValue[] {
-  const value = valueOf(data, field)
-  return Array.isArray(value) ? value : []
+  return find(data, field, isList) ?? []
 }
 
 /** The value of a field, whatever it is. */
 export function json<T extends EventType>(data: EventData<T>, field: Field<T, JsonValue | object>): JsonValue {
-  return valueOf(data, field) ?? null
+  return find(data, field, isPresent)
 }
 
 /** The first of these fields that holds a non-blank string. */
@@ -65,8 +70,8 @@ export function firstText<T extends EventType>(data: EventData<T>, ...fields: Fi
 export function firstText(data: JsonObject, ...fields: string[]): string | null
 export function firstText(data: object, ...fields: string[]): string | null {
   for (const field of fields) {
-    const value = valueOf(data, field)
-    if (typeof value === 'string' && /\S/.test(value)) return value
+    const value = find(data, field, isText)
+    if (value !== null && /\S/.test(value)) return value
   }
   return null
 }
@@ -84,8 +89,45 @@ export function someFlag<Owner extends EventType>(data: EventData, field: Field<
   return flag(data as unknown as JsonObject, field)
 }
 
-function valueOf(data: object, field: string): JsonValue | undefined {
-  return Object.hasOwn(data, field) ? (data as JsonObject)[field] : undefined
+/** The value of the right type under the field's own name, otherwise under another name, as the plane chooses it. */
+function find<Value extends JsonValue>(
+  data: object,
+  field: string,
+  isRight: (value: JsonValue | undefined) => value is Value,
+): Value | null {
+  const own = valueOf(data, field)
+  if (isRight(own)) return own
+  const { [ALIASES]: aliases } = data as { [ALIASES]?: Aliases }
+  if (aliases === undefined) return null
+  return (
+    otherNames(aliases, field)
+      .map((name) => valueOf(data, name))
+      .find(isRight) ?? null
+  )
+}
+
+function valueOf(data: object, name: string): JsonValue | undefined {
+  return Object.hasOwn(data, name) ? (data as JsonObject)[name] : undefined
+}
+
+function isText(value: JsonValue | undefined): value is string {
+  return typeof value === 'string'
+}
+
+function isNumber(value: JsonValue | undefined): value is number {
+  return typeof value === 'number' && Number.isFinite(value)
+}
+
+function isBoolean(value: JsonValue | undefined): value is boolean {
+  return typeof value === 'boolean'
+}
+
+function isList(value: JsonValue | undefined): value is JsonValue[] {
+  return Array.isArray(value)
+}
+
+function isPresent(value: JsonValue | undefined): value is NonNullable<JsonValue> {
+  return value !== undefined && value !== null
 }
 
 export function isObject(value: JsonValue | undefined): value is JsonObject {

@@ -6,6 +6,7 @@ use super::{AgentHandle, LastTurn};
 use crate::config::variables::Variable;
 use crate::config::{Problem, Reader};
 use crate::event::Event;
+use contract::agent::either;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -158,11 +159,7 @@ pub fn names(kinds: &[&'static AgentKind]) -> String {
             kind.argument.map_or_else(|| kind.name.to_owned(), |argument| format!("{}:{argument}", kind.name))
         })
         .collect();
-    match names.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
-    }
+    either(&names)
 }
 
 /// Checks that a program exists. `variable` is the setting that names it.

@@ -7,7 +7,7 @@ use crate::agents::{self, Agent, AgentKind, Sessions};
 use crate::isolation::SandboxPolicy;
 use crate::secret::Secret;
 use crate::task::Task;
-use crate::workspace::Repository;
+use crate::workspace::{InvalidRepository, Repository};
 use domain::SandboxId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -217,26 +217,25 @@ impl<'a> Reader<'a> {
     }
 
     fn repository(&mut self) -> Option<Repository> {
-        let parts =
-            || Some(format!("{}/{}", self.text("GITHUB_REPO_OWNER")?, self.text("GITHUB_REPO_NAME")?));
-        let location = self.text("REPOSITORY_URL").or_else(|| self.text("GITHUB_REPO")).or_else(parts);
+        let whole = |variable: &'static str| self.text(variable).map(|location| (variable, location));
+        let parts = || {
+            let (owner, name) = (self.text("GITHUB_REPO_OWNER")?, self.text("GITHUB_REPO_NAME")?);
+            Some(("GITHUB_REPO_OWNER", format!("{owner}/{name}")))
+        };
+        let location = whole("REPOSITORY_URL").or_else(|| whole("GITHUB_REPO")).or_else(parts);
         let branch = self.text("BRANCH_NAME");
-        let Some(location) = location else {
+        let Some((variable, location)) = location else {
             if branch.is_some() {
                 self.warn("BRANCH_NAME", "set, but neither GITHUB_REPO nor REPOSITORY_URL is");
             }
             return None;
         };
-        if location.contains('@') && location.starts_with("http") {
-            let message = "must not contain credentials; set GITHUB_TOKEN instead";
-            self.error("REPOSITORY_URL", message);
-            return None;
-        }
         let token = self.text("GITHUB_TOKEN").or_else(|| self.text("GH_TOKEN")).map(Secret::new);
         match Repository::new(&location, token, branch.as_deref()) {
             Ok(repository) => Some(repository),
             Err(why) => {
-                self.error("GITHUB_REPO", why.to_string());
+                let is_branch = matches!(why, InvalidRepository::InvalidBranch(_));
+                self.error(if is_branch { "BRANCH_NAME" } else { variable }, why.to_string());
                 None
             }
         }

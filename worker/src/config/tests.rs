@@ -57,6 +57,35 @@ fn all_problems_are_reported() {
 }
 
 #[test]
+fn problem_of_a_repository_names_its_variable() {
+    for (settings, variable) in [
+        ([("REPOSITORY_URL", "https://user@host/a"), ("GITHUB_REPO", "a/b")], "REPOSITORY_URL"),
+        ([("GITHUB_REPO", "https://user@host/a"), ("BRANCH_NAME", "main")], "GITHUB_REPO"),
+        ([("GITHUB_REPO_OWNER", "user@host"), ("GITHUB_REPO_NAME", "a")], "GITHUB_REPO_OWNER"),
+        ([("GITHUB_REPO", "a/b"), ("BRANCH_NAME", "--force")], "BRANCH_NAME"),
+    ] {
+        let problems = read(&[&[("SANDBOX_ID", "s"), ("SANDBOX_TOKEN", "t")][..], &settings].concat()).1;
+        let named: Vec<&str> = problems.iter().map(|problem| problem.variable.as_str()).collect();
+        assert_eq!(named, [variable]);
+    }
+}
+
+#[test]
+fn problem_of_a_repository_contains_no_secret() {
+    for location in [
+        "https://user:secret@host/a",
+        "https://user:1#secret@host/a",
+        "https:/secret@host/a",
+        "user:secret@host/a",
+    ] {
+        let (config, problems) =
+            read(&[("SANDBOX_ID", "s"), ("SANDBOX_TOKEN", "t"), ("GITHUB_REPO", location)]);
+        assert!(config.is_none(), "{location}");
+        assert!(!format!("{problems:?}").contains("secret"), "{problems:?}");
+    }
+}
+
+#[test]
 fn agent_variable_selects_the_agent() {
     let agent = |text| {
         let config = read(&[("SANDBOX_ID", "s"), ("AGENT", text)]).0;

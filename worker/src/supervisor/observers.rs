@@ -23,7 +23,7 @@ const HOLD_BACK: Duration = Duration::from_millis(300);
 
 const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often an observer is started again after it has failed.
+/// How often observers are started again after they have failed, all together.
 const MAX_RESTARTS: u32 = 3;
 
 const FILES: &str = "watching files";
@@ -249,22 +249,43 @@ async fn watch_ports(mut processes: watch::Receiver<Option<u32>>, outbox: Outbox
 mod tests {
     use super::*;
     use crate::fake_plane::FakePlane;
+    use std::path::Path;
 
     #[tokio::test]
-    async fn failed_observer_is_noticed_and_started_again_a_few_times() {
+    async fn failed_observer_is_started_again() {
         let (plane, dir) = (FakePlane::start(1).await, tempfile::tempdir().unwrap());
-        let outbox = crate::outbox::tests::open(&plane, &dir.path().join("outbox"));
-        let directories = (dir.path().join("workspace"), dir.path().join("state"));
-        std::fs::create_dir(&directories.0).unwrap();
-        let agent_state = watch::channel(AgentState::default()).0;
-        let mut observers = Observers::start(&outbox, directories, true, agent_state);
-        for attempt in 0..=MAX_RESTARTS {
-            observers.tasks.spawn(FILES, async { panic!("a bug") });
-            let failure = timeout(Duration::from_secs(30), observers.failed()).await.unwrap();
-            assert_eq!(failure.name, FILES);
-            assert_eq!(observers.restart(&failure), attempt < MAX_RESTARTS);
+        let mut observers = start(&plane, dir.path());
+        // Ends the first observers, so that only a new one can respond.
+        observers.tasks = Tasks::default();
+        let failure = fail(&mut observers, FILES).await;
+        assert_eq!(failure.name, FILES);
+        assert!(observers.restart(&failure));
+        let (done, drained) = oneshot::channel();
+        assert!(observers.scans.send(ScanRequest::Drain(done)).is_ok());
+        // `Observers::drained` would also resolve without an observer.
+        timeout(Duration::from_secs(30), drained).await.unwrap().expect("the new observer responds");
+    }
+
+    #[tokio::test]
+    async fn number_of_restarts_is_limited_for_all_observers_together() {
+        let (plane, dir) = (FakePlane::start(1).await, tempfile::tempdir().unwrap());
+        let mut observers = start(&plane, dir.path());
+        for (attempt, name) in (0..=MAX_RESTARTS).zip([FILES, MEMORY, PORTS].into_iter().cycle()) {
+            let failure = fail(&mut observers, name).await;
+            assert_eq!(observers.restart(&failure), attempt < MAX_RESTARTS, "{attempt} {name}");
         }
-        // Less than the time after which it gives up.
-        timeout(DRAIN_TIMEOUT / 2, observers.drained()).await.expect("the new observer answers");
+    }
+
+    fn start(plane: &FakePlane, dir: &Path) -> Observers {
+        let outbox = crate::outbox::tests::open(plane, &dir.join("outbox"));
+        let directories = (dir.join("workspace"), dir.join("state"));
+        std::fs::create_dir(&directories.0).unwrap();
+        Observers::start(&outbox, directories, true, watch::channel(AgentState::default()).0)
+    }
+
+    /// Adds an observer that panics, and waits until this is noticed.
+    async fn fail(observers: &mut Observers, name: &'static str) -> TaskFailure {
+        observers.tasks.spawn(name, async { panic!("a bug") });
+        timeout(Duration::from_secs(30), observers.failed()).await.unwrap()
     }
 }

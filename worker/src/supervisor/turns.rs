@@ -12,12 +12,16 @@ use crate::completion::{Next, Outcome};
 use crate::event::Event;
 use crate::heartbeat::Status;
 use crate::state::Step;
+use client::{Backoff, Wait};
 use domain::message;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Maximum interval between saves of counters such as the elapsed time.
 const SAVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Delays after failed iterations.
+const AFTER_ERRORS: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
 impl Supervisor {
     pub(super) async fn activity_changed(&mut self, activity: AgentActivity) {
@@ -111,10 +115,10 @@ impl Supervisor {
                 self.save();
                 self.wait_for_messages("Stopped; waiting for messages");
             }
-            Next::Iterate { prompt, delay } => {
+            Next::Iterate { prompt, errors } => {
                 self.state.step = Step::Pausing(prompt.clone());
                 self.save();
-                self.schedule.next_iteration = Some((Instant::now() + delay, prompt));
+                self.schedule.next_iteration = Some((Instant::now() + delay_after(errors), prompt));
             }
             Next::Validate => {
                 self.state.step = Step::Validating;
@@ -185,10 +189,32 @@ impl Supervisor {
     }
 }
 
+/// The delay before an iteration, after this many consecutive failed ones.
+fn delay_after(errors: u64) -> Duration {
+    match u32::try_from(errors).unwrap_or(u32::MAX) {
+        0 => Duration::ZERO,
+        errors => AFTER_ERRORS.wait(errors - 1),
+    }
+}
+
 /// Combines several turns: total cost and tokens, result of the last one.
 fn combine(ends: &[TurnEnd]) -> TurnEnd {
     let (cost_usd, tokens) = ends.iter().fold((0.0, Default::default()), |(cost, tokens), end| {
         (cost + end.cost_usd, end.tokens.plus(tokens))
     });
     TurnEnd { cost_usd, tokens, ..ends.last().cloned().unwrap_or_default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delay_grows_with_consecutive_errors() {
+        for (errors, longest_secs) in [(0, 0), (1, 2), (2, 4), (6, 60), (u64::MAX, 60)] {
+            let longest = Duration::from_secs(longest_secs);
+            let delay = delay_after(errors);
+            assert!((longest / 2..=longest).contains(&delay), "{errors}: {delay:?}");
+        }
+    }
 }

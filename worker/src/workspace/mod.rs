@@ -92,7 +92,7 @@ pub async fn prepare(
     emit: &mut (dyn FnMut(Event) + Send),
 ) -> Result<Ready, Error> {
     let started = Instant::now();
-    let url = repository.map(|repository| repository.url.to_string());
+    let url = repository.map(|repository| repository.url.clone());
     if let Some(repository) = repository {
         let branch = repository.branch.clone();
         emit(Event::worker(WorkspaceCloning { repository: url.clone(), branch }));

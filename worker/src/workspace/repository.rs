@@ -2,7 +2,7 @@
 
 use super::credential::Credential;
 use crate::secret::Secret;
-use percent_encoding::percent_decode_str;
+use contract::repository::{self, InvalidAddress};
 use url::{Host, Url};
 
 /// User name that GitHub expects with a token.
@@ -19,8 +19,10 @@ pub struct Repository {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRepository {
-    #[error("`{0}` is neither owner/name nor a repository URL")]
-    InvalidUrl(String),
+    #[error("must not contain credentials or any other '@'; set GITHUB_TOKEN instead")]
+    Credentials,
+    #[error(transparent)]
+    InvalidAddress(InvalidAddress),
     #[error("`{0}` is not a valid branch name")]
     InvalidBranch(String),
     #[error("the token for {0} would be sent unencrypted; use https")]
@@ -28,7 +30,7 @@ pub enum InvalidRepository {
 }
 
 impl Repository {
-    /// Parses `owner/name` (on github.com) or a URL. A secret in the URL is removed, and used if `token` is `None`.
+    /// `location` is an address that [`contract::repository`] accepts.
     pub fn new(
         location: &str,
         token: Option<Secret>,
@@ -38,8 +40,11 @@ impl Repository {
         if let Some(invalid) = branch.filter(|branch| !is_branch(branch)) {
             return Err(InvalidRepository::InvalidBranch(invalid.to_owned()));
         }
-        let (url, found) = parse_location(location.trim())?;
-        let token = token.filter(|token| !token.reveal().is_empty()).or(found);
+        let url = repository::parse(location.trim()).map_err(|invalid| match invalid {
+            InvalidAddress::Credentials => InvalidRepository::Credentials,
+            other => InvalidRepository::InvalidAddress(other),
+        })?;
+        let token = token.filter(|token| !token.reveal().is_empty());
         let repository = Self { url, token, branch: branch.map(str::to_owned) };
         let is_unencrypted = repository
             .credential()
@@ -61,45 +66,6 @@ impl Repository {
     /// Replaces the token in `text` with a placeholder.
     pub fn redact(&self, text: &str) -> String {
         self.token.as_ref().map_or_else(|| text.to_owned(), |token| token.redact(text))
-    }
-}
-
-fn parse_location(location: &str) -> Result<(String, Option<Secret>), InvalidRepository> {
-    if location.contains("://") {
-        // Without what may be a secret.
-        let invalid =
-            || InvalidRepository::InvalidUrl(location.rsplit('@').next().unwrap_or_default().to_owned());
-        // git knows the names of protocols in lower case only.
-        let is_known = |scheme: &str| {
-            ["http", "https", "ssh", "git", "file"].contains(&scheme) && location.starts_with(scheme)
-        };
-        let url = Url::parse(location).ok().filter(|url| is_known(url.scheme()));
-        let mut url = url.ok_or_else(invalid)?;
-        if !url.scheme().starts_with("http") {
-            return Ok((location.to_owned(), None));
-        }
-        let secret = percent_decode_str(url.password().unwrap_or(url.username())).decode_utf8_lossy();
-        let token = Some(secret).filter(|secret| !secret.is_empty()).map(Secret::new);
-        let removed = url.set_username("").and_then(|()| url.set_password(None));
-        removed.map_err(|()| invalid())?;
-        // Normalized, so that git requests the credential for the host that [`Repository::credential`] names.
-        return Ok((url.into(), token));
-    }
-    let part = |part: &str| {
-        let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
-        !part.is_empty() && !part.starts_with(['.', '-']) && part.chars().all(plain)
-    };
-    match location.split_once('/') {
-        Some((owner, name)) if part(owner) && part(name) => {
-            let name = name.strip_suffix(".git").unwrap_or(name);
-            Ok((format!("https://github.com/{owner}/{name}.git"), None))
-        }
-        // A directory, or `git@host:path`.
-        _ if location.starts_with('/') => Ok((location.to_owned(), None)),
-        _ if location.split_once('@').is_some_and(|(user, path)| part(user) && path.contains(':')) => {
-            Ok((location.to_owned(), None))
-        }
-        _ => Err(InvalidRepository::InvalidUrl(location.to_owned())),
     }
 }
 
@@ -126,45 +92,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locations_are_parsed() {
-        for (location, url, token) in [
-            ("acme/shop", "https://github.com/acme/shop.git", None),
-            (" acme/shop.git ", "https://github.com/acme/shop.git", None),
-            ("https://github.com/acme/shop", "https://github.com/acme/shop", None),
-            ("https://user:secret@git.example/a/b.git", "https://git.example/a/b.git", Some("secret")),
-            ("https://secret@git.example/a/b.git", "https://git.example/a/b.git", Some("secret")),
-            ("https://u:s%2Fcret@git.example/a/b.git", "https://git.example/a/b.git", Some("s/cret")),
-            ("https://Git.example:443/a/b.git", "https://git.example/a/b.git", None),
-            ("git@github.com:acme/shop.git", "git@github.com:acme/shop.git", None),
-            ("ssh://git@host/a", "ssh://git@host/a", None),
-            ("/srv/shop.git", "/srv/shop.git", None),
-        ] {
-            let repository = Repository::new(location, None, None).unwrap();
-            assert_eq!(
-                (repository.url.as_str(), repository.token),
-                (url, token.map(Secret::new)),
-                "{location}"
-            );
-        }
-        for location in [
-            "",
-            "shop",
-            "-x/y",
-            "a/b/c",
-            "ext::sh -c date",
-            "ext://x",
-            "HTTPS://git.example/a",
-            "../a",
-            "--upload-pack=x",
-        ] {
-            assert!(Repository::new(location, None, None).is_err(), "{location}");
-        }
+    fn white_space_around_a_location_is_ignored() {
+        let repository = Repository::new(" acme/shop ", None, None).unwrap();
+        assert_eq!((repository.url.as_str(), repository.token), ("https://github.com/acme/shop.git", None));
     }
 
     #[test]
-    fn error_of_an_invalid_url_contains_no_secret() {
-        let invalid = Repository::new("https://user:sec#ret@git.example/a", None, None).unwrap_err();
-        assert_eq!(invalid, InvalidRepository::InvalidUrl("git.example/a".to_owned()));
+    fn error_of_an_invalid_location_contains_no_secret() {
+        for location in [
+            "https://user:secret@git.example/a",
+            "https://user:x#secret@git.example/a",
+            "https:/user:secret@git.example/a",
+            "HTTPS://user:secret@git.example/a",
+            "user:secret@git.example/a",
+        ] {
+            let invalid = Repository::new(location, None, None).unwrap_err();
+            assert!(!format!("{invalid} {invalid:?}").contains("secret"), "{location}: {invalid:?}");
+        }
     }
 
     #[test]

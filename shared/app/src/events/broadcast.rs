@@ -3,7 +3,6 @@
 //! Frames to one socket are sent in order, different sockets concurrently. A socket that cannot be reached is closed
 //! rather than left with a gap: its client reconnects and requests the events that it has missed.
 
-use crate::clock::jitter;
 use crate::error::{Error, chain};
 use crate::sockets::subscriptions::Subscriptions;
 use crate::{Clock, sockets};
@@ -16,6 +15,7 @@ use domain::filter::{Subject, topics_of};
 use domain::{ConnectionId, Entity, Event, Timestamp};
 use futures_util::future::join_all;
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::Store;
@@ -165,7 +165,8 @@ impl Dispatcher {
                 Pushed::Gone => return Err(Undelivered::Lost("it does not exist".into())),
                 Pushed::Failed(reason) if attempt == MAX_ATTEMPTS => return Err(Undelivered::Lost(reason)),
                 Pushed::Failed(_) => {
-                    tokio::time::sleep(RESEND.delay(attempt - 1, jitter(self.now))).await;
+                    let jitter = jitter(&subscriber.connection, attempt, self.now);
+                    tokio::time::sleep(RESEND.delay(attempt - 1, jitter)).await;
                     attempt += 1;
                 }
             }
@@ -181,6 +182,13 @@ impl Dispatcher {
         tracing::info!(connection.id = %connection, "Dropped socket {connection}: {reason}");
         self.push.close(connection).await;
     }
+}
+
+/// From 0 to 1. It differs between sockets, because all sockets of a broadcast may be throttled together.
+fn jitter(connection: &ConnectionId, attempt: u32, now: Timestamp) -> f64 {
+    let mut hasher = DefaultHasher::new();
+    (connection, attempt, now).hash(&mut hasher);
+    f64::from(u32::try_from(hasher.finish() >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 enum Undelivered {
@@ -288,5 +296,21 @@ async fn delete_socket(store: &Store, delivery: &Delivery) {
     if let Err(error) = closed.and(deleted) {
         let reason = chain(&error);
         tracing::warn!(connection.id = %connection, "Could not delete socket {connection}: {reason}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_that_are_throttled_together_are_retried_at_different_times() {
+        let now = Timestamp::from_secs(1);
+        let delay = |socket: usize| {
+            let connection = ConnectionId::parse(format!("c-{socket}")).unwrap();
+            RESEND.delay(0, jitter(&connection, 1, now))
+        };
+        let delays: BTreeSet<Duration> = (0..20).map(delay).collect();
+        assert!(delays.len() > 15, "{delays:?}");
     }
 }

@@ -88,11 +88,13 @@ impl Orchestration {
         }
     }
 
-    /// Rejects an agent that workers do not have, if the host knows all that they have.
+    /// Rejects an invalid name, and an agent that workers do not have, if the host knows all that they have.
     pub fn check_agent(&self, agent: &str) -> Result<(), Invalid> {
-        let kind = AgentName::parse(agent).map_or(agent, |name| name.kind);
+        let Some(name) = AgentName::parse(agent) else {
+            return Err(Invalid::new("agent", format!("must be {}", AgentName::all())));
+        };
         match &self.known_agents {
-            Some(known) if !known.contains(kind) => {
+            Some(known) if !known.contains(name.kind) => {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 let rule =
                     format!("must be an agent that the workers of this plane have: {}", known.join(", "));

@@ -2,7 +2,7 @@
 
 use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
-use crate::orchestration::{self, dispatch_job};
+use crate::orchestration::{self, Orchestration, dispatch_job};
 use crate::{IdSource, events, reconcile, tasks, visibility};
 use contract::ProblemCode;
 use contract::tasks::Create;
@@ -38,17 +38,13 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, create } = command;
     let org = visibility::owning_org(&principal, create.org.clone(), deps.default_org)?;
     let (digest, deps) = (create.digest(), deps.base);
-    if let Some(provider) = &create.execution.provider {
-        deps.orchestration.check_provider(provider)?;
-    }
-    if let Some(agent) = &create.execution.agent {
-        deps.orchestration.check_agent(agent)?;
-    }
     let mut retry = ConflictRetry::new(deps.clock);
     let outcome = loop {
         if let Some(known) = known(deps, &create, &org, &digest).await? {
             break Outcome::Repeated(Box::new(known));
         }
+        // After the lookup: a repeated request stays valid if the settings change.
+        check(deps.orchestration, &create)?;
         let dependencies = dependencies(deps, &create.depends_on, &org).await?;
         let project = project(deps, &create, &org).await?;
         let now = deps.clock.now();
@@ -83,6 +79,17 @@ async fn known(
         )),
         None => Ok(None),
     }
+}
+
+/// Rejects providers and agents that this plane does not have.
+fn check(orchestration: &Orchestration, create: &Create) -> Result<(), Invalid> {
+    if let Some(provider) = &create.execution.provider {
+        orchestration.check_provider(provider)?;
+    }
+    if let Some(agent) = &create.execution.agent {
+        orchestration.check_agent(agent)?;
+    }
+    Ok(())
 }
 
 /// A task of another org looks as if it did not exist.

@@ -64,13 +64,14 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let CreateTicket { id, org, duplicate_threshold, spec } = create;
     let org = visibility::owning_org(&principal, org, deps.default_org)?;
     let digest = spec.digest();
-    if let Some(agent) = &spec.execution.agent {
-        deps.orchestration.check_agent(agent)?;
-    }
     if let Some(id) = &id
         && let Some(known) = deps.store.ticket(id).await?
     {
         return repeated(known, &org, &digest);
+    }
+    // After the lookup: a repeated request stays valid if the settings change.
+    if let Some(agent) = &spec.execution.agent {
+        deps.orchestration.check_agent(agent)?;
     }
     if let Some(threshold) = duplicate_threshold {
         let similar = similar(deps, &org, id.as_ref(), &spec, threshold).await?;

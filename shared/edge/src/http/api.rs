@@ -7,7 +7,7 @@ use bytes::Bytes;
 use contract::query::Parameter;
 use domain::JsonObject;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use sha2::{Digest, Sha256};
 
 /// `GET /api/v1/openapi.json`.
@@ -38,16 +38,23 @@ async fn reference(call: Call) -> Result<Response<Bytes>, Error> {
 /// Caches may keep it for a while, and then ask whether it has changed.
 fn document(call: &Call, media_type: &'static str, text: &'static str) -> Response<Bytes> {
     let digest: String = Sha256::digest(text)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    let etag = HeaderValue::from_str(&format!("\"{digest}\"")).expect("hexadecimal digits are valid");
+    let etag = format!("\"{digest}\"");
     let mut response = Response::new(Bytes::new());
-    if call.headers.get(IF_NONE_MATCH) == Some(&etag) {
+    if is_known(&call.headers, &etag) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     } else {
         *response.body_mut() = Bytes::from_static(text.as_bytes());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     }
     let headers = response.headers_mut();
-    headers.insert(ETAG, etag);
+    headers.insert(ETAG, HeaderValue::from_str(&etag).expect("hexadecimal digits are valid"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
     response
+}
+
+/// Whether the caller has the document with this tag. Tags may be weak: CloudFront weakens those of what it compresses.
+fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+    let values = headers.get_all(IF_NONE_MATCH).into_iter().filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

@@ -98,6 +98,9 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             settings.socket_url = self.optional("SUNABA_WORKERS_SOCKET_URL");
             settings.default_provider = self.default_provider(settings.default_provider);
             settings.default_agent = self.optional("AGENT").unwrap_or(settings.default_agent);
+            if let Err(invalid) = settings.check_agent(&settings.default_agent) {
+                self.errors.push(format!("AGENT: {:?} {}", settings.default_agent, invalid.reason));
+            }
             settings.resources = vec![self.resources()];
             let lifetime =
                 self.number("SANDBOX_LIFETIME_MINUTES", settings.lifetime_minutes, 1..=60 * 24 * 7);
@@ -332,5 +335,21 @@ mod tests {
         for (name, _) in invalid {
             assert!(error.contains(name), "{name} is missing in: {error}");
         }
+    }
+
+    #[test]
+    fn default_agent_must_be_one_of_the_workers() {
+        for (agents, agent) in [
+            ("", "gpt"),
+            ("", "acp"),
+            ("", "scripted:hello"),
+            ("claude", "openhands"),
+            // Without `AGENT`, it is `claude`.
+            ("openhands", ""),
+        ] {
+            let error = with(&[("SUNABA_AGENTS", agents), ("AGENT", agent)]).unwrap_err();
+            assert!(error.starts_with("AGENT: "), "{agents:?} {agent:?}: {error}");
+        }
+        assert!(with(&[("SUNABA_AGENTS", "openhands"), ("AGENT", "openhands")]).is_ok());
     }
 }

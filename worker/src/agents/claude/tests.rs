@@ -16,7 +16,7 @@ struct Broken;
 
 impl AsyncWrite for Broken {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
-        panic!("out of luck");
+        panic!("a bug");
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -12,7 +12,7 @@ pub struct PreviewStarting {
     pub process: String,
 }
 
-/// The server answers requests.
+/// The server responds to requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PreviewReady {
@@ -25,7 +25,7 @@ pub struct PreviewReady {
     pub title: Option<String>,
 }
 
-/// The server does not answer requests.
+/// The server does not respond to requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PreviewFailed {
