@@ -45,7 +45,7 @@ impl Fields {
         }
     }
 
-    /// One line of text. See [`line`].
+    /// One line of text. See [`line()`].
     pub fn line(&self, field: &str, max: usize) -> Result<Option<String>, BadInput> {
         self.text(field)?.map(|text| line(field, text, max)).transpose()
     }
