@@ -58,6 +58,7 @@ pub async fn configure(account: &Account, paths: &Paths, daytona: &Daytona) -> a
         format!("DaytonaKeyName={KEY_NAME}"),
         format!("WorkerSource=image:{}", worker.display()),
         "Agents=scripted".to_owned(),
+        "Agent=scripted:hello".to_owned(),
     ])
 }
 
