@@ -35,6 +35,7 @@ pub async fn run(report: &mut Report, url: &str, plane: &str) -> anyhow::Result<
     report.note(&format!("answered {} ms after the message was sent", latency.as_millis()));
     report.step("session entry is stored and read", store_entry(&functions, &worker)).await?;
     report.step("ticket is created, and its task completed", complete_ticket(&functions)).await?;
+    report.step("API document is served", get_document(&functions)).await?;
     report.step("invalid tokens are rejected with a problem", reject_tokens(&functions, &worker)).await?;
     report.step("one function of each group was called", async { functions.check_groups() }).await
 }
@@ -103,6 +104,15 @@ async fn register(functions: &Functions<'_>) -> anyhow::Result<String> {
     let body = json!({"sandbox_id": "s-1", "org": "acme"});
     let registered = functions.call(Method::POST, "/api/v1/sandboxes", OPERATOR, Some(body)).await?;
     Ok(registered["worker_token"].as_str().context("no worker token")?.to_owned())
+}
+
+async fn get_document(functions: &Functions<'_>) -> anyhow::Result<()> {
+    let document = functions.call(Method::GET, "/api/v1/openapi.json", OPERATOR, None).await?;
+    ensure!(
+        document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")),
+        "not OpenAPI 3.1"
+    );
+    Ok(())
 }
 
 /// The local plane pushes the event that a watched function has stored.
