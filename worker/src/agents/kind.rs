@@ -1,5 +1,5 @@
 //! The interface between the worker and its agents. An agent is a folder that implements [`Agent`], and a line in a list
-//! of [`AgentKind`]s. The supervisor knows nothing else of it.
+//! of [`AgentKind`]s. The supervisor uses nothing else of it.
 
 use super::policy::Policy;
 use super::{AgentHandle, LastTurn};
