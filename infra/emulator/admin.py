@@ -16,11 +16,6 @@ def outputs(stack):
     print(json.dumps({output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}))
 
 
-def secret(secret_id):
-    """Prints the value of a secret."""
-    print(boto3.client("secretsmanager").get_secret_value(SecretId=secret_id)["SecretString"], end="")
-
-
 def create_secret(name, value):
     """Creates a secret."""
     boto3.client("secretsmanager").create_secret(Name=name, SecretString=value)
@@ -129,7 +124,6 @@ def create_mailbox_queue(name, sandbox):
 if __name__ == "__main__":
     commands = [
         outputs,
-        secret,
         create_secret,
         invoke,
         invoke_async,

@@ -1,7 +1,7 @@
 //! The command line of `sunaba`. `docs/cli.md` is generated from it.
 
 use crate::config::Dev;
-use crate::config::commands::{Logs, Message, Messages, Send, Task, Tasks, Ticket};
+use crate::config::commands::{Keys, Logs, Message, Messages, Send, Task, Tasks, Ticket, Verify};
 use clap::{Parser, Subcommand};
 
 /// Sunaba: a control plane for AI coding agents in sandboxes
@@ -34,6 +34,10 @@ pub enum Command {
     CancelMessage(Message),
     /// Print the log of a sandbox's worker
     Logs(Logs),
+    /// Verify that the log of a sandbox was not changed after it was stored
+    Verify(Verify),
+    /// Make the keys of a plane on AWS and print them as JSON
+    Keys(Keys),
     /// Run an agent in this sandbox and report its events to the control plane
     Worker(worker::cli::Worker),
 }

@@ -11,19 +11,19 @@ use crate::aws::{DEAD_LETTERS_ARN, MAILBOXES_URL, TABLE};
 use crate::hosts::ws::SocketTimeouts;
 use ::providers::{PROVIDERS, ProviderKind};
 use anyhow::{Context, bail};
+use app::orchestration::{Orchestration, WorkerVariables};
 use clap::Args;
 pub use commands::Send;
-use contract::AgentName;
-use edge::auth::{Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
+use edge::auth::{Keys, LOCAL_OPERATOR, MIN_SECRET_CHARS, MIN_TOKEN_CHARS, Operators, SigningKey};
 use edge::guard::Guard;
 use edge::plane::Settings;
 use sandboxes::{SandboxConfig, Sandboxes};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -86,9 +86,17 @@ pub struct Dev {
     #[arg(long, env = "SUNABA_LOG", default_value = "info")]
     pub log: String,
     /// Configuration file in YAML: `agent: claude`. Names are those of the variables below in lower case, without SUNABA_
-    /// [default: sunaba.yaml in the data directory, if it exists]
+    /// [default: plane/sunaba.yaml in the data directory, if it exists]
     #[arg(long, env = "SUNABA_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// JSON file with environment variables of workers, such as keys of models and code hosts, by org and project. Only its
+    /// owner may be able to read it
+    #[arg(long, env = "SUNABA_WORKER_VARIABLES", value_name = "FILE")]
+    pub worker_variables: Option<PathBuf>,
+    /// Accept commands (acp:COMMAND, scripted:FILE) as agents in tickets and tasks: every caller can run any command on this
+    /// machine. Not together with users' tokens
+    #[arg(long)]
+    pub allow_agent_commands: bool,
     #[command(flatten)]
     pub sandboxes: Sandboxes,
     /// Worker executable; only tests set it
@@ -110,6 +118,10 @@ impl Dev {
         if self.no_auth && !self.host.is_loopback() {
             errors.push(format!("--no-auth needs a loopback address, but --host is {}", self.host));
         }
+        if self.allow_agent_commands && self.has_users() {
+            let advice = "list the agents with SUNABA_AGENTS instead";
+            errors.push(format!("--allow-agent-commands cannot be used with tokens of users; {advice}"));
+        }
         if self.token.as_deref().is_some_and(|token| !is_valid_token(token)) {
             let rule = "at least 16 letters, digits, '.', '_' or '-', and must not start with swt_";
             errors.push(format!("SUNABA_TOKEN must have {rule}"));
@@ -117,11 +129,21 @@ impl Dev {
         if self.jwt_secret.as_ref().is_some_and(|secret| secret.len() < MIN_SECRET_CHARS) {
             errors.push(format!("SUNABA_JWT_SECRET must have at least {MIN_SECRET_CHARS} characters"));
         }
+        if self.jwks_url.is_some() && (self.jwt_issuer.is_none() || self.jwt_audience.is_none()) {
+            errors.push(edge::auth::JWKS_RULE.to_owned());
+        }
         for origin in self.origins.iter().filter(|origin| !origin.contains("://") || origin.ends_with('/')) {
             errors.push(format!("SUNABA_ORIGINS: {origin:?} must look like https://console.example"));
         }
         if let Some(directory) = self.web.as_ref().filter(|directory| !directory.is_dir()) {
             errors.push(format!("--web: {} is not a directory", directory.display()));
+        }
+        if self.has_users() && config.as_ref().is_some_and(SandboxConfig::has_unconfined_sandboxes) {
+            errors.push(
+                "tokens of users need isolated sandboxes, because a sandbox without isolation can read the plane's keys; do not \
+                 set SUNABA_ISOLATION to none"
+                    .to_owned(),
+            );
         }
         match config {
             Some(config) if errors.is_empty() => Ok(config),
@@ -140,21 +162,33 @@ impl Dev {
     }
 
     /// Generates missing keys and stores them in the data directory.
-    pub fn keys(&self) -> anyhow::Result<Keys> {
+    pub fn keys(&self) -> anyhow::Result<LocalKeys> {
         let operator_token = match &self.token {
             Some(token) => token.clone(),
-            None => load_or_create_secret(&self.data.join(OPERATOR_TOKEN))?,
+            None => load_or_create_secret(&plane_directory(&self.data).join(OPERATOR_TOKEN))?,
         };
-        Ok(Keys {
-            worker_secret: load_or_create_secret(&self.data.join(WORKER_SECRET))?,
-            operator_token: Some(operator_token),
+        let worker_secret = load_or_create_secret(&plane_directory(&self.data).join(WORKER_SECRET))?;
+        let worker_key = SigningKey::of_secret(&worker_secret);
+        let keys = Keys {
+            worker_public_key: Some(worker_key.public()),
+            worker_signing_key: Some(worker_key),
+            operators: Operators::one(LOCAL_OPERATOR, &operator_token),
             user_secret: self.jwt_secret.clone(),
             jwks_url: self.jwks_url.clone(),
             issuer: self.jwt_issuer.clone(),
             audience: self.jwt_audience.clone(),
             open: self.no_auth,
-        })
+        };
+        Ok(LocalKeys { keys, operator_token, worker_secret })
     }
+}
+
+/// The keys of a local plane. What it verifies with is in `keys`; the other two are for links, for commands on this
+/// machine, and for functions that use its AWS.
+pub struct LocalKeys {
+    pub keys: Keys,
+    pub operator_token: String,
+    pub worker_secret: String,
 }
 
 /// What local sandboxes inherit from this process.
@@ -199,7 +233,8 @@ pub const INHERITED: [&str; 14] = [
     "no_proxy",
 ];
 /// Variables that workers of all providers receive, besides those of agents.
-const WORKER_KEYS: [&str; 3] = ["GITHUB_TOKEN", "GH_TOKEN", "CLAUDE_PATH"];
+const WORKER_KEYS: [&str; 5] =
+    ["GITHUB_TOKEN", "GH_TOKEN", "GITHUB_HOST", "GITHUB_REPOSITORIES", "CLAUDE_PATH"];
 const WORKER_KEY_PREFIX: &str = "ANTHROPIC_";
 
 /// Variables that workers of all providers receive: keys of code hosts, and keys and URLs of agents.
@@ -240,10 +275,46 @@ impl Dev {
         Ok(HostEnvironment { worker, environment, keys, has_claude })
     }
 
+    /// Variables of workers: those of the file, and for every org the keys of this process. If users have tokens, the
+    /// orgs are those of other people, and the keys of this process are not for them.
+    pub fn worker_variables(&self, host: &HostEnvironment) -> anyhow::Result<WorkerVariables> {
+        let from_file = match &self.worker_variables {
+            Some(path) => read_worker_variables(path)?,
+            None => WorkerVariables::default(),
+        };
+        let mut inherited = host.keys.clone();
+        if self.has_users() {
+            inherited.retain(|name, _| !is_secret(name));
+        }
+        Ok(from_file.with_defaults(inherited))
+    }
+
+    /// Whether people other than the operator can use this plane.
+    pub fn has_users(&self) -> bool {
+        self.jwt_secret.is_some() || self.jwks_url.is_some()
+    }
+
     /// A persistent random name of this plane.
     pub fn plane_name(&self) -> anyhow::Result<String> {
-        load_or_create_secret(&self.data.join(PLANE_NAME))
+        load_or_create_secret(&plane_directory(&self.data).join(PLANE_NAME))
     }
+}
+
+/// Whether the value of a worker's variable is a secret.
+fn is_secret(name: &str) -> bool {
+    let of_agents = agents().into_iter().flat_map(|agent| agent.secrets);
+    worker::config::SECRETS.iter().chain(of_agents).any(|secret| *secret == name)
+}
+
+fn read_worker_variables(path: &Path) -> anyhow::Result<WorkerVariables> {
+    let cannot_read = || format!("cannot read {}", path.display());
+    let mut file = fs::File::open(path).with_context(cannot_read)?;
+    if file.metadata().with_context(cannot_read)?.permissions().mode() & 0o077 != 0 {
+        bail!("{0} contains secrets and can be read by others; run `chmod 600 {0}`", path.display());
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).with_context(cannot_read)?;
+    WorkerVariables::parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
 }
 
 pub fn this_executable() -> anyhow::Result<PathBuf> {
@@ -257,7 +328,7 @@ pub fn write_lambda_env(
     aws: SocketAddr,
     access_key: &str,
     keys: &Keys,
-    callback_url: &str,
+    orchestration: &Orchestration,
 ) -> anyhow::Result<PathBuf> {
     let mut variables = vec![
         ("AWS_ENDPOINT_URL", format!("http://{aws}")),
@@ -268,7 +339,7 @@ pub fn write_lambda_env(
         ("SUNABA_STAGE", "local".to_owned()),
         // Routes that use providers need these too, although none creates a sandbox.
         ("SUNABA_PLANE", "local".to_owned()),
-        ("SUNABA_CALLBACK_URL", callback_url.to_owned()),
+        ("SUNABA_CALLBACK_URL", orchestration.callback_url.clone()),
         ("SUNABA_TABLE", TABLE.to_owned()),
         ("SUNABA_SOCKETS_URL", format!("http://{aws}")),
         ("SUNABA_MAILBOXES_URL", MAILBOXES_URL.to_owned()),
@@ -276,33 +347,44 @@ pub fn write_lambda_env(
         ("SUNABA_SOCKET_JOBS_URL", format!("http://{aws}/socket-jobs")),
         ("SUNABA_ORCHESTRATION_JOBS_URL", format!("http://{aws}/orchestration-jobs")),
         ("SUNABA_BUS", "local".to_owned()),
-        ("SUNABA_AGENTS", AgentName::kinds().collect::<Vec<_>>().join(",")),
-        ("SUNABA_WORKER_SECRET_ID", WORKER_SECRET.to_owned()),
+        ("SUNABA_AGENTS", orchestration.agents.to_string()),
+        ("AGENT", orchestration.default_agent.clone()),
+        ("SUNABA_WORKER_KEY_ID", WORKER_SECRET.to_owned()),
+        ("SUNABA_OPERATORS_ID", OPERATORS.to_owned()),
     ];
     let optional = [
-        ("SUNABA_OPERATOR_TOKEN_ID", keys.operator_token.as_ref().map(|_| OPERATOR_TOKEN.to_owned())),
+        ("SUNABA_WORKER_PUBLIC_KEY", keys.worker_public_key.map(|key| key.to_string())),
         ("SUNABA_JWT_SECRET_ID", keys.user_secret.as_ref().map(|_| JWT_SECRET.to_owned())),
         ("SUNABA_JWKS_URL", keys.jwks_url.clone()),
         ("SUNABA_JWT_ISSUER", keys.issuer.clone()),
         ("SUNABA_JWT_AUDIENCE", keys.audience.clone()),
     ];
     variables.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    let path = data.join(LAMBDA_ENV);
+    let path = plane_directory(data).join(LAMBDA_ENV);
     let mut file = private_file(&path)?;
     file.set_len(0)?;
     for (name, value) in variables {
-        writeln!(file, "{name}={value}")?;
+        // Quoted, because cargo-lambda does not read a bare value with every character.
+        writeln!(file, "{name}=\"{value}\"")?;
     }
     Ok(path)
+}
+
+/// The plane's own files: its keys and its table. Local sandboxes are in a directory beside it, so that none of their
+/// parent directories contains a secret.
+pub fn plane_directory(data: &Path) -> PathBuf {
+    data.join("plane")
 }
 
 /// Names of the plane's secrets: of their files, and in the in-process Secrets Manager.
 pub const WORKER_SECRET: &str = "worker-secret";
 pub const OPERATOR_TOKEN: &str = "operator-token";
+/// In the in-process Secrets Manager only: the hash of the operator's token.
+pub const OPERATORS: &str = "operators";
 pub const JWT_SECRET: &str = "jwt-secret";
 const PLANE_NAME: &str = "plane-name";
 const LAMBDA_ENV: &str = "lambda.env";
-/// Files in the data directory that only its owner may read. `sunaba.yaml` may contain the API key of a provider.
+/// Files of the plane that only its owner may read. `sunaba.yaml` may contain the API key of a provider.
 pub const SECRET_FILES: [&str; 5] = [OPERATOR_TOKEN, WORKER_SECRET, PLANE_NAME, LAMBDA_ENV, file::NAME];
 
 /// Opens a file that only its owner can read.
@@ -357,6 +439,52 @@ mod tests {
         for name in worker::config::SECRETS.into_iter().chain(of_agents) {
             assert_eq!(is_worker_key(name), !own.contains(&name), "{name}: compare SECRETS with WORKER_KEYS");
         }
+    }
+
+    fn dev(arguments: &[&str]) -> Dev {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            dev: Dev,
+        }
+        let arguments = ["sunaba"].into_iter().chain(arguments.iter().copied());
+        <Cli as clap::Parser>::parse_from(arguments).dev
+    }
+
+    fn host() -> HostEnvironment {
+        let keys =
+            [("ANTHROPIC_API_KEY", "of-the-operator"), ("ANTHROPIC_BASE_URL", "https://model.example")];
+        HostEnvironment {
+            worker: Vec::new(),
+            environment: BTreeMap::new(),
+            keys: keys.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            has_claude: false,
+        }
+    }
+
+    #[test]
+    fn keys_of_the_operator_are_not_for_orgs_of_users() {
+        let alone = dev(&[]).worker_variables(&host()).unwrap();
+        assert_eq!(alone.of_every_org()["ANTHROPIC_API_KEY"], "of-the-operator");
+        for users in [["--jwt-secret", "a-secret"], ["--jwks-url", "https://users.example"]] {
+            let variables = dev(&users).worker_variables(&host()).unwrap();
+            let names: Vec<&String> = variables.of_every_org().keys().collect();
+            assert_eq!(names, ["ANTHROPIC_BASE_URL"], "{users:?}");
+        }
+    }
+
+    #[test]
+    fn file_of_worker_variables_must_be_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("variables.json");
+        fs::write(&path, r#"{"ANTHROPIC_API_KEY": "of-the-file"}"#).unwrap();
+        let read = |mode| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            dev(&["--worker-variables", path.to_str().unwrap()]).worker_variables(&host())
+        };
+        let error = read(0o640).unwrap_err().to_string();
+        assert!(error.contains("chmod 600"), "{error}");
+        assert_eq!(read(0o600).unwrap().of_every_org()["ANTHROPIC_API_KEY"], "of-the-file");
     }
 
     #[test]

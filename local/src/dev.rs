@@ -1,24 +1,25 @@
 //! `sunaba dev`: wires the plane and serves it until a stop is requested.
 
 use crate::aws::{Aws, Durability, Feeds};
-use crate::config::{Dev, JWT_SECRET, OPERATOR_TOKEN, SECRET_FILES, WORKER_SECRET, write_lambda_env};
+use crate::config::{
+    Dev, JWT_SECRET, LocalKeys, OPERATORS, WORKER_SECRET, plane_directory, write_lambda_env,
+};
 use crate::console::Console;
+use crate::data_directory;
 use crate::hosts::aws::Served;
 use crate::hosts::connections::HEADER_READ_TIMEOUT;
 use crate::hosts::http::{Web, router};
 use crate::hosts::ws::{SocketTimeouts, Sockets};
 use crate::hosts::{self, connections, jobs, schedule, stream};
 use crate::sandboxes::{self, SandboxSetup};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use app::clock::SystemClock;
 use app::ids::RandomIds;
-use edge::auth::{Authenticator, Keys};
+use edge::auth::Authenticator;
 use edge::plane::Settings;
 use edge::{Bindings, Plane};
-use std::fs::{File, Permissions, TryLockError};
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -45,16 +46,19 @@ const GRACE_PERIOD: Duration = Duration::from_secs(5);
 /// Starts a plane. It accepts requests when this returns.
 pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let sandbox_config = dev.check()?;
-    create_data_directory(&dev.data)?;
-    let lock = lock_data_directory(&dev.data)?;
-    let keys = dev.keys()?;
+    data_directory::create(&dev.data)?;
+    let lock = data_directory::lock(&dev.data)?;
+    data_directory::move_files_of_earlier_versions(&dev.data)?;
+    data_directory::make_secrets_private(&dev.data)?;
+    let local_keys = dev.keys()?;
+    let keys = &local_keys.keys;
     let durability = if dev.fsync { Durability::Disk } else { Durability::Process };
-    let (aws, feeds) = Aws::open(&dev.data, durability)
+    let (aws, feeds) = Aws::open(&plane_directory(&dev.data), durability)
         .await
         .with_context(|| format!("cannot open the data in {}", dev.data.display()))?;
     let aws = Arc::new(aws);
     let clock = Arc::new(SystemClock);
-    let authenticator = Authenticator::new(&keys, clock.clone());
+    let authenticator = Authenticator::new(keys, clock.clone());
     let listener = listen(dev.host, dev.port, "--port").await?;
     let address = listener.local_addr()?;
     let SandboxSetup { providers, orchestration, notices } = sandboxes::setup(dev, sandbox_config, address)?;
@@ -72,7 +76,7 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let aws_server = match dev.serve_aws {
         Some(port) => {
             let listener = listen(Ipv4Addr::LOCALHOST.into(), port, "--serve-aws").await?;
-            Some(serve_aws(dev, &aws, &plane.settings, &keys, listener)?)
+            Some(serve_aws(dev, &aws, &plane.settings, &local_keys, listener)?)
         }
         None => None,
     };
@@ -81,7 +85,8 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let console = Arc::new(Console::new(dev.web.clone()));
     let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, (console, dev.socket_timeouts));
     tasks.aws_server = aws_server;
-    let operator_token = keys.operator_token.filter(|_| !keys.open);
+    let is_open = keys.open;
+    let operator_token = Some(local_keys.operator_token).filter(|_| !is_open);
     Ok(Running { address, operator_token, aws, notices, tasks, _lock: lock })
 }
 
@@ -95,68 +100,20 @@ fn serve_aws(
     dev: &Dev,
     aws: &Arc<Aws>,
     settings: &Settings,
-    keys: &Keys,
+    LocalKeys { keys, worker_secret, .. }: &LocalKeys,
     listener: TcpListener,
 ) -> anyhow::Result<JoinHandle<()>> {
     let access_key = app::ids::secret();
-    aws.put_secret(WORKER_SECRET, &keys.worker_secret);
-    for (name, secret) in [(OPERATOR_TOKEN, &keys.operator_token), (JWT_SECRET, &keys.user_secret)] {
-        if let Some(secret) = secret {
-            aws.put_secret(name, secret);
-        }
+    aws.put_secret(WORKER_SECRET, worker_secret);
+    aws.put_secret(OPERATORS, &keys.operators.to_json());
+    if let Some(secret) = &keys.user_secret {
+        aws.put_secret(JWT_SECRET, secret);
     }
     let address = listener.local_addr()?;
-    let callback_url = &settings.orchestration.callback_url;
-    let variables = write_lambda_env(&dev.data, address, &access_key, keys, callback_url)?;
+    let variables = write_lambda_env(&dev.data, address, &access_key, keys, &settings.orchestration)?;
     tracing::info!("Serving AWS on {address}; the variables for functions are in {}", variables.display());
     let router = hosts::aws::router(Served { aws: aws.clone(), access_key });
     Ok(tokio::spawn(connections::serve(listener, router, HEADER_READ_TIMEOUT, std::future::pending())))
-}
-
-/// Creates the data directory, or makes an existing one private: it holds the events of every org and all keys.
-fn create_data_directory(directory: &Path) -> anyhow::Result<()> {
-    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    created.with_context(|| format!("cannot create the data directory {}", directory.display()))?;
-    make_private(directory, 0o700)?;
-    for name in SECRET_FILES {
-        let file = directory.join(name);
-        if file.exists() {
-            make_private(&file, 0o600)?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes the permissions of group and others. The plane does not start if it cannot.
-fn make_private(path: &Path, mode: u32) -> anyhow::Result<()> {
-    let shown = path.display();
-    let before = std::fs::metadata(path).with_context(|| format!("cannot read the mode of {shown}"))?;
-    let before = before.permissions().mode() & 0o777;
-    if before & 0o077 == 0 {
-        return Ok(());
-    }
-    std::fs::set_permissions(path, Permissions::from_mode(mode)).with_context(|| {
-        format!(
-            "{shown} has mode {before:04o}, so other users can read it, and the mode cannot be changed; run \
-             `chmod {mode:o} {shown}` as its owner, or choose another directory with --data"
-        )
-    })?;
-    tracing::warn!("{shown} had mode {before:04o} and was readable by other users; it is {mode:04o} now");
-    Ok(())
-}
-
-/// Two planes on one directory would not receive each other's events. The operating system releases the lock when the
-/// process exits.
-fn lock_data_directory(directory: &Path) -> anyhow::Result<File> {
-    let path = directory.join("lock");
-    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => bail!("another plane runs on the data in {}", directory.display()),
-        Err(TryLockError::Error(error)) => {
-            Err(error).with_context(|| format!("cannot lock {}", path.display()))
-        }
-    }
 }
 
 /// The background tasks of a plane.

@@ -4,12 +4,16 @@ use clap::Parser;
 use edge::logging::{self, Format};
 use local::cli::{Cli, Command};
 use local::config::{Dev, this_executable};
-use local::{dev, logs, messages, send, tasks, ticket};
+use local::{dev, keys, logs, messages, send, tasks, ticket, verify};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
+fn main() -> ExitCode {
+    worker::cli::become_confined(std::env::args_os()).unwrap_or_else(run)
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Dev(options) => serve(&options).await.map(|()| ExitCode::SUCCESS),
         Command::Ticket(options) => ticket::run(&options).await,
@@ -21,6 +25,8 @@ async fn main() -> ExitCode {
         Command::Resend(options) => messages::resend(&options).await,
         Command::CancelMessage(options) => messages::cancel(&options).await,
         Command::Logs(options) => logs::run(&options).await,
+        Command::Verify(options) => verify::run(&options).await,
+        Command::Keys(options) => keys::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Worker(worker) => Ok(worker.main(program(), &local::agents::agents()).await),
     };
     match result {
@@ -41,6 +47,8 @@ fn program() -> Vec<String> {
 
 async fn serve(options: &Dev) -> anyhow::Result<()> {
     logging::init(Format::Human, &options.log);
+    // Its keys are in its memory, and agents without isolation are processes of the same user.
+    confine::protect_this_process()?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let running = dev::start(options).await?;
     announce(&running.link(), &running.notices);

@@ -4,8 +4,10 @@ use crate::config::commands::{Message, Messages};
 use crate::tasks::{plane, response_body};
 use anyhow::Context;
 use contract::messages::{History, MessageRecord};
+use domain::access::UNNAMED_OPERATOR;
 use domain::message::{Sender, State};
 use domain::{MessageId, SandboxId};
+use edge::auth::LOCAL_OPERATOR;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -67,9 +69,13 @@ fn lines(messages: &[MessageRecord]) -> String {
     messages.iter().rev().map(line).collect()
 }
 
-/// The id of a user; `operator` has none.
-fn sender(sender: &Sender) -> &str {
-    sender.id.as_deref().unwrap_or(&sender.kind)
+/// The id of a user, or the operator, by name if the plane has several.
+fn sender(sender: &Sender) -> String {
+    match (sender.kind.as_str(), sender.id.as_deref()) {
+        ("operator", None | Some(UNNAMED_OPERATOR | LOCAL_OPERATOR)) => "operator".to_owned(),
+        ("operator", Some(name)) => format!("operator:{name}"),
+        (kind, id) => id.unwrap_or(kind).to_owned(),
+    }
 }
 
 fn one_line(text: &str) -> String {

@@ -3,8 +3,9 @@
 use crate::config::sandboxes::SandboxConfig;
 use crate::config::{Dev, HostEnvironment};
 use anyhow::Context;
-use app::orchestration::{Orchestration, Providers};
-use providers::process::{self, Process};
+use app::orchestration::{Agents, Orchestration, Providers, WorkerVariables};
+use confine::Tier;
+use providers::process::{self, Isolation, Process};
 use providers::{Environment, SandboxProvider};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -28,18 +29,23 @@ pub struct SandboxSetup {
 /// `address` is the address that the plane is bound to.
 pub fn setup(dev: &Dev, config: SandboxConfig, address: SocketAddr) -> anyhow::Result<SandboxSetup> {
     let (host, plane) = (dev.host_environment()?, dev.plane_name()?);
-    let local: Arc<dyn SandboxProvider> = Arc::new(process_provider(dev, &config, &host, &plane)?);
-    let providers = Providers::new(remote_providers(&config, &plane)?.into_iter().chain([local]));
-    let default = default_provider(&providers, &config.provider)?;
-    let agent = config
-        .agent
-        .clone()
-        .unwrap_or_else(|| if host.has_claude { "claude".to_owned() } else { FALLBACK_AGENT.to_owned() });
+    let mut enabled = remote_providers(&config, &plane)?;
+    if config.has_local_sandboxes() {
+        enabled.push(Arc::new(process_provider(dev, &config, &host, &plane)?));
+    }
+    let providers = Providers::new(enabled);
+    let default = default_provider(&providers, &config.orchestration.default_provider)?;
+    let agent = config.agent.clone().unwrap_or_else(|| fallback_agent(&config.agents, &host));
+    let mut agents = config.agents.clone().with_default(&agent).context("cannot list the default agent")?;
+    if dev.allow_agent_commands {
+        agents = agents.accepting_commands();
+    }
     let callback_url =
         config.callback_url.clone().unwrap_or_else(|| format!("http://{}", reachable_address(address)));
+    let worker_variables = dev.worker_variables(&host)?;
     let mut notices = vec![
         format!("Sandbox provider: {}. {}", default.name(), default.isolation()),
-        agent_notice(&config, &host, &agent),
+        agent_notice(&config, &worker_variables, &agent),
     ];
     if default.name() != process::NAME && config.callback_url.is_none() {
         notices.push(format!(
@@ -47,15 +53,27 @@ pub fn setup(dev: &Dev, config: SandboxConfig, address: SocketAddr) -> anyhow::R
         ));
     }
     notices.push("Sandboxes keep running when this plane stops, and the next start finds them.".to_owned());
+    if dev.allow_agent_commands {
+        notices.push(
+            "--allow-agent-commands: every ticket and task can run any command on this machine.".to_owned(),
+        );
+    }
     let orchestration = Orchestration {
         plane,
-        known_providers: Some(providers.all().map(|provider| provider.name().to_owned()).collect()),
+        agents,
         default_agent: agent,
         callback_url,
-        worker_variables: host.keys,
+        worker_variables,
         ..config.orchestration
     };
     Ok(SandboxSetup { providers, orchestration, notices })
+}
+
+/// The default agent if none is configured.
+fn fallback_agent(agents: &Agents, host: &HostEnvironment) -> String {
+    let preferred = if host.has_claude { "claude" } else { FALLBACK_AGENT };
+    let listed = agents.names().find(|name| *name == preferred).or_else(|| agents.names().next());
+    listed.unwrap_or(FALLBACK_AGENT).to_owned()
 }
 
 /// The provider of tasks that name none. Without it every task would fail, so the plane does not start.
@@ -80,8 +98,22 @@ fn process_provider(
 ) -> anyhow::Result<Process> {
     let mut options = process::Options::new(dev.data.join(DIRECTORY), plane, host.worker.clone());
     options.environment = host.environment.clone();
-    options.isolation = config.isolation;
+    options.isolation = isolation(config)?;
+    options.hidden = vec![dev.data.clone()];
     Process::new(options).context("cannot create sandboxes on this machine")
+}
+
+/// Local sandboxes that could not be isolated are refused now, and not when the first of them starts.
+fn isolation(config: &SandboxConfig) -> anyhow::Result<Isolation> {
+    config.isolation.resolve("SUNABA_ISOLATION").map(isolation_of)
+}
+
+fn isolation_of(tier: Tier) -> Isolation {
+    match tier {
+        Tier::Namespaces => Isolation::Namespaces,
+        Tier::Landlock => Isolation::Landlock,
+        Tier::None => Isolation::None,
+    }
 }
 
 fn remote_providers(config: &SandboxConfig, plane: &str) -> anyhow::Result<Vec<Arc<dyn SandboxProvider>>> {
@@ -93,7 +125,7 @@ fn remote_providers(config: &SandboxConfig, plane: &str) -> anyhow::Result<Vec<A
     created.collect()
 }
 
-fn agent_notice(config: &SandboxConfig, host: &HostEnvironment, agent: &str) -> String {
+fn agent_notice(config: &SandboxConfig, variables: &WorkerVariables, agent: &str) -> String {
     let is_fallback = config.agent.is_none() && agent == FALLBACK_AGENT;
     let keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
     if is_fallback {
@@ -102,7 +134,7 @@ fn agent_notice(config: &SandboxConfig, host: &HostEnvironment, agent: &str) -> 
              CLAUDE_PATH or --agent to use another."
         );
     }
-    if agent == "claude" && !keys.iter().any(|key| host.keys.contains_key(*key)) {
+    if agent == "claude" && !variables.all().any(|(name, _)| keys.contains(&name.as_str())) {
         return "Default agent: claude, but no API key is set. Set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (run `claude \
                 setup-token` to create one), or choose another agent with --agent."
             .to_owned();

@@ -39,7 +39,8 @@ def create_entities():
         ids["TicketId"].append(call("POST", "/tickets", ticket)["id"])
         if number == 0:
             call("POST", "/tickets/ticket-0/approve")
-        task = {"task_id": f"task-{number}", "title": f"Task {number}", "depends_on": ids["TaskId"][-1:]}
+        task = {"task_id": f"task-{number}", "ticket_id": "ticket-0", "title": f"Task {number}"}
+        task["depends_on"] = ids["TaskId"][-1:]
         ids["TaskId"].append(call("POST", "/tasks", task)["id"])
     return ids
 

@@ -107,6 +107,15 @@ fn expected(scope: Scope) -> Expected {
             own_worker: 403,
             other_worker: 403,
         },
+        // See `only_admins_rotate_tokens_and_the_log_names_them` for admins.
+        Scope::RotateTokens => Expected {
+            anonymous: 401,
+            other_org_user: 404,
+            viewer: 403,
+            member: 403,
+            own_worker: 403,
+            other_worker: 403,
+        },
         Scope::OpenSocket => unreachable!("sockets have no HTTP route"),
     }
 }
@@ -159,7 +168,8 @@ async fn every_route_enforces_its_scope() {
         let claims = json!({"aud": "sunaba-worker", "sub": id, "generation": 2, "exp": now_secs() + 60});
         let key = EncodingKey::from_secret(JWT_SECRET.as_bytes());
         let forged = format!("swt_{}", jsonwebtoken::encode(&Header::default(), &claims, &key).unwrap());
-        let path = route.path.replace("{id}", id).replace("{seq}", "1").replace("{message_id}", "m-1");
+        let path = route.path.replace("{id}", id).replace("{seq}", "1").replace("{port}", "3000");
+        let path = path.replace("{message_id}", "m-1");
         let path = path.replace("{dependency_id}", &format!("before-{id}"));
         let path = path.replace("{session_id}", &format!("session-of-{id}"));
         // Keeps the pull route from long polling.

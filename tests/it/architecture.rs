@@ -101,14 +101,16 @@ fn platform_crates_stay_in_their_layer() {
                 !lambda || package == "lambda-host",
                 "{package} must not depend on {used}: that is for lambda-host"
             );
-            // `edge` fetches JWKS; `client` and the rest call planes from outside.
-            let callers = ["providers", "edge", "client", "local", "kit", "emulator"];
+            // `edge` fetches JWKS; `egress` forwards requests of agents; `client` and the rest call planes from outside.
+            let callers = ["providers", "edge", "egress", "client", "local", "kit", "emulator"];
             assert!(
                 used != "reqwest" || callers.contains(&package),
                 "{package} must not depend on {used}: requests to providers are for providers"
             );
             let web = ["axum", "hyper", "tower", "tower-http"].contains(&used.as_str());
-            let allowed = ["local", "kit", "bench"].contains(&package);
+            // The proxy and the endpoints of agents are HTTP servers, but know no web framework.
+            let serves_agents = package == "egress" && used == "hyper";
+            let allowed = serves_agents || ["local", "kit", "bench"].contains(&package);
             assert!(
                 !web || allowed,
                 "{package} must not depend on {used}: a web framework is for local and the tests"
@@ -270,4 +272,17 @@ fn only_the_clock_reads_the_time() {
         let is_clock = file.ends_with("clock.rs");
         assert!(is_clock || !code.contains("SystemTime::now"), "{file} reads the time: use app::Clock");
     }
+}
+
+/// Everything that runs what the agent wrote is confined, and gets no variable of the worker by inheritance.
+#[test]
+fn only_the_launcher_starts_programs_for_the_worker() {
+    let owners = ["worker/confine/src/launcher.rs", "worker/confine/src/helper.rs"];
+    let mut found = BTreeSet::new();
+    for (path, text) in sources_in(&["worker/src", "worker/confine/src"]) {
+        if without_tests(&text).contains("Command::new(") {
+            found.insert(path);
+        }
+    }
+    assert_eq!(found, owners.map(str::to_owned).into(), "start programs with `confine::Launcher`");
 }

@@ -5,6 +5,7 @@ use domain::filter::Filters;
 use domain::{ConnectionId, Timestamp};
 use edge::registry::{FUNCTIONS, Trigger};
 use kit::process::{Process, ProcessOptions};
+use local::config::Dev;
 use reqwest::Method;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
@@ -57,7 +58,8 @@ async fn secrets_are_generated_once_and_private_to_the_owner() {
     let token = first.operator_token.clone();
     first.stop().await;
     let mode = |name: &str| std::fs::metadata(options.data.join(name)).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(""), mode("operator-token"), mode("worker-secret")), (0o700, 0o600, 0o600));
+    assert_eq!((mode(""), mode("plane")), (0o700, 0o700));
+    assert_eq!((mode("plane/operator-token"), mode("plane/worker-secret")), (0o600, 0o600));
     let second = local::dev::start(&options).await.unwrap();
     assert_eq!(second.operator_token, token, "links with the token stay valid across restarts");
     second.stop().await;
@@ -72,8 +74,9 @@ async fn existing_data_folder_is_made_private_at_start() {
     options.token = None;
     options.serve_aws = Some(0);
     local::dev::start(&options).await.unwrap().stop().await;
-    let secrets = ["operator-token", "worker-secret", "plane-name", "lambda.env", "sunaba.yaml"];
-    std::fs::write(options.data.join("sunaba.yaml"), "agent: scripted:hello\n").unwrap();
+    let secrets = ["operator-token", "worker-secret", "plane-name", "lambda.env", "sunaba.yaml"]
+        .map(|name| format!("plane/{name}"));
+    std::fs::write(options.data.join("plane/sunaba.yaml"), "agent: scripted:hello\n").unwrap();
     let change = |name: &str, mode: u32| {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(options.data.join(name), permissions).unwrap();
@@ -84,8 +87,81 @@ async fn existing_data_folder_is_made_private_at_start() {
     let mode = |name: &str| std::fs::metadata(options.data.join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(""), 0o700);
     for name in secrets {
-        assert_eq!(mode(name), 0o600, "{name}");
+        assert_eq!(mode(&name), 0o600, "{name}");
     }
+}
+
+/// A sandbox is a folder in `sandboxes`, and its agent can try to read every folder above it.
+#[tokio::test]
+async fn no_parent_directory_of_a_sandbox_contains_a_file_of_the_plane() {
+    let data = TempDir::new().unwrap();
+    let mut options = dev(&data);
+    options.token = None;
+    options.serve_aws = Some(0);
+    let token = local::dev::start(&options).await.unwrap();
+    let known = token.operator_token.clone().unwrap();
+    token.stop().await;
+    let names = |directory: &str| {
+        let entries = std::fs::read_dir(data.path().join(directory)).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    // `sandboxes` is created with the first one.
+    assert_eq!(names(""), ["lock", "plane"]);
+    assert_eq!(std::fs::read(data.path().join("lock")).unwrap(), b"");
+
+    // As an earlier version left it.
+    for name in names("plane") {
+        std::fs::rename(data.path().join("plane").join(&name), data.path().join(&name)).unwrap();
+    }
+    std::fs::write(data.path().join("sunaba.yaml"), "agent: openhands\n").unwrap();
+    let upgraded = local::dev::start(&options).await.unwrap();
+    assert_eq!(upgraded.operator_token.as_deref(), Some(known.as_str()), "links stay valid");
+    assert!(upgraded.notices.iter().any(|notice| notice == "Default agent: openhands."));
+    upgraded.stop().await;
+    // `sandboxes` is created with the first one.
+    assert_eq!(names(""), ["lock", "plane"]);
+    assert!(names("plane").contains(&"sunaba.yaml".to_owned()));
+}
+
+/// An agent without isolation can read the plane's keys, and members of any org start agents.
+#[tokio::test]
+async fn plane_with_users_does_not_start_with_unconfined_sandboxes_or_agent_commands() {
+    let data = TempDir::new().unwrap();
+    let refusal = async |change: &dyn Fn(&mut Dev)| {
+        let mut options = dev(&data);
+        change(&mut options);
+        local::dev::start(&options).await.unwrap_err().to_string()
+    };
+    let without = refusal(&|dev| dev.sandboxes.isolation = Some("none".into())).await;
+    assert!(without.contains("tokens of users need isolated sandboxes"), "{without}");
+    let by_jwks = refusal(&|dev| {
+        dev.sandboxes.isolation = Some("none".into());
+        (dev.jwt_secret, dev.jwks_url) = (None, Some("https://users.example/jwks".into()));
+        (dev.jwt_issuer, dev.jwt_audience) = (Some("https://users.example".into()), Some("sunaba".into()));
+    })
+    .await;
+    assert!(by_jwks.contains("tokens of users need isolated sandboxes"), "{by_jwks}");
+    let without_audience = refusal(&|dev| {
+        dev.jwks_url = Some("https://users.example/jwks".into());
+        dev.jwt_issuer = Some("https://users.example".into());
+    })
+    .await;
+    assert!(without_audience.contains("SUNABA_JWKS_URL needs SUNABA_JWT_ISSUER"), "{without_audience}");
+    let commands = refusal(&|dev| dev.allow_agent_commands = true).await;
+    assert!(commands.contains("--allow-agent-commands cannot be used with tokens of users"), "{commands}");
+    let mut alone = dev(&data);
+    (alone.jwt_secret, alone.sandboxes.isolation) = (None, Some("none".into()));
+    alone.allow_agent_commands = true;
+    let plane = local::dev::start(&alone).await.unwrap();
+    let notices = plane.notices.join("\n");
+    assert!(
+        notices.contains("--allow-agent-commands: every ticket and task can run any command"),
+        "{notices}"
+    );
+    plane.stop().await;
 }
 
 #[tokio::test]
@@ -232,19 +308,19 @@ async fn local_aws_endpoint_requires_the_key_from_the_data_folder() {
     let mut options = dev(&data);
     options.serve_aws = Some(0);
     let running = local::dev::start(&options).await.unwrap();
-    let file = data.path().join("lambda.env");
+    let file = data.path().join("plane/lambda.env");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let text = std::fs::read_to_string(&file).unwrap();
     let variable = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        line.unwrap_or_else(|| panic!("no {name}")).to_owned()
+        line.unwrap_or_else(|| panic!("no {name}")).trim_matches('"').to_owned()
     };
     let signed = |key: &str| format!("AWS4-HMAC-SHA256 Credential={key}/20261116/us-east-1/x/aws4_request");
     let get_secret = async |authorization: Option<String>, origin: Option<&str>| {
         let mut request = reqwest::Client::new()
             .post(variable("AWS_ENDPOINT_URL"))
             .header("x-amz-target", "secretsmanager.GetSecretValue")
-            .body(json!({"SecretId": variable("SUNABA_OPERATOR_TOKEN_ID")}).to_string());
+            .body(json!({"SecretId": variable("SUNABA_OPERATORS_ID")}).to_string());
         if let Some(authorization) = authorization {
             request = request.header("authorization", authorization);
         }
@@ -256,7 +332,7 @@ async fn local_aws_endpoint_requires_the_key_from_the_data_folder() {
     };
     let key = variable("AWS_ACCESS_KEY_ID");
     let (status, body) = get_secret(Some(signed(&key)), None).await;
-    assert!(status == 200 && body.contains(OPERATOR), "{status} {body}");
+    assert!(status == 200 && body.contains("local") && !body.contains(OPERATOR), "{status} {body}");
     for (authorization, origin) in [
         (None, None),
         (Some(signed("unknown")), None),
@@ -275,8 +351,10 @@ async fn lambda_env_has_every_variable_that_functions_with_routes_require() {
     let mut options = dev(&data);
     options.serve_aws = Some(0);
     let running = local::dev::start(&options).await.unwrap();
-    let text = std::fs::read_to_string(data.path().join("lambda.env")).unwrap();
-    let variable = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let text = std::fs::read_to_string(data.path().join("plane/lambda.env")).unwrap();
+    let variable = |name: &str| {
+        text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.trim_matches('"')))
+    };
     for function in FUNCTIONS.iter().filter(|function| matches!(function.trigger, Trigger::Http(_))) {
         let config = lambda_host::Config::read(|name| match name {
             "SUNABA_FUNCTION" => Some(function.name.to_owned()),

@@ -4,8 +4,9 @@ use crate::payloads;
 use crate::support::{JWT_SECRET, OPERATOR, user_with};
 use app::clock::ManualClock;
 use app::ids::SeededIds;
+use app::orchestration::Agents;
 use domain::{ConnectionId, Timestamp};
-use edge::auth::{Authenticator, Keys};
+use edge::auth::{Authenticator, Keys, Operators, SigningKey};
 use edge::guard::Guard;
 use edge::registry::{self, Function, Trigger};
 use edge::{Plane, Settings};
@@ -61,6 +62,8 @@ impl Harness {
             auth_timeout: Duration::ZERO,
             ..Settings::default()
         };
+        // Most tests write their own scripts.
+        settings.orchestration.agents = Agents::default().accepting_commands();
         change(&mut settings);
         let (store, bindings) = (self.aws.store.clone(), self.aws.bindings());
         let (clock, ids) = (self.clock.clone(), self.ids.clone());
@@ -110,9 +113,11 @@ impl Harness {
 
 /// The keys that sign the tests' tokens.
 pub fn keys() -> Keys {
+    let worker_key = SigningKey::of_secret("a secret of the tests, long enough to be one");
     Keys {
-        worker_secret: "a secret of the tests, long enough to be one".into(),
-        operator_token: Some(OPERATOR.into()),
+        worker_signing_key: Some(worker_key.clone()),
+        worker_public_key: Some(worker_key.public()),
+        operators: Operators::one("local", OPERATOR),
         user_secret: Some(JWT_SECRET.into()),
         jwks_url: None,
         issuer: None,

@@ -64,6 +64,34 @@ async fn stale_epoch_gap_and_changed_batch_are_conflicts() {
     assert_eq!(plane.log("s-1").await.len(), 1);
 }
 
+/// A worker that is compromised must not end the log for its successors.
+#[tokio::test]
+async fn one_batch_cannot_exclude_later_runs() {
+    let plane = TestPlane::start().await;
+    let first = plane.register("s-1", "acme").await;
+    plane.post_events("s-1", &first, batch(1, 1, 1, 1)).await.ok();
+    for epoch in [(1 << 53) - 1, 1_002] {
+        let refused = plane.post_events("s-1", &first, batch(epoch, 1, 2, 1)).await;
+        assert_eq!(
+            (refused.status, &refused.body["code"]),
+            (409, &json!("epoch_too_high")),
+            "{}",
+            refused.body
+        );
+        assert_eq!((&refused.body["current_epoch"], &refused.body["max_epoch"]), (&json!(1), &json!(1_001)));
+    }
+    plane.post_events("s-1", &first, batch(1_001, 1, 2, 1)).await.ok();
+    let rotated = plane.post("/api/v1/sandboxes/s-1/token", OPERATOR, json!({})).await.ok();
+    let second = rotated["worker_token"].as_str().unwrap();
+    let epoch = plane.get("/api/v1/sandboxes/s-1", OPERATOR).await.ok()["epoch"].as_u64().unwrap() + 1;
+    plane.post_events("s-1", second, batch(epoch, 1, 3, 1)).await.ok();
+    assert_eq!(
+        plane.log("s-1").await.len(),
+        4,
+        "three batches and the rotation: refused batches store nothing"
+    );
+}
+
 #[tokio::test]
 async fn idempotency_key_deduplicates_a_single_event() {
     let plane = TestPlane::start().await;
@@ -258,15 +286,7 @@ async fn concurrent_processes_leave_no_gap_and_no_duplicate() {
     plane.register("s-1", "acme").await;
     let aws = &plane.running.aws;
     let new_process = || {
-        let keys = Keys {
-            worker_secret: "unused".into(),
-            operator_token: None,
-            user_secret: None,
-            jwks_url: None,
-            issuer: None,
-            audience: None,
-            open: true,
-        };
+        let keys = Keys { open: true, ..Keys::none() };
         let authenticator = Authenticator::new(&keys, Arc::new(SystemClock));
         let clock = Arc::new(SystemClock);
         Arc::new(Plane::new(

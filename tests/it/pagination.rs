@@ -251,7 +251,7 @@ async fn history_of_another_org_is_not_found() {
         };
         history(&plane, command).await
     };
-    for principal in [viewer("acme"), Principal::Operator] {
+    for principal in [viewer("acme"), Principal::operator("local")] {
         let page = read(&principal, &task).await.unwrap();
         assert_eq!((&page["task_id"], seqs(&page)), (&json!("x-1"), vec![1]));
         let page = read(&principal, &ticket).await.unwrap();

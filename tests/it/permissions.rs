@@ -16,7 +16,7 @@ use domain::SandboxId;
 use domain::access::Scope;
 use domain::mailbox::MAX_DELIVERIES;
 use edge::Plane;
-use edge::registry::{FUNCTIONS, Permission, Queue, Trigger};
+use edge::registry::{FUNCTIONS, Permission, Trigger};
 use local::aws::Call;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,12 +52,9 @@ fn only_functions_that_authenticate_can_read_the_token_keys() {
         let authenticates = match &function.trigger {
             Trigger::Http(route) => route.scope != Scope::Public,
             Trigger::SocketConnect | Trigger::SocketFrame => true,
-            // It issues the tokens of new workers.
-            Trigger::Jobs(Queue::OrchestrationJobs) => true,
-            Trigger::SocketDisconnect
-            | Trigger::TableStream(_)
-            | Trigger::Jobs(Queue::SocketJobs)
-            | Trigger::Schedule(_) => false,
+            Trigger::SocketDisconnect | Trigger::TableStream(_) | Trigger::Jobs(_) | Trigger::Schedule(_) => {
+                false
+            }
         };
         let name = function.name;
         assert_eq!(
@@ -68,6 +65,17 @@ fn only_functions_that_authenticate_can_read_the_token_keys() {
     }
 }
 
+/// All others verify worker tokens with the public key, which is not a secret.
+#[test]
+fn only_functions_that_issue_tokens_can_read_the_private_key() {
+    let issuing = FUNCTIONS.iter().filter(|function| function.may(Permission::IssueTokens));
+    let issuing: Vec<&str> = issuing.map(|function| function.name).collect();
+    assert_eq!(issuing, ["sandboxes-register", "sandboxes-rotate-token", "sandboxes-dispatch"]);
+    let template = include_str!("../../template.yaml");
+    let policies = template.matches("secret:${WorkerKeyName}-??????").count();
+    assert_eq!((policies, template.matches("!Ref WorkerKeyName").count()), (issuing.len(), issuing.len()));
+}
+
 /// Provider secrets are read at process start too.
 #[test]
 fn only_functions_that_call_a_provider_have_its_secrets() {
@@ -76,13 +84,15 @@ fn only_functions_that_call_a_provider_have_its_secrets() {
         .filter(|function| function.may(Permission::Providers))
         .map(|function| function.name)
         .collect();
-    assert_eq!(with_secrets, ["sandboxes-logs", "sandboxes-dispatch", "sandboxes-sweep-providers"]);
+    let expected = ["sandboxes-logs", "sandboxes-preview", "sandboxes-dispatch", "sandboxes-sweep-providers"];
+    assert_eq!(with_secrets, expected);
 }
 
 /// The actions that a policy allows for a permission.
 fn allowed_actions(permission: Permission) -> &'static [&'static str] {
     match permission {
-        Permission::Keys => &[],
+        // Secrets, read at process start.
+        Permission::Keys | Permission::IssueTokens => &[],
         Permission::GetItem => &["dynamodb:GetItem"],
         Permission::BatchGetItem => &["dynamodb:BatchGetItem"],
         Permission::Query => &["dynamodb:Query"],
@@ -236,6 +246,10 @@ async fn reads(recorder: &mut CallRecorder, worker: &str) {
     recorder.request(&process, "events-list", &request("GET", EVENTS, worker, None), 200).await;
     for (seq, status) in [(1, 200), (14, 200), (15, 200), (99, 404)] {
         recorder.request(&process, "events-body", &get(&format!("{EVENTS}/{seq}/body")), status).await;
+    }
+    for (query, status) in [("", 200), ("?to_seq=9", 200), ("?after_seq=999", 422)] {
+        let path = format!("/api/v1/sandboxes/s-1/verification{query}");
+        recorder.request(&process, "sandboxes-verify", &get(&path), status).await;
     }
     for query in ["", "?cursor=3&direction=newer", "?cursor=3&direction=older"] {
         let path = format!("/api/v1/sandboxes/s-1/trajectory{query}");

@@ -1,6 +1,8 @@
 //! Invalid requests are rejected with a 4xx that names the field, and store nothing.
 
 use crate::support::{ApiResponse, OPERATOR, TestPlane, batch, now_secs, user, user_with};
+use domain::access::Scope;
+use edge::registry::{FUNCTIONS, Trigger};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -30,6 +32,14 @@ async fn invalid_event_names_the_field_and_stores_nothing() {
         (br#"{"event_type":5}"#, 422, Some("event_type")),
         (long_type.as_bytes(), 422, Some("event_type")),
         (br#"{"event_type":"a","source":"robot"}"#, 422, Some("source")),
+        (br#"{"event_type":"a","source":"user"}"#, 422, Some("source")),
+        (br#"{"event_type":"a","source":"guardian"}"#, 422, Some("source")),
+        (br#"{"event_type":"a","source":"system"}"#, 422, Some("source")),
+        (
+            br#"{"epoch":1,"batch":1,"events":[{"event_type":"a"},{"event_type":"a","source":"user"}]}"#,
+            422,
+            Some("events[1].source"),
+        ),
         (br#"{"event_type":"a","event_data":"text"}"#, 422, Some("event_data")),
         (br#"{"event_type":"a","event_data":[1]}"#, 422, Some("event_data")),
         (deep.as_bytes(), 422, Some("event_data")),
@@ -178,7 +188,9 @@ async fn invalid_tokens_store_nothing() {
     assert_eq!(revoked.status, 401, "a replaced token: {}", revoked.body);
     let unknown = plane.post_events("s-9", OPERATOR, json!({"event_type": "agent.message"})).await;
     assert_eq!(unknown.status, 404);
-    assert!(plane.log("s-1").await.is_empty());
+    let log = plane.log("s-1").await;
+    let types: Vec<&Value> = log.iter().map(|event| &event["event_type"]).collect();
+    assert_eq!(types, ["sandbox.token_rotated"]);
 }
 
 /// The plane caches sandboxes, but must reject a replaced token nevertheless.
@@ -190,7 +202,9 @@ async fn replaced_token_is_rejected_immediately() {
     let new = plane.post("/api/v1/sandboxes/s-1/token", OPERATOR, Value::Null).await.ok();
     assert_eq!(plane.post_events("s-1", &old, batch(1, 2, 2, 1)).await.status, 401);
     plane.post_events("s-1", new["worker_token"].as_str().unwrap(), batch(1, 2, 2, 1)).await.ok();
-    assert_eq!(plane.log("s-1").await.len(), 2);
+    let log = plane.log("s-1").await;
+    let types: Vec<&Value> = log.iter().map(|event| &event["event_type"]).collect();
+    assert_eq!(types, ["agent.message", "sandbox.token_rotated", "agent.message"]);
 }
 
 #[tokio::test]
@@ -211,6 +225,51 @@ async fn unknown_hosts_and_origins_are_rejected() {
     assert!(
         preflight.headers()["access-control-allow-headers"].to_str().unwrap().contains("Idempotency-Key")
     );
+}
+
+/// A page can request an image from any address. The browser sends no `Origin` then, and without authentication the request
+/// needs no token.
+#[tokio::test]
+async fn page_of_another_site_cannot_use_the_api_without_authentication() {
+    let plane = TestPlane::start_with(|dev| dev.no_auth = true).await;
+    let event = json!({"event_type": "agent.started"});
+    plane.call(Method::POST, "/api/v1/sandboxes/s-1/events", None, Some(event)).await.ok();
+    let message = json!({"message_id": "m-1", "content": "Go on"});
+    plane.call(Method::POST, "/api/v1/sandboxes/s-1/messages", None, Some(message)).await.ok();
+    let send = async |method: &Method, path: &str, site: &str| {
+        let request = plane.raw(method.clone(), path).header("Sec-Fetch-Site", site);
+        ApiResponse::of(request.send().await.unwrap()).await
+    };
+    for site in ["cross-site", "same-site"] {
+        for function in FUNCTIONS {
+            let Trigger::Http(route) = &function.trigger else { continue };
+            let path = route.path.replace("{id}", "s-1").replace("{message_id}", "m-1").replace("{seq}", "1");
+            let path = path.replace("{session_id}", "x-1").replace("{dependency_id}", "t-2");
+            let answer = send(&route.method, &path, site).await;
+            if route.scope == Scope::Public {
+                assert_eq!(answer.status, 200, "{path}: links of other sites lead to documents");
+            } else {
+                assert_eq!(
+                    (answer.status, &answer.body["code"]),
+                    (403, &json!("origin_not_allowed")),
+                    "{path}"
+                );
+            }
+        }
+        let handshake = plane.raw(Method::GET, "/api/v1/ws/events").header("Sec-Fetch-Site", site);
+        let handshake = handshake.header("Connection", "Upgrade").header("Upgrade", "websocket");
+        let handshake = handshake
+            .header("Sec-WebSocket-Version", "13")
+            .header("Sec-WebSocket-Key", "c3VuYWJhIHRlc3QgMDAwMQ==");
+        assert_eq!(handshake.send().await.unwrap().status(), 403, "socket, {site}");
+        let console = send(&Method::GET, "/sandboxes", site).await;
+        assert!(
+            console.headers.contains_key("content-security-policy"),
+            "the console is not part of the API"
+        );
+    }
+    let own = send(&Method::GET, "/api/v1/sandboxes/s-1/messages?wait=0", "same-origin").await.ok();
+    assert_eq!(own[0]["id"], "m-1", "no page has consumed it: {own}");
 }
 
 #[tokio::test]

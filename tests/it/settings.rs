@@ -1,7 +1,7 @@
 //! Settings of tasks and sandboxes have the same names on all hosts.
 
 use app::orchestration::settings::{LIMITS, SANDBOXES, THRESHOLDS};
-use contract::AgentName;
+use contract::AgentDefinition;
 use edge::registry::Permission;
 use kit::template::parse;
 use lambda_host::config::variables;
@@ -13,9 +13,8 @@ use std::collections::BTreeSet;
 /// Settings of the local host only: those of local sandboxes.
 const ONLY_LOCAL: [&str; 1] = ["SUNABA_ISOLATION"];
 
-/// Settings on AWS only: addresses of its parts, names of secrets, and the agents of its workers.
-const ONLY_ON_AWS: [&str; 5] = [
-    "SUNABA_AGENTS",
+/// Settings on AWS only: addresses of its parts, and names of secrets.
+const ONLY_ON_AWS: [&str; 4] = [
     "SUNABA_ORCHESTRATION_JOBS_URL",
     "SUNABA_PLANE",
     "SUNABA_WORKERS_SOCKET_URL",
@@ -57,14 +56,18 @@ fn every_shared_setting_is_a_template_parameter() {
 
 /// A typo is found when the stack is deployed, not when its functions start.
 #[test]
-fn template_accepts_only_agents_and_providers_that_exist() {
+fn template_accepts_only_providers_that_exist_and_agents_of_a_known_kind() {
     let template = parse(include_str!("../../template.yaml")).unwrap();
     let parameters = &template["Parameters"];
-    let kinds = AgentName::kinds().collect::<Vec<_>>().join("|");
-    let providers: Vec<&str> = PROVIDERS.iter().map(|kind| kind.name).collect();
-    assert_eq!(parameters["Agent"]["AllowedPattern"], json!(AgentName::pattern()));
-    assert_eq!(parameters["Agents"]["AllowedPattern"], json!(format!("({kinds})( *, *({kinds}))*")));
-    assert_eq!(parameters["Provider"]["AllowedValues"], json!(providers));
+    let kinds = AgentDefinition::kinds().collect::<Vec<_>>().join("|");
+    let entry = format!("([A-Za-z0-9][A-Za-z0-9._:-]* *= *)?({kinds})(:[^,]*[^, ][^,]*)?");
+    // Lambda's environment has 4 KB for all variables.
+    assert_eq!(parameters["Agents"]["MaxLength"], json!(1_024));
+    let providers = PROVIDERS.iter().map(|kind| kind.name).collect::<Vec<_>>().join("|");
+    assert_eq!(parameters["Agent"]["AllowedPattern"], json!(contract::agent::NAME_PATTERN));
+    assert_eq!(parameters["Agents"]["AllowedPattern"], json!(format!("^{entry}( *, *{entry})*$")));
+    let providers = format!("^({providers})( *, *({providers}))*$");
+    assert_eq!(parameters["Provider"]["AllowedPattern"], json!(providers));
 }
 
 /// Provider labels are short, and two planes that share a provider account must not claim each other's sandboxes.

@@ -47,6 +47,9 @@ pub fn dev(data: &TempDir) -> Dev {
         socket_timeouts: SocketTimeouts::default(),
         log: "off".into(),
         config: None,
+        worker_variables: None,
+        allow_agent_commands: false,
+        // Users have tokens, so sandboxes need isolation.
         sandboxes: Sandboxes::default(),
         worker: Some(env!("CARGO_BIN_EXE_sunaba").into()),
         provider_kinds: PROVIDERS,

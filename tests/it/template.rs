@@ -54,8 +54,10 @@ fn no_secret_value_is_in_a_function_environment() {
     assert!(!text().contains("{{resolve:"), "the template contains a secret value");
     for (function, resource) in functions(&template()) {
         let variables = resource["Properties"]["Environment"]["Variables"].as_object().into_iter().flatten();
-        let secret = ["SECRET", "TOKEN", "KEY", "WORKER_VARIABLES"];
-        for (name, value) in variables.filter(|(name, _)| secret.iter().any(|word| name.contains(word))) {
+        let secret = ["SECRET", "TOKEN", "KEY", "OPERATORS", "WORKER_VARIABLES"];
+        let is_secret =
+            |name: &str| secret.iter().any(|word| name.contains(word)) && !name.contains("PUBLIC_KEY");
+        for (name, value) in variables.filter(|(name, _)| is_secret(name)) {
             let named = value["Ref"].as_str().is_some_and(|parameter| parameter.ends_with("Name"));
             let by_name = name.ends_with("_ID") && (value["Fn::GetAtt"][1] == "Id" || named);
             assert!(by_name, "{}: {name} is {value}", function.name);
@@ -225,7 +227,12 @@ fn table_definition_matches_the_store() {
     assert_eq!(table["StreamSpecification"]["StreamViewType"], "NEW_IMAGE");
     assert_eq!(table["BillingMode"], "PAY_PER_REQUEST");
     assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
-    assert_eq!(template["Resources"]["Table"]["DeletionPolicy"], "RetainExceptOnCreate");
+    let table = &template["Resources"]["Table"];
+    assert_eq!(
+        (&table["DeletionPolicy"], &table["UpdateReplacePolicy"]),
+        (&json!("Retain"), &json!("Retain"))
+    );
+    assert_eq!(table["Properties"]["DeletionProtectionEnabled"], true);
 }
 
 #[test]
@@ -262,8 +269,9 @@ fn console_security_headers_match_the_local_host() {
     let headers = &console["Resources"]["PageHeaders"]["Properties"]["ResponseHeadersPolicyConfig"];
     let security = &headers["SecurityHeadersConfig"];
     let policy = security["ContentSecurityPolicy"]["ContentSecurityPolicy"]["Fn::Sub"][0].as_str().unwrap();
-    // The placeholder for the WebSocket domain.
-    assert_eq!(policy.replace("${Sockets}", ""), local::hosts::pages::POLICY);
+    // The placeholder for the WebSocket domain, and the previews of local sandboxes.
+    let local = policy.replace("${Sockets}", "").replace("frame-src ", "frame-src http://127.0.0.1:* ");
+    assert_eq!(local, local::hosts::pages::POLICY);
     assert_eq!(security["ReferrerPolicy"]["ReferrerPolicy"], "no-referrer");
     assert!(security["ContentTypeOptions"].is_object(), "nosniff");
 }

@@ -34,6 +34,7 @@ async fn host_sets_up_a_throw_away_provider_and_completes_a_task_with_it() {
     let plane = TestPlane::start_with(|dev| {
         dev.provider_kinds = &[&throw_away::THROW_AWAY];
         dev.config = Some(path("settings.yaml").into());
+        dev.sandboxes.agents = Some(format!("hello=scripted:{}", path("script.jsonl")));
     })
     .await;
     assert!(
@@ -42,7 +43,7 @@ async fn host_sets_up_a_throw_away_provider_and_completes_a_task_with_it() {
         plane.running.notices
     );
 
-    let task = json!({"title": "Say hello", "agent": format!("scripted:{}", path("script.jsonl"))});
+    let task = json!({"title": "Say hello", "agent": "hello"});
     let created = plane.post("/api/v1/tasks", OPERATOR, task).await;
     assert_eq!(created.status, 201, "{}", created.body);
     let task_path = format!("/api/v1/tasks/{}", created.body["id"].as_str().unwrap());

@@ -2,13 +2,14 @@
 
 use crate::agents::{AgentKind, PROGRAM_COMMAND};
 use crate::config::{Config, Problem, environment, variables};
-use crate::isolation;
 use crate::platform;
 use crate::run::run;
-use crate::workspace::credential;
+use crate::secrets_file;
 use clap::{Args, Subcommand};
+use egress::bridge::{self, Bridge};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::Path;
 use std::process::ExitCode;
 use terminal::{print_error, print_line};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -38,11 +39,11 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Git credential helper (started by git)
+    /// Connect the network namespace of an agent with sockets of the worker (started by the worker)
     #[command(hide = true)]
-    Credential {
-        /// `get`, `store` or `erase`
-        operation: String,
+    Bridge {
+        /// `<port>=<socket>` and `inbound=<socket>`
+        arguments: Vec<String>,
     },
 }
 
@@ -54,21 +55,21 @@ impl Worker {
             Command::Run => run_worker(program, agents).await,
             Command::Check => check(agents),
             Command::Agent { arguments } => run_agent(arguments, agents).await,
-            Command::Credential { operation } => forward_credential_request(&operation),
+            Command::Bridge { arguments } => run_bridge(&arguments).await,
         }
     }
 }
 
 async fn run_worker(program: Vec<String>, agents: &[&'static AgentKind]) -> ExitCode {
-    let (config, problems) = Config::read(&environment(), agents);
+    let environment = match complete_environment(agents) {
+        Ok(environment) => environment,
+        Err(why) => return fail(&why),
+    };
+    let (config, problems) = Config::read(&environment, agents);
     let Some(config) = config else {
         print_problems(&problems);
         return ExitCode::from(2);
     };
-    if let Some(policy) = &config.isolation {
-        let error = isolation::reexec(policy, &program);
-        return fail(&format!("ISOLATION is set but cannot be enforced: {error:#}"));
-    }
     init_logging(&config.log);
     if let Some(limitations) = platform::limitations() {
         tracing::warn!("{limitations}");
@@ -92,6 +93,30 @@ async fn run_worker(program: Vec<String>, agents: &[&'static AgentKind]) -> Exit
         Err(why) = signals => fail(&format!("the signal handler failed: {why}")),
     }
 }
+
+/// The variables of this process and those of `SECRETS_FILE`. From here on, the agent cannot read them from this process.
+fn complete_environment(agents: &[&'static AgentKind]) -> Result<BTreeMap<String, String>, String> {
+    let mut environment = environment();
+    // First, because afterwards this process cannot open its own standard input by name either.
+    let read = secrets_file::read_into(&mut environment, agents);
+    confine::protect_this_process().map_err(|why| format!("cannot protect the worker's memory: {why}"))?;
+    read.map_err(|why| format!("{why:#}"))?;
+    Ok(environment)
+}
+
+/// Becomes a confined program, if this process was started for that. Restrictions apply to a thread, so this comes before
+/// any other is started. `arguments` are those of this process.
+pub fn become_confined(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let mut arguments = arguments.into_iter().skip(1).peekable();
+    arguments.next_if(|argument| argument == "worker");
+    arguments.next_if(|argument| argument == confine::HELPER_COMMAND)?;
+    let why = confine::become_program(&arguments.collect::<Vec<_>>());
+    print_error(&format!("sunaba-worker: {why:#}"));
+    Some(ExitCode::from(CANNOT_EXECUTE))
+}
+
+/// The exit code with which shells report a program that cannot be executed.
+const CANNOT_EXECUTE: u8 = 126;
 
 /// The first signal requests a stop. The second exits immediately.
 async fn handle_signals(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender<bool>) {
@@ -142,15 +167,13 @@ async fn run_agent(mut arguments: Vec<String>, agents: &[&'static AgentKind]) ->
     }
 }
 
-/// Forwards a credential request from git to the running worker.
-fn forward_credential_request(operation: &str) -> ExitCode {
-    let environment = environment();
-    let Some(socket) = environment.get(credential::SOCKET_VARIABLE) else {
-        return fail("no worker is running to provide git credentials");
+/// Prints a line when the bridge accepts connections.
+async fn run_bridge(arguments: &[String]) -> ExitCode {
+    let Some(bridge) = Bridge::parse(arguments) else {
+        return fail("an argument of the bridge is invalid");
     };
-    match credential::request(Path::new(socket), operation, std::io::stdin(), std::io::stdout()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => fail(&format!("the worker did not provide credentials: {why}")),
+    match bridge::run(bridge, || print_line("ready")).await {
+        Err(why) => fail(&format!("the bridge cannot listen: {why}")),
     }
 }
 

@@ -6,16 +6,18 @@ pub mod variables;
 pub use reader::Reader;
 
 use crate::agents::policy::Mode;
-use crate::agents::{Agent, AgentKind};
-use crate::isolation::SandboxPolicy;
+use crate::agents::{Agent, AgentKind, KeyForm, Service};
+use crate::confinement::Confinement;
 use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::Repository;
 use domain::SandboxId;
+use egress::policy::NetworkPolicy;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+use url::Url;
 
 #[derive(Debug)]
 pub struct Config {
@@ -59,12 +61,25 @@ pub struct Config {
     pub background_timeout: Duration,
     /// Exit when the task is done instead of waiting for messages.
     pub exit_when_done: bool,
-    /// Restrictions for the worker and its agent, if any.
-    pub isolation: Option<SandboxPolicy>,
+    /// The trust domain of the agent.
+    pub confinement: Confinement,
+    /// What the agent may connect to through the worker's proxy. `None` keeps the proxy of the worker's own environment.
+    pub network: Option<NetworkPolicy>,
+    /// Services whose keys the worker holds for the agent.
+    pub services: Vec<ServiceKeys>,
     /// Log filter, such as `info` or `worker=debug`.
     pub log: String,
     /// Names and values to redact from everything that is sent.
     pub secrets: Vec<(String, Secret)>,
+}
+
+/// A service, and the keys that the worker has for it.
+#[derive(Debug, Clone)]
+pub struct ServiceKeys {
+    pub service: &'static Service,
+    pub upstream: Url,
+    /// Variable, form and value of each key.
+    pub keys: Vec<(&'static str, KeyForm, Secret)>,
 }
 
 /// A session to resume.
@@ -122,8 +137,7 @@ impl fmt::Display for Problem {
 /// Variables that hold secrets, besides those of agents. Their values are redacted from everything that is sent.
 pub const SECRETS: [&str; 4] = ["SANDBOX_TOKEN", "GITHUB_TOKEN", "GH_TOKEN", "OMOIOS_API_KEY"];
 
-/// Variables removed from the agent's environment: with them it could act as the worker or push under another
-/// identity.
+/// Variables that the agent never gets: with them it could act as the worker or push under another identity.
 pub const HIDDEN_FROM_AGENT: [&str; 7] = [
     "SANDBOX_TOKEN",
     "GITHUB_TOKEN",
@@ -191,7 +205,11 @@ impl Config {
             ("git token", is_set(repository.and_then(|repository| repository.token.as_ref()))),
             ("permissions", self.permission_mode.as_str().to_owned()),
             ("limits", format!("{} turns and ${:.2} per prompt", self.max_turns, self.max_budget_usd)),
-            ("isolation", self.isolation.as_ref().map_or_else(|| "none".into(), SandboxPolicy::describe)),
+            ("isolation", self.confinement.describe()),
+            (
+                "network",
+                self.network.as_ref().map_or_else(|| "proxy of the environment".into(), ToString::to_string),
+            ),
             ("mode", mode),
             ("resume", or_none(self.resume.as_ref().map(|resume| resume.session.as_str()))),
             ("task", self.task.headline()),

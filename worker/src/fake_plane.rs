@@ -4,7 +4,7 @@ use crate::clock;
 use client::{SandboxApi, WakeUpOptions};
 use contract::ingest::{Ingest, decode};
 use domain::ingest::{Decision, NewEvent, Refusal, decide};
-use domain::{EventId, OrgId, Sandbox, SandboxId, SessionId};
+use domain::{EventId, OrgId, Sandbox, SandboxId, SessionId, Source};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -177,7 +177,9 @@ impl Inner {
     }
 
     fn ingest(&mut self, body: &str) -> (u16, Value) {
-        let batch = match decode(body.as_bytes(), || EventId::parse("made-up").unwrap()) {
+        let batch = match decode(body.as_bytes(), &[Source::Agent, Source::Worker], || {
+            EventId::parse("made-up").unwrap()
+        }) {
             Ok(Ingest::Batch(batch)) => batch,
             Ok(Ingest::Single(event)) => {
                 self.singles.push((event.event_type.to_string(), data(&event)));
@@ -214,6 +216,7 @@ impl Inner {
             Err(Refusal::BatchGap { .. }) => problem(409, "batch_gap"),
             Err(Refusal::BatchChanged) => problem(409, "batch_changed"),
             Err(Refusal::BatchExpired { .. }) => problem(409, "batch_expired"),
+            Err(Refusal::EpochTooHigh { .. }) => problem(409, "epoch_too_high"),
             Err(Refusal::RateLimited { .. }) => problem(429, "rate_limited"),
         }
     }

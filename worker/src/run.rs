@@ -6,16 +6,17 @@ use crate::config::Config;
 use crate::event::Event;
 use crate::heartbeat::{self, AgentState};
 use crate::inbox::{self, HeldMessages, Inbox};
+use crate::network::Network;
 use crate::outbox::{self, Outbox, Secrets};
 use crate::preview;
 use crate::state::{State, StateFile};
 use crate::supervisor::{Inputs, Launcher, OUTCOME_EVENT, Parts, Supervisor};
 use crate::tasks::Tasks;
 use crate::transcript::{self, TranscriptWriter};
-use crate::workspace::{self, credential::CredentialServer};
+use crate::workspace;
 use anyhow::Context;
 use client::{SandboxApi, Transcripts, WakeUpOptions};
-use contract::payloads::{self, AgentError, AgentFailed, AgentShutdown, RunReport};
+use contract::payloads::{self, AgentError, AgentFailed, AgentShutdown, RunReport, WorkerIsolation};
 use domain::SessionId;
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,14 +40,21 @@ pub async fn run(
         .with_context(|| format!("cannot create {}", config.cwd.display()))?;
     // The agent stores its transcripts under the canonical path.
     config.cwd = config.cwd.canonicalize().with_context(|| format!("cannot use {}", config.cwd.display()))?;
+    let tier = config.confinement.setting.resolve("ISOLATION")?;
+    let confined = config.confinement.launcher(tier, program.clone()).context("cannot isolate the agent")?;
     // One client, so that all tasks share its connections.
     let api = SandboxApi::new(&config.plane, &config.sandbox, config.plaintext_token(), REQUEST_TIMEOUT);
-    let outbox = open_outbox(&config, &api)?;
+    let network = Network::open(&config).await?;
+    let variables = network.variables.clone();
+    let outbox = open_outbox(&config, &network, &api)?;
+    let not_covered = tier.not_covered().into_iter().map(str::to_owned).collect();
+    outbox.emit(Event::worker(WorkerIsolation { tier: tier.to_string(), not_covered }));
     let state_file = StateFile::in_dir(&config.state_dir);
     let mut state = state_file.load().context("cannot read the state of an earlier run")?;
     // Start heartbeats and messages before the workspace is prepared, which may take minutes.
     let (agent_state, agent_state_receiver) = watch::channel(AgentState::default());
     let mut tasks = Tasks::default();
+    network.serve(&mut tasks, outbox.clone());
     let heartbeats =
         heartbeat::run(api.clone(), outbox.clone(), agent_state_receiver, config.heartbeat_interval);
     tasks.spawn("sending heartbeats", heartbeats);
@@ -57,14 +65,14 @@ pub async fn run(
     }
     let inbox = Inbox::open(inbox_settings(&config, api, &outbox, held.clone()), seen);
 
-    let settings = workspace::Settings::new(&config.cwd, &config.state_dir, program.clone());
+    let settings = workspace::Settings::new(&config.cwd, &config.state_dir, variables.clone(), &confined);
     let mut stop_requested = stop.clone();
     let prepared = tokio::select! {
         prepared = prepare(&config, &settings, &mut state, &outbox) => prepared,
         // Cloning a large repository, or an unreachable plane, can take longer than the shutdown grace period.
         Ok(_) = stop_requested.wait_for(|stop| *stop) => return Ok(exit_before_start(&outbox, "signal", ExitCode::SUCCESS).await),
     };
-    let (mut ready, (inherited, fork_of)) = match prepared {
+    let (inherited, fork_of) = match prepared {
         Ok(prepared) => prepared,
         Err((phase, error)) => {
             report_startup_failure(&config, &outbox, &mut state, (phase, &error));
@@ -74,13 +82,11 @@ pub async fn run(
             return Ok(exit_before_start(&outbox, phase, ExitCode::FAILURE).await);
         }
     };
-    if let Some(server) = ready.credential_server.as_mut().and_then(CredentialServer::take_task) {
-        tasks.watch("serving git credentials", server);
-    }
     let marker = (preview::AGENT_MARKER.to_owned(), Uuid::new_v4().to_string());
     let launcher = Launcher {
         program,
-        env: ready.variables.iter().cloned().chain([marker]).collect(),
+        confined: settings.launcher,
+        env: variables.into_iter().chain([marker]).collect(),
         inherited,
         fork_of,
         sandbox: config.sandbox.to_string(),
@@ -94,10 +100,7 @@ pub async fn run(
     let link_state = outbox.link_state();
     let supervisor =
         Supervisor::new(Parts { config, launcher, outbox, held, state_file, state, plan, agent_state });
-    let code = supervisor.run(Inputs { inbox, link_state, stop, tasks }).await;
-    // Keep serving git credentials until the agent has exited.
-    drop(ready);
-    Ok(code)
+    Ok(supervisor.run(Inputs { inbox, link_state, stop, tasks }).await)
 }
 
 /// Prepares the workspace and the resumed session. On failure, returns the phase and the error.
@@ -106,13 +109,11 @@ async fn prepare(
     settings: &workspace::Settings,
     state: &mut State,
     outbox: &Outbox,
-) -> Result<(workspace::Ready, (u64, Option<Uuid>)), (&'static str, String)> {
+) -> Result<(u64, Option<Uuid>), (&'static str, String)> {
     let mut emit = |event| outbox.emit(event);
     let ready = workspace::prepare(config.repository.as_ref(), settings, &mut emit).await;
-    let ready = ready.map_err(|why| ("workspace", why.to_string()))?;
-    let restored =
-        restore_session(config, state, outbox).await.map_err(|why| ("resume", format!("{why:#}")))?;
-    Ok((ready, restored))
+    ready.map_err(|why| ("workspace", why.to_string()))?;
+    restore_session(config, state, outbox).await.map_err(|why| ("resume", format!("{why:#}")))
 }
 
 fn inbox_settings(config: &Config, api: SandboxApi, outbox: &Outbox, held: HeldMessages) -> inbox::Settings {
@@ -126,9 +127,13 @@ fn inbox_settings(config: &Config, api: SandboxApi, outbox: &Outbox, held: HeldM
     inbox::Settings { api, wake_up, more_messages, held, timing: inbox::Timing::default() }
 }
 
-fn open_outbox(config: &Config, api: &SandboxApi) -> anyhow::Result<Outbox> {
+fn open_outbox(config: &Config, network: &Network, api: &SandboxApi) -> anyhow::Result<Outbox> {
     let event_fields = payloads::fields_of(&config.task.event_fields(&config.sandbox));
-    let secrets = config.secrets.iter().map(|(name, secret)| (name.clone(), secret.reveal().to_owned()));
+    let secrets = config
+        .secrets
+        .iter()
+        .chain(&network.keys)
+        .map(|(name, secret)| (name.clone(), secret.reveal().to_owned()));
     let outbox = Outbox::open(outbox::Settings {
         dir: config.state_dir.join("outbox"),
         max_bytes: config.spool_max_bytes,

@@ -4,6 +4,7 @@
 //! Entry n of the copy is line n of the file, so the outbox only has to know how many entries were copied. Frames that
 //! mirror the transcript only trigger a read: the file also contains what was written while no worker was running.
 
+use crate::agent_files;
 use domain::JsonObject;
 use serde_json::value::RawValue;
 use std::fs::{self, File};
@@ -18,6 +19,16 @@ pub fn path(config_dir: &Path, cwd: &Path, session: &str) -> PathBuf {
     let key: String =
         cwd.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     config_dir.join("projects").join(key).join(format!("{session}.jsonl"))
+}
+
+/// Opens a transcript. The agent can put links into the directory of its configuration, but not beside it.
+///
+/// # Errors
+/// If it does not exist or is not a regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    // `projects`, the workspace's name, and the file are below the directory.
+    let root = path.ancestors().nth(4).unwrap_or(Path::new("/"));
+    agent_files::open(root, path.strip_prefix(root).expect("an ancestor"))
 }
 
 /// Reads the lines that are appended to a transcript.
@@ -49,7 +60,7 @@ impl Tail {
     /// # Errors
     /// If the file exists and cannot be read, or was truncated: then it is not the file that was copied.
     pub fn read(&mut self) -> io::Result<Vec<Box<RawValue>>> {
-        let mut file = match File::open(&self.path) {
+        let mut file = match open(&self.path) {
             Ok(file) => file,
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(why) => return Err(why),

@@ -49,19 +49,18 @@ impl Environment {
         }
     }
 
-    fn packages(self) -> &'static [&'static str] {
+    /// Every package with its hashes, so that nothing else is installed and run, whatever the package index has.
+    fn requirements(self) -> &'static str {
         match self {
-            Self::Sam => {
-                &["aws-sam-cli==1.170.0", "cargo-lambda==1.9.2", "cargo-zigbuild==0.24.0", "cfn-lint==1.58.0"]
-            }
-            Self::Emulator => &["ministack[full]==1.5.33"],
-            Self::Api => &["schemathesis==4.32.5"],
+            Self::Sam => include_str!("../requirements/sam.txt"),
+            Self::Emulator => include_str!("../requirements/ministack.txt"),
+            Self::Api => include_str!("../requirements/schemathesis.txt"),
         }
     }
 
     /// Installs the environment unless it exists in these versions. Returns the folder with its programs.
     pub fn require(self) -> Result<PathBuf, String> {
-        let folder = cached(self.name(), &self.packages().join("\n"), |folder| {
+        let folder = cached(self.name(), self.requirements(), |folder| {
             require("python3", &["python3", "python3-venv"], "Python 3 with venv")?;
             let create = || {
                 let mut create = Command::new("python3");
@@ -73,8 +72,17 @@ impl Environment {
                 install(&["python3-venv"]);
                 create()
             })?;
+            let list = folder.join("requirements.txt");
+            fs::write(&list, self.requirements()).map_err(|error| format!("{}: {error}", list.display()))?;
             let mut pip = Command::new(folder.join("bin/pip"));
-            pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(self.packages());
+            pip.args([
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--require-hashes",
+                "--requirement",
+            ]);
+            pip.arg(&list);
             run(pip)
         })?;
         Ok(folder.join("bin"))
@@ -140,7 +148,13 @@ const CLAUDE: &str = "@anthropic-ai/claude-code@2.1.325";
 pub fn require_all() -> Outcome {
     require_compiler()?;
     require_claude()?;
-    require_namespaces()
+    require_namespaces()?;
+    require_bubblewrap()
+}
+
+/// Isolates agents, in tests too.
+fn require_bubblewrap() -> Outcome {
+    require("bwrap", &["bubblewrap"], "bubblewrap (isolates agents)")
 }
 
 fn require_claude() -> Outcome {
@@ -230,4 +244,27 @@ fn works(program: impl AsRef<OsStr>) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_python_package_has_a_version_and_hashes() {
+        for environment in [Environment::Sam, Environment::Emulator, Environment::Api] {
+            let lines = environment.requirements().lines().filter(|line| !line.starts_with('#'));
+            let text = lines.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
+            assert!(text.contains(environment.name()) || text.contains("aws-sam-cli"), "{environment:?}");
+            for package in text.lines() {
+                let mut words = package.split_whitespace();
+                let name = words.next().unwrap_or_default();
+                assert!(name.contains("=="), "{environment:?}: {name} has no version");
+                let hashes: Vec<&str> = words.collect();
+                let is_hash =
+                    |word: &&str| word.strip_prefix("--hash=sha256:").is_some_and(|hash| hash.len() == 64);
+                assert!(!hashes.is_empty() && hashes.iter().all(is_hash), "{environment:?}: {name}");
+            }
+        }
+    }
 }

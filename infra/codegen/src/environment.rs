@@ -77,12 +77,6 @@ pub fn references(value: &str) -> Vec<String> {
 fn fixed(name: &str) -> Option<(&'static str, Option<&'static str>)> {
     let (value, description) = match name {
         // Names of secrets, never their values: permission to view a function includes its environment.
-        "SUNABA_WORKER_SECRET_ID" => {
-            ("!GetAtt WorkerSecret.Id", "Name of the secret that signs worker tokens")
-        }
-        "SUNABA_OPERATOR_TOKEN_ID" => {
-            ("!GetAtt OperatorToken.Id", "Name of the secret with the operator token")
-        }
         "SUNABA_SOCKETS_URL" => (
             "!If
   - HasWsEndpoint
@@ -120,6 +114,8 @@ fn fixed(name: &str) -> Option<(&'static str, Option<&'static str>)> {
   - !Sub wss://${SocketApi}.execute-api.${AWS::Region}.${AWS::URLSuffix}/${SocketStage}",
             "WebSocket URL at which workers reach this plane",
         ),
+        "SUNABA_WORKER_KEY_ID" => return Some(("!Ref WorkerKeyName", None)),
+        "SUNABA_OPERATORS_ID" => return Some(("!Ref OperatorsName", None)),
         "SUNABA_JWT_SECRET_ID" => return Some(("!Ref JwtSecretName", None)),
         "SUNABA_JWKS_URL" => return Some(("!Ref JwksUrl", None)),
         "SUNABA_JWT_ISSUER" => return Some(("!Ref JwtIssuer", None)),
@@ -162,7 +158,7 @@ mod tests {
     #[test]
     fn references_are_parameters_and_resources() {
         assert_eq!(references("!Join [\",\", !Ref Origins]"), ["Origins"]);
-        assert_eq!(references("!GetAtt WorkerSecret.Id"), ["WorkerSecret"]);
+        assert_eq!(references("!GetAtt MessageDeadLetters.Arn"), ["MessageDeadLetters"]);
         assert_eq!(references("!Sub ${AWS::Region}-${Stage}/${Api}-${Stage}"), ["Stage", "Api"]);
     }
 }

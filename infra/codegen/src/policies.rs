@@ -10,6 +10,7 @@ enum Resource {
     Table,
     Indexes,
     Keys,
+    WorkerKey,
     Mailboxes,
     AllQueues,
     SocketJobs,
@@ -19,10 +20,11 @@ enum Resource {
     ProviderSecrets,
 }
 
-const RESOURCES: [Resource; 10] = [
+const RESOURCES: [Resource; 11] = [
     Resource::Table,
     Resource::Indexes,
     Resource::Keys,
+    Resource::WorkerKey,
     Resource::Mailboxes,
     Resource::AllQueues,
     Resource::SocketJobs,
@@ -36,6 +38,7 @@ const RESOURCES: [Resource; 10] = [
 fn grants(permission: Permission) -> &'static [(&'static str, Resource)] {
     match permission {
         Permission::Keys => &[("secretsmanager:GetSecretValue", Resource::Keys)],
+        Permission::IssueTokens => &[("secretsmanager:GetSecretValue", Resource::WorkerKey)],
         Permission::GetItem => &[("dynamodb:GetItem", Resource::Table)],
         Permission::BatchGetItem => &[("dynamodb:BatchGetItem", Resource::Table)],
         Permission::Query => &[("dynamodb:Query", Resource::Table)],
@@ -89,9 +92,14 @@ fn statement(resource: Resource, actions: &[&str]) -> Vec<String> {
             allow(actions, "[!Sub \"${Table.Arn}/index/ByOrg\", !Sub \"${Table.Arn}/index/ByAge\"]")
         }
         Resource::Keys => {
-            let own = ["- !GetAtt WorkerSecret.Id", "- !GetAtt OperatorToken.Id"].map(String::from);
+            let operators = [SECRET_NAME_COMMENT.to_owned(), format!("- {}", secret_arn("OperatorsName"))];
             let users = named_secret("HasJwtSecret", "JwtSecretName");
-            allow_any_of(actions, own.into_iter().chain(users))
+            allow_any_of(actions, operators.into_iter().chain(users))
+        }
+        Resource::WorkerKey => {
+            let mut lines = allow(actions, &secret_arn("WorkerKeyName"));
+            lines.insert(2, format!("  {SECRET_NAME_COMMENT}"));
+            lines
         }
         Resource::Mailboxes => allow_wide(
             actions,
@@ -152,13 +160,20 @@ fn allow_any_of(actions: &[&str], resources: impl Iterator<Item = String>) -> Ve
     lines
 }
 
+const SECRET_NAME_COMMENT: &str = "# Secrets Manager appends six random characters to the name.";
+
+/// The secret whose name is in this parameter.
+fn secret_arn(parameter: &str) -> String {
+    format!("!Sub arn:${{AWS::Partition}}:secretsmanager:{ACCOUNT}secret:${{{parameter}}}-??????")
+}
+
 /// A secret that the operator created, if the parameter names one.
 fn named_secret(condition: &str, parameter: &str) -> Vec<String> {
     vec![
         "- !If".into(),
         format!("  - {condition}"),
-        "  # Secrets Manager appends six random characters to the name.".into(),
-        format!("  - !Sub arn:${{AWS::Partition}}:secretsmanager:{ACCOUNT}secret:${{{parameter}}}-??????"),
+        format!("  {SECRET_NAME_COMMENT}"),
+        format!("  - {}", secret_arn(parameter)),
         "  - !Ref AWS::NoValue".into(),
     ]
 }

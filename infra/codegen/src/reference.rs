@@ -64,7 +64,7 @@ fn callers(scope: Scope) -> String {
         (Role::Admin, "user with role admin"),
     ];
     let mut callers = Vec::new();
-    callers.extend(permit(&Principal::Operator, scope).then_some("operator"));
+    callers.extend(permit(&Principal::operator("local"), scope).then_some("operator"));
     callers.extend(users.iter().find(|(role, _)| permit(&user(*role), scope)).map(|(_, text)| *text));
     callers.extend(permit(&worker, scope).then_some("its worker"));
     callers.join(", ")

@@ -123,6 +123,7 @@ fn section_of(permission: Permission) -> Permission {
 fn title(permission: Permission) -> Option<&'static str> {
     Some(match section_of(permission) {
         Permission::Keys => "Authentication",
+        Permission::IssueTokens => "Issuing worker tokens",
         Permission::Sockets => "Sending to sockets",
         Permission::SendToMailboxes => "Mailboxes",
         Permission::CreateMailboxes => "Creating mailboxes",

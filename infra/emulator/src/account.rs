@@ -51,10 +51,6 @@ impl Account {
         Ok(serde_json::from_str(&self.admin(&["outputs", STACK]).await?)?)
     }
 
-    pub async fn secret(&self, id: &str) -> anyhow::Result<String> {
-        self.admin(&["secret", id]).await
-    }
-
     /// Creates a secret, as an operator does before a deployment.
     pub async fn create_secret(&self, name: &str, value: &str) -> anyhow::Result<()> {
         self.admin(&["create_secret", name, value]).await.map(drop)

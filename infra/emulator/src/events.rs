@@ -202,7 +202,7 @@ async fn prune(account: &Account, plane: &Plane, worker: &str) -> anyhow::Result
         until: None,
     };
     let mut subscribed = opened.clone();
-    subscribed.principal = Some(Principal::Operator);
+    subscribed.principal = Some(Principal::operator("local"));
     subscribed.realm = Some(EVERY_ORG.to_owned());
     store.resubscribe(&opened, &mut subscribed).await?;
     ensure!(store.connection(&opened.id).await?.is_some(), "it was not stored");

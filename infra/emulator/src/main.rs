@@ -80,6 +80,7 @@ async fn run(arguments: &[String]) -> anyhow::Result<()> {
     let daytona = tickets::daytona().await;
     let configured = tickets::configure(&account, &paths, &daytona);
     let mut parameters = report.step("API key of Daytona is stored", configured).await?;
+    parameters.extend(report.step("keys and operators are stored", plane::create_keys(&account)).await?);
     parameters.push(schedules::IDLE_THRESHOLD.to_owned());
     let stack = Stack::prepare(&paths, parameters).context("cannot prepare the template")?;
     report.step("sam deploys the template", stack.deploy(&account)).await?;

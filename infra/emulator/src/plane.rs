@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use anyhow::{Context, ensure};
+use edge::auth::{Operators, SigningKey};
 use kit::socket::Socket;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -23,6 +24,26 @@ pub struct Plane {
     http: reqwest::Client,
 }
 
+const WORKER_SECRET: &str = "the worker secret of the plane in the emulator";
+const OPERATOR: &str = "the-token-of-the-emulators-operator";
+/// The name of the operator.
+const OPERATOR_NAME: &str = "emulator";
+/// Names of the secrets that an operator creates before the deployment.
+const WORKER_KEY_NAME: &str = "sunaba-dev-worker-key";
+const OPERATORS_NAME: &str = "sunaba-dev-operators";
+
+/// Creates the key of worker tokens, and the operator. Returns the stack parameters for both.
+pub async fn create_keys(account: &Account) -> anyhow::Result<Vec<String>> {
+    let public = SigningKey::of_secret(WORKER_SECRET).public();
+    account.create_secret(WORKER_KEY_NAME, WORKER_SECRET).await?;
+    account.create_secret(OPERATORS_NAME, &Operators::one(OPERATOR_NAME, OPERATOR).to_json()).await?;
+    Ok(vec![
+        format!("WorkerKeyName={WORKER_KEY_NAME}"),
+        format!("WorkerPublicKey={public}"),
+        format!("OperatorsName={OPERATORS_NAME}"),
+    ])
+}
+
 /// Generous, because the emulator starts a process for a function's first request on busy cores.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -39,7 +60,7 @@ impl Plane {
             url: format!("{apis}/{}/$default", output("HttpApiId")?),
             sockets: format!("{}/{}/live", apis.replacen("http", "ws", 1), output("SocketApiId")?),
             bus: output("BusName")?,
-            operator: account.secret(&output("OperatorTokenSecret")?).await?,
+            operator: OPERATOR.to_owned(),
             table: output("TableName")?,
             http: reqwest::Client::builder().timeout(TIMEOUT).build()?,
         })

@@ -34,11 +34,7 @@ pub async fn end_idle_sandbox(
 ) -> anyhow::Result<()> {
     // A plane counts timeouts from its first sweep, and the schedule runs the first one only after a minute.
     account.invoke("sandboxes-sweep").await?;
-    let begin = json!({"type": "text", "text": "I begin."});
-    let work =
-        json!({"type": "tool_use", "name": "Bash", "input": {"command": "sleep 600", "timeout": 700_000}});
-    let agent = Agent::new(&[begin, work])?;
-    let ticket = post(plane, "idle", "Work until you are stopped", &agent).await?;
+    let ticket = post(plane, "idle", "Work until you are stopped", Agent::Working).await?;
     let stopped = report.step("running agent is stopped and waits", stop_agent(plane, &ticket));
     let sandbox = stopped.await?;
     let ended = async {
@@ -71,10 +67,9 @@ async fn stop_agent(plane: &Plane, ticket: &str) -> anyhow::Result<String> {
 /// A ticket is created by a function that may not send jobs. Only the schedule can find its task.
 pub async fn find_lost_task(mut report: Report, account: &Account, plane: &Plane) -> anyhow::Result<()> {
     const CREATE: &str = "tickets-create";
-    let agent = Agent::new(&[json!({"type": "text", "text": "Hello."})])?;
     let lost = async {
         account.deny(CREATE, "sqs:SendMessage").await?;
-        let ticket = post(plane, "lost", "Say hello although your job was lost", &agent).await?;
+        let ticket = post(plane, "lost", "Say hello although your job was lost", Agent::Hello).await?;
         let line = account.wait_for_log(CREATE, "Could not enqueue Dispatch", 20).await?;
         ensure!(line.contains("AccessDenied"), "{line}");
         account.allow(CREATE).await?;

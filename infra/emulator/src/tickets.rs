@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tempfile::TempDir;
 use tokio::time::timeout;
 
 pub async fn run(
@@ -24,9 +23,9 @@ pub async fn run(
     plane: &Plane,
     daytona: &Daytona,
 ) -> anyhow::Result<()> {
-    let agent = Agent::new(&[json!({"type": "text", "text": "Hello."})])?;
-    report.step("ticket is completed, with all events", complete(plane, daytona, &agent)).await?;
-    let completed = complete_despite_faults(plane, daytona, &agent);
+    let agent = Agent::Hello;
+    report.step("ticket is completed, with all events", complete(plane, daytona, agent)).await?;
+    let completed = complete_despite_faults(plane, daytona, agent);
     report.step("ticket is completed despite Daytona faults", completed).await?;
     let removed = remove_orphans(account, plane, daytona);
     report.step("orphaned sandbox is removed, another plane's sandbox is kept", removed).await
@@ -57,8 +56,8 @@ pub async fn configure(account: &Account, paths: &Paths, daytona: &Daytona) -> a
         format!("DaytonaApiUrl={}", daytona.url()),
         format!("DaytonaKeyName={KEY_NAME}"),
         format!("WorkerSource=image:{}", worker.display()),
-        "Agents=scripted".to_owned(),
-        "Agent=scripted:hello".to_owned(),
+        format!("Agents={}", agents(&paths.work)?),
+        format!("Agent={}", Agent::Hello.name()),
     ])
 }
 
@@ -71,7 +70,7 @@ fn worker(paths: &Paths) -> io::Result<PathBuf> {
     Ok(program)
 }
 
-async fn complete(plane: &Plane, daytona: &Daytona, agent: &Agent) -> anyhow::Result<()> {
+async fn complete(plane: &Plane, daytona: &Daytona, agent: Agent) -> anyhow::Result<()> {
     let mut socket = plane.socket("").await?;
     let ticket = post(plane, ORG, "Say hello", agent).await?;
     let spawned = async {
@@ -105,7 +104,7 @@ async fn complete(plane: &Plane, daytona: &Daytona, agent: &Agent) -> anyhow::Re
 }
 
 /// The task is completed in one sandbox: each failed step is retried and takes effect once.
-async fn complete_despite_faults(plane: &Plane, daytona: &Daytona, agent: &Agent) -> anyhow::Result<()> {
+async fn complete_despite_faults(plane: &Plane, daytona: &Daytona, agent: Agent) -> anyhow::Result<()> {
     let rate_limited = Fault::RateLimited { header: "retry-after".to_owned(), secs: 1 };
     let faults = Faults::none()
         // The sandbox is created, but both the response and the first lookup fail. The retry finds it by name.
@@ -163,30 +162,47 @@ fn plane_name(request: &Value) -> anyhow::Result<&str> {
     request["labels"]["plane"].as_str().with_context(|| format!("no plane in {request}"))
 }
 
-/// A scripted agent. The worker's built-in scripts are demonstrations and take longer.
-pub struct Agent {
-    folder: TempDir,
+/// A scripted agent in the operator's list. The worker's built-in scripts are demonstrations and take longer.
+#[derive(Debug, Clone, Copy)]
+pub enum Agent {
+    /// Completes at once.
+    Hello,
+    /// Works for ten minutes.
+    Working,
 }
 
 impl Agent {
-    pub fn new(steps: &[Value]) -> anyhow::Result<Self> {
-        let agent = Self { folder: TempDir::new()? };
-        fs::write(agent.script(), steps.iter().map(|step| format!("{step}\n")).collect::<String>())?;
-        Ok(agent)
-    }
-
     /// As tickets name it.
-    pub fn name(&self) -> String {
-        format!("scripted:{}", self.script().display())
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hello => "hello",
+            Self::Working => "working",
+        }
     }
 
-    fn script(&self) -> PathBuf {
-        self.folder.path().join("steps.jsonl")
+    fn steps(self) -> Vec<Value> {
+        match self {
+            Self::Hello => vec![json!({"type": "text", "text": "Hello."})],
+            Self::Working => vec![
+                json!({"type": "text", "text": "I begin."}),
+                json!({"type": "tool_use", "name": "Bash", "input": {"command": "sleep 600", "timeout": 700_000}}),
+            ],
+        }
     }
 }
 
+/// Writes the scripts. Returns the operator's list of agents.
+pub fn agents(folder: &Path) -> io::Result<String> {
+    let entries = [Agent::Hello, Agent::Working].map(|agent| {
+        let script = folder.join(format!("{}.jsonl", agent.name()));
+        fs::write(&script, agent.steps().iter().map(|step| format!("{step}\n")).collect::<String>())?;
+        Ok(format!("{}=scripted:{}", agent.name(), script.display()))
+    });
+    Ok(entries.into_iter().collect::<io::Result<Vec<String>>>()?.join(","))
+}
+
 /// Creates a ticket. Returns its id.
-pub async fn post(plane: &Plane, org: &str, title: &str, agent: &Agent) -> anyhow::Result<String> {
+pub async fn post(plane: &Plane, org: &str, title: &str, agent: Agent) -> anyhow::Result<String> {
     let body = json!({"title": title, "org": org, "agent": agent.name(), "check_duplicates": false});
     let (status, body) =
         plane.call(Method::POST, "/api/v1/tickets", Some(&plane.operator), Some(body)).await?;

@@ -3,7 +3,7 @@
 
 use crate::Paths;
 use crate::report::Report;
-use crate::watched;
+use crate::{tickets, watched};
 use anyhow::Context;
 use kit::process::{Process, ProcessOptions};
 use std::ffi::OsString;
@@ -28,13 +28,14 @@ pub async fn run(report: &mut Report, paths: &Paths) -> anyhow::Result<()> {
 }
 
 async fn start_plane(paths: &Paths, data: &TempDir) -> anyhow::Result<Process> {
+    let agents = tickets::agents(&paths.work)?;
     let options = ProcessOptions {
         binary: paths.binaries.join("sunaba"),
         data: data.path().to_owned(),
         port: 0,
         token: OPERATOR.into(),
         log: Some(paths.work.join("watched-plane.log")),
-        arguments: vec!["--serve-aws".into(), "0".into()],
+        arguments: vec!["--serve-aws".into(), "0".into(), "--agents".into(), agents],
     };
     Ok(Process::start(&options).await)
 }
@@ -53,7 +54,7 @@ impl Watch {
         programs.push(std::env::var_os("PATH").unwrap_or_default());
         let process = Command::new("cargo")
             .args(["lambda", "watch", "-A", "127.0.0.1", "-P", &port.to_string(), "--env-file"])
-            .arg(data.path().join("lambda.env"))
+            .arg(data.path().join("plane/lambda.env"))
             .current_dir(&paths.root)
             .env("PATH", programs)
             .stdin(Stdio::null())

@@ -164,8 +164,7 @@ async fn store_entry(functions: &Functions<'_>, worker: &str) -> anyhow::Result<
 
 /// The local plane runs the agent of a task that a watched function has created.
 async fn complete_ticket(functions: &Functions<'_>) -> anyhow::Result<()> {
-    let agent = Agent::new(&[json!({"type": "text", "text": "Hello."})])?;
-    let body = json!({"title": "Say hello", "org": "acme", "agent": agent.name()});
+    let body = json!({"title": "Say hello", "org": "acme", "agent": Agent::Hello.name()});
     let ticket = functions.call(Method::POST, "/api/v1/tickets", OPERATOR, Some(body)).await?;
     let id = ticket["id"].as_str().with_context(|| format!("no id in {ticket}"))?;
     let path = format!("/api/v1/tasks?ticket_id={id}");

@@ -1,6 +1,6 @@
 //! Options of the commands that talk to a plane.
 
-use super::{OPERATOR_TOKEN, is_local};
+use super::{OPERATOR_TOKEN, is_local, plane_directory};
 use anyhow::Context;
 use clap::Args;
 use contract::messages::MAX_HISTORY;
@@ -36,13 +36,21 @@ impl Address {
         if self.token.is_some() || !is_local(&self.url) {
             return Ok(self.token.clone());
         }
-        let path = self.data.join(OPERATOR_TOKEN);
+        let path = plane_directory(&self.data).join(OPERATOR_TOKEN);
         match fs::read_to_string(&path) {
             Ok(token) => Ok(Some(token.trim().to_owned())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
         }
     }
+}
+
+/// Make the keys of a plane on AWS, and print them as JSON.
+#[derive(Debug, Clone, Args)]
+pub struct Keys {
+    /// Make the token of an operator of this name, and its hash for Secrets Manager [default: make the key of worker tokens]
+    #[arg(long, value_name = "NAME")]
+    pub operator: Option<String>,
 }
 
 /// Send a message to a running agent.
@@ -114,6 +122,18 @@ pub struct Logs {
     pub address: Address,
 }
 
+/// Verify the log of a sandbox.
+#[derive(Debug, Clone, Args)]
+pub struct Verify {
+    /// Sandbox id
+    pub sandbox: String,
+    /// Hash of the log at an event, from an event on the bus: the log must still have it
+    #[arg(long, value_name = "SEQ:HASH")]
+    pub checkpoint: Option<String>,
+    #[command(flatten)]
+    pub address: Address,
+}
+
 /// Create a ticket.
 #[derive(Debug, Clone, Args)]
 pub struct Ticket {
@@ -122,7 +142,7 @@ pub struct Ticket {
     /// Repository: a URL or owner/name
     #[arg(long)]
     pub repo: Option<String>,
-    /// Agent: claude, openhands, acp:COMMAND or scripted:FILE [default: the agent of the control plane]
+    /// Agent: a name in the operator's list, such as claude [default: the agent of the control plane]
     #[arg(long)]
     pub agent: Option<String>,
     /// Model of the agent

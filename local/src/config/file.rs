@@ -1,24 +1,24 @@
 //! The configuration file: a flat YAML mapping. Flags and environment variables take precedence.
 
+use super::plane_directory;
 use anyhow::Context;
 use saphyr::{LoadableYamlNode, ScalarOwned, YamlOwned};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Name of the configuration file in the data directory.
+/// Name of the configuration file in the directory of the plane.
 pub const NAME: &str = "sunaba.yaml";
 
 /// Values of a configuration file, by lower-case name.
 pub type Values = BTreeMap<String, String>;
 
-/// Reads the given file, or the one in the data directory if it exists.
+/// Reads the given file, or the one in the directory of the plane if it exists. Before the first start of this version it
+/// may be in the data directory.
 pub fn read(file: Option<&Path>, data: &Path) -> anyhow::Result<Values> {
-    let path: PathBuf = file.map_or_else(|| data.join(NAME), Path::to_owned);
+    let own = || [plane_directory(data).join(NAME), data.join(NAME)].into_iter().find(|path| path.exists());
+    let Some(path) = file.map(Path::to_owned).or_else(own) else { return Ok(Values::new()) };
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_none() => {
-            return Ok(Values::new());
-        }
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
     parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))

@@ -4,12 +4,14 @@
 
 use super::file::Values;
 use super::providers::{ProviderOptions, settings};
-use app::orchestration::Orchestration;
+use crate::agents::listed_by_default;
+use app::orchestration::{Agents, Orchestration};
 use clap::Args;
+use confine::{Setting, Tier};
 use domain::idle::Thresholds;
 use domain::resources::{self, ResourceRequest};
 use domain::ticket::ApprovalSettings;
-use providers::process::{self, Isolation};
+use providers::process;
 use providers::{ProviderKind, WorkerSource};
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -49,16 +51,23 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Sandbox provider: process (on this machine), or one of those below [default: process]
-    #[arg(help_heading = SANDBOXES, value_name = "NAME")]
+    /// Enabled sandbox providers, separated by commas: process (on this machine) and those below. Tasks that name none use
+    /// the first one [default: process]
+    #[arg(help_heading = SANDBOXES, value_name = "NAMES")]
     provider, "SUNABA_PROVIDER";
-    /// Default agent: claude, openhands, acp:COMMAND or scripted:FILE [default: claude if it is installed, else scripted:hello]
+    /// Default agent: one of the list below, or acp:COMMAND or scripted:FILE [default: claude if it is installed, else
+    /// scripted:hello]
     #[arg(help_heading = SANDBOXES)]
     agent, "AGENT";
+    /// Agents that tickets and tasks may name, separated by commas: claude, openhands, or NAME=acp:COMMAND and
+    /// NAME=scripted:FILE [default: claude, openhands and the built-in scripts scripted:hello, scripted:refactor and
+    /// scripted:trouble]
+    #[arg(help_heading = SANDBOXES, value_name = "LIST")]
+    agents, "SUNABA_AGENTS";
     /// URL at which workers reach this plane [default: the address it listens on]
     #[arg(help_heading = SANDBOXES, value_name = "URL")]
     callback_url, "SUNABA_CALLBACK_URL";
-    /// Isolation of local sandboxes: none, files, or files,network [default: none]
+    /// Isolation of agents in local sandboxes: auto, namespaces, landlock or none [default: auto]
     #[arg(help_heading = SANDBOXES, value_name = "LEVEL")]
     isolation, "SUNABA_ISOLATION";
     /// Memory per sandbox, at most 8 [default: 4]
@@ -126,19 +135,33 @@ const LIMITS: &str = "Limits";
 /// The validated configuration.
 #[derive(Debug, Clone)]
 pub struct SandboxConfig {
-    /// Default provider.
-    pub provider: String,
+    /// Enabled providers. The first one is the default.
+    pub enabled: Vec<String>,
     /// Default agent, if configured.
     pub agent: Option<String>,
+    /// Agents that requests may name, without the default agent.
+    pub agents: Agents,
     /// URL at which workers reach the plane, if configured.
     pub callback_url: Option<String>,
-    pub isolation: Isolation,
+    pub isolation: Setting,
     /// The settings that do not depend on the address of the plane.
     pub orchestration: Orchestration,
-    /// Remote providers that are set up, with their settings.
+    /// Remote providers that are enabled, with their settings.
     pub providers: Vec<(&'static ProviderKind, providers::Values)>,
     /// Worker executable for remote sandboxes. Set if there is a remote provider.
     pub worker: Option<WorkerSource>,
+}
+
+impl SandboxConfig {
+    /// Whether sandboxes are processes of this machine.
+    pub fn has_local_sandboxes(&self) -> bool {
+        self.enabled.iter().any(|name| name == process::NAME)
+    }
+
+    /// Whether an agent has the permissions of the plane's own user on this machine.
+    pub fn has_unconfined_sandboxes(&self) -> bool {
+        self.has_local_sandboxes() && self.isolation == Setting::Exactly(Tier::None)
+    }
 }
 
 /// Reads values by the names of their variables and collects errors.
@@ -171,8 +194,8 @@ impl Sandboxes {
 
 impl Reader<'_> {
     fn config(&mut self) -> SandboxConfig {
-        let provider = self.text("SUNABA_PROVIDER").unwrap_or_else(|| process::NAME.to_owned());
-        let (providers, worker) = self.remote_providers(&provider);
+        let enabled = self.enabled_providers();
+        let (providers, worker) = self.remote_providers(&enabled);
         let callback_url = self.text("SUNABA_CALLBACK_URL");
         if callback_url
             .as_ref()
@@ -181,19 +204,17 @@ impl Reader<'_> {
             self.errors.push("SUNABA_CALLBACK_URL must start with http:// or https://".to_owned());
         }
         let isolation = self.isolation();
-        let orchestration = self.orchestration(&provider);
-        SandboxConfig {
-            provider,
-            agent: self.text("AGENT"),
-            callback_url,
-            isolation,
-            orchestration,
-            providers,
-            worker,
+        let (agent, agents) = (self.text("AGENT"), self.agents());
+        if let Some(agent) = &agent
+            && let Err(invalid) = agents.clone().with_default(agent)
+        {
+            self.errors.push(format!("AGENT: {agent:?} {}", invalid.reason));
         }
+        let orchestration = self.orchestration(&enabled);
+        SandboxConfig { enabled, agent, agents, callback_url, isolation, orchestration, providers, worker }
     }
 
-    fn orchestration(&mut self, provider: &str) -> Orchestration {
+    fn orchestration(&mut self, enabled: &[String]) -> Orchestration {
         let (default, defaults) = (Thresholds::default(), Orchestration::default());
         let thresholds = Thresholds {
             idle_secs: self.minutes("IDLE_THRESHOLD_MINUTES", default.idle_secs),
@@ -214,7 +235,8 @@ impl Reader<'_> {
         };
         let lifetime_minutes = number("SANDBOX_LIFETIME_MINUTES", defaults.lifetime_minutes);
         Orchestration {
-            default_provider: provider.to_owned(),
+            default_provider: enabled.first().cloned().unwrap_or_default(),
+            enabled_providers: Some(enabled.iter().cloned().collect()),
             resources: vec![self.resources()],
             lifetime_minutes,
             limits,
@@ -260,37 +282,50 @@ impl Reader<'_> {
         })
     }
 
-    fn isolation(&mut self) -> Isolation {
-        let Some(text) = self.text("SUNABA_ISOLATION") else { return Isolation::None };
-        let all = [Isolation::None, Isolation::Files, Isolation::FilesAndNetwork];
-        let found = all.into_iter().find(|isolation| isolation.as_str() == text.replace(' ', ""));
-        found.unwrap_or_else(|| {
-            self.errors.push(format!("SUNABA_ISOLATION must be none, files or files,network, not {text:?}"));
-            Isolation::None
+    fn agents(&mut self) -> Agents {
+        let Some(text) = self.text("SUNABA_AGENTS") else { return listed_by_default() };
+        Agents::parse(&text).unwrap_or_else(|why| {
+            self.errors.push(format!("SUNABA_AGENTS: {why}"));
+            listed_by_default()
         })
     }
 
-    /// The remote providers that are set up, and the worker executable for them. `default` is the provider of tasks that
-    /// name none.
+    fn isolation(&mut self) -> Setting {
+        let Some(text) = self.text("SUNABA_ISOLATION") else { return Setting::Auto };
+        Setting::parse(&text).unwrap_or_else(|why| {
+            self.errors.push(format!("SUNABA_ISOLATION {why}"));
+            Setting::Auto
+        })
+    }
+
+    /// The names of the enabled providers.
+    fn enabled_providers(&mut self) -> Vec<String> {
+        let text = self.text("SUNABA_PROVIDER").unwrap_or_else(|| process::NAME.to_owned());
+        let enabled: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        let known: Vec<&str> =
+            std::iter::once(process::NAME).chain(self.kinds.iter().map(|kind| kind.name)).collect();
+        for name in enabled.iter().filter(|name| !known.contains(&name.as_str())) {
+            self.errors.push(format!("SUNABA_PROVIDER must be {}, not {name:?}", known.join(" or ")));
+        }
+        enabled
+    }
+
+    /// The remote providers that are enabled, and the worker executable for them.
     fn remote_providers(
         &mut self,
-        default: &str,
+        enabled: &[String],
     ) -> (Vec<(&'static ProviderKind, providers::Values)>, Option<WorkerSource>) {
         let mut providers = Vec::new();
         let worker = self.worker_source();
-        for kind in self.kinds {
+        for kind in self.kinds.iter().filter(|kind| enabled.iter().any(|name| name == kind.name)) {
             let values = kind.read(|setting| self.text(setting.variable));
-            match kind.missing(&values) {
-                Some(setting) if kind.name == default => {
-                    self.errors.push(format!("SUNABA_PROVIDER {default} needs {}", setting.variable));
-                }
-                Some(_) => {}
-                None if worker.is_none() => {
-                    let rule = "a file (`cargo xtask worker` builds one), a URL or image:<path>";
-                    self.errors
-                        .push(format!("The provider {} needs SUNABA_WORKER_SOURCE: {rule}", kind.name));
-                }
-                None => providers.push((*kind, values)),
+            if let Some(setting) = kind.missing(&values) {
+                self.errors.push(format!("SUNABA_PROVIDER {} needs {}", kind.name, setting.variable));
+            } else if worker.is_none() {
+                let rule = "a file (`cargo xtask worker` builds one), a URL or image:<path>";
+                self.errors.push(format!("The provider {} needs SUNABA_WORKER_SOURCE: {rule}", kind.name));
+            } else {
+                providers.push((*kind, values));
             }
         }
         if let Some(WorkerSource::File(path)) = &worker
@@ -298,11 +333,6 @@ impl Reader<'_> {
             && !path.is_file()
         {
             self.errors.push(format!("SUNABA_WORKER_SOURCE: file not found: {}", path.display()));
-        }
-        let mut names = std::iter::once(process::NAME).chain(self.kinds.iter().map(|kind| kind.name));
-        if !names.clone().any(|name| name == default) {
-            let names = names.by_ref().collect::<Vec<_>>().join(" or ");
-            self.errors.push(format!("SUNABA_PROVIDER must be {names}, not {default:?}"));
         }
         (providers, worker)
     }
@@ -395,7 +425,7 @@ mod tests {
     fn defaults_apply_without_options() {
         let (config, defaults) =
             (Sandboxes::default().config(PROVIDERS, &Values::new()).unwrap(), Orchestration::default());
-        assert_eq!(config.provider, "process");
+        assert_eq!(config.enabled, ["process"]);
         assert_eq!(config.orchestration.thresholds, defaults.thresholds);
         assert_eq!(config.orchestration.limits, defaults.limits);
         assert_eq!(config.orchestration.validation_secs, defaults.validation_secs);
@@ -406,7 +436,9 @@ mod tests {
     fn all_errors_are_reported_at_once() {
         let key = settings().find(|setting| setting.required).unwrap();
         let sandboxes = Sandboxes {
-            provider: Some("cloud".into()),
+            provider: Some(format!("{}, cloud", PROVIDERS[0].name)),
+            agent: Some("robot".into()),
+            agents: Some("acp".into()),
             sandbox_memory_gb: Some("99".into()),
             sandbox_cpu: Some("many".into()),
             idle_threshold_minutes: Some("-1".into()),
@@ -422,6 +454,8 @@ mod tests {
         let errors = sandboxes.config(PROVIDERS, &file).unwrap_err();
         for name in [
             "SUNABA_PROVIDER",
+            "AGENT: ",
+            "SUNABA_AGENTS: ",
             "SANDBOX_MEMORY_GB",
             "SANDBOX_CPU",
             "SANDBOX_DISK_GB",
@@ -444,9 +478,34 @@ mod tests {
         let key = settings().find(|setting| setting.required).unwrap();
         let missing = Sandboxes { worker_source: Some("/no/such/worker".into()), ..Sandboxes::default() };
         assert!(missing.config(PROVIDERS, &Values::new()).is_ok());
-        let remote = Sandboxes { providers: ProviderOptions::of(key.variable, "a-key"), ..missing };
+        let remote = Sandboxes {
+            provider: Some(format!("process, {}", PROVIDERS[0].name)),
+            providers: ProviderOptions::of(key.variable, "a-key"),
+            ..missing
+        };
         let errors = remote.config(PROVIDERS, &Values::new()).unwrap_err();
         assert_eq!(errors, ["SUNABA_WORKER_SOURCE: file not found: /no/such/worker"]);
+    }
+
+    /// A key in the environment does not enable its provider, and a remote default does not leave a local one enabled.
+    #[test]
+    fn only_named_providers_are_enabled() {
+        let key = settings().find(|setting| setting.required).unwrap();
+        let enabled = |provider: Option<&str>| {
+            let sandboxes = Sandboxes {
+                provider: provider.map(str::to_owned),
+                worker_source: Some("image:/worker".into()),
+                providers: ProviderOptions::of(key.variable, "a-key"),
+                ..Sandboxes::default()
+            };
+            let config = sandboxes.config(PROVIDERS, &Values::new()).unwrap();
+            let remote: Vec<&str> = config.providers.iter().map(|(kind, _)| kind.name).collect();
+            (config.has_local_sandboxes(), remote, config.orchestration.default_provider)
+        };
+        let remote = PROVIDERS[0].name;
+        assert_eq!(enabled(None), (true, vec![], "process".to_owned()));
+        assert_eq!(enabled(Some(remote)), (false, vec![remote], remote.to_owned()));
+        assert_eq!(enabled(Some(&format!("{remote}, process"))), (true, vec![remote], remote.to_owned()));
     }
 
     #[test]

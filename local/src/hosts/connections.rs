@@ -1,7 +1,8 @@
 //! HTTP/1 connections, with a deadline for request headers, which `axum::serve` has no setting for.
 
-use axum::Router;
 use axum::serve::Listener;
+use axum::{Extension, Router};
+use edge::http::SourceIp;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -34,9 +35,10 @@ pub async fn serve(
     loop {
         tokio::select! {
             // Retries by itself when the process has too many open files.
-            (stream, _) = Listener::accept(&mut listener) => {
+            (stream, address) = Listener::accept(&mut listener) => {
                 let stopping = stopping.subscribe();
-                connections.spawn(connection(stream, router.clone(), header_read_timeout, stopping));
+                let router = router.clone().layer(Extension(SourceIp(address.ip())));
+                connections.spawn(connection(stream, router, header_read_timeout, stopping));
             }
             Some(_) = connections.join_next() => {}
             () = &mut stop => break,
@@ -133,6 +135,16 @@ mod tests {
         let closed = timeout(TIMEOUT, stream.read_to_string(&mut received)).await;
         closed.expect("the server closes the connection").unwrap();
         received
+    }
+
+    #[tokio::test]
+    async fn request_has_the_address_of_its_sender() {
+        let shown = get(async |Extension(SourceIp(ip)): Extension<SourceIp>| ip.to_string());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let router = Router::new().route("/", shown);
+        tokio::spawn(serve(listener, router, LONG, std::future::pending()));
+        assert_eq!(reqwest::get(url).await.unwrap().text().await.unwrap(), "127.0.0.1");
     }
 
     #[tokio::test]

@@ -15,9 +15,10 @@ use tower::ServiceExt;
 use tower_http::compression::Compression;
 use tower_http::services::ServeDir;
 
-/// Content security policy. React libraries need inline styles; frames show previews of what an agent serves, on any host.
+/// Content security policy. React libraries need inline styles; frames show the links of sandbox providers: a
+/// port of this machine, or a page of a service.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
-    img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src http: https:; frame-ancestors 'none'; \
+    img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src http://127.0.0.1:* https:; frame-ancestors 'none'; \
     base-uri 'none'; form-action 'none'; manifest-src 'self'";
 
 /// File names contain a hash of the contents.

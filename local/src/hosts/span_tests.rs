@@ -7,7 +7,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use contract::jobs::Job;
 use domain::{ConnectionId, Entity, OrgId, SandboxId};
-use edge::auth::{Authenticator, Keys};
+use edge::auth::{Authenticator, Keys, Operators};
+use edge::http::SourceIp;
 use edge::logging::{self, Format};
 use edge::registry::{self, Trigger};
 use edge::stream::Image;
@@ -39,22 +40,56 @@ impl Log {
     /// Captures the lines of this thread until the guard is dropped. Only warnings, to show that the level of the filter
     /// does not remove the spans.
     fn capture() -> (Self, DefaultGuard) {
+        Self::capture_from("warn")
+    }
+
+    fn capture_from(filter: &str) -> (Self, DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
-        let subscriber = logging::subscriber(Format::Json, "warn", move || writer.clone());
+        let subscriber = logging::subscriber(Format::Json, filter, move || writer.clone());
         (log, tracing::subscriber::set_default(subscriber))
     }
 
     /// The span of the only line whose message starts with `prefix`.
     fn span(&self, prefix: &str) -> Value {
+        self.line(prefix)["span"].clone()
+    }
+
+    fn line(&self, prefix: &str) -> Value {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut found =
             lines.iter().filter(|line| line["message"].as_str().is_some_and(|it| it.starts_with(prefix)));
         let line = found.next().unwrap_or_else(|| panic!("no line starts with {prefix:?}: {text}"));
         assert!(found.next().is_none(), "several lines start with {prefix:?}: {text}");
-        line["span"].clone()
+        line.clone()
     }
+}
+
+/// An operator's change, and a request that is refused.
+#[tokio::test]
+async fn request_log_names_the_caller_and_its_address_and_no_token() {
+    const TOKEN: &str = "the token of the night shift";
+    let keys = Keys { operators: Operators::one("night-shift", TOKEN), ..Keys::none() };
+    let harness = Harness::open_with(keys).await;
+    let (log, _guard) = Log::capture_from("info");
+    for (token, path) in [(TOKEN, "/api/v1/sandboxes"), ("wrong token", "/api/v1/tasks")] {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(format!("{path}?token=in-the-query"))
+            .header("authorization", format!("Bearer {token}"))
+            .extension(SourceIp("192.0.2.7".parse().unwrap()))
+            .body(Bytes::new());
+        edge::http::dispatch(&harness.plane, request.unwrap()).await;
+    }
+    let refused = log.line("POST /api/v1/tasks was refused: 401");
+    assert_eq!((&refused["source.ip"], &refused["principal.kind"]), (&json!("192.0.2.7"), &Value::Null));
+    let changed = log.line("POST /api/v1/sandboxes");
+    let caller = (&changed["principal.kind"], &changed["principal.id"]);
+    assert_eq!(caller, (&json!("operator"), &json!("night-shift")), "{changed}");
+    assert_eq!(changed["source.ip"], "192.0.2.7");
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(!text.contains("token"), "{text}");
 }
 
 struct Harness {
@@ -66,10 +101,13 @@ struct Harness {
 
 impl Harness {
     async fn open() -> Self {
+        Self::open_with(Keys { open: true, ..Keys::none() }).await
+    }
+
+    async fn open_with(keys: Keys) -> Self {
         let data = TempDir::new().unwrap();
         let (aws, feeds) = Aws::open(data.path(), Durability::Process).await.unwrap();
         let clock = Arc::new(SystemClock);
-        let keys = Keys { open: true, ..Keys::none() };
         let authenticator = Authenticator::new(&keys, clock.clone());
         let (store, bindings) = (aws.store.clone(), aws.bindings());
         let plane =

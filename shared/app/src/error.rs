@@ -18,7 +18,7 @@ pub enum Error {
     /// It does not exist, or the caller may not know that it does: 404.
     #[error("{0} was not found.")]
     NotFound(String),
-    /// The current state does not allow it: 409.
+    /// The current state does not allow it: the status of the code, usually 409.
     #[error("{detail}")]
     Conflict {
         code: ProblemCode,

@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use contract::ProblemCode;
-use domain::access::{Principal, Visibility, can_see, can_see_org};
-use domain::{Entity, OrgId, Sandbox, SandboxId, Task, TaskId};
+use domain::access::{Principal, Visibility, can_report, can_see, can_see_org};
+use domain::{Entity, OrgId, Sandbox, SandboxId, Task, TaskId, Timestamp};
 use serde_json::json;
 use store::Store;
 use store::page::ListScope;
@@ -44,10 +44,20 @@ pub(crate) async fn visible_log(
 
 /// Whether `principal` may see this sandbox.
 pub(crate) fn check(principal: &Principal, sandbox: &Sandbox) -> Result<(), Error> {
-    match can_see(principal, sandbox) {
+    allow(can_see(principal, sandbox), sandbox)
+}
+
+/// Whether `principal` may report what happened in this sandbox. A worker may do so for a while after its end.
+pub(crate) fn check_report(principal: &Principal, sandbox: &Sandbox, now: Timestamp) -> Result<(), Error> {
+    allow(can_report(principal, sandbox, now), sandbox)
+}
+
+fn allow(visibility: Visibility, sandbox: &Sandbox) -> Result<(), Error> {
+    match visibility {
         Visibility::Visible => Ok(()),
         Visibility::Hidden => Err(Error::no_sandbox(&sandbox.id)),
         Visibility::Revoked => Err(Error::Unauthorized("This worker token was replaced by a newer one.")),
+        Visibility::Ended => Err(Error::Unauthorized("The sandbox of this worker token has ended.")),
     }
 }
 
@@ -67,8 +77,8 @@ pub(crate) fn check_not_ended(sandbox: &Sandbox) -> Result<(), Error> {
 /// Which orgs `principal` lists: users their own, operators all or the one they name. Workers list nothing.
 pub(crate) fn list_scope(principal: &Principal, requested: Option<OrgId>) -> Result<ListScope, Error> {
     match (principal, requested) {
-        (Principal::Operator, None) => Ok(ListScope::All),
-        (Principal::Operator, Some(org)) => Ok(ListScope::Org(org)),
+        (Principal::Operator { .. }, None) => Ok(ListScope::All),
+        (Principal::Operator { .. }, Some(org)) => Ok(ListScope::Org(org)),
         (Principal::User { org: own, .. }, None) => Ok(ListScope::Org(own.clone())),
         (Principal::User { org: own, .. }, Some(org)) if org == *own => Ok(ListScope::Org(org)),
         (Principal::User { .. } | Principal::Worker { .. } | Principal::Anonymous, _) => {
@@ -111,7 +121,7 @@ mod tests {
 
     #[test]
     fn operator_lists_all_orgs_or_the_requested_one() {
-        let scope = |requested| list_scope(&Principal::Operator, requested).unwrap();
+        let scope = |requested| list_scope(&Principal::operator("local"), requested).unwrap();
         assert_eq!(scope(None), ListScope::All);
         assert_eq!(scope(Some(org("rival"))), ListScope::Org(org("rival")));
     }
@@ -142,7 +152,8 @@ mod tests {
 
     #[test]
     fn operator_creates_in_the_requested_org_or_the_default() {
-        let create = |requested| owning_org(&Principal::Operator, requested, &org("default")).unwrap();
+        let create =
+            |requested| owning_org(&Principal::operator("local"), requested, &org("default")).unwrap();
         assert_eq!((create(None), create(Some(org("rival")))), (org("default"), org("rival")));
     }
 }

@@ -1,10 +1,24 @@
-//! The names of agents, as tickets and tasks spell them.
+//! Agents. Requests name one; the operator's list (`app::orchestration::Agents`) says what the name stands for.
 
-/// A name of an agent, and its argument. A worker's `AGENT` has the same syntax, but each program that contains a worker
-/// has its own list of agents: `sunaba` has all of these, `sunaba-worker` only [`OF_EVERY_WORKER`](Self::OF_EVERY_WORKER).
-/// A test in `local` compares the lists.
+/// The names of agents in requests, as a regular expression.
+pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._:-]*$";
+
+/// Maximum length of the name of an agent.
+pub const MAX_NAME_CHARS: usize = 64;
+
+/// Whether the operator may give an agent this name: [`NAME_PATTERN`], within [`MAX_NAME_CHARS`].
+pub fn is_name(text: &str) -> bool {
+    let is_letter = |character: char| character.is_ascii_alphanumeric() || "._:-".contains(character);
+    text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.chars().all(is_letter)
+        && text.len() <= MAX_NAME_CHARS
+}
+
+/// What a worker's `AGENT` is set to: a kind of agent, and its argument, which may be a command. Each program that
+/// contains a worker has its own list of kinds: `sunaba` has all of these, `sunaba-worker` only
+/// [`OF_EVERY_WORKER`](Self::OF_EVERY_WORKER). A test in `local` compares the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AgentName<'a> {
+pub struct AgentDefinition<'a> {
     /// The part before the colon.
     pub kind: &'static str,
     /// The part after it.
@@ -15,7 +29,7 @@ pub struct AgentName<'a> {
 const KINDS: [(&str, Option<&str>); 4] =
     [("claude", None), ("openhands", None), ("acp", Some("<command>")), ("scripted", Some("<file>"))];
 
-impl<'a> AgentName<'a> {
+impl<'a> AgentDefinition<'a> {
     /// The kinds that every worker has.
     pub const OF_EVERY_WORKER: [&'static str; 3] = ["claude", "openhands", "acp"];
 
@@ -36,22 +50,13 @@ impl<'a> AgentName<'a> {
         KINDS.into_iter().map(|(kind, _)| kind)
     }
 
-    /// All names, for errors: `claude, openhands, acp:<command> or scripted:<file>`.
+    /// All definitions, for errors: `claude, openhands, acp:<command> or scripted:<file>`.
     pub fn all() -> String {
         let names = KINDS.map(|(kind, argument)| match argument {
             Some(argument) => format!("{kind}:{argument}"),
             None => kind.to_owned(),
         });
         either(&names)
-    }
-
-    /// A regular expression of all names, for documents.
-    pub fn pattern() -> String {
-        let names = KINDS.map(|(kind, argument)| match argument {
-            Some(_) => format!(r"{kind}:.*\S.*"),
-            None => kind.to_owned(),
-        });
-        format!("^({})$", names.join("|"))
     }
 }
 
@@ -69,8 +74,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn incomplete_and_unknown_names_are_rejected() {
-        let parsed = |text| AgentName::parse(text).map(|name| (name.kind, name.argument));
+    fn names_contain_no_command() {
+        for good in ["claude", "codex", "scripted:hello", "a.b-c_d", "7"] {
+            assert!(is_name(good), "{good:?}");
+        }
+        for bad in ["", "acp:sh -c id", "scripted:/tmp/x", "-a", "a\nb", "a=b", "é", &"x".repeat(65)] {
+            assert!(!is_name(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn incomplete_and_unknown_definitions_are_rejected() {
+        let parsed = |text| AgentDefinition::parse(text).map(|name| (name.kind, name.argument));
         assert_eq!(parsed("claude"), Some(("claude", None)));
         assert_eq!(parsed("acp:gemini --acp"), Some(("acp", Some("gemini --acp"))));
         assert_eq!(parsed("scripted:a:b"), Some(("scripted", Some("a:b"))));
@@ -93,8 +108,11 @@ mod tests {
 
     #[test]
     fn every_worker_has_some_of_the_agents() {
-        assert!(AgentName::OF_EVERY_WORKER.iter().all(|kind| AgentName::kinds().any(|known| known == *kind)));
-        assert_eq!(AgentName::all(), "claude, openhands, acp:<command> or scripted:<file>");
-        assert_eq!(AgentName::pattern(), r"^(claude|openhands|acp:.*\S.*|scripted:.*\S.*)$");
+        assert!(
+            AgentDefinition::OF_EVERY_WORKER
+                .iter()
+                .all(|kind| AgentDefinition::kinds().any(|known| known == *kind))
+        );
+        assert_eq!(AgentDefinition::all(), "claude, openhands, acp:<command> or scripted:<file>");
     }
 }

@@ -24,8 +24,13 @@ pub enum Ingest {
     Batch(Batch),
 }
 
-/// Decodes either form; the batch form is the one with `events`. `new_id` generates ids for events without one.
-pub fn decode(body: &[u8], mut new_id: impl FnMut() -> EventId) -> Result<Ingest, BadInput> {
+/// Decodes either form; the batch form is the one with `events`. `sources` are those that the sender may claim, and
+/// `new_id` generates ids for events without one.
+pub fn decode(
+    body: &[u8],
+    sources: &[Source],
+    mut new_id: impl FnMut() -> EventId,
+) -> Result<Ingest, BadInput> {
     if body.len() > MAX_REPORT_BYTES {
         return Err(BadInput::too_large("body", MAX_REPORT_BYTES));
     }
@@ -38,7 +43,7 @@ pub fn decode(body: &[u8], mut new_id: impl FnMut() -> EventId) -> Result<Ingest
     let wire: WireBatch<'_> = read(text)?;
     match wire.events {
         None => {
-            let event = read::<WireEvent<'_>>(text)?.check("", new_id)?;
+            let event = read::<WireEvent<'_>>(text)?.check("", sources, new_id)?;
             Ok(Ingest::Single(Box::new(if body.len() > MAX_EVENT_BYTES { shortened(event)? } else { event })))
         }
         Some(events) => {
@@ -49,7 +54,7 @@ pub fn decode(body: &[u8], mut new_id: impl FnMut() -> EventId) -> Result<Ingest
                 epoch: counting_number("epoch", wire.epoch)?,
                 batch: counting_number("batch", wire.batch)?,
             };
-            Ok(Ingest::Batch(batch(number, events, &mut new_id)?))
+            Ok(Ingest::Batch(batch(number, events, sources, &mut new_id)?))
         }
     }
 }
@@ -76,6 +81,7 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, BadInput> {
 fn batch(
     number: BatchNumber,
     events: &RawValue,
+    sources: &[Source],
     new_id: &mut impl FnMut() -> EventId,
 ) -> Result<Batch, BadInput> {
     let raw: Vec<&RawValue> = serde_json::from_str(events.get())
@@ -93,7 +99,7 @@ fn batch(
         let wire: WireEvent<'_> = serde_json::from_str(raw.get())
             .map_err(|e| BadInput::invalid(path.as_str(), format!("is invalid: {e}")))?;
         let has_id = wire.event_id.is_some();
-        let event = wire.check(&path, &mut *new_id)?;
+        let event = wire.check(&path, sources, &mut *new_id)?;
         // The sender's id identifies an event, so that a retry may serialize the same JSON in another order. A generated
         // id differs with every delivery, so the data identifies the event instead.
         let identity = if has_id { event.id.to_string() } else { event.data.text().to_owned() };
@@ -157,7 +163,12 @@ pub(crate) fn present<'de: 'a, 'a, D: Deserializer<'de>>(
 }
 
 impl WireEvent<'_> {
-    fn check(self, path: &str, mut new_id: impl FnMut() -> EventId) -> Result<NewEvent, BadInput> {
+    fn check(
+        self,
+        path: &str,
+        sources: &[Source],
+        mut new_id: impl FnMut() -> EventId,
+    ) -> Result<NewEvent, BadInput> {
         let within = |wrong: Invalid| if path.is_empty() { wrong } else { wrong.inside(path) };
         let text = |field: &str, raw: &RawValue| {
             serde_json::from_str::<String>(raw.get())
@@ -174,6 +185,11 @@ impl WireEvent<'_> {
             Some(raw) => Source::parse(&text("source", raw)?).map_err(within)?,
             None => Source::Agent,
         };
+        if !sources.contains(&source) {
+            let allowed: Vec<&str> = sources.iter().map(|source| source.as_str()).collect();
+            let reason = format!("must be one of {} for this token", allowed.join(", "));
+            return Err(within(Invalid::new("source", reason)).into());
+        }
         let data = match self.event_data {
             Some(raw) => {
                 JsonObject::parse(raw).map_err(|reason| within(Invalid::new("event_data", reason)))?
@@ -254,7 +270,7 @@ mod tests {
 
     fn ingest(body: &str) -> Result<Ingest, BadInput> {
         let mut next = 0;
-        decode(body.as_bytes(), || {
+        decode(body.as_bytes(), &Source::ALL, || {
             next += 1;
             EventId::parse(format!("new-{next}")).unwrap()
         })
@@ -280,6 +296,27 @@ mod tests {
         assert_eq!((event.source, event.id.as_str()), (Source::Agent, "new-1"));
         let Ingest::Single(bare) = ingest(r#"{"event_type":"agent.waiting"}"#).unwrap() else { panic!() };
         assert_eq!((bare.data.text(), bare.source), ("{}", Source::Agent));
+    }
+
+    #[test]
+    fn a_sender_cannot_claim_the_source_of_another_principal() {
+        let worker = [Source::Agent, Source::Worker];
+        for (claimed, accepted) in
+            [("agent", true), ("worker", true), ("user", false), ("guardian", false), ("system", false)]
+        {
+            let event = format!(r#"{{"event_type":"agent.message_injected","source":"{claimed}"}}"#);
+            let batch =
+                format!(r#"{{"epoch":1,"batch":1,"events":[{{"event_id":"x","event_type":"a"}},{event}]}}"#);
+            for (body, field) in [(event, "source"), (batch, "events[1].source")] {
+                let decoded = decode(body.as_bytes(), &worker, || EventId::parse("e").unwrap());
+                match decoded {
+                    Err(BadInput::Invalid(wrong)) => {
+                        assert_eq!((wrong.field.as_str(), accepted), (field, false), "{body}");
+                    }
+                    decoded => assert!(decoded.is_ok() && accepted, "{body}"),
+                }
+            }
+        }
     }
 
     #[test]
@@ -333,7 +370,7 @@ mod tests {
             assert!(kind == "malformed" || body == "nonsense", "{body}: {kind}");
         }
         assert!(matches!(
-            decode(b"{\"event_type\":\"\xff\"}", || unreachable!()),
+            decode(b"{\"event_type\":\"\xff\"}", &Source::ALL, || unreachable!()),
             Err(BadInput::Malformed(_))
         ));
     }

@@ -27,7 +27,7 @@ mod socket_code;
 pub mod tasks;
 pub mod tickets;
 
-pub use agent::AgentName;
+pub use agent::AgentDefinition;
 pub use bad_input::BadInput;
 pub use problem_code::ProblemCode;
 pub use socket_code::SocketCode;

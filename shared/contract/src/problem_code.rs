@@ -39,11 +39,13 @@ problem_codes! {
     Unauthorized = "unauthorized", 401, "The token is missing, invalid, expired or replaced by a newer one.", "Get a new token.";
     Forbidden = "forbidden", 403, "The token does not allow this operation.", "Use a token with the required role.";
     OriginNotAllowed = "origin_not_allowed", 403, "The page that sent the request has an origin that is not allowed.", "Add the origin to `SUNABA_ORIGINS`.";
+    OwnTicket = "own_ticket", 403, "The author of a ticket cannot approve it.", "Ask another member or the operator to approve it.";
     NotFound = "not_found", 404, "The entity does not exist, or belongs to another org.", "Check the id; do not retry.";
     RouteNotFound = "route_not_found", 404, "No route matches the path.", "Fix the client.";
     MethodNotAllowed = "method_not_allowed", 405, "The path does not support the method.", "Fix the client.";
     RequestTimeout = "request_timeout", 408, "The body was incomplete or did not arrive within 30 s.", "Retry.";
     StaleEpoch = "stale_epoch", 409, "A newer run of the worker has written (`current_epoch`).", "Stop: another worker has taken over.";
+    EpochTooHigh = "epoch_too_high", 409, "The epoch is too far ahead of the last one (`current_epoch`, `max_epoch`). Nothing was stored.", "Start a new epoch: `current_epoch` + 1.";
     BatchGap = "batch_gap", 409, "A batch before this one is missing (`expected_batch`).", "Send the missing batch first, or start a new epoch.";
     BatchChanged = "batch_changed", 409, "The batch number was used for other events. Nothing was stored.", "Start a new epoch only if no other worker runs.";
     BatchExpired = "batch_expired", 409, "The batch number was used too long ago to compare (`expected_batch`).", "Start a new epoch.";
@@ -67,6 +69,7 @@ problem_codes! {
     DependencyCycle = "dependency_cycle", 409, "The task would depend on itself (`cycle`).", "Remove one of the dependencies.";
     DependenciesTooLarge = "dependencies_too_large", 409, "There are too many dependencies to check for a cycle (`max_tasks`, `max_levels`).", "Use fewer dependencies.";
     TicketNotApproved = "ticket_not_approved", 409, "The ticket is waiting for approval, or was rejected (`approval_status`).", "Approve the ticket first.";
+    TicketRequired = "ticket_required", 409, "Tickets need approval on this plane, and the task belongs to no ticket.", "Create a ticket, have it approved, and send its id as `ticket_id`.";
     TicketIdTaken = "ticket_id_taken", 409, "The ticket id is already used.", "Choose another id.";
     TicketChanged = "ticket_changed", 409, "A ticket with this id exists with other content. Nothing was stored.", "Choose another id.";
     AlreadyInStatus = "already_in_status", 409, "The ticket is already in that status (`current_status`).", "Do not retry.";

@@ -34,6 +34,74 @@ pub enum InvalidAddress {
     Credentials,
 }
 
+/// The repositories for which a token of a code host is.
+///
+/// **Invariant:** a token is sent to no other host, and to no other repository if some are named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenScope {
+    /// With the port, unless it is the default one. Lower case.
+    host: String,
+    /// `owner/name` or `owner/*`, in lower case. Empty for all repositories of the host.
+    repositories: Vec<String>,
+}
+
+/// The host of tokens without a setting.
+pub const DEFAULT_TOKEN_HOST: &str = "github.com";
+
+/// Why the scope of a token is invalid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidScope {
+    #[error("must be a host, such as `github.example` or `github.example:8443`")]
+    Host,
+    #[error("must list repositories as `owner/name` or `owner/*`, separated by commas")]
+    Repositories,
+}
+
+impl TokenScope {
+    /// The values of `GITHUB_HOST` and `GITHUB_REPOSITORIES`.
+    pub fn parse(host: Option<&str>, repositories: Option<&str>) -> Result<Self, InvalidScope> {
+        let host = host.unwrap_or(DEFAULT_TOKEN_HOST).trim().to_ascii_lowercase();
+        let url = Url::parse(&format!("https://{host}")).map_err(|_| InvalidScope::Host)?;
+        if url.path() != "/" || host.contains(['/', '@', '?', '#']) {
+            return Err(InvalidScope::Host);
+        }
+        let listed =
+            repositories.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
+        let repositories: Vec<String> = listed.map(str::to_ascii_lowercase).collect();
+        let is_pattern = |pattern: &String| {
+            pattern
+                .split_once('/')
+                .is_some_and(|(owner, name)| is_name(owner) && (name == "*" || is_name(name)))
+        };
+        if !repositories.iter().all(is_pattern) {
+            return Err(InvalidScope::Repositories);
+        }
+        Ok(Self { host: host_of(&url).ok_or(InvalidScope::Host)?, repositories })
+    }
+
+    /// Whether the token is for a repository, as [`parse`] returns it.
+    pub fn covers(&self, repository: &str) -> bool {
+        let Some(url) = Url::parse(repository).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
+        else {
+            return false;
+        };
+        let path = url.path().trim_matches('/').to_ascii_lowercase();
+        let path = path.strip_suffix(".git").unwrap_or(&path);
+        let matches = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(owner) => path.strip_prefix(owner).is_some_and(is_name),
+            None => path == pattern,
+        };
+        host_of(&url).is_some_and(|host| host == self.host)
+            && (self.repositories.is_empty() || self.repositories.iter().any(matches))
+    }
+}
+
+/// The host with its port, unless that is the default one.
+fn host_of(url: &Url) -> Option<String> {
+    let host = url.host_str()?.to_ascii_lowercase();
+    Some(url.port().map_or(host.clone(), |port| format!("{host}:{port}")))
+}
+
 /// Whether `text` may be the owner or the name of a repository on github.com.
 pub(crate) fn is_name(text: &str) -> bool {
     let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
@@ -74,6 +142,53 @@ mod tests {
             ("/srv/shop.git", "/srv/shop.git"),
         ] {
             assert_eq!(parse(address).as_deref(), Ok(url), "{address}");
+        }
+    }
+
+    #[test]
+    fn token_is_for_its_host_only() {
+        let scope = |host| TokenScope::parse(host, None).unwrap();
+        for (host, repository, covered) in [
+            (None, "https://github.com/acme/shop.git", true),
+            (None, "https://GitHub.com/acme/shop", true),
+            (None, "https://github.com:8443/acme/shop", false),
+            (None, "https://attacker.example/acme/shop.git", false),
+            (None, "https://github.com.attacker.example/acme/shop.git", false),
+            (None, "https://attacker.example/github.com/acme/shop.git", false),
+            (None, "ssh://git@github.com/acme/shop", false),
+            (None, "git@github.com:acme/shop.git", false),
+            (None, "/srv/shop.git", false),
+            (Some("Git.example:8443"), "https://git.example:8443/a/b/c.git", true),
+            (Some("git.example:443"), "https://git.example/a.git", true),
+            (Some("git.example"), "https://git.example:8443/a/b.git", false),
+            (Some("git.example"), "https://github.com/a/b.git", false),
+            (Some("127.0.0.1:4000"), "http://127.0.0.1:4000/remote.git", true),
+            (Some("127.0.0.1:4000"), "http://127.0.0.1:4001/remote.git", false),
+        ] {
+            assert_eq!(scope(host).covers(repository), covered, "{host:?} {repository}");
+        }
+        for host in ["", "https://github.com", "github.com/acme", "user@github.com", "a b", "github.com?"] {
+            assert_eq!(TokenScope::parse(Some(host), None), Err(InvalidScope::Host), "{host}");
+        }
+    }
+
+    #[test]
+    fn token_may_be_for_some_repositories_only() {
+        let scope = TokenScope::parse(None, Some("acme/shop, Other/*")).unwrap();
+        for (repository, covered) in [
+            ("https://github.com/acme/shop.git", true),
+            ("https://github.com/Acme/Shop", true),
+            ("https://github.com/acme/shop-two.git", false),
+            ("https://github.com/acme/shop/more.git", false),
+            ("https://github.com/other/any.git", true),
+            ("https://github.com/other/any/more.git", false),
+            ("https://github.com/others/any.git", false),
+        ] {
+            assert_eq!(scope.covers(repository), covered, "{repository}");
+        }
+        for invalid in ["acme", "acme/", "*", "*/shop", "a/b/c", "acme/sh*"] {
+            let invalid = TokenScope::parse(None, Some(invalid));
+            assert_eq!(invalid, Err(InvalidScope::Repositories));
         }
     }
 

@@ -8,7 +8,7 @@ pub use workers::{
     AppendEntries, RegisterSandbox, SendBatch, SendEvent, SendEvents, SendReceipt, SendReceipts,
 };
 
-use crate::AgentName;
+use crate::agent;
 use crate::execution::{MAX_NAME_CHARS, MAX_REPOSITORY_CHARS};
 use crate::tickets::{MAX_PHASE_CHARS, MAX_REASON_CHARS, MAX_RETRIES, MAX_TIMEOUT_SECS};
 use domain::message::MAX_CONTENT_CHARS;
@@ -55,9 +55,9 @@ pub struct NewTicket {
     /// Default: `quick`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow_mode: Option<WorkflowMode>,
-    /// `claude`, `openhands`, `acp:<command>` or `scripted:<file>`.
+    /// Name of an agent in the operator's list, such as `claude`. Default: the plane's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = MAX_NAME_CHARS), regex(pattern = AgentName::pattern()))]
+    #[schemars(length(max = agent::MAX_NAME_CHARS), regex(pattern = agent::NAME_PATTERN))]
     pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]
@@ -241,7 +241,8 @@ mod tests {
             resumes: SessionId::parse("c-1").ok(),
         };
         check(&register, Register::decode);
-        let ingest = |body: &[u8]| crate::ingest::decode(body, || EventId::parse("e-1").unwrap());
+        let ingest =
+            |body: &[u8]| crate::ingest::decode(body, &Source::ALL, || EventId::parse("e-1").unwrap());
         let event = SendEvent {
             event_type: EventType::parse("agent.message").unwrap(),
             event_data: Some(JsonObject::empty()),

@@ -4,7 +4,7 @@ use crate::bad_input::BadInput;
 use crate::events::HeartbeatSummary;
 use crate::query::{Parameter, Query};
 use domain::sandbox::{Ended, Status};
-use domain::{Invalid, OrgId, Sandbox, SandboxId, SessionId, Timestamp};
+use domain::{Invalid, LogHash, OrgId, Sandbox, SandboxId, SessionId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -201,6 +201,77 @@ pub struct LogPage {
     pub after: u64,
 }
 
+/// `GET /api/v1/sandboxes/{id}/verification`: which part of the log to verify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerificationQuery {
+    pub after_seq: u64,
+    pub to_seq: Option<u64>,
+}
+
+impl VerificationQuery {
+    pub const PARAMETERS: &[Parameter] = &[Self::AFTER_SEQ, Self::TO_SEQ];
+
+    const AFTER_SEQ: Parameter = Parameter::integer(
+        "after_seq",
+        0,
+        u64::MAX - 1,
+        "Continue after this event: `verified_seq` of the previous response.",
+    )
+    .or(0);
+    const TO_SEQ: Parameter = Parameter::integer(
+        "to_seq",
+        1,
+        u64::MAX,
+        "Stop at this event, to compare `log_hash` with one that is known from the event bus.",
+    );
+
+    /// Decodes [`Self::PARAMETERS`].
+    pub fn decode(query: &Query) -> Result<Self, BadInput> {
+        let after_seq = query.number_or_default(&Self::AFTER_SEQ)?;
+        let to_seq = query.number(&Self::TO_SEQ)?;
+        if to_seq.is_some_and(|to_seq| to_seq <= after_seq) {
+            return Err(BadInput::invalid("to_seq", "must be greater than after_seq"));
+        }
+        Ok(Self { after_seq, to_seq })
+    }
+}
+
+/// Whether a part of a log is what was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogVerification {
+    pub sandbox_id: SandboxId,
+    /// Last sequence number of the log.
+    pub last_seq: u64,
+    /// The log is verified up to this event. Send it as `after_seq` to continue.
+    pub verified_seq: u64,
+    /// The running hash of the log at `verified_seq`. `null` if no event up to there has one.
+    pub log_hash: Option<LogHash>,
+    /// Number of events in this part that were stored before logs had hashes. They are not verified.
+    pub unhashed_events: u64,
+    /// Whether there are events after `verified_seq` to verify.
+    pub has_more: bool,
+    /// The first problem; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<LogProblem>,
+}
+
+/// Where a log is not what was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogProblem {
+    pub seq: u64,
+    /// A sentence for people.
+    pub reason: String,
+}
+
+/// `GET /api/v1/sandboxes/{id}/previews/{port}`: where a page of the sandbox can be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PreviewLink {
+    pub sandbox_id: SandboxId,
+    pub port: u16,
+    /// Made by the provider of the sandbox, not by what runs in it.
+    pub url: String,
+}
+
 /// `GET /api/v1/sandboxes/health`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
@@ -231,6 +302,20 @@ mod tests {
             match Register::decode(body.as_bytes()) {
                 Err(BadInput::Invalid(wrong)) => assert_eq!(wrong.field, field, "{body}"),
                 other => panic!("{body}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn verification_query_names_the_invalid_field() {
+        let read = |text: &str| VerificationQuery::decode(&Query::parse(text));
+        assert_eq!(read("").unwrap(), VerificationQuery { after_seq: 0, to_seq: None });
+        for (text, field) in
+            [("after_seq=-1", "after_seq"), ("to_seq=0", "to_seq"), ("after_seq=7&to_seq=7", "to_seq")]
+        {
+            match read(text) {
+                Err(BadInput::Invalid(wrong)) => assert_eq!(wrong.field, field, "{text}"),
+                other => panic!("{text}: {other:?}"),
             }
         }
     }

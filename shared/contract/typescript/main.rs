@@ -16,6 +16,7 @@ use sources::Sources;
 const EXPORTED: &[&str] = &[
     "contract::sandboxes::SandboxOut",
     "contract::sandboxes::SandboxList",
+    "contract::sandboxes::PreviewLink",
     "contract::sandboxes::Registered",
     "contract::sandboxes::Health",
     "contract::events::EventOut",

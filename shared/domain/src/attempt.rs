@@ -175,6 +175,14 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Completed { at, .. } | Self::Failed { at, .. } | Self::Cancelled { at, .. } => *at,
+        }
+    }
+}
+
 /// An outcome is deserialized from a buffer (it is tagged, inside a struct with a flattened map), which raw JSON values do
 /// not support: <https://github.com/serde-rs/json/issues/497>.
 fn from_buffered<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<JsonObject, D::Error> {

@@ -114,25 +114,24 @@ impl EventType {
         Self(P::EVENT_TYPE.to_owned())
     }
 
-    /// Whether only the plane may emit this, in any spelling: readers rely on it. No worker of OmoiOS sends one of these
-    /// names.
+    /// Whether only the plane may emit this, in any spelling: readers rely on it. That is every name of tasks and tickets,
+    /// also those that the plane does not emit yet. No worker of OmoiOS sends one of these names.
     pub fn is_reserved(&self) -> bool {
         let name = normalized_name(&self.0);
         let of_message = name.strip_prefix(NORMALIZED_MESSAGE_PREFIX).is_some_and(|state| {
             State::ALL.into_iter().any(|known| known.as_str().eq_ignore_ascii_case(state))
         });
-        of_message || LIFECYCLE_OF_THE_PLANE.contains(&name.as_str()) || LOG_ONLY.contains(&name.as_str())
+        of_message
+            || OF_TASKS_AND_TICKETS.iter().any(|prefix| name.starts_with(prefix))
+            || LIFECYCLE_OF_THE_PLANE.contains(&name.as_str())
+            || LOG_ONLY.contains(&name.as_str())
     }
 
     /// Whether this is a lifecycle event of a sandbox, task or ticket, which is also published to EventBridge. All
     /// spellings of a name are equal: `SANDBOX_SPAWNED` is `sandbox.spawned`.
     pub fn is_lifecycle(&self) -> bool {
         let name = normalized_name(&self.0);
-        let is_lifecycle = LIFECYCLE_OF_A_RUN.contains(&name.as_str())
-            || LIFECYCLE_OF_THE_PLANE.contains(&name.as_str())
-            || name.starts_with("TASK_")
-            || name.starts_with("TICKET_");
-        is_lifecycle && !LOG_ONLY.contains(&name.as_str())
+        LIFECYCLE_OF_A_RUN.contains(&name.as_str()) || LIFECYCLE_OF_THE_PLANE.contains(&name.as_str())
     }
 
     /// Whether a worker may report the outcome of its task with this.
@@ -167,6 +166,8 @@ impl fmt::Display for EventType {
 const SANDBOX_PREFIX: &str = "SANDBOX_";
 const MESSAGE_PREFIX: &str = "message.";
 const NORMALIZED_MESSAGE_PREFIX: &str = "MESSAGE_";
+
+const OF_TASKS_AND_TICKETS: [&str; 2] = ["TASK_", "TICKET_"];
 
 /// Normalized names of the lifecycle events that workers may send.
 const LIFECYCLE_OF_A_RUN: [&str; 8] = [
@@ -216,7 +217,8 @@ const LIFECYCLE_OF_THE_PLANE: [&str; 31] = [
 ];
 
 /// Normalized names of the other events that only the plane emits. They are logged and not published to EventBridge.
-const LOG_ONLY: [&str; 4] = ["RETRYING", "TASK_UPDATED", "TASK_DEPENDENCIES_CHANGED", "TICKET_UPDATED"];
+const LOG_ONLY: [&str; 5] =
+    ["RETRYING", "TOKEN_ROTATED", "TASK_UPDATED", "TASK_DEPENDENCIES_CHANGED", "TICKET_UPDATED"];
 
 /// The normalized spelling of a name: `AGENT_TOOL_USE` for `SANDBOX_AGENT_TOOL_USE`, `SANDBOX_agent.tool_use` and
 /// `agent.tool_use`.
@@ -299,12 +301,23 @@ mod tests {
                 && reserved("Message-Started")
         );
         assert!(!reserved("message.sent") && !reserved("agent.message"));
+        for name in
+            ["task.anything", "TASK_ANYTHING", "sandbox.task.anything", "Ticket-closed", "SANDBOX_TICKET_X"]
+        {
+            assert!(reserved(name) && !EventType::parse(name).unwrap().is_lifecycle(), "{name}");
+        }
         assert_eq!(EventType::parse("SANDBOX_").unwrap().sandbox_frame_name(), "SANDBOX_SANDBOX_");
     }
 
     /// Every event that the plane emits about sandboxes, tasks and tickets, and whether it is a lifecycle event.
     fn emitted_by_the_plane() -> Vec<(&'static str, bool)> {
-        let log_only = ["sandbox.retrying", "task.updated", "task.dependencies_changed", "ticket.updated"];
+        let log_only = [
+            "sandbox.retrying",
+            "sandbox.token_rotated",
+            "task.updated",
+            "task.dependencies_changed",
+            "ticket.updated",
+        ];
         let emitted = catalogue::EMITTED_BY_THE_PLANE.iter().filter(|name| !name.starts_with(MESSAGE_PREFIX));
         // The plane does not emit `ticket.updated` yet, but the name is reserved.
         emitted.chain(&["ticket.updated"]).map(|name| (*name, !log_only.contains(name))).collect()
@@ -356,7 +369,7 @@ mod tests {
                 assert!(!event_type.is_reserved(), "{event_type}");
             }
         }
-        for custom in ["task.progress", "sandbox.note", "heartbeat", "SANDBOX_", "SANDBOX_CREATED"] {
+        for custom in ["tasks.progress", "sandbox.note", "heartbeat", "SANDBOX_", "SANDBOX_CREATED"] {
             assert!(!EventType::parse(custom).unwrap().is_reserved(), "{custom}");
         }
     }

@@ -76,6 +76,8 @@ pub enum Decision {
 pub enum Refusal {
     /// A newer run of the worker has sent a batch.
     StaleEpoch { current: u64 },
+    /// The epoch is further ahead than any worker needs.
+    EpochTooHigh { current: u64, max: u64 },
     /// A batch is missing before this one.
     BatchGap { expected: u64 },
     /// The number was used before, with other content.
@@ -90,6 +92,8 @@ pub enum Refusal {
 ///
 /// **Invariant:** however batches are split, retried or delayed on the way, the batches that are stored are exactly
 /// 1, 2, 3, … of each epoch, and the epoch never decreases.
+///
+/// **Invariant:** whatever a worker has sent, its successor can send: there is always a higher epoch.
 pub fn decide(
     sandbox: &Sandbox,
     batch: &Batch,
@@ -245,6 +249,10 @@ fn check_number(sandbox: &Sandbox, number: BatchNumber, digest: &str) -> Result<
     if number.epoch < last.epoch {
         return Err(Refusal::StaleEpoch { current: last.epoch });
     }
+    let max = last.epoch.saturating_add(MAX_EPOCH_STEP);
+    if number.epoch > max {
+        return Err(Refusal::EpochTooHigh { current: last.epoch, max });
+    }
     let last_batch = if number.epoch == last.epoch { last.batch } else { 0 };
     if number.batch > last_batch + 1 {
         return Err(Refusal::BatchGap { expected: last_batch + 1 });
@@ -262,6 +270,10 @@ fn check_number(sandbox: &Sandbox, number: BatchNumber, digest: &str) -> Result<
         None => Err(Refusal::BatchExpired { expected: last_batch + 1 }),
     }
 }
+
+/// How far an epoch may be ahead of the last one. Workers take the next one; other clients may count runs that have sent
+/// nothing. Without a limit, one batch with the highest epoch would exclude every later run.
+pub const MAX_EPOCH_STEP: u64 = 1_000;
 
 /// Number of receipts that are kept, so that a retry of one of the latest batches gets its original receipt.
 pub const REMEMBERED_BATCHES: usize = 8;
@@ -360,6 +372,17 @@ mod tests {
     }
 
     #[test]
+    fn epoch_far_ahead_is_rejected() {
+        let sandbox = stored(&sandbox(), &batch(3, 1, &["a"]));
+        let max = 3 + MAX_EPOCH_STEP;
+        for epoch in [max + 1, MAX_EPOCH, u64::MAX] {
+            let refusal = decide(&sandbox, &batch(epoch, 1, &["a"]), MANY, at(2)).unwrap_err();
+            assert_eq!(refusal, Refusal::EpochTooHigh { current: 3, max });
+        }
+        assert_eq!(stored(&sandbox, &batch(max, 1, &["a"])).activity.batch.epoch, max);
+    }
+
+    #[test]
     fn heartbeats_are_counted_without_a_sequence_number() {
         let sandbox =
             stored(&sandbox(), &batch(1, 1, &["agent.heartbeat", "agent.message", "spec.heartbeat"]));
@@ -425,7 +448,26 @@ mod tests {
         assert!(decide(&sandbox, &two, 1, at(60)).is_ok(), "a batch larger than the limit must not starve");
     }
 
+    /// The highest epoch on the wire.
+    const MAX_EPOCH: u64 = (1 << 53) - 1;
+
     proptest! {
+        #[test]
+        fn whatever_a_worker_sends_its_successor_can_send(
+            sent in proptest::collection::vec((prop_oneof![1..=MAX_EPOCH, 1..=5_000_u64, Just(MAX_EPOCH)], 1..=3_u64), 0..50),
+        ) {
+            let mut sandbox = sandbox();
+            for (epoch, number) in sent {
+                if let Ok(Decision::Store { next, .. }) = decide(&sandbox, &batch(epoch, number, &["a"]), MANY, at(1)) {
+                    sandbox = *next;
+                }
+            }
+            let epoch = sandbox.activity.batch.epoch + 1;
+            prop_assert!(epoch <= MAX_EPOCH);
+            let decision = decide(&sandbox, &batch(epoch, 1, &["b"]), MANY, at(1));
+            prop_assert!(matches!(decision, Ok(Decision::Store { .. })), "{decision:?}");
+        }
+
         /// However a log is split into batches, and however those are retried and delayed, the stored log is the same.
         #[test]
         fn split_retried_and_delayed_batches_give_the_same_log(

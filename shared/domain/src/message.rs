@@ -86,7 +86,7 @@ pub enum State {
 pub struct Sender {
     /// `user` or `operator`.
     pub kind: String,
-    /// The id of the user.
+    /// The id of the user, the name of the operator, or the sandbox of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -277,7 +277,7 @@ impl fmt::Display for State {
 impl Sender {
     pub fn of(principal: &Principal) -> Self {
         let (kind, id) = match principal {
-            Principal::Operator => ("operator", None),
+            Principal::Operator { name } => ("operator", Some(name.clone())),
             Principal::User { id, .. } => ("user", Some(id.clone())),
             Principal::Worker { sandbox, .. } => ("worker", Some(sandbox.to_string())),
             Principal::Anonymous => ("anonymous", None),
@@ -297,7 +297,7 @@ mod tests {
 
     fn message() -> Message {
         let draft = Draft::new(MessageType::UserMessage, "use sqlite").unwrap();
-        let sender = Sender::of(&Principal::Operator);
+        let sender = Sender::of(&Principal::operator("local"));
         Message::new(
             MessageId::parse("m-1").unwrap(),
             draft,

@@ -1,10 +1,14 @@
 //! Protection against DNS rebinding and cross-origin requests.
 //!
-//! Any web page can make the browser of its visitor send requests to this server. Two headers reveal it: `Host` is the name
-//! that the page used (a name that an attacker points at 127.0.0.1 is not one of ours), and `Origin` is the page's origin.
+//! Any web page can make the browser of its visitor send requests to this server. Three headers reveal it: `Host` is the
+//! name that the page used (a name that an attacker points at 127.0.0.1 is not one of ours), `Origin` is the page's origin,
+//! and `Sec-Fetch-Site` says whether that is another one, also in requests without an `Origin`, such as those for images
+//! (<https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header>).
 
 use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
+
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
 /// Allowed hosts and origins.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +45,18 @@ impl Guard {
             Some(origin) if self.origins.iter().any(|allowed| allowed == origin) => Ok(()),
             Some(origin) if host.is_some_and(|host| is_same_origin(origin, host)) => Ok(()),
             Some(_) => Err(GuardError::Origin),
+        }
+    }
+
+    /// Rejects requests of pages of other origins, unless their origin is allowed. Pages of the same site are other origins
+    /// too: on localhost, the servers that agents start are of the same site. Programs do not send the header.
+    pub fn check_site(&self, headers: &HeaderMap) -> Result<(), GuardError> {
+        let Some(site) = headers.get(SEC_FETCH_SITE) else { return Ok(()) };
+        match site.as_bytes() {
+            // `none`: the user typed the address.
+            b"same-origin" | b"none" => Ok(()),
+            _ if self.cors_origin(headers).is_some() => Ok(()),
+            _ => Err(GuardError::Origin),
         }
     }
 
@@ -89,6 +105,28 @@ mod tests {
         }
         for host in ["evil.example:18000", "127.0.0.1.evil.example", "localhost.evil.example", ""] {
             assert_eq!(check(host, None), Err(GuardError::Host), "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_must_be_allowed() {
+        let guard = Guard { hosts: None, origins: vec!["https://console.example".into()] };
+        let check = |site: &str, origin: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(SEC_FETCH_SITE, site.parse().unwrap());
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, origin.parse().unwrap());
+            }
+            guard.check_site(&headers)
+        };
+        assert_eq!(guard.check_site(&HeaderMap::new()), Ok(()), "programs do not send it");
+        for site in ["same-origin", "none"] {
+            assert_eq!(check(site, None), Ok(()), "{site}");
+        }
+        for site in ["cross-site", "same-site", "", "other"] {
+            assert_eq!(check(site, None), Err(GuardError::Origin), "{site}");
+            assert_eq!(check(site, Some("https://evil.example")), Err(GuardError::Origin), "{site}");
+            assert_eq!(check(site, Some("https://console.example")), Ok(()), "{site}");
         }
     }
 

@@ -120,7 +120,7 @@ impl Plane {
         self.bindings.providers.as_ref().ok_or_else(|| not_wired("sandbox providers"))
     }
 
-    pub fn worker_token(&self, sandbox: &SandboxId, generation: u32) -> String {
+    pub fn worker_token(&self, sandbox: &SandboxId, generation: u32) -> Result<String, Error> {
         let expires_at = self.clock.now().plus_secs(self.settings.worker_token_secs);
         self.authenticator.worker_token(sandbox, generation, expires_at)
     }

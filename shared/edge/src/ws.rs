@@ -68,7 +68,8 @@ pub async fn connect(plane: &Plane, opening: Opening) -> Result<Connection, Resp
 }
 
 async fn admit(plane: &Plane, opening: Opening, request_id: &str) -> Result<Connection, Response<Bytes>> {
-    if let Err(error) = plane.settings.guard.check(&opening.headers) {
+    let guard = &plane.settings.guard;
+    if let Err(error) = guard.check(&opening.headers).and_then(|()| guard.check_site(&opening.headers)) {
         return Err(crate::http::guard_refusal(error).response(request_id));
     }
     if !is_socket_path(&opening.path) {

@@ -6,6 +6,7 @@ pub use orchestration::ProvidersConfig;
 pub(crate) use orchestration::variable;
 
 use edge::Settings;
+use edge::auth::PublicKey;
 use edge::guard::Guard;
 use edge::logging::{self, Format};
 use edge::metrics;
@@ -32,6 +33,8 @@ pub struct Config {
     pub bus: Option<String>,
     /// For functions that authenticate callers.
     pub keys: Option<KeyConfig>,
+    /// Name of the secret with the private key of worker tokens, for functions that issue tokens.
+    pub worker_key: Option<String>,
     /// For functions that create sandboxes.
     pub providers: Option<ProvidersConfig>,
     pub settings: Settings,
@@ -71,11 +74,12 @@ impl Serves {
     }
 }
 
-/// Token keys: names in Secrets Manager, never values.
+/// What verifies tokens. Of secrets the names in Secrets Manager, never the values.
 #[derive(Debug, Clone)]
 pub struct KeyConfig {
-    pub worker_secret: String,
-    pub operator_token: Option<String>,
+    pub worker_public_key: PublicKey,
+    /// Name of the secret with the operators and the hashes of their tokens.
+    pub operators: Option<String>,
     /// Secret of users' HS256 tokens.
     pub jwt_secret: Option<String>,
     /// Public keys of users' RS256 and ES256 tokens.
@@ -112,13 +116,14 @@ pub const COMMON: [&str; 5] =
 pub fn variables(permission: Permission) -> &'static [&'static str] {
     match permission {
         Permission::Keys => &[
-            "SUNABA_WORKER_SECRET_ID",
-            "SUNABA_OPERATOR_TOKEN_ID",
+            "SUNABA_WORKER_PUBLIC_KEY",
+            "SUNABA_OPERATORS_ID",
             "SUNABA_JWT_SECRET_ID",
             "SUNABA_JWKS_URL",
             "SUNABA_JWT_ISSUER",
             "SUNABA_JWT_AUDIENCE",
         ],
+        Permission::IssueTokens => &["SUNABA_WORKER_KEY_ID"],
         Permission::Sockets => &["SUNABA_SOCKETS_URL"],
         Permission::SendToMailboxes
         | Permission::ReceiveFromMailboxes
@@ -182,13 +187,14 @@ impl Config {
                 .then(|| read.required("SUNABA_ORCHESTRATION_JOBS_URL")),
             bus: serves.may(Permission::Bus).then(|| read.required("SUNABA_BUS")),
             keys: serves.may(Permission::Keys).then(|| KeyConfig {
-                worker_secret: read.required("SUNABA_WORKER_SECRET_ID"),
-                operator_token: read.optional("SUNABA_OPERATOR_TOKEN_ID"),
+                worker_public_key: read.public_key(),
+                operators: read.optional("SUNABA_OPERATORS_ID"),
                 jwt_secret: read.optional("SUNABA_JWT_SECRET_ID"),
                 jwks_url: read.optional("SUNABA_JWKS_URL"),
                 issuer: read.optional("SUNABA_JWT_ISSUER"),
                 audience: read.optional("SUNABA_JWT_AUDIENCE"),
             }),
+            worker_key: serves.may(Permission::IssueTokens).then(|| read.required("SUNABA_WORKER_KEY_ID")),
             providers: serves.may(Permission::Providers).then(|| read.providers()),
             settings: Settings {
                 // API Gateway accepts only its own host names.
@@ -205,6 +211,12 @@ impl Config {
             },
             stage,
         };
+        if let Some(keys) = &config.keys
+            && keys.jwks_url.is_some()
+            && (keys.issuer.is_none() || keys.audience.is_none())
+        {
+            read.errors.push(edge::auth::JWKS_RULE.to_owned());
+        }
         if read.errors.is_empty() { Ok(config) } else { Err(read.errors.join("; ")) }
     }
 }
@@ -224,6 +236,18 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         self.optional(name).unwrap_or_else(|| {
             self.errors.push(format!("{name} is not set"));
             String::new()
+        })
+    }
+
+    fn public_key(&mut self) -> PublicKey {
+        let text = self.required("SUNABA_WORKER_PUBLIC_KEY");
+        PublicKey::parse(&text).unwrap_or_else(|| {
+            if !text.is_empty() {
+                self.errors.push(
+                    "SUNABA_WORKER_PUBLIC_KEY must be the 64 hex digits that `sunaba keys` prints".into(),
+                );
+            }
+            PublicKey::NONE
         })
     }
 
@@ -257,6 +281,26 @@ mod tests {
         ("SUNABA_TABLE", "sunaba"),
     ];
 
+    const PUBLIC_KEY: (&str, &str) =
+        ("SUNABA_WORKER_PUBLIC_KEY", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff");
+
+    #[test]
+    fn only_functions_that_issue_tokens_know_the_private_key() {
+        let mut set = AWS.to_vec();
+        set.extend([PUBLIC_KEY, ("SUNABA_WORKER_KEY_ID", "the-private-key")]);
+        assert_eq!(
+            read("sandboxes-rotate-token", &set).unwrap().worker_key.as_deref(),
+            Some("the-private-key")
+        );
+        assert_eq!(read("sandboxes-list", &set).unwrap().worker_key, None);
+        set.retain(|(name, _)| *name != "SUNABA_WORKER_KEY_ID");
+        assert!(read("sandboxes-list", &set).is_ok());
+        assert!(read("sandboxes-rotate-token", &set).unwrap_err().contains("SUNABA_WORKER_KEY_ID"));
+        let invalid = [("SUNABA_WORKER_PUBLIC_KEY", "the-private-key")];
+        let set: Vec<_> = AWS.iter().chain(&invalid).copied().collect();
+        assert!(read("sandboxes-list", &set).unwrap_err().contains("sunaba keys"));
+    }
+
     #[test]
     fn all_errors_are_reported_at_once() {
         let invalid = [("SUNABA_ORIGINS", "console.example")];
@@ -264,7 +308,7 @@ mod tests {
         for name in [
             "SUNABA_TABLE",
             "SUNABA_SOCKETS_URL",
-            "SUNABA_WORKER_SECRET_ID",
+            "SUNABA_WORKER_PUBLIC_KEY",
             "SUNABA_ORIGINS",
             "AWS_REGION",
             "AWS_ACCESS_KEY_ID",
@@ -297,7 +341,7 @@ mod tests {
     #[test]
     fn empty_variable_counts_as_unset() {
         let mut set = AWS.to_vec();
-        set.extend([("SUNABA_WORKER_SECRET_ID", "w"), ("SUNABA_JWKS_URL", ""), ("SUNABA_ORIGINS", "")]);
+        set.extend([PUBLIC_KEY, ("SUNABA_JWKS_URL", ""), ("SUNABA_ORIGINS", "")]);
         let config = read("sandboxes-list", &set).unwrap();
         assert!(config.keys.is_some_and(|keys| keys.jwks_url.is_none()));
         assert!(config.settings.guard.origins.is_empty());

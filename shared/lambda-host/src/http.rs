@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use edge::Plane;
+use edge::http::SourceIp;
 use edge::registry::Function;
 use futures_util::future::{BoxFuture, ready};
 use http::Response;
-use lambda_http::request::LambdaRequest;
-use lambda_http::{Adapter, Body, IntoResponse, Request};
+use lambda_http::request::{LambdaRequest, RequestContext};
+use lambda_http::{Adapter, Body, IntoResponse, Request, RequestExt};
 use lambda_runtime::{LambdaEvent, Service, service_fn};
 use serde::Serialize;
 use std::convert::Infallible;
@@ -22,7 +23,11 @@ pub async fn invoke(
     let mut adapter = Adapter::from(service_fn(move |request: Request| {
         let plane = plane.clone();
         async move {
-            let request = request.map(bytes_of);
+            let source = source_ip(&request);
+            let mut request = request.map(bytes_of);
+            if let Some(source) = source {
+                request.extensions_mut().insert(source);
+            }
             let response = match function {
                 Some(function) => edge::http::dispatch_to(function, &plane, request).await,
                 None => edge::http::dispatch(&plane, request).await,
@@ -31,6 +36,13 @@ pub async fn invoke(
         }
     }));
     adapter.call(event).await
+}
+
+/// The address that API Gateway saw: for requests through the console's domain that of CloudFront.
+fn source_ip(request: &Request) -> Option<SourceIp> {
+    let context = request.request_context_ref()?;
+    let RequestContext::ApiGatewayV2(context) = context else { return None };
+    context.http.source_ip.as_deref()?.parse().ok().map(SourceIp)
 }
 
 fn bytes_of(body: Body) -> Bytes {
@@ -71,6 +83,14 @@ mod tests {
     /// Of a request as well as of a response.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
     const LAMBDA_BYTES: usize = 6 * 1024 * 1024;
+
+    #[test]
+    fn address_of_the_sender_is_that_of_the_gateways_request() {
+        let payload = include_str!("../../../tests/fixtures/lambda/http-get-sandbox.json");
+        let request = lambda_http::request::from_str(payload).unwrap();
+        let SourceIp(ip) = source_ip(&request).unwrap();
+        assert_eq!(ip.to_string(), "203.0.113.7");
+    }
 
     fn encoded_size(text: String) -> usize {
         match encode(Response::new(Bytes::from(text))).0.into_body() {

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, ProvidersConfig, variable};
 use crate::wiring::Clients;
-use app::orchestration::Providers;
+use app::orchestration::{Providers, WorkerVariables};
 use futures_util::future::{try_join, try_join_all};
 use lambda_runtime::Error;
 use providers::{Environment, PROVIDERS};
@@ -16,20 +16,21 @@ pub const DEADLINE: Duration = Duration::from_secs(8);
 /// Only an empty secret is invalid; the provider defines the format.
 const MIN_KEY_CHARS: usize = 1;
 
-/// The configured providers, and the environment variables of every worker.
+/// The configured providers, and the environment variables of workers.
 pub(crate) async fn wire(
     config: &Config,
     configured: &ProvidersConfig,
     clients: &Clients<'_>,
-) -> Result<(Providers, BTreeMap<String, String>), Error> {
+) -> Result<(Providers, WorkerVariables), Error> {
     let (secrets, variables) = try_join(
         secrets(configured, clients),
         clients.secret(configured.worker_variables.as_ref(), MIN_KEY_CHARS),
     )
     .await?;
-    let variables = variables.map(|text| parse_variables(&text)).transpose()?.unwrap_or_default();
+    let variables = variables.map(|text| WorkerVariables::parse(&text)).transpose()?.unwrap_or_default();
     let mut providers = Vec::new();
-    for kind in PROVIDERS {
+    let enabled = config.settings.orchestration.enabled_providers.as_ref();
+    for kind in PROVIDERS.iter().filter(|kind| enabled.is_none_or(|enabled| enabled.contains(kind.name))) {
         let values = kind.read(|setting| match setting.secret {
             Some(_) => secrets.get(variable(setting)).cloned(),
             None => configured.settings.get(setting.variable).cloned(),
@@ -60,25 +61,4 @@ async fn secrets(
         Ok::<_, Error>(value.map(|value| (variable(setting), value)))
     }));
     Ok(values.await?.into_iter().flatten().collect())
-}
-
-/// Environment variables of every worker. The error message omits the text, which is a secret.
-fn parse_variables(text: &str) -> Result<BTreeMap<String, String>, Error> {
-    serde_json::from_str(text)
-        .map_err(|_| "the secret with worker variables must be a JSON object of strings".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn worker_variables_must_be_strings_and_stay_out_of_errors() {
-        let variables = parse_variables(r#"{"ANTHROPIC_API_KEY": "k", "GITHUB_TOKEN": "t"}"#).unwrap();
-        assert_eq!(variables["GITHUB_TOKEN"], "t");
-        for invalid in [r#"{"KEY": 7, "OTHER": "sesame"}"#, r#"["sesame"]"#, "sesame"] {
-            let error = parse_variables(invalid).unwrap_err().to_string();
-            assert!(!error.contains("sesame"), "{error}");
-        }
-    }
 }

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Region, SharedHttpClient};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use edge::auth::{Authenticator, Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS};
+use edge::auth::{Authenticator, Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS, Operators, SigningKey};
 use edge::{Bindings, Plane};
 use futures_util::future::try_join_all;
 use lambda_runtime::Error;
@@ -35,10 +35,7 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
         providers = Some(wired);
         settings.orchestration.worker_variables = worker_variables;
     }
-    let keys = match &config.keys {
-        Some(keys) => clients.keys(keys).await?,
-        None => Keys::none(),
-    };
+    let keys = clients.keys(config.keys.as_ref(), config.worker_key.as_ref()).await?;
     let clock = Arc::new(SystemClock);
     let authenticator = Authenticator::new(&keys, clock.clone());
     let bindings = Bindings {
@@ -137,25 +134,40 @@ impl<'a> Clients<'a> {
     }
 
     /// Reads all secrets concurrently, because the first request waits for them.
-    async fn keys(&self, config: &KeyConfig) -> Result<Keys, Error> {
+    async fn keys(&self, config: Option<&KeyConfig>, worker_key: Option<&String>) -> Result<Keys, Error> {
         let client = client!(self, aws_sdk_secretsmanager, None);
+        let operators = config.and_then(|config| config.operators.as_ref());
         let secrets = [
-            (Some(&config.worker_secret), MIN_SECRET_CHARS),
-            (config.operator_token.as_ref(), MIN_TOKEN_CHARS),
-            (config.jwt_secret.as_ref(), MIN_SECRET_CHARS),
+            (worker_key, MIN_SECRET_CHARS),
+            (operators, MIN_TOKEN_CHARS),
+            (config.and_then(|config| config.jwt_secret.as_ref()), MIN_SECRET_CHARS),
         ];
         let secrets = secrets.map(|(id, min_chars)| secret(&client, id, min_chars));
         let mut secrets = try_join_all(secrets).await?.into_iter();
         let mut next = || secrets.next().flatten();
-        let worker_secret = next().ok_or("the worker secret has no value")?;
+        let worker_signing_key = next().map(|secret| SigningKey::of_secret(&secret));
+        let operators =
+            next().map_or(Ok(Operators::default()), |text| Operators::parse(&text)).map_err(|why| {
+                format!("the secret {} is wrong: {why}", operators.map(String::as_str).unwrap_or_default())
+            })?;
+        let keys = Keys { worker_signing_key, operators, user_secret: next(), ..Keys::none() };
+        let Some(config) = config else { return Ok(keys) };
+        if let Some(signing) = &keys.worker_signing_key
+            && signing.public() != config.worker_public_key
+        {
+            // Workers would get tokens that no other function accepts.
+            let public = signing.public();
+            return Err(format!(
+                "SUNABA_WORKER_PUBLIC_KEY does not belong to the secret with the private key, whose public key is {public}"
+            )
+            .into());
+        }
         Ok(Keys {
-            worker_secret,
-            operator_token: next(),
-            user_secret: next(),
+            worker_public_key: Some(config.worker_public_key),
             jwks_url: config.jwks_url.clone(),
             issuer: config.issuer.clone(),
             audience: config.audience.clone(),
-            open: false,
+            ..keys
         })
     }
 }

@@ -4,7 +4,8 @@
 //! its descendants by an environment variable that names that directory. That also finds every process to kill when the
 //! sandbox is deleted, even one that left the process group.
 //!
-//! **Invariant:** environment variables, which include secrets, are passed to the worker process and never written to disk.
+//! **Invariant:** the variables of a sandbox, which include secrets, are passed to the worker through a pipe. They are never
+//! written to disk, and are not in its environment.
 //!
 //! Deliberately absent: images, snapshots, disk limits and a maximum lifetime. Two planes must not share a directory.
 
@@ -67,6 +68,8 @@ pub struct Options {
     /// Base environment of every worker: `PATH`, `LANG` and the like of the plane's own.
     pub environment: BTreeMap<String, String>,
     pub isolation: Isolation,
+    /// Directories that agents must not see, besides those of other sandboxes: the plane's own.
+    pub hidden: Vec<PathBuf>,
     /// Shutdown grace period of a worker between SIGTERM and SIGKILL.
     pub grace: Duration,
 }
@@ -79,7 +82,8 @@ impl Options {
             plane: plane.into(),
             worker,
             environment: BTreeMap::new(),
-            isolation: Isolation::None,
+            isolation: Isolation::Auto,
+            hidden: Vec::new(),
             grace: Duration::from_secs(5),
         }
     }
@@ -105,8 +109,7 @@ struct PendingDeletion {
 
 impl Process {
     /// # Errors
-    /// If the directory has no absolute path, the worker is empty, or this kernel does not support the configured isolation.
-    /// There is no silent fallback to weaker isolation.
+    /// If the directory has no absolute path, or the worker is empty.
     pub fn new(mut options: Options) -> io::Result<Self> {
         if options.worker.is_empty() {
             return Err(io::Error::new(
@@ -114,13 +117,15 @@ impl Process {
                 "the worker executable is not configured",
             ));
         }
-        options.isolation.probe()?;
         // The worker starts in another directory. A bare name is looked up in PATH.
         let program = PathBuf::from(&options.worker[0]);
         if program.components().count() > 1 {
             options.worker[0] = std::path::absolute(program)?.into();
         }
         options.folder = std::path::absolute(&options.folder)?;
+        for hidden in &mut options.hidden {
+            *hidden = std::path::absolute(&hidden)?;
+        }
         let (locks, deletions, waiters, exits) = Default::default();
         Ok(Self { options, locks, deletions, waiters, exits })
     }

@@ -9,6 +9,7 @@ use crate::compression::unpack;
 use crate::error::Error;
 use crate::items::{Item, get_text, start, text};
 use crate::limits::MAX_PACKED_BYTES;
+use crate::log_hash::BodyDigest;
 use crate::{Store, keys};
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -60,6 +61,21 @@ impl Store {
 
     /// The full data of an event that is too large for the log.
     pub async fn body(&self, id: &SandboxId, seq: u64) -> Result<Option<JsonObject>, Error> {
+        let bytes = self.body_bytes(id, seq).await?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let text = unpack(&bytes)?;
+        serde_json::from_str(&text).map(Some).map_err(|e| Error::broken("reading a body", e))
+    }
+
+    /// What the running hash of the log needs of a body. That of a missing body is never equal to that of a stored one.
+    pub async fn body_digest(&self, id: &SandboxId, seq: u64) -> Result<BodyDigest, Error> {
+        Ok(BodyDigest::of(&Body { seq, bytes: self.body_bytes(id, seq).await? }))
+    }
+
+    /// The compressed data. Empty if there is no body.
+    async fn body_bytes(&self, id: &SandboxId, seq: u64) -> Result<Vec<u8>, Error> {
         let mut pieces = self.pieces(id, keys::body_prefix(seq)).await?;
         if let [reference] = pieces.as_slice()
             && reference.contains_key(DETACHED)
@@ -74,11 +90,7 @@ impl Store {
                 _ => return Err(Error::malformed("a body piece without content")),
             }
         }
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        let text = unpack(&bytes)?;
-        serde_json::from_str(&text).map(Some).map_err(|e| Error::broken("reading a body", e))
+        Ok(bytes)
     }
 
     async fn pieces(&self, id: &SandboxId, prefix: String) -> Result<Vec<Item>, Error> {

@@ -195,9 +195,10 @@ impl Store {
         let entity = Entity::Sandbox(after.id.clone());
         let log = LogOf { entity: &entity, org: &after.org, generation: after.generation };
         let first_seq = after.seq + 1 - events.len() as u64;
-        let LogItems { segments, bodies } = log_items(log, first_seq, now, &events)?
+        let mut written = log_items(log, first_seq, now, &events)?
             .ok_or_else(|| Error::malformed("an event that exceeds the size of its log"))?;
-        after.segments += segments.len() as u64;
+        written.continue_log_of(&mut after)?;
+        let LogItems { segments, bodies } = written;
         items.extend(segments);
         items.extend(bodies.iter().flat_map(|body| body.items(&after.id)));
         let watched = (before.is_some_and(Sandbox::needs_reconcile), after.needs_reconcile());

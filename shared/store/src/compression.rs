@@ -62,11 +62,21 @@ impl Packed {
         }
     }
 
-    pub(crate) fn text_of(item: &Item) -> Result<String, Error> {
+    /// The encoding and the packed bytes, as they are stored.
+    pub(crate) fn stored(item: &Item) -> Result<(&'static str, &[u8]), Error> {
         match (item.get(PLAIN), item.get(ZSTD)) {
-            (Some(AttributeValue::S(text)), _) => Ok(text.clone()),
-            (_, Some(AttributeValue::B(bytes))) => unpack(bytes.as_ref()),
+            (Some(AttributeValue::S(text)), _) => Ok((PLAIN, text.as_bytes())),
+            (_, Some(AttributeValue::B(bytes))) => Ok((ZSTD, bytes.as_ref())),
             _ => Err(Error::malformed("an item without its packed content")),
+        }
+    }
+
+    pub(crate) fn text_of(item: &Item) -> Result<String, Error> {
+        match Self::stored(item)? {
+            (PLAIN, bytes) => {
+                String::from_utf8(bytes.to_vec()).map_err(|e| Error::broken("reading a text", e))
+            }
+            (_, bytes) => unpack(bytes),
         }
     }
 }

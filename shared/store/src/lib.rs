@@ -16,6 +16,7 @@ pub mod keys;
 pub mod ledger;
 pub mod limits;
 pub mod log;
+pub mod log_hash;
 pub mod mailboxes;
 pub mod page;
 pub mod push;

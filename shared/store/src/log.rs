@@ -68,11 +68,12 @@ impl Store {
     pub async fn append(&self, append: Append<'_>) -> Result<Appended, Error> {
         let id = &append.before.id;
         let entity = Entity::Sandbox(id.clone());
-        let log = LogOf { entity: &entity, org: &append.before.org, generation: append.before.generation };
+        let log = LogOf { entity: &entity, org: &append.before.org, generation: append.after.generation };
         let events = log_items(log, append.first_seq, append.now, &append.batch.events)?;
-        let Some(LogItems { segments, bodies }) = events else { return Ok(Appended::TooLarge) };
+        let Some(mut written) = events else { return Ok(Appended::TooLarge) };
         let mut after = append.after.clone();
-        after.segments += segments.len() as u64;
+        written.continue_log_of(&mut after)?;
+        let LogItems { segments, bodies } = written;
         let mut items = segments;
         items.extend(ephemeral_items(id, log, append.now, &append.batch.ephemeral)?);
         let inline_bytes = items.iter().map(size).sum::<usize>();
@@ -129,6 +130,12 @@ impl Store {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let mut set =
             "SET #version = :after, #seq = :seq, #segments = :segments, #activity = :activity".to_owned();
+        if let Some(hash) = after.log_hash {
+            set.push_str(", #log_hash = :log_hash");
+            update = update
+                .expression_attribute_names("#log_hash", "log_hash")
+                .expression_attribute_values(":log_hash", text(hash.to_string()));
+        }
         // A status that has not changed may be one that only a newer deploy knows.
         if after.status() != before.status() {
             set.push_str(", #status = :status");

@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::items::{get_number, get_text};
-use crate::{keys, segments};
+use crate::{keys, log_hash, segments};
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{Entity, Event, OrgId};
+use domain::{Entity, Event, LogHash, OrgId};
 use std::collections::HashMap;
 
 /// Events of one sandbox, task or ticket, in the order of its log.
@@ -16,6 +16,8 @@ pub struct ChangeRecord {
     /// for tasks and tickets, which have no workers.
     pub generation: u64,
     pub events: Vec<Event>,
+    /// The running hash of the log after these events. Only logs of sandboxes have one.
+    pub log_hash: Option<LogHash>,
 }
 
 impl ChangeRecord {
@@ -33,6 +35,7 @@ impl ChangeRecord {
             None => None,
         };
         let generation = get_number(image, "generation")?;
-        Ok(Some(Self { entity, org, generation, events: segments::events_of(image, first_seq)? }))
+        let (events, log_hash) = (segments::events_of(image, first_seq)?, log_hash::stored(image)?);
+        Ok(Some(Self { entity, org, generation, events, log_hash }))
     }
 }

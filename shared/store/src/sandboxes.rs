@@ -1,16 +1,16 @@
 //! The state of sandboxes, and the shared reads by id and by index.
 
 use crate::error::Error;
-use crate::items::{Item, attributes, get_text, number, start, text, value};
+use crate::items::{Item, attributes, get_text, start, text, value};
 use crate::log::Existing;
 use crate::page::{Cursor, ListScope, Page};
 use crate::{Store, keys};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{KeysAndAttributes, ReturnValue};
+use aws_sdk_dynamodb::types::KeysAndAttributes;
 use domain::attempt::Assignment;
 use domain::sandbox::Status;
-use domain::{Entity, OrgId, Sandbox, SandboxId, SessionId, Timestamp, entity};
+use domain::{Entity, LogHash, OrgId, Sandbox, SandboxId, SessionId, Timestamp, entity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -35,27 +35,6 @@ impl Store {
         let get = self.client.get_item().table_name(&self.table).consistent_read(true);
         let found = get.set_key(Some(keys::sandbox(id).attributes().into())).send().await;
         found.map_err(Error::from_table)?.item.map(sandbox_of).transpose()
-    }
-
-    /// Increments a sandbox's token generation, which revokes all worker tokens issued before.
-    pub async fn next_generation(&self, id: &SandboxId) -> Result<Option<Sandbox>, Error> {
-        let update = self.client.update_item().table_name(&self.table);
-        let update = update
-            .set_key(Some(keys::sandbox(id).attributes().into()))
-            .update_expression("ADD #generation :one, #version :one")
-            .condition_expression("attribute_exists(#pk)")
-            .expression_attribute_names("#generation", "generation")
-            .expression_attribute_names("#version", "version")
-            .expression_attribute_names("#pk", keys::PK)
-            .expression_attribute_values(":one", number(1))
-            .return_values(ReturnValue::AllNew);
-        match update.send().await {
-            Ok(done) => done.attributes.map(sandbox_of).transpose(),
-            Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => {
-                Ok(None)
-            }
-            Err(error) => Err(Error::from_table(error)),
-        }
     }
 
     /// Sandboxes, newest first.
@@ -172,6 +151,8 @@ pub(crate) struct SandboxItem {
     version: u64,
     seq: u64,
     segments: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    log_hash: Option<LogHash>,
     #[serde(default = "empty_activity")]
     activity: String,
 }
@@ -194,6 +175,7 @@ impl SandboxItem {
             version: sandbox.version,
             seq: sandbox.seq,
             segments: sandbox.segments,
+            log_hash: sandbox.log_hash,
             activity: activity_text(sandbox)?,
         })
     }
@@ -209,6 +191,7 @@ pub(crate) fn sandbox_of(item: Item) -> Result<Sandbox, Error> {
     sandbox.version = item.version;
     sandbox.seq = item.seq;
     sandbox.segments = item.segments;
+    sandbox.log_hash = item.log_hash;
     sandbox.activity =
         serde_json::from_str(&item.activity).map_err(|e| Error::broken("reading a sandbox", e))?;
     Ok(sandbox)

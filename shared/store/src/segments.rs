@@ -7,11 +7,12 @@ use crate::compression::{Packed, compress};
 use crate::error::Error;
 use crate::items::{Item, get_number, get_text, number, start, text};
 use crate::limits::{MAX_INLINE_BYTES, MAX_PACKED_BYTES};
+use crate::log_hash::{self, BodyDigest};
 use crate::{Store, keys};
 use domain::event::BodyReference;
 use domain::ingest::NewEvent;
 use domain::{
-    Entity, Event, EventId, EventType, JsonObject, OrgId, Sandbox, Source, Timestamp, large_fields,
+    Entity, Event, EventId, EventType, JsonObject, LogHash, OrgId, Sandbox, Source, Timestamp, large_fields,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,22 @@ impl Segment {
 
     pub fn events(&self) -> Result<Vec<Event>, Error> {
         events_of(&self.0, Some(self.first_seq()?))
+    }
+
+    /// The last sequence number, as the segment states it.
+    pub fn last_seq(&self) -> Result<u64, Error> {
+        Ok((self.first_seq()? + get_number(&self.0, "count")?).saturating_sub(1))
+    }
+
+    /// The stored hash of the log up to the end of this segment. `None` if it was stored without one.
+    pub fn log_hash(&self) -> Result<Option<LogHash>, Error> {
+        log_hash::stored(&self.0)
+    }
+
+    /// The hash of the log up to the end of this segment, computed from its content. `bodies` are those that its events
+    /// refer to ([`Store::body_digest`]).
+    pub fn computed_hash(&self, previous: LogHash, bodies: &[BodyDigest]) -> Result<LogHash, Error> {
+        log_hash::of(previous, &self.0, bodies)
     }
 }
 
@@ -114,6 +131,23 @@ pub(crate) struct LogItems {
     pub(crate) segments: Vec<Item>,
     /// Data that is too large for the segments.
     pub(crate) bodies: Vec<Body>,
+}
+
+impl LogItems {
+    /// Continues the log of a sandbox: counts its segments, and continues its running hash.
+    pub(crate) fn continue_log_of(&mut self, sandbox: &mut Sandbox) -> Result<(), Error> {
+        for segment in &mut self.segments {
+            let first = get_number(segment, "first_seq")?;
+            let seqs = first..first + get_number(segment, "count")?;
+            let bodies: Vec<BodyDigest> =
+                self.bodies.iter().filter(|body| seqs.contains(&body.seq)).map(BodyDigest::of).collect();
+            let hash = log_hash::of(sandbox.log_hash.unwrap_or(LogHash::EMPTY), segment, &bodies)?;
+            log_hash::store(segment, hash);
+            sandbox.log_hash = Some(hash);
+        }
+        sandbox.segments += self.segments.len() as u64;
+        Ok(())
+    }
 }
 
 /// The items of these events, the first of which has this sequence number. `None` if an event is too large: only the

@@ -51,7 +51,7 @@ async fn main() -> ExitCode {
     let (data, _process, plane) = plane().await;
     scenarios::memory(&mut report, &plane, "at start");
     if selected("start") {
-        let (function, variables) = (sibling("sunaba-functions"), data.path().join("data/lambda.env"));
+        let (function, variables) = (sibling("sunaba-functions"), data.path().join("data/plane/lambda.env"));
         run.scenario("start", start::cold(&mut report, &function, &variables, scale)).await;
     }
     if selected("posts") {
@@ -118,7 +118,9 @@ async fn plane() -> (TempDir, Process, Plane) {
         port: 0,
         token: TOKEN.to_owned(),
         log: None,
-        arguments: ["--events-per-minute", "100000000", "--serve-aws", "0"].map(str::to_owned).into(),
+        arguments: ["--events-per-minute", "100000000", "--serve-aws", "0", "--allow-agent-commands"]
+            .map(str::to_owned)
+            .into(),
     })
     .await;
     let plane = Plane {

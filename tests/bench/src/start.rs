@@ -38,7 +38,9 @@ impl RuntimeApi {
 /// `variables` is the file with the function's environment variables.
 pub async fn cold(report: &mut Report, bootstrap: &Path, variables: &Path, scale: usize) {
     let text = std::fs::read_to_string(variables).expect("the plane has written lambda.env");
-    let variables: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    let variables = text.lines().filter_map(|line| line.split_once('='));
+    let variables: HashMap<&str, &str> =
+        variables.map(|(name, value)| (name, value.trim_matches('"'))).collect();
     let mut api = RuntimeApi::start().await;
     let mut times = Vec::new();
     for _ in 0..(100 / scale) {

@@ -5,6 +5,7 @@
 
 mod throw_away;
 
+use confine::Launcher;
 use domain::message::State;
 use kit::acp::with_program;
 use serde_json::json;
@@ -19,7 +20,7 @@ use worker::agents::{
     Agent, AgentActivity, AgentCommand, AgentHandle, AgentKind, AgentOutput, ExitReason, Launch, Sessions,
     TurnEnd, UserMessage,
 };
-use worker::config::Config;
+use worker::config::{Config, environment};
 
 /// The agents of the product, and one that is added like every other: in one line.
 fn kinds() -> Vec<&'static AgentKind> {
@@ -125,6 +126,8 @@ fn check_receipts(turn: &Turn, uuid: Uuid, last: &[State]) {
 }
 
 fn configured(name: &str, folder: &Path) -> Box<dyn Agent> {
+    // Beside the workspace: the agent must not be able to change it.
+    let state = folder.with_extension("state").display().to_string();
     let folder = folder.display().to_string();
     let variables = [
         ("SANDBOX_ID", "s"),
@@ -132,7 +135,7 @@ fn configured(name: &str, folder: &Path) -> Box<dyn Agent> {
         ("AGENT", name),
         ("HOME", &folder),
         ("CWD", &folder),
-        ("STATE_DIR", &folder),
+        ("STATE_DIR", &state),
     ];
     let environment: BTreeMap<String, String> =
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
@@ -148,7 +151,7 @@ fn launch(folder: &Path, sessions: Sessions) -> Launch {
         worker: vec![env!("CARGO_BIN_EXE_sunaba").to_owned(), "worker".to_owned()],
         cwd: cwd.clone(),
         env: Vec::new(),
-        env_removed: Vec::new(),
+        launcher: Launcher::unconfined(environment()),
         session: with_transcripts.then(|| Uuid::new_v4().to_string()),
         fork_of: None,
         inherited: 0,

@@ -47,6 +47,7 @@ pub async fn register(url: &str, id: &str) -> String {
     text(&response["worker_token"])
 }
 
+/// All events of a sandbox, whose log is verified.
 pub async fn read_log(url: &str, id: &str) -> Vec<Value> {
     let (mut log, mut after) = (Vec::new(), 0);
     loop {
@@ -56,8 +57,28 @@ pub async fn read_log(url: &str, id: &str) -> Vec<Value> {
         log.extend(page["events"].as_array().unwrap().clone());
         after = page["next_after_seq"].as_u64().unwrap();
         if page["has_more"] == false {
+            verify_log(url, id).await;
             return log;
         }
+    }
+}
+
+/// Checks that the running hash of the log continues from the first event to the last, whichever process wrote them.
+async fn verify_log(url: &str, id: &str) {
+    let mut after = 0;
+    loop {
+        let path = format!("{url}/api/v1/sandboxes/{id}/verification?after_seq={after}");
+        let request = reqwest::Client::new().get(path).bearer_auth(OPERATOR);
+        let verified: Value = request.send().await.unwrap().json().await.unwrap();
+        assert_eq!(
+            (&verified["problem"], &verified["unhashed_events"]),
+            (&Value::Null, &json!(0)),
+            "{verified}"
+        );
+        if verified["has_more"] == false {
+            return;
+        }
+        after = verified["verified_seq"].as_u64().unwrap();
     }
 }
 

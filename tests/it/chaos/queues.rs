@@ -94,9 +94,10 @@ impl Saboteur {
 
     /// Endpoint and access key change when the plane is restarted.
     async fn call(&self, operation: &str, body: Value) -> Option<Value> {
-        let variables = std::fs::read_to_string(self.data.join("lambda.env")).ok()?;
+        let variables = std::fs::read_to_string(self.data.join("plane/lambda.env")).ok()?;
         let variable = |name: &str| {
-            variables.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+            let value = variables.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            Some(value?.trim_matches('"').to_owned())
         };
         let credential = format!("{}/20261118/local/sqs/aws4_request", variable("AWS_ACCESS_KEY_ID")?);
         let request = self

@@ -2,7 +2,7 @@
 
 use super::check;
 use crate::harness::{Harness, body_of, invoke, viewer};
-use crate::payloads::{fixture, fixture_with_worker, request};
+use crate::payloads::{connect, fixture, fixture_with_worker, request, request_with};
 use crate::support::OPERATOR;
 use aws_smithy_types::base64;
 use serde_json::{Value, json};
@@ -60,6 +60,25 @@ async fn function_rejects_requests_of_other_routes() {
     check("http-get-sandbox", &rejected);
     let accepted = invoke(&process, "sandboxes-get", &request).await.unwrap();
     assert_eq!(accepted["statusCode"], 200, "{accepted}");
+}
+
+#[tokio::test]
+async fn page_of_another_site_is_rejected() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let headers = [("sec-fetch-site", "cross-site")];
+    let list = request_with("GET", "/api/v1/sandboxes", OPERATOR, None, &headers);
+    let answer = invoke(&process, "sandboxes-list", &list).await.unwrap();
+    assert_eq!(
+        (&answer["statusCode"], &body_of(&answer)["code"]),
+        (&json!(403), &json!("origin_not_allowed"))
+    );
+    let connect = connect("c-1", &[("token", &viewer())]);
+    let mut handshake: Value = serde_json::from_str(&connect).unwrap();
+    handshake["headers"]["Sec-Fetch-Site"] = json!("cross-site");
+    handshake["multiValueHeaders"]["Sec-Fetch-Site"] = json!(["cross-site"]);
+    let answer = invoke(&process, "sockets-connect", &handshake.to_string()).await.unwrap();
+    assert_eq!(answer["statusCode"], 403, "{answer}");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use super::{POLL_INTERVAL, PlaneProcess, quick_script};
 use kit::daytona::{Daytona, Fault, Faults, Operation, Options};
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -204,4 +205,15 @@ async fn snapshot_sandbox_reports_its_actual_resources() {
         "requested resources are applied, the rest comes from the snapshot"
     );
     setup.wait_until_empty().await;
+}
+
+/// It would run what a member asks for on the plane's host.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plane_set_to_daytona_has_no_local_provider() {
+    let setup = DaytonaPlane::start(Options::default(), &[]).await;
+    let task = json!({"title": "Say hello", "provider": "process"});
+    let answer = setup.plane.request(Method::POST, "/api/v1/tasks", Some(task)).await;
+    assert_eq!((answer.status, &answer.body["field"]), (422, &json!("provider")), "{}", answer.body);
+    assert_eq!(setup.plane.get("/api/v1/tasks").await["tasks"], json!([]), "nothing is stored");
+    assert!(!setup.plane.options.data.join("sandboxes").exists());
 }

@@ -9,7 +9,7 @@ mod recovery;
 mod termination;
 
 use crate::command::process_options;
-use crate::support::{ApiResponse, OPERATOR};
+use crate::support::{ApiResponse, JWT_SECRET, OPERATOR};
 use app::IdSource;
 use app::ids::RandomIds;
 use kit::process::{Process, ProcessOptions};
@@ -36,7 +36,17 @@ struct PlaneProcess {
 }
 
 impl PlaneProcess {
+    /// Agents of requests are the scripts that tests write.
     async fn start(arguments: &[&str]) -> Self {
+        Self::start_as(&[&["--allow-agent-commands"], arguments].concat()).await
+    }
+
+    /// Users have tokens: sandboxes are isolated, and requests contain no commands.
+    async fn start_with_users() -> Self {
+        Self::start_as(&["--jwt-secret", JWT_SECRET]).await
+    }
+
+    async fn start_as(arguments: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let mut options = process_options(&folder);
         options.arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
@@ -185,6 +195,25 @@ impl PlaneProcess {
         timeout(TIMEOUT, found).await.expect("the sandbox has processes")
     }
 
+    /// Waits until a process of the sandbox has this command line. Others, such as git, come and go.
+    async fn wait_for_command(&self, sandbox: &str, command: &str) {
+        let runs = |process: &u32| {
+            let line = std::fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            line.trim_end_matches('\0').replace('\0', " ") == command
+        };
+        let found = async {
+            while !self.processes(sandbox).iter().any(runs) {
+                sleep(POLL_INTERVAL).await;
+            }
+        };
+        timeout(TIMEOUT, found).await.expect("the agent runs the command");
+    }
+
+    /// A file in the workspace of a sandbox, which its agent sees as well.
+    fn in_workspace(&self, sandbox: &str, name: &str) -> PathBuf {
+        self.sandbox_folder(sandbox).join("workspace").join(name)
+    }
+
     /// Asserts that no process and no file of the sandbox is left on the machine.
     fn check_removed(&self, sandbox: &str) {
         assert_eq!(self.processes(sandbox), Vec::<u32>::new(), "processes of {sandbox}");
@@ -215,6 +244,9 @@ fn quick_script() -> Vec<Value> {
 }
 
 /// A script that runs for five minutes and starts child processes.
+/// The last command of [`slow_script`].
+const SLOW_COMMAND: &str = "sleep 301";
+
 fn slow_script() -> Vec<Value> {
     vec![
         json!({"type": "text", "text": "I begin."}),

@@ -1,9 +1,9 @@
 //! The default setup: a local plane that runs sandboxes as processes.
 
 use super::{PlaneProcess, TIMEOUT, filter_types, quick_script};
-use crate::support::{JWT_SECRET, OPERATOR, user};
+use crate::support::{OPERATOR, user};
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::Stdio;
 use tokio::process::Command;
@@ -76,14 +76,16 @@ async fn worker_token_is_revoked_when_its_sandbox_ends() {
     let ticket = plane.create_ticket(json!({"agent": agent})).await;
     let task = plane.wait_for_status(&ticket, "running").await;
     let sandbox = task["sandbox_id"].as_str().unwrap().to_owned();
-    let process = plane.wait_for_processes(&sandbox, 1).await[0];
-    let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap();
-    let environment = String::from_utf8_lossy(&environment).into_owned();
-    let token = environment
-        .split('\0')
-        .find_map(|variable| variable.strip_prefix("SANDBOX_TOKEN="))
-        .unwrap()
-        .to_owned();
+    // Worker tokens begin with `swt_`.
+    for process in plane.wait_for_processes(&sandbox, 1).await {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        assert!(
+            !String::from_utf8_lossy(&environment).contains("swt_"),
+            "the environment of {process} has a token"
+        );
+    }
+    let rotated = plane.request(Method::POST, &format!("/api/v1/sandboxes/{sandbox}/token"), None).await.ok();
+    let token = rotated["worker_token"].as_str().unwrap().to_owned();
     let url = format!("{}/api/v1/sandboxes/{sandbox}", plane.url);
     let with_token = || reqwest::Client::new().get(&url).bearer_auth(&token).send();
     assert_eq!(with_token().await.unwrap().status(), 200);
@@ -101,7 +103,10 @@ async fn task_with_unknown_provider_is_rejected() {
     let answer = plane.request(Method::POST, "/api/v1/tasks", Some(task)).await;
     assert_eq!(answer.status, 422, "{}", answer.body);
     let output = answer.body.to_string();
-    assert!(output.contains(r#""provider""#) && output.contains("must be one of: process"), "{output}");
+    assert!(
+        output.contains(r#""provider""#) && output.contains("must be an enabled provider: process."),
+        "{output}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,7 +168,7 @@ async fn ticket_command_shows_progress_and_exits_with_the_outcome() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn logs_command_shows_running_and_finished_workers() {
     const FIRST_LINE: &str = "Agent started for sandbox ";
-    let plane = PlaneProcess::start(&["--jwt-secret", JWT_SECRET]).await;
+    let plane = PlaneProcess::start_with_users().await;
     let command = |token: &str, arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sunaba"));
         command.arg("logs").args(arguments).args(["--url", &plane.url, "--token", token]);
@@ -176,13 +181,12 @@ async fn logs_command_shows_running_and_finished_workers() {
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(text).unwrap())
     };
-    let agent = plane
-        .write_script(&[json!({"type": "text", "text": "Hello."}), json!({"play": "wait", "ms": 60_000})]);
-    let ticket = plane.create_ticket(json!({"agent": agent})).await;
+    // It works for half a minute, and then waits for a response.
+    let ticket = plane.create_ticket(json!({"agent": "scripted:refactor"})).await;
     let task = plane.wait_for_status(&ticket, "running").await;
     let sandbox = task["sandbox_id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/sandboxes/{sandbox}/logs");
-    let has_first_line = |page: &serde_json::Value| page["lines"].to_string().contains(FIRST_LINE);
+    let has_first_line = |page: &Value| page["lines"].to_string().contains(FIRST_LINE);
     plane.wait_until(&path, "the worker log", has_first_line).await;
     let (code, running) = run(OPERATOR, &[&sandbox]).await;
     assert!(code == Some(0) && running.matches(FIRST_LINE).count() == 1, "{code:?} {running}");
@@ -221,4 +225,31 @@ async fn logs_command_shows_running_and_finished_workers() {
     assert!(code == Some(1) && output.contains("registered without a provider"), "{output}");
     let answer = plane.request(Method::GET, &format!("{path}?before=1&after=1"), None).await;
     assert_eq!((answer.status, &answer.body["field"]), (422, &json!("before")));
+}
+
+/// The console frames this link only: what a worker reports could be any page of the web.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn link_of_a_preview_is_made_by_the_provider() {
+    let plane = PlaneProcess::start_with_users().await;
+    let ticket = plane.create_ticket(json!({"agent": "scripted:refactor"})).await;
+    let task = plane.wait_for_status(&ticket, "running").await;
+    let sandbox = task["sandbox_id"].as_str().unwrap().to_owned();
+    let reported =
+        json!({"event_type": "preview.ready", "event_data": {"port": 5173, "url": "https://evil.example/"}});
+    plane.post(&format!("/api/v1/sandboxes/{sandbox}/events"), reported).await;
+    let path = |port: &str| format!("/api/v1/sandboxes/{sandbox}/previews/{port}");
+    let link = plane.get(&path("5173")).await;
+    let expected = json!({"sandbox_id": sandbox, "port": 5173, "url": "http://127.0.0.1:5173"});
+    assert_eq!(link, expected);
+    for port in ["0", "70000", "evil.example"] {
+        let refused = plane.request(Method::GET, &path(port), None).await;
+        assert_eq!((refused.status, &refused.body["field"]), (422, &json!("port")), "{port}");
+    }
+    let rival = user("rival", "admin");
+    let hidden = plane.http.get(format!("{}{}", plane.url, path("5173"))).bearer_auth(&rival).send().await;
+    assert_eq!(hidden.unwrap().status(), 404);
+    // A sandbox without a provider has no link.
+    plane.post("/api/v1/sandboxes", json!({"sandbox_id": "by-hand"})).await;
+    let missing = plane.request(Method::GET, "/api/v1/sandboxes/by-hand/previews/5173", None).await;
+    assert_eq!(missing.status, 404);
 }

@@ -3,7 +3,7 @@
 
 use super::chaos::simulation::{change, task};
 use crate::harness::{Harness, keys};
-use app::orchestration::Providers;
+use app::orchestration::{Providers, WorkerVariables};
 use domain::access::Principal;
 use domain::attempt::Stage;
 use domain::breaker::{Breaker, Opened};
@@ -42,6 +42,8 @@ struct Script {
     /// Number of destroy calls that report a deletion in progress.
     pending_deletions: u32,
     worker_exit: Option<String>,
+    /// Variables of the last worker that was started.
+    variables: BTreeMap<String, String>,
     /// Advances the plane's clock by this many seconds on each create call.
     create_duration: Option<(Arc<app::clock::ManualClock>, i64)>,
 }
@@ -141,8 +143,10 @@ impl SandboxProvider for ScriptedProvider {
         .boxed()
     }
 
-    fn start<'a>(&'a self, _: &'a Found, _: &'a BTreeMap<String, String>) -> ProviderFuture<'a, ()> {
-        self.script().calls.push("start");
+    fn start<'a>(&'a self, _: &'a Found, variables: &'a BTreeMap<String, String>) -> ProviderFuture<'a, ()> {
+        let mut script = self.script();
+        script.calls.push("start");
+        script.variables.clone_from(variables);
         ready(Ok(())).boxed()
     }
 
@@ -188,7 +192,10 @@ impl Fixture {
         let provider = Arc::new(ScriptedProvider::default());
         let mut settings = Settings::default();
         settings.orchestration.default_provider = provider_name.into();
-        settings.orchestration.worker_variables = [("KEY".to_owned(), "a-planted-key".to_owned())].into();
+        settings.orchestration.worker_variables = WorkerVariables::parse(
+            r#"{"orgs": {"acme": {"KEY": "a-planted-key"}, "other": {"KEY": "another-key"}}}"#,
+        )
+        .unwrap();
         let mut bindings = harness.aws.bindings();
         bindings.providers = Some(Providers::new([provider.clone() as Arc<dyn SandboxProvider>]));
         let authenticator = Authenticator::new(&keys(), harness.clock.clone());
@@ -208,7 +215,7 @@ impl Fixture {
     /// Runs the reconcile job. Returns the seconds until the next one is due and the number of jobs sent.
     async fn reconcile(&self) -> (Option<i64>, usize) {
         self.harness.aws.meter.start();
-        let token = |_: &SandboxId, _| "a token".to_owned();
+        let token = |_: &SandboxId, _| Ok("a token".to_owned());
         let until =
             app::reconcile::sandbox::run(self.plane.reconcile_deps(&token).unwrap(), self.sandbox_id.clone())
                 .await;
@@ -283,7 +290,7 @@ impl Fixture {
             messages: plane.message_deps().unwrap(),
             orchestration_jobs: plane.orchestration_jobs().unwrap(),
         };
-        let (principal, sandbox) = (Principal::Operator, self.sandbox_id.clone());
+        let (principal, sandbox) = (Principal::operator("local"), self.sandbox_id.clone());
         let command = app::sandboxes::terminate::Command { principal, sandbox, reason: "enough".into() };
         app::sandboxes::terminate::run(deps, command).await.unwrap();
     }
@@ -314,6 +321,15 @@ async fn plane_downtime_does_not_count_as_worker_silence() {
     );
     let task = fixture.task().await;
     assert_eq!(task.error.as_deref(), Some("The worker was started but never reported."));
+}
+
+#[tokio::test]
+async fn worker_receives_the_keys_of_its_org_only() {
+    let fixture = Fixture::open().await;
+    fixture.sweep().await;
+    let variables = fixture.provider.script().variables.clone();
+    assert_eq!(variables.get("KEY").map(String::as_str), Some("a-planted-key"));
+    assert!(!variables.values().any(|value| value.contains("another-key")));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A task survives the failure of its worker or of the plane, or fails with a reason.
 
-use super::{PlaneProcess, TIMEOUT, slow_script};
+use super::{PlaneProcess, SLOW_COMMAND, TIMEOUT, quick_script, slow_script};
 use serde_json::json;
 use std::process::Command;
 use tokio::time::{sleep, timeout};
@@ -27,21 +27,14 @@ async fn retryable_failure_is_retried_up_to_max_retries() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn task_of_a_killed_worker_is_retried_in_another_sandbox() {
     let plane = PlaneProcess::start(&[]).await;
-    let marker = plane.folder.path().join("again");
-    let command = format!("if [ -e {0} ]; then echo again; else touch {0}; sleep 300; fi", marker.display());
-    let agent = plane.write_script(&[
-        json!({"type": "tool_use", "name": "Bash", "input": {"command": command, "timeout": 400_000}}),
-        json!({"type": "text", "text": "Done."}),
-    ]);
+    let agent = plane.write_script(&slow_script());
     let ticket = plane.create_ticket(json!({"agent": agent})).await;
     let first = plane.wait_for_status(&ticket, "running").await["sandbox_id"].as_str().unwrap().to_owned();
-    timeout(TIMEOUT, async {
-        while !marker.exists() {
-            sleep(super::POLL_INTERVAL).await;
-        }
-    })
-    .await
-    .expect("the agent starts");
+    plane.wait_for_command(&first, SLOW_COMMAND).await;
+    // The second attempt plays a quick script.
+    let quick = plane.write_script(&quick_script());
+    let path = |agent: &str| agent.trim_start_matches("scripted:").to_owned();
+    std::fs::rename(path(&quick), path(&agent)).unwrap();
     // Kill every process, so that none can report the exit.
     for id in plane.processes(&first) {
         let _killed = Command::new("kill").args(["-9", &id.to_string()]).status();
@@ -70,7 +63,8 @@ async fn worker_without_heartbeats_is_declared_dead() {
     let ticket = plane.create_ticket(json!({"agent": agent, "max_retries": 0})).await;
     let sandbox = plane.wait_for_status(&ticket, "running").await["sandbox_id"].as_str().unwrap().to_owned();
     // The processes are stopped, not killed, so the provider sees no exit.
-    for id in plane.wait_for_processes(&sandbox, 4).await {
+    plane.wait_for_command(&sandbox, SLOW_COMMAND).await;
+    for id in plane.processes(&sandbox) {
         let _stopped = Command::new("kill").args(["-STOP", &id.to_string()]).status();
     }
     let task = plane.wait_for_status(&ticket, "failed").await;
@@ -82,21 +76,16 @@ async fn worker_without_heartbeats_is_declared_dead() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_plane_outage_does_not_fail_running_workers() {
     let mut plane = PlaneProcess::start(&["--heartbeat-timeout-seconds", "10"]).await;
-    let mark = |name: &str| plane.folder.path().join(name);
-    let (begun, late, go) = (mark("begun"), mark("late"), mark("go"));
-    let command = format!(
-        "touch {}; sleep 12; touch {}; until [ -e {} ]; do sleep 0.1; done",
-        begun.display(),
-        late.display(),
-        go.display()
-    );
+    let command = "touch begun; sleep 12; touch late; until [ -e go ]; do sleep 0.1; done";
     let agent = plane.write_script(&[
         json!({"type": "tool_use", "name": "Bash", "input": {"command": command, "timeout": 400_000}}),
         json!({"type": "text", "text": "Done."}),
     ]);
     let ticket = plane.create_ticket(json!({"agent": agent})).await;
     let task = plane.wait_for_status(&ticket, "running").await;
-    let path = format!("/api/v1/sandboxes/{}", task["sandbox_id"].as_str().unwrap());
+    let sandbox = task["sandbox_id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/sandboxes/{sandbox}");
+    let [begun, late, go] = ["begun", "late", "go"].map(|name| plane.in_workspace(&sandbox, name));
     let until = async |marker: &std::path::Path| {
         let exists = async {
             while !marker.exists() {
@@ -161,7 +150,7 @@ async fn sandboxes_outlive_a_stopped_plane_and_are_rediscovered() {
     let ticket = plane.create_ticket(json!({"agent": agent})).await;
     let task = plane.wait_for_status(&ticket, "running").await;
     let sandbox = task["sandbox_id"].as_str().unwrap().to_owned();
-    plane.wait_for_processes(&sandbox, 4).await;
+    plane.wait_for_command(&sandbox, SLOW_COMMAND).await;
     assert_eq!(plane.process.take().unwrap().terminate().await, Some(0));
     let before = plane.processes(&sandbox);
     assert!(before.len() >= 4, "{before:?}");

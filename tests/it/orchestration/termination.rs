@@ -17,8 +17,7 @@ async fn start_slow_task(plane: &PlaneProcess, fields: Value) -> (String, String
 async fn cancelling_a_task_stops_all_processes_of_its_sandbox() {
     let plane = PlaneProcess::start(&["--max-concurrent-tasks-per-org", "1"]).await;
     let (ticket, task, sandbox) = start_slow_task(&plane, json!({})).await;
-    // The worker, the script player, the shell and its child.
-    plane.wait_for_processes(&sandbox, 4).await;
+    plane.wait_for_command(&sandbox, super::SLOW_COMMAND).await;
     let agent = plane.write_script(&super::quick_script());
     let next = plane.create_ticket(json!({"agent": agent})).await;
     assert_eq!(plane.wait_for_task(&next, |_| true).await["status"], "pending", "there is one slot");

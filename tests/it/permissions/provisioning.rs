@@ -65,6 +65,11 @@ async fn complete_ticket(recorder: &mut CallRecorder, process: &Arc<Plane>) {
     for missing in ["missing", "s-1"] {
         recorder.request(process, "sandboxes-logs", &logs(missing), 404).await;
     }
+    let preview = |id: &str| request("GET", &format!("/api/v1/sandboxes/{id}/previews/3000"), OPERATOR, None);
+    // This provider has no links.
+    for missing in [sandbox.as_str(), "missing", "s-1"] {
+        recorder.request(process, "sandboxes-preview", &preview(missing), 404).await;
+    }
     emit(recorder, process, &sandbox, "agent.completed", json!({"success": true})).await;
     recorder.harness.clock.advance_secs(60);
     reconcile(recorder, process, &sandbox).await;

@@ -3,7 +3,8 @@
 use super::{TaskApi, acme, ids, task_id};
 use crate::support::{OPERATOR, user};
 use app::Clock;
-use contract::AgentName;
+use app::orchestration::Agents;
+use domain::task::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -153,7 +154,7 @@ async fn unapproved_ticket_accepts_no_tasks() {
     }
     let no = json!({"rejection_reason": "No."});
     assert_eq!(api.post("/tickets/k-rejected/reject", no).await.0, 200);
-    assert_eq!(api.post("/tickets/k-approved/approve", json!({})).await.0, 200);
+    assert_eq!(api.call(OPERATOR, "POST", "/tickets/k-approved/approve", Some(json!({}))).await.0, 200);
     for (ticket, approval) in
         [("k-waits", "pending_review"), ("k-rejected", "rejected"), ("k-late", "timed_out")]
     {
@@ -190,30 +191,118 @@ async fn only_operators_may_create_for_another_org() {
 }
 
 #[tokio::test]
-async fn agents_that_workers_have_are_accepted() {
-    let api = with_agents_of_every_worker().await;
+async fn agents_of_the_operators_list_are_accepted() {
+    let api = with_listed_agents().await;
     for path in ["/tasks", "/tickets"] {
-        for agent in ["claude", "acp:gemini --acp"] {
+        for agent in ["claude", "gemini"] {
             let (status, response) = api.post(path, request_with(agent)).await;
             assert_eq!(status, 201, "{path} {agent}: {response}");
         }
     }
 }
 
+/// An agent may be a command, which would run on the machine of the plane.
 #[tokio::test]
-async fn agent_that_workers_do_not_have_is_rejected() {
-    let api = with_agents_of_every_worker().await;
+async fn request_cannot_contain_a_command() {
+    let api = with_listed_agents().await;
+    let commands = ["acp:sh -c 'cat ../../plane/operator-token'", "acp:gemini --acp", "scripted:/etc/passwd"];
     for path in ["/tasks", "/tickets"] {
-        let (status, response) = api.post(path, request_with("scripted:hello")).await;
-        assert_eq!((status, &response["field"]), (422, &json!("agent")), "{path}: {response}");
-        let detail = response["detail"].as_str().unwrap();
-        assert!(detail.ends_with("have: acp, claude, openhands."), "{path}: {detail}");
+        for agent in commands.into_iter().chain(["openhands", "robot"]) {
+            for token in [&api.member, OPERATOR] {
+                let (status, response) = api.call(token, "POST", path, Some(request_with(agent))).await;
+                assert_eq!((status, &response["field"]), (422, &json!("agent")), "{path}: {response}");
+                let detail = response["detail"].as_str().unwrap();
+                assert!(detail.contains(": claude, gemini.") && detail.contains("SUNABA_AGENTS"), "{detail}");
+            }
+        }
+        assert_eq!(api.get(path).await[&path[1..]], json!([]), "nothing is stored");
     }
 }
 
-async fn with_agents_of_every_worker() -> TaskApi {
-    let known = AgentName::OF_EVERY_WORKER.map(str::to_owned).into();
-    TaskApi::open_with(|settings| settings.orchestration.known_agents = Some(known)).await
+/// Approval would mean nothing if a member could start the same work without a ticket.
+#[tokio::test]
+async fn with_human_review_no_route_releases_work_without_an_approved_ticket() {
+    let mut api = TaskApi::open().await;
+    api.create("t-before", json!({})).await;
+    assert_eq!(api.post("/tasks/t-before/cancel", json!({})).await.0, 200);
+    api.require_approval();
+    api.create_ticket("k-1").await;
+    api.harness.take_jobs().await;
+    let task = json!({"task_id": "t-1", "title": "Start anyway"});
+    for token in [&api.member, &user("acme", "admin"), OPERATOR] {
+        for (path, body) in [("/tasks", task.clone()), ("/tasks/t-before/retry", json!({}))] {
+            let (status, problem) = api.call(token, "POST", path, Some(body)).await;
+            assert_eq!((status, &problem["code"]), (409, &json!("ticket_required")), "{path}: {problem}");
+        }
+    }
+    // Nor does any other change of a ticket that waits.
+    let of_ticket = json!({"task_id": "t-1", "title": "Start anyway", "ticket_id": "k-1"});
+    assert_eq!(api.post("/tasks", of_ticket.clone()).await.0, 409);
+    let forced = json!({"to_status": "building", "force": true});
+    assert_eq!(api.post("/tickets/k-1/transition", forced).await.0, 200);
+    assert_eq!(api.post("/tickets/k-1/approve", json!({})).await.0, 403);
+    let same = json!({"ticket_id": "k-1", "title": "k-1", "check_duplicates": false});
+    assert_eq!(api.post("/tickets", same).await.0, 200);
+    assert_eq!(api.post("/tasks", of_ticket.clone()).await.0, 409);
+    assert_eq!(api.queue().await, Vec::<String>::new());
+    assert_eq!(api.harness.take_jobs().await, Vec::<Value>::new());
+    let (status, _) = api.call(OPERATOR, "POST", "/tickets/k-1/approve", Some(json!({}))).await;
+    assert_eq!((status, api.post("/tasks", of_ticket).await.0), (200, 201));
+    assert_eq!(api.queue().await.len(), 2);
+}
+
+/// On a plane that is set to a remote provider, a local one would run on the plane's host.
+#[tokio::test]
+async fn task_cannot_name_a_provider_that_is_not_enabled() {
+    let enabled = Some(["instant".to_owned()].into());
+    let api = TaskApi::open_with(|settings| settings.orchestration.enabled_providers = enabled).await;
+    let task = |provider: &str| json!({"task_id": provider, "title": "Fix it", "provider": provider});
+    for provider in ["process", "docker"] {
+        for token in [&api.member, OPERATOR] {
+            let (status, response) = api.call(token, "POST", "/tasks", Some(task(provider))).await;
+            assert_eq!((status, &response["field"]), (422, &json!("provider")), "{response}");
+            let detail = response["detail"].as_str().unwrap();
+            assert!(
+                detail.contains("enabled provider: instant.") && detail.contains("SUNABA_PROVIDER"),
+                "{detail}"
+            );
+        }
+    }
+    assert_eq!(api.get("/tasks").await["tasks"], json!([]), "nothing is stored");
+    assert_eq!(api.post("/tasks", task("instant")).await.0, 201);
+}
+
+#[tokio::test]
+async fn task_whose_provider_was_disabled_fails() {
+    let mut api = TaskApi::open().await;
+    api.create("t-1", json!({"provider": "instant", "max_retries": 0})).await;
+    let plane = Arc::get_mut(&mut api.plane).expect("no request is running");
+    plane.settings.orchestration.enabled_providers = Some(["other".to_owned()].into());
+    let sandbox = api.claim("t-1").await;
+    api.reconcile(&sandbox).await;
+    let task = api.stored("t-1").await;
+    assert_eq!(task.status, Status::Failed);
+    let error = task.error.unwrap_or_default();
+    assert!(error.contains("provider: must be an enabled provider: other"), "{error}");
+}
+
+/// A list that changes must not start what it no longer contains.
+#[tokio::test]
+async fn task_whose_agent_was_removed_from_the_list_fails() {
+    let mut api = with_listed_agents().await;
+    api.create("t-1", json!({"agent": "gemini", "max_retries": 0})).await;
+    api.set_agents(Agents::default());
+    let sandbox = api.claim("t-1").await;
+    api.reconcile(&sandbox).await;
+    let task = api.stored("t-1").await;
+    assert_eq!(task.status, Status::Failed);
+    let error = task.error.unwrap_or_default();
+    assert!(error.contains("agent: must be an agent of this plane: claude, openhands"), "{error}");
+}
+
+async fn with_listed_agents() -> TaskApi {
+    let agents = Agents::parse("claude, gemini=acp:gemini --acp").unwrap();
+    TaskApi::open_with(|settings| settings.orchestration.agents = agents).await
 }
 
 fn request_with(agent: &str) -> Value {
@@ -230,8 +319,7 @@ async fn repeated_request_succeeds_after_its_agent_was_removed() {
     for (path, request) in &requests {
         assert_eq!(api.post(path, request.clone()).await.0, 201, "{path}");
     }
-    let plane = Arc::get_mut(&mut api.plane).expect("no request is running");
-    plane.settings.orchestration.known_agents = Some(AgentName::OF_EVERY_WORKER.map(str::to_owned).into());
+    api.set_agents(Agents::default());
     for (path, request) in requests {
         let (status, response) = api.post(path, request).await;
         assert_eq!(status, 200, "{path}: {response}");

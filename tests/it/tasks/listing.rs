@@ -136,7 +136,7 @@ async fn page_size_in_bytes_is_bounded() {
     let mut cursor = None;
     loop {
         let command = tasks::list::Command {
-            principal: Principal::Operator,
+            principal: Principal::operator("local"),
             org: None,
             filter: Filter::default(),
             cursor,

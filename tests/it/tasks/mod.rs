@@ -18,7 +18,7 @@ use crate::harness::{Harness, body_of, invoke, keys};
 use crate::payloads::request;
 use crate::permissions::provisioning::InstantProvider;
 use crate::support::{OPERATOR, user};
-use app::orchestration::Providers;
+use app::orchestration::{Agents, Providers};
 use contract::jobs::Job;
 use contract::problem::Problem;
 use domain::task::Status;
@@ -61,12 +61,25 @@ impl TaskApi {
         let bindings = Bindings { providers: Some(Providers::new([provider])), ..harness.aws.bindings() };
         let mut settings = Settings::default();
         settings.orchestration.default_provider = "instant".to_owned();
+        settings.orchestration.agents = Agents::default().accepting_commands();
         settings.orchestration.limits = Limits { org: 1_000, project: 1_000 };
         change(&mut settings);
         let authenticator = Authenticator::new(&keys(), harness.clock.clone());
         let (clock, ids) = (harness.clock.clone(), harness.ids.clone());
         let plane = Plane::new(harness.aws.store.clone(), bindings, authenticator, clock, ids, settings);
         Self { harness, plane: Arc::new(plane), member: user("acme", "member") }
+    }
+
+    /// As a restart with another setting.
+    fn require_approval(&mut self) {
+        let plane = Arc::get_mut(&mut self.plane).expect("no request is running");
+        plane.settings.orchestration.approval = ApprovalSettings::new(true, 60).unwrap();
+    }
+
+    /// As a restart with another list.
+    fn set_agents(&mut self, agents: Agents) {
+        let plane = Arc::get_mut(&mut self.plane).expect("no request is running");
+        plane.settings.orchestration.agents = agents;
     }
 
     pub async fn call(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> (u64, Value) {
@@ -195,7 +208,7 @@ impl TaskApi {
 
     pub async fn worker_token(&self, sandbox: &SandboxId) -> String {
         let stored = self.harness.aws.store.sandbox(sandbox).await.unwrap().unwrap();
-        self.plane.worker_token(sandbox, stored.generation)
+        self.plane.worker_token(sandbox, stored.generation).unwrap()
     }
 
     /// The jobs of this name sent since the last call.

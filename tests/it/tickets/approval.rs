@@ -3,10 +3,16 @@
 use super::TicketApi;
 use crate::harness::invoke;
 use crate::payloads::{fixture, job};
+use crate::support::{OPERATOR, now_secs, user, user_with};
 use serde_json::{Value, json};
 
 async fn approve(api: &TicketApi) -> (u64, Value) {
-    api.call("tickets-approve", &api.member, "POST", "/k-1/approve", None).await
+    api.call("tickets-approve", &reviewer(), "POST", "/k-1/approve", None).await
+}
+
+/// Another member of the author's org.
+fn reviewer() -> String {
+    user_with(json!({"sub": "u-2", "org": "acme", "role": "member", "exp": now_secs() + 600}))
 }
 
 async fn reject(api: &TicketApi, reason: &Value) -> (u64, Value) {
@@ -32,7 +38,7 @@ async fn work_starts_only_after_approval() {
     assert!(api.take_jobs().await.is_empty());
     let (status, approved) = approve(&api).await;
     assert_eq!((status, &approved["approval_status"]), (200, &json!("approved")), "{approved}");
-    assert_eq!(approved["reviewed_by"], "u-1");
+    assert_eq!((&approved["created_by"], &approved["reviewed_by"]), (&json!("u-1"), &json!("u-2")));
     assert_eq!(api.take_jobs().await, [json!({"job": "dispatch", "org": "acme"})]);
     let shown = api.get("k-1").await;
     assert_eq!(shown["tasks"].as_array().unwrap().len(), 1);
@@ -116,4 +122,21 @@ async fn concurrent_decisions_commit_exactly_one() {
     let tasks = usize::from(shown["approval_status"] == "approved");
     assert_eq!(shown["tasks"].as_array().unwrap().len(), tasks);
     assert_eq!(api.event_types("k-1").await.len(), 2);
+}
+
+#[tokio::test]
+async fn author_cannot_approve_their_own_ticket() {
+    let mut api = TicketApi::with_approval().await;
+    api.create("k-1", json!({})).await;
+    api.create("k-2", json!({"title": "Another one"})).await;
+    for token in [&api.member, &user("acme", "admin")] {
+        let (status, problem) = api.call("tickets-approve", token, "POST", "/k-1/approve", None).await;
+        assert_eq!((status, &problem["code"]), (403, &json!("own_ticket")), "{problem}");
+    }
+    assert_eq!(api.get("k-1").await["approval_status"], "pending_review");
+    assert_eq!(api.event_types("k-1").await, ["ticket.created"]);
+    assert!(api.take_jobs().await.is_empty(), "no work is released");
+    assert_eq!(approve(&api).await.0, 200, "another member may");
+    let (status, approved) = api.call("tickets-approve", OPERATOR, "POST", "/k-2/approve", None).await;
+    assert_eq!((status, &approved["reviewed_by"]), (200, &json!("operator:local")), "{approved}");
 }

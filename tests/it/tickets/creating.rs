@@ -138,7 +138,10 @@ async fn only_operators_may_create_for_another_org() {
     let api = TicketApi::open().await;
     let spec = |org: &str| json!({"title": "Fix it", "org": org});
     let (status, ticket) = api.post_as(OPERATOR, &spec("rival")).await;
-    assert_eq!((status, &ticket["org"], &ticket["created_by"]), (201, &json!("rival"), &json!("operator")));
+    assert_eq!(
+        (status, &ticket["org"], &ticket["created_by"]),
+        (201, &json!("rival"), &json!("operator:local"))
+    );
     let (status, ticket) = api.post_as(OPERATOR, &json!({"title": "Fix it"})).await;
     assert_eq!((status, &ticket["org"]), (201, &json!("default")));
     assert_eq!(api.post(spec("rival")).await.0, 403);

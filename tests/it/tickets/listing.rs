@@ -82,7 +82,7 @@ async fn page_size_in_bytes_is_bounded() {
     api.create("k", json!({"description": "x".repeat(64 * 1024)})).await;
     api.add_copies("k", 29).await;
     let list = async |cursor: Option<String>| {
-        let (principal, org, filter) = (Principal::Operator, None, Filter::default());
+        let (principal, org, filter) = (Principal::operator("local"), None, Filter::default());
         let command = tickets::list::Command { principal, org, filter, cursor, limit: 100 };
         tickets::list::run(tickets::list::Deps { store: &api.harness.aws.store }, command).await.unwrap()
     };

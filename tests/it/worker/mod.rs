@@ -4,6 +4,7 @@ mod acp;
 mod completion;
 mod files;
 mod live_updates;
+mod network;
 mod plane_outage;
 mod repository;
 mod restarts;
@@ -36,6 +37,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A command that runs until a file `go` exists, because Claude Code rejects long sleeps. It ends after five minutes,
 /// longer than any test waits, so that it cannot outlive its agent forever.
 const GATED: &str = "for _ in $(seq 6000); do [ -e go ] && break; sleep 0.05; done; echo gate opened";
+
+/// The folder of an ACP agent of the tests, and this test, which the agent executes.
+fn readable(variables: &[(&str, &str)]) -> String {
+    let agent = variables.iter().find(|(name, _)| *name == "AGENT").map(|(_, agent)| *agent);
+    let Some(command) = agent.and_then(|agent| agent.strip_prefix("acp:")) else { return String::new() };
+    let files = command.split_whitespace().filter(|word| word.starts_with('/')).map(Path::new);
+    let folders = files.filter_map(Path::parent).map(Path::to_owned);
+    let readable: Vec<_> =
+        folders.chain(std::env::current_exe()).map(|path| path.display().to_string()).collect();
+    readable.join(":")
+}
 
 /// A plane, a scripted model and a home folder for one worker.
 struct Fixture {
@@ -78,6 +90,7 @@ impl Fixture {
     fn start_worker(&self, variables: &[(&str, &str)]) -> Worker {
         let mut environment = self.environment();
         environment.extend(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())));
+        environment.insert("ISOLATION_READABLE".into(), readable(variables).into());
         let log = std::fs::File::create(self.home.home().join("worker.log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_sunaba"))
             .arg("worker")

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,6 +31,8 @@ struct Counts {
     broken: AtomicUsize,
     pause_ms: AtomicU64,
     held: watch::Sender<bool>,
+    /// The head of each request.
+    received: Mutex<Vec<String>>,
 }
 
 impl Server {
@@ -58,6 +60,16 @@ impl Server {
     /// The URL of a repository in the folder: `http://127.0.0.1:40000/remote.git`.
     pub fn url(&self, repository: &str) -> String {
         format!("http://127.0.0.1:{}/{repository}", self.port)
+    }
+
+    /// The value of `GITHUB_HOST` for this server.
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The heads of all requests so far: request line and headers.
+    pub fn received(&self) -> Vec<String> {
+        self.counts.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Number of requests without a valid password.
@@ -105,13 +117,16 @@ async fn answer(
     stream.read_line(&mut line).await?;
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let [method, target, _] = &words[..] else { return Ok(()) };
+    let mut received = line.clone();
     let mut headers = HashMap::new();
     loop {
         let mut line = String::new();
         stream.read_line(&mut line).await?;
+        received += &line;
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
         headers.insert(name.to_ascii_lowercase(), value.to_owned());
     }
+    counts.received.lock().unwrap_or_else(PoisonError::into_inner).push(received);
     if expected.is_some() && headers.get("authorization") != expected.as_ref() {
         counts.refused.fetch_add(1, Ordering::SeqCst);
         let refusal = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"test\"\r\n\

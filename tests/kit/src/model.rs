@@ -16,7 +16,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{any, post};
-use http::{StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -83,6 +83,8 @@ pub struct Request {
     pub is_side_request: bool,
     /// Texts and tool results since the model's last reply.
     pub prompt: String,
+    /// The key of the request: `x-api-key`, or `authorization`.
+    pub key: Option<String>,
 }
 
 /// A running model server. It stops when dropped.
@@ -164,8 +166,8 @@ impl Drop for Model {
     }
 }
 
-async fn messages(State(server): State<Arc<Server>>, uri: Uri, body: Bytes) -> Response {
-    let request = read(&uri, &body);
+async fn messages(State(server): State<Arc<Server>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let request = read(&uri, &headers, &body);
     let (is_side_request, prompt) = (request.is_side_request, request.prompt.clone());
     let model = request.body["model"].as_str().unwrap_or("claude-sonnet-4-5").to_owned();
     let streamed = request.body["stream"] == true;
@@ -196,24 +198,32 @@ async fn messages(State(server): State<Arc<Server>>, uri: Uri, body: Bytes) -> R
     }
 }
 
-async fn count_tokens(State(server): State<Arc<Server>>, uri: Uri, body: Bytes) -> Response {
-    let mut request = read(&uri, &body);
+async fn count_tokens(
+    State(server): State<Arc<Server>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut request = read(&uri, &headers, &body);
     request.is_side_request = true;
     server.requests.send_modify(|requests| requests.push(request));
     json_response(&json!({"input_tokens": body.len() / 4}))
 }
 
-async fn unknown(State(server): State<Arc<Server>>, uri: Uri, body: Bytes) -> Response {
-    let mut request = read(&uri, &body);
+async fn unknown(State(server): State<Arc<Server>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let mut request = read(&uri, &headers, &body);
     request.is_side_request = true;
     server.requests.send_modify(|requests| requests.push(request));
     failure(404, None, "route not found")
 }
 
-fn read(uri: &Uri, body: &[u8]) -> Request {
+fn read(uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Request {
+    let header =
+        |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let key = header("x-api-key").or_else(|| header("authorization"));
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let is_side_request = body["tools"].as_array().is_none_or(Vec::is_empty);
-    Request { path: uri.to_string(), prompt: prompt(&body), is_side_request, body }
+    Request { path: uri.to_string(), prompt: prompt(&body), is_side_request, body, key }
 }
 
 /// The texts since the model's last reply. The agent's own context in the first prompt (its environment, its skills) is

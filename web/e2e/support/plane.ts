@@ -68,6 +68,8 @@ export class Plane {
       [
         ...['dev', '--port', String(this.port), '--data', this.data, '--web', dist, '--log', 'warn'],
         ...['--agent', 'scripted:hello', '--max-concurrent-tasks-per-org', '50', '--events-per-minute', '1000000'],
+        // Tests have their own scripts.
+        '--allow-agent-commands',
         // One task per project, so that a test can make a ticket wait.
         ...['--max-concurrent-tasks-per-project', '1'],
       ],

@@ -93,6 +93,14 @@ export interface SandboxList {
   next_cursor: string | null;
 }
 
+/** `GET /api/v1/sandboxes/{id}/previews/{port}`: where a page of the sandbox can be seen. */
+export interface PreviewLink {
+  sandbox_id: SandboxId;
+  port: number;
+  /** Made by the provider of the sandbox, not by what runs in it. */
+  url: string;
+}
+
 /** A sandbox and the token of its worker, which is not shown again. */
 export interface Registered {
   sandbox: SandboxOut;
@@ -565,7 +573,7 @@ export type MessageType = (typeof MESSAGE_TYPES)[number];
 export interface MessageSender {
   /** `user` or `operator`. */
   kind: string;
-  /** The id of the user. */
+  /** The id of the user, the name of the operator, or the sandbox of the worker. */
   id?: string;
 }
 
@@ -641,7 +649,7 @@ export interface NewTicket {
   project_id?: ProjectId;
   /** Default: `quick`. */
   workflow_mode?: WorkflowMode;
-  /** `claude`, `openhands`, `acp:<command>` or `scripted:<file>`. */
+  /** Name of an agent in the operator's list, such as `claude`. Default: the plane's. */
   agent?: string;
   model?: string;
   /** A URL, or `owner/name` on GitHub. */
@@ -847,6 +855,14 @@ export type SandboxRetrying = SandboxAttempt & {
   not_before: Timestamp;
 };
 
+/** The worker tokens that were issued before are revoked, and a new one was issued. */
+export interface SandboxTokenRotated {
+  /** The generation of the new token. */
+  generation: number;
+  /** The caller, who has the new token. */
+  by: MessageSender;
+}
+
 /** The agent has finished; the sandbox is being shut down. */
 export type SandboxCompleting = object;
 
@@ -907,6 +923,8 @@ export interface TaskCreated {
   task_type: string;
   priority: Priority;
   depends_on: TaskId[];
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
 }
 
 /** A task and its ticket. */
@@ -951,6 +969,8 @@ export interface TaskCompleted {
   feedback?: string;
   /** What the reviewer sent with the review, as it was. */
   evidence?: JsonObject;
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
 }
 
 export interface TaskFailed {
@@ -966,6 +986,8 @@ export interface TaskFailed {
   /** `error` or `reason`, under the name that OmoiOS clients read. */
   error_message: string;
   retries_left?: number;
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
 }
 
 /** An attempt failed and another will follow, or a caller retries the task. */
@@ -985,6 +1007,8 @@ export interface TaskRetrying {
   not_before?: Timestamp;
   /** A caller retries the task. */
   manual?: boolean;
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
 }
 
 /** A caller has cancelled the task. */
@@ -995,6 +1019,8 @@ export interface TaskCancelled {
   reason: string;
   /** `reason`, under the name that OmoiOS clients read. */
   error_message: string;
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
 }
 
 /** The result waits for a review. */
@@ -1016,6 +1042,8 @@ export interface TaskNeedsRevision {
   feedback: string;
   /** What the reviewer sent with the review, as it was. */
   evidence?: JsonObject;
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
 }
 
 /** A caller has edited the task. */
@@ -1028,6 +1056,8 @@ export interface TaskUpdated {
   priority: Priority;
   deadline_at: Timestamp | null;
   timeout_seconds: number | null;
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
 }
 
 export interface TaskDependenciesChanged {
@@ -1036,6 +1066,8 @@ export interface TaskDependenciesChanged {
   depends_on: TaskId[];
   /** Number of dependencies that are not completed. */
   unmet: number;
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
 }
 
 export interface TicketCreated {
@@ -1207,6 +1239,16 @@ export interface WorkspaceChangesLeftOut {
 /** Changes of files are no longer observed. */
 export interface WorkspaceSnapshotsOff {
   reason: string;
+}
+
+/** The worker's proxy denied connections of the agent. Reported at most once a minute for each host. */
+export interface NetworkDenied {
+  host: string;
+  port: number;
+  /** Why, and which setting decides. */
+  reason: string;
+  /** Number of connections since the last report. */
+  count: number;
 }
 
 /** An agent is about to be started. */
@@ -1760,6 +1802,14 @@ export interface PreviewStopped {
   port: number;
 }
 
+/** How the agent is isolated from the worker and from the machine. Emitted at each start. */
+export interface WorkerIsolation {
+  /** `namespaces`, `landlock` or `none`. */
+  tier: string;
+  /** What the agent can still do, in sentences. */
+  not_covered: string[];
+}
+
 /** The outbox drops events: emitted when that begins and when it ends. */
 export interface WorkerOutboxFull {
   /** `true` when it begins. */
@@ -1851,6 +1901,7 @@ export const EVENT_TYPES = [
   "sandbox.spawned",
   "sandbox.running",
   "sandbox.retrying",
+  "sandbox.token_rotated",
   "sandbox.completing",
   "sandbox.completed",
   "sandbox.failed",
@@ -1889,6 +1940,7 @@ export const EVENT_TYPES = [
   "workspace.failed",
   "workspace.changes_left_out",
   "workspace.snapshots_off",
+  "network.denied",
   "agent.started",
   "agent.system_message",
   "agent.user_message",
@@ -1929,6 +1981,7 @@ export const EVENT_TYPES = [
   "preview.ready",
   "preview.failed",
   "preview.stopped",
+  "worker.isolation",
   "worker.outbox_full",
   "worker.event_refused",
   "worker.receipt_refused",
@@ -1954,6 +2007,7 @@ export type KnownEvent =
   | { event_type: "sandbox.spawned"; event_data: SandboxSpawned }
   | { event_type: "sandbox.running"; event_data: SandboxRunning }
   | { event_type: "sandbox.retrying"; event_data: SandboxRetrying }
+  | { event_type: "sandbox.token_rotated"; event_data: SandboxTokenRotated }
   | { event_type: "sandbox.completing"; event_data: SandboxCompleting }
   | { event_type: "sandbox.completed"; event_data: SandboxCompleted }
   | { event_type: "sandbox.failed"; event_data: SandboxFailed }
@@ -1992,6 +2046,7 @@ export type KnownEvent =
   | { event_type: "workspace.failed"; event_data: WorkspaceFailed & WorkerContext }
   | { event_type: "workspace.changes_left_out"; event_data: WorkspaceChangesLeftOut & WorkerContext }
   | { event_type: "workspace.snapshots_off"; event_data: WorkspaceSnapshotsOff & WorkerContext }
+  | { event_type: "network.denied"; event_data: NetworkDenied & WorkerContext }
   | { event_type: "agent.started"; event_data: AgentStarted & WorkerContext }
   | { event_type: "agent.system_message"; event_data: AgentSystemMessage & WorkerContext }
   | { event_type: "agent.user_message"; event_data: AgentUserMessage & WorkerContext }
@@ -2032,6 +2087,7 @@ export type KnownEvent =
   | { event_type: "preview.ready"; event_data: PreviewReady & WorkerContext }
   | { event_type: "preview.failed"; event_data: PreviewFailed & WorkerContext }
   | { event_type: "preview.stopped"; event_data: PreviewStopped & WorkerContext }
+  | { event_type: "worker.isolation"; event_data: WorkerIsolation & WorkerContext }
   | { event_type: "worker.outbox_full"; event_data: WorkerOutboxFull & WorkerContext }
   | { event_type: "worker.event_refused"; event_data: WorkerEventRefused & WorkerContext }
   | { event_type: "worker.receipt_refused"; event_data: WorkerReceiptRefused & WorkerContext }

@@ -6,6 +6,7 @@ import type {
   MessageRecord,
   NewMessage,
   NewTicket,
+  PreviewLink,
   SandboxOut,
   TaskEnded,
   TaskOut,
@@ -34,6 +35,21 @@ export const sandboxTaskQuery = (id: string) =>
     queryFn: async ({ signal }): Promise<TaskOut | null> => {
       try {
         return await get<TaskOut>(api.sandboxTask(id), {}, signal)
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 404) return null
+        throw error
+      }
+    },
+  })
+
+/** The provider's link to a port; `null` if there is none. */
+export const previewLinkQuery = (id: string, port: number | null) =>
+  queryOptions({
+    queryKey: [...keys.sandbox(id), 'preview', port],
+    enabled: port !== null,
+    queryFn: async ({ signal }): Promise<PreviewLink | null> => {
+      try {
+        return await get<PreviewLink>(api.previewLink(id, port ?? 0), {}, signal)
       } catch (error) {
         if (error instanceof ApiError && error.status === 404) return null
         throw error

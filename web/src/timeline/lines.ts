@@ -1,8 +1,9 @@
-import type { KnownEventType } from '../api/contract'
+import type { JsonObject, KnownEventType } from '../api/contract'
 import { base, type RowsBuilder, type RowPath } from './rows-builder'
 import type { LogEvent } from './event'
+import { principalName } from '../util/principals'
 import { failureReason, type FailureEvent } from './event-error'
-import { firstText, flag, isFalse, number, someFlag, someNumber, someText, text } from './read'
+import { firstText, flag, isFalse, number, object, someFlag, someNumber, someText, text } from './read'
 import type { ErrorRow, LineRow, Tone } from './rows'
 import { interruptRunning } from './tools'
 
@@ -99,6 +100,13 @@ export function terminated(builder: RowsBuilder, event: TerminatedEvent): RowPat
   )
 }
 
+/** Who has the new token can report in the name of the worker, so people should see this. */
+export function tokenRotated(builder: RowsBuilder, event: LogEvent<'sandbox.token_rotated'>): RowPath {
+  const by: JsonObject = object(event.data, 'by') ?? {}
+  const caller = { kind: firstText(by, 'kind') ?? 'unknown', id: firstText(by, 'id') }
+  return line(builder, event, { tone: 'warn', text: 'Worker token replaced', detail: `by ${principalName(caller)}` })
+}
+
 type FailedEvent = LogEvent<'sandbox.failed' | 'workspace.failed' | 'agent.failed'>
 
 export function failed(builder: RowsBuilder, event: FailedEvent): RowPath {
@@ -176,6 +184,23 @@ export function changesLeftOut(builder: RowsBuilder, event: LogEvent<'workspace.
 export function snapshotsOff(builder: RowsBuilder, event: LogEvent<'workspace.snapshots_off'>): RowPath {
   const detail = firstText(event.data, 'reason')
   return line(builder, event, { tone: 'warn', text: 'File change tracking is off', detail })
+}
+
+export function networkDenied(builder: RowsBuilder, event: LogEvent<'network.denied'>): RowPath {
+  const port = number(event.data, 'port')
+  const count = number(event.data, 'count') ?? 1
+  const host = `${firstText(event.data, 'host') ?? 'unknown host'}${port === null ? '' : `:${port}`}`
+  const content = `Network access denied: ${host}${count > 1 ? ` (${count} times)` : ''}`
+  return line(builder, event, { tone: 'warn', text: content, detail: firstText(event.data, 'reason') })
+}
+
+/** What the agent is isolated from. Only an agent that is not deserves attention. */
+export function isolation(builder: RowsBuilder, event: LogEvent<'worker.isolation'>): RowPath {
+  const tier = firstText(event.data, 'tier')
+  if (tier === 'none') {
+    return line(builder, event, { tone: 'warn', text: 'The agent is not isolated from this machine' })
+  }
+  return line(builder, event, { tone: 'quiet', text: `Isolation: ${tier ?? 'unknown'}` })
 }
 
 type RefusalEventType = 'worker.event_refused' | 'worker.receipt_refused' | 'worker.transcript_refused'

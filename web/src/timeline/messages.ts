@@ -6,6 +6,9 @@ import type { MessageRow } from './rows'
 
 // A message is one row, at the point where it was first sent. Receipts refer to its `message_id`. The worker reports the
 // `message_uuid` under which it injects the message, and the agent echoes it with that uuid.
+//
+// Who wrote a message, and what, comes from `message.queued` only: that type is reserved for the control plane. The
+// worker's `agent.message_injected` is a receipt. It could name any sender and any text.
 
 type UserMessageEvent = LogEvent<'agent.user_message'>
 
@@ -83,9 +86,9 @@ export function injected(builder: RowsBuilder, event: LogEvent<'agent.message_in
   const content = text(data, 'content')
   const named = id === null ? undefined : builder.paths.get(`message:${id}`)
   const known = named ?? (id === null ? withText(builder, builder.undelivered, content) : undefined)
-  const path = known ?? builder.add({ ...messageRow(event, id === null ? undefined : `message:${id}`), messageId: id })
-  const row = builder.changeIf(path, 'message', event)
-  if (row?.text === '' && content !== null) row.text = content
+  // The row of an unknown message has no name of its own, so that a message with this id still gets its own row.
+  const path = known ?? builder.add({ ...messageRow(event, undefined), sender: null, unverified: true })
+  builder.change(path, event)
   builder.undelivered = without(builder, builder.undelivered, path)
   if (uuid !== null) builder.paths.set(`echo:${uuid}`, path)
   else builder.awaitingEcho = builder.remember(builder.awaitingEcho, path)
@@ -153,6 +156,7 @@ function messageRow(event: MessageEvent, key: string | undefined): MessageRow {
     messageType: typeOf(event),
     sender: senderOf(event),
     synthetic: false,
+    unverified: false,
     rest: isOmitted(event, 'content') ? event.seq : null,
     version: 1,
     deliveries: null,
@@ -206,9 +210,8 @@ function typeOf({ data }: MessageEvent): MessageType {
 }
 
 function senderOf(event: MessageEvent): MessageRow['sender'] {
-  const sender = event.type === 'agent.user_message' ? null : object(event.data, 'sender')
-  const kind = sender === null ? null : firstText(sender, 'kind')
-  const id =
-    (sender === null ? null : firstText(sender, 'id')) ?? someText<'agent.message_injected'>(event.data, 'sender_id')
+  const sender = event.type === 'message.queued' ? object(event.data, 'sender') : null
+  if (sender === null) return null
+  const [kind, id] = [firstText(sender, 'kind'), firstText(sender, 'id')]
   return kind === null && id === null ? null : { kind: kind ?? 'user', id }
 }

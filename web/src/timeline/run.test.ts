@@ -42,6 +42,11 @@ describe('a run', () => {
     })
   })
 
+  it('shows how its agent is isolated', () => {
+    expect(run(started()).isolation).toBeNull()
+    expect(run(eventOf('worker.isolation', { tier: 'none', not_covered: ['Everything.'] })).isolation).toBe('none')
+  })
+
   it('that was terminated has an end but no outcome', () => {
     expect(run(started(), eventOf('sandbox.terminated', { reason: 'too slow' }))).toMatchObject({
       outcome: null,

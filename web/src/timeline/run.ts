@@ -27,6 +27,8 @@ export interface Run {
   readonly sessionId: string | null
   readonly model: string | null
   readonly agent: string | null
+  /** How the agent is isolated: `namespaces`, `landlock` or `none`. */
+  readonly isolation: string | null
   readonly costUsd: number
   readonly inputTokens: number
   readonly outputTokens: number
@@ -90,6 +92,7 @@ export const emptyRun: Run = {
   sessionId: null,
   model: null,
   agent: null,
+  isolation: null,
   ...noUsage,
   turns: 0,
   files: [],
@@ -174,6 +177,8 @@ function lifecycleAfter(run: Changing, event: LogEvent): Partial<Run> {
 
 function aboutAgent(run: Changing, event: LogEvent): Partial<Run> {
   switch (event.type) {
+    case 'worker.isolation':
+      return { isolation: firstText(event.data, 'tier') ?? run.isolation }
     case 'agent.started':
       return {
         agent: firstText(event.data, 'sdk') ?? run.agent,

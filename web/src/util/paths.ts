@@ -57,6 +57,7 @@ export const api = {
   sandboxes: '/api/v1/sandboxes',
   sandbox: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}`,
   sandboxTask: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/task`,
+  previewLink: (id: string, port: number) => `/api/v1/sandboxes/${encodeURIComponent(id)}/previews/${port}`,
   reviewResult: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/validation-result`,
   events: (id: string) => `/api/v1/sandboxes/${encodeURIComponent(id)}/events`,
   eventBody: (id: string, seq: number) => `/api/v1/sandboxes/${encodeURIComponent(id)}/events/${seq}/body`,

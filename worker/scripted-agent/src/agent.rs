@@ -1,6 +1,7 @@
 //! The script player as an [`Agent`] of the worker.
 
 use super::{PlayArguments, load, play};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::io::BufReader;
 use worker::agents::claude::Conversation;
@@ -13,7 +14,9 @@ pub const SCRIPTED: AgentKind = AgentKind {
     title: "Scripts",
     variables: &[],
     secrets: &[],
+    prefixes: &["PLAY_"],
     urls: &[],
+    services: &[],
     directories: &[],
     configure,
     program: Some(program),
@@ -45,6 +48,10 @@ impl Agent for Scripted {
     fn check(&self, _path: &str) -> Result<(), Problem> {
         let problem = |message| Problem { variable: "AGENT".into(), message, is_warning: false };
         load(&self.script).map(drop).map_err(problem)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::from_iter(self.script.contains('/').then(|| PathBuf::from(&self.script)))
     }
 
     fn sessions(&self) -> Sessions {

@@ -6,6 +6,7 @@ use super::{AgentHandle, LastTurn};
 use crate::config::variables::Variable;
 use crate::config::{Problem, Reader};
 use crate::event::Event;
+use confine::Launcher;
 use contract::agent::either;
 use std::collections::HashSet;
 use std::fmt;
@@ -27,15 +28,41 @@ pub struct AgentKind {
     pub variables: &'static [Variable],
     /// Those of its variables whose values are redacted from everything that is sent.
     pub secrets: &'static [&'static str],
-    /// Those of its variables that hold URLs to which it connects. With `ISOLATION`, their ports stay reachable.
+    /// Beginnings of the names of further variables that it receives.
+    pub prefixes: &'static [&'static str],
+    /// Those of its variables that hold URLs to which it connects.
     pub urls: &'static [&'static str],
-    /// Those of its variables that hold directories to which it writes. With `ISOLATION`, they stay writable.
+    /// Services to which it sends keys. It receives worthless keys, and endpoints of the worker that replace them.
+    pub services: &'static [Service],
+    /// Those of its variables that hold directories to which it writes. When it is isolated, they stay writable.
     pub directories: &'static [&'static str],
     /// Reads the settings of the agent. Reports problems to the reader, and returns `None` if one is an error.
     pub configure: fn(&mut Reader<'_>, argument: &str) -> Option<Box<dyn Agent>>,
     /// The agent itself, if it is part of the worker's executable. It runs as a separate process:
     /// see [`Launch::own_program`].
     pub program: Option<fn(Vec<String>) -> ProgramFuture>,
+}
+
+/// A service that agents use with a key, such as the API of a model.
+#[derive(Debug)]
+pub struct Service {
+    /// First segment of the endpoint's path.
+    pub name: &'static str,
+    /// The variable with its URL. The agent receives that of the endpoint in it.
+    pub url: &'static str,
+    /// Its URL, if the variable is not set.
+    pub default_url: fn(&Reader<'_>) -> &'static str,
+    /// The variables with its keys, and how clients send each.
+    pub keys: &'static [(&'static str, KeyForm)],
+}
+
+/// How clients send a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyForm {
+    /// `Authorization: Bearer …`
+    Bearer,
+    /// `x-api-key: …`
+    ApiKey,
 }
 
 /// Runs an agent's program with the arguments of the command line.
@@ -55,6 +82,11 @@ pub trait Agent: fmt::Debug + Send + Sync {
 
     /// Checks whether the agent can be started, for example whether its program is on the `path`.
     fn check(&self, path: &str) -> Result<(), Problem>;
+
+    /// Files outside of its workspace that it reads, besides its own program.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Where the agent's sessions are.
     fn sessions(&self) -> Sessions {
@@ -86,11 +118,11 @@ pub enum Sessions {
 pub struct Launch {
     /// Command line of the worker.
     pub worker: Vec<String>,
+    /// Starts the agent and its child processes.
+    pub launcher: Launcher,
     pub cwd: PathBuf,
     /// Added to the environment of the agent.
     pub env: Vec<(String, String)>,
-    /// Removed from it.
-    pub env_removed: Vec<String>,
     /// The session to continue. With [`Sessions::Transcripts`] always set; it is new if it has no transcript.
     pub session: Option<String>,
     /// The session of which a new session is a copy.

@@ -10,7 +10,8 @@ pub mod policy;
 pub mod process;
 
 pub use kind::{
-    Agent, AgentKind, Launch, PROGRAM_COMMAND, ProgramFuture, Recovered, Sessions, find, find_program, names,
+    Agent, AgentKind, KeyForm, Launch, PROGRAM_COMMAND, ProgramFuture, Recovered, Service, Sessions, find,
+    find_program, names,
 };
 
 use crate::event::Event;

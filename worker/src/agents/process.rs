@@ -3,9 +3,9 @@
 
 use crate::agents::ExitReason;
 use crate::proc::own_cgroup;
+use confine::{Launcher, Tier, exit_signal};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -21,15 +21,14 @@ const SIGKILL: i32 = 9;
 /// The exit code with which a shell reports a child that was killed by SIGKILL.
 const SHELL_EXIT_SIGKILL: i32 = 128 + SIGKILL;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ProcessSpec {
+    pub launcher: Launcher,
     /// Looked up in `PATH` if it is a bare name.
     pub program: OsString,
     pub arguments: Vec<OsString>,
-    /// Added to the worker's environment.
+    /// Added to the launcher's environment.
     pub env: Vec<(String, String)>,
-    /// Removed from the worker's environment, before `env` is added.
-    pub env_removed: Vec<String>,
     pub cwd: PathBuf,
 }
 
@@ -37,6 +36,7 @@ pub struct ProcessSpec {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    tier: Tier,
     group: Option<Pid>,
     memory: MemoryEvents,
 }
@@ -55,11 +55,8 @@ impl Process {
     /// When the program or the working directory is missing or not accessible.
     pub fn spawn(spec: &ProcessSpec) -> io::Result<(Self, Pipes)> {
         let memory = MemoryEvents::of_this_group();
-        let mut command = Command::new(&spec.program);
-        command.args(&spec.arguments).current_dir(&spec.cwd);
-        for name in &spec.env_removed {
-            command.env_remove(name);
-        }
+        let command = spec.launcher.command(&spec.program, spec.arguments.iter().cloned(), &spec.cwd)?;
+        let mut command = Command::from(command);
         command.envs(spec.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
@@ -69,7 +66,7 @@ impl Process {
             stderr: child.stderr.take().expect("standard error is a pipe"),
         };
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Ok((Self { child, group, memory }, pipes))
+        Ok((Self { child, tier: spec.launcher.tier(), group, memory }, pipes))
     }
 
     pub fn id(&self) -> Option<u32> {
@@ -106,7 +103,7 @@ impl Process {
     fn exit_reason(&self, ended: io::Result<ExitStatus>) -> ExitReason {
         let oom_killed = self.memory.has_increased();
         match ended {
-            Ok(status) => exit_reason(status, oom_killed),
+            Ok(status) => exit_reason(self.tier, status, oom_killed),
             Err(_) => ExitReason::Killed { signal: SIGKILL, out_of_memory: oom_killed },
         }
     }
@@ -126,8 +123,8 @@ impl Drop for Process {
 }
 
 /// Classifies an exit. `oom_killed` says whether the OOM killer was active since the process started.
-pub fn exit_reason(status: ExitStatus, oom_killed: bool) -> ExitReason {
-    match (status.signal(), status.code()) {
+pub fn exit_reason(tier: Tier, status: ExitStatus, oom_killed: bool) -> ExitReason {
+    match (exit_signal(tier, status), status.code()) {
         (Some(signal), _) => ExitReason::Killed { signal, out_of_memory: signal == SIGKILL && oom_killed },
         (None, Some(SHELL_EXIT_SIGKILL)) => ExitReason::Killed { signal: SIGKILL, out_of_memory: oom_killed },
         (None, code) => ExitReason::Exited { code: code.unwrap_or_default() },
@@ -197,13 +194,22 @@ impl StderrTail {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::confinement::unconfined;
+    use std::collections::BTreeMap;
+    use std::os::unix::process::ExitStatusExt;
     use std::time::Duration;
     use tokio::io::AsyncBufReadExt;
     use tokio::time::timeout;
 
     fn shell(script: &str) -> ProcessSpec {
         let arguments = vec!["-c".into(), script.into()];
-        ProcessSpec { program: "sh".into(), arguments, cwd: "/".into(), ..ProcessSpec::default() }
+        ProcessSpec {
+            launcher: unconfined(),
+            program: "sh".into(),
+            arguments,
+            env: Vec::new(),
+            cwd: "/".into(),
+        }
     }
 
     async fn run(script: &str) -> ExitReason {
@@ -234,8 +240,11 @@ mod tests {
         fs::write(&file, "low 0\nhigh 0\nmax 9\noom 4\noom_kill 4\n").unwrap();
         assert!(events.has_increased());
         let killed = ExitStatus::from_raw(9);
-        assert_eq!(exit_reason(killed, true), ExitReason::Killed { signal: 9, out_of_memory: true });
-        assert_eq!(exit_reason(ExitStatus::from_raw(0), true), ExitReason::Exited { code: 0 });
+        assert_eq!(
+            exit_reason(Tier::None, killed, true),
+            ExitReason::Killed { signal: 9, out_of_memory: true }
+        );
+        assert_eq!(exit_reason(Tier::None, ExitStatus::from_raw(0), true), ExitReason::Exited { code: 0 });
     }
 
     /// Standard output closes only when every process that holds it is gone.
@@ -257,10 +266,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn environment_variables_are_added_and_removed() {
+    async fn process_gets_the_variables_of_its_launcher_and_its_own_and_no_others() {
         let mut spec = shell("echo \"$ADDED-${HOME:-none}\"; pwd");
+        spec.launcher = Launcher::unconfined(BTreeMap::new());
         spec.env = vec![("ADDED".to_owned(), "yes".to_owned())];
-        spec.env_removed = vec!["HOME".to_owned()];
+        spec.program = "/bin/sh".into();
         let (mut process, mut pipes) = Process::spawn(&spec).unwrap();
         let mut output = String::new();
         pipes.stdout.read_to_string(&mut output).await.unwrap();
@@ -272,8 +282,7 @@ mod tests {
     fn missing_program_is_not_found() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _context = runtime.enter();
-        let spec =
-            ProcessSpec { program: "/nowhere/agent".into(), cwd: "/".into(), ..ProcessSpec::default() };
+        let spec = ProcessSpec { program: "/nowhere/agent".into(), ..shell("") };
         assert_eq!(Process::spawn(&spec).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 

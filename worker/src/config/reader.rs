@@ -1,21 +1,25 @@
 //! Parses environment variables and collects the problem of each.
 
+mod network;
+
 use super::variables::{self, OBSOLETE};
 use super::{Config, Continuous, Problem, Requirements, Resume, SECRETS};
 use crate::agents::policy::Mode;
 use crate::agents::{self, Agent, AgentKind, Sessions};
-use crate::isolation::SandboxPolicy;
+use crate::confinement::Confinement;
 use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::{InvalidRepository, Repository};
+use confine::{Policy, Setting, Tier};
 use domain::SandboxId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use url::Url;
 use uuid::Uuid;
 
 const DEFAULT_PLANE: &str = "http://127.0.0.1:18000";
+
+const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
 
 /// Reads variables. Agents read their own settings with it.
 #[derive(Debug)]
@@ -50,6 +54,9 @@ impl<'a> Reader<'a> {
                 self.warn(name, format!("ignored: {why}"));
             }
         }
+        if self.text("SECRETS_FILE").is_some_and(|path| !path.starts_with('/')) {
+            self.error("SECRETS_FILE", "must be an absolute path");
+        }
         let sandbox = self.sandbox();
         let plane = self.url("CALLBACK_URL", &["http://", "https://"]);
         let sockets = self.url("SOCKET_URL", &["ws://", "wss://"]);
@@ -80,7 +87,9 @@ impl<'a> Reader<'a> {
         let preview = self.flag("PREVIEW_ENABLED", true);
         let partial_messages = self.flag("PARTIAL_MESSAGES", true);
         let exit_when_done = self.flag("EXIT_WHEN_DONE", false);
-        let isolation = self.isolation(cwd.as_ref(), sessions.as_ref());
+        let network = self.network();
+        let services = self.services();
+        let confinement = self.confinement(cwd.as_ref(), agent.as_deref());
         // All variables are read, and all problems recorded, before the first missing value returns.
         let sandbox = sandbox?;
         Some(Config {
@@ -109,55 +118,61 @@ impl<'a> Reader<'a> {
             spool_max_bytes: spool_max_mb?.saturating_mul(1024 * 1024),
             background_timeout: background_timeout?,
             exit_when_done,
-            isolation,
+            network,
+            services,
+            confinement,
             log: self.text("LOG").unwrap_or_else(|| "info".into()),
             secrets: self.secrets(),
             sandbox,
         })
     }
 
-    fn isolation(&mut self, cwd: Option<&PathBuf>, sessions: Option<&Sessions>) -> Option<SandboxPolicy> {
-        let parts = self.list("ISOLATION");
-        let known = |part: &String| ["files", "network"].contains(&part.as_str());
-        if parts.is_empty() || parts == ["none"] {
-            return None;
-        }
-        if !parts.iter().all(known) || !parts.iter().any(|part| part == "files") {
-            self.error("ISOLATION", "must be `none`, `files` or `files,network`");
-            return None;
-        }
-        let directories = |text: Option<String>| -> Vec<PathBuf> {
-            let text = text.unwrap_or_default();
-            text.split(':').filter(|part| part.starts_with('/')).map(PathBuf::from).collect()
-        };
-        let writable = ["HOME", "TMPDIR"].map(|name| self.text(name).map(PathBuf::from));
-        let state_dir = self.text("STATE_DIR").map(PathBuf::from);
-        let transcripts = match sessions {
-            Some(Sessions::Transcripts(directory)) => Some(directory.clone()),
+    /// Which directories and variables the agent has. `agent` may be missing if its setting is invalid.
+    fn confinement(&mut self, cwd: Option<&PathBuf>, agent: Option<&dyn Agent>) -> Confinement {
+        let setting = self.isolation();
+        let transcripts = match agent.map(Agent::sessions) {
+            Some(Sessions::Transcripts(directory)) => Some(directory),
             Some(Sessions::OwnedByAgent) | None => None,
         };
         // Of all agents: an ACP agent may be an adapter of another one, and then writes to the same directory.
         let of_agents = self.agents.iter().flat_map(|agent| agent.directories);
         let of_agents = of_agents.filter_map(|name| self.text(name)).map(PathBuf::from);
-        let writable = writable.into_iter().flatten().chain(cwd.cloned());
-        let writable = writable.chain(state_dir).chain(transcripts).chain(of_agents).collect();
-        let readable =
-            [directories(self.text("PATH")), directories(self.text("ISOLATION_READABLE"))].concat();
-        let ports = parts.iter().any(|part| part == "network").then(|| self.ports());
-        Some(SandboxPolicy { writable, readable, ports })
+        let (home, temporary) = (self.home(), self.temporary());
+        let writable = [Some(home.clone()), temporary.clone(), cwd.cloned(), transcripts];
+        let writable = writable.into_iter().flatten().chain(of_agents).collect();
+        let readable = self.paths("ISOLATION_READABLE");
+        let readable = readable.into_iter().chain(agent.into_iter().flat_map(Agent::files)).collect();
+        let hidden = std::iter::once(self.state_dir()).chain(self.paths("ISOLATION_HIDDEN")).collect();
+        let policy = Policy { writable, readable, hidden, ..Policy::default() };
+        let (environment, agent_environment) = Default::default();
+        let mut confinement =
+            Confinement { setting, home, temporary, policy, environment, agent_environment };
+        let declared = self.list("AGENT_VARIABLES");
+        let variables = self.agents.iter().flat_map(|agent| agent.variables);
+        let names = variables.map(|variable| variable.name);
+        let of_agents: Vec<&str> = names.filter(|name| self.text(name).is_some()).collect();
+        let prefixes: Vec<&str> = self.agents.iter().flat_map(|agent| agent.prefixes).copied().collect();
+        let keys: Vec<&str> = self.agents.iter().flat_map(|agent| agent.secrets).copied().collect();
+        confinement.select_variables(self.environment, &declared, (&of_agents, &prefixes, &keys));
+        confinement
     }
 
-    /// Ports of the plane, the model API, the git server and proxies.
-    fn ports(&self) -> Vec<u16> {
-        let plane = self.text("CALLBACK_URL").unwrap_or_else(|| DEFAULT_PLANE.into());
-        let variables =
-            ["SOCKET_URL", "REPOSITORY_URL", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
-        let of_agents = self.agents.iter().flat_map(|agent| agent.urls).copied();
-        let urls = variables.into_iter().chain(of_agents).filter_map(|name| self.text(name)).chain([plane]);
-        let mut ports: Vec<u16> = urls.filter_map(|url| port(&url)).chain([443]).collect();
-        ports.sort_unstable();
-        ports.dedup();
-        ports
+    fn isolation(&mut self) -> Setting {
+        let Some(text) = self.text("ISOLATION") else { return Setting::Auto };
+        Setting::parse(&text).unwrap_or_else(|why| {
+            self.error("ISOLATION", why);
+            Setting::Auto
+        })
+    }
+
+    fn is_isolated(&self) -> bool {
+        self.text("ISOLATION").is_none_or(|text| text != Tier::None.as_str())
+    }
+
+    /// Absolute paths, separated by colons.
+    fn paths(&self, name: &str) -> Vec<PathBuf> {
+        let text = self.text(name).unwrap_or_default();
+        text.split(':').filter(|part| part.starts_with('/')).map(PathBuf::from).collect()
     }
 
     fn sandbox(&mut self) -> Option<SandboxId> {
@@ -186,16 +201,28 @@ impl<'a> Reader<'a> {
         (kind.configure)(self, argument)
     }
 
-    /// Home directory of the user.
+    /// Home directory of the agent. An isolated agent does not get that of the user.
     pub fn home(&self) -> PathBuf {
+        let own = || if self.is_isolated() { self.state_dir().join("home") } else { self.user_home() };
+        self.text("AGENT_HOME").map_or_else(own, PathBuf::from)
+    }
+
+    fn user_home(&self) -> PathBuf {
         self.text("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from)
+    }
+
+    /// `TMPDIR` of the agent: that of the worker, if it was made for the agent.
+    fn temporary(&self) -> Option<PathBuf> {
+        let given = self.text("TMPDIR").map(PathBuf::from);
+        let is_shared = self.is_isolated() && self.text("AGENT_HOME").is_none();
+        if is_shared { Some(self.state_dir().join("tmp")) } else { given }
     }
 
     /// State that must survive a restart of the worker.
     pub fn state_dir(&self) -> PathBuf {
         let default = || {
             let sandbox = self.text("SANDBOX_ID").unwrap_or_default();
-            self.home().join(".local/state/sunaba").join(sandbox)
+            self.user_home().join(".local/state/sunaba").join(sandbox)
         };
         self.text("STATE_DIR").map_or_else(default, PathBuf::from)
     }
@@ -231,6 +258,12 @@ impl<'a> Reader<'a> {
             return None;
         };
         let token = self.text("GITHUB_TOKEN").or_else(|| self.text("GH_TOKEN")).map(Secret::new);
+        let is_covered = self.token_covers(&location);
+        if token.is_some() && !is_covered {
+            let message = "not used: the repository is not one of GITHUB_HOST and GITHUB_REPOSITORIES";
+            self.warn("GITHUB_TOKEN", message);
+        }
+        let token = token.filter(|_| is_covered);
         match Repository::new(&location, token, branch.as_deref()) {
             Ok(repository) => Some(repository),
             Err(why) => {
@@ -388,9 +421,4 @@ impl<'a> Reader<'a> {
             is_warning: true,
         });
     }
-}
-
-/// Explicit port of a URL, or the default of its scheme.
-fn port(url: &str) -> Option<u16> {
-    Url::parse(url).ok()?.port_or_known_default()
 }

@@ -2,6 +2,7 @@ use super::variables::DefaultValue;
 use super::*;
 use crate::agents::AGENTS;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 fn read(variables: &[(&str, &str)]) -> (Option<Config>, Vec<Problem>) {
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -103,48 +104,59 @@ fn agent_variable_selects_the_agent() {
 }
 
 #[test]
-fn isolation_variable_selects_directories_and_ports() {
+fn isolated_agent_gets_its_own_directories_and_declared_variables() {
     let with = |variables: &[(&str, &str)]| {
         let all =
-            [&[("SANDBOX_ID", "s"), ("HOME", "/h"), ("PATH", "/a:/b:relative"), ("CWD", "/w")], variables]
-                .concat();
+            [&[("SANDBOX_ID", "s"), ("HOME", "/h"), ("STATE_DIR", "/s"), ("CWD", "/w")], variables].concat();
         read(&all)
     };
-    assert_eq!(with(&[]).0.unwrap().isolation, None);
-    assert_eq!(with(&[("ISOLATION", "none")]).0.unwrap().isolation, None);
-    for bad in ["network", "file", "files,net", "true"] {
+    for bad in ["files", "files,network", "network", "true"] {
         let (config, problems) = with(&[("ISOLATION", bad)]);
         assert!(config.is_none(), "{bad}: invalid isolation must not be ignored");
-        assert!(problems.iter().any(|problem| problem.variable == "ISOLATION"));
+        let problem = problems.iter().find(|problem| problem.variable == "ISOLATION").unwrap();
+        assert!(problem.message.contains("auto, namespaces, landlock or none"), "{problem}");
     }
-    let files = with(&[("ISOLATION", "files"), ("STATE_DIR", "/s"), ("ISOLATION_READABLE", "/r")]);
-    let files = files.0.unwrap().isolation.unwrap();
-    assert_eq!(files.ports, None);
-    assert_eq!(files.writable, ["/h", "/w", "/s", "/h/.claude"].map(PathBuf::from));
-    assert_eq!(files.readable, ["/a", "/b", "/r"].map(PathBuf::from));
-    let adapter = [("ISOLATION", "files"), ("AGENT", "acp:claude-code-acp"), ("CLAUDE_CONFIG_DIR", "/c")];
-    let adapter = with(&adapter).0.unwrap().isolation.unwrap();
-    assert_eq!(
-        adapter.writable,
-        ["/h", "/w", "/c"].map(PathBuf::from),
-        "an adapter of Claude Code writes there"
-    );
-    let network = with(&[
-        ("ISOLATION", "files, network"),
-        ("CALLBACK_URL", "http://[::1]:8000/plane"),
-        ("SOCKET_URL", "wss://sockets.example"),
-        ("ANTHROPIC_BASE_URL", "http://127.0.0.1:4000"),
-        ("HTTP_PROXY", "http://user:password@proxy"),
+    let writable = |variables: &[(&str, &str)]| {
+        let policy = with(variables).0.unwrap().confinement.policy;
+        assert_eq!(policy.hidden[0], Path::new("/s"), "the worker's state");
+        policy.writable
+    };
+    let private = ["/s/home", "/s/tmp", "/w", "/s/home/.claude"].map(PathBuf::from);
+    assert_eq!(writable(&[("TMPDIR", "/tmp")]), private, "not those of the user");
+    let prepared = ["/a", "/t", "/w", "/a/.claude"].map(PathBuf::from);
+    assert_eq!(writable(&[("AGENT_HOME", "/a"), ("TMPDIR", "/t")]), prepared);
+    let adapter = [("AGENT", "acp:claude-code-acp"), ("CLAUDE_CONFIG_DIR", "/c")];
+    assert!(writable(&adapter).contains(&"/c".into()), "an adapter of Claude Code writes there");
+    let unconfined = with(&[("ISOLATION", "none")]).0.unwrap().confinement;
+    assert_eq!((unconfined.home, unconfined.temporary), ("/h".into(), None));
+
+    let variables = with(&[
+        ("PATH", "/bin"),
+        ("LC_ALL", "C"),
+        ("SANDBOX_TOKEN", "secret"),
+        ("GITHUB_TOKEN", "secret"),
+        ("AWS_SECRET_ACCESS_KEY", "of the user"),
+        ("TEST_COMMAND", "make"),
+        ("ANTHROPIC_API_KEY", "secret"),
+        ("ANTHROPIC_LOG", "debug"),
+        ("DATABASE_URL", "of the task"),
+        ("AGENT_VARIABLES", "DATABASE_URL,GITHUB_TOKEN,ANTHROPIC_API_KEY"),
     ]);
-    assert_eq!(network.0.unwrap().isolation.unwrap().ports, Some(vec![80, 443, 4000, 8000]));
+    let confinement = variables.0.unwrap().confinement;
+    let names = |variables: &BTreeMap<String, String>| variables.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        names(&confinement.environment),
+        ["DATABASE_URL", "HOME", "LC_ALL", "PATH", "SANDBOX_ID", "TMPDIR"]
+    );
+    assert_eq!(confinement.environment["HOME"], "/s/home");
+    assert_eq!(names(&confinement.agent_environment), ["ANTHROPIC_LOG"]);
 }
 
 /// Selects the branches of the reader that read further variables.
-const ALL_BRANCHES: [(&str, &str); 6] = [
+const ALL_BRANCHES: [(&str, &str); 5] = [
     ("SANDBOX_ID", "s"),
     ("SANDBOX_TOKEN", "t"),
     ("CONTINUOUS_MODE", "true"),
-    ("ISOLATION", "files,network"),
     ("GITHUB_REPO_OWNER", "owner"),
     ("GITHUB_REPO_NAME", "name"),
 ];
@@ -168,8 +180,7 @@ fn table_lists_exactly_the_variables_that_are_read() {
 
 #[test]
 fn defaults_in_the_table_are_those_of_the_reader() {
-    // Not isolated, because ports are computed from variables that are set.
-    let switches: Vec<_> = ALL_BRANCHES.into_iter().filter(|(name, _)| *name != "ISOLATION").collect();
+    let switches = ALL_BRANCHES.to_vec();
     let mut with_defaults: Vec<_> = variables::all()
         .filter_map(|variable| match variable.default {
             DefaultValue::Fixed(value) => Some((variable.name, value)),
@@ -178,7 +189,9 @@ fn defaults_in_the_table_are_those_of_the_reader() {
         .collect();
     assert!(with_defaults.len() > 20);
     with_defaults.extend(&switches);
-    let (expected, actual) = (read(&switches), read(&with_defaults));
+    let (expected, mut actual) = (read(&switches), read(&with_defaults));
+    // It lists the variables that are set.
+    actual.0.as_mut().unwrap().confinement.agent_environment.clear();
     assert!(expected.0.is_some());
     assert_eq!(format!("{expected:?}"), format!("{actual:?}"));
 }

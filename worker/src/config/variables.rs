@@ -35,7 +35,7 @@ pub const fn variable(name: &'static str, default: DefaultValue, description: &'
 }
 
 /// The variables of every worker.
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 12] = [
     group(
         "Control plane",
         &[
@@ -50,6 +50,11 @@ const GROUPS: [Group; 11] = [
                 "SOCKET_URL",
                 Described("from CALLBACK_URL"),
                 "WebSocket URL of the control plane, if it differs (on AWS)",
+            ),
+            variable(
+                "SECRETS_FILE",
+                Unset,
+                "File with further variables as a JSON object; the worker deletes it. /dev/stdin is possible",
             ),
             variable("HEARTBEAT_INTERVAL", Fixed("30"), "Seconds between heartbeats"),
         ],
@@ -117,6 +122,16 @@ const GROUPS: [Group; 11] = [
             variable("BRANCH_NAME", Unset, "Branch to work on; created if it does not exist"),
             variable("GITHUB_TOKEN", Unset, "Token for the git server; the agent does not receive it"),
             variable("GH_TOKEN", Unset, "Used if GITHUB_TOKEN is not set"),
+            variable(
+                "GITHUB_HOST",
+                Fixed("github.com"),
+                "Host for which the token is, with a port unless it is the default one; no other host receives it",
+            ),
+            variable(
+                "GITHUB_REPOSITORIES",
+                Unset,
+                "Repositories for which the token is, as owner/name or owner/*, separated by commas; all of the host if not set",
+            ),
         ],
     ),
     group(
@@ -178,15 +193,42 @@ const GROUPS: [Group; 11] = [
         ],
     ),
     group(
-        "Isolation (Linux)",
+        "Isolation of the agent (Linux)",
         &[
             variable(
                 "ISOLATION",
-                Fixed("none"),
-                "Restrictions of the worker and its agent. files: no access to other directories than their own and the system's. files,network: in addition, TCP connections only to the ports of the plane, the model API, the git server and proxies, and to 443",
+                Fixed("auto"),
+                "namespaces: own view of files, processes and users, with bubblewrap. landlock: restrictions by the kernel only. auto: the stronger of them that works. none: no isolation",
             ),
-            variable("ISOLATION_READABLE", Unset, "Further readable directories, separated by colons"),
+            variable(
+                "ISOLATION_READABLE",
+                Unset,
+                "Further readable files and directories, separated by colons",
+            ),
+            variable(
+                "ISOLATION_HIDDEN",
+                Unset,
+                "Files and directories that the agent must not see, within readable ones, separated by colons",
+            ),
+            variable(
+                "AGENT_HOME",
+                Described("home in STATE_DIR; without isolation, HOME"),
+                "Home directory of the agent",
+            ),
+            variable(
+                "AGENT_VARIABLES",
+                Unset,
+                "Further variables that the agent gets, separated by commas; those of SECRETS_FILE that the worker does not know are added",
+            ),
         ],
+    ),
+    group(
+        "Network of the agent",
+        &[variable(
+            "NETWORK",
+            Fixed("public"),
+            "What the agent may reach through the worker's proxy. public: hosts with public addresses. none: no host. Otherwise a list of hosts, such as github.com,*.npmjs.org,localhost:4873; ports are 80 and 443 unless one is given. Programs that ignore HTTP_PROXY are not restricted",
+        )],
     ),
     group(
         "Process",
@@ -208,9 +250,8 @@ const GROUPS: [Group; 11] = [
     group(
         "Set by the system",
         &[
-            variable("HOME", Fixed("/"), "Parent of the default directories; writable with ISOLATION"),
-            variable("TMPDIR", Unset, "Writable with ISOLATION"),
-            variable("PATH", Unset, "Directories of programs; readable with ISOLATION"),
+            variable("HOME", Fixed("/"), "Parent of the default directories"),
+            variable("TMPDIR", Unset, "Temporary files; with AGENT_HOME also those of the agent"),
             variable("HTTPS_PROXY", Unset, PROXY),
             variable("HTTP_PROXY", Unset, PROXY),
             variable("https_proxy", Unset, PROXY),
@@ -221,8 +262,8 @@ const GROUPS: [Group; 11] = [
 ];
 
 const AGENT_GROUP: &str = "Agent";
+const PROXY: &str = "Proxy of the worker; without NETWORK also that of the agent";
 const WITH_REPOSITORY: DefaultValue = Described("true in continuous mode with a repository, else false");
-const PROXY: &str = "Proxy; with ISOLATION its port stays reachable";
 
 /// Variables of older workers that are ignored, and the reason.
 pub const OBSOLETE: [(&str, &str); 4] = [
@@ -252,7 +293,7 @@ pub fn all() -> impl Iterator<Item = &'static Variable> {
     groups().into_iter().flat_map(|group| group.variables)
 }
 
-pub(super) fn is_known(name: &str, agents: &[&'static AgentKind]) -> bool {
+pub(crate) fn is_known(name: &str, agents: &[&'static AgentKind]) -> bool {
     let is_of_agent = agents.iter().flat_map(|agent| agent.variables).any(|variable| variable.name == name);
     is_of_agent
         || all().any(|variable| variable.name == name)
@@ -283,7 +324,7 @@ pub fn help() -> String {
             }
         }
     }
-    text + "\nAll other variables, such as ANTHROPIC_*, are passed to the agent unchanged."
+    text + "\nThe agent gets PATH, the locale, proxies, certificates, variables of agents (such as ANTHROPIC_*), and\nthose in AGENT_VARIABLES."
 }
 
 /// Breaks a text between words.

@@ -50,7 +50,7 @@ pub(super) fn classify<T>(attempt: Attempt<T>) -> Outcome<T> {
             }
             // The directory is locked, so no other run shares this epoch. If a second worker runs with its own
             // directory, the one with the lower epoch is fenced.
-            (409, "batch_gap" | "batch_changed" | "batch_expired") => Outcome::Renumber,
+            (409, "epoch_too_high" | "batch_gap" | "batch_changed" | "batch_expired") => Outcome::Renumber,
             (409, _) => Outcome::Blocked(BlockReason::Refused),
             _ => Outcome::Rejected(problem),
         },

@@ -5,7 +5,9 @@ use crate::agents::AgentActivity;
 use crate::completion::{Next, Outcome};
 use crate::config::Requirements;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
+use crate::workspace::Repository;
 use crate::workspace::validation::{self, GitState, InspectOptions, Validation};
+use confine::Launcher;
 use contract::payloads::{AgentCompleted, AgentFailed, ContinuousCompleted, RunReport};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,11 +50,12 @@ impl Supervisor {
             return;
         }
         let (root, requirements) = (self.config.cwd.clone(), self.config.requirements.clone());
+        let (launcher, repository) = (self.launcher.confined.clone(), self.config.repository.clone());
         let drained = self.observers.drained();
         self.inspection = Some(tokio::spawn(async move {
             // Emit the changes of the last tool before the outcome.
             drained.await;
-            inspect_repository(root, requirements, purpose).await
+            inspect_repository(root, &launcher, repository.as_ref(), requirements, purpose).await
         }));
     }
 
@@ -124,14 +127,21 @@ impl Supervisor {
     }
 }
 
-async fn inspect_repository(root: PathBuf, requirements: Requirements, purpose: Purpose) -> Inspection {
-    let git =
-        validation::git_state(InspectOptions { root: &root, base_branch: None, gh: Path::new("gh") }).await;
+async fn inspect_repository(
+    root: PathBuf,
+    launcher: &Launcher,
+    repository: Option<&Repository>,
+    requirements: Requirements,
+    purpose: Purpose,
+) -> Inspection {
+    let options =
+        InspectOptions { root: &root, launcher, repository, base_branch: None, gh: Path::new("gh") };
+    let git = validation::git_state(options).await;
     let (validation, tests_passed) = match &purpose {
         Purpose::Finish(_) => (None, None),
         Purpose::Validate => {
             let tests = match &requirements.tests {
-                Some(command) => Some(validation::run_tests(&root, command, TEST_TIMEOUT).await),
+                Some(command) => Some(validation::run_tests(&root, launcher, command, TEST_TIMEOUT).await),
                 None => None,
             };
             let passed = tests.as_ref().map(|tests| tests.outcome == validation::Outcome::Passed);

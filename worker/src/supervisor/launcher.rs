@@ -5,7 +5,7 @@ use super::history::History;
 use crate::agents::policy::Policy;
 use crate::agents::{AgentActivity, AgentHandle, ExitReason, Launch, Sessions, UserMessage};
 use crate::completion::{Next, Outcome};
-use crate::config::{Config, HIDDEN_FROM_AGENT};
+use crate::config::Config;
 use crate::event::Event;
 use crate::heartbeat::Status;
 use crate::state::{State, Step};
@@ -33,7 +33,9 @@ const RESTARTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_se
 pub(crate) struct Launcher {
     /// Command line of this program.
     pub program: Vec<String>,
-    /// Added to the agent's environment, such as the git credential helper.
+    /// Starts programs in the trust domain of the agent.
+    pub confined: confine::Launcher,
+    /// Added to the agent's environment: endpoints, worthless keys and the proxy.
     pub env: Vec<(String, String)>,
     /// Number of transcript lines that were written in another sandbox.
     pub inherited: u64,
@@ -152,9 +154,9 @@ impl Supervisor {
         let (config, launcher) = (&self.config, &self.launcher);
         Launch {
             worker: launcher.program.clone(),
+            launcher: launcher.confined.with_variables(config.confinement.agent_environment.clone()),
             cwd: config.cwd.clone(),
             env: launcher.env.clone(),
-            env_removed: HIDDEN_FROM_AGENT.map(String::from).to_vec(),
             session: self.state.session.clone(),
             fork_of: launcher.fork_of,
             inherited: launcher.inherited,

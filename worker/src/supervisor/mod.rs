@@ -133,7 +133,13 @@ impl Supervisor {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { config, launcher, outbox, held, state_file, state, plan, agent_state } = parts;
         let directories = (config.cwd.clone(), config.state_dir.clone());
-        let observers = Observers::start(&outbox, directories, config.preview, agent_state.clone());
+        let observers = Observers::start(
+            &outbox,
+            directories,
+            launcher.confined.clone(),
+            config.preview,
+            agent_state.clone(),
+        );
         Self {
             config,
             launcher,

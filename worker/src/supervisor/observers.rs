@@ -35,6 +35,8 @@ pub(super) struct Observers {
     agent_state: watch::Sender<AgentState>,
     /// Where files are scanned, and where scans are stored.
     directories: (PathBuf, PathBuf),
+    /// Starts git.
+    launcher: confine::Launcher,
     scans: mpsc::UnboundedSender<ScanRequest>,
     process: watch::Sender<Option<u32>>,
     tasks: Tasks,
@@ -55,6 +57,7 @@ impl Observers {
     pub(super) fn start(
         outbox: &Outbox,
         directories: (PathBuf, PathBuf),
+        launcher: confine::Launcher,
         previews: bool,
         agent_state: watch::Sender<AgentState>,
     ) -> Self {
@@ -62,6 +65,7 @@ impl Observers {
             outbox: outbox.clone(),
             agent_state,
             directories,
+            launcher,
             scans: mpsc::unbounded_channel().0,
             process: watch::channel(None).0,
             tasks: Tasks::default(),
@@ -81,7 +85,7 @@ impl Observers {
             FILES => {
                 let (scans, requests) = mpsc::unbounded_channel();
                 self.scans = scans;
-                let snapshots = Snapshots::start(&self.directories.0, &self.directories.1);
+                let snapshots = Snapshots::start(&self.directories.0, &self.directories.1, &self.launcher);
                 self.tasks.spawn(name, watch_files(snapshots, requests, outbox));
             }
             MEMORY => self.tasks.spawn(name, watch_memory(processes, self.agent_state.clone())),
@@ -280,7 +284,13 @@ mod tests {
         let outbox = crate::outbox::tests::open(plane, &dir.join("outbox"));
         let directories = (dir.join("workspace"), dir.join("state"));
         std::fs::create_dir(&directories.0).unwrap();
-        Observers::start(&outbox, directories, true, watch::channel(AgentState::default()).0)
+        Observers::start(
+            &outbox,
+            directories,
+            crate::confinement::unconfined(),
+            true,
+            watch::channel(AgentState::default()).0,
+        )
     }
 
     /// Adds an observer that panics, and waits until this is noticed.

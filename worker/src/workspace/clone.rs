@@ -48,12 +48,14 @@ pub(super) async fn clone_if_missing(
         return Err(Error::NotEmpty(settings.root.clone()));
     }
     marker.set(&settings.root).await?;
-    let git = Git::new(&settings.root)
+    let git = Git::new(&settings.root, &settings.launcher)
         .variables(variables.iter().cloned())
         // Treat a stalled connection as a failure, so that it is retried.
         .setting("http.lowSpeedLimit", "1000")
         .setting("http.lowSpeedTime", "60");
-    let clone = ["clone", "--quiet", "--origin", "origin", "--", repository.url.as_str(), "."];
+    // Without hard links: the agent must not get files of a local repository.
+    let clone =
+        ["clone", "--quiet", "--no-hardlinks", "--origin", "origin", "--", repository.url.as_str(), "."];
     let cloned = with_retries(&git, &clone, settings.retry_delay).await;
     if cloned.is_err() {
         clear(&settings.root).await?;
@@ -71,7 +73,7 @@ pub(super) async fn check_out(
     settings: &Settings,
     variables: &[(String, String)],
 ) -> Result<bool, Error> {
-    let git = Git::new(&settings.root).variables(variables.iter().cloned());
+    let git = Git::new(&settings.root, &settings.launcher).variables(variables.iter().cloned());
     let exists =
         async |name: &str| git.text(&["show-ref", "--verify", "--quiet", name], LOCAL_TIMEOUT).await.is_ok();
     if git
@@ -108,7 +110,7 @@ pub(super) async fn check_out(
 
 /// Sets the git author. In an existing repository, only if none is configured.
 pub(super) async fn set_identity(cloned: bool, settings: &Settings) -> Result<(), Error> {
-    let git = Git::new(&settings.root);
+    let git = Git::new(&settings.root, &settings.launcher);
     for (key, value) in [("user.name", &settings.user_name), ("user.email", &settings.user_email)] {
         if cloned || git.text(&["config", "--get", key], LOCAL_TIMEOUT).await.is_err() {
             git.text(&["config", "--local", key, value], LOCAL_TIMEOUT).await?;
@@ -118,8 +120,8 @@ pub(super) async fn set_identity(cloned: bool, settings: &Settings) -> Result<()
 }
 
 /// Branch and commit of HEAD. A new repository has no commit, and a detached HEAD no branch.
-pub(super) async fn position(root: &Path) -> (Option<String>, Option<String>) {
-    let git = Git::new(root);
+pub(super) async fn position(settings: &Settings) -> (Option<String>, Option<String>) {
+    let git = Git::new(&settings.root, &settings.launcher);
     let branch = git.text(&["symbolic-ref", "--quiet", "--short", "HEAD"], LOCAL_TIMEOUT).await;
     let head = git.text(&["rev-parse", "--verify", "--quiet", "HEAD"], LOCAL_TIMEOUT).await;
     (branch.ok(), head.ok())

@@ -1,8 +1,8 @@
-//! Runs `git` without prompts and without the worker's secrets.
+//! Runs `git` without prompts, with the permissions of the agent.
 
 use super::process::{self, Failure, Finished};
-use crate::config::SECRETS;
-use std::ffi::OsStr;
+use confine::Launcher;
+use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,11 @@ use tokio::process::{ChildStdout, Command};
 /// Maximum output that is read into memory.
 const MAX_OUTPUT_BYTES: usize = 32 * 1024 * 1024;
 
-/// Variables that would redirect git. The worker's secrets are removed as well: hooks and filters must not see them.
-const REMOVED_VARIABLES: [&str; 9] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "GIT_ASKPASS",
-    "SSH_ASKPASS",
-];
-
 /// Runs git in one directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
     dir: PathBuf,
+    launcher: Launcher,
     options: Vec<String>,
     variables: Vec<(String, String)>,
 }
@@ -54,8 +42,9 @@ pub enum GitError {
 }
 
 impl Git {
-    pub(crate) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), options: Vec::new(), variables: Vec::new() }
+    /// Hooks, filters and other programs that the repository configures run in the trust domain of the agent.
+    pub(crate) fn new(dir: &Path, launcher: &Launcher) -> Self {
+        Self { dir: dir.to_owned(), launcher: launcher.clone(), options: Vec::new(), variables: Vec::new() }
     }
 
     /// Adds a `-c key=value` option.
@@ -97,7 +86,8 @@ impl Git {
         read: impl FnOnce(ChildStdout) -> Read,
     ) -> Result<T, GitError> {
         let command = arguments.first().copied().unwrap_or_default().to_owned();
-        match process::run(self.command(arguments), input, timeout, read).await {
+        let run = async { process::run(self.command(arguments)?, input, timeout, read).await };
+        match run.await {
             Ok(Finished { code: Some(0), output, .. }) => Ok(output),
             Ok(Finished { code, stderr, .. }) => {
                 Err(GitError::Failed { command, code, stderr: stderr.trim().to_owned() })
@@ -107,15 +97,13 @@ impl Git {
         }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("git");
-        command.current_dir(&self.dir).args(&self.options).args(arguments.iter().map(OsStr::new));
-        for variable in REMOVED_VARIABLES.into_iter().chain(SECRETS) {
-            command.env_remove(variable);
-        }
+    fn command(&self, arguments: &[&str]) -> io::Result<Command> {
+        let arguments = self.options.iter().map(String::as_str).chain(arguments.iter().copied());
+        let arguments = arguments.map(OsString::from);
+        let mut command = Command::from(self.launcher.command(OsStr::new("git"), arguments, &self.dir)?);
         // Untranslated messages, since they are parsed, and no prompts.
         command.envs([("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_OPTIONAL_LOCKS", "0")]);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command
+        Ok(command)
     }
 }

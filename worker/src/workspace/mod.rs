@@ -2,7 +2,6 @@
 //! validated when it reports that the task is done.
 
 mod clone;
-pub mod credential;
 pub mod diff;
 mod git;
 mod patch;
@@ -14,15 +13,18 @@ pub mod snapshot;
 pub mod validation;
 
 pub use git::GitError;
-pub use repository::{InvalidRepository, Repository};
+pub use repository::{Credential, InvalidRepository, Repository};
 
 use crate::event::{Event, first_bytes};
+use confine::Launcher;
 use contract::payloads::{WorkspaceCloning, WorkspaceFailed, WorkspaceReady};
-use credential::CredentialServer;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// The directory of the socket of the credential server, in the worker's state directory.
+pub const CREDENTIALS: &str = "credentials";
 
 /// Maximum size of a reported error.
 const MAX_ERROR_BYTES: usize = 8 * 1024;
@@ -33,8 +35,10 @@ pub struct Settings {
     pub root: PathBuf,
     /// The worker's state directory.
     pub state: PathBuf,
-    /// Command line of `sunaba-worker`, which git runs as its credential helper.
-    pub program: Vec<String>,
+    /// Starts git.
+    pub launcher: Launcher,
+    /// Environment variables with which git reaches a private repository.
+    pub variables: Vec<(String, String)>,
     /// Git author name.
     pub user_name: String,
     /// Git author email.
@@ -52,10 +56,6 @@ pub struct Ready {
     pub head: Option<String>,
     /// Whether the branch was created.
     pub created_branch: bool,
-    /// Environment variables that configure the credential helper for the agent's git.
-    pub variables: Vec<(String, String)>,
-    /// Must be kept while the agent runs.
-    pub credential_server: Option<CredentialServer>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,11 +72,17 @@ pub enum Error {
 
 impl Settings {
     /// With the default git identity.
-    pub fn new(root: impl Into<PathBuf>, state: impl Into<PathBuf>, program: Vec<String>) -> Self {
+    pub fn new(
+        root: impl Into<PathBuf>,
+        state: impl Into<PathBuf>,
+        variables: Vec<(String, String)>,
+        launcher: &Launcher,
+    ) -> Self {
         Self {
             root: root.into(),
+            launcher: launcher.clone(),
             state: state.into(),
-            program,
+            variables,
             user_name: "Sunaba Agent".to_owned(),
             user_email: "agent@sunaba.invalid".to_owned(),
             retry_delay: Duration::from_secs(1),
@@ -122,22 +128,19 @@ pub async fn prepare(
 async fn create(repository: Option<&Repository>, settings: &Settings) -> Result<Ready, Error> {
     tokio::fs::create_dir_all(&settings.root).await?;
     tokio::fs::create_dir_all(&settings.state).await?;
-    let (mut created_branch, mut variables, mut credential_server) = (false, Vec::new(), None);
+    let mut created_branch = false;
+    let mut settings = settings.clone();
     if let Some(repository) = repository {
-        if let Some(credential) = repository.credential() {
-            let socket = settings.state.join("credentials").join("socket");
-            let server = credential::serve(&socket, credential.clone())?;
-            variables = server.variables(&settings.program, &credential);
-            credential_server = Some(server);
-        }
-        let cloned = clone::clone_if_missing(repository, settings, &variables).await?;
+        settings.launcher = settings.launcher.with_readable(repository.directory());
+        let settings = &settings;
+        let cloned = clone::clone_if_missing(repository, settings, &settings.variables).await?;
         if let Some(branch) = &repository.branch {
-            created_branch = clone::check_out(branch, cloned, settings, &variables).await?;
+            created_branch = clone::check_out(branch, cloned, settings, &settings.variables).await?;
         }
         clone::set_identity(cloned, settings).await?;
     }
-    let (branch, head) = clone::position(&settings.root).await;
-    Ok(Ready { branch, head, created_branch, variables, credential_server })
+    let (branch, head) = clone::position(&settings).await;
+    Ok(Ready { branch, head, created_branch })
 }
 
 fn redact_token(error: Error, repository: Option<&Repository>) -> Error {

@@ -1,4 +1,8 @@
 use super::*;
+use crate::config::Config;
+use crate::fake_plane::FakePlane;
+use crate::network::Network;
+use crate::tasks::Tasks;
 use kit::git_server::Server;
 use std::fs;
 use std::path::Path;
@@ -8,6 +12,8 @@ use tempfile::TempDir;
 struct Fixture {
     dir: TempDir,
     events: Vec<Event>,
+    /// See [`Settings::variables`].
+    variables: Vec<(String, String)>,
 }
 
 fn git(dir: &Path, arguments: &[&str]) -> Output {
@@ -19,7 +25,7 @@ fn git(dir: &Path, arguments: &[&str]) -> Output {
 impl Fixture {
     /// With a repository `remote.git` of one commit on `main` and one more on `topic`.
     fn new() -> Self {
-        let fixture = Self { dir: tempfile::tempdir().unwrap(), events: Vec::new() };
+        let fixture = Self { dir: tempfile::tempdir().unwrap(), events: Vec::new(), variables: Vec::new() };
         let seed = fixture.path("seed");
         fs::create_dir(&seed).unwrap();
         fixture.git("seed", &["init", "--quiet"]);
@@ -47,7 +53,8 @@ impl Fixture {
         let settings = Settings::new(
             self.path("root"),
             self.path("state"),
-            vec![self.path("helper").display().to_string()],
+            self.variables.clone(),
+            &crate::confinement::unconfined(),
         );
         Settings { retry_delay: Duration::from_millis(1), ..settings }
     }
@@ -156,34 +163,29 @@ async fn directory_is_created_without_a_repository() {
     assert!(events.is_empty(), "nothing was cloned: {events:?}");
 }
 
-/// Does the same as `credential::request`, which has its own test. The worker binary is not built here.
-const HELPER: &str = r#"#!/usr/bin/env python3
-import os, socket, sys
-if sys.argv[1:] == ["credential", "get"]:
-    stream = socket.socket(socket.AF_UNIX)
-    stream.connect(os.environ["SUNABA_CREDENTIALS"])
-    stream.sendall(sys.stdin.buffer.read())
-    stream.shutdown(socket.SHUT_WR)
-    while chunk := stream.recv(4096):
-        sys.stdout.buffer.write(chunk)
-"#;
-
-/// Written by another process: a file that this process has open for writing cannot be executed (ETXTBSY).
-fn write_helper(fixture: &Fixture) {
-    let write = r#"printf %s "$1" > "$2" && chmod 700 "$2""#;
-    let written = Command::new("sh").args(["-c", write, "sh", HELPER]).arg(fixture.path("helper")).status();
-    assert!(written.unwrap().success());
+/// Serves the endpoint of a repository, until the tasks are dropped.
+async fn endpoint(fixture: &mut Fixture, url: &str, token: &str) -> (Repository, (Tasks, FakePlane)) {
+    let plane = FakePlane::start(0).await;
+    let environment = [("SANDBOX_ID", "box"), ("REPOSITORY_URL", url), ("GITHUB_TOKEN", token)];
+    let host = url.split('/').nth(2).unwrap();
+    let environment = environment.into_iter().chain([("GITHUB_HOST", host)]);
+    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let config = Config::read(&environment, crate::agents::AGENTS).0.unwrap();
+    let network = Network::open(&config).await.unwrap();
+    fixture.variables = network.variables.clone();
+    let mut tasks = Tasks::default();
+    network.serve(&mut tasks, crate::outbox::tests::open(&plane, &fixture.path("outbox")));
+    (config.repository.unwrap(), (tasks, plane))
 }
 
 #[tokio::test]
 async fn private_repository_is_cloned_and_pushed_without_leaking_the_token() {
     let mut fixture = Fixture::new();
-    write_helper(&fixture);
     fixture.git("remote.git", &["config", "http.receivepack", "true"]);
     let server = Server::start(fixture.dir.path(), "x-access-token:planted-secret").await;
     let url = server.url("remote.git");
-    let token = Some(crate::secret::Secret::new("planted-secret"));
-    let repository = Repository::new(&url, token, Some("work")).unwrap();
+    let (mut repository, _server) = endpoint(&mut fixture, &url, "planted-secret").await;
+    repository.branch = Some("work".to_owned());
     let ready = fixture.prepare_from(&repository).await.unwrap();
     assert!(ready.created_branch);
 
@@ -192,14 +194,12 @@ async fn private_repository_is_cloned_and_pushed_without_leaking_the_token() {
     let push = tokio::process::Command::new("git")
         .args(push)
         .current_dir(fixture.path("root"))
-        .envs(ready.variables.iter().cloned())
+        .envs(fixture.variables.iter().cloned())
         .output();
     let pushed = push.await.unwrap();
     assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
     assert_eq!(fixture.git("remote.git", &["rev-parse", "work"]), ready.head.clone().unwrap());
-    assert!(server.refused() > 0, "the server requires the token");
-
-    assert!(!format!("{ready:?} {:?}", fixture.events).contains("planted"));
+    assert!(!format!("{ready:?} {:?} {:?}", fixture.events, fixture.variables).contains("planted"));
     let found = Command::new("grep")
         .args(["-r", "-l", "-a", "planted"])
         .args([fixture.path("root"), fixture.path("state")])
@@ -211,11 +211,9 @@ async fn private_repository_is_cloned_and_pushed_without_leaking_the_token() {
 #[tokio::test]
 async fn invalid_token_is_not_retried_and_not_leaked() {
     let mut fixture = Fixture::new();
-    write_helper(&fixture);
     let server = Server::start(fixture.dir.path(), "x-access-token:right").await;
-    let url = server.url("remote.git");
-    let token = Some(crate::secret::Secret::new("planted-wrong"));
-    let error = fixture.prepare_from(&Repository::new(&url, token, None).unwrap()).await.unwrap_err();
+    let (repository, _server) = endpoint(&mut fixture, &server.url("remote.git"), "planted-wrong").await;
+    let error = fixture.prepare_from(&repository).await.unwrap_err();
     assert!(error.to_string().contains("Authentication failed"), "{error}");
     assert!(!format!("{error:?} {:?}", fixture.events).contains("planted"));
     assert!(server.refused() <= 2, "{} requests", server.refused());

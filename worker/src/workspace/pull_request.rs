@@ -1,7 +1,9 @@
 //! Finds the pull request of a branch with the GitHub CLI (`gh`).
 
 use super::process;
+use super::validation::InspectOptions;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 use tokio::process::Command;
@@ -23,14 +25,28 @@ pub(super) struct Found {
     pub ci_status: Option<&'static str>,
 }
 
-/// Looks up the pull request of the current branch. `None` if `gh` is missing, not logged in, or too slow.
-pub(super) async fn find(gh: &Path, root: &Path) -> Option<PullRequest> {
-    let mut command = Command::new(gh);
-    command.args(["pr", "view", "--json", "number,url,state,statusCheckRollup"]).current_dir(root).envs([
-        ("GH_PROMPT_DISABLED", "1"),
-        ("GH_NO_UPDATE_NOTIFIER", "1"),
-        ("NO_COLOR", "1"),
-    ]);
+/// Looks up the pull request of a branch. `None` if `gh` is missing, not logged in, or too slow.
+///
+/// With a token, `gh` sees nothing that the agent can change: neither the workspace, whose configuration could make git
+/// run programs, nor the home directory with the configuration of `gh`.
+pub(super) async fn find(options: &InspectOptions<'_>, branch: &str) -> Option<PullRequest> {
+    let token = options.repository.and_then(|repository| Some((repository, repository.token.as_ref()?)));
+    let mut arguments = vec!["pr", "view"];
+    let launcher = match &token {
+        Some((repository, _)) => {
+            arguments.extend([branch, "--repo", repository.url.as_str()]);
+            options.launcher.with_only_writable([])
+        }
+        None => options.launcher.clone(),
+    };
+    arguments.extend(["--json", "number,url,state,statusCheckRollup"]);
+    let directory = if token.is_some() { Path::new("/") } else { options.root };
+    let arguments = arguments.into_iter().map(OsString::from);
+    let mut command = Command::from(launcher.command(options.gh.as_os_str(), arguments, directory).ok()?);
+    command.envs([("GH_PROMPT_DISABLED", "1"), ("GH_NO_UPDATE_NOTIFIER", "1"), ("NO_COLOR", "1")]);
+    if let Some((_, token)) = token {
+        command.env("GH_TOKEN", token.reveal()).env("HOME", "/nonexistent");
+    }
     let run =
         process::run(command, Vec::new(), GH_TIMEOUT, |output| process::read_all(output, MAX_RESPONSE_BYTES))
             .await;

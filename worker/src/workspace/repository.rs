@@ -1,8 +1,8 @@
 //! The repository to work on: URL, token and branch.
 
-use super::credential::Credential;
 use crate::secret::Secret;
 use contract::repository::{self, InvalidAddress};
+use std::path::PathBuf;
 use url::{Host, Url};
 
 /// User name that GitHub expects with a token.
@@ -15,6 +15,14 @@ pub struct Repository {
     pub token: Option<Secret>,
     /// The default branch if `None`.
     pub branch: Option<String>,
+}
+
+/// A token for one repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    pub url: Url,
+    pub username: String,
+    pub token: Secret,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,19 +56,20 @@ impl Repository {
         let repository = Self { url, token, branch: branch.map(str::to_owned) };
         let is_unencrypted = repository
             .credential()
-            .is_some_and(|credential| credential.protocol != "https" && !is_loopback(&repository.url));
+            .is_some_and(|credential| credential.url.scheme() != "https" && !is_loopback(&repository.url));
         if is_unencrypted { Err(InvalidRepository::Unencrypted(repository.url)) } else { Ok(repository) }
     }
 
-    /// Credential for git; `None` without a token or for other protocols than HTTP.
+    /// Its directory, if it is on this machine.
+    pub fn directory(&self) -> Option<PathBuf> {
+        let path = self.url.strip_prefix("file://").unwrap_or(&self.url);
+        path.starts_with('/').then(|| PathBuf::from(path))
+    }
+
+    /// The URL and the key of an endpoint for the agent's git. `None` without a token, or for other protocols than HTTP.
     pub fn credential(&self) -> Option<Credential> {
         let url = Url::parse(&self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
-        let host = match (url.host_str()?, url.port()) {
-            (host, Some(port)) => format!("{host}:{port}"),
-            (host, None) => host.to_owned(),
-        };
-        let token = self.token.clone()?;
-        Some(Credential { protocol: url.scheme().to_owned(), host, username: USERNAME.to_owned(), token })
+        Some(Credential { url, username: USERNAME.to_owned(), token: self.token.clone()? })
     }
 
     /// Replaces the token in `text` with a placeholder.
@@ -112,12 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn token_is_bound_to_its_host_and_never_sent_unencrypted() {
-        let token = || Some(Secret::new("secret"));
+    fn token_is_bound_to_its_repository_and_never_sent_unencrypted() {
+        let token = || Some(Secret::new("planted"));
         let credential =
             |location: &str| Repository::new(location, token(), None).map(|found| found.credential());
         let found = credential("https://Git.example:8443/a/b").unwrap().unwrap();
-        assert_eq!((found.protocol.as_str(), found.host.as_str()), ("https", "git.example:8443"));
+        assert_eq!(found.url.as_str(), "https://git.example:8443/a/b");
+        assert!(!format!("{found:?}").contains("planted"));
         assert!(credential("http://127.0.0.1:80/a").unwrap().is_some());
         assert!(credential("http://[::1]/a").unwrap().is_some());
         assert_eq!(credential("/srv/a.git").unwrap(), None);

@@ -5,6 +5,7 @@
 //! absent: changes inside nested repositories; and garbage collection, because sandboxes are ephemeral.
 
 use super::git::{Git, GitError};
+use confine::Launcher;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -58,14 +59,17 @@ pub(super) enum ScanError {
 
 impl ShadowRepository {
     /// Creates the repository if it does not exist.
-    pub async fn open(root: &Path, state: &Path) -> Result<Self, ScanError> {
+    pub async fn open(root: &Path, state: &Path, launcher: &Launcher) -> Result<Self, ScanError> {
         let root = root.canonicalize()?;
         fs::create_dir_all(state).await?;
         let state = state.canonicalize()?;
         let dir = state.join("snapshots");
+        // Git reads what the agent wrote, so it gets no more than the agent and its own objects.
+        let launcher = launcher.with_writable([dir.clone()]);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         if fs::symlink_metadata(dir.join("HEAD")).await.is_err() {
-            Git::new(&state).text(&["init", "--quiet", "--bare", &text(&dir)], GIT_TIMEOUT).await?;
+            fs::create_dir_all(&dir).await?;
+            Git::new(&dir, &launcher).text(&["init", "--quiet", "--bare"], GIT_TIMEOUT).await?;
         }
         let mut exclude = GENERATED.to_owned();
         if let Ok(inside) = state.strip_prefix(&root) {
@@ -75,7 +79,7 @@ impl ShadowRepository {
         fs::write(dir.join("info/exclude"), exclude).await?;
         fs::write(dir.join("info/attributes"), UNCHANGED_ATTRIBUTES).await?;
         let variables = [("GIT_DIR".to_owned(), text(&dir)), ("GIT_WORK_TREE".to_owned(), text(&root))];
-        let git = Git::new(&root)
+        let git = Git::new(&root, &launcher)
             .variables(variables)
             .setting("core.bare", "false")
             .setting("core.autocrlf", "false")

@@ -8,6 +8,7 @@ use super::diff::{EmittedChange, FileChange, Fingerprint};
 use super::patch::{self, DetectedChange};
 use super::shadow_repository::{GIT_TIMEOUT, ScanError, ShadowRepository, Snapshot};
 use crate::event::Event;
+use confine::Launcher;
 use contract::payloads::{WorkspaceChangesLeftOut, WorkspaceSnapshotsOff};
 use std::path::Path;
 use std::time::Duration;
@@ -51,16 +52,16 @@ enum State {
 impl Snapshots {
     /// Starts the first scan in the background. Changes since the last scan of an earlier worker are reported by the
     /// first [`scan`](Self::scan).
-    pub fn start(root: &Path, state: &Path) -> Self {
-        Self::start_with(root, state, SCAN_TIMEOUT)
+    pub fn start(root: &Path, state: &Path, launcher: &Launcher) -> Self {
+        Self::start_with(root, state, launcher, SCAN_TIMEOUT)
     }
 
     /// With another timeout.
-    pub fn start_with(root: &Path, state: &Path, timeout: Duration) -> Self {
-        let (root, state) = (root.to_owned(), state.to_owned());
+    pub fn start_with(root: &Path, state: &Path, launcher: &Launcher, timeout: Duration) -> Self {
+        let (root, state, launcher) = (root.to_owned(), state.to_owned(), launcher.clone());
         let mut first = JoinSet::new();
         first.spawn(async move {
-            let shadow = ShadowRepository::open(&root, &state).await?;
+            let shadow = ShadowRepository::open(&root, &state, &launcher).await?;
             let snapshot = match shadow.last().await {
                 Some(snapshot) => snapshot,
                 None => {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::confinement::unconfined;
 use crate::workspace::diff::Change;
 use std::fs;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ impl Fixture {
     }
 
     async fn start(&self) -> Snapshots {
-        let mut snapshots = Snapshots::start(&self.root(), &self.dir.path().join("state"));
+        let mut snapshots = Snapshots::start(&self.root(), &self.dir.path().join("state"), &unconfined());
         assert_eq!(snapshots.ready().await, Changes::default());
         snapshots
     }
@@ -216,7 +217,7 @@ async fn changes_while_no_worker_ran_are_reported() {
 #[tokio::test]
 async fn state_directory_in_the_workspace_is_ignored() {
     let fixture = Fixture::new();
-    let mut snapshots = Snapshots::start(&fixture.root(), &fixture.root().join(".state"));
+    let mut snapshots = Snapshots::start(&fixture.root(), &fixture.root().join(".state"), &unconfined());
     snapshots.ready().await;
     fixture.write("a", "1\n");
     assert_eq!(short(&snapshots.scan(&[]).await), ["a created +1 -0"]);
@@ -225,8 +226,12 @@ async fn state_directory_in_the_workspace_is_ignored() {
 #[tokio::test]
 async fn slow_scans_are_disabled_and_reported_once() {
     let fixture = Fixture::new();
-    let mut snapshots =
-        Snapshots::start_with(&fixture.root(), &fixture.dir.path().join("state"), Duration::from_nanos(1));
+    let mut snapshots = Snapshots::start_with(
+        &fixture.root(),
+        &fixture.dir.path().join("state"),
+        &unconfined(),
+        Duration::from_nanos(1),
+    );
     snapshots.ready().await;
     fixture.write("a", "1\n");
     let events = snapshots.scan(&[]).await.into_events(1, None);
@@ -239,7 +244,7 @@ async fn slow_scans_are_disabled_and_reported_once() {
 #[tokio::test]
 async fn missing_workspace_disables_scans() {
     let dir = tempfile::tempdir().unwrap();
-    let mut snapshots = Snapshots::start(&dir.path().join("none"), &dir.path().join("state"));
+    let mut snapshots = Snapshots::start(&dir.path().join("none"), &dir.path().join("state"), &unconfined());
     assert!(snapshots.ready().await.disabled.is_some());
 }
 

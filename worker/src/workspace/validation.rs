@@ -6,10 +6,12 @@
 use super::git::Git;
 use super::process::{self, Failure};
 use super::pull_request::{self, PullRequest};
+use super::repository::Repository;
+use confine::Launcher;
 use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
-use tokio::process::Command;
 use tokio::time::Instant;
 
 /// Timeout of one git command.
@@ -20,6 +22,9 @@ const TAIL_BYTES: usize = 4 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub struct InspectOptions<'a> {
     pub root: &'a Path,
+    pub launcher: &'a Launcher,
+    /// The repository that was cloned, if any.
+    pub repository: Option<&'a Repository>,
     /// Branch to merge into. The default branch of `origin` if `None`.
     pub base_branch: Option<&'a str>,
     /// Path of the GitHub CLI.
@@ -97,7 +102,7 @@ pub struct Validation {
 }
 
 pub async fn git_state(options: InspectOptions<'_>) -> GitState {
-    let git = Git::new(options.root);
+    let git = Git::new(options.root, options.launcher);
     let run = async |arguments: &[&str]| git.text(arguments, GIT_TIMEOUT).await.ok();
     if run(&["rev-parse", "--is-inside-work-tree"]).await.as_deref() != Some("true") {
         return GitState::default();
@@ -120,7 +125,7 @@ pub async fn git_state(options: InspectOptions<'_>) -> GitState {
     };
     let ahead = ahead.and_then(|count| count.parse().ok());
     let pull_request = match &branch {
-        Some(_) => pull_request::find(options.gh, options.root).await,
+        Some(branch) => pull_request::find(&options, branch).await,
         None => None,
     };
     let (has_pr, found) = match pull_request {
@@ -160,13 +165,15 @@ async fn files_changed(git: &Git, base: Option<&str>) -> Option<u64> {
 }
 
 /// Runs the test command with a shell in the workspace.
-pub async fn run_tests(root: &Path, command: &str, timeout: Duration) -> Tests {
+pub async fn run_tests(root: &Path, launcher: &Launcher, command: &str, timeout: Duration) -> Tests {
     let started = Instant::now();
-    let mut shell = Command::new("sh");
-    // Merge standard error into standard output to keep their order.
-    shell.args(["-c", "exec 2>&1; eval \"$1\"", "sh", command]).current_dir(root);
-    let run = process::run(shell, Vec::new(), timeout, |output| process::read_tail(output, TAIL_BYTES)).await;
-    let (outcome, tail) = match run {
+    let run = async {
+        // Merge standard error into standard output to keep their order.
+        let arguments = ["-c", "exec 2>&1; eval \"$1\"", "sh", command].map(OsString::from);
+        let shell = launcher.command(OsStr::new("sh"), arguments, root)?;
+        process::run(shell.into(), Vec::new(), timeout, |output| process::read_tail(output, TAIL_BYTES)).await
+    };
+    let (outcome, tail) = match run.await {
         Ok(finished) => {
             let outcome =
                 if finished.code == Some(0) { Outcome::Passed } else { Outcome::Failed(finished.code) };

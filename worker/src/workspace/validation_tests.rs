@@ -1,4 +1,5 @@
 use super::*;
+use crate::confinement::unconfined;
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -123,8 +124,15 @@ impl Fixture {
     }
 
     async fn git_state_with(&self, gh: &str) -> GitState {
-        git_state(InspectOptions { root: &self.path("root"), base_branch: Some("main"), gh: &self.path(gh) })
-            .await
+        let (launcher, root, gh) = (unconfined(), self.path("root"), self.path(gh));
+        git_state(InspectOptions {
+            root: &root,
+            launcher: &launcher,
+            repository: None,
+            base_branch: Some("main"),
+            gh: &gh,
+        })
+        .await
     }
 }
 
@@ -164,7 +172,14 @@ async fn committed_and_pushed_state_is_detected() {
 #[tokio::test]
 async fn directory_without_git_is_not_a_repository() {
     let dir = tempfile::tempdir().unwrap();
-    let options = InspectOptions { root: dir.path(), base_branch: None, gh: Path::new("no-such-gh") };
+    let launcher = unconfined();
+    let options = InspectOptions {
+        root: dir.path(),
+        launcher: &launcher,
+        repository: None,
+        base_branch: None,
+        gh: Path::new("no-such-gh"),
+    };
     assert_eq!(git_state(options).await, GitState::default());
 }
 
@@ -188,11 +203,12 @@ async fn pull_request_is_found_with_gh() {
 #[tokio::test]
 async fn test_outcome_and_output_tail_are_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let run = async |command: &str| run_tests(dir.path(), command, Duration::from_secs(20)).await;
+    let run =
+        async |command: &str| run_tests(dir.path(), &unconfined(), command, Duration::from_secs(20)).await;
     assert_eq!(run("test -d .").await.outcome, Outcome::Passed);
     let failed = run("seq 1 5000; echo wrong >&2; exit 3").await;
     assert_eq!(failed.outcome, Outcome::Failed(Some(3)));
     assert!(failed.tail.ends_with("5000\nwrong\n") && failed.tail.len() <= TAIL_BYTES);
-    let slow = run_tests(dir.path(), "sleep 300", Duration::from_millis(50)).await;
+    let slow = run_tests(dir.path(), &unconfined(), "sleep 300", Duration::from_millis(50)).await;
     assert_eq!(slow.outcome, Outcome::TimedOut);
 }

@@ -85,6 +85,10 @@ fn path_parameter(name: &str, path: &str, schemas: &mut Schemas) -> Value {
             "The task that it depends on.",
             schemas.request(SchemaGenerator::subschema_for::<domain::TaskId>),
         ),
+        "port" => (
+            "A port on which a process in the sandbox listens.",
+            json!({ "type": "integer", "minimum": 1, "maximum": 65535 }),
+        ),
         "seq" => ("The sequence number of the event.", json!({ "type": "integer", "minimum": 0 })),
         other => panic!("teach infra/codegen/src/openapi/operations.rs the path parameter {other}"),
     };
@@ -237,7 +241,7 @@ fn security(scope: Scope) -> Value {
     let sandbox = SandboxId::parse("sandbox").expect("a valid sandbox id");
     let worker = Principal::Worker { sandbox, generation: 1 };
     let principals =
-        [("operator_token", Principal::Operator), ("user_token", user), ("worker_token", worker)];
+        [("operator_token", Principal::operator("local")), ("user_token", user), ("worker_token", worker)];
     let allowed = principals.into_iter().filter(|(_, principal)| permit(principal, scope));
     allowed.map(|(scheme, _)| json!({ scheme: [] })).collect()
 }

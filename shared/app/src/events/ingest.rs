@@ -65,7 +65,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             None => (read_or_create(deps, &mut guard, &sandbox_id).await?, false),
         };
         let now = deps.clock.now();
-        let decision = match visibility::check(&principal, &sandbox)
+        let decision = match visibility::check_report(&principal, &sandbox, now)
             .and_then(|()| decide(&sandbox, &batch, deps.events_per_minute, now).map_err(refusal))
         {
             // The cached state may be stale. Decide again with the stored one.
@@ -221,6 +221,11 @@ fn refusal(refusal: Refusal) -> Error {
             ProblemCode::StaleEpoch,
             format!("A newer run of the worker (epoch {current}) is active; this one must stop."),
             json!({"current_epoch": current}),
+        ),
+        Refusal::EpochTooHigh { current, max } => Error::conflict(
+            ProblemCode::EpochTooHigh,
+            format!("The last epoch is {current}; the next one may be at most {max}. Nothing was stored."),
+            json!({"current_epoch": current, "max_epoch": max}),
         ),
         Refusal::BatchGap { expected } => Error::conflict(
             ProblemCode::BatchGap,

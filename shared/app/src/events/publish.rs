@@ -1,7 +1,7 @@
 //! Publishes lifecycle events of sandboxes, tasks and tickets to the event bus of the account.
 
 use crate::error::Error;
-use contract::event_bus::Detail;
+use contract::event_bus::{Detail, LogCheckpoint};
 use store::Bus;
 use store::bus::Notice;
 use store::record::ChangeRecord;
@@ -26,9 +26,11 @@ pub async fn run(deps: Deps<'_>, records: Command) -> Result<Outcome, Error> {
 }
 
 fn notices_of(record: &ChangeRecord) -> impl Iterator<Item = Notice> {
+    let last_seq = record.events.iter().filter_map(|event| event.seq).next_back();
+    let log = last_seq.zip(record.log_hash).map(|(seq, hash)| LogCheckpoint { seq, hash });
     let events = record.events.iter().filter(|event| event.event_type.is_lifecycle());
-    events.map(|event| {
-        let detail = Detail::new(&record.org, &record.entity, event);
+    events.map(move |event| {
+        let detail = Detail::new(&record.org, &record.entity, event, log);
         Notice { detail_type: detail.frame.event_type.clone(), detail: detail.encode() }
     })
 }
@@ -37,7 +39,7 @@ fn notices_of(record: &ChangeRecord) -> impl Iterator<Item = Notice> {
 mod tests {
     use super::*;
     use domain::{
-        Entity, Event, EventId, EventType, JsonObject, OrgId, SandboxId, Source, TaskId, Timestamp,
+        Entity, Event, EventId, EventType, JsonObject, LogHash, OrgId, SandboxId, Source, TaskId, Timestamp,
     };
 
     fn event(seq: u64, name: &str) -> Event {
@@ -59,7 +61,8 @@ mod tests {
             entity: Entity::Sandbox(SandboxId::parse("s-1").unwrap()),
             org: OrgId::parse("acme").unwrap(),
             generation: 1,
-            events: vec![event(1, "agent.started"), event(2, "agent.message"), event(3, "agent.completed")],
+            events: vec![event(1, "agent.started"), event(2, "agent.completed"), event(3, "agent.message")],
+            log_hash: Some(LogHash::EMPTY),
         };
         let notices: Vec<Notice> = notices_of(&record).collect();
         let types: Vec<&str> = notices.iter().map(|notice| notice.detail_type.as_str()).collect();
@@ -67,9 +70,11 @@ mod tests {
         let detail: serde_json::Value = serde_json::from_str(&notices[1].detail).unwrap();
         assert_eq!(
             (&detail["org"], &detail["entity_id"], &detail["seq"]),
-            (&"acme".into(), &"s-1".into(), &3.into())
+            (&"acme".into(), &"s-1".into(), &2.into())
         );
         assert_eq!(detail["payload"]["ok"], true);
+        let checkpoint = serde_json::json!({"seq": 3, "hash": LogHash::EMPTY});
+        assert_eq!(detail["log"], checkpoint, "the hash is that of the log after all events of the record");
     }
 
     #[test]
@@ -79,6 +84,7 @@ mod tests {
             org: OrgId::parse("acme").unwrap(),
             generation: 1,
             events: vec![event(1, "task.created"), event(2, "task.needs_revision")],
+            log_hash: None,
         };
         let notices: Vec<Notice> = notices_of(&record).collect();
         let types: Vec<&str> = notices.iter().map(|notice| notice.detail_type.as_str()).collect();

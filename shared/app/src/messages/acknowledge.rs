@@ -33,7 +33,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &sandbox_id).await;
     loop {
         let sandbox = guard.load(&sandbox_id).await?;
-        visibility::check(&principal, &sandbox)?;
+        visibility::check_report(&principal, &sandbox, deps.clock.now())?;
         let messages = deps.store.messages(&sandbox_id, &ids).await?;
         let now = deps.clock.now();
         let Applied { receipts: responses, batch } = Applied::new(deps.ids, messages, &receipts, now)?;

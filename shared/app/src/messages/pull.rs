@@ -139,7 +139,7 @@ impl Mailbox {
     async fn read(deps: Deps<'_>, command: &Command) -> Result<Self, Error> {
         let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &command.sandbox).await;
         let sandbox = guard.load(&command.sandbox).await?;
-        check(command, &sandbox)?;
+        check(command, &sandbox, deps.clock.now())?;
         guard.cache(sandbox.clone());
         drop(guard);
         Self::of(deps, command, sandbox).await
@@ -166,8 +166,9 @@ impl Mailbox {
     }
 }
 
-fn check(command: &Command, sandbox: &Sandbox) -> Result<(), Error> {
-    visibility::check(&command.principal, sandbox)?;
+/// A worker that pulls after the end of its sandbox gets that as the reason, until its token is of no use any more.
+fn check(command: &Command, sandbox: &Sandbox, now: Timestamp) -> Result<(), Error> {
+    visibility::check_report(&command.principal, sandbox, now)?;
     visibility::check_not_ended(sandbox)
 }
 

@@ -1,14 +1,17 @@
 //! What the use cases of tasks and sandboxes share: their settings, the sandbox providers, and the environment
 //! variables of workers.
 
+mod agents;
 pub mod settings;
 pub mod variables;
+mod worker_variables;
 
 use crate::{Clock, IdSource};
-use contract::AgentName;
+pub use agents::Agents;
 use domain::idle::Thresholds;
 use domain::resources::ResourceRequest;
 use domain::score::Weights;
+use domain::task::Execution;
 use domain::ticket::ApprovalSettings;
 use domain::{Invalid, OrgId};
 use providers::SandboxProvider;
@@ -17,6 +20,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use store::commit::Limits;
 use store::{JobQueue, Mailboxes, Store};
+pub use worker_variables::WorkerVariables;
 
 /// Settings. The host's `config.rs` builds them once at startup.
 #[derive(Debug, Clone)]
@@ -26,20 +30,18 @@ pub struct Orchestration {
     pub plane: String,
     /// The provider of tasks that do not name one.
     pub default_provider: String,
-    /// The names of all providers, if the host knows them. Then a task that names another one is rejected; otherwise
-    /// it fails when its sandbox is provisioned.
-    pub known_providers: Option<BTreeSet<String>>,
-    /// The kinds of agents that workers have ([`AgentName`]), if the host knows them. Then a ticket or task that names
-    /// another one is rejected; otherwise it fails when its worker starts.
-    pub known_agents: Option<BTreeSet<String>>,
-    /// The agent of tasks that do not name one.
+    /// The names of the providers that the operator has enabled. A task that names another one is rejected, and fails if
+    /// the operator has disabled it since. `None` if all that are set up are enabled.
+    pub enabled_providers: Option<BTreeSet<String>>,
+    /// The agents that tickets and tasks may name.
+    pub agents: Agents,
+    /// The agent of tasks that do not name one. It is one of `agents`.
     pub default_agent: String,
     /// The base URL of the plane, for workers.
     pub callback_url: String,
     /// The URL of its sockets, if it differs.
     pub socket_url: Option<String>,
-    /// Additional environment variables of all workers, such as API keys of models and tokens of code hosts.
-    pub worker_variables: BTreeMap<String, String>,
+    pub worker_variables: WorkerVariables,
     /// Default resources of sandboxes, in order of precedence: from the environment, then from a file.
     pub resources: Vec<ResourceRequest>,
     /// Maximum lifetime of a sandbox at its provider, in case the plane fails to delete it.
@@ -59,12 +61,12 @@ impl Default for Orchestration {
         Self {
             plane: "default".to_owned(),
             default_provider: "process".to_owned(),
-            known_providers: None,
-            known_agents: None,
+            enabled_providers: None,
+            agents: Agents::default(),
             default_agent: "claude".to_owned(),
             callback_url: "http://127.0.0.1:18000".to_owned(),
             socket_url: None,
-            worker_variables: BTreeMap::new(),
+            worker_variables: WorkerVariables::default(),
             resources: Vec::new(),
             lifetime_minutes: 480,
             limits: Limits { org: 10, project: 5 },
@@ -77,31 +79,30 @@ impl Default for Orchestration {
 }
 
 impl Orchestration {
-    /// Rejects the name of a provider that does not exist, if the host knows all of them.
+    /// Rejects a provider that the operator has not enabled.
     pub fn check_provider(&self, name: &str) -> Result<(), Invalid> {
-        match &self.known_providers {
-            Some(known) if !known.contains(name) => {
-                let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                Err(Invalid::new("provider", format!("must be one of: {}", known.join(", "))))
+        match &self.enabled_providers {
+            Some(enabled) if !enabled.contains(name) => {
+                let enabled: Vec<&str> = enabled.iter().map(String::as_str).collect();
+                let rule = format!(
+                    "must be an enabled provider: {}. The operator enables providers with SUNABA_PROVIDER",
+                    enabled.join(", ")
+                );
+                Err(Invalid::new("provider", rule))
             }
             _ => Ok(()),
         }
     }
 
-    /// Rejects an invalid name, and an agent that workers do not have, if the host knows all that they have.
+    /// Rejects an agent that is not in the operator's list.
     pub fn check_agent(&self, agent: &str) -> Result<(), Invalid> {
-        let Some(name) = AgentName::parse(agent) else {
-            return Err(Invalid::new("agent", format!("must be {}", AgentName::all())));
-        };
-        match &self.known_agents {
-            Some(known) if !known.contains(name.kind) => {
-                let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                let rule =
-                    format!("must be an agent that the workers of this plane have: {}", known.join(", "));
-                Err(Invalid::new("agent", rule))
-            }
-            _ => Ok(()),
-        }
+        self.agents.definition(agent).map(drop)
+    }
+
+    /// What `AGENT` is set to for the worker of a task. The list may have changed since the task was created.
+    pub fn agent_of(&self, execution: &Execution) -> Result<String, Invalid> {
+        let name = execution.agent.as_ref().unwrap_or(&self.default_agent);
+        self.agents.definition(name).map(str::to_owned)
     }
 }
 
@@ -124,7 +125,7 @@ impl Providers {
 }
 
 /// Issues the token of a sandbox's worker for a token generation.
-pub type IssueToken<'a> = &'a (dyn Fn(&domain::SandboxId, u32) -> String + Send + Sync);
+pub type IssueToken<'a> = &'a (dyn Fn(&domain::SandboxId, u32) -> Result<String, crate::Error> + Send + Sync);
 
 /// Dependencies of the use cases that change tasks.
 #[derive(Debug, Clone, Copy)]

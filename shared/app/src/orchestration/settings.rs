@@ -4,8 +4,10 @@
 //! host; `tests/it/settings.rs` compares them. The CloudFormation parameter of a variable has its name in camel case,
 //! without `SUNABA_`.
 
-/// Concurrency limits and approval.
-pub const LIMITS: [&str; 4] = [
+/// What requests may cause: agents, providers, concurrency and approval.
+pub const LIMITS: [&str; 6] = [
+    "SUNABA_AGENTS",
+    "SUNABA_PROVIDER",
     "MAX_CONCURRENT_TASKS_PER_ORG",
     "MAX_CONCURRENT_TASKS_PER_PROJECT",
     "TICKET_HUMAN_REVIEW",
@@ -25,9 +27,8 @@ pub const THRESHOLDS: [&str; 8] = [
 ];
 
 /// Resources, location and worker configuration of sandboxes.
-pub const SANDBOXES: [&str; 10] = [
+pub const SANDBOXES: [&str; 9] = [
     "SUNABA_CALLBACK_URL",
-    "SUNABA_PROVIDER",
     "AGENT",
     "SUNABA_WORKER_SOURCE",
     "SANDBOX_MEMORY_GB",

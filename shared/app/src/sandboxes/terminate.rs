@@ -82,8 +82,7 @@ pub(crate) async fn clear_mailbox(
     sandbox_id: &SandboxId,
 ) -> Result<Sandbox, Error> {
     let reason = String::new();
-    end_and_cancel(deps, Command { principal: Principal::Operator, sandbox: sandbox_id.clone(), reason })
-        .await
+    end_and_cancel(deps, Command { principal: Principal::plane(), sandbox: sandbox_id.clone(), reason }).await
 }
 
 fn end<'a>(

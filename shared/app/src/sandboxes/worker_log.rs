@@ -127,7 +127,7 @@ impl Log {
 
 /// The variables given to workers. Lines are redacted one by one, so each line of a value is a secret too.
 fn secrets(orchestration: &Orchestration) -> Secrets {
-    let given = orchestration.worker_variables.iter().flat_map(|(name, value)| {
+    let given = orchestration.worker_variables.all().flat_map(|(name, value)| {
         let parts = [value.as_str()].into_iter().chain(value.lines());
         parts.map(|part| (name.clone(), part.to_owned()))
     });
@@ -150,10 +150,12 @@ fn redacted(line: &str, secrets: &Secrets) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::orchestration::WorkerVariables;
 
     fn log(text: &str) -> Log {
         let given = [("ANTHROPIC_API_KEY", "sk-planted-0123456789"), ("KEY", "first half\nsecond half\n")];
-        let worker_variables = given.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let worker_variables = WorkerVariables::shared(given);
         let orchestration = Orchestration { worker_variables, ..Orchestration::default() };
         Log { tail: Tail { start: 0, text: text.to_owned() }, secrets: secrets(&orchestration) }
     }

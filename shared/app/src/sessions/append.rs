@@ -42,10 +42,10 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     for _ in 0..MAX_ATTEMPTS {
         let (sandbox, session) = deps.store.sandbox_and_session(&sandbox_id, &id).await?;
         let sandbox = sandbox.ok_or_else(|| Error::no_sandbox(&sandbox_id))?;
-        visibility::check(&principal, &sandbox)?;
-        let Plan { known, after } =
-            plan(session.as_ref(), &id, &sandbox, first, entries.len() as u64, deps.clock.now())
-                .map_err(|refusal| conflict(&id, refusal))?;
+        let now = deps.clock.now();
+        visibility::check_report(&principal, &sandbox, now)?;
+        let Plan { known, after } = plan(session.as_ref(), &id, &sandbox, first, entries.len() as u64, now)
+            .map_err(|refusal| conflict(&id, refusal))?;
         let (stored, new) = entries.split_at(usize::try_from(known).unwrap_or(entries.len()));
         compare(deps.store, &id, first, stored).await?;
         let response = EntriesStored {

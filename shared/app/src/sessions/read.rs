@@ -49,7 +49,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
 fn may_read(principal: &Principal, access: SessionAccess) -> bool {
     match principal {
         Principal::Worker { .. } => access.may_read(),
-        Principal::User { .. } | Principal::Operator => access != SessionAccess::OtherOrg,
+        Principal::User { .. } | Principal::Operator { .. } => access != SessionAccess::OtherOrg,
         Principal::Anonymous => false,
     }
 }

@@ -59,7 +59,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let touched = touched(deps, &task, &plan).await?;
         let unnotified = unnotified(deps, &task, &plan, &touched).await?;
         check_cycle(deps, &task, &plan.added).await?;
-        match write(deps, &task, &plan, &touched, &unnotified, graph_version).await? {
+        let principal = &command.principal;
+        match write(deps, principal, &task, &plan, &touched, &unnotified, graph_version).await? {
             Some(after) => return Ok(after),
             None => retry.conflict().await?,
         }
@@ -172,6 +173,7 @@ async fn check_cycle(deps: Deps<'_>, task: &Task, added: &[TaskId]) -> Result<()
 /// Returns `None` on a conflict.
 async fn write(
     deps: Deps<'_>,
+    principal: &Principal,
     task: &Task,
     plan: &Plan,
     touched: &[Task],
@@ -204,7 +206,7 @@ async fn write(
     let Some(transition) = task.depending_on(plan.depends_on.clone(), unmet, weights, now) else {
         return Ok(None);
     };
-    commit.tasks.insert(0, events::emit::task_change(deps.ids, task, transition));
+    commit.tasks.insert(0, events::emit::task_change(deps.ids, task, transition.by(principal)));
     commit.graph = (!plan.added.is_empty()).then(|| (task.org.clone(), graph_version));
     let Committed::Done(mut done) = deps.store.commit(commit).await? else { return Ok(None) };
     let after = done.tasks.remove(0);

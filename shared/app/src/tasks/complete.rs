@@ -3,7 +3,7 @@
 
 use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
-use crate::visibility::visible_sandbox;
+use crate::visibility::check_report;
 use crate::{IdSource, events, orchestration, reconcile, tasks};
 use contract::ProblemCode;
 use contract::jobs::Job;
@@ -39,7 +39,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { principal, sandbox: sandbox_id, complete } = command;
     let mut retry = ConflictRetry::new(deps.clock);
     let sandbox = loop {
-        let sandbox = visible_sandbox(deps.store, &principal, &sandbox_id).await?;
+        let sandbox = deps.store.sandbox(&sandbox_id).await?.ok_or_else(|| Error::no_sandbox(&sandbox_id))?;
+        check_report(&principal, &sandbox, deps.clock.now())?;
         let task = own_task(deps, &sandbox, &complete.task).await?;
         if let Some(outcome) = &sandbox.activity.outcome {
             if !is_same(outcome, &complete.report) {

@@ -49,7 +49,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let project = project(deps, &create, &org).await?;
         let now = deps.clock.now();
         let task = new_task(deps.ids, &create, org.clone(), project, &dependencies, digest.clone(), now);
-        if let Some(task) = write(deps, task, &dependencies, now).await? {
+        if let Some(task) = write(deps, &principal, task, &dependencies, now).await? {
             break Outcome::Created(Box::new(task));
         }
         retry.conflict().await?;
@@ -108,14 +108,19 @@ async fn dependencies(
     }
 }
 
-/// The project of the task. Rejects tasks for a ticket that is not approved. An approval is never revoked, so the
-/// commit need not check it again.
+/// The project of the task. Rejects tasks for a ticket that is not approved, and tasks without a ticket if tickets need
+/// approval. An approval is never revoked, so the commit need not check it again.
 async fn project(
     deps: orchestration::Deps<'_>,
     create: &Create,
     org: &OrgId,
 ) -> Result<Option<ProjectId>, Error> {
-    let Some(id) = &create.ticket else { return Ok(create.project.clone()) };
+    let Some(id) = &create.ticket else {
+        return match deps.orchestration.approval.required {
+            true => Err(ticket_required("Nothing was created.")),
+            false => Ok(create.project.clone()),
+        };
+    };
     let ticket = deps.store.ticket(id).await?.filter(|ticket| ticket.org == *org);
     let ticket = ticket.ok_or_else(|| Invalid::new("ticket_id", "does not name a ticket of this org"))?;
     match ticket.approval.status {
@@ -127,6 +132,13 @@ async fn project(
             Err(Error::conflict(ProblemCode::TicketNotApproved, detail, facts))
         }
     }
+}
+
+/// A task without a ticket would start work that only its author has seen.
+pub(crate) fn ticket_required(consequence: &str) -> Error {
+    let detail =
+        format!("Work on this plane needs an approved ticket, and this task belongs to none. {consequence}");
+    Error::conflict(ProblemCode::TicketRequired, detail, json!({}))
 }
 
 fn new_task(
@@ -183,11 +195,12 @@ fn new_task(
 /// cycle.
 async fn write(
     deps: orchestration::Deps<'_>,
+    principal: &Principal,
     task: Task,
     dependencies: &[Task],
     now: Timestamp,
 ) -> Result<Option<Task>, Error> {
-    let transition = task.created(&deps.orchestration.weights, now);
+    let transition = task.created(&deps.orchestration.weights, now).by(principal);
     let mut commit = Commit::new(now);
     let events = events::emit::events_of(deps.ids, transition.events);
     let id = transition.task.id.clone();

@@ -44,7 +44,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             deps.clock.now(),
         );
         let transition = transition.ok_or_else(|| not_validating(&sandbox, &review))?;
-        if tasks::commit::write(deps, &task, transition).await?.is_some() {
+        if tasks::commit::write(deps, &task, transition.by(&principal)).await?.is_some() {
             break;
         }
         retry.conflict().await?;

@@ -43,8 +43,12 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         let transition = match &command.step {
             Step::Fail { reason } => task.mark_failed(reason, now).ok_or_else(|| finished(&task))?,
             Step::Cancel { reason } => task.cancel(reason, now).ok_or_else(|| finished(&task))?,
+            Step::Retry if deps.orchestration.approval.required && task.ticket.is_none() => {
+                return Err(tasks::create::ticket_required("It was not retried."));
+            }
             Step::Retry => task.retry(weights, now).ok_or_else(|| not_finished(&task))?,
         };
+        let transition = transition.by(&command.principal);
         if let Some(after) = tasks::commit::write(deps, &task, transition).await? {
             return Ok(Outcome { before: task.status, task: after });
         }

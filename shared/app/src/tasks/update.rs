@@ -29,7 +29,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             Edited::Unchanged => return Ok(task),
             Edited::Finished => return Err(tasks::transition::finished(&task)),
             Edited::Changed(transition) => {
-                if let Some(after) = tasks::commit::write(deps, &task, *transition).await? {
+                let transition = transition.by(&command.principal);
+                if let Some(after) = tasks::commit::write(deps, &task, transition).await? {
                     return Ok(after);
                 }
                 retry.conflict().await?;

@@ -84,7 +84,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     loop {
         let now = deps.clock.now();
         let ticket = ticket(deps, &principal, &id, &org, spec.clone(), now);
-        if let Some(created) = write(deps.base, ticket, now).await? {
+        if let Some(created) = write(deps.base, &principal, ticket, now).await? {
             return Ok(Outcome::Created(Box::new(created)));
         }
         if let Some(known) = deps.store.ticket(&id).await? {
@@ -182,6 +182,7 @@ fn ticket(
 /// Writes the ticket, with its first task if it is approved. Returns `None` on a conflict.
 async fn write(
     deps: orchestration::Deps<'_>,
+    principal: &Principal,
     mut ticket: Ticket,
     now: Timestamp,
 ) -> Result<Option<Ticket>, Error> {
@@ -189,6 +190,7 @@ async fn write(
     let is_approved = ticket.approval.status == ApprovalStatus::Approved;
     if is_approved {
         commit.tasks.push(tickets::create_first_task(
+            principal,
             deps.ids,
             &mut ticket,
             &deps.orchestration.weights,

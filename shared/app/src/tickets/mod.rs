@@ -10,7 +10,7 @@ pub mod transition;
 use crate::error::Error;
 use crate::{IdSource, events};
 use contract::ProblemCode;
-use domain::access::{Principal, Visibility, can_see_org};
+use domain::access::{Principal, UNNAMED_OPERATOR, Visibility, can_see_org};
 use domain::score::Weights;
 use domain::ticket::{Refused, Status, first_task};
 use domain::{Entity, Task, Ticket, TicketId, Timestamp};
@@ -28,12 +28,13 @@ pub(crate) async fn visible(store: &Store, principal: &Principal, id: &TicketId)
 
 /// Creates the first task of a ticket, and links it to the ticket.
 pub(crate) fn create_first_task(
+    principal: &Principal,
     ids: &dyn IdSource,
     ticket: &mut Ticket,
     weights: &Weights,
     now: Timestamp,
 ) -> Change<'static, Task> {
-    let created = first_task(ticket).into_task(ids.task(), now).created(weights, now);
+    let created = first_task(ticket).into_task(ids.task(), now).created(weights, now).by(principal);
     ticket.first_task = Some(created.task.id.clone());
     let events = events::emit::events_of(ids, created.events);
     Change { before: None, after: created.task, events }
@@ -43,7 +44,9 @@ pub(crate) fn create_first_task(
 pub(crate) fn name_of(principal: &Principal) -> Option<String> {
     match principal {
         Principal::User { id, .. } => Some(id.clone()),
-        Principal::Operator => Some("operator".to_owned()),
+        // No user id looks like this, so an operator is not taken for a user of that name.
+        Principal::Operator { name } if name == UNNAMED_OPERATOR => Some(UNNAMED_OPERATOR.to_owned()),
+        Principal::Operator { name } => Some(format!("operator:{name}")),
         Principal::Worker { .. } | Principal::Anonymous => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Requests about tasks.
 
 use super::{LINE, NAME, PART};
-use crate::AgentName;
+use crate::agent;
 use crate::execution::{MAX_NAME_CHARS, MAX_REPOSITORY_CHARS};
 use crate::tasks::{MAX_DEPENDENCIES, MAX_RETRIES, MAX_TIMEOUT_SECS};
 use domain::attempt::MAX_ERROR_CHARS;
@@ -61,9 +61,9 @@ pub struct NewTask {
     /// Whether the result must be reviewed. Default: `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<bool>,
-    /// `claude`, `openhands`, `acp:<command>` or `scripted:<file>`.
+    /// Name of an agent in the operator's list, such as `claude`. Default: the plane's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = MAX_NAME_CHARS), regex(pattern = AgentName::pattern()))]
+    #[schemars(length(max = agent::MAX_NAME_CHARS), regex(pattern = agent::NAME_PATTERN))]
     pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]

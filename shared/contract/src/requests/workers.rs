@@ -58,7 +58,8 @@ pub struct SendEvent {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default, with = "JsonObject")]
     pub event_data: Option<JsonObject>,
-    /// Default: `agent`.
+    /// Default: `agent`. A worker may send `agent` and `worker`, an operator also `guardian`; the others are those of the
+    /// plane's own events.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default, with = "Source")]
     pub source: Option<Source>,

@@ -267,7 +267,7 @@ mod tests {
             (json!({"title": "a", "max_retries": 11}), "max_retries"),
             (json!({"title": "a", "validation": "yes"}), "validation"),
             (json!({"title": "a", "memory_gb": 9}), "memory_gb"),
-            (json!({"title": "a", "agent": "robot"}), "agent"),
+            (json!({"title": "a", "agent": "two\nlines"}), "agent"),
             (json!({"title": "a", "provider": "a/b"}), "provider"),
             (json!({"title": "a", "continuous": 1}), "continuous"),
         ] {

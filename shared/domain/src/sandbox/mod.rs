@@ -7,7 +7,7 @@ use crate::attempt::{Assignment, Outcome, Provisioning, Stage};
 use crate::continuous::ContinuousRun;
 use crate::event::normalized_name;
 use crate::ingest::NewEvent;
-use crate::{OrgId, SandboxId, SessionId, Source, TaskId, Timestamp};
+use crate::{LogHash, OrgId, SandboxId, SessionId, Source, TaskId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,6 +37,8 @@ pub struct Sandbox {
     pub seq: u64,
     /// Number of items that hold the log. Together with `seq` it gives a reader the size of a page.
     pub segments: u64,
+    /// The running hash of the log. `None` until something is appended to it.
+    pub log_hash: Option<LogHash>,
     pub activity: Activity,
 }
 
@@ -233,6 +235,13 @@ pub struct RateWindow {
 }
 
 impl Sandbox {
+    /// When it ended, or when its worker reported that.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        let activity = &self.activity;
+        let ended = activity.ended.as_ref().map(|ended| ended.at);
+        ended.or_else(|| activity.outcome.as_ref().map(Outcome::at))
+    }
+
     /// A sandbox that another system runs.
     pub fn new(id: SandboxId, org: OrgId, name: Option<String>, now: Timestamp) -> Self {
         Self { name, ..Self::restored(id, org, Status::Registered, now) }
@@ -263,6 +272,7 @@ impl Sandbox {
             version: 1,
             seq: 0,
             segments: 0,
+            log_hash: None,
             activity: Activity::default(),
         }
     }

@@ -51,6 +51,7 @@ impl Task {
             priority: after.priority,
             deadline_at: after.deadline_at,
             timeout_seconds: after.timeout_secs,
+            by: None,
         };
         after = after.reranked(weights);
         after.version += 1;
@@ -70,7 +71,8 @@ impl Task {
             return None;
         }
         let (task_id, ticket_id) = (self.id.clone(), self.ticket.clone());
-        let event = TaskDependenciesChanged { task_id, ticket_id, depends_on: depends_on.clone(), unmet };
+        let event =
+            TaskDependenciesChanged { task_id, ticket_id, depends_on: depends_on.clone(), unmet, by: None };
         let mut after = self.clone();
         (after.depends_on, after.unmet) = (depends_on, unmet);
         if unmet > 0 {

@@ -119,7 +119,7 @@ impl Task {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Execution {
-    /// `claude`, `openhands`, `acp:<command>` or `scripted:<file>`.
+    /// Name of an agent in the operator's list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,12 +4,14 @@
 //! to the task's state. A report from a sandbox names its attempt and applies only if that attempt is the current one.
 
 use super::{MAX_REVISIONS, Place, Status, Task};
+use crate::access::Principal;
 use crate::attempt::Attempt;
 use crate::event::payloads::{
     TaskAssigned, TaskAttempt, TaskCancelled, TaskClaimed, TaskCompleted, TaskCreated, TaskFailed,
     TaskNeedsRevision, TaskReady, TaskReference, TaskRetrying, TaskStarted, TaskValidating,
 };
 use crate::event::{LifecycleEvent, Payload};
+use crate::message::Sender;
 use crate::retry::{Class, backoff_secs};
 use crate::score::{ScoreInputs, Weights, rank};
 use crate::{JsonObject, SandboxId, TaskId, Timestamp};
@@ -20,6 +22,17 @@ pub struct Transition {
     pub task: Task,
     /// Events to append to the log of the task.
     pub events: Vec<LifecycleEvent>,
+}
+
+impl Transition {
+    /// Names the caller in the event that states what the caller did: the first one. Those after it follow from it.
+    #[must_use]
+    pub fn by(mut self, caller: &Principal) -> Self {
+        if let Some(event) = self.events.first_mut() {
+            event.name_caller(&Sender::of(caller));
+        }
+        self
+    }
 }
 
 /// The review of a result.
@@ -46,6 +59,7 @@ impl Task {
             task_type: self.task_type.clone(),
             priority: self.priority,
             depends_on: self.depends_on.clone(),
+            by: None,
         };
         self.version = 0;
         let created = self.apply(now, |_| (), &event);
@@ -183,6 +197,7 @@ impl Task {
                 validation_passed: None,
                 feedback: None,
                 evidence: None,
+                by: None,
             };
             self.apply(now, change(Status::Completed), &event)
         })
@@ -233,6 +248,7 @@ impl Task {
             max_retries: self.max_retries,
             not_before: Some(not_before),
             manual: None,
+            by: None,
         };
         Some(self.apply(
             now,
@@ -270,11 +286,18 @@ impl Task {
                 validation_passed: Some(passed),
                 feedback: Some(feedback),
                 evidence,
+                by: None,
             };
             self.apply(now, change(Status::Completed), &event)
         } else {
-            let event =
-                TaskNeedsRevision { task_id, ticket_id, validation_passed: passed, feedback, evidence };
+            let event = TaskNeedsRevision {
+                task_id,
+                ticket_id,
+                validation_passed: passed,
+                feedback,
+                evidence,
+                by: None,
+            };
             self.apply(now, change(Status::NeedsRevision), &event)
         })
     }
@@ -318,6 +341,7 @@ impl Task {
             sandbox_id: self.sandbox.clone(),
             reason: reason.to_owned(),
             error_message: reason.to_owned(),
+            by: None,
         };
         (!self.status.is_final()).then(|| self.ended(Status::Cancelled, reason, now, &event()))
     }
@@ -343,6 +367,7 @@ impl Task {
             max_retries: self.max_retries,
             not_before: None,
             manual: Some(true),
+            by: None,
         };
         let retried = self.apply(
             now,
@@ -409,6 +434,7 @@ impl Task {
             reason: None,
             error_message: error_message.to_owned(),
             retries_left: None,
+            by: None,
         }
     }
 

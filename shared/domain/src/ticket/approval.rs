@@ -1,6 +1,7 @@
 //! Approval of tickets. If the settings require it, a person must approve a ticket before a deadline.
 
 use super::{Refused, Ticket};
+use crate::access::Principal;
 use crate::{Invalid, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,11 @@ impl Ticket {
     /// Whether the approval deadline has passed without a decision.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.needs_reconcile() && self.approval.deadline_at.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Whether this user is its author.
+    pub fn is_by(&self, principal: &Principal) -> bool {
+        matches!(principal, Principal::User { id, .. } if self.created_by.as_ref() == Some(id))
     }
 
     /// Approves it. Also after the deadline, as long as it has not timed out.

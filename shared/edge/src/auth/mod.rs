@@ -1,9 +1,14 @@
 //! Authentication of operators, users and workers.
 //!
 //! The kind of a token is known before it is verified, so that no key is ever tried on a token of another kind: worker
-//! tokens start with `swt_`, the operator's token is one fixed string, and everything else must be a user's JWT.
+//! tokens start with `swt_`, an operator's token is a fixed string, and everything else must be a user's JWT.
 
 mod jwks;
+mod operators;
+mod worker_key;
+
+pub use operators::Operators;
+pub use worker_key::{PublicKey, SigningKey};
 
 use app::{Clock, Error};
 use domain::access::{Principal, Role};
@@ -13,21 +18,25 @@ use http::header::AUTHORIZATION;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use jwks::Jwks;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
 /// Minimum length of a signing secret. A shorter one can be brute-forced offline from a token.
 pub const MIN_SECRET_CHARS: usize = 32;
-/// Minimum length of the operator's token, which can only be guessed online.
+/// Minimum length of an operator's token, which can only be guessed online.
 pub const MIN_TOKEN_CHARS: usize = 16;
+
+/// Identity providers sign the tokens of many applications, and some those of many customers, with the same keys.
+pub const JWKS_RULE: &str = "SUNABA_JWKS_URL needs SUNABA_JWT_ISSUER and SUNABA_JWT_AUDIENCE: without them, tokens that were issued for other applications are accepted";
 
 /// Keys and rules of the [`Authenticator`].
 #[derive(Clone)]
 pub struct Keys {
-    /// Signs and verifies worker tokens.
-    pub worker_secret: String,
-    pub operator_token: Option<String>,
+    /// Signs worker tokens. `None` in a process that issues none.
+    pub worker_signing_key: Option<SigningKey>,
+    /// Verifies worker tokens. `None` in a process that authenticates no caller.
+    pub worker_public_key: Option<PublicKey>,
+    pub operators: Operators,
     /// Verifies users' HS256 tokens.
     pub user_secret: Option<String>,
     /// Public keys of users' RS256 and ES256 tokens.
@@ -44,8 +53,9 @@ impl Keys {
     /// Accepts no token. For functions that authenticate no caller.
     pub fn none() -> Self {
         Self {
-            worker_secret: app::ids::secret(),
-            operator_token: None,
+            worker_signing_key: None,
+            worker_public_key: None,
+            operators: Operators::default(),
             user_secret: None,
             jwks_url: None,
             issuer: None,
@@ -57,9 +67,9 @@ impl Keys {
 
 pub struct Authenticator {
     open: bool,
-    operator: Option<[u8; 32]>,
-    worker_signing_key: EncodingKey,
-    worker_verification_key: DecodingKey,
+    operators: Operators,
+    worker_signing_key: Option<EncodingKey>,
+    worker_verification_key: Option<DecodingKey>,
     user_verification_key: Option<DecodingKey>,
     jwks: Option<Jwks>,
     issuer: Option<String>,
@@ -100,6 +110,8 @@ impl AuthError {
     }
 }
 
+/// Name of the operator of a local plane, and of every caller without authentication.
+pub const LOCAL_OPERATOR: &str = "local";
 /// Allowed clock skew of identity providers.
 const LEEWAY_SECS: i64 = 30;
 const WORKER_PREFIX: &str = "swt_";
@@ -133,13 +145,18 @@ struct UserClaims {
     nbf: Option<f64>,
 }
 
+/// The last second of the year 9999.
+const MAX_SECS: f64 = 253_402_300_799.0;
+/// `sub` has at most 255 ASCII characters: <https://openid.net/specs/openid-connect-core-1_0.html#IDToken>.
+const MAX_SUBJECT_CHARS: usize = 255;
+
 impl Authenticator {
     pub fn new(keys: &Keys, clock: Arc<dyn Clock>) -> Self {
         Self {
             open: keys.open,
-            operator: keys.operator_token.as_deref().map(hash),
-            worker_signing_key: EncodingKey::from_secret(keys.worker_secret.as_bytes()),
-            worker_verification_key: DecodingKey::from_secret(keys.worker_secret.as_bytes()),
+            operators: keys.operators.clone(),
+            worker_signing_key: keys.worker_signing_key.as_ref().map(SigningKey::encoding_key),
+            worker_verification_key: keys.worker_public_key.map(PublicKey::decoding_key),
             user_verification_key: keys
                 .user_secret
                 .as_ref()
@@ -153,37 +170,46 @@ impl Authenticator {
 
     pub async fn authenticate(&self, token: Option<&str>) -> Result<Identity, AuthError> {
         if self.open {
-            return Ok(Identity { principal: Principal::Operator, expires_at: None });
+            return Ok(operator(LOCAL_OPERATOR));
         }
         let token = token.filter(|token| !token.is_empty()).ok_or(AuthError::Missing)?;
         if let Some(jwt) = token.strip_prefix(WORKER_PREFIX) {
             return self.worker(jwt);
         }
-        // Comparing hashes avoids a timing side channel.
-        if self.operator.is_some_and(|known| known == hash(token)) {
-            return Ok(Identity { principal: Principal::Operator, expires_at: None });
+        if let Some(name) = self.operators.find(token) {
+            return Ok(operator(name));
         }
         self.user(token).await
     }
 
-    pub fn worker_token(&self, sandbox: &SandboxId, generation: u32, expires_at: Timestamp) -> String {
+    /// Fails in a process that has no signing key: its row in the registry lacks the permission.
+    pub fn worker_token(
+        &self,
+        sandbox: &SandboxId,
+        generation: u32,
+        expires_at: Timestamp,
+    ) -> Result<String, Error> {
+        let key = self.worker_signing_key.as_ref();
+        let key = key.ok_or_else(|| Error::Internal("this function may not issue worker tokens".into()))?;
         let claims = WorkerClaims {
             aud: WORKER_AUDIENCE.into(),
             sub: sandbox.to_string(),
             generation,
             exp: expires_at.as_secs(),
         };
-        let jwt = jsonwebtoken::encode(&Header::default(), &claims, &self.worker_signing_key);
-        format!("{WORKER_PREFIX}{}", jwt.expect("plain claims can be signed with a secret"))
+        let jwt = jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, key);
+        Ok(format!("{WORKER_PREFIX}{}", jwt.expect("plain claims can be signed with an Ed25519 key")))
     }
 
     fn worker(&self, jwt: &str) -> Result<Identity, AuthError> {
-        let mut rules = self.rules(Algorithm::HS256);
+        let mut rules = self.rules(Algorithm::EdDSA);
         rules.set_audience(&[WORKER_AUDIENCE]);
-        let claims = jsonwebtoken::decode::<WorkerClaims>(jwt, &self.worker_verification_key, &rules);
+        let key = self.worker_verification_key.as_ref().ok_or(AuthError::Invalid)?;
+        let claims = jsonwebtoken::decode::<WorkerClaims>(jwt, key, &rules);
         let claims = claims.map_err(|_| AuthError::Invalid)?.claims;
         let sandbox = SandboxId::parse(claims.sub).map_err(|_| AuthError::Invalid)?;
-        let expires_at = self.not_expired(Timestamp::from_secs(claims.exp))?;
+        #[expect(clippy::cast_precision_loss, reason = "values that lose precision are out of range")]
+        let expires_at = self.not_expired(timestamp(claims.exp as f64)?)?;
         Ok(Identity { principal: Principal::Worker { sandbox, generation: claims.generation }, expires_at })
     }
 
@@ -217,10 +243,14 @@ impl Authenticator {
         if claims.kind.as_deref().is_some_and(|kind| kind != "access") {
             return Err(AuthError::Invalid);
         }
-        if claims.nbf.is_some_and(|from| timestamp(from) > self.clock.now().plus_secs(LEEWAY_SECS)) {
+        if !is_subject(&claims.sub) {
             return Err(AuthError::Invalid);
         }
-        let expires_at = self.not_expired(timestamp(claims.exp))?;
+        let not_before = claims.nbf.map(timestamp).transpose()?;
+        if not_before.is_some_and(|from| from > self.clock.now().plus_secs(LEEWAY_SECS)) {
+            return Err(AuthError::Invalid);
+        }
+        let expires_at = self.not_expired(timestamp(claims.exp)?)?;
         let org = claims.org.or(claims.org_id).or(claims.organization_id).ok_or(AuthError::Invalid)?;
         let org = OrgId::parse(org).map_err(|_| AuthError::Invalid)?;
         let role = match claims.role.as_deref() {
@@ -260,13 +290,22 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
-fn hash(token: &str) -> [u8; 32] {
-    Sha256::digest(token).into()
+fn operator(name: &str) -> Identity {
+    Identity { principal: Principal::operator(name), expires_at: None }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "out-of-range values saturate")]
-fn timestamp(secs: f64) -> Timestamp {
-    Timestamp::from_secs(secs as i64)
+/// A time in a token, which may have a fraction (RFC 7519, section 2).
+#[expect(clippy::cast_possible_truncation, reason = "the value is in the range")]
+fn timestamp(secs: f64) -> Result<Timestamp, AuthError> {
+    match (0.0..=MAX_SECS).contains(&secs) {
+        true => Ok(Timestamp::from_secs(secs as i64)),
+        false => Err(AuthError::Invalid),
+    }
+}
+
+/// It is stored with what the user does, and shown. Control characters and look-alikes have no place in it.
+fn is_subject(text: &str) -> bool {
+    (1..=MAX_SUBJECT_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -14,10 +14,15 @@ use tokio::net::TcpListener;
 const NOW: i64 = 1_800_000_000;
 const SECRET: &str = "the users' secret in these tests";
 
+fn worker_key() -> SigningKey {
+    SigningKey::of_secret("the workers' secret in these tests")
+}
+
 fn keys() -> Keys {
     Keys {
-        worker_secret: "the workers' secret in these tests".into(),
-        operator_token: Some("the operator's token".into()),
+        worker_signing_key: Some(worker_key()),
+        worker_public_key: Some(worker_key().public()),
+        operators: Operators::one("night-shift", "the operator's token"),
         user_secret: Some(SECRET.into()),
         jwks_url: None,
         issuer: None,
@@ -52,10 +57,10 @@ async fn operator_worker_and_user_tokens_are_distinguished() {
     let clock = clock();
     let authenticator = Authenticator::new(&keys(), clock.clone());
     let sandbox = SandboxId::parse("s-1").unwrap();
-    let worker = authenticator.worker_token(&sandbox, 3, clock.now().plus_secs(10));
+    let worker = authenticator.worker_token(&sandbox, 3, clock.now().plus_secs(10)).unwrap();
     let authenticate =
         async |token: &str| authenticator.authenticate(Some(token)).await.map(|id| id.principal);
-    assert_eq!(authenticate("the operator's token").await.unwrap(), Principal::Operator);
+    assert_eq!(authenticate("the operator's token").await.unwrap(), Principal::operator("night-shift"));
     assert_eq!(authenticate(&worker).await.unwrap(), Principal::Worker { sandbox, generation: 3 });
     assert_eq!(authenticate(&hs256(&claims())).await.unwrap(), acme_member());
     assert!(matches!(authenticate("").await, Err(AuthError::Missing)));
@@ -68,6 +73,29 @@ async fn operator_worker_and_user_tokens_are_distinguished() {
     assert!(matches!(authenticate(&worker).await, Err(AuthError::Expired)));
     clock.advance_secs(50);
     assert!(matches!(authenticate(&hs256(&claims())).await, Err(AuthError::Expired)));
+}
+
+/// A function that only verifies has no key with which a token could be made.
+#[tokio::test]
+async fn public_key_verifies_worker_tokens_and_issues_none() {
+    let (clock, sandbox) = (clock(), SandboxId::parse("s-1").unwrap());
+    let expires_at = clock.now().plus_secs(10);
+    let issuing = Authenticator::new(&keys(), clock.clone());
+    let verifying = Authenticator::new(&Keys { worker_signing_key: None, ..keys() }, clock.clone());
+    let token = issuing.worker_token(&sandbox, 3, expires_at).unwrap();
+    let worker = Principal::Worker { sandbox: sandbox.clone(), generation: 3 };
+    assert_eq!(verifying.authenticate(Some(&token)).await.unwrap().principal, worker);
+    assert!(verifying.worker_token(&sandbox, 3, expires_at).is_err());
+    // The public key is known; as a secret of HS256 it must verify nothing.
+    let claims = json!({"aud": WORKER_AUDIENCE, "sub": "s-1", "generation": 3, "exp": NOW + 10});
+    let public = worker_key().public().to_string();
+    for forged in [
+        signed(Algorithm::HS256, None, &claims, &EncodingKey::from_secret(public.as_bytes())),
+        signed(Algorithm::EdDSA, None, &claims, &SigningKey::of_secret(&public).encoding_key()),
+    ] {
+        let refused = verifying.authenticate(Some(&format!("{WORKER_PREFIX}{forged}"))).await;
+        assert!(matches!(refused, Err(AuthError::Invalid)), "{refused:?}");
+    }
 }
 
 #[tokio::test]
@@ -90,6 +118,10 @@ async fn user_token_requires_subject_org_and_expiry() {
     };
     assert_eq!(check(json!({})).await.unwrap(), acme_member());
     assert_eq!(check(json!({"nbf": NOW + 30, "organization_id": "other"})).await.unwrap(), acme_member());
+    assert_eq!(check(json!({"exp": 253_402_300_799_i64, "nbf": 1.5})).await.unwrap(), acme_member());
+    for subject in ["auth0|5f7c8ec7c33c6c004bbafe82", "alice@example.com", &"u".repeat(255)] {
+        check(json!({"sub": subject})).await.unwrap();
+    }
     for change in [
         json!({"sub": null}),
         json!({"org_id": null}),
@@ -97,6 +129,15 @@ async fn user_token_requires_subject_org_and_expiry() {
         json!({"org_id": "*"}),
         json!({"exp": null}),
         json!({"exp": "soon"}),
+        json!({"exp": 1e300}),
+        json!({"exp": -1e300}),
+        json!({"exp": 253_402_300_800_i64}),
+        json!({"nbf": -1e300}),
+        json!({"sub": ""}),
+        json!({"sub": "u".repeat(256)}),
+        json!({"sub": "u-1\nSANDBOX_ENDED"}),
+        json!({"sub": "\u{202e}u-1"}),
+        json!({"sub": "u 1"}),
         json!({"iss": "https://evil.example"}),
         json!({"iss": null}),
         json!({"aud": "something else"}),

@@ -8,12 +8,13 @@ use app::events::ingest::Outcome;
 use app::events::trajectory::Direction;
 use app::{Error, events};
 use bytes::Bytes;
-use contract::ProblemCode::{BatchChanged, BatchExpired, BatchGap, RateLimited, StaleEpoch};
+use contract::ProblemCode::{BatchChanged, BatchExpired, BatchGap, EpochTooHigh, RateLimited, StaleEpoch};
 use contract::events::{EventPage, Trajectory};
 use contract::ingest::{BatchReceived, EventReceived, decode};
 use contract::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_TRAJECTORY_PAGE};
 use contract::query::Parameter;
 use contract::requests::SendEvents;
+use domain::access::claimable_sources;
 use domain::{Invalid, JsonObject, Source};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
@@ -23,7 +24,7 @@ pub const INGEST: Endpoint =
     Endpoint::new(|call| Box::pin(ingest(call)), &[ok::<BatchReceived>(), ok::<EventReceived>()])
         .headers(&[IDEMPOTENCY_KEY])
         .body::<SendEvents>()
-        .problems(&[StaleEpoch, BatchGap, BatchChanged, BatchExpired, RateLimited]);
+        .problems(&[StaleEpoch, EpochTooHigh, BatchGap, BatchChanged, BatchExpired, RateLimited]);
 /// `GET …/events`.
 pub const LIST: Endpoint = Endpoint::new(|call| Box::pin(list(call)), &[ok::<EventPage>()]).query(&[
     LogPage::AFTER_SEQ,
@@ -61,7 +62,7 @@ const TRAJECTORY_LIMIT: Parameter =
 
 async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let ingest = decode(&call.body, || call.plane.ids.event())?;
+    let ingest = decode(&call.body, claimable_sources(&call.principal), || call.plane.ids.event())?;
     let idempotency_key = idempotency_key(&call)?;
     let plane = &call.plane;
     let deps = events::ingest::Deps {

@@ -26,6 +26,7 @@ use contract::BadInput;
 use contract::ProblemCode;
 use contract::query::{Query, percent_decode};
 use domain::access::{Principal, Scope, permit};
+use domain::message::Sender;
 use domain::{Invalid, SandboxId};
 use futures_util::FutureExt;
 use http::header::{
@@ -35,9 +36,10 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tracing::{Instrument, Span};
 
 /// An authorised request.
@@ -156,12 +158,19 @@ async fn handle(route: &Route, call: Call) -> Result<Response<Bytes>, Error> {
     outcome
 }
 
+/// The address of a request's sender, as the host sees it. A host adds it to the request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceIp(pub IpAddr);
+
 /// What every response needs.
 struct Context {
     span: Span,
     request_id: String,
     method: Method,
     path: String,
+    source: Option<SourceIp>,
+    /// The caller, as soon as it is authenticated.
+    caller: OnceLock<Sender>,
     cors_origin: Option<HeaderValue>,
 }
 
@@ -174,6 +183,8 @@ impl Context {
             request_id,
             method: head.method.clone(),
             path: head.uri.path().to_owned(),
+            source: head.extensions.get::<SourceIp>().copied(),
+            caller: OnceLock::new(),
             cors_origin: origin.and_then(|origin| HeaderValue::from_str(origin).ok()),
         }
     }
@@ -190,14 +201,50 @@ impl Context {
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
             headers.insert(VARY, HeaderValue::from_static("Origin"));
         }
-        let Self { method, path, .. } = self;
-        let status = response.status().as_u16();
-        // Paths contain ids but no secrets. Queries may contain tokens and are never logged.
-        self.span.in_scope(|| match status {
-            400..=499 => tracing::info!(status, "{method} {path} was refused: {status}"),
-            _ => tracing::debug!(status, "{method} {path}: {status}"),
-        });
+        self.log(response.status().as_u16());
         response
+    }
+
+    /// The access log: who requested what from where, with which result. Paths contain ids but no secrets. Queries may
+    /// contain tokens and are never logged.
+    fn log(&self, status: u16) {
+        let Self { method, path, .. } = self;
+        let caller = self.caller.get();
+        let (kind, id) =
+            (caller.map(|caller| caller.kind.as_str()), caller.and_then(|caller| caller.id.as_deref()));
+        let ip = self.source.map(|SourceIp(ip)| tracing::field::display(ip));
+        let _in_span = self.span.enter();
+        // What workers send is in the logs of their sandboxes, thousands of lines per second.
+        let is_change = !matches!(*method, Method::GET | Method::HEAD) && kind != Some("worker");
+        match status {
+            400..=499 => {
+                tracing::info!(
+                    status,
+                    principal.kind = kind,
+                    principal.id = id,
+                    source.ip = ip,
+                    "{method} {path} was refused: {status}"
+                );
+            }
+            _ if is_change && caller.is_some() => {
+                tracing::info!(
+                    status,
+                    principal.kind = kind,
+                    principal.id = id,
+                    source.ip = ip,
+                    "{method} {path}: {status}"
+                );
+            }
+            _ => {
+                tracing::debug!(
+                    status,
+                    principal.kind = kind,
+                    principal.id = id,
+                    source.ip = ip,
+                    "{method} {path}: {status}"
+                );
+            }
+        }
     }
 }
 
@@ -217,7 +264,15 @@ async fn route(
         Err(NoMatch::Path) => return Err(ROUTE_NOT_FOUND.response(&context.request_id)),
         Err(NoMatch::Method) => return Err(method_not_allowed(head.uri.path(), &context.request_id)),
     };
-    authenticate(plane, matched, head).await.map_err(|error| problem::response(&error, &context.request_id))
+    // Links on other sites may lead to the public documents, which have no side effects.
+    if matched.route.scope != Scope::Public
+        && let Err(error) = plane.settings.guard.check_site(&head.headers)
+    {
+        return Err(guard_refusal(error).response(&context.request_id));
+    }
+    authenticate(plane, matched, head, context)
+        .await
+        .map_err(|error| problem::response(&error, &context.request_id))
 }
 
 /// With the methods that the path supports.
@@ -234,6 +289,7 @@ async fn authenticate(
     plane: &Arc<Plane>,
     matched: Match,
     head: &Parts,
+    context: &Context,
 ) -> Result<(&'static Route, Call), Error> {
     let scope = matched.route.scope;
     let principal = match scope {
@@ -247,6 +303,10 @@ async fn authenticate(
                 .principal
         }
     };
+    if scope != Scope::Public {
+        // Set once per request.
+        let _first = context.caller.set(Sender::of(&principal));
+    }
     let parameters: Vec<String> =
         matched.parameters.iter().map(|parameter| percent_decode(parameter)).collect();
     authorise(&principal, scope, matched.route.path, &parameters)?;

@@ -37,7 +37,7 @@ async fn status(call: Call) -> Result<Response<Bytes>, Error> {
 
 async fn phase(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let deps = sandboxes::get::Deps { store: &call.plane.store };
+    let deps = sandboxes::get::Deps { store: &call.plane.store, clock: call.plane.clock.as_ref() };
     let sandbox =
         sandboxes::get::run(deps, sandboxes::get::Command { principal: call.principal, sandbox }).await?;
     Ok(json(StatusCode::OK, &Phase::new(&sandbox, call.plane.clock.now())))

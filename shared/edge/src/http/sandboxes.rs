@@ -8,7 +8,10 @@ use bytes::Bytes;
 use contract::ProblemCode::SandboxExists;
 use contract::query::Parameter;
 use contract::requests::RegisterSandbox;
-use contract::sandboxes::{Health, LogPage, LogQuery, Register, Registered, SandboxList, SandboxOut};
+use contract::sandboxes::{
+    Health, LogPage, LogQuery, LogVerification, PreviewLink, Register, Registered, SandboxList, SandboxOut,
+    VerificationQuery,
+};
 use domain::{Invalid, OrgId, Sandbox};
 use http::{Response, StatusCode};
 
@@ -26,6 +29,11 @@ pub const GET: Endpoint = Endpoint::new(|call| Box::pin(get(call)), &[ok::<Sandb
 /// `GET /api/v1/sandboxes/{id}/logs`.
 pub const LOGS: Endpoint =
     Endpoint::new(|call| Box::pin(logs(call)), &[ok::<LogPage>()]).query(LogQuery::PARAMETERS);
+/// `GET /api/v1/sandboxes/{id}/verification`.
+pub const VERIFY: Endpoint = Endpoint::new(|call| Box::pin(verify(call)), &[ok::<LogVerification>()])
+    .query(VerificationQuery::PARAMETERS);
+/// `GET /api/v1/sandboxes/{id}/previews/{port}`.
+pub const PREVIEW: Endpoint = Endpoint::new(|call| Box::pin(preview(call)), &[ok::<PreviewLink>()]);
 /// `POST /api/v1/sandboxes/{id}/token`.
 pub const ROTATE_TOKEN: Endpoint = Endpoint::new(|call| Box::pin(rotate(call)), &[ok::<Registered>()]);
 /// `DELETE …/sandboxes/{id}`.
@@ -64,12 +72,12 @@ async fn register(call: Call) -> Result<Response<Bytes>, Error> {
     };
     let command = sandboxes::register::Command { principal: call.principal, register };
     let sandbox = sandboxes::register::run(deps, command).await?;
-    Ok(json(StatusCode::CREATED, &with_token(plane, &sandbox)))
+    Ok(json(StatusCode::CREATED, &with_token(plane, &sandbox)?))
 }
 
 async fn get(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let deps = sandboxes::get::Deps { store: &call.plane.store };
+    let deps = sandboxes::get::Deps { store: &call.plane.store, clock: call.plane.clock.as_ref() };
     let sandbox =
         sandboxes::get::run(deps, sandboxes::get::Command { principal: call.principal, sandbox }).await?;
     Ok(json(StatusCode::OK, &SandboxOut::from(&sandbox)))
@@ -87,21 +95,44 @@ async fn logs(call: Call) -> Result<Response<Bytes>, Error> {
     Ok(json(StatusCode::OK, &sandboxes::worker_log::run(deps, command).await?))
 }
 
+async fn verify(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let query = VerificationQuery::decode(&call.query)?;
+    let deps = sandboxes::verify::Deps { store: &call.plane.store };
+    let command = sandboxes::verify::Command { principal: call.principal, sandbox, query };
+    Ok(json(StatusCode::OK, &sandboxes::verify::run(deps, command).await?))
+}
+
+async fn preview(call: Call) -> Result<Response<Bytes>, Error> {
+    let sandbox = call.sandbox()?;
+    let port = call.parameters.get(1).and_then(|port| port.parse().ok()).filter(|port| *port > 0);
+    let port: u16 = port.ok_or_else(|| Invalid::new("port", "must be a number from 1 to 65535"))?;
+    let deps = sandboxes::preview::Deps { store: &call.plane.store, providers: call.plane.providers()? };
+    let command = sandboxes::preview::Command { principal: call.principal, sandbox, port };
+    Ok(json(StatusCode::OK, &sandboxes::preview::run(deps, command).await?))
+}
+
 async fn rotate(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
-    let deps = sandboxes::rotate_token::Deps { store: &call.plane.store };
+    let plane = &call.plane;
+    let deps = sandboxes::rotate_token::Deps {
+        store: &plane.store,
+        locks: &plane.locks,
+        clock: plane.clock.as_ref(),
+        ids: plane.ids.as_ref(),
+    };
     let sandbox = sandboxes::rotate_token::run(
         deps,
         sandboxes::rotate_token::Command { principal: call.principal, sandbox },
     )
     .await?;
-    Ok(json(StatusCode::OK, &with_token(&call.plane, &sandbox)))
+    Ok(json(StatusCode::OK, &with_token(plane, &sandbox)?))
 }
 
-fn with_token(plane: &crate::Plane, sandbox: &Sandbox) -> Registered {
+fn with_token(plane: &crate::Plane, sandbox: &Sandbox) -> Result<Registered, Error> {
     let expires_at = plane.clock.now().plus_secs(plane.settings.worker_token_secs);
-    let worker_token = plane.authenticator.worker_token(&sandbox.id, sandbox.generation, expires_at);
-    Registered { sandbox: SandboxOut::from(sandbox), worker_token, expires_at }
+    let worker_token = plane.authenticator.worker_token(&sandbox.id, sandbox.generation, expires_at)?;
+    Ok(Registered { sandbox: SandboxOut::from(sandbox), worker_token, expires_at })
 }
 
 async fn terminate(call: Call) -> Result<Response<Bytes>, Error> {

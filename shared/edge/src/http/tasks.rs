@@ -12,6 +12,7 @@ use bytes::Bytes;
 use contract::ProblemCode::{
     DependenciesTooLarge, DependencyCycle, OutcomeAlreadyRecorded, SandboxNotRunning, TaskExists,
     TaskFinished, TaskMismatch, TaskNotFinished, TaskNotPending, TaskNotValidating, TicketNotApproved,
+    TicketRequired,
 };
 use contract::events::EventPage;
 use contract::query::Parameter;
@@ -29,7 +30,7 @@ use http::{Response, StatusCode};
 pub const CREATE: Endpoint =
     Endpoint::new(|call| Box::pin(create(call)), &[created::<TaskOut>(), ok::<TaskOut>()])
         .body::<NewTask>()
-        .problems(&[TaskExists, TicketNotApproved]);
+        .problems(&[TaskExists, TicketNotApproved, TicketRequired]);
 /// `GET /api/v1/tasks`.
 pub const LIST: Endpoint = Endpoint::new(|call| Box::pin(list(call)), &[ok::<TaskList>()]).query(&[
     ORG,
@@ -79,8 +80,8 @@ pub const CANCEL: Endpoint = Endpoint::new(|call| Box::pin(cancel(call)), &[ok::
     .optional_body::<EndTask>()
     .problems(&[TaskFinished]);
 /// `POST /api/v1/tasks/{id}/retry`.
-pub const RETRY: Endpoint =
-    Endpoint::new(|call| Box::pin(retry(call)), &[ok::<TaskOut>()]).problems(&[TaskNotFinished]);
+pub const RETRY: Endpoint = Endpoint::new(|call| Box::pin(retry(call)), &[ok::<TaskOut>()])
+    .problems(&[TaskNotFinished, TicketRequired]);
 /// `POST /api/v1/tasks/{id}/set-timeout`.
 pub const SET_TIMEOUT: Endpoint = Endpoint::new(|call| Box::pin(set_timeout(call)), &[ok::<TaskOut>()])
     .query(&[SetTimeout::PARAMETER])

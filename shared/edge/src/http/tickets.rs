@@ -6,7 +6,7 @@ use super::{Call, Endpoint, json};
 use app::{Error, events, tickets};
 use bytes::Bytes;
 use contract::ProblemCode::{
-    AlreadyInStatus, ApprovalNotPending, TicketChanged, TicketIdTaken, TransitionNotAllowed,
+    AlreadyInStatus, ApprovalNotPending, OwnTicket, TicketChanged, TicketIdTaken, TransitionNotAllowed,
 };
 use contract::events::EventPage;
 use contract::query::Parameter;
@@ -49,8 +49,8 @@ pub const TRANSITION: Endpoint = Endpoint::new(|call| Box::pin(transition(call))
     .body::<TransitionTicket>()
     .problems(&[AlreadyInStatus, TransitionNotAllowed]);
 /// `POST /api/v1/tickets/{id}/approve`.
-pub const APPROVE: Endpoint =
-    Endpoint::new(|call| Box::pin(approve(call)), &[ok::<TicketOut>()]).problems(&[ApprovalNotPending]);
+pub const APPROVE: Endpoint = Endpoint::new(|call| Box::pin(approve(call)), &[ok::<TicketOut>()])
+    .problems(&[ApprovalNotPending, OwnTicket]);
 /// `POST /api/v1/tickets/{id}/reject`.
 pub const REJECT: Endpoint = Endpoint::new(|call| Box::pin(reject(call)), &[ok::<TicketOut>()])
     .body::<RejectTicket>()

@@ -1,9 +1,9 @@
 //! One row for each Lambda function. `cargo xtask gen` generates files from it.
 
 use super::Permission::{
-    BatchGetItem, Bus, CreateMailboxes, DeleteFromMailboxes, DeleteItem, DeleteMailboxes, GetItem, Keys,
-    ListMailboxes, OrchestrationJobs, Providers, PutItem, Query, QueryIndexes, ReceiveFromMailboxes,
-    SendToMailboxes, SocketJobs, Sockets, Thresholds, UpdateItem,
+    BatchGetItem, Bus, CreateMailboxes, DeleteFromMailboxes, DeleteItem, DeleteMailboxes, GetItem,
+    IssueTokens, Keys, ListMailboxes, OrchestrationJobs, Providers, PutItem, Query, QueryIndexes,
+    ReceiveFromMailboxes, SendToMailboxes, SocketJobs, Sockets, Thresholds, UpdateItem,
 };
 use super::{Function, Queue, Records, Route, Schedule, Trigger, function, http};
 use crate::http::{api, events, messages, monitoring, sandboxes, sessions, tasks, tickets};
@@ -30,7 +30,7 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-register",
         "Register a sandbox and create its worker token",
         http(Method::POST, "/api/v1/sandboxes", Scope::ManageSandboxes, sandboxes::REGISTER),
-        &[Keys, GetItem, PutItem, CreateMailboxes],
+        &[Keys, IssueTokens, GetItem, PutItem, CreateMailboxes],
     ),
     function(
         "sandboxes-get",
@@ -48,10 +48,26 @@ pub static FUNCTIONS: &[Function] = &[
     // A provider may take 10 s to read a log.
     .timeout_secs(20),
     function(
+        "sandboxes-verify",
+        "Verify that the log of a sandbox is the one that was written",
+        http(Method::GET, "/api/v1/sandboxes/{id}/verification", Scope::ReadSandbox, sandboxes::VERIFY),
+        &[Keys, GetItem, Query],
+    )
+    // Large bodies are read one by one.
+    .timeout_secs(20),
+    function(
+        "sandboxes-preview",
+        "Get the provider's link to a port of a sandbox",
+        http(Method::GET, "/api/v1/sandboxes/{id}/previews/{port}", Scope::ReadSandbox, sandboxes::PREVIEW),
+        &[Keys, GetItem, Providers],
+    )
+    // A provider may take 10 s.
+    .timeout_secs(20),
+    function(
         "sandboxes-rotate-token",
         "Replace the worker token of a sandbox",
-        http(Method::POST, "/api/v1/sandboxes/{id}/token", Scope::ManageSandboxes, sandboxes::ROTATE_TOKEN),
-        &[Keys, GetItem, UpdateItem],
+        http(Method::POST, "/api/v1/sandboxes/{id}/token", Scope::RotateTokens, sandboxes::ROTATE_TOKEN),
+        &[Keys, IssueTokens, GetItem, PutItem, UpdateItem],
     ),
     function(
         "sandboxes-terminate",
@@ -74,7 +90,7 @@ pub static FUNCTIONS: &[Function] = &[
         "Dispatch tasks; create, monitor and delete their sandboxes",
         Trigger::Jobs(Queue::OrchestrationJobs),
         &[
-            Keys,
+            IssueTokens,
             GetItem,
             BatchGetItem,
             Query,

@@ -127,8 +127,10 @@ pub struct Schedule {
 /// On AWS each permission is a statement of the function's policy, and most add environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
-    /// Read the token keys: to authenticate callers, or to issue tokens.
+    /// Read what verifies tokens, to authenticate callers.
     Keys,
+    /// Read the private key of worker tokens.
+    IssueTokens,
     GetItem,
     BatchGetItem,
     Query,

@@ -1,22 +1,21 @@
 //! Orchestration settings: limits, thresholds, providers and resources.
 
 use super::{Reader, Serves};
-use app::orchestration::{Orchestration, settings};
-use contract::AgentName;
+use app::orchestration::{Agents, Orchestration, settings};
 use domain::idle::Thresholds;
 use domain::resources::{self, ResourceRequest};
 use domain::ticket::ApprovalSettings;
 use edge::registry::Permission;
 use providers::{PROVIDERS, Setting, WorkerSource};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::LazyLock;
 use store::commit::Limits;
 
 /// Variables of [`Permission::OrchestrationJobs`].
-pub(super) const ORCHESTRATION_VARIABLES: [&str; 2 + settings::LIMITS.len()] =
-    concat(["SUNABA_ORCHESTRATION_JOBS_URL", "SUNABA_AGENTS"], settings::LIMITS);
+pub(super) const ORCHESTRATION_VARIABLES: [&str; 1 + settings::LIMITS.len()] =
+    concat(["SUNABA_ORCHESTRATION_JOBS_URL"], settings::LIMITS);
 
 /// Variables of [`Permission::Thresholds`].
 pub(super) const THRESHOLD_VARIABLES: &[&str] = &settings::THRESHOLDS;
@@ -71,12 +70,7 @@ const MAX_MINUTES: i64 = 7 * 24 * 60;
 impl<V: Fn(&str) -> Option<String>> Reader<V> {
     /// Reads the settings that the permissions of the function include.
     pub(super) fn orchestration(&mut self, serves: Serves, stage: &str) -> Orchestration {
-        let mut settings = Orchestration {
-            plane: stage.to_owned(),
-            default_provider: PROVIDERS.first().map_or("", |kind| kind.name).to_owned(),
-            known_providers: Some(PROVIDERS.iter().map(|kind| kind.name.to_owned()).collect()),
-            ..Orchestration::default()
-        };
+        let mut settings = Orchestration { plane: stage.to_owned(), ..Orchestration::default() };
         if serves.may(Permission::OrchestrationJobs) {
             let Limits { org, project } = settings.limits;
             settings.limits = Limits {
@@ -84,7 +78,10 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
                 project: self.number("MAX_CONCURRENT_TASKS_PER_PROJECT", project, 1..=MAX_CONCURRENT_TASKS),
             };
             settings.approval = self.approval(settings.approval);
-            settings.known_agents = Some(self.agents());
+            settings.agents = self.agents();
+            let providers = self.enabled_providers();
+            settings.default_provider = providers.first().cloned().unwrap_or_default();
+            settings.enabled_providers = Some(providers.into_iter().collect());
         }
         if serves.may(Permission::Thresholds) {
             settings.thresholds = self.thresholds(settings.thresholds);
@@ -96,9 +93,9 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
             settings.plane = self.required("SUNABA_PLANE");
             settings.callback_url = self.address("SUNABA_CALLBACK_URL", &["http://", "https://"]);
             settings.socket_url = self.optional("SUNABA_WORKERS_SOCKET_URL");
-            settings.default_provider = self.default_provider(settings.default_provider);
             settings.default_agent = self.optional("AGENT").unwrap_or(settings.default_agent);
-            if let Err(invalid) = settings.check_agent(&settings.default_agent) {
+            let is_checked = serves.may(Permission::OrchestrationJobs);
+            if is_checked && let Err(invalid) = settings.check_agent(&settings.default_agent) {
                 self.errors.push(format!("AGENT: {:?} {}", settings.default_agent, invalid.reason));
             }
             settings.resources = vec![self.resources()];
@@ -109,17 +106,13 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         settings
     }
 
-    /// The agents of the workers: those of `sunaba-worker`, unless another program is the worker.
-    fn agents(&mut self) -> BTreeSet<String> {
-        let Some(text) = self.optional("SUNABA_AGENTS") else {
-            return AgentName::OF_EVERY_WORKER.map(str::to_owned).into();
-        };
-        let agents: BTreeSet<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-        if agents.iter().any(|agent| !AgentName::kinds().any(|known| known == agent)) {
-            let known: Vec<&str> = AgentName::kinds().collect();
-            self.errors.push(format!("SUNABA_AGENTS: {text:?} must be some of {}", known.join(",")));
-        }
-        agents
+    /// The operator's list of agents.
+    fn agents(&mut self) -> Agents {
+        let Some(text) = self.optional("SUNABA_AGENTS") else { return Agents::default() };
+        Agents::parse(&text).unwrap_or_else(|why| {
+            self.errors.push(format!("SUNABA_AGENTS: {why}"));
+            Agents::default()
+        })
     }
 
     fn approval(&mut self, default: ApprovalSettings) -> ApprovalSettings {
@@ -178,13 +171,17 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
         request
     }
 
-    fn default_provider(&mut self, default: String) -> String {
-        let Some(name) = self.optional("SUNABA_PROVIDER") else { return default };
-        if !PROVIDERS.iter().any(|kind| kind.name == name) {
+    /// The first one is the default.
+    fn enabled_providers(&mut self) -> Vec<String> {
+        let Some(text) = self.optional("SUNABA_PROVIDER") else {
+            return PROVIDERS.iter().take(1).map(|kind| kind.name.to_owned()).collect();
+        };
+        let enabled: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if let Some(unknown) = enabled.iter().find(|name| !PROVIDERS.iter().any(|kind| kind.name == **name)) {
             let names: Vec<&str> = PROVIDERS.iter().map(|kind| kind.name).collect();
-            self.errors.push(format!("SUNABA_PROVIDER: {name:?} must be {}", names.join(" or ")));
+            self.errors.push(format!("SUNABA_PROVIDER: {unknown:?} must be {}", names.join(" or ")));
         }
-        name
+        enabled
     }
 
     pub(super) fn providers(&mut self) -> ProvidersConfig {
@@ -242,7 +239,7 @@ mod tests {
 
     const DISPATCH: [(&str, &str); 6] = [
         ("SUNABA_PLANE", "123456789012-eu-central-1-dev"),
-        ("SUNABA_WORKER_SECRET_ID", "w"),
+        ("SUNABA_WORKER_KEY_ID", "w"),
         ("SUNABA_MAILBOXES_URL", "https://sqs.example/mail-"),
         ("SUNABA_DEAD_LETTERS_ARN", "arn:aws:sqs:example:1:dead-letters.fifo"),
         ("SUNABA_ORCHESTRATION_JOBS_URL", "https://sqs.example/orchestration-jobs"),
@@ -267,11 +264,12 @@ mod tests {
         assert_eq!(settings.thresholds, defaults.thresholds);
         assert_eq!(settings.approval, defaults.approval);
         assert_eq!(settings.resources, [ResourceRequest::default()]);
-        assert!(settings.check_agent("acp:gemini --acp").is_ok());
-        assert_eq!(settings.check_agent("scripted:hello").unwrap_err().field, "agent");
+        assert_eq!(settings.agents, defaults.agents);
+        assert_eq!(settings.check_agent("acp:gemini --acp").unwrap_err().field, "agent");
         assert_eq!(settings.validation_secs, defaults.validation_secs);
         assert_eq!(settings.plane, "123456789012-eu-central-1-dev");
         assert_eq!(settings.default_provider, PROVIDERS[0].name);
+        assert_eq!(settings.enabled_providers, Some([PROVIDERS[0].name.to_owned()].into()));
         assert_eq!(settings.callback_url, "https://plane.example");
         let providers = config.providers.unwrap();
         assert!(providers.settings.is_empty() && providers.worker_variables.is_none());
@@ -291,8 +289,8 @@ mod tests {
             ("HEARTBEAT_TIMEOUT_SECONDS", "90"),
             ("SANDBOX_MEMORY_GB", "8"),
             ("SUNABA_WORKER_SOURCE", "https://files.example/sunaba-worker"),
-            ("AGENT", "scripted:hello"),
-            ("SUNABA_AGENTS", "claude, scripted"),
+            ("AGENT", "hello"),
+            ("SUNABA_AGENTS", "claude, hello=scripted:hello"),
             (variable(key()), "name-of-the-secret"),
         ]);
         let config = config.unwrap();
@@ -304,11 +302,11 @@ mod tests {
         assert_eq!((settings.thresholds.idle_secs, settings.thresholds.heartbeat_timeout_secs), (1200, 90));
         assert_eq!((settings.thresholds.completing_secs, settings.validation_secs), (45, 420));
         assert_eq!(settings.resources[0].image.as_deref(), Some("registry.example/agents:1"));
-        assert_eq!(
-            (settings.resources[0].memory_gb, settings.default_agent.as_str()),
-            (Some(8), "scripted:hello")
+        assert_eq!((settings.resources[0].memory_gb, settings.default_agent.as_str()), (Some(8), "hello"));
+        assert_eq!(settings.agents.definition("hello").unwrap(), "scripted:hello");
+        assert!(
+            settings.check_agent("scripted:hello").is_err() && settings.check_agent("openhands").is_err()
         );
-        assert!(settings.check_agent("scripted:hello").is_ok() && settings.check_agent("openhands").is_err());
         let source = WorkerSource::Url("https://files.example/sunaba-worker".into());
         let providers = config.providers.unwrap();
         assert_eq!(providers.worker, source);
@@ -338,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn default_agent_must_be_one_of_the_workers() {
+    fn default_agent_must_be_listed() {
         for (agents, agent) in [
             ("", "gpt"),
             ("", "acp"),

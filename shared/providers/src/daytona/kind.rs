@@ -11,7 +11,7 @@ const API_KEY: Setting = Setting {
     variable: "DAYTONA_API_KEY",
     flag: "daytona-api-key",
     placeholder: "KEY",
-    description: "Daytona API key; enables the provider daytona",
+    description: "Daytona API key; needed by the provider daytona",
     default: None,
     fallback: "",
     required: true,

@@ -225,6 +225,9 @@ fn variables_file(
 ) -> Result<String, Failure> {
     let worker = in_image.map_or_else(|| format!("{folder}/worker"), str::to_owned);
     let mut all = variables.clone();
+    // The image has variables of its own; only those of the sandbox are for its agent.
+    let names = variables.keys().map(String::as_str).collect::<Vec<_>>().join(",");
+    all.entry("AGENT_VARIABLES".to_owned()).or_insert(names);
     all.insert("SANDBOX_ID".to_owned(), name.to_string());
     let mut text = format!(
         "SUNABA_WORKER={}\nSUNABA_LOG={}\n",

@@ -140,9 +140,13 @@ async fn worker_has_limits_own_directories_and_a_clean_environment() {
     assert!(line("Max core file size").contains(" 0 "), "{log}");
     let several = line("Cpus_allowed_list").contains(['-', ',']);
     assert!(!several, "one CPU was requested: {log}");
-    for (variable, inner) in
-        [("HOME", "home"), ("TMPDIR", "tmp"), ("STATE_DIR", "state"), ("CWD", "workspace")]
-    {
+    for (variable, inner) in [
+        ("HOME", "home"),
+        ("AGENT_HOME", "home"),
+        ("TMPDIR", "tmp"),
+        ("STATE_DIR", "state"),
+        ("CWD", "workspace"),
+    ] {
         assert!(log.contains(&format!("{variable}={}\n", own.join(inner).display())), "{variable}: {log}");
     }
     assert!(log.contains("LANG=C.UTF-8\n"));
@@ -153,21 +157,15 @@ async fn worker_has_limits_own_directories_and_a_clean_environment() {
 #[tokio::test]
 async fn configured_isolation_is_passed_to_the_worker_and_described() {
     for (isolation, value, description) in [
-        (Isolation::None, "none", "that user's access to files"),
-        (Isolation::Files, "files", "changing its own; it has"),
-        (Isolation::FilesAndNetwork, "files,network", "to TCP connections"),
+        (Isolation::None, "none", "NOT ISOLATED"),
+        (Isolation::Landlock, "landlock", "change only its own"),
+        (Isolation::Namespaces, "namespaces", "its own processes"),
+        (Isolation::Auto, "auto", "the strongest way"),
     ] {
         let (folder, mark) = (tempfile::tempdir().unwrap(), format!("process-isolation-{value}"));
         let mut options = options(&folder, "echo \"isolation: $ISOLATION.\"");
         options.isolation = isolation;
-        let provider = match Process::new(options) {
-            // A kernel without support is an error; there is no fallback.
-            Err(error) => {
-                assert_eq!(error.kind(), std::io::ErrorKind::Unsupported, "{error}");
-                continue;
-            }
-            Ok(provider) => provider,
-        };
+        let provider = Process::new(options).unwrap();
         assert!(provider.isolation().contains(description), "{}", provider.isolation());
         let name = id("box-9");
         let found = provider.create(&spec("box-9")).await.unwrap();

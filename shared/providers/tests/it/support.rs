@@ -53,11 +53,20 @@ fn unique(mark: &str) -> String {
     format!("{mark}-{}", std::process::id())
 }
 
+/// Exports the variables of [`variables`], which are JSON.
+const EXPORT: &str = r#"json=$(cat "$SECRETS_FILE")
+for name in TEST_MARK SANDBOX_TOKEN; do
+value=$(printf %s "$json" | sed "s/.*\"$name\":\"\([^\"]*\)\".*/\1/")
+export "$name=$value"
+done
+"#;
+
 /// A worker script that prints `begun`, starts one child in its process group and one outside, and keeps running. `extra`
 /// is a line of the script.
 pub fn worker(folder: &Path, extra: &str) -> PathBuf {
+    // Variables from standard input become its environment, as if it had started with them.
     let script = format!(
-        "#!/bin/sh\necho \"begun $SANDBOX_ID with a token of ${{#SANDBOX_TOKEN}} letters\"\n{extra}\n\
+        "#!/bin/sh\nif [ -n \"$SECRETS_FILE\" ]; then\n{EXPORT}unset SECRETS_FILE\nexec \"$0\"\nfi\necho \"begun $SANDBOX_ID with a token of ${{#SANDBOX_TOKEN}} letters\"\n{extra}\n\
          setsid sleep 1000 &\nsleep 1001 &\nsleep 1002\n"
     );
     let path = folder.join("worker.sh");

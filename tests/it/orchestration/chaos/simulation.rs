@@ -351,7 +351,7 @@ impl Simulation {
                         orchestration_jobs: plane.orchestration_jobs().unwrap(),
                     };
                     let command = app::sandboxes::terminate::Command {
-                        principal: Principal::Operator,
+                        principal: Principal::operator("local"),
                         sandbox,
                         reason: "in the way".into(),
                     };

@@ -1,7 +1,7 @@
 //! The machine of a fake sandbox: a folder, and processes that are marked with it.
 
 use super::lock;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -27,6 +27,8 @@ struct State {
     ended: bool,
     sessions: BTreeMap<String, Session>,
     commands: Vec<String>,
+    /// Process groups of all commands. The environment of a worker is not readable for other processes of its user.
+    groups: Vec<Pid>,
 }
 
 #[derive(Debug, Default)]
@@ -124,7 +126,7 @@ impl Machine {
 
     fn spawn(&self, command: &str, output: fn() -> Stdio) -> Option<Child> {
         // Held until the process exists, so that `end` finds it.
-        let state = lock(&self.state);
+        let mut state = lock(&self.state);
         if state.ended {
             return None;
         }
@@ -132,7 +134,9 @@ impl Machine {
         shell.args(["-c", command]).current_dir(self.home()).env_clear();
         shell.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.home()).env(MARK, &self.folder);
         shell.stdin(Stdio::null()).stdout(output()).stderr(output()).process_group(0);
-        shell.spawn().ok()
+        let child = shell.spawn().ok()?;
+        state.groups.extend(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
+        Some(child)
     }
 
     /// Ids of all processes of this machine.
@@ -150,7 +154,15 @@ impl Machine {
 
     /// Kills all processes and prevents new ones. The folder stays until the fake is dropped.
     pub(super) fn end(&self) {
-        lock(&self.state).ended = true;
+        let groups = {
+            let mut state = lock(&self.state);
+            state.ended = true;
+            std::mem::take(&mut state.groups)
+        };
+        for group in groups {
+            // An error means that the group has no process left, which is fine.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         loop {
             let processes = self.processes();
             if processes.is_empty() {

@@ -1,9 +1,10 @@
 import { isThisMachine } from '../../util/hosts'
 
-const AGENTS = ['claude', 'openhands', 'acp:']
+/** Listed by every control plane whose operator has not changed its list. */
+const AGENTS = ['claude', 'openhands']
 
-/** Only the worker that is part of `sunaba` can run these, and a control plane on this machine is `sunaba dev`. */
+/** Listed by `sunaba dev`, which is what a control plane on this machine is. */
 const SCRIPTS = ['scripted:hello', 'scripted:refactor', 'scripted:trouble']
 
-/** Agents to suggest for a ticket to the control plane at this host. Any other can be typed. */
+/** Agents to suggest for a ticket to the control plane at this host. Other names of the operator's list can be typed. */
 export const suggestedAgents = (hostname: string) => (isThisMachine(hostname) ? [...AGENTS, ...SCRIPTS] : AGENTS)

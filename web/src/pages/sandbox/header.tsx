@@ -1,12 +1,30 @@
-import { ArrowLeft } from 'lucide-react'
+import { ArrowLeft, Shield, ShieldOff } from 'lucide-react'
 import { Link } from 'react-router'
 import type { SandboxOut, TaskOut } from '../../api/contract'
 import type { Log } from '../../api/use-log'
+import { Badge } from '../../ui/badge'
 import { ConnectionChip } from '../../ui/connection'
 import { CopyButton } from '../../ui/copy'
 import { StatusBadge, ofSandbox, ofTask } from '../../ui/status'
 import { paths } from '../../util/paths'
 import { Menu } from './menu'
+
+/** How the agent is isolated from the machine. */
+function Isolation({ tier }: { tier: string | null }) {
+  if (tier === null) return null
+  if (tier === 'none') {
+    return (
+      <Badge tone="bad" icon={<ShieldOff size={12} aria-hidden />}>
+        Not isolated
+      </Badge>
+    )
+  }
+  return (
+    <Badge tone="quiet" icon={<Shield size={12} aria-hidden />}>
+      {`Isolation: ${tier}`}
+    </Badge>
+  )
+}
 
 /** Title, status and actions of a sandbox. */
 export function Header({
@@ -45,6 +63,7 @@ export function Header({
               sandbox !== null && <StatusBadge status={ofSandbox(sandbox)} />
             )}
           </span>
+          <Isolation tier={log.run.isolation} />
           <ConnectionChip connection={log.connection} detail={log.detail} onRetry={log.retry} />
           <span className="flex min-w-0 items-center">
             <code className="min-w-0 truncate font-mono text-xs text-ink-soft">{sandboxId}</code>

@@ -1,7 +1,7 @@
 //! ACP agents as [`Agent`]s.
 
 use super::{Settings, start};
-use crate::agents::{Agent, AgentHandle, AgentKind, Launch, find_program};
+use crate::agents::{Agent, AgentHandle, AgentKind, KeyForm, Launch, Service, find_program};
 use crate::config::variables::DefaultValue::Unset;
 use crate::config::variables::variable;
 use crate::config::{Problem, Reader};
@@ -11,9 +11,23 @@ pub const ACP: AgentKind = AgentKind {
     name: "acp",
     argument: Some("<command>"),
     title: "Agents that speak the Agent Client Protocol",
-    variables: &[],
-    secrets: &[],
-    urls: &[],
+    variables: &[
+        variable("OPENAI_API_KEY", Unset, "Key of OpenAI's API; the agent does not receive it"),
+        variable(
+            "OPENAI_BASE_URL",
+            Unset,
+            "URL of OpenAI's API; the worker forwards to it. Default with a key: https://api.openai.com/v1",
+        ),
+    ],
+    secrets: &["OPENAI_API_KEY"],
+    prefixes: &[],
+    urls: &["OPENAI_BASE_URL"],
+    services: &[Service {
+        name: "openai",
+        url: "OPENAI_BASE_URL",
+        default_url: |_| OPENAI_API,
+        keys: &[("OPENAI_API_KEY", KeyForm::Bearer)],
+    }],
     directories: &[],
     configure,
     program: None,
@@ -24,11 +38,34 @@ pub const OPENHANDS: AgentKind = AgentKind {
     name: "openhands",
     argument: None,
     title: "OpenHands",
-    variables: &[variable("LLM_API_KEY", Unset, "Key of the model API, for OpenHands")],
+    variables: &[
+        variable("LLM_API_KEY", Unset, "Key of the model API of OpenHands; the agent does not receive it"),
+        variable(
+            "LLM_BASE_URL",
+            Unset,
+            "URL of the model API of OpenHands; the worker forwards to it. Default with a key: that of Anthropic or OpenAI, by LLM_MODEL",
+        ),
+        variable("LLM_MODEL", Unset, "Model of OpenHands, such as anthropic/claude-sonnet-4-5"),
+    ],
     secrets: &["LLM_API_KEY"],
+    urls: &["LLM_BASE_URL"],
+    services: &[Service {
+        name: "llm",
+        url: "LLM_BASE_URL",
+        default_url: default_llm_url,
+        keys: &[("LLM_API_KEY", KeyForm::Bearer), ("LLM_API_KEY", KeyForm::ApiKey)],
+    }],
     configure: |reader, _| configure(reader, "openhands acp"),
     ..ACP
 };
+
+const OPENAI_API: &str = "https://api.openai.com/v1";
+
+/// OpenHands names the provider in the name of the model.
+fn default_llm_url(reader: &Reader<'_>) -> &'static str {
+    let model = reader.text("LLM_MODEL").unwrap_or_default();
+    if model.starts_with("anthropic/") { "https://api.anthropic.com" } else { OPENAI_API }
+}
 
 fn configure(_reader: &mut Reader<'_>, command: &str) -> Option<Box<dyn Agent>> {
     Some(Box::new(Acp { command: command.split_whitespace().map(str::to_owned).collect() }))
@@ -56,7 +93,7 @@ impl Agent for Acp {
         start(Settings {
             command: self.command.clone(),
             env: launch.env,
-            env_removed: launch.env_removed,
+            launcher: launch.launcher,
             cwd: launch.cwd,
             resume: launch.session,
             policy: launch.policy,

@@ -1,12 +1,13 @@
 //! Files that an agent may read and write through the worker: those in its workspace.
 //!
-//! This prevents mistakes; it is not a security boundary. A process that changes the workspace between the check of a
-//! path and its use could escape, but such a process can access files without the worker anyway.
+//! The agent can change the workspace between the check of a path and its use, so files are opened without following
+//! links.
 
+use crate::agent_files;
 use agent_client_protocol_schema::v1::{Error, ErrorCode};
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
 /// Maximum size of a file that an agent can read. The content passes through the worker's memory and the model.
@@ -31,14 +32,12 @@ impl Workspace {
     /// When the file is outside of the workspace, missing, too large, or not UTF-8.
     pub fn read(&self, path: &Path, line: Option<u32>, limit: Option<u32>) -> Result<String, Error> {
         let path = self.resolve(path)?;
-        let metadata = fs::metadata(&path).map_err(|error| failed(&path, &error))?;
-        if !metadata.is_file() {
-            return Err(invalid(format!("{} is not a file.", path.display())));
-        }
+        let file = agent_files::open(&self.root, self.inner(&path)).map_err(|error| failed(&path, &error))?;
+        let metadata = file.metadata().map_err(|error| failed(&path, &error))?;
         if metadata.len() > MAX_READ_BYTES {
             return Err(invalid(format!("{} is larger than {MAX_READ_BYTES} bytes.", path.display())));
         }
-        let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
+        let text = io::read_to_string(file.take(MAX_READ_BYTES)).map_err(|error| failed(&path, &error))?;
         if line.is_none() && limit.is_none() {
             return Ok(text);
         }
@@ -58,7 +57,8 @@ impl Workspace {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
         }
-        fs::write(&path, content).map_err(|error| failed(&path, &error))
+        let file = agent_files::create(&self.root, self.inner(&path));
+        file.and_then(|mut file| file.write_all(content.as_bytes())).map_err(|error| failed(&path, &error))
     }
 
     /// A working directory for a command. Defaults to the workspace itself.
@@ -71,6 +71,11 @@ impl Workspace {
             return Err(invalid(format!("{} is not a directory.", path.display())));
         }
         Ok(path)
+    }
+
+    /// A resolved path, relative to the workspace.
+    fn inner<'a>(&self, path: &'a Path) -> &'a Path {
+        path.strip_prefix(&self.root).expect("a resolved path is inside of the workspace")
     }
 
     /// The canonical path of an existing or future file. Fails if it is outside of the workspace.

@@ -27,6 +27,7 @@ use crate::agents::process::{Pipes, Process, ProcessSpec, StderrTail};
 use crate::agents::{AgentCommand, AgentHandle, AgentOutput, ExitReason};
 use crate::event::Event;
 use crate::tasks::joined;
+use confine::Launcher;
 use contract::payloads::AgentError;
 use files::Workspace;
 use host::Host;
@@ -54,10 +55,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Settings {
     /// The program and its arguments: `["openhands", "acp"]`.
     pub command: Vec<String>,
-    /// Added to the worker's environment.
+    pub launcher: Launcher,
+    /// Added to the launcher's environment.
     pub env: Vec<(String, String)>,
-    /// Removed from the worker's environment.
-    pub env_removed: Vec<String>,
     pub cwd: PathBuf,
     /// The session to resume. If the agent cannot, an error is emitted and a new session starts.
     pub resume: Option<String>,
@@ -96,17 +96,17 @@ fn open(settings: &Settings) -> Result<(Process, Pipes, Host), String> {
     };
     let workspace = Workspace::open(&settings.cwd)
         .map_err(|error| format!("Cannot open workspace {}: {error}.", settings.cwd.display()))?;
-    let (env, env_removed) = (settings.env.clone(), settings.env_removed.clone());
+    let (launcher, env) = (settings.launcher.clone(), settings.env.clone());
     let spec = ProcessSpec {
+        launcher: launcher.with_program(program.as_ref(), &settings.cwd),
         program: program.into(),
         arguments: arguments.iter().map(Into::into).collect(),
         env: env.clone(),
-        env_removed: env_removed.clone(),
         cwd: settings.cwd.clone(),
     };
     let (process, pipes) =
         Process::spawn(&spec).map_err(|error| format!("Cannot start {program}: {error}."))?;
-    let terminals = Terminals::new(workspace.clone(), env, env_removed);
+    let terminals = Terminals::new(workspace.clone(), launcher, env);
     Ok((process, pipes, Host { workspace, terminals }))
 }
 

@@ -5,6 +5,7 @@ use super::output::Output;
 use crate::agents::ExitReason;
 use crate::agents::process::{Process, ProcessSpec};
 use agent_client_protocol_schema::v1::{CreateTerminalRequest, Error, ErrorCode};
+use confine::Launcher;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,8 +35,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct Terminals {
     workspace: Workspace,
+    launcher: Launcher,
     env: Vec<(String, String)>,
-    env_removed: Vec<String>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -65,8 +66,8 @@ enum DesiredState {
 
 impl Terminals {
     /// Commands get the agent's environment.
-    pub fn new(workspace: Workspace, env: Vec<(String, String)>, env_removed: Vec<String>) -> Self {
-        Self { workspace, env, env_removed, shared: Arc::default() }
+    pub fn new(workspace: Workspace, launcher: Launcher, env: Vec<(String, String)>) -> Self {
+        Self { workspace, launcher, env, shared: Arc::default() }
     }
 
     /// Runs a command. A command without arguments is run by a shell, as agents expect.
@@ -82,7 +83,7 @@ impl Terminals {
         } else {
             (request.command.clone().into(), request.args.iter().map(Into::into).collect())
         };
-        let spec = ProcessSpec { program, arguments, env, env_removed: self.env_removed.clone(), cwd };
+        let spec = ProcessSpec { launcher: self.launcher.clone(), program, arguments, env, cwd };
         let mut shared = self.shared();
         if shared.open.len() >= MAX_TERMINALS {
             return Err(invalid(format!("{MAX_TERMINALS} terminals are open. Release one first.")));
@@ -279,7 +280,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(folder.path()).unwrap();
         let env = vec![("AGENT_KNOWS".to_owned(), "this".to_owned())];
-        (folder, Terminals::new(workspace, env, vec!["HOME".to_owned()]))
+        let path = crate::config::environment().remove("PATH").unwrap();
+        let launcher = Launcher::unconfined([("PATH".to_owned(), path)].into());
+        (folder, Terminals::new(workspace, launcher, env))
     }
 
     fn command(command: &str) -> CreateTerminalRequest {

@@ -4,12 +4,14 @@ use super::normalizer::Normalizer;
 use super::recovery::{forked_lines, recover};
 use super::{Session, Settings, start};
 use crate::agents::{
-    Agent, AgentHandle, AgentKind, AgentOutput, LastTurn, Launch, Recovered, Sessions, find_program,
+    Agent, AgentHandle, AgentKind, AgentOutput, KeyForm, LastTurn, Launch, Recovered, Service, Sessions,
+    find_program,
 };
 use crate::config::variables::DefaultValue::{Described, Fixed, Unset};
 use crate::config::variables::{Variable, variable};
 use crate::config::{Problem, Reader};
 use crate::transcript;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
@@ -19,28 +21,40 @@ pub const CLAUDE: AgentKind = AgentKind {
     title: "Claude Code",
     variables: &VARIABLES,
     secrets: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+    prefixes: &["ANTHROPIC_", "CLAUDE_CODE_", "DISABLE_"],
     urls: &["ANTHROPIC_BASE_URL"],
-    directories: &["CLAUDE_CONFIG_DIR"],
+    services: &[Service {
+        name: "anthropic",
+        url: "ANTHROPIC_BASE_URL",
+        default_url: |_| "https://api.anthropic.com",
+        keys: &[
+            ("ANTHROPIC_API_KEY", KeyForm::ApiKey),
+            ("ANTHROPIC_AUTH_TOKEN", KeyForm::Bearer),
+            ("CLAUDE_CODE_OAUTH_TOKEN", KeyForm::Bearer),
+        ],
+    }],
+    directories: &["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TMPDIR"],
     configure,
     program: None,
 };
 
-const VARIABLES: [Variable; 7] = [
+const VARIABLES: [Variable; 8] = [
     variable("CLAUDE_PATH", Fixed("claude"), "Program of the Claude Code CLI"),
     variable(
         "CLAUDE_CONFIG_DIR",
         Described("~/.claude"),
         "Configuration and transcripts of the Claude Code CLI",
     ),
+    variable("CLAUDE_CODE_TMPDIR", Unset, "Temporary files of the Claude Code CLI"),
     variable("SETTING_SOURCES", Unset, "Setting sources of the Claude Code CLI, separated by commas"),
     variable(
         "ANTHROPIC_BASE_URL",
         Unset,
-        "URL of the model API, for the agent; with ISOLATION its port stays reachable",
+        "URL of the model API; the worker forwards to it. Default with a key: https://api.anthropic.com",
     ),
-    variable("ANTHROPIC_API_KEY", Unset, "Key of the model API, for the agent"),
-    variable("ANTHROPIC_AUTH_TOKEN", Unset, "Token of the model API, for the agent"),
-    variable("CLAUDE_CODE_OAUTH_TOKEN", Unset, "Token of Claude Code, for the agent"),
+    variable("ANTHROPIC_API_KEY", Unset, "Key of the model API; the agent does not receive it"),
+    variable("ANTHROPIC_AUTH_TOKEN", Unset, "Token of the model API; the agent does not receive it"),
+    variable("CLAUDE_CODE_OAUTH_TOKEN", Unset, "Token of Claude Code; the agent does not receive it"),
 ];
 
 fn configure(reader: &mut Reader<'_>, _argument: &str) -> Option<Box<dyn Agent>> {
@@ -94,6 +108,8 @@ pub struct Conversation {
 
 impl Conversation {
     pub fn new(directory: PathBuf) -> Self {
+        // Links above it are those of the user.
+        let directory = directory.canonicalize().unwrap_or(directory);
         Self { directory, recovered: None }
     }
 
@@ -132,7 +148,7 @@ impl Conversation {
             command,
             cwd: launch.cwd,
             env,
-            env_removed: launch.env_removed,
+            launcher: launch.launcher,
             session: begin,
             resume_interrupted_turn: launch.resume_turn,
             model: launch.model,
@@ -154,7 +170,8 @@ impl Conversation {
 /// `None` if there is no transcript. Entries that were written in another sandbox, or copied from a forked session, give
 /// no events.
 fn replay(path: &Path, launch: &Launch) -> Option<(Normalizer, Recovered)> {
-    let transcript = std::fs::read(path).ok()?;
+    let mut transcript = Vec::new();
+    transcript::open(path).ok()?.read_to_end(&mut transcript).ok()?;
     // Lossy: a crash may leave an incomplete character at the end.
     let transcript = String::from_utf8_lossy(&transcript);
     let lines: Vec<&str> = transcript.lines().collect();

@@ -55,11 +55,12 @@ const OUTPUT_CAPACITY: usize = 256;
 fn start(settings: &Settings, normalizer: Normalizer) -> AgentHandle {
     let (command_sender, commands) = mpsc::channel(64);
     let (outputs, output_receiver) = mpsc::channel(OUTPUT_CAPACITY);
+    let program = settings.command.first().cloned().unwrap_or_default();
     let spec = ProcessSpec {
-        program: settings.command.first().cloned().unwrap_or_default().into(),
+        launcher: settings.launcher.with_program(program.as_ref(), &settings.cwd),
+        program: program.clone().into(),
         arguments: settings.arguments().into_iter().map(Into::into).collect(),
         env: settings.environment(),
-        env_removed: settings.env_removed.clone(),
         cwd: settings.cwd.clone(),
     };
     let driver =
@@ -70,7 +71,6 @@ fn start(settings: &Settings, normalizer: Normalizer) -> AgentHandle {
             (first, tokio::spawn(run(process, pipes, driver, commands, outputs.clone())))
         }
         Err(error) => {
-            let program = settings.command.first().map_or("", String::as_str);
             let reason = format!("cannot start {program}: {error}");
             (
                 Some(AgentOutput::Exited(ExitReason::NotStarted { reason })),

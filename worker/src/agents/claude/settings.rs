@@ -1,6 +1,7 @@
 //! Arguments and environment of the CLI.
 
 use crate::agents::policy::Policy;
+use confine::Launcher;
 use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
@@ -9,9 +10,9 @@ use uuid::Uuid;
 pub struct Settings {
     /// The program and the arguments before the CLI's own: `claude`, or the script player.
     pub command: Vec<String>,
+    pub launcher: Launcher,
     pub cwd: PathBuf,
     pub env: Vec<(String, String)>,
-    pub env_removed: Vec<String>,
     pub session: Session,
     /// Whether the CLI continues an unfinished turn on its own after a resume.
     pub resume_interrupted_turn: bool,

@@ -40,7 +40,7 @@ pub(super) async fn deliver(
     guard.advance(mailbox.sandbox.clone());
     loop {
         let sandbox = guard.load(&command.sandbox).await?;
-        check(command, &sandbox)?;
+        check(command, &sandbox, deps.clock.now())?;
         if sandbox.version != mailbox.sandbox.version {
             mailbox = Mailbox::of(deps, command, sandbox.clone()).await?;
         }
@@ -201,7 +201,7 @@ pub(super) async fn extend(deps: Deps<'_>, command: &Command, mailbox: Mailbox) 
             until.is_some() && command.holding.contains(&waiting.id)
         };
         let sandbox = guard.load(&command.sandbox).await?;
-        check(command, &sandbox)?;
+        check(command, &sandbox, deps.clock.now())?;
         if sandbox.version != mailbox.sandbox.version {
             mailbox = Mailbox::of(deps, command, sandbox.clone()).await?;
         }

@@ -51,6 +51,9 @@ async fn stages(
     let (Some(assignment), Some(task)) = (sandbox.assignment.clone(), task) else {
         return Ok(Flow::Wait(None));
     };
+    if let Err(invalid) = deps.orchestration.check_provider(&assignment.provider) {
+        return give_up(deps, &sandbox, Class::Permanent, &invalid.to_string()).await;
+    }
     let Some(provider) = deps.providers.get(&assignment.provider).cloned() else {
         let error = format!("provider {} is not configured", assignment.provider);
         return give_up(deps, &sandbox, Class::Permanent, &error).await;
@@ -145,6 +148,8 @@ async fn run_stage(
             Ok(StageResult::Done(None))
         }
         Stage::Creating => {
+            // Before a sandbox is paid for.
+            agent(deps, &work.task)?;
             let spec = spec(deps, sandbox, &work.task)?;
             // A retry only polls while the sandbox is being created.
             let existing = if is_retry { provider.find(&sandbox.id).await? } else { None };
@@ -168,9 +173,12 @@ async fn run_stage(
             Ok(StageResult::Done(None))
         }
         Stage::Starting => {
+            let agent = agent(deps, &work.task)?;
+            // Never fails in a function that provisions: its row in the registry has the permission.
             let token = (deps.issue_token)(&sandbox.id, sandbox.generation);
+            let token = token.map_err(|error| Failure::unreachable(error.to_string()))?;
             let variables =
-                variables::of(deps.orchestration, sandbox, &work.task, work.ticket.as_ref(), token);
+                variables::of(deps.orchestration, sandbox, &work.task, work.ticket.as_ref(), agent, token);
             let Some(found) = provider.find(&sandbox.id).await? else { return Ok(missing()) };
             provider.start(&found, &variables).await?;
             Ok(StageResult::Done(None))
@@ -180,6 +188,11 @@ async fn run_stage(
 
 fn missing() -> StageResult {
     StageResult::Broken("the sandbox does not exist at the provider".to_owned())
+}
+
+/// The definition of the task's agent.
+fn agent(deps: Deps<'_>, task: &Task) -> Result<String, Failure> {
+    deps.orchestration.agent_of(&task.execution).map_err(|invalid| Failure::refused(invalid.to_string()))
 }
 
 fn spec(deps: Deps<'_>, sandbox: &Sandbox, task: &Task) -> Result<SandboxSpec, Failure> {

@@ -144,6 +144,15 @@ pub struct SandboxTerminated {
     pub end: SandboxEnd,
 }
 
+/// The worker tokens that were issued before are revoked, and a new one was issued.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SandboxTokenRotated {
+    /// The generation of the new token.
+    pub generation: u32,
+    /// The caller, who has the new token.
+    pub by: Sender,
+}
+
 /// The plane ended a sandbox that did nothing for too long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxTerminatedIdle {

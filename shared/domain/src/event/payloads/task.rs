@@ -1,5 +1,6 @@
 //! Events about a task, emitted by the plane.
 
+use crate::message::Sender;
 use crate::task::Priority;
 use crate::{JsonObject, SandboxId, TaskId, TicketId, Timestamp};
 use schemars::JsonSchema;
@@ -30,6 +31,9 @@ pub struct TaskCreated {
     pub task_type: String,
     pub priority: Priority,
     pub depends_on: Vec<TaskId>,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }
 
 /// The task is queued.
@@ -72,6 +76,9 @@ pub struct TaskCompleted {
     /// What the reviewer sent with the review, as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<JsonObject>,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }
 
 /// The result waits for a review.
@@ -105,6 +112,9 @@ pub struct TaskFailed {
     pub error_message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries_left: Option<u32>,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }
 
 /// A caller has cancelled the task.
@@ -116,6 +126,9 @@ pub struct TaskCancelled {
     pub reason: String,
     /// `reason`, under the name that OmoiOS clients read.
     pub error_message: String,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }
 
 /// An attempt failed and another will follow, or a caller retries the task.
@@ -142,6 +155,9 @@ pub struct TaskRetrying {
     /// A caller retries the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manual: Option<bool>,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }
 
 /// The review rejected the result.
@@ -154,6 +170,9 @@ pub struct TaskNeedsRevision {
     /// What the reviewer sent with the review, as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<JsonObject>,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }
 
 /// A caller has edited the task.
@@ -167,6 +186,9 @@ pub struct TaskUpdated {
     pub priority: Priority,
     pub deadline_at: Option<Timestamp>,
     pub timeout_seconds: Option<u64>,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -176,4 +198,7 @@ pub struct TaskDependenciesChanged {
     pub depends_on: Vec<TaskId>,
     /// Number of dependencies that are not completed.
     pub unmet: u32,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }

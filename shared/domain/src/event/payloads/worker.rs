@@ -1,8 +1,18 @@
-//! Events about what the worker could not deliver.
+//! Events about the worker itself: how it isolates the agent, and what it could not deliver.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// How the agent is isolated from the worker and from the machine. Emitted at each start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkerIsolation {
+    /// `namespaces`, `landlock` or `none`.
+    pub tier: String,
+    /// What the agent can still do, in sentences.
+    pub not_covered: Vec<String>,
+}
 
 /// The outbox drops events: emitted when that begins and when it ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

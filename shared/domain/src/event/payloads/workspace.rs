@@ -48,3 +48,15 @@ pub struct WorkspaceChangesLeftOut {
 pub struct WorkspaceSnapshotsOff {
     pub reason: String,
 }
+
+/// The worker's proxy denied connections of the agent. Reported at most once a minute for each host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct NetworkDenied {
+    pub host: String,
+    pub port: u16,
+    /// Why, and which setting decides.
+    pub reason: String,
+    /// Number of connections since the last report.
+    pub count: u64,
+}

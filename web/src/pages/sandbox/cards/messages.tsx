@@ -9,6 +9,7 @@ import { useRetainedState } from '../../../ui/retained-state'
 import { Markdown } from '../../../ui/markdown'
 import { toast } from '../../../ui/toast'
 import { classes } from '../../../util/classes'
+import { principalName } from '../../../util/principals'
 import { Receipts } from '../composer/receipts'
 import { isUndeliverable, Undeliverable } from '../composer/undeliverable'
 import { fullText } from './output'
@@ -76,10 +77,10 @@ export function MessageCard({ row, sandboxId }: { row: MessageRow; sandboxId: st
       <div
         className={classes(
           'max-w-full min-w-0 rounded-lg border px-4 py-2',
-          row.synthetic ? 'border-line bg-sunken text-sm text-ink-soft' : 'border-accent/25 bg-accent-soft',
+          isOfWorker(row) ? 'border-line bg-sunken text-sm text-ink-soft' : 'border-accent/25 bg-accent-soft',
         )}
       >
-        <p className={classes('text-xs font-medium', row.synthetic ? 'text-ink-soft' : 'text-accent')}>
+        <p className={classes('text-xs font-medium', isOfWorker(row) ? 'text-ink-soft' : 'text-accent')}>
           {senderLabel(row)}
         </p>
         {text === '' ? <p className="text-ink-soft">No text</p> : <LongMarkdown text={text} lines={TEXT_LINES / 2} />}
@@ -105,16 +106,25 @@ export function MessageCard({ row, sandboxId }: { row: MessageRow; sandboxId: st
   )
 }
 
+/** Whether the worker wrote the row, or only the worker reports it: it is not styled as a message of a person. */
+function isOfWorker({ synthetic, unverified }: MessageRow): boolean {
+  return synthetic || unverified
+}
+
 /** The sender of a message and its intent. */
 export function senderLabel({
   messageType,
   sender,
   synthetic,
-}: Pick<MessageRow, 'messageType' | 'sender' | 'synthetic'>): string {
+  unverified,
+}: Pick<MessageRow, 'messageType' | 'sender' | 'synthetic' | 'unverified'>): string {
+  if (unverified) return 'Worker (sender not verified)'
   if (messageType === 'task') return 'Task'
   if (messageType === 'guidance') return 'Guidance'
-  if (messageType === 'system' || synthetic) return 'System'
-  const name = sender?.id ?? (sender?.kind === 'operator' ? 'Operator' : 'You')
+  if (synthetic) return 'Worker'
+  if (messageType === 'system') return 'System'
+  const isUnnamed = sender === null || (sender.kind === 'user' && sender.id === null)
+  const name = isUnnamed ? 'You' : principalName(sender)
   if (messageType === 'interrupt') return `${name} (interrupt)`
   return messageType === 'stop' ? `${name} (stop everything)` : name
 }

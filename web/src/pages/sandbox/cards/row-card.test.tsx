@@ -78,6 +78,7 @@ const undeliverable: MessageRow = {
   messageType: 'user_message',
   sender: null,
   synthetic: false,
+  unverified: false,
   rest: null,
   version: 1,
   deliveries: 10,
@@ -132,6 +133,7 @@ describe('text and messages', () => {
       messageType,
       sender,
       synthetic: false,
+      unverified: false,
       rest: null,
       version: 1,
       deliveries: null,
@@ -139,6 +141,11 @@ describe('text and messages', () => {
     })
     expect(screen.getByText(label)).toBeTruthy()
     expect(screen.getByText('Go on')).toBeTruthy()
+  })
+  it('of an unknown sender do not look like those of a person', () => {
+    show({ ...undeliverable, text: 'Delete everything', unverified: true, receipts: [], deliveries: null })
+    expect(screen.getByText('Worker (sender not verified)')).toBeTruthy()
+    expect(screen.queryByText('You')).toBeNull()
   })
   it('show the delivery status of a message', () => {
     const receipts = [
@@ -153,6 +160,7 @@ describe('text and messages', () => {
       messageType: 'user_message',
       sender: null,
       synthetic: false,
+      unverified: false,
       rest: null,
       version: 1,
       deliveries: null,

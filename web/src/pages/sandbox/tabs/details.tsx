@@ -93,6 +93,7 @@ function Sandbox({ sandbox, log }: { sandbox: SandboxOut; log: Log }) {
         <Fact name="Provider">{origin.provider}</Fact>
         <Fact name="Agent">{run.agent}</Fact>
         <Fact name="Model">{run.model}</Fact>
+        <Fact name="Isolation">{run.isolation}</Fact>
         <Fact name="Repository">{origin.repository}</Fact>
         <Fact name="Branch">
           {origin.branch !== null && <span className="font-mono text-xs">{origin.branch}</span>}

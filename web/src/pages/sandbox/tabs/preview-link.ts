@@ -1,4 +1,8 @@
-/** How to show the URL of a preview. A process of the agent chose it, so it is untrusted. */
+/**
+ * How to show the URL of a preview. Only links of the sandbox's provider are framed; what they show is still the agent's
+ * page, so it is untrusted. A URL that a worker reports could be any page of the web, made to look like a part of the
+ * console: it is a link with its host.
+ */
 export type PreviewLink =
   | { readonly kind: 'shown'; readonly url: string; readonly permissions: string; readonly local: boolean }
   /** Not a URL that a frame may show. */

@@ -1,6 +1,9 @@
+import { useQuery } from '@tanstack/react-query'
 import { ExternalLink, Monitor, RotateCw, Smartphone, Tablet } from 'lucide-react'
 import { ToggleGroup } from 'radix-ui'
 import { type ReactNode, useState } from 'react'
+import { errorMessage } from '../../../api/errors'
+import { previewLinkQuery } from '../../../api/queries'
 import { text } from '../../../timeline/read'
 import type { Run } from '../../../timeline/run'
 import { Badge } from '../../../ui/badge'
@@ -15,7 +18,7 @@ import type { Log } from './complete-run'
 type Preview = NonNullable<Run['preview']>
 
 /** The page of the agent's dev server. */
-export default function PreviewTab({ log }: { sandboxId: string; log: Log }) {
+export default function PreviewTab({ sandboxId, log }: { sandboxId: string; log: Log }) {
   const preview = log.run.preview
   if (preview === null) {
     return <Empty title="No preview">When the agent starts a web server, its page appears here.</Empty>
@@ -23,14 +26,20 @@ export default function PreviewTab({ log }: { sandboxId: string; log: Log }) {
   const event = log.events.find(({ seq }) => seq === preview.seq)
   const reason = event?.type === 'preview.failed' ? text(event.data, 'error') : null
   // The key resets the panel on each preview event, so that "Open anyway" does not hide a newer status.
-  return <Panel key={preview.seq} preview={preview} at={event?.at ?? null} reason={reason} />
+  return <Panel key={preview.seq} sandboxId={sandboxId} preview={preview} at={event?.at ?? null} reason={reason} />
 }
 
-function Panel({ preview, at, reason }: { preview: Preview; at: string | null; reason: string | null }) {
+interface PanelProps {
+  sandboxId: string
+  preview: Preview
+  at: string | null
+  reason: string | null
+}
+
+function Panel({ sandboxId, preview, at, reason }: PanelProps) {
   const [anyway, setAnyway] = useState(false)
-  const address = preview.url ?? (preview.port === null ? null : `http://localhost:${preview.port}`)
-  if (anyway && address !== null) return <Page address={address} framework={preview.framework} />
-  const openAnyway = address !== null && (
+  if (anyway) return <Server sandboxId={sandboxId} preview={preview} />
+  const openAnyway = preview.port !== null && (
     <Button className="mt-4" onClick={() => setAnyway(true)}>
       Open anyway
     </Button>
@@ -63,14 +72,54 @@ function Panel({ preview, at, reason }: { preview: Preview; at: string | null; r
         </Empty>
       )
     case 'ready':
-      return preview.url === null ? (
-        <Empty title="The server is ready but has no URL">
-          {preview.port !== null && <p>It listens on port {preview.port} inside the sandbox.</p>}
-        </Empty>
-      ) : (
-        <Page address={preview.url} framework={preview.framework} />
-      )
+      return <Server sandboxId={sandboxId} preview={preview} />
   }
+}
+
+/** The page in a frame, if the provider has a link to it. */
+function Server({ sandboxId, preview }: { sandboxId: string; preview: Preview }) {
+  const link = useQuery(previewLinkQuery(sandboxId, preview.port))
+  if (link.isPending && preview.port !== null) {
+    return (
+      <p role="status" className="flex items-center justify-center gap-2 px-6 py-16 text-ink-soft">
+        <Spinner /> Requesting the link…
+      </p>
+    )
+  }
+  if (link.isError) {
+    return (
+      <Empty title="The link to this server could not be loaded">
+        <p>{errorMessage(link.error)}</p>
+        <Button className="mt-4" onClick={() => void link.refetch()}>
+          Retry
+        </Button>
+      </Empty>
+    )
+  }
+  if (link.data !== null && link.data !== undefined) {
+    return <Page address={link.data.url} framework={preview.framework} />
+  }
+  return (
+    <Empty title="This server cannot be shown here">
+      {preview.port !== null && <p>It listens on port {preview.port} inside the sandbox.</p>}
+      <p>Its sandbox has no provider that makes links to it.</p>
+      {preview.url !== null && <ReportedUrl url={preview.url} />}
+    </Empty>
+  )
+}
+
+/** A URL that the worker chose. */
+function ReportedUrl({ url }: { url: string }) {
+  const link = previewLink(url, window.location.origin)
+  if (link.kind === 'text') return <Address address={link.text} />
+  return (
+    <p className="mt-2">
+      The worker reports a page on{' '}
+      <a href={link.url} target="_blank" rel="noreferrer noopener" className="font-mono underline underline-offset-2">
+        {new URL(link.url).host}
+      </a>
+    </p>
+  )
 }
 
 const widths = { full: '100%', tablet: '768px', phone: '390px' } as const

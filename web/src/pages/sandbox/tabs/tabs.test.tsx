@@ -150,25 +150,49 @@ describe('the preview', () => {
     expect(screen.getByRole('status').textContent).toContain('on port 5173')
   })
 
-  it('shows a ready page in a frame with a separate origin', () => {
-    show(<PreviewTab sandboxId="s" log={preview('ready', { url: `${window.location.origin}/`, framework: 'vite' })} />)
-    const frame = screen.getByTitle("Preview of the agent's work")
-    expect(frame.getAttribute('sandbox')).toBe('allow-scripts allow-forms allow-popups')
+  /** A plane whose provider has this link, or none. */
+  const provider = (url: string | null) => {
+    const body = url === null ? { code: 'not_found', detail: 'no' } : { sandbox_id: 's', port: 5173, url }
+    const status = url === null ? 404 : 200
+    const requests = vi.fn(async () => Promise.resolve(new Response(JSON.stringify(body), { status })))
+    vi.stubGlobal('fetch', requests)
+    return requests
+  }
+  const frame = async () => screen.findByTitle("Preview of the agent's work")
+
+  it("frames the provider's link with a separate origin, and not the URL of the worker", async () => {
+    const requests = provider(`${window.location.origin}/`)
+    const reported = { url: 'https://evil.example/login', framework: 'vite' }
+    show(<PreviewTab sandboxId="s" log={preview('ready', reported)} />)
+    expect((await frame()).getAttribute('src')).toBe(`${window.location.origin}/`)
+    expect((await frame()).getAttribute('sandbox')).toBe('allow-scripts allow-forms allow-popups')
+    expect(requests.mock.calls.map(String).join()).not.toContain('evil.example')
+    expect(screen.queryByText(/evil\.example/)).toBeNull()
     expect(screen.getByText('vite')).toBeTruthy()
   })
 
-  it('shows any other URL as text', () => {
-    show(<PreviewTab sandboxId="s" log={preview('ready', { url: 'javascript:alert(1)' })} />)
+  it('shows the URL of a worker as a link with its host if the provider has no link', async () => {
+    provider(null)
+    show(<PreviewTab sandboxId="s" log={preview('ready', { url: 'https://evil.example/login?next=/' })} />)
+    const link = await screen.findByRole('link', { name: 'evil.example' })
+    expect(link.getAttribute('rel')).toContain('noopener')
     expect(document.querySelector('iframe')).toBeNull()
-    expect(screen.queryByRole('link')).toBeNull()
-    expect(screen.getByText(/javascript:alert/)).toBeTruthy()
   })
 
-  it('shows why it failed and can be opened anyway', () => {
+  it('shows any other URL as text', async () => {
+    provider(null)
+    show(<PreviewTab sandboxId="s" log={preview('ready', { url: 'javascript:alert(1)' })} />)
+    expect(await screen.findByText(/javascript:alert/)).toBeTruthy()
+    expect(document.querySelector('iframe')).toBeNull()
+    expect(screen.queryByRole('link')).toBeNull()
+  })
+
+  it('shows why it failed and can be opened anyway', async () => {
+    provider('http://127.0.0.1:5173/')
     show(<PreviewTab sandboxId="s" log={preview('failed', { error: 'no page within 180 s' })} />)
     expect(screen.getByText('no page within 180 s')).toBeTruthy()
     fireEvent.click(screen.getByRole('button', { name: 'Open anyway' }))
-    expect(screen.getByTitle("Preview of the agent's work").getAttribute('src')).toBe('http://localhost:5173/')
+    expect((await frame()).getAttribute('src')).toBe('http://127.0.0.1:5173/')
   })
 
   it('shows that the server stopped', () => {

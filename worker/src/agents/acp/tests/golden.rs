@@ -41,7 +41,10 @@ fn play(conversation: &str) -> String {
     };
     let mut session = Session::new(
         options,
-        Normalizer::new(Terminals::new(workspace, vec![], vec![]), "/workspace".into()),
+        Normalizer::new(
+            Terminals::new(workspace, crate::confinement::unconfined(), vec![]),
+            "/workspace".into(),
+        ),
     );
     let mut out = String::new();
     let mut messages = 0;

@@ -41,7 +41,10 @@ fn start_with(script: Script, mode: Mode, resume: Option<&str>, folder: TempDir)
     let (reader, agent_writes) = duplex(4096);
     let record = Record::default();
     let workspace = Workspace::open(folder.path()).unwrap();
-    let host = Host { workspace: workspace.clone(), terminals: Terminals::new(workspace, vec![], vec![]) };
+    let host = Host {
+        workspace: workspace.clone(),
+        terminals: Terminals::new(workspace, crate::confinement::unconfined(), vec![]),
+    };
     let options = SessionOptions {
         cwd: folder.path().to_owned(),
         resume: resume.map(str::to_owned),

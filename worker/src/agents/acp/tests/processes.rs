@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::agents::policy::{Mode, Policy};
+use crate::confinement::unconfined;
 
 /// Answers the first two requests, then runs `on_prompt` at the first prompt.
 fn agent(on_prompt: &str) -> Settings {
@@ -20,7 +21,7 @@ fn shell(script: &str) -> Settings {
 
 fn settings(command: Vec<String>) -> Settings {
     let policy = Policy { mode: Mode::AcceptEdits, denied: vec![], root: "/".into() };
-    Settings { command, env: vec![], env_removed: vec![], cwd: "/".into(), resume: None, policy }
+    Settings { command, launcher: unconfined(), env: vec![], cwd: "/".into(), resume: None, policy }
 }
 
 async fn collect(mut running: AgentHandle) -> Vec<AgentOutput> {

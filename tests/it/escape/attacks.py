@@ -1,0 +1,386 @@
+"""What a hostile agent tries from inside. Prints a line for each attempt: its name, `held` or `ESCAPED`, and why."""
+
+import ctypes, errno, json, os, socket, stat, struct, sys, time
+
+target = json.loads(sys.argv[1])
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+X86 = os.uname().machine == "x86_64"
+# Numbers of system calls on x86-64 and arm64.
+NUMBERS = {
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
+    "add_key": (248, 217), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425), "mount": (165, 40), "unshare": (272, 97), "setns": (308, 268),
+    "clone": (56, 220), "clone3": (435, 435), "fsopen": (430, 430), "open_tree": (428, 428), "init_module": (175, 105),
+    "kexec_load": (246, 104), "chroot": (161, 51),
+}
+
+
+class Denied(Exception):
+    pass
+
+
+def call(name, *arguments):
+    ctypes.set_errno(0)
+    result = libc.syscall(NUMBERS[name][0 if X86 else 1], *arguments)
+    if result == -1:
+        raise Denied(errno.errorcode.get(ctypes.get_errno(), "?"))
+    return result
+
+
+attempts = []
+
+
+def attempt(name):
+    def add(function):
+        attempts.append((name, function))
+        return function
+    return add
+
+
+def each(paths, action):
+    """Succeeds for the attacker if it succeeds for one path."""
+    got = []
+    for path in paths:
+        try:
+            action(path)
+            got.append(path)
+        except (OSError, Denied):
+            pass
+    if not got:
+        raise Denied("none")
+    return got
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read(1)
+
+
+def change(path):
+    with open(path, "r+b") as file:
+        file.write(b"changed")
+
+
+canaries = target["canaries"]
+
+
+@attempt("read canary files")
+def _():
+    return each(canaries, read)
+
+
+@attempt("change canary files")
+def _():
+    return each(canaries, change)
+
+
+@attempt("list directories of canary files")
+def _():
+    # A directory above the workspace may exist inside, with nothing else in it.
+    def listed(path):
+        if os.path.basename(path) not in os.listdir(os.path.dirname(path)):
+            raise Denied("empty")
+    return each(canaries, listed)
+
+
+@attempt("create files beside canary files")
+def _():
+    def create(path):
+        os.stat(path)
+        open(os.path.join(os.path.dirname(path), "planted"), "w").close()
+    return each(canaries, create)
+
+
+@attempt("delete or rename canary files")
+def _():
+    return each(canaries, lambda path: os.rename(path, path + ".moved"))
+
+
+@attempt("reach canary files through symbolic links")
+def _():
+    def through(path):
+        link = "link-%d" % len(os.listdir("."))
+        os.symlink(path, link)
+        read(link)
+    return each(canaries, through)
+
+
+@attempt("reach canary files through hard links")
+def _():
+    return each(canaries, lambda path: os.link(path, "hard-%d" % len(os.listdir("."))))
+
+
+@attempt("read environment, memory and files of other processes")
+def _():
+    def look(pid):
+        for name in ("environ", "mem", "maps", "fd", "root", "cwd"):
+            path = "/proc/%d/%s" % (pid, name)
+            if name in ("fd",):
+                os.listdir(path)
+            elif name in ("root", "cwd"):
+                os.readlink(path)
+            else:
+                read(path)
+            return
+    return each(target["processes"], look)
+
+
+@attempt("find the secret in /proc")
+def _():
+    secret = target["secret"].encode()[::-1]
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for name in ("environ", "cmdline"):
+            try:
+                with open("/proc/%s/%s" % (pid, name), "rb") as file:
+                    if secret in file.read():
+                        found.append(pid)
+            except OSError:
+                pass
+    if not found:
+        raise Denied("none")
+    return found
+
+
+@attempt("signal other processes")
+def _():
+    return each(target["processes"], lambda pid: os.kill(pid, 0))
+
+
+@attempt("ptrace another process")
+def _():
+    return each(target["processes"], lambda pid: call("ptrace", 16, pid, 0, 0))
+
+
+@attempt("ptrace an own child")
+def _():
+    return call("ptrace", 0, 0, 0, 0)
+
+
+@attempt("read the memory of another process")
+def _():
+    buffer = ctypes.create_string_buffer(8)
+    local = struct.pack("PN", ctypes.addressof(buffer), 8)
+    return each(target["processes"], lambda pid: call("process_vm_readv", pid, local, 1, local, 1, 0))
+
+
+@attempt("take a file descriptor of another process")
+def _():
+    return each(target["processes"], lambda pid: call("pidfd_getfd", call("pidfd_open", pid, 0), 1, 0))
+
+
+@attempt("enter namespaces of another process")
+def _():
+    def enter(pid):
+        for kind in ("user", "mnt", "net"):
+            call("setns", os.open("/proc/%d/ns/%s" % (pid, kind), os.O_RDONLY), 0)
+    return each(target["processes"], enter)
+
+
+@attempt("create namespaces")
+def _():
+    flags = [0x10000000, 0x20000, 0x40000000, 0x20000000]
+    def clone(flag):
+        if call("clone", flag | 17, 0, 0, 0, 0) == 0:
+            os._exit(0)
+    try:
+        return each(flags, lambda flag: call("unshare", flag))
+    except Denied:
+        return each(flags, clone)
+
+
+@attempt("create a namespace with clone3")
+def _():
+    arguments = struct.pack("11Q", 0x10000000, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0)
+    if call("clone3", arguments, len(arguments)) == 0:
+        os._exit(0)
+
+
+@attempt("mount")
+def _():
+    return call("mount", b"tmpfs", b"/tmp", b"tmpfs", 0, 0)
+
+
+@attempt("mount with the new calls")
+def _():
+    return each([("fsopen", b"tmpfs", 0), ("open_tree", -100, b"/", 1)], lambda words: call(*words))
+
+
+@attempt("change the root directory")
+def _():
+    return call("chroot", b".")
+
+
+@attempt("use keys of the kernel")
+def _():
+    return call("add_key", b"user", b"canary", b"x", 1, -3)
+
+
+@attempt("use rarely needed parts of the kernel")
+def _():
+    calls = [
+        ("bpf", 0, 0, 0), ("perf_event_open", bytes(128), 0, -1, -1, 0), ("userfaultfd", 0), ("io_uring_setup", 1, bytes(120)),
+        ("init_module", 0, 0, b""), ("kexec_load", 0, 0, 0, 0),
+    ]
+    def allowed(words):
+        try:
+            call(*words)
+        except Denied as denied:
+            if str(denied) in ("EPERM", "ENOSYS", "EACCES"):
+                raise
+    return each(calls, allowed)
+
+
+@attempt("open sockets of other families")
+def _():
+    families = [(17, 3, 0), (40, 1, 0), (38, 5, 0), (16, 3, 9), (44, 3, 0), (31, 3, 0), (29, 3, 1)]
+    def allowed(words):
+        try:
+            socket.socket(*words).close()
+        except OSError as error:
+            # Not denied by the filter, but unknown to this kernel.
+            if error.errno == errno.EAFNOSUPPORT:
+                return
+            raise
+    return each(families, allowed)
+
+
+@attempt("open an MPTCP socket")
+def _():
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+
+
+@attempt("connect to a Unix socket by path")
+def _():
+    socket.socket(socket.AF_UNIX).connect(target["path_socket"])
+
+
+@attempt("connect to an abstract Unix socket")
+def _():
+    socket.socket(socket.AF_UNIX).connect("\0" + target["abstract_socket"])
+
+
+@attempt("type into the terminal")
+def _():
+    import fcntl
+    leader, follower = os.openpty()
+    fcntl.ioctl(follower, 0x5412, b"x")
+
+
+@attempt("change the system")
+def _():
+    paths = ["/usr/planted", "/etc/planted", "/bin/planted", "/lib/planted", "/opt/planted", "/planted", "/var/planted"]
+    return each(paths, lambda path: open(path, "w").close())
+
+
+@attempt("change settings of the kernel")
+def _():
+    paths = [
+        "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger",
+        "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/mm/transparent_hugepage/enabled", "/proc/1/oom_score_adj",
+    ]
+    return each(paths, lambda path: os.close(os.open(path, os.O_WRONLY)))
+
+
+@attempt("open disks and memory")
+def _():
+    paths = ["/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/mem", "/dev/kmsg", "/dev/fuse", "/dev/kvm"]
+    return each(paths, lambda path: os.close(os.open(path, os.O_RDONLY)))
+
+
+@attempt("create device files")
+def _():
+    # Only one that can be opened is an escape.
+    os.mknod("device", stat.S_IFBLK | 0o600, os.makedev(254, 0))
+    os.close(os.open("device", os.O_RDONLY))
+
+
+@attempt("read the passwords of the system")
+def _():
+    return each(["/etc/shadow", "/etc/gshadow", "/etc/sudoers"], read)
+
+
+def status(field):
+    with open("/proc/self/status") as file:
+        return next(line.split()[1] for line in file if line.startswith(field + ":"))
+
+
+@attempt("use capabilities")
+def _():
+    sets = ["CapEff", "CapPrm", "CapInh", "CapAmb"]
+    # A plain user cannot empty the last; without new privileges it has no effect.
+    sets += [] if os.getuid() else ["CapBnd"]
+    if all(int(status(field), 16) == 0 for field in sets):
+        raise Denied("none")
+    return [status("CapEff"), status("CapPrm"), status("CapBnd")]
+
+
+@attempt("gain privileges with setuid files")
+def _():
+    if status("NoNewPrivs") == "1":
+        raise Denied("none")
+
+
+@attempt("get variables of the worker")
+def _():
+    secret = target["secret"][::-1]
+    found = [name for name, value in os.environ.items() if secret in value]
+    if not found:
+        raise Denied("none")
+    return found
+
+
+@attempt("write a large file")
+def _():
+    import signal
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with open("large", "wb") as file:
+        file.seek(target["file_bytes"])
+        file.write(b"x")
+        file.flush()
+
+
+@attempt("use much memory")
+def _():
+    try:
+        return len(bytearray(2 * target["memory_bytes"]))
+    except MemoryError:
+        raise Denied("MemoryError")
+
+
+@attempt("start many processes")
+def _():
+    children = []
+    try:
+        while len(children) <= target["processes_limit"]:
+            child = os.fork()
+            if child == 0:
+                time.sleep(60)
+                os._exit(0)
+            children.append(child)
+        return len(children)
+    finally:
+        for child in children:
+            os.kill(child, 9)
+
+
+for name, function in attempts:
+    # A process of its own, so that no attempt changes the next.
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        _, code = os.waitpid(child, 0)
+        if code & 0x7f:
+            print("%s\theld\tsignal %d" % (name, code & 0x7f))
+        continue
+    try:
+        print("%s\tESCAPED\t%s" % (name, function()))
+    except Denied as why:
+        print("%s\theld\t%s" % (name, why))
+    except OSError as why:
+        print("%s\theld\t%s" % (name, errno.errorcode.get(why.errno, why)))
+    except Exception as why:
+        print("%s\tBROKEN\t%r" % (name, why))
+    sys.stdout.flush()
+    os._exit(0)

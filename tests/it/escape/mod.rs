@@ -1,0 +1,209 @@
+//! What an agent cannot do: a program inside tries to get out, for each tier, as this user and as a plain one.
+//!
+//! Every attempt must be held by every tier, unless the tier says that it does not cover it.
+
+use confine::{Launcher, Limits, Policy, Setting, Tier};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+const ATTACKS: &str = include_str!("attacks.py");
+const SECRET: &str = "planted-secret-of-the-worker";
+const CANARY: &str = "untouched";
+
+const FILE_BYTES: u64 = 1 << 20;
+const MEMORY_BYTES: u64 = 256 << 20;
+const PROCESSES: u64 = 100;
+
+/// Set for a copy of this test that runs as a plain user: the program to confine with.
+const PROGRAM: &str = "ESCAPE_TEST_PROGRAM";
+
+#[test]
+fn every_tier_holds_what_it_promises() {
+    let program =
+        std::env::var_os(PROGRAM).map_or_else(|| env!("CARGO_BIN_EXE_sunaba").into(), PathBuf::from);
+    for tier in [Tier::Namespaces, Tier::Landlock] {
+        Setting::Exactly(tier).resolve("ISOLATION").expect("tests need every tier: run `cargo xtask tools`");
+        check(tier, &program);
+    }
+}
+
+/// The kernel treats root specially in many places, with and without capabilities.
+#[test]
+fn every_tier_holds_what_it_promises_for_a_plain_user() {
+    if !is_root() {
+        // The test above already runs as one.
+        return;
+    }
+    // That user cannot enter the directories of this one.
+    let folder = TempDir::with_prefix("escape-").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let [program, test] = ["sunaba", "it"].map(|name| folder.path().join(name));
+    for (from, to) in
+        [(PathBuf::from(env!("CARGO_BIN_EXE_sunaba")), &program), (std::env::current_exe().unwrap(), &test)]
+    {
+        fs::copy(from, to).unwrap();
+        fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&test)
+        .args(["--exact", "escape::every_tier_holds_what_it_promises", "--nocapture", "--test-threads=1"])
+        .env(PROGRAM, &program)
+        .env("HOME", "/nonexistent")
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let printed =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    println!("As a plain user:\n{printed}");
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Attempts that a tier does not claim to hold.
+fn not_promised(tier: Tier) -> BTreeSet<&'static str> {
+    let mut names = BTreeSet::new();
+    if tier == Tier::Landlock {
+        names.insert("connect to a Unix socket by path");
+    }
+    if is_root() {
+        names.insert("start many processes");
+    }
+    names
+}
+
+#[expect(clippy::print_stdout, reason = "the counts are a result of the test")]
+fn check(tier: Tier, program: &Path) {
+    let outside = Outside::new();
+    let results = outside.attack(tier, program);
+    let promised = |name: &str| !not_promised(tier).contains(name);
+    let held = results.iter().filter(|(_, (held, _))| *held).count();
+    println!("{tier}: tried {}, held {held}", results.len());
+    for (name, (_, why)) in results.iter().filter(|(_, (held, _))| !held) {
+        println!("  not held{}: {name} ({why})", if promised(name) { "" } else { ", and not promised" });
+    }
+    assert!(results.len() > 35, "the program ran to its end: {results:?}");
+    let escaped: Vec<_> = results.iter().filter(|(name, (held, _))| !held && promised(name)).collect();
+    assert!(escaped.is_empty(), "{tier} does not hold: {escaped:?}");
+    outside.check_untouched();
+}
+
+/// What is outside of the sandbox.
+struct Outside {
+    folder: TempDir,
+    canaries: Vec<PathBuf>,
+    /// A process of the same user with a secret in its environment.
+    other: Child,
+    path_socket: UnixListener,
+    abstract_socket: UnixListener,
+    abstract_name: String,
+}
+
+impl Outside {
+    fn new() -> Self {
+        let folder = TempDir::with_prefix("outside-").unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let canaries = [
+            "home-of-the-user/.ssh/id_ed25519",
+            "plane/operator-token",
+            "plane/sandboxes/other/workspace/canary",
+            "plane/sandboxes/box/state/outbox/events",
+            "plane/sandboxes/box/state/state.json",
+            "plane/sandboxes/box/worker.json",
+        ];
+        let canaries = canaries.map(path).to_vec();
+        for canary in &canaries {
+            fs::create_dir_all(canary.parent().unwrap()).unwrap();
+            fs::write(canary, CANARY).unwrap();
+        }
+        for own in ["workspace", "home", "tmp"] {
+            fs::create_dir_all(path("plane/sandboxes/box").join(own)).unwrap();
+        }
+        let abstract_name = format!("escape-{}", folder.path().file_name().unwrap().to_string_lossy());
+        let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
+        let other =
+            Command::new("sleep").arg("1000").env("SECRET", SECRET).stdin(Stdio::null()).spawn().unwrap();
+        Self {
+            path_socket: UnixListener::bind(path("socket")).unwrap(),
+            abstract_socket: UnixListener::bind_addr(&address).unwrap(),
+            abstract_name,
+            canaries,
+            other,
+            folder,
+        }
+    }
+
+    /// Runs all attacks inside. Returns whether each was held, and details.
+    fn attack(&self, tier: Tier, program: &Path) -> BTreeMap<String, (bool, String)> {
+        let sandbox = self.folder.path().join("plane/sandboxes/box");
+        let [workspace, home, temporary] = ["workspace", "home", "tmp"].map(|name| sandbox.join(name));
+        let limits =
+            Limits { processes: PROCESSES, file_bytes: FILE_BYTES, memory_bytes: Some(MEMORY_BYTES) };
+        let policy = Policy {
+            writable: vec![workspace.clone(), home.clone(), temporary],
+            readable: Vec::new(),
+            hidden: vec![self.folder.path().join("plane")],
+            limits,
+        };
+        let environment = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", home.to_str().unwrap())];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let program = vec![program.display().to_string(), "worker".to_owned()];
+        let launcher = Launcher::new(tier, policy, program, environment).unwrap();
+        // Reversed, so that the arguments of the attacker are not what it finds.
+        let secret: String = SECRET.chars().rev().collect();
+        let target = json!({
+            "canaries": self.canaries,
+            "processes": [self.other.id(), std::process::id()],
+            "secret": secret,
+            "path_socket": self.folder.path().join("socket"),
+            "abstract_socket": self.abstract_name,
+            "file_bytes": FILE_BYTES,
+            "memory_bytes": MEMORY_BYTES,
+            "processes_limit": PROCESSES,
+        });
+        let arguments = ["-c".to_owned(), ATTACKS.to_owned(), target.to_string()].map(Into::into);
+        let mut command = launcher.command("/usr/bin/python3".as_ref(), arguments, &workspace).unwrap();
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{tier}: {}\n{printed}\n{errors}", output.status);
+        assert!(!printed.contains("BROKEN"), "{tier}: {printed}");
+        let lines = printed.lines().map(|line| {
+            let mut parts = line.splitn(3, '\t');
+            let mut next = || parts.next().unwrap_or_default().to_owned();
+            (next(), (next() == "held", next()))
+        });
+        lines.collect()
+    }
+
+    fn check_untouched(mut self) {
+        for canary in &self.canaries {
+            assert_eq!(fs::read_to_string(canary).unwrap(), CANARY, "{}", canary.display());
+            let beside = canary.parent().unwrap().read_dir().unwrap().flatten();
+            let names: Vec<_> = beside.map(|entry| entry.file_name()).collect();
+            assert!(!names.iter().any(|name| name == "planted"), "{names:?}");
+        }
+        assert!(self.other.try_wait().unwrap().is_none(), "the other process still runs");
+        self.abstract_socket.set_nonblocking(true).unwrap();
+        assert!(self.abstract_socket.accept().is_err(), "the abstract socket got no connection");
+        drop(self.path_socket.set_nonblocking(true));
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        let _ = self.other.kill();
+        let _ = self.other.wait();
+    }
+}

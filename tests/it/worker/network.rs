@@ -1,0 +1,80 @@
+//! The agent's way to the network: the worker's proxy and its policy.
+
+use super::{Fixture, command, text};
+use contract::payloads::NetworkDenied;
+use kit::model::{Reply, Script};
+use kit::offline::offline;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn denied_connection_is_an_event_with_its_host() {
+    let fixture = Fixture::new(Script::new()).await;
+    let tries = "for url in http://169.254.169.254/latest/meta-data http://10.0.0.1/ https://192.168.1.1/; do \
+                 curl -sS --max-time 20 $url; done; curl -sS http://169.254.169.254/ >/dev/null; \
+                 curl -sS -x socks5h://${ALL_PROXY#http://} http://[fd00:ec2::254]/; echo tried";
+    let agent = fixture.script(&[command(tries), text("Done.")]);
+    let worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Try")]);
+    fixture.wait_for_event("agent.completed").await;
+    for (host, port) in
+        [("169.254.169.254", 80), ("10.0.0.1", 80), ("192.168.1.1", 443), ("[fd00:ec2::254]", 80)]
+    {
+        let event = fixture.wait_for(|denied: &NetworkDenied| denied.host == host).await;
+        assert_eq!(
+            (&event["event_data"]["port"], &event["source"]),
+            (&json!(port), &json!("worker")),
+            "{event}"
+        );
+        assert!(event["event_data"]["reason"].as_str().unwrap().contains("NETWORK"), "{event}");
+    }
+    assert_eq!(worker.terminate().await, Some(0));
+    let log = fixture.log().await;
+    let denied: Vec<NetworkDenied> = super::data_of(&log);
+    assert_eq!(denied.len(), 4, "one event for each host: {denied:?}");
+    let log = serde_json::to_string(&log).unwrap();
+    assert!(log.contains("The connection to 169.254.169.254:80 is denied"), "the agent reads why: {log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn allowlist_of_the_operator_opens_a_local_registry() {
+    let fixture = Fixture::new(Script::new()).await;
+    let registry = fixture.model.url().trim_start_matches("http://").to_owned();
+    // curl would not use a proxy for the loopback otherwise.
+    let fetch = format!(
+        "curl -sS --noproxy '' -o /dev/null -w 'registry %{{http_code}}\\n' http://{registry}/; \
+         curl -sS --noproxy '' -o /dev/null -w 'plane %{{http_code}}\\n' {}/health",
+        fixture.plane.url
+    );
+    for (network, registry_status) in [(registry.as_str(), "registry 200"), ("none", "registry 403")] {
+        let fixture = Fixture::new(Script::new()).await;
+        let agent = fixture.script(&[command(&fetch), text("Done.")]);
+        let variables = [("AGENT", agent.as_str()), ("TASK_DESCRIPTION", "Fetch"), ("NETWORK", network)];
+        let worker = fixture.start_worker(&variables);
+        fixture.wait_for_event("agent.completed").await;
+        assert_eq!(worker.terminate().await, Some(0));
+        let log = serde_json::to_string(&fixture.log().await).unwrap();
+        assert!(log.contains(registry_status) && log.contains("plane 403"), "{network}: {log}");
+    }
+}
+
+/// The real CLI works with the proxy in its environment, and reaches the model through the endpoint.
+#[test]
+fn claude_code_works_behind_proxy_and_endpoint() {
+    offline(async {
+        let look = json!({"command": "env; echo looked", "description": "Look"});
+        let script = Script::new()
+            .when("look around", Reply::tool("Bash", look))
+            .always("looked", Reply::text("I looked."));
+        let fixture = Fixture::new(script).await;
+        let worker = fixture.start_worker(&[("TASK_DESCRIPTION", "look around"), ("NETWORK", "none")]);
+        fixture.wait_for_event("agent.completed").await;
+        assert_eq!(worker.terminate().await, Some(0));
+        let shown = fixture.model.until_prompted("looked").await.prompt;
+        assert!(shown.contains("ANTHROPIC_API_KEY=sunaba-"), "{shown}");
+        assert!(shown.contains("ANTHROPIC_BASE_URL=http://127.0.0.1:"), "{shown}");
+        assert!(!shown.contains(fixture.model.url()) && !shown.contains("key-of-the-tests"), "{shown}");
+        let requests = fixture.model.requests();
+        let messages = requests.iter().filter(|request| request.path.starts_with("/v1/messages"));
+        assert!(messages.clone().all(|request| request.key.as_deref() == Some("key-of-the-tests")));
+        assert!(messages.count() >= 2, "{requests:?}");
+    });
+}

@@ -1,0 +1,51 @@
+//! The helper: this executable as a process of its own, which restricts itself and then becomes the program.
+//!
+//! Restrictions apply to the calling thread and are inherited by what it executes. A program with threads cannot restrict a
+//! child between fork and exec without unsafe code, so a process in between does it.
+
+use crate::policy::Policy;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The hidden subcommand of the worker. Its arguments: `Restrictions` as JSON, the name of the program, its path, and its
+/// arguments.
+pub const HELPER_COMMAND: &str = "confined";
+
+/// What the helper is given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux has restrictions"))]
+pub(crate) struct Restrictions {
+    pub policy: Policy,
+    /// Files of the system that are hidden too.
+    pub private: Vec<PathBuf>,
+    /// Whether the process has its own `/tmp`, `/dev` and process table.
+    pub own_mounts: bool,
+}
+
+/// Restricts this process and executes the program. Returns only on failure.
+#[cfg(target_os = "linux")]
+pub fn become_program(arguments: &[OsString]) -> anyhow::Error {
+    use anyhow::{Context, anyhow};
+    use std::os::unix::process::CommandExt;
+    let become_it = || -> anyhow::Result<std::convert::Infallible> {
+        let [restrictions, name, file, arguments @ ..] = arguments else {
+            return Err(anyhow!("arguments are missing"));
+        };
+        let restrictions = restrictions.to_str().context("the restrictions are not UTF-8")?;
+        let restrictions: Restrictions =
+            serde_json::from_str(restrictions).context("invalid restrictions")?;
+        crate::linux::restrict(&restrictions)?;
+        let error = std::process::Command::new(file).arg0(name).args(arguments).exec();
+        Err(anyhow::Error::new(error).context(format!("cannot execute {}", file.display())))
+    };
+    match become_it() {
+        Ok(never) => match never {},
+        Err(error) => error,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn become_program(_arguments: &[OsString]) -> anyhow::Error {
+    anyhow::anyhow!("programs can be confined only on Linux")
+}

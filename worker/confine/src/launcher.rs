@@ -1,0 +1,231 @@
+//! Wraps commands for the tier in force.
+
+use crate::helper::{HELPER_COMMAND, Restrictions};
+use crate::policy::Policy;
+use crate::tier::{Tier, available};
+use crate::{bubblewrap, programs};
+use anyhow::anyhow;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+
+/// Starts programs with a policy, a tier and an environment. Cheap to clone.
+#[derive(Clone)]
+pub struct Launcher {
+    tier: Tier,
+    policy: Arc<Policy>,
+    /// Command line of this program. [`HELPER_COMMAND`] follows it.
+    program: Arc<Vec<String>>,
+    environment: Arc<BTreeMap<String, String>>,
+    bubblewrap: PathBuf,
+    private: Arc<Vec<PathBuf>>,
+}
+
+impl Launcher {
+    /// `program` is the command line of this program. Programs that are started get `environment` and nothing else.
+    ///
+    /// # Errors
+    /// If the tier does not work on this machine, or the policy contradicts itself.
+    pub fn new(
+        tier: Tier,
+        mut policy: Policy,
+        program: Vec<String>,
+        mut environment: BTreeMap<String, String>,
+    ) -> anyhow::Result<Self> {
+        let mut bubblewrap = PathBuf::new();
+        if tier != Tier::None {
+            policy.check()?;
+            let available = available();
+            match tier {
+                Tier::Namespaces => bubblewrap = available.bubblewrap.clone().map_err(|why| anyhow!(why))?,
+                _ => available.landlock.clone().map_err(|why| anyhow!(why))?,
+            }
+            let path = environment.get("PATH").map(OsString::from).unwrap_or_default();
+            let needed = programs::needed_by_path(&path);
+            policy.readable.extend(needed.readable);
+            for (name, value) in needed.variables {
+                environment.entry(name).or_insert(value);
+            }
+            // The helper.
+            policy.readable.extend(program.first().map(PathBuf::from));
+            policy.remove_nested();
+        }
+        Ok(Self {
+            tier,
+            policy: Arc::new(policy),
+            program: Arc::new(program),
+            environment: Arc::new(environment),
+            bubblewrap,
+            private: Arc::new(private_files(tier)),
+        })
+    }
+
+    /// Starts programs without restrictions, with this environment.
+    pub fn unconfined(environment: BTreeMap<String, String>) -> Self {
+        Self {
+            tier: Tier::None,
+            policy: Arc::default(),
+            program: Arc::default(),
+            environment: Arc::new(environment),
+            bubblewrap: PathBuf::new(),
+            private: Arc::default(),
+        }
+    }
+
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.environment
+    }
+
+    /// With further variables. Those that exist are replaced.
+    #[must_use]
+    pub fn with_variables(&self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut launcher = self.clone();
+        Arc::make_mut(&mut launcher.environment).extend(variables);
+        launcher
+    }
+
+    /// With further directories that the program may change.
+    #[must_use]
+    pub fn with_writable(&self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut launcher = self.clone();
+        let policy = Arc::make_mut(&mut launcher.policy);
+        policy.writable.extend(directories);
+        policy.remove_nested();
+        launcher
+    }
+
+    /// With further files or directories that the program may read.
+    #[must_use]
+    pub fn with_readable(&self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut launcher = self.clone();
+        let policy = Arc::make_mut(&mut launcher.policy);
+        policy.readable.extend(paths);
+        policy.remove_nested();
+        launcher
+    }
+
+    /// With these as the only directories that the program may change.
+    #[must_use]
+    pub fn with_only_writable(&self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut launcher = self.clone();
+        Arc::make_mut(&mut launcher.policy).writable = directories.into_iter().collect();
+        launcher
+    }
+
+    /// With what a program needs that the operator has chosen, wherever it is. Not for programs that an agent asks for: it
+    /// could make files visible in this way.
+    #[must_use]
+    pub fn with_program(&self, program: &OsStr, cwd: &Path) -> Self {
+        let found = programs::find(program, self.path(), cwd).and_then(|found| found.canonicalize());
+        match found {
+            Ok(found) if self.tier != Tier::None && !self.policy.shows(&found) => {
+                self.with_readable([programs::needed_by_program(&found)])
+            }
+            // A missing program is reported when it is started.
+            _ => self.clone(),
+        }
+    }
+
+    fn path(&self) -> &OsStr {
+        self.environment.get("PATH").map(OsStr::new).unwrap_or_default()
+    }
+
+    /// The command that runs a program in `cwd`. A bare name is looked up in `PATH`. The caller may add variables and sets
+    /// the standard streams.
+    ///
+    /// # Errors
+    /// If the program does not exist or is not executable.
+    pub fn command(
+        &self,
+        program: &OsStr,
+        arguments: impl IntoIterator<Item = OsString>,
+        cwd: &Path,
+    ) -> io::Result<Command> {
+        let file = programs::find(program, self.path(), cwd)?;
+        if self.tier == Tier::None {
+            let mut command = plain(&file);
+            // Programs that are one file with several names choose by it.
+            command.arg0(program).args(arguments).current_dir(cwd).envs(self.environment.iter());
+            return Ok(command);
+        }
+        let file = if self.policy.shows(&file) { file } else { file.canonicalize()? };
+        if !self.policy.shows(&file) {
+            // As if it did not exist: it does not, for the program that asks for it.
+            return Err(io::Error::new(io::ErrorKind::NotFound, "No such program"));
+        }
+        let helper = self.helper(program, &file)?;
+        let mut command = if self.tier == Tier::Namespaces {
+            let mut command = plain(&self.bubblewrap);
+            command.args(bubblewrap::arguments(&self.policy, &self.private, cwd)).args(helper);
+            command
+        } else {
+            let mut command = plain(Path::new(&helper[0]));
+            command.args(&helper[1..]);
+            command
+        };
+        command.args(arguments).current_dir(cwd).envs(self.environment.iter());
+        Ok(command)
+    }
+
+    /// Command line of the helper, up to the arguments of the program.
+    fn helper(&self, name: &OsStr, file: &Path) -> io::Result<Vec<OsString>> {
+        let restrictions = Restrictions {
+            policy: (*self.policy).clone(),
+            private: self.private.to_vec(),
+            own_mounts: self.tier == Tier::Namespaces,
+        };
+        let restrictions = serde_json::to_string(&restrictions)?;
+        let mut words: Vec<OsString> = self.program.iter().map(OsString::from).collect();
+        if words.is_empty() {
+            return Err(io::Error::other("the path of this program is unknown"));
+        }
+        words.extend([HELPER_COMMAND.into(), restrictions.into(), name.to_owned(), file.into()]);
+        Ok(words)
+    }
+}
+
+impl fmt::Debug for Launcher {
+    /// Omits the values of the variables, which may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launcher")
+            .field("tier", &self.tier)
+            .field("policy", &self.policy)
+            .field("variables", &self.environment.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A command without inherited environment.
+pub(crate) fn plain(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear();
+    command
+}
+
+/// The signal that killed the program. Bubblewrap, like a shell, exits with 128 and the number of the signal.
+pub fn exit_signal(tier: Tier, status: ExitStatus) -> Option<i32> {
+    use std::os::unix::process::ExitStatusExt;
+    let wrapped = || status.code().map(|code| code - 128).filter(|signal| (1..=64).contains(signal));
+    status.signal().or_else(|| wrapped().filter(|_| tier == Tier::Namespaces))
+}
+
+#[cfg(target_os = "linux")]
+fn private_files(tier: Tier) -> Vec<PathBuf> {
+    // Other users cannot read them anyway.
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root && tier != Tier::None { crate::policy::private_files_of_the_system() } else { Vec::new() }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn private_files(_tier: Tier) -> Vec<PathBuf> {
+    Vec::new()
+}

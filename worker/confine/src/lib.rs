@@ -1,0 +1,41 @@
+//! Starts programs in a trust domain of their own: the agent, and everything that runs what it wrote.
+//!
+//! A [`Launcher`] wraps a command for the [`Tier`] in force. In the tier `namespaces`, bubblewrap gives the program its
+//! own view of the system: other directories, processes and sockets do not exist in it. In every tier but `none`, a helper
+//! (this executable, with [`HELPER_COMMAND`]) restricts itself with Landlock, a system call filter and resource limits,
+//! drops all capabilities, and then becomes the program.
+//!
+//! **Invariant:** what cannot be enforced is an error. A program never runs with less than its tier.
+//!
+//! Deliberately absent: the network. It is shared with the worker, except for abstract Unix sockets.
+
+mod bubblewrap;
+mod helper;
+mod launcher;
+#[cfg(target_os = "linux")]
+mod linux;
+mod policy;
+mod programs;
+mod tier;
+
+pub use helper::{HELPER_COMMAND, become_program};
+pub use launcher::{Launcher, exit_signal};
+pub use policy::{Limits, Policy};
+pub use tier::{Available, Setting, Tier, available};
+
+/// Closes the memory, environment and open files of this process to other processes of the same user, for as long as it
+/// executes nothing else.
+///
+/// # Errors
+/// If the system refuses.
+#[cfg(target_os = "linux")]
+pub fn protect_this_process() -> std::io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Other systems do not show them.
+#[cfg(not(target_os = "linux"))]
+pub fn protect_this_process() -> std::io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Servers on the agent's loopback that stand for a service and hold its key: a model API, or one repository.
+//!
+//! A client presents a key that is worthless elsewhere. The endpoint replaces it with the real one and forwards the
+//! request to the service. Bodies are streamed in both directions.
+//!
+//! **Invariant:** the real key goes to the configured service only, below its base path, and is in no response: neither
+//! in those of the endpoint, nor in those of a service that repeats it.
+//!
+//! Deliberately absent: TLS to the client, which is on the same machine, and which addresses are allowed: the operator
+//! configures the service, so it may be on a private network.
+
+mod body;
+mod forward;
+mod key;
+mod paths;
+mod usage;
+
+pub use key::{Form, Key};
+pub use usage::{Meter, Refusal, Tokens};
+
+use crate::listen::{self, Listen};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use url::Url;
+
+/// Connections at the same time. Further ones wait.
+const MAX_CONNECTIONS: usize = 256;
+
+/// How long a client may take to send the head of a request, and how long a connection may wait for the next.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long the connection to a service may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a service may be silent. A model can think for minutes before it answers.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+
+/// One service and its keys.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// First segments of the path: `/anthropic`.
+    pub prefix: String,
+    /// Requests below the prefix are forwarded to paths below this URL.
+    pub upstream: Url,
+    pub keys: Vec<Key>,
+    pub meter: Meter,
+}
+
+/// A server of several endpoints.
+#[derive(Debug, Clone)]
+pub struct Endpoints {
+    endpoints: Arc<[Endpoint]>,
+    http: reqwest::Client,
+}
+
+impl Endpoints {
+    /// # Errors
+    /// When the root certificates of this machine cannot be read.
+    pub fn new(endpoints: Vec<Endpoint>) -> Result<Self, reqwest::Error> {
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(SILENCE_TIMEOUT)
+            .build()?;
+        Ok(Self { endpoints: endpoints.into(), http })
+    }
+
+    /// Serves a listener. Never returns; all connections end when the future is dropped.
+    pub async fn serve(self, listener: impl Listen) {
+        let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut clients = JoinSet::new();
+        loop {
+            let permit = connections.clone().acquire_owned().await.expect("the semaphore is not closed");
+            let stream = listen::next(&listener).await;
+            let server = self.clone();
+            clients.spawn(async move {
+                let respond = |request| async {
+                    Ok::<_, Infallible>(forward::forward(&server.endpoints, &server.http, request).await)
+                };
+                let served = hyper::server::conn::http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEAD_TIMEOUT)
+                    .serve_connection(TokioIo::new(stream), service_fn(respond))
+                    .await;
+                // A client may disconnect at any time.
+                if let Err(error) = served {
+                    tracing::debug!(%error, "A connection to an endpoint ended: {error}");
+                }
+                drop(permit);
+            });
+            while clients.try_join_next().is_some() {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
