@@ -243,7 +243,10 @@ impl Supervisor {
 
     async fn handle_output(&mut self, output: AgentOutput) {
         match output {
-            AgentOutput::Event(event) => self.outbox.emit(event),
+            AgentOutput::Event(event) => {
+                self.observers.agent_emitted(&event);
+                self.outbox.emit(event);
+            }
             AgentOutput::Partial(partial) if self.config.partial_messages => self.outbox.partial(partial),
             AgentOutput::Partial(_) => {}
             AgentOutput::Receipt { uuid, state } => self.receipt(uuid, state),

@@ -2,24 +2,31 @@
 //! outbox themselves, so that scanning a large repository never blocks the agent.
 
 use crate::agents::memory;
+use crate::event::Event;
 use crate::heartbeat::AgentState;
 use crate::outbox::Outbox;
 use crate::preview;
 use crate::tasks::{TaskFailure, Tasks, joined};
 use crate::workspace::diff::EmittedChange;
 use crate::workspace::snapshot::{Changes, Snapshots};
+use contract::payloads::{AgentToolUse, Payload as _};
+use serde_json::Value;
+use std::collections::HashSet;
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Maximum time to wait for queued file scans.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// How long a detected change is held back, because the result of the tool may report it too.
+/// How long a detected change is held back, because the result of a tool that has just ended may report it too.
 const HOLD_BACK: Duration = Duration::from_millis(300);
+
+/// How long a detected change is held back while other tools run, because it may be theirs. Some run for hours.
+const MAX_HOLD_BACK: Duration = Duration::from_secs(10);
 
 const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -44,11 +51,16 @@ pub(super) struct Observers {
 }
 
 enum ScanRequest {
+    ToolStarted {
+        tool_use_id: String,
+    },
     ToolEnded {
         tool_use_id: String,
         turn: u64,
         edited: Vec<EmittedChange>,
     },
+    /// No tool of the turn runs any more, even if its end was not reported.
+    TurnEnded,
     /// Notify when all earlier requests are processed.
     Drain(oneshot::Sender<()>),
 }
@@ -114,9 +126,22 @@ impl Observers {
         self.process.send_replace(process);
     }
 
+    /// Notices which tools run.
+    pub(super) fn agent_emitted(&self, event: &Event) {
+        if event.event_type == AgentToolUse::EVENT_TYPE
+            && let Some(tool_use_id) = event.data.get("tool_use_id").and_then(Value::as_str)
+        {
+            let _ = self.scans.send(ScanRequest::ToolStarted { tool_use_id: tool_use_id.to_owned() });
+        }
+    }
+
     /// A tool has ended. Its result already reported the changes in `edited`.
     pub(super) fn tool_ended(&self, tool_use_id: String, turn: u64, edited: Vec<EmittedChange>) {
         let _ = self.scans.send(ScanRequest::ToolEnded { tool_use_id, turn, edited });
+    }
+
+    pub(super) fn turn_ended(&self) {
+        let _ = self.scans.send(ScanRequest::TurnEnded);
     }
 
     /// Resolves when all queued scans are processed, or on timeout.
@@ -142,28 +167,29 @@ async fn watch_files(
     }
     let mut pending = PendingChanges::default();
     loop {
-        let request = match timeout(HOLD_BACK, requests.recv()).await {
-            Ok(Some(request)) => request,
-            Ok(None) => return,
-            Err(_) => {
-                pending.emit(&outbox);
-                match requests.recv().await {
-                    Some(request) => request,
-                    None => return,
-                }
-            }
+        let request = match pending.due(Instant::now()) {
+            Some(due) => timeout_at(due, requests.recv()).await,
+            None => Ok(requests.recv().await),
         };
         match request {
-            ScanRequest::Drain(done) => {
+            Err(_) => pending.emit(&outbox),
+            Ok(None) => return,
+            Ok(Some(ScanRequest::Drain(done))) => {
                 pending.emit(&outbox);
                 let _ = done.send(());
             }
-            ScanRequest::ToolEnded { tool_use_id, turn, mut edited } => {
+            Ok(Some(ScanRequest::ToolStarted { tool_use_id })) => pending.tool_started(tool_use_id),
+            Ok(Some(ScanRequest::TurnEnded)) => pending.turn_ended(),
+            Ok(Some(ScanRequest::ToolEnded { tool_use_id, turn, mut edited })) => {
                 // One scan covers all tools that ended meanwhile.
+                pending.tool_ended(&tool_use_id);
                 let (mut last, mut drain) = ((tool_use_id, turn), None);
                 while let Ok(next) = requests.try_recv() {
                     match next {
+                        ScanRequest::ToolStarted { tool_use_id } => pending.tool_started(tool_use_id),
+                        ScanRequest::TurnEnded => pending.turn_ended(),
                         ScanRequest::ToolEnded { tool_use_id, turn, edited: more } => {
+                            pending.tool_ended(&tool_use_id);
                             last = (tool_use_id, turn);
                             edited.extend(more);
                         }
@@ -174,7 +200,8 @@ async fn watch_files(
                     }
                 }
                 pending.remove_emitted(&edited);
-                pending.add(snapshots.scan(&edited).await, last);
+                let changes = snapshots.scan(&edited).await;
+                pending.add(changes, last, Instant::now());
                 if let Some(done) = drain {
                     pending.emit(&outbox);
                     let _ = done.send(());
@@ -184,23 +211,51 @@ async fn watch_files(
     }
 }
 
-/// Detected changes that are held back: the result of a tool that has just ended may report them too.
+/// Detected changes that are held back: the result of a tool that runs, or has just ended, may report them too.
 #[derive(Default)]
-struct PendingChanges(Vec<(Changes, (String, u64))>);
+struct PendingChanges {
+    changes: Vec<(Changes, (String, u64))>,
+    /// When the first of them was detected.
+    since: Option<Instant>,
+    /// Tools that have started and not ended.
+    running: HashSet<String>,
+}
 
 impl PendingChanges {
-    fn add(&mut self, changes: Changes, tool: (String, u64)) {
-        self.0.push((changes, tool));
+    fn tool_started(&mut self, tool_use_id: String) {
+        self.running.insert(tool_use_id);
+    }
+
+    fn tool_ended(&mut self, tool_use_id: &str) {
+        self.running.remove(tool_use_id);
+    }
+
+    fn turn_ended(&mut self) {
+        self.running.clear();
+    }
+
+    fn add(&mut self, changes: Changes, tool: (String, u64), now: Instant) {
+        if changes != Changes::default() {
+            self.since.get_or_insert(now);
+            self.changes.push((changes, tool));
+        }
+    }
+
+    /// When the changes are emitted if nothing else happens. `None` without changes.
+    fn due(&self, now: Instant) -> Option<Instant> {
+        let latest = self.since? + MAX_HOLD_BACK;
+        Some(if self.running.is_empty() { latest.min(now + HOLD_BACK) } else { latest })
     }
 
     fn remove_emitted(&mut self, emitted: &[EmittedChange]) {
-        for (changes, _) in &mut self.0 {
+        for (changes, _) in &mut self.changes {
             changes.files.retain(|file| !file.emitted().is_some_and(|change| emitted.contains(&change)));
         }
     }
 
     fn emit(&mut self, outbox: &Outbox) {
-        for (changes, (tool_use_id, turn)) in self.0.drain(..) {
+        self.since = None;
+        for (changes, (tool_use_id, turn)) in self.changes.drain(..) {
             for event in changes.into_events(turn, Some(&tool_use_id)) {
                 outbox.emit(event);
             }
@@ -253,7 +308,29 @@ async fn watch_ports(mut processes: watch::Receiver<Option<u32>>, outbox: Outbox
 mod tests {
     use super::*;
     use crate::fake_plane::FakePlane;
+    use crate::workspace::diff::FileChange;
     use std::path::Path;
+
+    #[test]
+    fn detected_change_is_held_back_while_another_tool_runs() {
+        let content = "a\n";
+        let change = FileChange::from_texts("a.txt", None, Some(content)).unwrap();
+        let (mut pending, now) = (PendingChanges::default(), Instant::now());
+        assert_eq!(pending.due(now), None, "nothing to emit");
+        pending.tool_started("slow".to_owned());
+        let emitted = change.emitted().unwrap();
+        let changes = Changes { files: vec![change], ..Changes::default() };
+        pending.add(changes, ("quick".to_owned(), 1), now);
+        let later = now + MAX_HOLD_BACK / 2;
+        assert_eq!(pending.due(later), Some(now + MAX_HOLD_BACK), "it may be a change of the slow tool");
+        pending.tool_ended("slow");
+        assert_eq!(pending.due(later), Some(later + HOLD_BACK), "no tool runs");
+        pending.remove_emitted(&[emitted]);
+        assert!(
+            pending.changes.iter().all(|(changes, _)| changes.files.is_empty()),
+            "the slow tool reported it"
+        );
+    }
 
     #[tokio::test]
     async fn failed_observer_is_started_again() {

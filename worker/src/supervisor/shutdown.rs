@@ -83,7 +83,10 @@ impl Supervisor {
 
     fn handle_final_output(&mut self, output: AgentOutput) {
         match output {
-            AgentOutput::Event(event) => self.outbox.emit(event),
+            AgentOutput::Event(event) => {
+                self.observers.agent_emitted(&event);
+                self.outbox.emit(event);
+            }
             // Cancelled only because of the shutdown. The next run sends the message again.
             AgentOutput::Receipt { state: message::State::Cancelled, .. } => {}
             AgentOutput::Receipt { uuid, state } => self.receipt(uuid, state),

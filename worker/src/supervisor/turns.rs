@@ -40,6 +40,7 @@ impl Supervisor {
     }
 
     pub(super) fn turn_ended(&mut self, end: TurnEnd) {
+        self.observers.turn_ended();
         self.copy_transcript();
         self.turns = end.turns;
         self.state.crashes = 0;
