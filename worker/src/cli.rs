@@ -2,6 +2,7 @@
 
 use crate::agents::{AgentKind, PROGRAM_COMMAND};
 use crate::config::{Config, Problem, environment, variables};
+use crate::namespace::BRIDGE_COMMAND;
 use crate::platform;
 use crate::run::run;
 use crate::secrets_file;
@@ -40,7 +41,7 @@ enum Command {
         arguments: Vec<String>,
     },
     /// Connect the network namespace of an agent with sockets of the worker (started by the worker)
-    #[command(hide = true)]
+    #[command(name = BRIDGE_COMMAND, hide = true)]
     Bridge {
         /// `<port>=<socket>` and `inbound=<socket>`
         arguments: Vec<String>,
@@ -109,8 +110,14 @@ fn complete_environment(agents: &[&'static AgentKind]) -> Result<BTreeMap<String
 pub fn become_confined(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     arguments.next_if(|argument| argument == "worker");
-    arguments.next_if(|argument| argument == confine::HELPER_COMMAND)?;
-    let why = confine::become_program(&arguments.collect::<Vec<_>>());
+    let command = arguments
+        .next_if(|argument| argument == confine::HELPER_COMMAND || argument == confine::ENTER_COMMAND)?;
+    let arguments: Vec<_> = arguments.collect();
+    let why = if command == confine::HELPER_COMMAND {
+        confine::become_program(&arguments)
+    } else {
+        confine::enter_namespace(&arguments)
+    };
     print_error(&format!("sunaba-worker: {why:#}"));
     Some(ExitCode::from(CANNOT_EXECUTE))
 }
@@ -167,12 +174,13 @@ async fn run_agent(mut arguments: Vec<String>, agents: &[&'static AgentKind]) ->
     }
 }
 
-/// Prints a line when the bridge accepts connections.
+/// Prints a line with the number of this process when the bridge accepts connections.
 async fn run_bridge(arguments: &[String]) -> ExitCode {
     let Some(bridge) = Bridge::parse(arguments) else {
         return fail("an argument of the bridge is invalid");
     };
-    match bridge::run(bridge, || print_line("ready")).await {
+    let ready = || print_line(&format!("ready {}", std::process::id()));
+    match bridge::run(bridge, ready).await {
         Err(why) => fail(&format!("the bridge cannot listen: {why}")),
     }
 }

@@ -134,6 +134,9 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Variables with the URL of a proxy.
+pub(crate) const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
+
 /// Variables that hold secrets, besides those of agents. Their values are redacted from everything that is sent.
 pub const SECRETS: [&str; 4] = ["SANDBOX_TOKEN", "GITHUB_TOKEN", "GH_TOKEN", "OMOIOS_API_KEY"];
 

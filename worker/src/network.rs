@@ -4,26 +4,29 @@
 //! of the worker, which replaces the key with the real one. The same holds for git and the repository of the task: git's
 //! configuration replaces the repository's URL with that of an endpoint. Other repositories get no credential.
 //!
-//! The servers listen on the loopback. Without a network namespace, other processes of this machine can connect to them,
-//! but need a worthless key of this sandbox; and programs that ignore `HTTP_PROXY` are not restricted by the policy.
+//! If the agent has a network namespace, these servers are all that it reaches, through a [bridge](egress::bridge).
+//! Otherwise they listen on the machine's loopback: other processes of this machine can connect to them, but need a
+//! worthless key of this sandbox; and programs that ignore `HTTP_PROXY` are not restricted by the policy.
 
 use crate::agents::KeyForm;
-use crate::config::{Config, ServiceKeys};
+use crate::config::{Config, PROXY_VARIABLES, ServiceKeys};
 use crate::event::Event;
 use crate::outbox::Outbox;
 use crate::secret::Secret;
 use crate::tasks::Tasks;
-use crate::workspace::{Credential, Repository};
+use crate::workspace::{Repository, Upstream};
 use anyhow::Context;
 use contract::payloads::NetworkDenied;
-use egress::bridge::Bridge;
+use egress::bridge::{Bridge, forward_to};
 use egress::endpoint::{Endpoint, Endpoints, Form, Key, Meter};
 use egress::proxy::{Denied, Limits, Proxy};
 use http::HeaderName;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
+use url::Url;
 use uuid::Uuid;
 
 /// Path of the endpoint for git.
@@ -32,102 +35,145 @@ const GIT: &str = "/git";
 /// Hosts that are reached without the proxy: servers of the agent itself.
 const NO_PROXY: &str = "localhost,127.0.0.1,::1";
 
+/// Ports in a network namespace. Above those that systems give to connections, and not used by common servers.
+const NAMESPACE_PORTS: [(&str, u16); 2] = [(ENDPOINTS, 61_001), (PROXY, 61_002)];
+
+const ENDPOINTS: &str = "endpoints";
+const PROXY: &str = "proxy";
+
+/// Where the servers listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// On free ports of the machine's loopback.
+    Loopback,
+    /// On Unix sockets in this directory, for a bridge in the agent's network namespace. The agent must not be able to
+    /// write to the directory.
+    Namespace(&'a Path),
+}
+
 /// Open servers, which do not serve yet.
 #[derive(Debug)]
 pub struct Network {
-    /// Environment variables of the agent and of git.
+    /// Environment variables of the agent and of git: URLs and worthless keys.
     pub variables: Vec<(String, String)>,
+    /// Environment variables of every program, with which it finds the proxy.
+    pub proxy_variables: Vec<(String, String)>,
     /// The worthless keys, by the variables in which the agent has them. They are redacted like the real ones: until the
     /// sandbox ends, other processes of this machine could use them.
     pub keys: Vec<(String, Secret)>,
     /// Counts the tokens of all services, and stops their endpoints.
     pub meter: Meter,
-    endpoints: Option<(Endpoints, TcpListener)>,
-    proxy: Option<(Proxy, mpsc::Receiver<Denied>, TcpListener)>,
-    /// For a bridge: endpoints and proxy.
-    sockets: (Option<UnixListener>, Option<UnixListener>),
+    endpoints: Option<(Endpoints, Server)>,
+    proxy: Option<(Proxy, mpsc::Receiver<Denied>, Server)>,
+    /// Host and port of the proxy that the worker itself uses, if it is left to the agent.
+    operators_proxy: Option<(String, u16, Server)>,
+}
+
+/// An open server.
+#[derive(Debug)]
+struct Server {
+    listener: Listener,
+    /// Its address for the agent.
+    address: SocketAddr,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Loopback(TcpListener),
+    Socket(UnixListener, PathBuf),
 }
 
 impl Network {
     /// Opens the servers that the configuration needs.
     ///
     /// # Errors
-    /// If a port cannot be opened, or a key cannot be sent in a header.
-    pub async fn open(config: &Config) -> anyhow::Result<Self> {
+    /// If a server cannot be opened, or a key cannot be sent in a header.
+    pub async fn open(config: &Config, place: Place<'_>) -> anyhow::Result<Self> {
         let mut network = Self {
             variables: Vec::new(),
+            proxy_variables: Vec::new(),
             keys: Vec::new(),
             meter: Meter::default(),
             endpoints: None,
             proxy: None,
-            sockets: (None, None),
+            operators_proxy: None,
         };
-        let credential = config.repository.as_ref().and_then(Repository::credential);
+        let repository = config.repository.as_ref().and_then(Repository::upstream);
         let mut own = None;
-        if !config.services.is_empty() || credential.is_some() {
-            let listener = listen().await?;
-            let address = listener.local_addr()?;
-            own = Some(address);
-            let base = format!("http://{address}");
+        if !config.services.is_empty() || repository.is_some() {
+            let server = Server::open(place, ENDPOINTS).await?;
+            // In a namespace this is not an address of the machine, from which the proxy connects.
+            own = Some(server.address).filter(|_| place == Place::Loopback);
+            let base = format!("http://{}", server.address);
             let mut endpoints = Vec::new();
             for service in &config.services {
                 endpoints.push(network.service(service, &base)?);
             }
-            if let Some(credential) = &credential {
-                endpoints.push(network.git(credential, &base)?);
+            if let Some(repository) = &repository {
+                endpoints.push(network.git(repository, &base)?);
             }
             let endpoints = Endpoints::new(endpoints).context("cannot read the root certificates")?;
-            network.endpoints = Some((endpoints, listener));
+            network.endpoints = Some((endpoints, server));
         }
         if let Some(policy) = &config.network {
-            let listener = listen().await?;
-            network.variables.extend(proxy_variables(listener.local_addr()?));
+            let server = Server::open(place, PROXY).await?;
+            network.proxy_variables = proxy_variables(&format!("http://{}", server.address));
             let (proxy, denied) = Proxy::new(policy.clone(), Limits::default());
-            network.proxy = Some((proxy.with_own(own), denied, listener));
+            network.proxy = Some((proxy.with_own(own), denied, server));
+        } else if matches!(place, Place::Namespace(_))
+            && let Some(mut url) = operators_proxy(&config.confinement.environment)?
+        {
+            let server = Server::open(place, PROXY).await?;
+            let host = url.host_str().context("the URL of the proxy has no host")?.to_owned();
+            let port = url.port_or_known_default().unwrap_or(80);
+            let replaced = url.set_ip_host(server.address.ip()).and_then(|()| {
+                url.set_port(Some(server.address.port()))
+            });
+            replaced.map_err(|()| anyhow::anyhow!("the URL of the proxy is invalid"))?;
+            network.proxy_variables = proxy_variables(url.as_str().trim_end_matches('/'));
+            network.operators_proxy = Some((host, port, server));
         }
         Ok(network)
     }
 
-    /// Opens Unix sockets in a directory, for a bridge in a network namespace: there, it listens on the same ports of the
-    /// loopback. The agent must not be able to write to the directory.
-    ///
-    /// # Errors
-    /// If a socket cannot be opened.
-    pub fn bridge(&mut self, directory: &Path) -> anyhow::Result<Bridge> {
-        let open = |listener: Option<&TcpListener>, name: &str| -> anyhow::Result<Option<_>> {
-            let Some(listener) = listener else { return Ok(None) };
-            let path = directory.join(name);
-            let socket =
-                UnixListener::bind(&path).with_context(|| format!("cannot open {}", path.display()))?;
-            Ok(Some((socket, (listener.local_addr()?.port(), path))))
-        };
-        let endpoints = open(self.endpoints.as_ref().map(|(_, listener)| listener), "endpoints")?;
-        let proxy = open(self.proxy.as_ref().map(|(_, _, listener)| listener), "proxy")?;
-        let (endpoints, proxy) = (endpoints.unzip(), proxy.unzip());
-        self.sockets = (endpoints.0, proxy.0);
-        let ports = endpoints.1.into_iter().chain(proxy.1).collect();
-        Ok(Bridge { ports, inbound: Some(directory.join("inbound")) })
+    /// What a bridge in the agent's network namespace connects. The namespace has the servers on the same ports.
+    pub fn bridge(&self, directory: &Path) -> Bridge {
+        let endpoints = self.endpoints.iter().map(|(_, server)| server);
+        let proxy = self.proxy.iter().map(|(_, _, server)| server);
+        let operators_proxy = self.operators_proxy.iter().map(|(_, _, server)| server);
+        let servers = endpoints.chain(proxy).chain(operators_proxy);
+        let ports = servers.filter_map(|server| match &server.listener {
+            Listener::Loopback(_) => None,
+            Listener::Socket(_, path) => Some((server.address.port(), path.clone())),
+        });
+        Bridge { ports: ports.collect(), inbound: Some(directory.join("inbound")) }
     }
 
     /// Serves until the tasks are dropped. Denied connections become events.
     pub fn serve(self, tasks: &mut Tasks, outbox: Outbox) {
-        let (endpoints_socket, proxy_socket) = self.sockets;
-        if let Some((endpoints, listener)) = self.endpoints {
-            if let Some(socket) = endpoints_socket {
-                tasks.spawn("serving endpoints on a socket", endpoints.clone().serve(socket));
+        if let Some((endpoints, server)) = self.endpoints {
+            let name = "serving endpoints";
+            match server.listener {
+                Listener::Loopback(listener) => tasks.spawn(name, endpoints.serve(listener)),
+                Listener::Socket(listener, _) => tasks.spawn(name, endpoints.serve(listener)),
             }
-            tasks.spawn("serving endpoints", endpoints.serve(listener));
         }
-        if let Some((proxy, mut denied, listener)) = self.proxy {
-            if let Some(socket) = proxy_socket {
-                tasks.spawn("serving the proxy on a socket", proxy.clone().serve(socket));
+        if let Some((proxy, mut denied, server)) = self.proxy {
+            let name = "serving the proxy";
+            match server.listener {
+                Listener::Loopback(listener) => tasks.spawn(name, proxy.serve(listener)),
+                Listener::Socket(listener, _) => tasks.spawn(name, proxy.serve(listener)),
             }
-            tasks.spawn("serving the proxy", proxy.serve(listener));
             tasks.spawn("reporting denied connections", async move {
                 while let Some(denied) = denied.recv().await {
                     outbox.emit(Event::worker(event(denied)));
                 }
             });
+        }
+        if let Some((host, port, server)) = self.operators_proxy
+            && let Listener::Socket(listener, _) = server.listener
+        {
+            tasks.spawn("forwarding to the operator's proxy", forward_to(listener, host, port));
         }
     }
 
@@ -148,13 +194,13 @@ impl Network {
     }
 
     /// The endpoint of the repository. Only this repository's URL is replaced with that of the endpoint.
-    fn git(&mut self, credential: &Credential, base: &str) -> anyhow::Result<Endpoint> {
+    fn git(&mut self, repository: &Upstream, base: &str) -> anyhow::Result<Endpoint> {
         let presented = worthless_key();
-        let form = Form::Basic { user: credential.username.clone() };
+        let form = Form::Basic { user: repository.username.clone() };
         let url = format!("{base}{GIT}");
         let header = format!("Authorization: {}", form.value(&presented));
         let settings = [
-            (format!("url.{url}.insteadOf"), credential.url.to_string()),
+            (format!("url.{url}.insteadOf"), repository.url.to_string()),
             (format!("http.{url}.extraHeader"), header),
         ];
         self.variables.push(("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string()));
@@ -164,10 +210,13 @@ impl Network {
         }
         self.variables.push(("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned()));
         self.keys.push(("GIT".to_owned(), Secret::new(presented.as_str())));
-        let key = key("GITHUB_TOKEN", form, &presented, &credential.token)?;
+        let key = match &repository.token {
+            Some(token) => key("GITHUB_TOKEN", form, &presented, token)?,
+            None => Key::of_open_service(form, presented),
+        };
         // Tokens of models are counted, and git has none. Its endpoint must work when a budget is used up.
         let meter = Meter::default();
-        Ok(Endpoint { prefix: GIT.to_owned(), upstream: credential.url.clone(), keys: vec![key], meter })
+        Ok(Endpoint { prefix: GIT.to_owned(), upstream: repository.url.clone(), keys: vec![key], meter })
     }
 
     /// The key for a variable: the same for all forms of a key.
@@ -182,9 +231,38 @@ impl Network {
     }
 }
 
-async fn listen() -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-    listener.context("cannot listen on the loopback, for the agent's network")
+impl Server {
+    async fn open(place: Place<'_>, name: &str) -> anyhow::Result<Self> {
+        match place {
+            Place::Loopback => {
+                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+                let listener = listener.context("cannot listen on the loopback, for the agent's network")?;
+                Ok(Self { address: listener.local_addr()?, listener: Listener::Loopback(listener) })
+            }
+            Place::Namespace(directory) => {
+                let path = directory.join(name);
+                let listener = UnixListener::bind(&path);
+                let listener = listener.with_context(|| format!("cannot open {}", path.display()))?;
+                let port = NAMESPACE_PORTS.iter().find(|(server, _)| *server == name).map(|(_, port)| *port);
+                let address = (Ipv4Addr::LOCALHOST, port.expect("every server has a port")).into();
+                Ok(Self { listener: Listener::Socket(listener, path), address })
+            }
+        }
+    }
+}
+
+/// The proxy of the worker's own environment.
+fn operators_proxy(environment: &BTreeMap<String, String>) -> anyhow::Result<Option<Url>> {
+    let Some((name, value)) = PROXY_VARIABLES.iter().find_map(|name| Some((name, environment.get(*name)?)))
+    else {
+        return Ok(None);
+    };
+    let url = if value.contains("://") { value.clone() } else { format!("http://{value}") };
+    let url = Url::parse(&url).ok().filter(|url| url.scheme() == "http" && url.host().is_some());
+    let url = url.with_context(|| {
+        format!("{name} must be a URL that begins with http://, because agents reach it through their worker; set NETWORK to use the worker's own proxy")
+    })?;
+    Ok(Some(url))
 }
 
 fn worthless_key() -> String {
@@ -198,9 +276,8 @@ fn key(variable: &str, form: Form, presented: &str, real: &Secret) -> anyhow::Re
 
 /// In both spellings, because programs differ. Programs that only know SOCKS find the same proxy there, by HTTP: clients
 /// that support SOCKS in `ALL_PROXY` support HTTP as well, and some fail on a SOCKS URL.
-fn proxy_variables(address: SocketAddr) -> Vec<(String, String)> {
-    let url = format!("http://{address}");
-    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, url.as_str()));
+fn proxy_variables(url: &str) -> Vec<(String, String)> {
+    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, url));
     let names = names.into_iter().chain([("NO_PROXY", NO_PROXY)]);
     let both = names.flat_map(|(name, value)| [(name.to_owned(), value), (name.to_lowercase(), value)]);
     // Node.js ignores the proxy otherwise.
@@ -226,14 +303,22 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
 
-    async fn open(variables: &[(&str, &str)]) -> (Network, BTreeMap<String, String>) {
+    async fn open_at(
+        place: Place<'_>,
+        variables: &[(&str, &str)],
+    ) -> (Network, BTreeMap<String, String>) {
         let environment = [("SANDBOX_ID", "box")].iter().chain(variables);
         let environment =
             environment.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (config, problems) = Config::read(&environment, AGENTS);
-        let network = Network::open(&config.unwrap_or_else(|| panic!("{problems:?}"))).await.unwrap();
-        let variables = network.variables.iter().cloned().collect();
+        let config = config.unwrap_or_else(|| panic!("{problems:?}"));
+        let network = Network::open(&config, place).await.unwrap();
+        let variables = network.variables.iter().chain(&network.proxy_variables).cloned().collect();
         (network, variables)
+    }
+
+    async fn open(variables: &[(&str, &str)]) -> (Network, BTreeMap<String, String>) {
+        open_at(Place::Loopback, variables).await
     }
 
     #[tokio::test]
@@ -264,10 +349,10 @@ mod tests {
 
     #[tokio::test]
     async fn sockets_of_a_bridge_serve_the_same_endpoints_and_proxy() {
-        let (mut network, variables) =
-            open(&[("ANTHROPIC_API_KEY", "planted-1"), ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")]).await;
         let folder = tempfile::tempdir().unwrap();
-        let bridge = network.bridge(folder.path()).unwrap();
+        let settings = [("ANTHROPIC_API_KEY", "planted-1"), ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")];
+        let (network, variables) = open_at(Place::Namespace(folder.path()), &settings).await;
+        let bridge = network.bridge(folder.path());
         let plane = FakePlane::start(0).await;
         let mut tasks = Tasks::default();
         network.serve(&mut tasks, crate::outbox::tests::open(&plane, &folder.path().join("outbox")));
@@ -288,10 +373,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn agent_that_has_no_key_keeps_its_url() {
-        let (_, variables) = open(&[("ANTHROPIC_BASE_URL", "http://127.0.0.1:4000")]).await;
+    async fn service_without_a_key_is_reached_through_an_endpoint_too() {
+        let (network, variables) = open(&[("ANTHROPIC_BASE_URL", "http://127.0.0.1:4000")]).await;
+        let url = &variables["ANTHROPIC_BASE_URL"];
+        assert!(url.ends_with("/anthropic") && !url.contains(":4000"), "{url}");
+        assert!(network.keys.is_empty(), "{network:?}");
+        let (_, variables) = open(&[]).await;
         assert!(!variables.contains_key("ANTHROPIC_BASE_URL"), "{variables:?}");
         assert!(!variables.contains_key("GIT_CONFIG_COUNT"), "{variables:?}");
+    }
+
+    #[tokio::test]
+    async fn proxy_of_the_operator_is_reached_from_a_namespace() {
+        let folder = tempfile::tempdir().unwrap();
+        let operators = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://user:pass@{}", operators.local_addr().unwrap());
+        let (network, variables) =
+            open_at(Place::Namespace(folder.path()), &[("HTTPS_PROXY", url.as_str())]).await;
+        let bridge = network.bridge(folder.path());
+        let [(port, socket)] = bridge.ports.as_slice() else { panic!("{bridge:?}") };
+        assert_eq!(variables["HTTPS_PROXY"], format!("http://user:pass@127.0.0.1:{port}"));
+        let plane = FakePlane::start(0).await;
+        let mut tasks = Tasks::default();
+        network.serve(&mut tasks, crate::outbox::tests::open(&plane, &folder.path().join("outbox")));
+        let mut client = UnixStream::connect(socket).await.unwrap();
+        let (mut server, _) = operators.accept().await.unwrap();
+        client.write_all(b"hello").await.unwrap();
+        let mut received = [0; 5];
+        server.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"hello");
     }
 
     #[tokio::test]
@@ -312,7 +422,7 @@ mod tests {
         let environment = [("SANDBOX_ID", "box"), ("ANTHROPIC_API_KEY", "plan\u{7f}ted")];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let config = Config::read(&environment, AGENTS).0.unwrap();
-        let error = format!("{:#}", Network::open(&config).await.unwrap_err());
+        let error = format!("{:#}", Network::open(&config, Place::Loopback).await.unwrap_err());
         assert!(error.contains("ANTHROPIC_API_KEY") && !error.contains("plan"), "{error}");
     }
 }

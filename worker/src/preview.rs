@@ -3,12 +3,15 @@
 //!
 //! No port is configured. `PortWatcher` finds listening sockets of the agent's processes in `/proc`; `run` requests the
 //! first page of each. A socket is reported only when two consecutive scans find it, because debuggers and tests open
-//! many short-lived ones. Deliberately absent: starting a server, which is up to the agent, and making a port reachable
-//! from outside, which is up to the sandbox.
+//! many short-lived ones. The port of an agent in a network namespace is forwarded from one of the machine. Deliberately
+//! absent: starting a server, which is up to the agent, and making a port of the machine reachable from outside, which is
+//! up to the provider.
 
 mod listening_ports;
+mod loopback;
 mod probe;
 
+pub use loopback::Loopback;
 pub use listening_ports::{AGENT_MARKER, PortChange, PortWatcher};
 pub use probe::{Page, ProbeError, probe};
 
@@ -27,14 +30,21 @@ const READY_TIMEOUT: Duration = Duration::from_secs(180);
 const MAX_ERROR_CHARS: usize = 500;
 
 /// Watches the agent's ports until the receiver of `sender` is dropped.
-pub async fn run(agent: u32, sender: mpsc::Sender<Event>) {
-    run_with(agent, sender, SCAN_INTERVAL, READY_TIMEOUT).await;
+pub async fn run(agent: u32, loopback: Loopback, sender: mpsc::Sender<Event>) {
+    run_with(agent, loopback, sender, SCAN_INTERVAL, READY_TIMEOUT).await;
 }
 
-async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, ready_timeout: Duration) {
-    let mut watcher = PortWatcher::new(agent);
+async fn run_with(
+    agent: u32,
+    loopback: Loopback,
+    sender: mpsc::Sender<Event>,
+    interval: Duration,
+    ready_timeout: Duration,
+) {
+    let mut watcher = PortWatcher::new(agent, loopback.process());
     let mut probes = JoinSet::new();
     let mut running: HashMap<u16, AbortHandle> = HashMap::new();
+    let mut forwarded = Forwarded::default();
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -43,7 +53,9 @@ async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, r
             () = sender.closed() => return,
             Some(probed) = probes.join_next() => match probed {
                 // Ignore the result if the port was closed meanwhile.
-                Ok((port, probed)) if running.remove(&port).is_some() => events.push(probe_event(port, probed)),
+                Ok((port, probed)) if running.remove(&port).is_some() => {
+                    events.push(probe_event(port, probed, &mut forwarded, &loopback).await);
+                }
                 probed => {
                     // If not a panic, the probe was aborted because its port was closed.
                     joined(probed);
@@ -62,8 +74,9 @@ async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, r
                         PortChange::Opened { port, command, addresses, .. } => {
                             let process = command.clone();
                             events.push(Event::worker(PreviewStarting { port, process }));
+                            let loopback = loopback.clone();
                             let handle = probes.spawn(async move {
-                                (port, probe(port, &addresses, &command, ready_timeout).await)
+                                (port, probe(&loopback, port, &addresses, &command, ready_timeout).await)
                             });
                             running.insert(port, handle);
                         }
@@ -71,6 +84,7 @@ async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, r
                             if let Some(handle) = running.remove(&port) {
                                 handle.abort();
                             }
+                            forwarded.close(port);
                             events.push(Event::worker(PreviewStopped { port }));
                         }
                     }
@@ -85,16 +99,50 @@ async fn run_with(agent: u32, sender: mpsc::Sender<Event>, interval: Duration, r
     }
 }
 
-fn probe_event(port: u16, probed: Result<Page, ProbeError>) -> Event {
-    match probed {
-        Ok(page) => Event::worker(PreviewReady {
+/// Ports of the machine that are forwarded to ports of the agent, by these.
+#[derive(Default)]
+struct Forwarded {
+    servers: JoinSet<()>,
+    by_port: HashMap<u16, AbortHandle>,
+}
+
+impl Forwarded {
+    /// The port of the machine for a port of the agent, if they differ.
+    async fn open(&mut self, port: u16, loopback: &Loopback) -> std::io::Result<Option<u16>> {
+        let Some((opened, server)) = loopback.forward(port).await? else { return Ok(None) };
+        self.close(port);
+        self.by_port.insert(port, self.servers.spawn(server));
+        Ok(Some(opened))
+    }
+
+    fn close(&mut self, port: u16) {
+        if let Some(server) = self.by_port.remove(&port) {
+            server.abort();
+        }
+        while self.servers.try_join_next().is_some() {}
+    }
+}
+
+async fn probe_event(
+    port: u16,
+    probed: Result<Page, ProbeError>,
+    forwarded: &mut Forwarded,
+    loopback: &Loopback,
+) -> Event {
+    let ready = match probed {
+        Ok(page) => forwarded.open(port, loopback).await.map(|opened| (page, opened)).map_err(|why| why.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match ready {
+        Ok((page, forwarded_port)) => Event::worker(PreviewReady {
             port,
-            url: format!("http://localhost:{port}"),
+            forwarded_port,
+            url: format!("http://localhost:{}", forwarded_port.unwrap_or(port)),
             framework: page.framework.map(str::to_owned),
             title: page.title,
         }),
         Err(error) => {
-            let error = first_chars(&error.to_string(), MAX_ERROR_CHARS).to_owned();
+            let error = first_chars(&error, MAX_ERROR_CHARS).to_owned();
             Event::worker(PreviewFailed { port, error })
         }
     }
@@ -147,7 +195,7 @@ mod tests {
         std::fs::write(dir.path().join("index.html"), "<html><TITLE> My\n shop </TITLE></html>").unwrap();
         let agent = Agent::start(SERVER, dir.path());
         let (sender, mut events) = mpsc::channel(16);
-        let watching = tokio::spawn(run_with(agent.pid(), sender, Duration::from_millis(100), READY_TIMEOUT));
+        let watching = tokio::spawn(run_with(agent.pid(), Loopback::Machine, sender, Duration::from_millis(100), READY_TIMEOUT));
 
         let starting = next(&mut events).await;
         assert_eq!(starting.event_type, "preview.starting");
@@ -189,7 +237,7 @@ mod tests {
         let agent = Agent(spawn("sleep 300; :", &[]));
         spawn("python3 -c \"$0\"", &[&orphan]).wait().await.unwrap();
         let (sender, mut events) = mpsc::channel(16);
-        let watching = tokio::spawn(run_with(agent.pid(), sender, Duration::from_millis(100), READY_TIMEOUT));
+        let watching = tokio::spawn(run_with(agent.pid(), Loopback::Machine, sender, Duration::from_millis(100), READY_TIMEOUT));
         assert_eq!(next(&mut events).await.event_type, "preview.starting");
         assert_eq!(next(&mut events).await.event_type, "preview.ready");
         watching.abort();
@@ -202,6 +250,7 @@ mod tests {
         let (sender, mut events) = mpsc::channel(16);
         let watching = tokio::spawn(run_with(
             agent.pid(),
+            Loopback::Machine,
             sender,
             Duration::from_millis(100),
             Duration::from_millis(300),

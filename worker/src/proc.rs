@@ -54,7 +54,7 @@ mod other {
         None
     }
 
-    pub fn listening_sockets() -> Vec<Socket> {
+    pub fn listening_sockets(_network_of: Option<u32>) -> Vec<Socket> {
         Vec::new()
     }
 

@@ -6,9 +6,10 @@ use crate::config::Config;
 use crate::event::Event;
 use crate::heartbeat::{self, AgentState};
 use crate::inbox::{self, HeldMessages, Inbox};
-use crate::network::Network;
+use crate::namespace::{Namespace, SocketDirectory};
+use crate::network::{Network, Place};
 use crate::outbox::{self, Outbox, Secrets};
-use crate::preview;
+use crate::preview::{self, Loopback};
 use crate::state::{State, StateFile};
 use crate::supervisor::{Inputs, Launcher, OUTCOME_EVENT, Parts, Supervisor};
 use crate::tasks::Tasks;
@@ -16,6 +17,7 @@ use crate::transcript::{self, TranscriptWriter};
 use crate::workspace;
 use anyhow::Context;
 use client::{SandboxApi, Transcripts, WakeUpOptions};
+use confine::Tier;
 use contract::payloads::{self, AgentError, AgentFailed, AgentShutdown, RunReport, WorkerIsolation};
 use domain::SessionId;
 use std::path::Path;
@@ -44,8 +46,24 @@ pub async fn run(
     let confined = config.confinement.launcher(tier, program.clone()).context("cannot isolate the agent")?;
     // One client, so that all tasks share its connections.
     let api = SandboxApi::new(&config.plane, &config.sandbox, config.plaintext_token(), REQUEST_TIMEOUT);
-    let network = Network::open(&config).await?;
+    let sockets = match tier {
+        Tier::Namespaces => Some(SocketDirectory::create(&config.state_dir)?),
+        Tier::Landlock | Tier::None => None,
+    };
+    let place = sockets.as_ref().map_or(Place::Loopback, |sockets| Place::Namespace(sockets.path()));
+    let network = Network::open(&config, place).await?;
     let variables = network.variables.clone();
+    let mut confined = confined.with_variables(network.proxy_variables.clone());
+    let mut tasks = Tasks::default();
+    let mut loopback = Loopback::Machine;
+    if let Some(sockets) = sockets {
+        let bridge = network.bridge(sockets.path());
+        let namespace = Namespace::start(&confined, &bridge, sockets).await;
+        let namespace = namespace.context("cannot isolate the agent's network")?;
+        confined = confined.with_network(namespace.network().clone());
+        loopback = Loopback::of_namespace(namespace.network(), &bridge, &config.plane);
+        tasks.spawn("connecting the agent's network", namespace.watch());
+    }
     let outbox = open_outbox(&config, &network, &api)?;
     let not_covered = tier.not_covered().into_iter().map(str::to_owned).collect();
     outbox.emit(Event::worker(WorkerIsolation { tier: tier.to_string(), not_covered }));
@@ -53,7 +71,6 @@ pub async fn run(
     let mut state = state_file.load().context("cannot read the state of an earlier run")?;
     // Start heartbeats and messages before the workspace is prepared, which may take minutes.
     let (agent_state, agent_state_receiver) = watch::channel(AgentState::default());
-    let mut tasks = Tasks::default();
     network.serve(&mut tasks, outbox.clone());
     let heartbeats =
         heartbeat::run(api.clone(), outbox.clone(), agent_state_receiver, config.heartbeat_interval);
@@ -90,6 +107,7 @@ pub async fn run(
         inherited,
         fork_of,
         sandbox: config.sandbox.to_string(),
+        loopback,
     };
     let requirements = &config.requirements;
     let validates = requirements.clean

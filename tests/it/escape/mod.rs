@@ -2,12 +2,14 @@
 //!
 //! Every attempt must be held by every tier, unless the tier says that it does not cover it.
 
-use confine::{Launcher, Limits, Policy, Setting, Tier};
+use confine::{Launcher, Limits, NetworkNamespace, Policy, Setting, Tier};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -75,7 +77,14 @@ fn is_root() -> bool {
 fn not_promised(tier: Tier) -> BTreeSet<&'static str> {
     let mut names = BTreeSet::new();
     if tier == Tier::Landlock {
-        names.insert("connect to a Unix socket by path");
+        names.extend([
+            "connect to a Unix socket by path",
+            "connect to a port of the machine",
+            "connect to a port of the machine over IPv6",
+            "send a datagram to the machine",
+            "send to other addresses",
+            "take the place of the plane",
+        ]);
     }
     if is_root() {
         names.insert("start many processes");
@@ -108,6 +117,10 @@ struct Outside {
     path_socket: UnixListener,
     abstract_socket: UnixListener,
     abstract_name: String,
+    tcp: [TcpListener; 2],
+    udp: UdpSocket,
+    /// Free, as that of a plane that restarts.
+    plane_port: u16,
 }
 
 impl Outside {
@@ -138,6 +151,9 @@ impl Outside {
             path_socket: UnixListener::bind(path("socket")).unwrap(),
             abstract_socket: UnixListener::bind_addr(&address).unwrap(),
             abstract_name,
+            tcp: ["127.0.0.1:0", "[::1]:0"].map(|address| TcpListener::bind(address).unwrap()),
+            udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
+            plane_port: TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port(),
             canaries,
             other,
             folder,
@@ -160,6 +176,12 @@ impl Outside {
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let program = vec![program.display().to_string(), "worker".to_owned()];
         let launcher = Launcher::new(tier, policy, program, environment).unwrap();
+        let (launcher, _namespace) = self.with_network(launcher);
+        // The agent chooses variables of its terminals. The programs around them must not use these.
+        let linker = self.folder.path().join("linker");
+        let chosen = [("LD_DEBUG", "libs"), ("LD_DEBUG_OUTPUT", linker.to_str().unwrap())];
+        let launcher = launcher
+            .with_variables(chosen.map(|(name, value)| (name.to_owned(), value.to_owned())));
         // Reversed, so that the arguments of the attacker are not what it finds.
         let secret: String = SECRET.chars().rev().collect();
         let target = json!({
@@ -168,13 +190,18 @@ impl Outside {
             "secret": secret,
             "path_socket": self.folder.path().join("socket"),
             "abstract_socket": self.abstract_name,
+            "ports": self.tcp.each_ref().map(|listener| listener.local_addr().unwrap().port()),
+            "udp_port": self.udp.local_addr().unwrap().port(),
+            "plane_port": self.plane_port,
+            "network": fs::read_link("/proc/self/ns/net").unwrap(),
             "file_bytes": FILE_BYTES,
             "memory_bytes": MEMORY_BYTES,
             "processes_limit": PROCESSES,
         });
         let arguments = ["-c".to_owned(), ATTACKS.to_owned(), target.to_string()].map(Into::into);
         let mut command = launcher.command("/usr/bin/python3".as_ref(), arguments, &workspace).unwrap();
-        let output = command.stdin(Stdio::null()).output().unwrap();
+        let attacker = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = attacker.wait_with_output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{tier}: {}\n{printed}\n{errors}", output.status);
@@ -184,7 +211,22 @@ impl Outside {
             let mut next = || parts.next().unwrap_or_default().to_owned();
             (next(), (next() == "held", next()))
         });
-        lines.collect()
+        // The dynamic linker prints there if it cannot write to its file.
+        lines.filter(|(name, _)| !name.starts_with(' ')).collect()
+    }
+
+    /// Gives the program the network of its tier. What is returned keeps it open.
+    fn with_network(&self, launcher: Launcher) -> (Launcher, Option<Namespace>) {
+        let sockets = self.folder.path().join("plane/sandboxes/box/state/network");
+        fs::create_dir_all(&sockets).unwrap();
+        let Some(mut command) = launcher.namespace_command(["bridge".to_owned()], &sockets) else {
+            return (launcher, None);
+        };
+        let mut bridge = Namespace(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(bridge.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let pid = line.strip_prefix("ready ").unwrap().trim().parse().unwrap();
+        (launcher.with_network(NetworkNamespace::of(pid).unwrap()), Some(bridge))
     }
 
     fn check_untouched(mut self) {
@@ -198,6 +240,19 @@ impl Outside {
         self.abstract_socket.set_nonblocking(true).unwrap();
         assert!(self.abstract_socket.accept().is_err(), "the abstract socket got no connection");
         drop(self.path_socket.set_nonblocking(true));
+        let names = self.folder.path().read_dir().unwrap().flatten().map(|entry| entry.file_name());
+        let names: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("linker")).collect();
+        assert!(names.is_empty(), "a program outside used variables of the agent: {names:?}");
+    }
+}
+
+/// The process that keeps a network namespace open.
+struct Namespace(Child);
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

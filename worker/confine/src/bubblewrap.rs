@@ -32,6 +32,8 @@ pub(crate) fn probe() -> Result<PathBuf, String> {
     let program = candidates.find(|program| program.is_absolute() && program.is_file());
     let program = program.ok_or("bubblewrap is not installed")?;
     let mut arguments = arguments(&Policy::default(), &[], Path::new("/"));
+    // Programs of a sandbox share one network namespace, so this is not an argument of each.
+    arguments.insert(0, "--unshare-net".into());
     arguments.push("true".into());
     let output = crate::launcher::plain(&program).args(arguments).output();
     let output = output.map_err(|error| format!("bubblewrap cannot be started: {error}"))?;
@@ -48,6 +50,16 @@ pub(crate) fn probe() -> Result<PathBuf, String> {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn probe() -> Result<PathBuf, String> {
     Err(format!("bubblewrap needs Linux; this is {}", std::env::consts::OS))
+}
+
+/// All arguments up to the program, for one that only needs a network namespace.
+pub(crate) fn namespace_arguments(directory: &Path) -> Vec<OsString> {
+    let directory = directory.as_os_str();
+    let mut arguments: Vec<OsString> =
+        ["--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL"].map(OsString::from).into();
+    arguments.extend(["--ro-bind", "/", "/", "--bind"].map(OsString::from));
+    arguments.extend([directory, directory, OsStr::new("--chdir"), directory, OsStr::new("--")].map(OsString::from));
+    arguments
 }
 
 /// One entry of the program's view of the file system.

@@ -12,6 +12,14 @@ use std::path::PathBuf;
 /// arguments.
 pub const HELPER_COMMAND: &str = "confined";
 
+/// Prefix of the variables that the program gets. Without it, programs around it would use them, which run outside.
+const WRAPPED: &str = "confined.";
+
+/// The name of a variable of the program in the environment of the helper.
+pub(crate) fn wrapped_name(name: &str) -> String {
+    format!("{WRAPPED}{name}")
+}
+
 /// What the helper is given.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux has restrictions"))]
@@ -21,6 +29,13 @@ pub(crate) struct Restrictions {
     pub private: Vec<PathBuf>,
     /// Whether the process has its own `/tmp`, `/dev` and process table.
     pub own_mounts: bool,
+}
+
+/// `None` for variables that are not the program's.
+#[cfg(target_os = "linux")]
+fn unwrapped_name(name: &std::ffi::OsStr) -> Option<OsString> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    Some(OsString::from_vec(name.as_bytes().strip_prefix(WRAPPED.as_bytes())?.to_owned()))
 }
 
 /// Restricts this process and executes the program. Returns only on failure.
@@ -36,7 +51,9 @@ pub fn become_program(arguments: &[OsString]) -> anyhow::Error {
         let restrictions: Restrictions =
             serde_json::from_str(restrictions).context("invalid restrictions")?;
         crate::linux::restrict(&restrictions)?;
-        let error = std::process::Command::new(file).arg0(name).args(arguments).exec();
+        let variables = std::env::vars_os().filter_map(|(name, value)| Some((unwrapped_name(&name)?, value)));
+        let mut program = std::process::Command::new(file);
+        let error = program.arg0(name).args(arguments).env_clear().envs(variables).exec();
         Err(anyhow::Error::new(error).context(format!("cannot execute {}", file.display())))
     };
     match become_it() {

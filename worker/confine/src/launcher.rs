@@ -1,6 +1,7 @@
 //! Wraps commands for the tier in force.
 
-use crate::helper::{HELPER_COMMAND, Restrictions};
+use crate::helper::{HELPER_COMMAND, Restrictions, wrapped_name};
+use crate::namespace::{ENTER_COMMAND, NetworkNamespace};
 use crate::policy::Policy;
 use crate::tier::{Tier, available};
 use crate::{bubblewrap, programs};
@@ -24,7 +25,11 @@ pub struct Launcher {
     environment: Arc<BTreeMap<String, String>>,
     bubblewrap: PathBuf,
     private: Arc<Vec<PathBuf>>,
+    network: Option<NetworkNamespace>,
 }
+
+/// Variables by which processes of a sandbox are found. The programs around a confined one have them, too.
+const MARKERS: [&str; 2] = ["SANDBOX_FOLDER", "SUNABA_AGENT_MARKER"];
 
 impl Launcher {
     /// `program` is the command line of this program. Programs that are started get `environment` and nothing else.
@@ -62,6 +67,7 @@ impl Launcher {
             environment: Arc::new(environment),
             bubblewrap,
             private: Arc::new(private_files(tier)),
+            network: None,
         })
     }
 
@@ -74,6 +80,7 @@ impl Launcher {
             environment: Arc::new(environment),
             bubblewrap: PathBuf::new(),
             private: Arc::default(),
+            network: None,
         }
     }
 
@@ -121,6 +128,28 @@ impl Launcher {
         launcher
     }
 
+    /// With the network of this namespace instead of the machine's.
+    #[must_use]
+    pub fn with_network(&self, namespace: NetworkNamespace) -> Self {
+        Self { network: Some(namespace), ..self.clone() }
+    }
+
+    /// A command that runs this program in a new network namespace, which has a loopback interface and nothing else. The
+    /// program may change only `directory`, which is also its working directory. `None` if the tier shares the network.
+    pub fn namespace_command(
+        &self,
+        arguments: impl IntoIterator<Item = String>,
+        directory: &Path,
+    ) -> Option<Command> {
+        if self.tier != Tier::Namespaces {
+            return None;
+        }
+        let mut command = plain(&self.bubblewrap);
+        command.args(bubblewrap::namespace_arguments(directory));
+        command.args(&*self.program).args(arguments);
+        Some(command)
+    }
+
     /// With what a program needs that the operator has chosen, wherever it is. Not for programs that an agent asks for: it
     /// could make files visible in this way.
     #[must_use]
@@ -139,8 +168,9 @@ impl Launcher {
         self.environment.get("PATH").map(OsStr::new).unwrap_or_default()
     }
 
-    /// The command that runs a program in `cwd`. A bare name is looked up in `PATH`. The caller may add variables and sets
-    /// the standard streams.
+    /// The command that runs a program in `cwd`. A bare name is looked up in `PATH`. The caller sets the standard streams.
+    /// Variables are those of [`Launcher::with_variables`]: what the caller adds to the command is outside of the program's
+    /// trust domain, and does not reach it.
     ///
     /// # Errors
     /// If the program does not exist or is not executable.
@@ -163,17 +193,32 @@ impl Launcher {
             return Err(io::Error::new(io::ErrorKind::NotFound, "No such program"));
         }
         let helper = self.helper(program, &file)?;
-        let mut command = if self.tier == Tier::Namespaces {
-            let mut command = plain(&self.bubblewrap);
-            command.args(bubblewrap::arguments(&self.policy, &self.private, cwd)).args(helper);
-            command
-        } else {
-            let mut command = plain(Path::new(&helper[0]));
-            command.args(&helper[1..]);
-            command
-        };
-        command.args(arguments).current_dir(cwd).envs(self.environment.iter());
+        let mut words = Vec::new();
+        if self.tier == Tier::Namespaces {
+            if let Some(namespace) = &self.network {
+                words.extend(self.program()?);
+                words.push(ENTER_COMMAND.into());
+                words.extend(namespace.arguments());
+            }
+            words.push(self.bubblewrap.clone().into());
+            words.extend(bubblewrap::arguments(&self.policy, &self.private, cwd));
+        }
+        words.extend(helper);
+        let mut command = plain(Path::new(&words[0]));
+        command.args(&words[1..]).args(arguments).current_dir(cwd);
+        // The agent chooses variables of its terminals. The dynamic linker of the programs around them, which run outside,
+        // must not find them: `LD_PRELOAD` would run code of the agent there.
+        command.envs(self.environment.iter().map(|(name, value)| (wrapped_name(name), value)));
+        command.envs(MARKERS.into_iter().filter_map(|name| Some((name, self.environment.get(name)?))));
         Ok(command)
+    }
+
+    /// Command line of this program.
+    fn program(&self) -> io::Result<impl Iterator<Item = OsString>> {
+        if self.program.is_empty() {
+            return Err(io::Error::other("the path of this program is unknown"));
+        }
+        Ok(self.program.iter().map(OsString::from))
     }
 
     /// Command line of the helper, up to the arguments of the program.
@@ -184,10 +229,7 @@ impl Launcher {
             own_mounts: self.tier == Tier::Namespaces,
         };
         let restrictions = serde_json::to_string(&restrictions)?;
-        let mut words: Vec<OsString> = self.program.iter().map(OsString::from).collect();
-        if words.is_empty() {
-            return Err(io::Error::other("the path of this program is unknown"));
-        }
+        let mut words: Vec<OsString> = self.program()?.collect();
         words.extend([HELPER_COMMAND.into(), restrictions.into(), name.to_owned(), file.into()]);
         Ok(words)
     }

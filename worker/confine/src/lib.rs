@@ -7,19 +7,23 @@
 //!
 //! **Invariant:** what cannot be enforced is an error. A program never runs with less than its tier.
 //!
-//! Deliberately absent: the network. It is shared with the worker, except for abstract Unix sockets.
+//! In the tier `namespaces`, programs share a [`NetworkNamespace`] with each other and not with the machine.
+//!
+//! Deliberately absent: what connects that namespace with the world, which is a program of the worker.
 
 mod bubblewrap;
 mod helper;
 mod launcher;
 #[cfg(target_os = "linux")]
 mod linux;
+mod namespace;
 mod policy;
 mod programs;
 mod tier;
 
 pub use helper::{HELPER_COMMAND, become_program};
 pub use launcher::{Launcher, exit_signal};
+pub use namespace::{ENTER_COMMAND, NetworkNamespace, enter_namespace};
 pub use policy::{Limits, Policy};
 pub use tier::{Available, Setting, Tier, available};
 

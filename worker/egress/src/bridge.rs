@@ -104,6 +104,16 @@ pub async fn connect(inbound: &Path, port: u16) -> io::Result<UnixStream> {
     Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("port {port} accepts no connections")))
 }
 
+/// Forwards the connections of a listener to a port of a host. Never returns.
+pub async fn forward_to(listener: impl Listen + Sync, host: String, port: u16) {
+    serve(listener, move |client| forward_to_host(client, host.clone(), port)).await;
+}
+
+/// Forwards the connections of a listener to a port of the namespace's loopback. Never returns.
+pub async fn forward_into(listener: impl Listen + Sync, inbound: PathBuf, port: u16) {
+    serve(listener, move |client| forward_to_port(client, inbound.clone(), port)).await;
+}
+
 async fn serve<L, Served>(listener: L, serve: impl Fn(L::Stream) -> Served + Send + 'static)
 where
     L: Listen + Sync,
@@ -120,6 +130,24 @@ where
 
 async fn forward(mut client: TcpStream, socket: PathBuf) -> io::Result<()> {
     let mut server = UnixStream::connect(socket).await?;
+    relay(&mut client, &mut server).await
+}
+
+async fn forward_to_host(
+    mut client: impl AsyncRead + AsyncWrite + Unpin,
+    host: String,
+    port: u16,
+) -> io::Result<()> {
+    let mut server = timeout(REQUEST_TIMEOUT, TcpStream::connect((host.as_str(), port))).await??;
+    relay(&mut client, &mut server).await
+}
+
+async fn forward_to_port(
+    mut client: impl AsyncRead + AsyncWrite + Unpin,
+    inbound: PathBuf,
+    port: u16,
+) -> io::Result<()> {
+    let mut server = connect(&inbound, port).await?;
     relay(&mut client, &mut server).await
 }
 

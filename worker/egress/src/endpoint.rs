@@ -47,6 +47,7 @@ pub struct Endpoint {
     pub prefix: String,
     /// Requests below the prefix are forwarded to paths below this URL.
     pub upstream: Url,
+    /// Without any, requests are forwarded as they are.
     pub keys: Vec<Key>,
     pub meter: Meter,
 }

@@ -55,9 +55,9 @@ impl Process {
     /// When the program or the working directory is missing or not accessible.
     pub fn spawn(spec: &ProcessSpec) -> io::Result<(Self, Pipes)> {
         let memory = MemoryEvents::of_this_group();
-        let command = spec.launcher.command(&spec.program, spec.arguments.iter().cloned(), &spec.cwd)?;
+        let launcher = spec.launcher.with_variables(spec.env.iter().cloned());
+        let command = launcher.command(&spec.program, spec.arguments.iter().cloned(), &spec.cwd)?;
         let mut command = Command::from(command);
-        command.envs(spec.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
         let pipes = Pipes {

@@ -19,8 +19,6 @@ use uuid::Uuid;
 
 const DEFAULT_PLANE: &str = "http://127.0.0.1:18000";
 
-const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
-
 /// Reads variables. Agents read their own settings with it.
 #[derive(Debug)]
 pub struct Reader<'a> {

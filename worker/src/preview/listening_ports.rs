@@ -13,6 +13,8 @@ pub const AGENT_MARKER: &str = "SUNABA_AGENT_MARKER";
 #[derive(Debug)]
 pub struct PortWatcher {
     agent: u32,
+    /// A process in the network namespace of the agent, if it has one.
+    network_of: Option<u32>,
     /// Processes without the agent's marker, which are not checked again.
     unrelated: HashSet<(u32, u64)>,
     /// Known descendants of the agent by pid and start time. They remain descendants when their parent exits.
@@ -44,9 +46,9 @@ struct OpenPort {
 }
 
 impl PortWatcher {
-    /// `agent` is the pid of the agent.
-    pub fn new(agent: u32) -> Self {
-        Self { agent, unrelated: HashSet::new(), descendants: HashSet::new(), ports: BTreeMap::new() }
+    /// `agent` is the pid of the agent, `network_of` that of a process in its network namespace, if it has one.
+    pub fn new(agent: u32, network_of: Option<u32>) -> Self {
+        Self { agent, network_of, unrelated: HashSet::new(), descendants: HashSet::new(), ports: BTreeMap::new() }
     }
 
     /// Scans once and returns the changes. A port is reported when it is found for the second time. Blocking: reading
@@ -57,7 +59,7 @@ impl PortWatcher {
         self.find_marked(&processes);
         let descendants = descendants(&processes, self.agent, own, &self.descendants);
         self.descendants = descendants.iter().map(|process| (process.pid, process.start)).collect();
-        let found = open_ports(&listening_sockets(), &descendants);
+        let found = open_ports(&listening_sockets(self.network_of), &descendants);
         self.compare(found)
     }
 
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn port_is_reported_when_two_scans_find_it() {
-        let mut watcher = PortWatcher::new(1);
+        let mut watcher = PortWatcher::new(1, None);
         let mut scan = |ports: &[u16]| {
             let open =
                 |&port: &u16| (port, OpenPort { pid: 9, command: "node".to_owned(), addresses: Vec::new() });

@@ -1,11 +1,11 @@
 //! Probes a port over HTTP for its first page.
 
 use crate::event::first_chars;
+use super::Loopback;
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// Timeout of one request.
@@ -53,6 +53,7 @@ pub enum ProbeError {
 
 /// Retries until the port serves a page or the timeout has passed.
 pub async fn probe(
+    loopback: &Loopback,
     port: u16,
     addresses: &[IpAddr],
     command: &str,
@@ -62,7 +63,7 @@ pub async fn probe(
     loop {
         let mut last = ProbeError::NoResponse(port, io::Error::other("no address to connect to"));
         for address in addresses {
-            let response = tokio::time::timeout(REQUEST_TIMEOUT.min(timeout), fetch(*address, port)).await;
+            let response = tokio::time::timeout(REQUEST_TIMEOUT.min(timeout), fetch(loopback, *address, port)).await;
             let timed_out = || Err(io::Error::new(io::ErrorKind::TimedOut, "timed out"));
             last = match response.unwrap_or_else(|_| timed_out()) {
                 Ok(response) => match parse(port, &response, command) {
@@ -80,8 +81,8 @@ pub async fn probe(
 }
 
 /// Reads the response up to the limits. A page that never ends is truncated, which is not an error.
-async fn fetch(address: IpAddr, port: u16) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect((address, port)).await?;
+async fn fetch(loopback: &Loopback, address: IpAddr, port: u16) -> io::Result<Vec<u8>> {
+    let mut stream = loopback.connect(address, port).await?;
     let request = format!(
         "GET / HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: sunaba-worker/{version}\r\nAccept: text/html,*/*\r\n\
          Connection: close\r\n\r\n",

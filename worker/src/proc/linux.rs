@@ -28,8 +28,16 @@ pub fn environment_variable(pid: u32, name: &str) -> Option<Vec<u8>> {
     open(pid)?.environ().ok()?.remove(OsStr::new(name)).map(OsString::into_vec)
 }
 
-pub fn listening_sockets() -> Vec<Socket> {
-    let entries = [tcp(), tcp6()].into_iter().flatten().flatten();
+/// Sockets in the network namespace of a process, or of this one.
+pub fn listening_sockets(network_of: Option<u32>) -> Vec<Socket> {
+    let tables = match network_of {
+        None => [tcp(), tcp6()],
+        Some(pid) => match open(pid) {
+            Some(process) => [process.tcp(), process.tcp6()],
+            None => return Vec::new(),
+        },
+    };
+    let entries = tables.into_iter().flatten().flatten();
     let listening = entries.filter(|entry| entry.state == TcpState::Listen);
     listening
         .map(|entry| Socket {
@@ -95,7 +103,7 @@ mod tests {
         let listeners = ["127.0.0.1:0", "[::1]:0"].map(TcpListener::bind).into_iter().flatten();
         for listener in listeners {
             let address = listener.local_addr().unwrap();
-            let sockets = listening_sockets();
+            let sockets = listening_sockets(None);
             let socket = sockets.iter().find(|socket| socket.port == address.port()).unwrap();
             assert_eq!(socket.address, address.ip());
             assert!(socket_inodes(own).contains(&socket.inode));

@@ -8,6 +8,7 @@ use crate::completion::{Next, Outcome};
 use crate::config::Config;
 use crate::event::Event;
 use crate::heartbeat::Status;
+use crate::preview::Loopback;
 use crate::state::{State, Step};
 use crate::transcript::{self, Tail};
 use client::{Backoff, Wait};
@@ -42,6 +43,8 @@ pub(crate) struct Launcher {
     /// Session to fork.
     pub fork_of: Option<Uuid>,
     pub sandbox: String,
+    /// How the worker reaches ports of the agent.
+    pub loopback: Loopback,
 }
 
 impl Launcher {

@@ -137,7 +137,7 @@ impl Supervisor {
             &outbox,
             directories,
             launcher.confined.clone(),
-            config.preview,
+            config.preview.then(|| launcher.loopback.clone()),
             agent_state.clone(),
         );
         Self {

@@ -5,7 +5,7 @@ use crate::agents::memory;
 use crate::event::Event;
 use crate::heartbeat::AgentState;
 use crate::outbox::Outbox;
-use crate::preview;
+use crate::preview::{self, Loopback};
 use crate::tasks::{TaskFailure, Tasks, joined};
 use crate::workspace::diff::EmittedChange;
 use crate::workspace::snapshot::{Changes, Snapshots};
@@ -44,6 +44,8 @@ pub(super) struct Observers {
     directories: (PathBuf, PathBuf),
     /// Starts git.
     launcher: confine::Launcher,
+    /// How to reach ports of the agent. `None` if they are not watched.
+    previews: Option<Loopback>,
     scans: mpsc::UnboundedSender<ScanRequest>,
     process: watch::Sender<Option<u32>>,
     tasks: Tasks,
@@ -70,7 +72,7 @@ impl Observers {
         outbox: &Outbox,
         directories: (PathBuf, PathBuf),
         launcher: confine::Launcher,
-        previews: bool,
+        previews: Option<Loopback>,
         agent_state: watch::Sender<AgentState>,
     ) -> Self {
         let mut observers = Self {
@@ -78,6 +80,7 @@ impl Observers {
             agent_state,
             directories,
             launcher,
+            previews,
             scans: mpsc::unbounded_channel().0,
             process: watch::channel(None).0,
             tasks: Tasks::default(),
@@ -85,7 +88,7 @@ impl Observers {
         };
         observers.start_observer(FILES);
         observers.start_observer(MEMORY);
-        if previews {
+        if observers.previews.is_some() {
             observers.start_observer(PORTS);
         }
         observers
@@ -101,7 +104,10 @@ impl Observers {
                 self.tasks.spawn(name, watch_files(snapshots, requests, outbox));
             }
             MEMORY => self.tasks.spawn(name, watch_memory(processes, self.agent_state.clone())),
-            _ => self.tasks.spawn(name, watch_ports(processes, outbox)),
+            _ => {
+                let loopback = self.previews.clone().unwrap_or_default();
+                self.tasks.spawn(name, watch_ports(processes, loopback, outbox));
+            }
         }
     }
 
@@ -278,14 +284,14 @@ async fn watch_memory(mut processes: watch::Receiver<Option<u32>>, agent_state: 
     }
 }
 
-async fn watch_ports(mut processes: watch::Receiver<Option<u32>>, outbox: Outbox) {
+async fn watch_ports(mut processes: watch::Receiver<Option<u32>>, loopback: Loopback, outbox: Outbox) {
     loop {
         let process = *processes.borrow_and_update();
         let changed = processes.changed();
         let ended = match process {
             Some(process) => {
                 let (sender, mut events) = mpsc::channel(16);
-                let watching = preview::run(process, sender);
+                let watching = preview::run(process, loopback.clone(), sender);
                 tokio::pin!(changed, watching);
                 let mut is_watching = true;
                 loop {
@@ -365,7 +371,7 @@ mod tests {
             &outbox,
             directories,
             crate::confinement::unconfined(),
-            true,
+            Some(Loopback::Machine),
             watch::channel(AgentState::default()).0,
         )
     }

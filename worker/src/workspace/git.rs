@@ -100,10 +100,10 @@ impl Git {
     fn command(&self, arguments: &[&str]) -> io::Result<Command> {
         let arguments = self.options.iter().map(String::as_str).chain(arguments.iter().copied());
         let arguments = arguments.map(OsString::from);
-        let mut command = Command::from(self.launcher.command(OsStr::new("git"), arguments, &self.dir)?);
         // Untranslated messages, since they are parsed, and no prompts.
-        command.envs([("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_OPTIONAL_LOCKS", "0")]);
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        Ok(command)
+        let fixed = [("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_OPTIONAL_LOCKS", "0")];
+        let fixed = fixed.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let launcher = self.launcher.with_variables(fixed.into_iter().chain(self.variables.iter().cloned()));
+        Ok(Command::from(launcher.command(OsStr::new("git"), arguments, &self.dir)?))
     }
 }

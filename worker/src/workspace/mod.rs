@@ -13,7 +13,7 @@ pub mod snapshot;
 pub mod validation;
 
 pub use git::GitError;
-pub use repository::{Credential, InvalidRepository, Repository};
+pub use repository::{InvalidRepository, Repository, Upstream};
 
 use crate::event::{Event, first_bytes};
 use confine::Launcher;
@@ -22,9 +22,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// The directory of the socket of the credential server, in the worker's state directory.
-pub const CREDENTIALS: &str = "credentials";
 
 /// Maximum size of a reported error.
 const MAX_ERROR_BYTES: usize = 8 * 1024;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::Config;
 use crate::fake_plane::FakePlane;
-use crate::network::Network;
+use crate::network::{Network, Place};
 use crate::tasks::Tasks;
 use kit::git_server::Server;
 use std::fs;
@@ -171,7 +171,7 @@ async fn endpoint(fixture: &mut Fixture, url: &str, token: &str) -> (Repository,
     let environment = environment.into_iter().chain([("GITHUB_HOST", host)]);
     let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let config = Config::read(&environment, crate::agents::AGENTS).0.unwrap();
-    let network = Network::open(&config).await.unwrap();
+    let network = Network::open(&config, Place::Loopback).await.unwrap();
     fixture.variables = network.variables.clone();
     let mut tasks = Tasks::default();
     network.serve(&mut tasks, crate::outbox::tests::open(&plane, &fixture.path("outbox")));

@@ -42,11 +42,13 @@ pub(super) async fn find(options: &InspectOptions<'_>, branch: &str) -> Option<P
     arguments.extend(["--json", "number,url,state,statusCheckRollup"]);
     let directory = if token.is_some() { Path::new("/") } else { options.root };
     let arguments = arguments.into_iter().map(OsString::from);
-    let mut command = Command::from(launcher.command(options.gh.as_os_str(), arguments, directory).ok()?);
-    command.envs([("GH_PROMPT_DISABLED", "1"), ("GH_NO_UPDATE_NOTIFIER", "1"), ("NO_COLOR", "1")]);
-    if let Some((_, token)) = token {
-        command.env("GH_TOKEN", token.reveal()).env("HOME", "/nonexistent");
+    let mut variables = vec![("GH_PROMPT_DISABLED", "1"), ("GH_NO_UPDATE_NOTIFIER", "1"), ("NO_COLOR", "1")];
+    if let Some((_, token)) = &token {
+        variables.extend([("GH_TOKEN", token.reveal()), ("HOME", "/nonexistent")]);
     }
+    let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let launcher = launcher.with_variables(variables);
+    let command = Command::from(launcher.command(options.gh.as_os_str(), arguments, directory).ok()?);
     let run =
         process::run(command, Vec::new(), GH_TIMEOUT, |output| process::read_all(output, MAX_RESPONSE_BYTES))
             .await;

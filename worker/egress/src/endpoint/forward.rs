@@ -38,7 +38,7 @@ async fn try_forward(
     let (endpoint, url) = found.ok_or_else(|| {
         problem(StatusCode::NOT_FOUND, "not_found_error", "this path belongs to no service of this sandbox")
     })?;
-    if !key::replace(&endpoint.keys, &mut head.headers) {
+    if !endpoint.keys.is_empty() && !key::replace(&endpoint.keys, &mut head.headers) {
         return Err(problem(
             StatusCode::UNAUTHORIZED,
             "authentication_error",
@@ -60,7 +60,7 @@ async fn try_forward(
         tracing::warn!(%error, upstream = %endpoint.upstream, "A service cannot be reached: {error}");
         problem(StatusCode::BAD_GATEWAY, "api_error", "the service cannot be reached by the worker")
     })?;
-    if response.status() == StatusCode::UNAUTHORIZED {
+    if response.status() == StatusCode::UNAUTHORIZED && !endpoint.keys.is_empty() {
         return Err(rejected_key(endpoint));
     }
     Ok(guarded(endpoint, response))
@@ -68,10 +68,16 @@ async fn try_forward(
 
 /// The service did not accept the real key. Its response is withheld, because some services repeat parts of the key.
 fn rejected_key(endpoint: &Endpoint) -> Response<Body> {
-    tracing::warn!(upstream = %endpoint.upstream, "A service rejected the key that the worker has for it");
+    let has_key = endpoint.keys.iter().any(key::Key::has_real);
+    let what = if has_key { "rejected the key that the worker has for it" } else { "needs a key, and the worker has none" };
+    tracing::warn!(upstream = %endpoint.upstream, "A service {what}");
     if endpoint.keys.iter().any(key::Key::is_basic) {
         // Git would ask for a password after 401. It prints plain text.
-        let text = "Authentication failed: the server rejected the token of the operator\n";
+        let text = if has_key {
+            "Authentication failed: the server rejected the token of the operator\n"
+        } else {
+            "Authentication failed: the server needs a token, and the worker has none for this repository\n"
+        };
         let mut response = Response::new(full(text.to_owned()));
         *response.status_mut() = StatusCode::FORBIDDEN;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));

@@ -1,8 +1,8 @@
 //! Settings of the agent's network, and which keys are for which service.
 
-use super::{PROXY_VARIABLES, Reader};
+use super::Reader;
 use crate::agents::Service;
-use crate::config::ServiceKeys;
+use crate::config::{PROXY_VARIABLES, ServiceKeys};
 use crate::secret::Secret;
 use contract::repository::{self, InvalidScope, TokenScope};
 use egress::policy::NetworkPolicy;
@@ -31,7 +31,7 @@ impl Reader<'_> {
         services.into_iter().filter_map(|service| self.service(service)).collect()
     }
 
-    /// `None` without a key, or if the URL is invalid.
+    /// `None` if neither a key nor a URL is set, or if the URL is invalid.
     fn service(&mut self, service: &'static Service) -> Option<ServiceKeys> {
         let url = self.text(service.url);
         let default = (service.default_url)(self);
@@ -40,7 +40,7 @@ impl Reader<'_> {
             .iter()
             .filter_map(|(name, form)| Some((*name, *form, Secret::new(self.text(name)?))));
         let keys: Vec<_> = keys.collect();
-        if keys.is_empty() {
+        if keys.is_empty() && url.is_none() {
             return None;
         }
         let url = url.unwrap_or_else(|| default.to_owned());

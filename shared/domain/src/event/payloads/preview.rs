@@ -16,7 +16,11 @@ pub struct PreviewStarting {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PreviewReady {
+    /// The port on which the server listens.
     pub port: u16,
+    /// The port of the sandbox's machine that is forwarded to it, if the server listens in a network of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forwarded_port: Option<u16>,
     #[serde(alias = "preview_url")]
     pub url: String,
     pub framework: Option<String>,

@@ -171,6 +171,13 @@ describe('the preview', () => {
     expect(screen.getByText('vite')).toBeTruthy()
   })
 
+  it('requests the link to the port of the machine', async () => {
+    const requests = provider(`${window.location.origin}/`)
+    show(<PreviewTab sandboxId="s" log={preview('ready', { forwarded_port: 40001 })} />)
+    await frame()
+    expect(requests.mock.calls.map(String).join()).toContain('/previews/40001')
+  })
+
   it('shows the URL of a worker as a link with its host if the provider has no link', async () => {
     provider(null)
     show(<PreviewTab sandboxId="s" log={preview('ready', { url: 'https://evil.example/login?next=/' })} />)

@@ -1,0 +1,84 @@
+//! The loopback interface on which the agent's servers listen.
+
+use confine::NetworkNamespace;
+use egress::bridge::{self, Bridge};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::pin::Pin;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use url::Url;
+
+/// A connection to a server of the agent.
+pub trait Connection: AsyncRead + AsyncWrite + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Send> Connection for T {}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Loopback {
+    /// That of the machine.
+    #[default]
+    Machine,
+    /// That of a network namespace, which is reached through a bridge.
+    Namespace {
+        /// A process in the namespace.
+        process: u32,
+        inbound: PathBuf,
+        /// The port of the plane. While the plane restarts, nothing of the agent may take its place.
+        plane: Option<u16>,
+    },
+}
+
+impl Loopback {
+    pub fn of_namespace(network: &NetworkNamespace, bridge: &Bridge, plane: &str) -> Self {
+        let plane = Url::parse(plane).ok().and_then(|url| url.port_or_known_default());
+        Self::Namespace {
+            process: network.process(),
+            inbound: bridge.inbound.clone().unwrap_or_default(),
+            plane,
+        }
+    }
+
+    /// A process in the network namespace, if there is one.
+    pub fn process(&self) -> Option<u32> {
+        match self {
+            Self::Machine => None,
+            Self::Namespace { process, .. } => Some(*process),
+        }
+    }
+
+    /// Connects to a port of the agent.
+    ///
+    /// # Errors
+    /// If nothing accepts the connection.
+    pub async fn connect(&self, address: IpAddr, port: u16) -> io::Result<Pin<Box<dyn Connection>>> {
+        match self {
+            Self::Machine => Ok(Box::pin(TcpStream::connect((address, port)).await?)),
+            Self::Namespace { inbound, .. } => Ok(Box::pin(bridge::connect(inbound, port).await?)),
+        }
+    }
+
+    /// Opens a port of the machine for a port of a namespace. The system chooses it: the agent must not be able to choose
+    /// a port of the machine. Returns it with the server, which runs until it is dropped. `None` if the agent's port is one
+    /// of the machine already.
+    ///
+    /// # Errors
+    /// If no port can be opened.
+    pub async fn forward(&self, port: u16) -> io::Result<Option<(u16, impl Future<Output = ()> + Send + use<>)>> {
+        let Self::Namespace { inbound, plane, .. } = self else { return Ok(None) };
+        // Both are open at the same time, so they differ.
+        let listeners = [bind().await?, bind().await?];
+        for listener in listeners {
+            let opened = listener.local_addr()?.port();
+            if Some(opened) != *plane {
+                return Ok(Some((opened, bridge::forward_into(listener, inbound.clone(), port))));
+            }
+        }
+        Err(io::ErrorKind::AddrNotAvailable.into())
+    }
+}
+
+async fn bind() -> io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await
+}
