@@ -19,9 +19,10 @@ use anyhow::Context;
 use contract::payloads::NetworkDenied;
 use egress::bridge::{Bridge, forward_to};
 use egress::endpoint::{Endpoint, Endpoints, Form, Key, Meter};
+use egress::policy::NetworkPolicy;
 use egress::proxy::{Denied, Limits, Proxy};
 use http::HeaderName;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
@@ -67,6 +68,8 @@ pub struct Network {
     proxy: Option<(Proxy, mpsc::Receiver<Denied>, Server)>,
     /// Host and port of the proxy that the worker itself uses, if it is left to the agent.
     operators_proxy: Option<(String, u16, Server)>,
+    /// Ports of the machine's loopback that the operator has listed.
+    listed: Vec<Server>,
 }
 
 /// An open server.
@@ -97,6 +100,7 @@ impl Network {
             endpoints: None,
             proxy: None,
             operators_proxy: None,
+            listed: Vec::new(),
         };
         let repository = config.repository.as_ref().and_then(Repository::upstream);
         let mut own = None;
@@ -120,15 +124,22 @@ impl Network {
             network.proxy_variables = proxy_variables(&format!("http://{}", server.address));
             let (proxy, denied) = Proxy::new(policy.clone(), Limits::default());
             network.proxy = Some((proxy.with_own(own), denied, server));
+            if let (Place::Namespace(directory), NetworkPolicy::Allowlist(list)) = (place, policy) {
+                let ports = list
+                    .loopback_ports()
+                    .filter(|port| NAMESPACE_PORTS.iter().all(|(_, reserved)| reserved != port));
+                for port in BTreeSet::from_iter(ports) {
+                    network.listed.push(Server::on_socket(directory, &format!("port-{port}"), port)?);
+                }
+            }
         } else if matches!(place, Place::Namespace(_))
             && let Some(mut url) = operators_proxy(&config.confinement.environment)?
         {
             let server = Server::open(place, PROXY).await?;
             let host = url.host_str().context("the URL of the proxy has no host")?.to_owned();
             let port = url.port_or_known_default().unwrap_or(80);
-            let replaced = url.set_ip_host(server.address.ip()).and_then(|()| {
-                url.set_port(Some(server.address.port()))
-            });
+            let replaced =
+                url.set_ip_host(server.address.ip()).and_then(|()| url.set_port(Some(server.address.port())));
             replaced.map_err(|()| anyhow::anyhow!("the URL of the proxy is invalid"))?;
             network.proxy_variables = proxy_variables(url.as_str().trim_end_matches('/'));
             network.operators_proxy = Some((host, port, server));
@@ -141,7 +152,7 @@ impl Network {
         let endpoints = self.endpoints.iter().map(|(_, server)| server);
         let proxy = self.proxy.iter().map(|(_, _, server)| server);
         let operators_proxy = self.operators_proxy.iter().map(|(_, _, server)| server);
-        let servers = endpoints.chain(proxy).chain(operators_proxy);
+        let servers = endpoints.chain(proxy).chain(operators_proxy).chain(&self.listed);
         let ports = servers.filter_map(|server| match &server.listener {
             Listener::Loopback(_) => None,
             Listener::Socket(_, path) => Some((server.address.port(), path.clone())),
@@ -174,6 +185,12 @@ impl Network {
             && let Listener::Socket(listener, _) = server.listener
         {
             tasks.spawn("forwarding to the operator's proxy", forward_to(listener, host, port));
+        }
+        for server in self.listed {
+            if let Listener::Socket(listener, _) = server.listener {
+                let (host, port) = ("localhost".to_owned(), server.address.port());
+                tasks.spawn("forwarding to a listed port", forward_to(listener, host, port));
+            }
         }
     }
 
@@ -240,14 +257,17 @@ impl Server {
                 Ok(Self { address: listener.local_addr()?, listener: Listener::Loopback(listener) })
             }
             Place::Namespace(directory) => {
-                let path = directory.join(name);
-                let listener = UnixListener::bind(&path);
-                let listener = listener.with_context(|| format!("cannot open {}", path.display()))?;
                 let port = NAMESPACE_PORTS.iter().find(|(server, _)| *server == name).map(|(_, port)| *port);
-                let address = (Ipv4Addr::LOCALHOST, port.expect("every server has a port")).into();
-                Ok(Self { listener: Listener::Socket(listener, path), address })
+                Self::on_socket(directory, name, port.expect("every server has a port"))
             }
         }
+    }
+
+    fn on_socket(directory: &Path, name: &str, port: u16) -> anyhow::Result<Self> {
+        let path = directory.join(name);
+        let listener = UnixListener::bind(&path);
+        let listener = listener.with_context(|| format!("cannot open {}", path.display()))?;
+        Ok(Self { listener: Listener::Socket(listener, path), address: (Ipv4Addr::LOCALHOST, port).into() })
     }
 }
 
@@ -299,14 +319,10 @@ mod tests {
     use super::*;
     use crate::agents::AGENTS;
     use crate::fake_plane::FakePlane;
-    use std::collections::BTreeMap;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
 
-    async fn open_at(
-        place: Place<'_>,
-        variables: &[(&str, &str)],
-    ) -> (Network, BTreeMap<String, String>) {
+    async fn open_at(place: Place<'_>, variables: &[(&str, &str)]) -> (Network, BTreeMap<String, String>) {
         let environment = [("SANDBOX_ID", "box")].iter().chain(variables);
         let environment =
             environment.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

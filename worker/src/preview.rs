@@ -11,8 +11,8 @@ mod listening_ports;
 mod loopback;
 mod probe;
 
-pub use loopback::Loopback;
 pub use listening_ports::{AGENT_MARKER, PortChange, PortWatcher};
+pub use loopback::Loopback;
 pub use probe::{Page, ProbeError, probe};
 
 use crate::event::{Event, first_chars};
@@ -130,7 +130,9 @@ async fn probe_event(
     loopback: &Loopback,
 ) -> Event {
     let ready = match probed {
-        Ok(page) => forwarded.open(port, loopback).await.map(|opened| (page, opened)).map_err(|why| why.to_string()),
+        Ok(page) => {
+            forwarded.open(port, loopback).await.map(|opened| (page, opened)).map_err(|why| why.to_string())
+        }
         Err(error) => Err(error.to_string()),
     };
     match ready {
@@ -195,7 +197,13 @@ mod tests {
         std::fs::write(dir.path().join("index.html"), "<html><TITLE> My\n shop </TITLE></html>").unwrap();
         let agent = Agent::start(SERVER, dir.path());
         let (sender, mut events) = mpsc::channel(16);
-        let watching = tokio::spawn(run_with(agent.pid(), Loopback::Machine, sender, Duration::from_millis(100), READY_TIMEOUT));
+        let watching = tokio::spawn(run_with(
+            agent.pid(),
+            Loopback::Machine,
+            sender,
+            Duration::from_millis(100),
+            READY_TIMEOUT,
+        ));
 
         let starting = next(&mut events).await;
         assert_eq!(starting.event_type, "preview.starting");
@@ -237,7 +245,13 @@ mod tests {
         let agent = Agent(spawn("sleep 300; :", &[]));
         spawn("python3 -c \"$0\"", &[&orphan]).wait().await.unwrap();
         let (sender, mut events) = mpsc::channel(16);
-        let watching = tokio::spawn(run_with(agent.pid(), Loopback::Machine, sender, Duration::from_millis(100), READY_TIMEOUT));
+        let watching = tokio::spawn(run_with(
+            agent.pid(),
+            Loopback::Machine,
+            sender,
+            Duration::from_millis(100),
+            READY_TIMEOUT,
+        ));
         assert_eq!(next(&mut events).await.event_type, "preview.starting");
         assert_eq!(next(&mut events).await.event_type, "preview.ready");
         watching.abort();

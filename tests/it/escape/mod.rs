@@ -6,10 +6,10 @@ use confine::{Launcher, Limits, NetworkNamespace, Policy, Setting, Tier};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -180,8 +180,8 @@ impl Outside {
         // The agent chooses variables of its terminals. The programs around them must not use these.
         let linker = self.folder.path().join("linker");
         let chosen = [("LD_DEBUG", "libs"), ("LD_DEBUG_OUTPUT", linker.to_str().unwrap())];
-        let launcher = launcher
-            .with_variables(chosen.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let launcher =
+            launcher.with_variables(chosen.map(|(name, value)| (name.to_owned(), value.to_owned())));
         // Reversed, so that the arguments of the attacker are not what it finds.
         let secret: String = SECRET.chars().rev().collect();
         let target = json!({
@@ -200,7 +200,8 @@ impl Outside {
         });
         let arguments = ["-c".to_owned(), ATTACKS.to_owned(), target.to_string()].map(Into::into);
         let mut command = launcher.command("/usr/bin/python3".as_ref(), arguments, &workspace).unwrap();
-        let attacker = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let attacker =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = attacker.wait_with_output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -84,8 +84,21 @@ async fn preview_events_follow_the_agents_server() {
     let ready = fixture.wait_for_event("preview.ready").await;
     let port = std::fs::read_to_string(fixture.home.workspace.join("port")).unwrap();
     assert_eq!(ready["event_data"]["port"].to_string(), port, "{ready}");
-    assert_eq!(ready["event_data"]["url"], format!("http://localhost:{port}"));
+    // The agent's loopback is its own. A port of the machine leads to it, and the agent does not choose which one.
+    let forwarded = ready["event_data"]["forwarded_port"].as_u64().unwrap();
+    assert_ne!(forwarded.to_string(), port);
+    assert_eq!(ready["event_data"]["url"], format!("http://localhost:{forwarded}"));
+    let page = reqwest::get(format!("http://127.0.0.1:{forwarded}/")).await.unwrap();
+    assert!(page.text().await.unwrap().contains("Directory listing"));
+    assert!(
+        reqwest::get(format!("http://127.0.0.1:{port}/")).await.is_err(),
+        "the agent's own port is not one of the machine"
+    );
     fixture.send_message("user_message", "stop it").await;
     let stopped = fixture.wait_for_event("preview.stopped").await;
     assert_eq!(stopped["event_data"]["port"], ready["event_data"]["port"]);
+    assert!(
+        reqwest::get(format!("http://127.0.0.1:{forwarded}/")).await.is_err(),
+        "the forwarded port is closed"
+    );
 }

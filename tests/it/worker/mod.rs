@@ -14,6 +14,7 @@ mod secrets;
 mod settings;
 mod shutdown;
 mod steering;
+mod toolchains;
 mod turns;
 
 use crate::support::{OPERATOR, TestPlane};

@@ -44,6 +44,9 @@ async fn allowlist_of_the_operator_opens_a_local_registry() {
          curl -sS --noproxy '' -o /dev/null -w 'plane %{{http_code}}\\n' {}/health",
         fixture.plane.url
     );
+    // Programs connect to the loopback directly, if their settings do not say otherwise.
+    let directly = format!("curl -sS -o /dev/null -w 'directly %{{http_code}}\\n' http://{registry}/");
+    let fetch = format!("{fetch}; {directly}");
     for (network, registry_status) in [(registry.as_str(), "registry 200"), ("none", "registry 403")] {
         let fixture = Fixture::new(Script::new()).await;
         let agent = fixture.script(&[command(&fetch), text("Done.")]);
@@ -53,6 +56,8 @@ async fn allowlist_of_the_operator_opens_a_local_registry() {
         assert_eq!(worker.terminate().await, Some(0));
         let log = serde_json::to_string(&fixture.log().await).unwrap();
         assert!(log.contains(registry_status) && log.contains("plane 403"), "{network}: {log}");
+        let directly = if network == "none" { "directly 000" } else { "directly 200" };
+        assert!(log.contains(directly), "{network}: {log}");
     }
 }
 

@@ -11,13 +11,33 @@ use std::process::Command;
 /// namespace. Must be the only statement of a `#[test]`.
 pub fn offline<F: Future<Output = ()>>(test: F) {
     if is_offline() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        return runtime.expect("a runtime can be created").block_on(test);
+        return block_on(test);
     }
-    let name = name_of::<F>();
+    run_again(name_of::<F>(), "ip link set lo up");
+}
+
+/// Set for a test that runs in a namespace with an address.
+const NAMESPACE: &str = "KIT_NAMESPACE";
+
+/// Runs a test in a new namespace whose loopback also has this address. Must be the only statement of a `#[test]`.
+pub fn offline_at<F: Future<Output = ()>>(address: &str, test: F) {
+    if std::env::var_os(NAMESPACE).is_some() {
+        return block_on(test);
+    }
+    let setup = format!("ip link set lo up && ip address add {address}/32 dev lo && export {NAMESPACE}=1");
+    run_again(name_of::<F>(), &setup);
+}
+
+fn block_on(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime can be created").block_on(test);
+}
+
+/// Runs the test with this name in a new namespace, after these commands.
+fn run_again(name: &str, setup: &str) {
     let this = std::env::current_exe().expect("a test knows its own binary");
     let output = Command::new("unshare")
-        .args(["--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""])
+        .args(["--map-root-user", "--net", "sh", "-c", &format!("{setup} && exec \"$0\" \"$@\"")])
         .arg(this)
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .output()

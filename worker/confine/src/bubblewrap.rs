@@ -56,9 +56,13 @@ pub(crate) fn probe() -> Result<PathBuf, String> {
 pub(crate) fn namespace_arguments(directory: &Path) -> Vec<OsString> {
     let directory = directory.as_os_str();
     let mut arguments: Vec<OsString> =
-        ["--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL"].map(OsString::from).into();
+        ["--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL"]
+            .map(OsString::from)
+            .into();
     arguments.extend(["--ro-bind", "/", "/", "--bind"].map(OsString::from));
-    arguments.extend([directory, directory, OsStr::new("--chdir"), directory, OsStr::new("--")].map(OsString::from));
+    arguments.extend(
+        [directory, directory, OsStr::new("--chdir"), directory, OsStr::new("--")].map(OsString::from),
+    );
     arguments
 }
 

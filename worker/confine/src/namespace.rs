@@ -25,7 +25,8 @@ impl NetworkNamespace {
     #[cfg(target_os = "linux")]
     pub fn of(process: u32) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
-        let inode = |process: &str| Ok::<_, io::Error>(std::fs::metadata(format!("/proc/{process}/ns/net"))?.ino());
+        let inode =
+            |process: &str| Ok::<_, io::Error>(std::fs::metadata(format!("/proc/{process}/ns/net"))?.ino());
         let found = Self { process, inode: inode(&process.to_string())? };
         if found.inode == inode("self")? {
             return Err(io::Error::other("the process has no network namespace of its own"));
@@ -68,13 +69,18 @@ pub fn enter_namespace(arguments: &[OsString]) -> anyhow::Error {
         let process: u32 = process.to_str().and_then(|text| text.parse().ok()).context("not a process")?;
         let inode: u64 = inode.to_str().and_then(|text| text.parse().ok()).context("not an inode")?;
         let open = |kind: &str| {
-            File::open(format!("/proc/{process}/ns/{kind}")).context("the network of this sandbox does not exist any more")
+            File::open(format!("/proc/{process}/ns/{kind}"))
+                .context("the network of this sandbox does not exist any more")
         };
         let (users, network) = (open("user")?, open("net")?);
-        anyhow::ensure!(network.metadata()?.ino() == inode, "the network of this sandbox does not exist any more");
+        anyhow::ensure!(
+            network.metadata()?.ino() == inode,
+            "the network of this sandbox does not exist any more"
+        );
         // The user namespace first: its capabilities are needed for the other.
         for (namespace, kind) in [(users, LinkNameSpaceType::User), (network, LinkNameSpaceType::Network)] {
-            move_into_link_name_space(namespace.as_fd(), Some(kind)).context("cannot enter the network of this sandbox")?;
+            move_into_link_name_space(namespace.as_fd(), Some(kind))
+                .context("cannot enter the network of this sandbox")?;
         }
         Err(std::process::Command::new(program).args(arguments).exec().into())
     };

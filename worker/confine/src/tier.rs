@@ -12,7 +12,7 @@ pub enum Tier {
     None,
     /// The kernel restricts the program, but it sees the processes and the network of the machine.
     Landlock,
-    /// The program has its own view of files, processes and users, and is restricted in addition.
+    /// The program has its own view of files, processes, users and the network, and is restricted in addition.
     Namespaces,
 }
 
@@ -63,12 +63,10 @@ impl Tier {
 
     /// What a program in this tier can still do, in short sentences for people.
     pub fn not_covered(self) -> Vec<&'static str> {
-        let shared_network =
-            "The network is that of the machine, with its loopback interface and the local network.";
         match self {
-            Self::Namespaces => vec![shared_network],
+            Self::Namespaces => Vec::new(),
             Self::Landlock => vec![
-                shared_network,
+                "The network is that of the machine, with its loopback interface and the local network.",
                 "Unix sockets of other programs can be connected to by their path if their permissions allow it, before Linux 7.1.",
                 "Names and arguments of other processes, and names of files, are visible.",
                 "The number of processes counts together with the other processes of the user.",

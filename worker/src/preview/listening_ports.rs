@@ -48,7 +48,13 @@ struct OpenPort {
 impl PortWatcher {
     /// `agent` is the pid of the agent, `network_of` that of a process in its network namespace, if it has one.
     pub fn new(agent: u32, network_of: Option<u32>) -> Self {
-        Self { agent, network_of, unrelated: HashSet::new(), descendants: HashSet::new(), ports: BTreeMap::new() }
+        Self {
+            agent,
+            network_of,
+            unrelated: HashSet::new(),
+            descendants: HashSet::new(),
+            ports: BTreeMap::new(),
+        }
     }
 
     /// Scans once and returns the changes. A port is reported when it is found for the second time. Blocking: reading

@@ -65,7 +65,10 @@ impl Loopback {
     ///
     /// # Errors
     /// If no port can be opened.
-    pub async fn forward(&self, port: u16) -> io::Result<Option<(u16, impl Future<Output = ()> + Send + use<>)>> {
+    pub async fn forward(
+        &self,
+        port: u16,
+    ) -> io::Result<Option<(u16, impl Future<Output = ()> + Send + use<>)>> {
         let Self::Namespace { inbound, plane, .. } = self else { return Ok(None) };
         // Both are open at the same time, so they differ.
         let listeners = [bind().await?, bind().await?];

@@ -1,7 +1,7 @@
 //! Probes a port over HTTP for its first page.
 
-use crate::event::first_chars;
 use super::Loopback;
+use crate::event::first_chars;
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -63,7 +63,8 @@ pub async fn probe(
     loop {
         let mut last = ProbeError::NoResponse(port, io::Error::other("no address to connect to"));
         for address in addresses {
-            let response = tokio::time::timeout(REQUEST_TIMEOUT.min(timeout), fetch(loopback, *address, port)).await;
+            let response =
+                tokio::time::timeout(REQUEST_TIMEOUT.min(timeout), fetch(loopback, *address, port)).await;
             let timed_out = || Err(io::Error::new(io::ErrorKind::TimedOut, "timed out"));
             last = match response.unwrap_or_else(|_| timed_out()) {
                 Ok(response) => match parse(port, &response, command) {

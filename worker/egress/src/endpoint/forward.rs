@@ -69,7 +69,11 @@ async fn try_forward(
 /// The service did not accept the real key. Its response is withheld, because some services repeat parts of the key.
 fn rejected_key(endpoint: &Endpoint) -> Response<Body> {
     let has_key = endpoint.keys.iter().any(key::Key::has_real);
-    let what = if has_key { "rejected the key that the worker has for it" } else { "needs a key, and the worker has none" };
+    let what = if has_key {
+        "rejected the key that the worker has for it"
+    } else {
+        "needs a key, and the worker has none"
+    };
     tracing::warn!(upstream = %endpoint.upstream, "A service {what}");
     if endpoint.keys.iter().any(key::Key::is_basic) {
         // Git would ask for a password after 401. It prints plain text.

@@ -48,6 +48,12 @@ impl Allowlist {
         self
     }
 
+    /// Ports of the worker's own loopback that are listed. Programs connect to such addresses directly and not through a
+    /// proxy.
+    pub fn loopback_ports(&self) -> impl Iterator<Item = u16> {
+        self.0.iter().filter(|entry| entry.host.is_loopback()).filter_map(|entry| entry.port)
+    }
+
     /// The addresses at which a host may be reached. `None` if it is not on the list. Of several entries, the widest
     /// counts.
     pub(super) fn find(&self, target: &Target) -> Option<Addresses> {
@@ -57,6 +63,16 @@ impl Allowlist {
             Addresses::Private => 1,
             Addresses::Any => 2,
         })
+    }
+}
+
+impl Pattern {
+    fn is_loopback(&self) -> bool {
+        match self {
+            Self::Name(name) => name == "localhost",
+            Self::Address(address) => address.is_loopback(),
+            Self::Below(_) => false,
+        }
     }
 }
 
