@@ -28,7 +28,7 @@ export function Account() {
           <Dialog.Title className="text-base font-semibold">Your token</Dialog.Title>
           <Dialog.Description className="mt-1 text-sm text-ink-soft">
             {current === null
-              ? 'Paste the token that `sunaba dev` printed, or the one from your organisation.'
+              ? 'Paste the token from your organisation. For a control plane on your machine, run `sunaba link` instead and open the link that it prints.'
               : 'A token is stored in this browser. Paste another to replace it.'}
           </Dialog.Description>
           <form
