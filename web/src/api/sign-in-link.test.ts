@@ -23,7 +23,7 @@ afterEach(() => vi.unstubAllGlobals())
 
 /** Opens the console as a new page does. */
 async function open(pathAndFragment: string) {
-  window.happyDOM.setURL(`http://127.0.0.1:18000${pathAndFragment}`)
+  history.replaceState(null, '', pathAndFragment)
   const auth = await import('./auth')
   const link = await import('./sign-in-link')
   link.openSignInLink()
@@ -32,9 +32,9 @@ async function open(pathAndFragment: string) {
 
 it('exchanges the code for a token, after removing it from the address', async () => {
   const { signInLink, token } = await open('/sandboxes?q=build#code=fresh')
-  expect(location.href).toBe('http://127.0.0.1:18000/sandboxes?q=build')
+  expect(location.href).toBe(`${location.origin}/sandboxes?q=build`)
   await vi.waitFor(() => expect(signInLink()).toEqual({ kind: 'none' }))
-  const address = 'http://127.0.0.1:18000/sandboxes?q=build'
+  const address = `${location.origin}/sandboxes?q=build`
   expect(requests).toEqual([{ path: '/api/v1/sign-in', address, body: { code: 'fresh' } }])
   expect([token(), localStorage.getItem(TOKEN_KEY)]).toEqual(['sit_new', 'sit_new'])
 })
@@ -79,7 +79,7 @@ it('can be repeated if the control plane did not respond', async () => {
 it.each([null, 'mine'])('does not sign in with a token in the address (stored: %s)', async (stored) => {
   if (stored !== null) localStorage.setItem(TOKEN_KEY, stored)
   const { signInLink, token } = await open('/command?token=theirs&ticket=t-1')
-  expect(location.href).toBe('http://127.0.0.1:18000/command?ticket=t-1')
+  expect(location.href).toBe(`${location.origin}/command?ticket=t-1`)
   expect([signInLink(), requests]).toEqual([{ kind: 'token_in_url' }, []])
   expect([token(), localStorage.getItem(TOKEN_KEY)]).toEqual([stored, stored])
 })

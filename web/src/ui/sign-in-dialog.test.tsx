@@ -22,7 +22,7 @@ afterEach(() => {
 })
 
 function open(pathAndFragment: string) {
-  window.happyDOM.setURL(`http://127.0.0.1:18000${pathAndFragment}`)
+  history.replaceState(null, '', pathAndFragment)
   openSignInLink()
   render(<SignInDialog />)
 }
