@@ -67,7 +67,8 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let codes = (!keys.open).then(|| Arc::new(SignInCodes::new(clock.clone())));
     let listener = listen(dev.host, dev.port, "--port").await?;
     let address = listener.local_addr()?;
-    let SandboxSetup { providers, orchestration, mut notices } = sandboxes::setup(dev, sandbox_config, address)?;
+    let SandboxSetup { providers, orchestration, mut notices } =
+        sandboxes::setup(dev, sandbox_config, address)?;
     let settings = Settings { orchestration, ..dev.settings() };
     let bindings = Bindings { providers: Some(providers), ..aws.bindings() };
     let plane = Arc::new(Plane::new(

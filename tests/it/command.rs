@@ -74,8 +74,9 @@ async fn existing_data_folder_is_made_private_at_start() {
     options.token = None;
     options.serve_aws = Some(0);
     local::dev::start(&options).await.unwrap().stop().await;
-    let secrets = ["operator-token", "worker-secret", "sign-in-secret", "plane-name", "lambda.env", "sunaba.yaml"]
-        .map(|name| format!("plane/{name}"));
+    let secrets =
+        ["operator-token", "worker-secret", "sign-in-secret", "plane-name", "lambda.env", "sunaba.yaml"]
+            .map(|name| format!("plane/{name}"));
     std::fs::write(options.data.join("plane/sunaba.yaml"), "agent: scripted:hello\n").unwrap();
     let change = |name: &str, mode: u32| {
         let permissions = std::fs::Permissions::from_mode(mode);

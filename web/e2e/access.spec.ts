@@ -59,7 +59,7 @@ test('a used sign-in link says how to get another', async ({ browser, plane }) =
     await expect(page).toHaveURL(`${plane.url}/command`)
     const dialog = page.getByRole('alertdialog', { name: 'Sign-in failed' })
     if (isUsed) {
-      await expect(dialog).toContainText('The link has expired or was used before. Run `sunaba link`')
+      await expect(dialog).toContainText('The link has expired or was used before. Run sunaba link')
       await dialog.getByRole('button', { name: 'Close' }).click()
       await expect(page.getByRole('button', { name: 'Sign in with a token' })).toBeVisible()
       expect(await storedToken(page)).toBeNull()

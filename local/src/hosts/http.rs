@@ -1,7 +1,7 @@
 //! HTTP requests: `edge::http::admit`, sockets, sign-in, and the console's pages.
 
-use super::{pages, sign_in};
 use super::ws::{self, Sockets};
+use super::{pages, sign_in};
 use crate::console::Console;
 use axum::Router;
 use axum::body::{Body, to_bytes};

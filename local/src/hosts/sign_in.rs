@@ -5,8 +5,8 @@ use super::http::{BodyError, read_body};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use contract::{BadInput, ProblemCode};
 use contract::sign_in::{CODES_PATH, SIGN_IN_PATH, SignIn, SignInCode, SignedIn};
+use contract::{BadInput, ProblemCode};
 use domain::Invalid;
 use domain::access::Principal;
 use edge::Plane;
@@ -77,7 +77,11 @@ async fn create(plane: &Plane, codes: Option<&SignInCodes>, head: &Parts) -> Out
     let operator = match identity.principal {
         // A browser's token expires. If it could create codes, one that was stolen could be renewed for ever.
         Principal::Operator { name } if identity.expires_at.is_none() => name,
-        _ => return Err(app::Error::Forbidden("Only the operator's own token can create sign-in codes.").into()),
+        _ => {
+            return Err(
+                app::Error::Forbidden("Only the operator's own token can create sign-in codes.").into()
+            );
+        }
     };
     let code = codes.map(|codes| codes.create(&operator));
     let expires_in_secs = CODE_SECS.unsigned_abs();
@@ -94,7 +98,8 @@ async fn exchange(plane: &Plane, codes: Option<&SignInCodes>, head: &Parts, body
         BodyError::Incomplete => Failure::Refused(REQUEST_TIMEOUT),
     })?;
     let SignIn { code } = SignIn::decode(&body)?;
-    let operator = codes.and_then(|codes| codes.spend(&code)).ok_or(app::Error::Unauthorized(INVALID_CODE))?;
+    let operator =
+        codes.and_then(|codes| codes.spend(&code)).ok_or(app::Error::Unauthorized(INVALID_CODE))?;
     let expires_at = plane.clock.now().plus_secs(SIGN_IN_SECS);
     let token = plane.authenticator.sign_in_token(&operator, expires_at)?;
     Ok((json(StatusCode::OK, &SignedIn { token, expires_at }), operator))
@@ -115,7 +120,8 @@ fn check(plane: &Plane, head: &Parts) -> Result<(), Failure> {
     }
 }
 
-const INVALID_CODE: &str = "The sign-in code has expired or was used before. `sunaba link` prints a new link.";
+const INVALID_CODE: &str =
+    "The sign-in code has expired or was used before. `sunaba link` prints a new link.";
 const OTHER_ORIGIN: Refusal = Refusal {
     code: ProblemCode::OriginNotAllowed,
     detail: "Only the console of this control plane can use this route.",

@@ -2,6 +2,7 @@ import { AlertDialog } from 'radix-ui'
 import { useSyncExternalStore } from 'react'
 import { closeSignInLink, exchangeCode, onSignInLink, type SignInLink, signInLink } from '../api/sign-in-link'
 import { Button } from './button'
+import { CodeText } from './code-text'
 
 /** Asks before a sign-in link replaces the stored token, and explains why a link does not sign in. */
 export function SignInDialog() {
@@ -14,7 +15,9 @@ export function SignInDialog() {
           <AlertDialog.Overlay className="fixed inset-0 z-40 bg-black/40" />
           <AlertDialog.Content className="fixed top-1/2 left-1/2 z-50 w-[min(28rem,calc(100vw-2rem))] -translate-1/2 rounded-xl border border-line bg-surface p-5 shadow-xl">
             <AlertDialog.Title className="text-base font-semibold">{text.title}</AlertDialog.Title>
-            <AlertDialog.Description className="mt-1 text-sm text-ink-soft">{text.description}</AlertDialog.Description>
+            <AlertDialog.Description className="mt-1 text-sm text-ink-soft">
+              <CodeText>{text.description}</CodeText>
+            </AlertDialog.Description>
             <div className="mt-4 flex flex-wrap justify-end gap-2">
               <AlertDialog.Cancel asChild>
                 <Button>{text.cancel}</Button>
