@@ -1,7 +1,7 @@
 //! The command line of `sunaba`. `docs/cli.md` is generated from it.
 
 use crate::config::Dev;
-use crate::config::commands::{Keys, Logs, Message, Messages, Send, Task, Tasks, Ticket, Verify};
+use crate::config::commands::{Keys, Link, Logs, Message, Messages, Send, Task, Tasks, Ticket, Verify};
 use clap::{Parser, Subcommand};
 
 /// Sunaba: a control plane for AI coding agents in sandboxes
@@ -16,6 +16,8 @@ pub struct Cli {
 pub enum Command {
     /// Start the control plane in this process
     Dev(Box<Dev>),
+    /// Print a new link that signs a browser in to the console
+    Link(Link),
     /// Create a ticket
     Ticket(Ticket),
     /// List tasks

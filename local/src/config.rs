@@ -123,7 +123,7 @@ impl Dev {
             errors.push(format!("--allow-agent-commands cannot be used with tokens of users; {advice}"));
         }
         if self.token.as_deref().is_some_and(|token| !is_valid_token(token)) {
-            let rule = "at least 16 letters, digits, '.', '_' or '-', and must not start with swt_";
+            let rule = "at least 16 letters, digits, '.', '_' or '-', and must not start with swt_ or sit_";
             errors.push(format!("SUNABA_TOKEN must have {rule}"));
         }
         if self.jwt_secret.as_ref().is_some_and(|secret| secret.len() < MIN_SECRET_CHARS) {
@@ -168,11 +168,14 @@ impl Dev {
             None => load_or_create_secret(&plane_directory(&self.data).join(OPERATOR_TOKEN))?,
         };
         let worker_secret = load_or_create_secret(&plane_directory(&self.data).join(WORKER_SECRET))?;
+        let sign_in_secret = load_or_create_secret(&plane_directory(&self.data).join(SIGN_IN_SECRET))?;
         let worker_key = SigningKey::of_secret(&worker_secret);
         let keys = Keys {
             worker_public_key: Some(worker_key.public()),
             worker_signing_key: Some(worker_key),
             operators: Operators::one(LOCAL_OPERATOR, &operator_token),
+            // With the token in the key, a new operator token ends every sign-in.
+            sign_in_key: Some(format!("{sign_in_secret}{operator_token}")),
             user_secret: self.jwt_secret.clone(),
             jwks_url: self.jwks_url.clone(),
             issuer: self.jwt_issuer.clone(),
@@ -382,10 +385,13 @@ pub const OPERATOR_TOKEN: &str = "operator-token";
 /// In the in-process Secrets Manager only: the hash of the operator's token.
 pub const OPERATORS: &str = "operators";
 pub const JWT_SECRET: &str = "jwt-secret";
+/// Part of the key of the tokens of operators' browsers.
+const SIGN_IN_SECRET: &str = "sign-in-secret";
 const PLANE_NAME: &str = "plane-name";
 const LAMBDA_ENV: &str = "lambda.env";
 /// Files of the plane that only its owner may read. `sunaba.yaml` may contain the API key of a provider.
-pub const SECRET_FILES: [&str; 5] = [OPERATOR_TOKEN, WORKER_SECRET, PLANE_NAME, LAMBDA_ENV, file::NAME];
+pub const SECRET_FILES: [&str; 6] =
+    [OPERATOR_TOKEN, WORKER_SECRET, SIGN_IN_SECRET, PLANE_NAME, LAMBDA_ENV, file::NAME];
 
 /// Opens a file that only its owner can read.
 pub fn private_file(path: &Path) -> anyhow::Result<fs::File> {
@@ -405,7 +411,7 @@ fn is_local(url: &str) -> bool {
 /// It is part of a URL, and must not look like a worker token.
 fn is_valid_token(token: &str) -> bool {
     let plain = token.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
-    plain && token.len() >= MIN_TOKEN_CHARS && !token.starts_with("swt_")
+    plain && token.len() >= MIN_TOKEN_CHARS && !token.starts_with("swt_") && !token.starts_with("sit_")
 }
 
 /// Reads a secret from a private file, and generates it at the first start.

@@ -1,6 +1,7 @@
 //! `sunaba dev`: wires the plane and serves it until a stop is requested.
 
 use crate::aws::{Aws, Durability, Feeds};
+use crate::config::commands::{DEFAULT_DATA, DEFAULT_URL};
 use crate::config::{
     Dev, JWT_SECRET, LocalKeys, OPERATORS, WORKER_SECRET, plane_directory, write_lambda_env,
 };
@@ -15,11 +16,13 @@ use crate::sandboxes::{self, SandboxSetup};
 use anyhow::Context;
 use app::clock::SystemClock;
 use app::ids::RandomIds;
-use edge::auth::Authenticator;
+use contract::sign_in::console_link;
+use edge::auth::{Authenticator, CODE_SECS, LOCAL_OPERATOR, SignInCodes};
 use edge::plane::Settings;
 use edge::{Bindings, Plane};
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -32,8 +35,10 @@ pub struct Running {
     pub address: SocketAddr,
     /// `None` without authentication.
     pub operator_token: Option<String>,
+    /// `None` without authentication.
+    codes: Option<Arc<SignInCodes>>,
     pub aws: Arc<Aws>,
-    /// Information about its sandboxes for the operator, in sentences.
+    /// Information about its links and sandboxes for the operator, in sentences.
     pub notices: Vec<String>,
     tasks: Tasks,
     /// Unlocks the data directory when dropped.
@@ -59,9 +64,11 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     let aws = Arc::new(aws);
     let clock = Arc::new(SystemClock);
     let authenticator = Authenticator::new(keys, clock.clone());
+    let codes = (!keys.open).then(|| Arc::new(SignInCodes::new(clock.clone())));
     let listener = listen(dev.host, dev.port, "--port").await?;
     let address = listener.local_addr()?;
-    let SandboxSetup { providers, orchestration, notices } = sandboxes::setup(dev, sandbox_config, address)?;
+    let SandboxSetup { providers, orchestration, mut notices } =
+        sandboxes::setup(dev, sandbox_config, address)?;
     let settings = Settings { orchestration, ..dev.settings() };
     let bindings = Bindings { providers: Some(providers), ..aws.bindings() };
     let plane = Arc::new(Plane::new(
@@ -83,11 +90,15 @@ pub async fn start(dev: &Dev) -> anyhow::Result<Running> {
     // The lock on the directory proves that the previous process has exited.
     edge::schedule::take_over(&plane).await.context("cannot take over the existing sandboxes")?;
     let console = Arc::new(Console::new(dev.web.clone()));
-    let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, (console, dev.socket_timeouts));
+    let web = Serving { console, codes: codes.clone(), socket_timeouts: dev.socket_timeouts };
+    let mut tasks = Tasks::spawn(&plane, &aws, feeds, listener, web);
     tasks.aws_server = aws_server;
+    if codes.is_some() {
+        notices.insert(0, link_notice(dev, address));
+    }
     let is_open = keys.open;
     let operator_token = Some(local_keys.operator_token).filter(|_| !is_open);
-    Ok(Running { address, operator_token, aws, notices, tasks, _lock: lock })
+    Ok(Running { address, operator_token, codes, aws, notices, tasks, _lock: lock })
 }
 
 async fn listen(host: IpAddr, port: u16, option: &str) -> anyhow::Result<TcpListener> {
@@ -116,6 +127,30 @@ fn serve_aws(
     Ok(tokio::spawn(connections::serve(listener, router, HEADER_READ_TIMEOUT, std::future::pending())))
 }
 
+/// How long the printed link works, and the command that prints another.
+fn link_notice(dev: &Dev, address: SocketAddr) -> String {
+    let mut command = "sunaba link".to_owned();
+    let reachable = match address.ip().is_unspecified() {
+        true => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
+        false => address,
+    };
+    let url = format!("http://{reachable}");
+    if url != DEFAULT_URL {
+        command.push_str(&format!(" --url {url}"));
+    }
+    if dev.data != Path::new(DEFAULT_DATA) {
+        command.push_str(&format!(" --data {}", dev.data.display()));
+    }
+    format!("The link works once, within {} minutes; `{command}` prints a new one.", CODE_SECS / 60)
+}
+
+/// What the web server has besides the plane.
+struct Serving {
+    console: Arc<Console>,
+    codes: Option<Arc<SignInCodes>>,
+    socket_timeouts: SocketTimeouts,
+}
+
 /// The background tasks of a plane.
 #[derive(Debug)]
 struct Tasks {
@@ -135,12 +170,12 @@ impl Tasks {
         aws: &Aws,
         feeds: Feeds,
         listener: TcpListener,
-        (console, socket_timeouts): (Arc<Console>, SocketTimeouts),
+        Serving { console, codes, socket_timeouts }: Serving,
     ) -> Self {
         let (stop, mut stopped) = watch::channel(false);
         let (served, sockets_served) = watch::channel(0);
         let sockets = Sockets { plane: plane.clone(), hub: aws.hub.clone(), served, socket_timeouts };
-        let web = Web { plane: plane.clone(), sockets, console };
+        let web = Web { plane: plane.clone(), sockets, console, codes };
         let serving = tokio::spawn(async move {
             let stopping = async move {
                 // An error means that the sender was dropped, which also means stop.
@@ -175,12 +210,10 @@ impl Tasks {
 }
 
 impl Running {
-    /// URL for a browser, with the token.
+    /// URL for a browser, with a new code that signs it in.
     pub fn link(&self) -> String {
-        match &self.operator_token {
-            Some(token) => format!("http://{}/?token={token}", self.address),
-            None => format!("http://{}/", self.address),
-        }
+        let code = self.codes.as_ref().map(|codes| codes.create(LOCAL_OPERATOR));
+        console_link(&format!("http://{}", self.address), code.as_deref())
     }
 
     /// Closes sockets and waits for requests and jobs in progress.

@@ -9,6 +9,7 @@ mod data_directory;
 pub mod dev;
 pub mod hosts;
 pub mod keys;
+pub mod link;
 pub mod logs;
 pub mod messages;
 pub mod sandboxes;

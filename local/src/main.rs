@@ -4,7 +4,7 @@ use clap::Parser;
 use edge::logging::{self, Format};
 use local::cli::{Cli, Command};
 use local::config::{Dev, this_executable};
-use local::{dev, keys, logs, messages, send, tasks, ticket, verify};
+use local::{dev, keys, link, logs, messages, send, tasks, ticket, verify};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,6 +16,7 @@ fn main() -> ExitCode {
 async fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Dev(options) => serve(&options).await.map(|()| ExitCode::SUCCESS),
+        Command::Link(options) => link::run(&options).await,
         Command::Ticket(options) => ticket::run(&options).await,
         Command::Tasks(options) => tasks::list(&options).await,
         Command::Cancel(options) => tasks::cancel(&options).await,

@@ -232,6 +232,42 @@ async fn every_route_enforces_its_scope() {
     }
 }
 
+/// The local plane's routes for signing in are not in the registry.
+#[tokio::test]
+async fn only_an_operators_own_token_creates_sign_in_codes() {
+    let plane = TestPlane::start().await;
+    let worker = plane.register("s-1", "acme").await;
+    let create = async |token: Option<&str>| {
+        plane.call(Method::POST, "/api/v1/sign-in/codes", token, Some(json!({}))).await
+    };
+    let created = create(Some(OPERATOR)).await;
+    assert_eq!((created.status, &created.body["expires_in_secs"]), (201, &json!(600)));
+    let code = json!({"code": created.body["code"]});
+    let signed_in = plane.call(Method::POST, "/api/v1/sign-in", None, Some(code)).await.ok();
+    let browser = signed_in["token"].as_str().unwrap();
+    assert_eq!(plane.get("/api/v1/sandboxes", browser).await.status, 200);
+    let forged = |prefix: &str| {
+        let claims = json!({"aud": "sunaba-console", "sub": "local", "exp": now_secs() + 60});
+        let key = EncodingKey::from_secret(JWT_SECRET.as_bytes());
+        format!("{prefix}{}", jsonwebtoken::encode(&Header::default(), &claims, &key).unwrap())
+    };
+    let admin = user("acme", "admin");
+    for (token, expected) in [
+        (None, 401),
+        (Some("nonsense"), 401),
+        (Some(forged("sit_").as_str()), 401),
+        (Some(forged("").as_str()), 401),
+        (Some(browser.trim_start_matches("sit_")), 401),
+        (Some(admin.as_str()), 403),
+        (Some(worker.as_str()), 403),
+        // Otherwise a stolen one could be renewed for ever.
+        (Some(browser), 403),
+    ] {
+        let refused = create(token).await;
+        assert_eq!(refused.status, expected, "{token:?}: {}", refused.body);
+    }
+}
+
 #[tokio::test]
 async fn lists_contain_only_the_callers_org() {
     let plane = TestPlane::start().await;

@@ -90,7 +90,7 @@ async fn plane_survives_a_reader_of_the_first_line() {
     let stdout = child.stdout.take().unwrap();
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line).unwrap();
-    let url = line.split_whitespace().last().and_then(|link| link.split("/?").next()).unwrap();
+    let url = line.split_whitespace().last().and_then(|link| link.split("/#").next()).unwrap();
     let health = reqwest::get(format!("{url}/api/v1/sandboxes/health")).await.unwrap();
     assert_eq!(health.status(), 200);
     assert!(child.try_wait().unwrap().is_none(), "the plane is still running");

@@ -31,7 +31,7 @@ async fn plane_serves_once_ready_and_exits_cleanly_on_sigterm() {
     let plane = Process::start(&process_options(&data)).await;
     let health = reqwest::get(format!("{}/api/v1/sandboxes/health", plane.url)).await.unwrap();
     assert_eq!(health.status(), 200);
-    let page = reqwest::get(format!("{}/?token=x", plane.url)).await.unwrap();
+    let page = reqwest::get(&plane.link).await.unwrap();
     assert!(page.headers().contains_key("content-security-policy"));
     assert!(page.text().await.unwrap().contains("Sunaba"));
     assert_eq!(plane.terminate().await, Some(0));
@@ -61,7 +61,7 @@ async fn secrets_are_generated_once_and_private_to_the_owner() {
     assert_eq!((mode(""), mode("plane")), (0o700, 0o700));
     assert_eq!((mode("plane/operator-token"), mode("plane/worker-secret")), (0o600, 0o600));
     let second = local::dev::start(&options).await.unwrap();
-    assert_eq!(second.operator_token, token, "links with the token stay valid across restarts");
+    assert_eq!(second.operator_token, token, "commands and scripts keep working");
     second.stop().await;
 }
 
@@ -74,8 +74,9 @@ async fn existing_data_folder_is_made_private_at_start() {
     options.token = None;
     options.serve_aws = Some(0);
     local::dev::start(&options).await.unwrap().stop().await;
-    let secrets = ["operator-token", "worker-secret", "plane-name", "lambda.env", "sunaba.yaml"]
-        .map(|name| format!("plane/{name}"));
+    let secrets =
+        ["operator-token", "worker-secret", "sign-in-secret", "plane-name", "lambda.env", "sunaba.yaml"]
+            .map(|name| format!("plane/{name}"));
     std::fs::write(options.data.join("plane/sunaba.yaml"), "agent: scripted:hello\n").unwrap();
     let change = |name: &str, mode: u32| {
         let permissions = std::fs::Permissions::from_mode(mode);
@@ -118,7 +119,7 @@ async fn no_parent_directory_of_a_sandbox_contains_a_file_of_the_plane() {
     }
     std::fs::write(data.path().join("sunaba.yaml"), "agent: openhands\n").unwrap();
     let upgraded = local::dev::start(&options).await.unwrap();
-    assert_eq!(upgraded.operator_token.as_deref(), Some(known.as_str()), "links stay valid");
+    assert_eq!(upgraded.operator_token.as_deref(), Some(known.as_str()));
     assert!(upgraded.notices.iter().any(|notice| notice == "Default agent: openhands."));
     upgraded.stop().await;
     // `sandboxes` is created with the first one.
@@ -290,13 +291,25 @@ async fn tokens_and_event_data_are_never_logged() {
     let socket = format!("{}/api/v1/ws/events?token=", plane.url.replacen("http", "ws", 1));
     drop(tokio_tungstenite::connect_async(format!("{socket}{worker}")).await.unwrap());
     assert!(tokio_tungstenite::connect_async(format!("{socket}a-wrong-token")).await.is_err());
+    let (_, code) = plane.link.split_once("#code=").unwrap();
+    let sign_in = async || {
+        let request = http.post(format!("{}/api/v1/sign-in", plane.url));
+        request.body(json!({"code": code}).to_string()).send().await.unwrap()
+    };
+    let signed_in: serde_json::Value = sign_in().await.json().await.unwrap();
+    let browser = signed_in["token"].as_str().unwrap().to_owned();
+    assert_eq!(sign_in().await.status(), 401);
+    let code = code.to_owned();
     plane.terminate().await;
     let log = std::fs::read_to_string(log).unwrap();
+    for line in ["POST /api/v1/sign-in: 200", "POST /api/v1/sign-in was refused: 401"] {
+        assert!(log.contains(line), "sign-ins are logged: {log}");
+    }
     assert!(
         log.contains("/api/v1/sandboxes/s-1/events was refused: 401"),
         "refused requests are logged: {log}"
     );
-    for secret in [OPERATOR, worker, "a-wrong-token", "private-event-data"] {
+    for secret in [OPERATOR, worker, &code, &browser, "a-wrong-token", "private-event-data"] {
         assert!(!log.contains(secret), "{secret} is in the log");
     }
 }

@@ -54,7 +54,7 @@ async fn every_page_is_index_html_and_is_revalidated() {
     let plane = plane_serving(&site.path().join("dist")).await;
     for path in [
         "/",
-        "/?token=t",
+        "/?q=t",
         "/command",
         "/sandboxes",
         "/sandbox/build-1.2",

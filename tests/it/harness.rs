@@ -118,6 +118,7 @@ pub fn keys() -> Keys {
         worker_signing_key: Some(worker_key.clone()),
         worker_public_key: Some(worker_key.public()),
         operators: Operators::one("local", OPERATOR),
+        sign_in_key: Some("the key of browsers in the tests".into()),
         user_secret: Some(JWT_SECRET.into()),
         jwks_url: None,
         issuer: None,

@@ -31,6 +31,7 @@ mod real_cli;
 mod rejections;
 mod sessions;
 mod settings;
+mod sign_in;
 mod sockets;
 mod support;
 mod tasks;

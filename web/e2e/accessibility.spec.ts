@@ -31,6 +31,12 @@ for (const theme of ['light', 'dark'] as const) {
       }
       await api.cancel(waiting)
     })
+
+    test('the question of a sign-in link has no serious violations', async ({ page, plane }) => {
+      await page.goto(await plane.newLink())
+      await expect(page.getByRole('alertdialog')).toBeVisible()
+      await expectNoViolations(page, theme, 'the question of a sign-in link')
+    })
   })
 }
 

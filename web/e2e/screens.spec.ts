@@ -34,6 +34,26 @@ for (const [size, viewport] of Object.entries(sizes)) {
           expect(overflow, `horizontal overflow of ${path}`).toBeLessThanOrEqual(0)
         }
       })
+
+      test('the dialogs of sign-in links fit their window', async ({ page, plane }) => {
+        const dialogs = {
+          replace: await plane.newLink(),
+          failed: '/#code=spent',
+          'token-in-url': '/?token=theirs',
+        }
+        for (const [name, path] of Object.entries(dialogs)) {
+          await page.goto(path)
+          const dialog = page.getByRole('alertdialog')
+          if (name === 'failed') {
+            await dialog.getByRole('button', { name: 'Replace' }).click()
+            await expect(dialog).toContainText('Sign-in failed')
+          }
+          await expect(dialog).toBeInViewport({ ratio: 1 })
+          for (const each of await dialog.getByRole('button').all()) await expect(each).toBeInViewport({ ratio: 1 })
+          if (takesScreenshots)
+            await page.screenshot({ path: `test-results/screens/sign-in-${name}-${size}-${theme}.png` })
+        }
+      })
     })
   }
 }

@@ -1,7 +1,9 @@
 import { Suspense, lazy, useSyncExternalStore, type ComponentType } from 'react'
 import { Navigate, Route, Routes } from 'react-router'
 import { onToken, token } from './api/auth'
+import { onSignInLink, signInLink } from './api/sign-in-link'
 import { Shell } from './ui/shell'
+import { SignInDialog } from './ui/sign-in-dialog'
 import { Empty, Loading } from './ui/states'
 import { entriesOf } from './util/entries'
 import { pages, paths, type PageName } from './util/paths'
@@ -16,8 +18,12 @@ const components: Readonly<Record<PageName, ComponentType>> = {
 export function App() {
   // Remount all pages when the token changes, so that no page keeps data of another user.
   const currentToken = useSyncExternalStore(onToken, token)
+  const { kind } = useSyncExternalStore(onSignInLink, signInLink)
+  // Without a token, requests of pages would fail.
+  if (kind === 'exchanging' && currentToken === null) return <Loading what="console" />
   return (
     <Shell>
+      <SignInDialog />
       <Suspense fallback={<Loading what="page" />}>
         <Routes key={currentToken}>
           <Route index element={<Navigate to={paths.command} replace />} />

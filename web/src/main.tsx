@@ -4,6 +4,7 @@ import { createRoot } from 'react-dom/client'
 import { BrowserRouter } from 'react-router'
 import { retry, retryDelay } from './api/errors'
 import { onToken } from './api/auth'
+import { openSignInLink } from './api/sign-in-link'
 import { App } from './app'
 import './styles.css'
 
@@ -11,6 +12,9 @@ const queries = new QueryClient({
   // Sockets announce changes. Refetching on focus covers what they miss.
   defaultOptions: { queries: { retry, retryDelay, staleTime: 15_000, refetchOnWindowFocus: true } },
 })
+
+// Before the first request, and before the router reads the address.
+openSignInLink()
 
 // Another user may not be allowed to see the cached data.
 onToken(() => queries.clear())

@@ -111,7 +111,7 @@ impl Plane {
         let mut plane = Self { process, url: String::new(), folder };
         let line = first_line(output);
         // It ends in the link to the console.
-        let link = line.split_whitespace().last().and_then(|link| link.split("/?").next());
+        let link = line.split_whitespace().last().and_then(|link| link.split("/#").next());
         plane.url = link.unwrap_or_default().to_owned();
         match plane.url.starts_with("http") {
             true => Ok(plane),

@@ -7,11 +7,14 @@ use contract::messages::MAX_HISTORY;
 use std::fs;
 use std::path::PathBuf;
 
+pub const DEFAULT_URL: &str = "http://127.0.0.1:18000";
+pub const DEFAULT_DATA: &str = ".sunaba";
+
 /// Address of a plane, and the token for it.
 #[derive(Debug, Clone, Args)]
 pub struct Address {
     /// URL of the control plane
-    #[arg(long, env = "SUNABA_URL", default_value = "http://127.0.0.1:18000")]
+    #[arg(long, env = "SUNABA_URL", default_value = DEFAULT_URL)]
     pub url: String,
     /// WebSocket URL of the control plane, if different: `wss://…`; used by --watch
     #[arg(long, env = "SUNABA_SOCKETS")]
@@ -20,7 +23,7 @@ pub struct Address {
     #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
     /// Data directory of the local plane, which contains its token
-    #[arg(long, default_value = ".sunaba")]
+    #[arg(long, default_value = DEFAULT_DATA)]
     pub data: PathBuf,
 }
 
@@ -51,6 +54,13 @@ pub struct Keys {
     /// Make the token of an operator of this name, and its hash for Secrets Manager [default: make the key of worker tokens]
     #[arg(long, value_name = "NAME")]
     pub operator: Option<String>,
+}
+
+/// Print a new link that signs a browser in to the console of a local plane.
+#[derive(Debug, Clone, Args)]
+pub struct Link {
+    #[command(flatten)]
+    pub address: Address,
 }
 
 /// Send a message to a running agent.

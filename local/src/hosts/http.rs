@@ -1,14 +1,16 @@
-//! HTTP requests: `edge::http::admit`, sockets, and the console's pages.
+//! HTTP requests: `edge::http::admit`, sockets, sign-in, and the console's pages.
 
-use super::pages;
 use super::ws::{self, Sockets};
+use super::{pages, sign_in};
 use crate::console::Console;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::response::Response;
+use bytes::Bytes;
 use edge::Plane;
+use edge::auth::SignInCodes;
 use edge::http::admit;
 use http::Method;
 use http_body_util::LengthLimitError;
@@ -22,6 +24,8 @@ pub struct Web {
     pub plane: Arc<Plane>,
     pub sockets: Sockets,
     pub console: Arc<Console>,
+    /// `None` without authentication.
+    pub codes: Option<Arc<SignInCodes>>,
 }
 
 /// Serves everything of this process.
@@ -41,15 +45,34 @@ async fn handle(State(web): State<Web>, request: Request) -> Response {
     {
         return ws::open(web.sockets, upgrade, head).await;
     }
+    if sign_in::is_path(head.uri.path()) {
+        return sign_in::respond(&web.plane, web.codes.as_deref(), &head, body).await;
+    }
     let response = match admit(&web.plane, &head).await {
         Err(refusal) => refusal,
-        Ok(admitted) => match timeout(BODY_DEADLINE, to_bytes(body, admitted.max_body_bytes())).await {
-            Ok(Ok(body)) => admitted.answer(body).await,
-            Ok(Err(error)) if is_too_large(&error) => admitted.too_large(),
-            Ok(Err(_)) | Err(_) => admitted.request_timeout(),
+        Ok(admitted) => match read_body(body, admitted.max_body_bytes()).await {
+            Ok(body) => admitted.answer(body).await,
+            Err(BodyError::TooLarge) => admitted.too_large(),
+            Err(BodyError::Incomplete) => admitted.request_timeout(),
         },
     };
     response.map(Body::from)
+}
+
+/// Why a body could not be read.
+#[derive(Debug, Clone, Copy)]
+pub enum BodyError {
+    TooLarge,
+    /// Or too slow.
+    Incomplete,
+}
+
+pub async fn read_body(body: Body, max_bytes: usize) -> Result<Bytes, BodyError> {
+    match timeout(BODY_DEADLINE, to_bytes(body, max_bytes)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(error)) if is_too_large(&error) => Err(BodyError::TooLarge),
+        Ok(Err(_)) | Err(_) => Err(BodyError::Incomplete),
+    }
 }
 
 /// Slow-client cutoff: a body must arrive within this time.

@@ -6,6 +6,7 @@ pub mod http;
 pub mod jobs;
 pub mod pages;
 pub mod schedule;
+pub mod sign_in;
 #[cfg(test)]
 mod span_tests;
 pub mod stream;

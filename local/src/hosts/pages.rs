@@ -81,7 +81,7 @@ fn not_built() -> Response {
 fn complete(headers: &mut HeaderMap, caching: &'static str) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    // Paths contain sandbox ids, and a link may contain a token.
+    // Paths contain sandbox ids.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     change(headers, CONTENT_TYPE, |kind| kind.starts_with("text/").then(|| format!("{kind}; charset=utf-8")));

@@ -22,6 +22,7 @@ pub mod repository;
 pub mod requests;
 pub mod sandboxes;
 pub mod sessions;
+pub mod sign_in;
 pub mod socket;
 mod socket_code;
 pub mod tasks;

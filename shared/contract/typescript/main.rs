@@ -42,6 +42,8 @@ const EXPORTED: &[&str] = &[
     "contract::monitoring::Monitoring",
     "contract::monitoring::Phase",
     "contract::problem::Problem",
+    "contract::sign_in::SignIn",
+    "contract::sign_in::SignedIn",
 ];
 
 const HEADER: &str = "\

@@ -30,6 +30,8 @@ pub struct Process {
     _output: Lines<BufReader<ChildStdout>>,
     /// `http://127.0.0.1:18000`.
     pub url: String,
+    /// The link to the console that it printed.
+    pub link: String,
 }
 
 impl Process {
@@ -55,8 +57,9 @@ impl Process {
         let line = timeout(Duration::from_secs(30), lines.next_line()).await;
         let line = line.expect("the plane is ready within 30 s").expect("its output can be read");
         let line = line.expect("the plane prints its link before it exits");
-        let url = line.split_whitespace().last().and_then(|link| link.split("/?").next());
-        Self { child, _output: lines, url: url.expect("the line ends in the link").to_owned() }
+        let link = line.split_whitespace().last().expect("the line ends in the link").to_owned();
+        let url = link.split("/#").next().unwrap_or_default().to_owned();
+        Self { child, _output: lines, url, link }
     }
 
     pub fn id(&self) -> u32 {

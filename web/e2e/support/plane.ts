@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
 import { Api } from './api'
 
 const web = path.resolve(import.meta.dirname, '../..')
@@ -27,6 +28,8 @@ export class Plane {
   readonly url: string
   /** The operator token, which the control plane generates at its first start. */
   token = ''
+  /** The link that it printed at its last start. */
+  link = ''
   private readonly data: string
   private readonly port: number
   private child: ChildProcess | null = null
@@ -39,6 +42,12 @@ export class Plane {
 
   get api(): Api {
     return new Api(this.url, this.token)
+  }
+
+  /** Another link, from the command for it. */
+  async newLink(): Promise<string> {
+    const { stdout } = await promisify(execFile)(binary, ['link', '--url', this.url, '--data', this.data])
+    return stdout.trim()
   }
 
   /** Kills the process without a shutdown, as a power failure would. Sandboxes continue. */
@@ -78,7 +87,7 @@ export class Plane {
     this.child = child
     const output: string[] = []
     createInterface({ input: child.stderr }).on('line', (line) => output.push(line))
-    const link = await new Promise<string>((resolve, reject) => {
+    this.link = await new Promise<string>((resolve, reject) => {
       const timeout = setTimeout(
         () => reject(new Error(`The control plane did not start in time:\n${output.join('\n')}`)),
         30_000,
@@ -97,7 +106,7 @@ export class Plane {
         )
       })
     })
-    this.token = new URL(link).searchParams.get('token') ?? ''
+    this.token = readFileSync(path.join(this.data, 'plane/operator-token'), 'utf8').trim()
   }
 }
 

@@ -1,5 +1,16 @@
 // @vitest-environment happy-dom
-import { expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+
+beforeEach(() => vi.resetModules())
+afterEach(() => vi.unstubAllGlobals())
+
+it('does not read a token from the address', async () => {
+  localStorage.setItem('sunaba.token', 'mine')
+  history.replaceState(null, '', '/command?token=theirs')
+  const auth = await import('./auth')
+  expect([auth.token(), localStorage.getItem('sunaba.token')]).toEqual(['mine', 'mine'])
+  localStorage.clear()
+})
 
 it('keeps the token in memory when local storage is unavailable', async () => {
   vi.stubGlobal('localStorage', {

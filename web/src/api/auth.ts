@@ -1,17 +1,15 @@
 /**
- * The access token of this browser, from the link that `sunaba dev` prints or from the sign-in form.
- *
- * It is removed from the URL at once, so that it does not end up in the history, in screenshots or in shared links.
- * Deliberately absent: creating tokens. A new one comes from a link, the form, or another tab of this browser.
+ * The access token of this browser, from a sign-in link (`sign-in-link.ts`), the sign-in form, or another tab of this
+ * browser. It is never read from a URL.
  */
 const KEY = 'sunaba.token'
 
 type Listener = () => void
 
 const listeners = new Set<Listener>()
-// `read` falls back to `current`, so `current` must be initialised before `load` runs.
+// `read` falls back to `current`, so `current` must be initialised before it runs.
 let current: string | null = null
-current = load()
+current = read()
 
 /** The token, or `null` if there is none. A control plane with anonymous access accepts requests without one. */
 export const token = () => current
@@ -51,21 +49,6 @@ function store(value: string | null) {
     // Without local storage the token is kept until the page is closed.
   }
   for (const listener of listeners) listener()
-}
-
-function load(): string | null {
-  if (typeof location === 'undefined') return null
-  const url = new URL(location.href)
-  const linkToken = url.searchParams.get('token')
-  if (linkToken === null) return read()
-  url.searchParams.delete('token')
-  history.replaceState(history.state, '', url)
-  try {
-    localStorage.setItem(KEY, linkToken)
-  } catch {
-    // Without local storage the token is kept until the page is closed.
-  }
-  return linkToken
 }
 
 function read(): string | null {

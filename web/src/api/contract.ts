@@ -797,6 +797,18 @@ export type Problem = JsonObject & {
   request_id: string;
 };
 
+/** The body of `POST /api/v1/sign-in`. */
+export interface SignIn {
+  code: string;
+}
+
+/** The response of `POST /api/v1/sign-in`. */
+export interface SignedIn {
+  /** The bearer token of this browser. */
+  token: string;
+  expires_at: Timestamp;
+}
+
 /** The attempt that a sandbox is for. */
 export interface SandboxAttempt {
   sandbox_id: SandboxId;

@@ -3,6 +3,7 @@ import { Dialog } from 'radix-ui'
 import { useId, useState, useSyncExternalStore } from 'react'
 import { onToken, signIn, signOut, token } from '../api/auth'
 import { Button } from './button'
+import { CodeText } from './code-text'
 
 /** Sign-in: set, replace or remove the token. */
 export function Account() {
@@ -27,9 +28,11 @@ export function Account() {
         <Dialog.Content className="fixed top-1/2 left-1/2 z-50 w-[min(28rem,calc(100vw-2rem))] -translate-1/2 rounded-xl border border-line bg-surface p-5 shadow-xl">
           <Dialog.Title className="text-base font-semibold">Your token</Dialog.Title>
           <Dialog.Description className="mt-1 text-sm text-ink-soft">
-            {current === null
-              ? 'Paste the token that `sunaba dev` printed, or the one from your organisation.'
-              : 'A token is stored in this browser. Paste another to replace it.'}
+            <CodeText>
+              {current === null
+                ? 'Paste the token from your organisation. For a control plane on your machine, run `sunaba link` instead and open the link that it prints.'
+                : 'A token is stored in this browser. Paste another to replace it.'}
+            </CodeText>
           </Dialog.Description>
           <form
             className="mt-4 flex flex-col gap-3"

@@ -43,6 +43,7 @@ export const paths = {
 
 /** Every path of the API. */
 export const api = {
+  signIn: '/api/v1/sign-in',
   tickets: '/api/v1/tickets',
   ticket: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}`,
   ticketEvents: (id: string) => `/api/v1/tickets/${encodeURIComponent(id)}/events`,

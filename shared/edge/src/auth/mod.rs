@@ -1,13 +1,16 @@
 //! Authentication of operators, users and workers.
 //!
 //! The kind of a token is known before it is verified, so that no key is ever tried on a token of another kind: worker
-//! tokens start with `swt_`, an operator's token is a fixed string, and everything else must be a user's JWT.
+//! tokens start with `swt_` and those of operators' browsers with `sit_`, an operator's token is a fixed string, and
+//! everything else must be a user's JWT.
 
 mod jwks;
 mod operators;
+mod sign_in;
 mod worker_key;
 
 pub use operators::Operators;
+pub use sign_in::{CODE_SECS, SIGN_IN_SECS, SignInCodes};
 pub use worker_key::{PublicKey, SigningKey};
 
 use app::{Clock, Error};
@@ -37,6 +40,8 @@ pub struct Keys {
     /// Verifies worker tokens. `None` in a process that authenticates no caller.
     pub worker_public_key: Option<PublicKey>,
     pub operators: Operators,
+    /// Signs and verifies the tokens of operators' browsers. Only a local plane has it.
+    pub sign_in_key: Option<String>,
     /// Verifies users' HS256 tokens.
     pub user_secret: Option<String>,
     /// Public keys of users' RS256 and ES256 tokens.
@@ -56,6 +61,7 @@ impl Keys {
             worker_signing_key: None,
             worker_public_key: None,
             operators: Operators::default(),
+            sign_in_key: None,
             user_secret: None,
             jwks_url: None,
             issuer: None,
@@ -70,6 +76,7 @@ pub struct Authenticator {
     operators: Operators,
     worker_signing_key: Option<EncodingKey>,
     worker_verification_key: Option<DecodingKey>,
+    sign_in_keys: Option<(EncodingKey, DecodingKey)>,
     user_verification_key: Option<DecodingKey>,
     jwks: Option<Jwks>,
     issuer: Option<String>,
@@ -157,6 +164,9 @@ impl Authenticator {
             operators: keys.operators.clone(),
             worker_signing_key: keys.worker_signing_key.as_ref().map(SigningKey::encoding_key),
             worker_verification_key: keys.worker_public_key.map(PublicKey::decoding_key),
+            sign_in_keys: keys.sign_in_key.as_ref().map(|key| {
+                (EncodingKey::from_secret(key.as_bytes()), DecodingKey::from_secret(key.as_bytes()))
+            }),
             user_verification_key: keys
                 .user_secret
                 .as_ref()
@@ -175,6 +185,9 @@ impl Authenticator {
         let token = token.filter(|token| !token.is_empty()).ok_or(AuthError::Missing)?;
         if let Some(jwt) = token.strip_prefix(WORKER_PREFIX) {
             return self.worker(jwt);
+        }
+        if let Some(jwt) = token.strip_prefix(sign_in::PREFIX) {
+            return self.browser(jwt);
         }
         if let Some(name) = self.operators.find(token) {
             return Ok(operator(name));

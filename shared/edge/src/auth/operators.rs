@@ -54,6 +54,11 @@ impl Operators {
         serde_json::to_string(&named).expect("names and hashes serialize")
     }
 
+    /// Whether there is an operator of this name.
+    pub(super) fn have(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
+    }
+
     /// The name of the operator who has this token. Takes the same time whatever the token is.
     pub(super) fn find(&self, token: &str) -> Option<&str> {
         let hash: TokenHash = Sha256::digest(token).into();

@@ -23,6 +23,7 @@ fn keys() -> Keys {
         worker_signing_key: Some(worker_key()),
         worker_public_key: Some(worker_key().public()),
         operators: Operators::one("night-shift", "the operator's token"),
+        sign_in_key: Some("the key of browsers in the tests".into()),
         user_secret: Some(SECRET.into()),
         jwks_url: None,
         issuer: None,

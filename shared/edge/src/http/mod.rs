@@ -381,7 +381,8 @@ pub(crate) const ROUTE_NOT_FOUND: Refusal =
     Refusal { code: ProblemCode::RouteNotFound, detail: "No route matches this path." };
 const METHOD_NOT_ALLOWED: Refusal =
     Refusal { code: ProblemCode::MethodNotAllowed, detail: "This path does not support this method." };
-const REQUEST_TIMEOUT: Refusal = Refusal {
+/// The response if a body is incomplete or too slow.
+pub const REQUEST_TIMEOUT: Refusal = Refusal {
     code: ProblemCode::RequestTimeout,
     detail: "The request body was incomplete or took too long. Send the request again.",
 };
