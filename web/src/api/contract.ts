@@ -1796,7 +1796,10 @@ export interface PreviewStarting {
 
 /** The server responds to requests. */
 export interface PreviewReady {
+  /** The port on which the server listens. */
   port: number;
+  /** The port of the sandbox's machine that is forwarded to it, if the server listens in a network of its own. */
+  forwarded_port?: number;
   url: string;
   framework: string | null;
   /** The title of its page. */
