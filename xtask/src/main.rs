@@ -45,8 +45,8 @@ Development commands.
   cargo xtask lint              check template.yaml and infra/ without deploying them
   cargo xtask emulate [option]  deploy the real template into an AWS emulator on this machine and test it; --keep leaves
                                 it running, --watch tests `cargo lambda watch` instead
-  cargo xtask bench [options]   benchmark a release build (--quick for a shorter run; start, posts, batches, sockets,
-                                messages, tickets, pages or worker to run only those scenarios)
+  cargo xtask bench [options]   benchmark a release build (--quick for a shorter run; start, isolation, posts, batches,
+                                sockets, messages, tickets, pages or worker to run only those scenarios)
 ";
 
 fn main() -> ExitCode {

@@ -2,11 +2,11 @@
 //!
 //! Every attempt must be held by every tier, unless the tier says that it does not cover it.
 
-use confine::{Launcher, Limits, NetworkNamespace, Policy, Setting, Tier};
+use confine::{Launcher, Limits, Policy, Setting, Tier};
+use kit::namespace::Namespace;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -176,7 +176,9 @@ impl Outside {
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let program = vec![program.display().to_string(), "worker".to_owned()];
         let launcher = Launcher::new(tier, policy, program, environment).unwrap();
-        let (launcher, _namespace) = self.with_network(launcher);
+        let sockets = sandbox.join("state/network");
+        fs::create_dir_all(&sockets).unwrap();
+        let (launcher, _namespace) = Namespace::open(&launcher, &sockets);
         // The agent chooses variables of its terminals. The programs around them must not use these.
         let linker = self.folder.path().join("linker");
         let chosen = [("LD_DEBUG", "libs"), ("LD_DEBUG_OUTPUT", linker.to_str().unwrap())];
@@ -216,20 +218,6 @@ impl Outside {
         lines.filter(|(name, _)| !name.starts_with(' ')).collect()
     }
 
-    /// Gives the program the network of its tier. What is returned keeps it open.
-    fn with_network(&self, launcher: Launcher) -> (Launcher, Option<Namespace>) {
-        let sockets = self.folder.path().join("plane/sandboxes/box/state/network");
-        fs::create_dir_all(&sockets).unwrap();
-        let Some(mut command) = launcher.namespace_command(["bridge".to_owned()], &sockets) else {
-            return (launcher, None);
-        };
-        let mut bridge = Namespace(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
-        let mut line = String::new();
-        BufReader::new(bridge.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let pid = line.strip_prefix("ready ").unwrap().trim().parse().unwrap();
-        (launcher.with_network(NetworkNamespace::of(pid).unwrap()), Some(bridge))
-    }
-
     fn check_untouched(mut self) {
         for canary in &self.canaries {
             assert_eq!(fs::read_to_string(canary).unwrap(), CANARY, "{}", canary.display());
@@ -244,16 +232,6 @@ impl Outside {
         let names = self.folder.path().read_dir().unwrap().flatten().map(|entry| entry.file_name());
         let names: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("linker")).collect();
         assert!(names.is_empty(), "a program outside used variables of the agent: {names:?}");
-    }
-}
-
-/// The process that keeps a network namespace open.
-struct Namespace(Child);
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -8,6 +8,7 @@ pub mod daytona;
 pub mod flaky_proxy;
 pub mod git_server;
 pub mod model;
+pub mod namespace;
 pub mod offline;
 pub mod process;
 pub mod seed;
