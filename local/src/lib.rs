@@ -11,6 +11,7 @@ pub mod hosts;
 pub mod keys;
 pub mod logs;
 pub mod messages;
+pub mod policy;
 pub mod sandboxes;
 pub mod send;
 pub mod tasks;

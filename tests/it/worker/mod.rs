@@ -6,6 +6,7 @@ mod files;
 mod live_updates;
 mod network;
 mod plane_outage;
+mod policy;
 mod repository;
 mod restarts;
 mod resuming;
