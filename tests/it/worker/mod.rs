@@ -8,6 +8,7 @@ mod network;
 mod plane_outage;
 mod policy;
 mod repository;
+mod repository_settings;
 mod restarts;
 mod resuming;
 mod scripted;

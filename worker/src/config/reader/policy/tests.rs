@@ -252,3 +252,14 @@ fn directories_that_are_not_enforced_are_reported() {
     let not_covered = config.unwrap().confinement.not_covered(confine::Tier::Namespaces);
     assert!(!not_covered.iter().any(|text| text.contains("policy")));
 }
+
+#[test]
+fn setting_sources_of_the_repository_need_the_policy() {
+    let warned = |variables: &[(&str, &str)]| {
+        read(variables).1.iter().any(|problem| problem.variable == "SETTING_SOURCES" && problem.is_warning)
+    };
+    let allows = ("POLICY", r#"{"repository": {"allowSettings": true}}"#);
+    assert!(warned(&[("SETTING_SOURCES", "user,project")]));
+    assert!(!warned(&[("SETTING_SOURCES", "user,project"), allows]));
+    assert!(!warned(&[("SETTING_SOURCES", "user")]));
+}
