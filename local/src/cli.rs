@@ -1,8 +1,10 @@
 //! The command line of `sunaba`. `docs/cli.md` is generated from it.
 
 use crate::config::Dev;
-use crate::config::commands::{Keys, Link, Logs, Message, Messages, Send, Task, Tasks, Ticket, Verify};
-use clap::{Parser, Subcommand};
+use crate::config::commands::{
+    Keys, Link, Logs, Message, Messages, PolicyCheck, Send, Task, Tasks, Ticket, Verify,
+};
+use clap::{Args, Parser, Subcommand};
 
 /// Sunaba: a control plane for AI coding agents in sandboxes
 #[derive(Debug, Parser)]
@@ -40,6 +42,20 @@ pub enum Command {
     Verify(Verify),
     /// Make the keys of a plane on AWS and print them as JSON
     Keys(Keys),
+    /// Work with policies of sandboxes
+    Policy(Policy),
     /// Run an agent in this sandbox and report its events to the control plane
     Worker(worker::cli::Worker),
+}
+
+#[derive(Debug, Args)]
+pub struct Policy {
+    #[command(subcommand)]
+    pub command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Print all errors in a policy file, or the policies that apply to tasks
+    Check(PolicyCheck),
 }

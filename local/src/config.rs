@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 use app::orchestration::{Orchestration, WorkerVariables};
 use clap::Args;
 pub use commands::Send;
+use contract::policy::{PolicyError, PolicyFile};
 use edge::auth::{Keys, LOCAL_OPERATOR, MIN_SECRET_CHARS, MIN_TOKEN_CHARS, Operators, SigningKey};
 use edge::guard::Guard;
 use edge::plane::Settings;
@@ -93,6 +94,10 @@ pub struct Dev {
     /// owner may be able to read it
     #[arg(long, env = "SUNABA_WORKER_VARIABLES", value_name = "FILE")]
     pub worker_variables: Option<PathBuf>,
+    /// JSON file with the policies of sandboxes: what agents may reach, by project, with an upper bound (docs/policy.md).
+    /// `sunaba policy check` verifies it
+    #[arg(long, env = "SUNABA_POLICY", value_name = "FILE")]
+    pub policy: Option<PathBuf>,
     /// Accept commands (acp:COMMAND, scripted:FILE) as agents in tickets and tasks: every caller can run any command on this
     /// machine. Not together with users' tokens
     #[arg(long)]
@@ -289,7 +294,16 @@ impl Dev {
         if self.has_users() {
             inherited.retain(|name, _| !is_secret(name));
         }
-        Ok(from_file.with_defaults(inherited))
+        let variables = from_file.with_defaults(inherited);
+        match &self.policy {
+            Some(_) if variables.has_policies() => {
+                bail!(
+                    "--policy is set, but the file of worker variables has a policy too; remove one of them"
+                )
+            }
+            Some(path) => Ok(variables.with_policies(read_policy(path)?)),
+            None => Ok(variables),
+        }
     }
 
     /// Whether people other than the operator can use this plane.
@@ -318,6 +332,13 @@ fn read_worker_variables(path: &Path) -> anyhow::Result<WorkerVariables> {
     let mut text = String::new();
     file.read_to_string(&mut text).with_context(cannot_read)?;
     WorkerVariables::parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
+}
+
+fn read_policy(path: &Path) -> anyhow::Result<PolicyFile> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let describe =
+        |errors: Vec<PolicyError>| anyhow::anyhow!("{}: {}", path.display(), PolicyError::join(&errors));
+    PolicyFile::parse(&text).map_err(describe)
 }
 
 pub fn this_executable() -> anyhow::Result<PathBuf> {

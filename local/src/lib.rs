@@ -12,6 +12,7 @@ pub mod keys;
 pub mod link;
 pub mod logs;
 pub mod messages;
+pub mod policy;
 pub mod sandboxes;
 pub mod send;
 pub mod tasks;

@@ -2,9 +2,9 @@
 
 use clap::Parser;
 use edge::logging::{self, Format};
-use local::cli::{Cli, Command};
+use local::cli::{Cli, Command, PolicyCommand};
 use local::config::{Dev, this_executable};
-use local::{dev, keys, link, logs, messages, send, tasks, ticket, verify};
+use local::{dev, keys, link, logs, messages, policy, send, tasks, ticket, verify};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,6 +28,9 @@ async fn run() -> ExitCode {
         Command::Logs(options) => logs::run(&options).await,
         Command::Verify(options) => verify::run(&options).await,
         Command::Keys(options) => keys::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Policy(options) => match &options.command {
+            PolicyCommand::Check(options) => policy::check(options),
+        },
         Command::Worker(worker) => Ok(worker.main(program(), &local::agents::agents()).await),
     };
     match result {

@@ -26,6 +26,7 @@ mod orchestration;
 mod pagination;
 mod payloads;
 mod permissions;
+mod policy_command;
 mod principals;
 mod real_cli;
 mod rejections;

@@ -48,6 +48,7 @@ pub fn dev(data: &TempDir) -> Dev {
         log: "off".into(),
         config: None,
         worker_variables: None,
+        policy: None,
         allow_agent_commands: false,
         // Users have tokens, so sandboxes need isolation.
         sandboxes: Sandboxes::default(),

@@ -11,6 +11,7 @@ use crate::confinement::Confinement;
 use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::Repository;
+use contract::policy::SandboxPolicy;
 use domain::SandboxId;
 use egress::policy::NetworkPolicy;
 use std::collections::BTreeMap;
@@ -63,6 +64,8 @@ pub struct Config {
     pub exit_when_done: bool,
     /// The trust domain of the agent.
     pub confinement: Confinement,
+    /// What the plane allows this task. The other fields contain what follows from it.
+    pub policy: SandboxPolicy,
     /// What the agent may connect to through the worker's proxy. `None` keeps the proxy of the worker's own environment.
     pub network: Option<NetworkPolicy>,
     /// Services whose keys the worker holds for the agent.
@@ -213,6 +216,7 @@ impl Config {
                 "network",
                 self.network.as_ref().map_or_else(|| "proxy of the environment".into(), ToString::to_string),
             ),
+            ("policy", self.policy.to_json()),
             ("mode", mode),
             ("resume", or_none(self.resume.as_ref().map(|resume| resume.session.as_str()))),
             ("task", self.task.headline()),

@@ -21,6 +21,8 @@ pub struct Confinement {
     /// Its `TMPDIR`, if it has one.
     pub temporary: Option<PathBuf>,
     pub policy: Policy,
+    /// Whether directories or limits of the project's policy are part of it.
+    pub has_policy: bool,
     /// Variables of everything that is started.
     pub environment: BTreeMap<String, String>,
     /// Further variables of the agent itself, such as the key of its model.
@@ -116,6 +118,13 @@ impl Confinement {
             }
         }
         Launcher::new(tier, policy, program, self.environment.clone())
+    }
+
+    /// What the tier in force does not cover.
+    pub fn not_covered(&self, tier: Tier) -> Vec<String> {
+        let of_policy = self.has_policy && tier == Tier::None;
+        let of_policy = of_policy.then(|| "directories and limits of the project's policy".to_owned());
+        tier.not_covered().into_iter().map(str::to_owned).chain(of_policy).collect()
     }
 
     /// For `check`.

@@ -65,7 +65,7 @@ pub async fn run(
         tasks.spawn("connecting the agent's network", namespace.watch());
     }
     let outbox = open_outbox(&config, &network, &api)?;
-    let not_covered = tier.not_covered().into_iter().map(str::to_owned).collect();
+    let not_covered = config.confinement.not_covered(tier);
     outbox.emit(Event::worker(WorkerIsolation { tier: tier.to_string(), not_covered }));
     let state_file = StateFile::in_dir(&config.state_dir);
     let mut state = state_file.load().context("cannot read the state of an earlier run")?;

@@ -144,6 +144,19 @@ pub struct Verify {
     pub address: Address,
 }
 
+/// Check a policy file.
+#[derive(Debug, Clone, Args)]
+pub struct PolicyCheck {
+    /// Policy file, in JSON
+    pub file: PathBuf,
+    /// Print only the policy of tasks of this project
+    #[arg(long, value_name = "ORG/PROJECT")]
+    pub project: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Create a ticket.
 #[derive(Debug, Clone, Args)]
 pub struct Ticket {

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod messages;
 pub mod monitoring;
 pub mod payloads;
+pub mod policy;
 pub mod problem;
 mod problem_code;
 pub mod query;

@@ -2,6 +2,7 @@
 
 pub mod chaos;
 mod daytona;
+mod policy;
 mod process_provider;
 mod queue;
 mod reconcile;

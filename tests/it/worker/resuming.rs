@@ -184,10 +184,10 @@ pub(super) fn agent_process_of(worker: u32) -> u32 {
         .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("children")).ok())
         .flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>())
         .collect();
-    // The worker also runs git, so match the name of the agent's program.
+    // The worker also runs git and the bridge, so match the name of the agent's program.
     let is_agent = |id: &&u32| {
         let command = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        command.contains("claude") && !command.contains("git\0")
+        command.contains("claude") && !command.contains("git\0") && !command.contains("\0bridge\0")
     };
     *processes.iter().find(is_agent).unwrap_or_else(|| panic!("no agent among {processes:?} {children}"))
 }

@@ -38,11 +38,13 @@ pub enum Addresses {
 /// Why a connection is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Denial {
-    #[error("the network of this sandbox is off (NETWORK=none)")]
+    #[error("the network of this sandbox is off (NETWORK or its policy)")]
     Off,
-    #[error("it is not on the allowlist of this sandbox (NETWORK)")]
+    #[error("it is not on the allowlist of this sandbox (NETWORK or its policy)")]
     NotListed,
-    #[error("its address is not public; the operator can allow it by name or address (NETWORK)")]
+    #[error(
+        "its address is not public; the operator can allow it by name or address (NETWORK or its policy)"
+    )]
     NotPublic,
 }
 

@@ -65,7 +65,7 @@ impl Agent for Scripted {
     fn start(&mut self, launch: Launch) -> AgentHandle {
         let mut command = launch.own_program(SCRIPTED.name);
         command.push(self.script.clone());
-        self.conversation.start(command, None, launch)
+        self.conversation.start(command, Vec::new(), launch)
     }
 }
 

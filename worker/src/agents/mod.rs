@@ -4,6 +4,7 @@
 
 pub mod acp;
 pub mod claude;
+mod instructions;
 mod kind;
 pub mod memory;
 pub mod policy;

@@ -1,6 +1,7 @@
 //! Parses environment variables and collects the problem of each.
 
 mod network;
+mod policy;
 
 use super::variables::{self, OBSOLETE};
 use super::{Config, Continuous, Problem, Requirements, Resume, SECRETS};
@@ -11,6 +12,7 @@ use crate::secret::Secret;
 use crate::task::Task;
 use crate::workspace::{InvalidRepository, Repository};
 use confine::{Policy, Setting, Tier};
+use contract::policy::SandboxPolicy;
 use domain::SandboxId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +27,7 @@ pub struct Reader<'a> {
     environment: &'a BTreeMap<String, String>,
     agents: &'a [&'static AgentKind],
     problems: Vec<Problem>,
+    policy: SandboxPolicy,
     /// Names of all variables that were read.
     #[cfg(test)]
     pub(super) names: std::cell::RefCell<std::collections::BTreeSet<String>>,
@@ -36,6 +39,7 @@ impl<'a> Reader<'a> {
             environment,
             agents,
             problems: Vec::new(),
+            policy: SandboxPolicy::default(),
             #[cfg(test)]
             names: std::cell::RefCell::default(),
         }
@@ -55,6 +59,7 @@ impl<'a> Reader<'a> {
         if self.text("SECRETS_FILE").is_some_and(|path| !path.starts_with('/')) {
             self.error("SECRETS_FILE", "must be an absolute path");
         }
+        self.policy = self.sandbox_policy();
         let sandbox = self.sandbox();
         let plane = self.url("CALLBACK_URL", &["http://", "https://"]);
         let sockets = self.url("SOCKET_URL", &["ws://", "wss://"]);
@@ -119,6 +124,7 @@ impl<'a> Reader<'a> {
             network,
             services,
             confinement,
+            policy: self.policy.clone(),
             log: self.text("LOG").unwrap_or_else(|| "info".into()),
             secrets: self.secrets(),
             sandbox,
@@ -141,10 +147,12 @@ impl<'a> Reader<'a> {
         let readable = self.paths("ISOLATION_READABLE");
         let readable = readable.into_iter().chain(agent.into_iter().flat_map(Agent::files)).collect();
         let hidden = std::iter::once(self.state_dir()).chain(self.paths("ISOLATION_HIDDEN")).collect();
-        let policy = Policy { writable, readable, hidden, ..Policy::default() };
+        let mut policy = Policy { writable, readable, hidden, ..Policy::default() };
+        self.apply_to(&mut policy);
+        let has_policy = !(self.policy.filesystem.is_empty() && self.policy.limits.is_empty());
         let (environment, agent_environment) = Default::default();
         let mut confinement =
-            Confinement { setting, home, temporary, policy, environment, agent_environment };
+            Confinement { setting, home, temporary, policy, has_policy, environment, agent_environment };
         let declared = self.list("AGENT_VARIABLES");
         let variables = self.agents.iter().flat_map(|agent| agent.variables);
         let names = variables.map(|variable| variable.name);
@@ -412,7 +420,8 @@ impl<'a> Reader<'a> {
         });
     }
 
-    fn warn(&mut self, variable: &str, message: impl Into<String>) {
+    /// Reports a value of a variable that is not applied.
+    pub fn warn(&mut self, variable: &str, message: impl Into<String>) {
         self.problems.push(Problem {
             variable: variable.to_owned(),
             message: message.into(),

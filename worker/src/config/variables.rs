@@ -35,7 +35,7 @@ pub const fn variable(name: &'static str, default: DefaultValue, description: &'
 }
 
 /// The variables of every worker.
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 13] = [
     group(
         "Control plane",
         &[
@@ -221,6 +221,14 @@ const GROUPS: [Group; 12] = [
                 "Further variables that the agent gets, separated by commas; those of SECRETS_FILE that the worker does not know are added",
             ),
         ],
+    ),
+    group(
+        "Policy",
+        &[variable(
+            "POLICY",
+            Unset,
+            "What the agent may reach, as JSON: network, filesystem, repository and limits (docs/policy.md). The plane sets it from the operator's file. Not together with NETWORK, if it has network rules",
+        )],
     ),
     group(
         "Network of the agent",

@@ -1,6 +1,7 @@
 //! Additional environment variables of workers, such as API keys of models and tokens of code hosts. The operator sets
-//! them by name for every org, for one org, or for one project of it.
+//! them by name for every org, for one org, or for one project of it. The policies of sandboxes travel with them.
 
+use contract::policy::{PolicyError, PolicyFile};
 use domain::{OrgId, ProjectId};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ type Variables = BTreeMap<String, String>;
 /// ```json
 /// {
 ///   "NODE_EXTRA_CA_CERTS": "/etc/ssl/ca.pem",
+///   "policy": { "maximum": { "network": { "access": "none" } } },
 ///   "orgs": {
 ///     "acme": {
 ///       "ANTHROPIC_API_KEY": "…",
@@ -22,14 +24,27 @@ type Variables = BTreeMap<String, String>;
 /// }
 /// ```
 ///
-/// **Invariant:** a worker receives no variable of another org or of another project.
-#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+/// `policy` has the form of [`PolicyFile`].
+///
+/// **Invariant:** a worker receives no variable of another org or of another project, and always the policy of its own.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct WorkerVariables {
+    every_org: Variables,
+    orgs: BTreeMap<OrgId, OrgVariables>,
+    policies: Option<PolicyFile>,
+}
+
+#[derive(Deserialize)]
+struct File {
     #[serde(flatten)]
     every_org: Variables,
     #[serde(default)]
     orgs: BTreeMap<OrgId, OrgVariables>,
+    policy: Option<serde_json::Value>,
 }
+
+/// The variable with a worker's policy.
+const POLICY: &str = "POLICY";
 
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 struct OrgVariables {
@@ -42,24 +57,32 @@ struct OrgVariables {
 impl WorkerVariables {
     /// The same variables for every org.
     pub fn shared(variables: Variables) -> Self {
-        Self { every_org: variables, orgs: BTreeMap::new() }
+        Self { every_org: variables, ..Self::default() }
     }
 
     /// # Errors
-    /// The message omits the text, because it contains secrets.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        serde_json::from_str(text).map_err(|_| {
+    /// The message omits the variables, because they contain secrets.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let File { every_org, orgs, policy } = serde_json::from_str(text).map_err(|_| {
             "worker variables must be a JSON object of strings; \"orgs\" maps the id of an org to such an object, and \
              \"projects\" in it the id of a project"
-        })
+        })?;
+        let policies = policy.map(|value| PolicyFile::of(&value)).transpose();
+        let policies = policies.map_err(|errors| format!("policy: {}", PolicyError::join(&errors)))?;
+        Ok(Self { every_org, orgs, policies })
     }
 
     /// The variables of a task's worker. The narrower definition of a name wins.
-    pub fn of(&self, org: &OrgId, project: Option<&ProjectId>) -> Variables {
-        let org = self.orgs.get(org);
-        let project = org.and_then(|org| org.projects.get(project?));
+    pub fn of(&self, org_id: &OrgId, project_id: Option<&ProjectId>) -> Variables {
+        let org = self.orgs.get(org_id);
+        let project = org.and_then(|org| org.projects.get(project_id?));
         let layers = [Some(&self.every_org), org.map(|org| &org.every_project), project];
-        layers.into_iter().flatten().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
+        let layers = layers.into_iter().flatten().flatten();
+        let mut variables: Variables = layers.map(|(name, value)| (name.clone(), value.clone())).collect();
+        if let Some(policies) = &self.policies {
+            variables.insert(POLICY.to_owned(), policies.effective(org_id, project_id).policy.to_json());
+        }
+        variables
     }
 
     /// The variables of every org.
@@ -73,6 +96,18 @@ impl WorkerVariables {
         for (name, value) in defaults {
             self.every_org.entry(name).or_insert(value);
         }
+        self
+    }
+
+    /// Whether there are policies.
+    pub fn has_policies(&self) -> bool {
+        self.policies.is_some()
+    }
+
+    /// With the policies of sandboxes.
+    #[must_use]
+    pub fn with_policies(mut self, policies: PolicyFile) -> Self {
+        self.policies = Some(policies);
         self
     }
 
@@ -128,6 +163,36 @@ mod tests {
         assert_eq!(of("new", None), pairs(&[("CA", "every"), ("KEY", "plane")]));
     }
 
+    /// No variable of an org or project replaces it.
+    #[test]
+    fn every_worker_receives_its_policy_within_the_maximum() {
+        let variables = WorkerVariables::parse(
+            r#"{
+                "POLICY": "{}",
+                "orgs": {"acme": {"POLICY": "{}", "projects": {"web": {"POLICY": "{}"}}}},
+                "policy": {
+                    "maximum": {"limits": {"processes": 10}},
+                    "projects": {"acme/web": {"limits": {"processes": 7}}, "acme/*": {"limits": {"processes": 99}}}
+                }
+            }"#,
+        );
+        let variables = variables.unwrap();
+        let processes = |org: &str, project: Option<&str>| {
+            let project = project.map(|project| ProjectId::parse(project).unwrap());
+            let text = variables.of(&OrgId::parse(org).unwrap(), project.as_ref())[POLICY].clone();
+            contract::policy::SandboxPolicy::parse(&text).unwrap().limits.processes
+        };
+        assert_eq!(processes("acme", Some("web")), Some(7));
+        assert_eq!(processes("acme", Some("app")), Some(10));
+        assert_eq!(processes("acme", None), Some(10));
+        assert_eq!(processes("other", Some("web")), Some(10));
+        let without = WorkerVariables::parse("{}").unwrap();
+        assert!(!without.of(&OrgId::parse("acme").unwrap(), None).contains_key(POLICY));
+        let error =
+            WorkerVariables::parse(r#"{"policy": {"maximum": {"limits": {"processes": 0}}}}"#).unwrap_err();
+        assert!(error.contains("maximum.limits.processes"), "{error}");
+    }
+
     #[test]
     fn flat_object_applies_to_every_org() {
         let variables = WorkerVariables::parse(r#"{"ANTHROPIC_API_KEY": "k"}"#).unwrap();
@@ -143,6 +208,7 @@ mod tests {
             "sesame",
             r#"{"orgs": {"acme": "sesame"}}"#,
             r#"{"orgs": {"acme": {"projects": {"web": ["sesame"]}}}}"#,
+            r#"{"KEY": "sesame", "policy": {"maximun": {}}}"#,
         ] {
             let error = WorkerVariables::parse(invalid).unwrap_err();
             assert!(!error.contains("sesame"), "{error}");

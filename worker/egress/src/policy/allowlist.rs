@@ -9,13 +9,19 @@ const WEB_PORTS: [u16; 2] = [80, 443];
 
 /// Names, patterns and addresses: `github.com`, `*.npmjs.org`, `localhost:4873`, `10.0.0.7:5000`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Allowlist(Vec<Entry>);
+pub struct Allowlist {
+    entries: Vec<Entry>,
+    /// Besides the entries, every host with a public address, on every port.
+    every_public_host: bool,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     host: Pattern,
     /// 80 and 443 if `None`.
     port: Option<u16>,
+    /// Whether its addresses must be public, whatever the host is.
+    only_public: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,13 +44,29 @@ impl Allowlist {
     pub fn parse(text: &str) -> Result<Self, InvalidEntry> {
         let parts = text.split(|separator: char| separator == ',' || separator.is_whitespace());
         let entries = parts.filter(|part| !part.is_empty()).map(Entry::parse);
-        entries.collect::<Result<_, _>>().map(Self)
+        let entries = entries.collect::<Result<_, _>>()?;
+        Ok(Self { entries, every_public_host: false })
     }
 
     /// Adds the entries of another list.
     #[must_use]
     pub fn with(mut self, other: Self) -> Self {
-        self.0.extend(other.0);
+        self.entries.extend(other.entries);
+        self.every_public_host |= other.every_public_host;
+        self
+    }
+
+    /// Allows these hosts at public addresses only.
+    #[must_use]
+    pub fn only_public(mut self) -> Self {
+        self.entries.iter_mut().for_each(|entry| entry.only_public = true);
+        self
+    }
+
+    /// Allows every other host too, at public addresses.
+    #[must_use]
+    pub fn with_every_public_host(mut self) -> Self {
+        self.every_public_host = true;
         self
     }
 
@@ -57,12 +79,13 @@ impl Allowlist {
     /// The addresses at which a host may be reached. `None` if it is not on the list. Of several entries, the widest
     /// counts.
     pub(super) fn find(&self, target: &Target) -> Option<Addresses> {
-        let of_entries = self.0.iter().filter_map(|entry| entry.find(target));
-        of_entries.max_by_key(|addresses| match addresses {
+        let of_entries = self.entries.iter().filter_map(|entry| entry.find(target));
+        let widest = of_entries.max_by_key(|addresses| match addresses {
             Addresses::Public => 0,
             Addresses::Private => 1,
             Addresses::Any => 2,
-        })
+        });
+        widest.or_else(|| self.every_public_host.then_some(Addresses::Public))
     }
 }
 
@@ -95,12 +118,13 @@ impl Entry {
             (None, Some(address)) if !below => Pattern::Address(address),
             _ => return Err(invalid()),
         };
-        Ok(Self { host, port })
+        Ok(Self { host, port, only_public: false })
     }
 
     fn find(&self, target: &Target) -> Option<Addresses> {
         let is_port = self.port.map_or(WEB_PORTS.contains(&target.port()), |port| port == target.port());
         let addresses = match &self.host {
+            _ if self.only_public => Addresses::Public,
             // Its addresses are those of this host by definition (RFC 6761).
             Pattern::Name(name) if name == "localhost" => Addresses::Any,
             Pattern::Name(_) => Addresses::Private,
@@ -121,11 +145,9 @@ impl Entry {
 
 impl fmt::Display for Allowlist {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, entry) in self.0.iter().enumerate() {
-            let separator = if index == 0 { "" } else { ", " };
-            write!(f, "{separator}{entry}")?;
-        }
-        Ok(())
+        let all = self.every_public_host.then(|| "public".to_owned());
+        let all: Vec<String> = all.into_iter().chain(self.entries.iter().map(ToString::to_string)).collect();
+        f.write_str(&all.join(", "))
     }
 }
 

@@ -292,3 +292,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn public_entries_and_public_hosts_exclude_private_addresses() {
+    let list = |text: &str| Allowlist::parse(text).unwrap();
+    let only_public = NetworkPolicy::Allowlist(list("a.example, localhost:80, 10.0.0.7").only_public());
+    assert_eq!(check(&only_public, "a.example", 443), Ok(Addresses::Public));
+    assert_eq!(check(&only_public, "localhost", 80), Ok(Addresses::Public));
+    assert_eq!(check(&only_public, "10.0.0.7", 80), Err(Denial::NotPublic));
+    let mixed = NetworkPolicy::Allowlist(list("registry.example:5000").with_every_public_host());
+    assert_eq!(check(&mixed, "registry.example", 5000), Ok(Addresses::Private));
+    assert_eq!(check(&mixed, "registry.example", 443), Ok(Addresses::Public));
+    assert_eq!(check(&mixed, "other.example", 22), Ok(Addresses::Public));
+    assert_eq!(check(&mixed, "10.0.0.7", 80), Err(Denial::NotPublic));
+    assert_eq!(mixed.to_string(), "public, registry.example:5000");
+}

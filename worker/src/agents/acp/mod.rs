@@ -33,6 +33,7 @@ use files::Workspace;
 use host::Host;
 use normalizer::Normalizer;
 use rpc::Incoming;
+use serde_json::Value;
 use session::{Session, SessionOptions};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,6 +62,8 @@ pub struct Settings {
     pub cwd: PathBuf,
     /// The session to resume. If the agent cannot, an error is emitted and a new session starts.
     pub resume: Option<String>,
+    /// `_meta` of the requests that open a session.
+    pub meta: Option<Value>,
     pub policy: Policy,
 }
 
@@ -127,9 +130,9 @@ async fn drive(
         let stderr = stderr.clone();
         async move { stderr.follow(pipes.stderr).await }
     });
-    let Settings { cwd, resume, policy, .. } = settings;
+    let Settings { cwd, resume, meta, policy, .. } = settings;
     let normalizer = Normalizer::new(host.terminals.clone(), cwd.clone());
-    let mut session = Session::new(SessionOptions { cwd, resume, policy, stderr }, normalizer);
+    let mut session = Session::new(SessionOptions { cwd, resume, meta, policy, stderr }, normalizer);
     let exit = {
         let running = run_session(pipes.stdout, pipes.stdin, &mut session, &host, commands, outputs);
         tokio::pin!(running);

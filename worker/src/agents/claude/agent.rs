@@ -5,7 +5,7 @@ use super::recovery::{forked_lines, recover};
 use super::{Session, Settings, start};
 use crate::agents::{
     Agent, AgentHandle, AgentKind, AgentOutput, KeyForm, LastTurn, Launch, Recovered, Service, Sessions,
-    find_program,
+    find_program, instructions,
 };
 use crate::config::variables::DefaultValue::{Described, Fixed, Unset};
 use crate::config::variables::{Variable, variable};
@@ -46,7 +46,11 @@ const VARIABLES: [Variable; 8] = [
         "Configuration and transcripts of the Claude Code CLI",
     ),
     variable("CLAUDE_CODE_TMPDIR", Unset, "Temporary files of the Claude Code CLI"),
-    variable("SETTING_SOURCES", Unset, "Setting sources of the Claude Code CLI, separated by commas"),
+    variable(
+        "SETTING_SOURCES",
+        Unset,
+        "Setting sources of the Claude Code CLI, separated by commas; those of the repository (project, local) only if POLICY allows them",
+    ),
     variable(
         "ANTHROPIC_BASE_URL",
         Unset,
@@ -61,14 +65,29 @@ fn configure(reader: &mut Reader<'_>, _argument: &str) -> Option<Box<dyn Agent>>
     let path = reader.text("CLAUDE_PATH").unwrap_or_else(|| "claude".into());
     let directory =
         reader.text("CLAUDE_CONFIG_DIR").map_or_else(|| reader.home().join(".claude"), PathBuf::from);
-    let setting_sources = reader.text("SETTING_SOURCES");
-    Some(Box::new(Claude { path, setting_sources, conversation: Conversation::new(directory) }))
+    let sources = reader.text("SETTING_SOURCES");
+    let repository_settings = reader.allows_repository_settings();
+    let is_of_repository = |source: &str| matches!(source.trim(), "project" | "local");
+    if !repository_settings
+        && sources.as_ref().is_some_and(|sources| sources.split(',').any(is_of_repository))
+    {
+        reader.warn("SETTING_SOURCES", "not applied: POLICY does not allow settings of the repository");
+    }
+    let setting_sources = if repository_settings { sources } else { Some(USER_SETTINGS.to_owned()) };
+    let conversation = Conversation::new(directory);
+    Some(Box::new(Claude { path, setting_sources, repository_settings, conversation }))
 }
+
+/// The setting sources without those in the repository. Only of the operator: `.mcp.json`, hooks, commands, sub-agents and
+/// instructions of the repository belong to the source `project` as well. `tests/it/worker/repository_settings.rs` tests it.
+const USER_SETTINGS: &str = "user";
 
 #[derive(Debug)]
 struct Claude {
     path: String,
     setting_sources: Option<String>,
+    /// Whether settings of the repository apply.
+    repository_settings: bool,
     conversation: Conversation,
 }
 
@@ -93,8 +112,14 @@ impl Agent for Claude {
         self.conversation.recover(launch)
     }
 
-    fn start(&mut self, launch: Launch) -> AgentHandle {
-        self.conversation.start(vec![self.path.clone()], self.setting_sources.clone(), launch)
+    fn start(&mut self, mut launch: Launch) -> AgentHandle {
+        if !self.repository_settings {
+            let own = launch.append_system_prompt.take();
+            let texts = own.into_iter().chain(instructions::of_repository(&launch.cwd));
+            launch.append_system_prompt = Some(texts.collect::<Vec<_>>().join("\n\n"));
+        }
+        let sources = self.setting_sources.iter().map(|sources| format!("--setting-sources={sources}"));
+        self.conversation.start(vec![self.path.clone()], sources.collect(), launch)
     }
 }
 
@@ -126,13 +151,8 @@ impl Conversation {
         Some(recovered)
     }
 
-    /// Starts the program. See [`Agent::start`].
-    pub fn start(
-        &mut self,
-        command: Vec<String>,
-        setting_sources: Option<String>,
-        launch: Launch,
-    ) -> AgentHandle {
+    /// Starts the program, with further arguments. See [`Agent::start`].
+    pub fn start(&mut self, command: Vec<String>, arguments: Vec<String>, launch: Launch) -> AgentHandle {
         let session = launch.session.as_deref().and_then(|session| session.parse().ok());
         let session: Uuid = session.unwrap_or_else(Uuid::new_v4);
         let begin = match (&self.recovered, launch.fork_of) {
@@ -159,7 +179,7 @@ impl Conversation {
             max_budget_usd: Some(launch.max_budget_usd),
             system_prompt: launch.system_prompt,
             append_system_prompt: launch.append_system_prompt,
-            setting_sources,
+            arguments,
             partial_messages: launch.partial_messages,
             background_timeout: launch.background_timeout,
         };

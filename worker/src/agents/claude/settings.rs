@@ -27,8 +27,8 @@ pub struct Settings {
     /// Replaces the CLI's own system prompt.
     pub system_prompt: Option<String>,
     pub append_system_prompt: Option<String>,
-    /// Comma-separated: `user,project,local`.
-    pub setting_sources: Option<String>,
+    /// Further arguments.
+    pub arguments: Vec<String>,
     /// Whether text is emitted while it is being streamed.
     pub partial_messages: bool,
     /// How long background tasks count as activity after a turn.
@@ -84,7 +84,7 @@ impl Settings {
         option("max-budget-usd", self.max_budget_usd.map(|budget| budget.to_string()));
         option("system-prompt", self.system_prompt.clone());
         option("append-system-prompt", self.append_system_prompt.clone());
-        option("setting-sources", self.setting_sources.clone());
+        arguments.extend(self.arguments.iter().cloned());
         arguments
     }
 

@@ -4,8 +4,9 @@ use super::Reader;
 use crate::agents::Service;
 use crate::config::{PROXY_VARIABLES, ServiceKeys};
 use crate::secret::Secret;
+use contract::policy::{Access, Host, NetworkRules};
 use contract::repository::{self, InvalidScope, TokenScope};
-use egress::policy::NetworkPolicy;
+use egress::policy::{Allowlist, InvalidEntry, NetworkPolicy};
 use url::Url;
 
 impl Reader<'_> {
@@ -13,6 +14,16 @@ impl Reader<'_> {
     /// such networks are usually reachable in no other way.
     pub(super) fn network(&mut self) -> Option<NetworkPolicy> {
         let text = self.text("NETWORK");
+        if let Some(rules) = self.policy.network.clone() {
+            if text.is_some() {
+                self.error("NETWORK", "set, but POLICY has network rules too; remove one of them");
+            }
+            let policy = network_policy(&rules);
+            return Some(policy.unwrap_or_else(|why| {
+                self.error("POLICY", format!("network: {why}"));
+                NetworkPolicy::None
+            }));
+        }
         let proxy = PROXY_VARIABLES.into_iter().find(|name| self.text(name).is_some());
         if let (None, Some(proxy)) = (&text, proxy) {
             self.warn(
@@ -64,4 +75,24 @@ impl Reader<'_> {
         };
         repository::parse(location.trim()).is_ok_and(|address| scope.covers(&address))
     }
+}
+
+/// The rules as the proxy enforces them.
+///
+/// # Errors
+/// If the proxy does not accept a host.
+pub(super) fn network_policy(rules: &NetworkRules) -> Result<NetworkPolicy, InvalidEntry> {
+    let parse = |hosts: &[Host]| {
+        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        Allowlist::parse(&hosts.join(","))
+    };
+    let private = parse(&rules.allowed_private_hosts)?;
+    Ok(match rules.access {
+        Access::None => NetworkPolicy::None,
+        Access::Public if rules.allowed_private_hosts.is_empty() => NetworkPolicy::Public,
+        Access::Public => NetworkPolicy::Allowlist(private.with_every_public_host()),
+        Access::Allowlist => {
+            NetworkPolicy::Allowlist(parse(&rules.allowed_domains)?.only_public().with(private))
+        }
+    })
 }

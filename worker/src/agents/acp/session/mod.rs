@@ -43,6 +43,8 @@ pub struct SessionOptions {
     pub cwd: PathBuf,
     /// The session to resume.
     pub resume: Option<String>,
+    /// `_meta` of the requests that open a session.
+    pub meta: Option<Value>,
     pub policy: Policy,
     pub stderr: StderrTail,
 }

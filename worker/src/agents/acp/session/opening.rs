@@ -57,7 +57,7 @@ impl Session {
 
     fn open(&mut self) {
         let Some(session) = self.options.resume.clone() else { return self.open_new() };
-        let params = json!({ "sessionId": session, "cwd": self.options.cwd, "mcpServers": [] });
+        let params = self.opening(json!({ "sessionId": session, "cwd": self.options.cwd, "mcpServers": [] }));
         self.normalizer.session = session;
         self.normalizer.cost.is_resumed = true;
         if self.agent.can_resume {
@@ -74,7 +74,15 @@ impl Session {
     fn open_new(&mut self) {
         self.normalizer.session.clear();
         self.normalizer.cost.is_resumed = false;
-        self.call(Call::New, "session/new", &json!({ "cwd": self.options.cwd, "mcpServers": [] }));
+        let params = self.opening(json!({ "cwd": self.options.cwd, "mcpServers": [] }));
+        self.call(Call::New, "session/new", &params);
+    }
+
+    fn opening(&self, mut params: Value) -> Value {
+        if let Some(meta) = &self.options.meta {
+            params["_meta"] = meta.clone();
+        }
+        params
     }
 
     fn opened(&mut self, call: Call, result: &Value) {

@@ -36,6 +36,7 @@ fn play(conversation: &str) -> String {
     let options = SessionOptions {
         cwd: "/workspace".into(),
         resume: None,
+        meta: None,
         policy: Policy { mode: Mode::AcceptEdits, denied: vec![], root: "/workspace".into() },
         stderr: StderrTail::default(),
     };

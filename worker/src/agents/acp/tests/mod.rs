@@ -48,6 +48,7 @@ fn start_with(script: Script, mode: Mode, resume: Option<&str>, folder: TempDir)
     let options = SessionOptions {
         cwd: folder.path().to_owned(),
         resume: resume.map(str::to_owned),
+        meta: Some(json!({ "test": true })),
         policy: Policy { mode, denied: vec![], root: folder.path().to_owned() },
         stderr: StderrTail::default(),
     };
@@ -167,6 +168,13 @@ fn text(text: &str) -> Value {
 
 fn call(method: &str, params: Value) -> Step {
     Step::Call { method: method.to_owned(), params }
+}
+
+#[tokio::test]
+async fn session_is_opened_with_its_metadata() {
+    let mut agent = start_agent(script(json!({ "turns": [] })));
+    agent.wait_until_idle().await;
+    assert_eq!(agent.sent("session/new")[0]["params"]["_meta"], json!({ "test": true }));
 }
 
 #[tokio::test]

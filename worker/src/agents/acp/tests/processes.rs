@@ -21,7 +21,15 @@ fn shell(script: &str) -> Settings {
 
 fn settings(command: Vec<String>) -> Settings {
     let policy = Policy { mode: Mode::AcceptEdits, denied: vec![], root: "/".into() };
-    Settings { command, launcher: unconfined(), env: vec![], cwd: "/".into(), resume: None, policy }
+    Settings {
+        command,
+        launcher: unconfined(),
+        env: vec![],
+        cwd: "/".into(),
+        resume: None,
+        meta: None,
+        policy,
+    }
 }
 
 async fn collect(mut running: AgentHandle) -> Vec<AgentOutput> {

@@ -1,0 +1,265 @@
+//! The upper bound of a policy, as the worker enforces it, and what a policy must not open.
+
+use crate::agents::AGENTS;
+use crate::config::reader::network::network_policy;
+use crate::config::{Config, Problem};
+use contract::policy::{
+    Access, FilesystemRules, Host, LimitRules, NetworkRules, PolicyPath, RepositoryRules,
+};
+use contract::policy::{Root, SandboxPolicy};
+use egress::policy::Target;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+fn hosts(pool: &'static [&'static str]) -> impl Strategy<Value = Vec<Host>> {
+    vec(select(pool).prop_map(|text| Host::parse(text).unwrap()), 0..4)
+}
+
+fn paths(pool: &'static [&'static str]) -> impl Strategy<Value = Vec<PolicyPath>> {
+    vec(select(pool).prop_map(|text| PolicyPath::parse(text).unwrap()), 0..3)
+}
+
+const DOMAINS: &[&str] = &[
+    "a.example",
+    "*.example",
+    "*.b.example",
+    "c.b.example",
+    "a.example:8443",
+    "*.example:443",
+    "1.1.1.1",
+    "10.0.0.7",
+];
+const PRIVATE: &[&str] =
+    &["a.example", "c.b.example", "a.example:8443", "localhost:80", "10.0.0.7", "10.0.0.7:8443"];
+const TARGETS: &[&str] =
+    &["a.example", "c.b.example", "b.example", "other.org", "localhost", "1.1.1.1", "10.0.0.7"];
+const PATHS: &[&str] = &["/data", "/data/a", "/data/a/b", "/data/ab", "/mnt/x", "~/x", "out"];
+
+fn policies() -> impl Strategy<Value = SandboxPolicy> {
+    let network = (select(Access::ALL.to_vec()), hosts(DOMAINS), hosts(PRIVATE)).prop_map(
+        |(access, allowed_domains, allowed_private_hosts)| NetworkRules {
+            access,
+            allowed_domains,
+            allowed_private_hosts,
+        },
+    );
+    let filesystem =
+        (paths(&PATHS[..5]), paths(PATHS), paths(PATHS)).prop_map(|(deny_read, allow_read, allow_write)| {
+            FilesystemRules { deny_read, allow_read, allow_write }
+        });
+    let limit = || option::of(1_u64..4);
+    let limits = (limit(), limit(), limit()).prop_map(|(processes, memory_mb, file_mb)| LimitRules {
+        processes,
+        memory_mb,
+        file_mb,
+    });
+    (option::of(network), filesystem, any::<bool>(), limits).prop_map(
+        |(network, filesystem, allow_settings, limits)| SandboxPolicy {
+            network,
+            filesystem,
+            repository: RepositoryRules { allow_settings },
+            limits,
+        },
+    )
+}
+
+/// What the proxy decides.
+fn connects(policy: &SandboxPolicy, host: &str, port: u16, address: IpAddr) -> bool {
+    let policy = network_policy(&policy.network.clone().unwrap_or_default()).unwrap();
+    let target = Target::parse(host, port).unwrap();
+    policy.check(&target).and_then(|addresses| addresses.check([target.address().unwrap_or(address)])).is_ok()
+}
+
+fn is_in(paths: &[PolicyPath], path: &PolicyPath) -> bool {
+    paths.iter().any(|parent| parent.contains(path))
+}
+
+fn reads(policy: &SandboxPolicy, path: &PolicyPath) -> bool {
+    let rules = &policy.filesystem;
+    let is_allowed = is_in(&rules.allow_read, path) || is_in(&rules.allow_write, path);
+    path.root != Root::Absolute || (is_allowed && !is_in(&rules.deny_read, path))
+}
+
+fn writes(policy: &SandboxPolicy, path: &PolicyPath) -> bool {
+    let rules = &policy.filesystem;
+    path.root != Root::Absolute || (is_in(&rules.allow_write, path) && !is_in(&rules.deny_read, path))
+}
+
+proptest! {
+    #[test]
+    fn agent_connects_where_its_policy_and_the_maximum_allow_it(
+        policy in policies(),
+        maximum in policies(),
+        host in select(TARGETS),
+        port in select(vec![80_u16, 443, 8443]),
+        address in select(vec!["1.1.1.1", "10.0.0.7", "127.0.0.1", "169.254.169.254"]),
+    ) {
+        // By definition.
+        let address = if host == "localhost" { "127.0.0.1" } else { address }.parse().unwrap();
+        let allows = |policy: &SandboxPolicy| connects(policy, host, port, address);
+        prop_assert_eq!(allows(&policy.restrict(&maximum)), allows(&policy) && allows(&maximum));
+    }
+
+    #[test]
+    fn restricted_policy_opens_no_path_that_the_maximum_denies(
+        policy in policies(),
+        maximum in policies(),
+        path in select(PATHS),
+    ) {
+        let (restricted, path) = (policy.restrict(&maximum), PolicyPath::parse(path).unwrap());
+        prop_assert!(!reads(&restricted, &path) || (reads(&policy, &path) && reads(&maximum, &path)));
+        prop_assert!(!writes(&restricted, &path) || (writes(&policy, &path) && writes(&maximum, &path)));
+        // Neither by what is above it: a writable directory is writable as a whole.
+        let rules = &restricted.filesystem;
+        for denied in maximum.filesystem.deny_read.iter().chain(&policy.filesystem.deny_read) {
+            prop_assert!(is_in(&rules.deny_read, denied));
+            prop_assert!(!rules.allow_write.iter().any(|path| path.contains(denied) || denied.contains(path)));
+        }
+    }
+
+    #[test]
+    fn restricted_policy_exceeds_no_limit_and_applies_no_settings_that_the_maximum_forbids(
+        policy in policies(),
+        maximum in policies(),
+    ) {
+        let restricted = policy.restrict(&maximum);
+        let limits = |policy: &SandboxPolicy| [policy.limits.processes, policy.limits.memory_mb, policy.limits.file_mb];
+        for ((own, bound), result) in limits(&policy).into_iter().zip(limits(&maximum)).zip(limits(&restricted)) {
+            let lowest = own.into_iter().chain(bound).min();
+            prop_assert_eq!(result, lowest);
+        }
+        let expected = policy.repository.allow_settings && maximum.repository.allow_settings;
+        prop_assert_eq!(restricted.repository.allow_settings, expected);
+    }
+
+    #[test]
+    fn restricted_policy_is_accepted_by_its_worker(policy in policies(), maximum in policies()) {
+        let restricted = policy.restrict(&maximum);
+        prop_assert_eq!(SandboxPolicy::parse(&restricted.to_json()), Ok(restricted));
+    }
+
+    #[test]
+    fn restricting_twice_changes_nothing(policy in policies(), maximum in policies()) {
+        let once = policy.restrict(&maximum);
+        let (allowed, twice) = (once.network.clone().unwrap(), once.restrict(&maximum));
+        prop_assert_eq!(twice.network.unwrap().access, allowed.access);
+        prop_assert_eq!(&twice.filesystem, &once.filesystem);
+        prop_assert_eq!(twice.limits, once.limits);
+    }
+}
+
+fn read(variables: &[(&str, &str)]) -> (Option<Config>, Vec<Problem>) {
+    let own =
+        [("SANDBOX_ID", "s"), ("SANDBOX_TOKEN", "t"), ("HOME", "/h"), ("STATE_DIR", "/s"), ("CWD", "/w")];
+    let all = own.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Config::read(&all.collect(), AGENTS)
+}
+
+fn errors(variables: &[(&str, &str)]) -> String {
+    let (config, problems) = read(variables);
+    assert!(config.is_none(), "{variables:?} must not start a worker");
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn policy_becomes_directories_limits_and_the_network() {
+    let policy = r#"{
+        "network": {"allowedDomains": ["a.example"], "allowedPrivateHosts": ["localhost:4873"]},
+        "filesystem": {"allowRead": ["/data/in", "src"], "denyRead": ["/usr/share"], "allowWrite": ["/data/out", "~/x"]},
+        "limits": {"processes": 7, "memoryMb": 8, "fileMb": 9}
+    }"#;
+    let config = read(&[("POLICY", policy)]).0.unwrap();
+    let confined = config.confinement.policy;
+    assert!(confined.readable.contains(&"/data/in".into()), "{confined:?}");
+    assert!(confined.writable.contains(&"/data/out".into()), "{confined:?}");
+    assert!(confined.hidden.contains(&"/usr/share".into()), "{confined:?}");
+    assert!(!confined.writable.iter().any(|path| path.ends_with("x")), "{confined:?}");
+    let limits = confined.limits;
+    assert_eq!((limits.processes, limits.memory_bytes, limits.file_bytes), (7, Some(8 << 20), 9 << 20));
+    assert_eq!(config.network.unwrap().to_string(), "a.example, localhost:4873");
+}
+
+#[test]
+fn invalid_policy_stops_the_worker() {
+    for policy in ["{", "[]", r#"{"netwrok": {}}"#, r#"{"filesystem": {"allowWrite": ["/etc"]}}"#] {
+        assert!(errors(&[("POLICY", policy)]).contains("POLICY: "), "{policy}");
+    }
+}
+
+#[test]
+fn network_has_one_source() {
+    let policy = r#"{"network": {"access": "public"}}"#;
+    assert!(errors(&[("POLICY", policy), ("NETWORK", "none")]).contains("NETWORK: set, but POLICY"));
+    let config = read(&[("POLICY", "{}"), ("NETWORK", "none")]).0.unwrap();
+    assert_eq!(config.network.unwrap().to_string(), "none");
+}
+
+#[test]
+fn policy_never_opens_state_secrets_or_the_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let (state, plane) = (folder.join("state"), folder.join("plane"));
+    for directory in [&state, &plane] {
+        fs::create_dir(directory).unwrap();
+    }
+    symlink("/etc", folder.join("to-etc")).unwrap();
+    symlink(&state, folder.join("to-state")).unwrap();
+    symlink("/proc", folder.join("to-proc")).unwrap();
+    fs::write(folder.join("file"), "").unwrap();
+    let text = |path: &Path| path.display().to_string();
+    for (field, path, why) in [
+        ("allowWrite", text(&state), "the state of the worker"),
+        ("allowWrite", text(&state.join("outbox")), "the state of the worker"),
+        ("allowWrite", text(&folder), "the state of the worker"),
+        ("allowWrite", text(&plane.join("sandboxes")), "the state of the worker or of the plane"),
+        ("allowWrite", text(&folder.join("to-etc/new")), "a directory of the system (/etc)"),
+        ("allowWrite", text(&folder.join("to-state")), "the state of the worker"),
+        ("allowWrite", text(&folder.join("file")), "not a directory"),
+        ("allowWrite", "/h".to_owned(), "the home directory of the worker's user"),
+        ("allowRead", text(&state.join("outbox")), "the state of the worker"),
+        ("allowRead", text(&folder.join("to-state/outbox")), "the state of the worker"),
+        ("allowRead", text(&folder.join("to-proc/1")), "a directory of the system (/proc)"),
+    ] {
+        let policy = serde_json::json!({ "filesystem": { field: [path] } }).to_string();
+        let variables =
+            [("POLICY", policy.as_str()), ("STATE_DIR", &text(&state)), ("ISOLATION_HIDDEN", &text(&plane))];
+        let errors = errors(&variables);
+        assert!(
+            errors.contains(&format!("filesystem.{field}: {path}: ")) && errors.contains(why),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn directories_that_are_not_enforced_are_reported() {
+    let policy = ("POLICY", r#"{"filesystem": {"denyRead": ["/usr/share"]}}"#);
+    let (config, problems) = read(&[policy, ("ISOLATION", "none")]);
+    assert!(
+        problems.iter().any(|problem| problem.variable == "POLICY" && problem.is_warning),
+        "{problems:?}"
+    );
+    let confinement = config.unwrap().confinement;
+    assert!(confinement.not_covered(confine::Tier::None).iter().any(|text| text.contains("policy")));
+    let (config, problems) = read(&[policy]);
+    assert!(!problems.iter().any(|problem| problem.variable == "POLICY"), "{problems:?}");
+    let not_covered = config.unwrap().confinement.not_covered(confine::Tier::Namespaces);
+    assert!(!not_covered.iter().any(|text| text.contains("policy")));
+}
+
+#[test]
+fn setting_sources_of_the_repository_need_the_policy() {
+    let warned = |variables: &[(&str, &str)]| {
+        read(variables).1.iter().any(|problem| problem.variable == "SETTING_SOURCES" && problem.is_warning)
+    };
+    let allows = ("POLICY", r#"{"repository": {"allowSettings": true}}"#);
+    assert!(warned(&[("SETTING_SOURCES", "user,project")]));
+    assert!(!warned(&[("SETTING_SOURCES", "user,project"), allows]));
+    assert!(!warned(&[("SETTING_SOURCES", "user")]));
+}
