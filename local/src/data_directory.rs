@@ -9,12 +9,16 @@ use std::path::Path;
 /// Names of the files of the table.
 const TABLE_FILES: [&str; 3] = ["table.sqlite", "table.sqlite-wal", "table.sqlite-shm"];
 
+/// Workers that run as root let the users of their agents pass through the directories above theirs. The bits of the mode
+/// cannot be told from those of such an entry in the access control list.
+const SEARCH_BY_GROUP: u32 = 0o010;
+
 /// Creates the directory, or makes an existing one private: it holds the events of every org and all keys.
 pub fn create(data: &Path) -> anyhow::Result<()> {
-    for directory in [data, &plane_directory(data)] {
+    for (directory, allowed) in [(data, SEARCH_BY_GROUP), (&plane_directory(data), 0)] {
         let created = DirBuilder::new().recursive(true).mode(0o700).create(directory);
         created.with_context(|| format!("cannot create the data directory {}", directory.display()))?;
-        make_private(directory, 0o700)?;
+        make_private(directory, 0o700, allowed)?;
     }
     Ok(())
 }
@@ -53,15 +57,15 @@ pub fn move_files_of_earlier_versions(data: &Path) -> anyhow::Result<()> {
 
 pub fn make_secrets_private(data: &Path) -> anyhow::Result<()> {
     let files = SECRET_FILES.map(|name| plane_directory(data).join(name));
-    files.iter().filter(|file| file.exists()).try_for_each(|file| make_private(file, 0o600))
+    files.iter().filter(|file| file.exists()).try_for_each(|file| make_private(file, 0o600, 0))
 }
 
-/// Removes the permissions of group and others. The plane does not start if it cannot.
-fn make_private(path: &Path, mode: u32) -> anyhow::Result<()> {
+/// Removes the permissions of group and others, except for `allowed`. The plane does not start if it cannot.
+fn make_private(path: &Path, mode: u32, allowed: u32) -> anyhow::Result<()> {
     let shown = path.display();
     let before = std::fs::metadata(path).with_context(|| format!("cannot read the mode of {shown}"))?;
     let before = before.permissions().mode() & 0o777;
-    if before & 0o077 == 0 {
+    if before & 0o077 & !allowed == 0 {
         return Ok(());
     }
     std::fs::set_permissions(path, Permissions::from_mode(mode)).with_context(|| {

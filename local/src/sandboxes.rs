@@ -112,6 +112,7 @@ fn isolation_of(tier: Tier) -> Isolation {
     match tier {
         Tier::Namespaces => Isolation::Namespaces,
         Tier::Landlock => Isolation::Landlock,
+        Tier::SandboxExec => Isolation::SandboxExec,
         Tier::None => Isolation::None,
     }
 }

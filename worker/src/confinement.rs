@@ -99,7 +99,7 @@ impl Confinement {
     }
 
     /// The launcher for all programs of the agent. `program` is the command line of the worker. Creates the agent's
-    /// directories.
+    /// directories. Those that exist, such as the workspace, are given to the user of the agent, if it has one of its own.
     ///
     /// # Errors
     /// If the tier cannot be enforced, or a directory cannot be created.
@@ -120,11 +120,12 @@ impl Confinement {
         Launcher::new(tier, policy, program, self.environment.clone())
     }
 
-    /// What the tier in force does not cover.
-    pub fn not_covered(&self, tier: Tier) -> Vec<String> {
-        let of_policy = self.has_policy && tier == Tier::None;
-        let of_policy = of_policy.then(|| "directories and limits of the project's policy".to_owned());
-        tier.not_covered().into_iter().map(str::to_owned).chain(of_policy).collect()
+    /// What a program that this launcher starts can still do, in short sentences for people.
+    pub fn not_covered(&self, launcher: &Launcher) -> Vec<String> {
+        let of_policy = self.has_policy && launcher.tier() == Tier::None;
+        let of_policy =
+            of_policy.then(|| "Directories and limits of the project's policy are not enforced.".to_owned());
+        launcher.not_covered().into_iter().chain(of_policy).collect()
     }
 
     /// For `check`.
@@ -138,6 +139,14 @@ impl Confinement {
             },
         }
     }
+}
+
+/// Ports of the loopback in the values of these variables: the endpoints and the proxy of the worker.
+pub(crate) fn loopback_ports<'a>(variables: impl IntoIterator<Item = &'a (String, String)>) -> Vec<u16> {
+    let hosts = ["127.0.0.1:", "localhost:", "[::1]:"];
+    let after = variables.into_iter().flat_map(|(_, value)| hosts.map(|host| value.split(host).skip(1)));
+    let numbers = after.flatten().map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    numbers.filter_map(|number| number?.parse().ok()).collect()
 }
 
 fn create(directory: &Path) -> anyhow::Result<()> {
@@ -161,4 +170,22 @@ impl fmt::Debug for Confinement {
 #[cfg(test)]
 pub(crate) fn unconfined() -> Launcher {
     Launcher::unconfined(crate::config::environment())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_endpoints_and_of_the_proxy_are_found() {
+        let variables = [
+            ("ANTHROPIC_BASE_URL", "http://127.0.0.1:4001/model"),
+            ("HTTPS_PROXY", "http://agent:key@127.0.0.1:4002"),
+            ("GIT_CONFIG_KEY_0", "url.http://localhost:4003/.insteadOf"),
+            ("NO_PROXY", "127.0.0.1,localhost,::1"),
+            ("OTHER", "http://10.0.0.1:4004 localhost:99999"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(loopback_ports(&variables), [4001, 4002, 4003]);
+    }
 }

@@ -6,7 +6,7 @@ pub fn limitations() -> Option<String> {
         return None;
     }
     Some(format!(
-        "On {} the worker cannot isolate the agent (set ISOLATION=none), report the agent's memory usage, detect \
+        "On {} the worker isolates the agent with sandbox-exec, which was never tested; it cannot report the agent's memory usage, detect \
          its dev servers for previews, detect that it was killed by the out-of-memory killer, or stop an agent left \
          running by a worker that was killed.",
         std::env::consts::OS

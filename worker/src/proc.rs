@@ -18,6 +18,8 @@ pub struct Process {
     pub parent: u32,
     pub group: u32,
     pub session: u32,
+    /// The user that it runs as.
+    pub user: u32,
     /// Start time in clock ticks since boot.
     pub start: u64,
     /// A zombie keeps its pid but does not run.
@@ -30,6 +32,8 @@ pub struct Process {
 pub struct Socket {
     pub address: IpAddr,
     pub port: u16,
+    /// The user that opened it.
+    pub user: u32,
     pub inode: u64,
 }
 

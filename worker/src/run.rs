@@ -3,6 +3,7 @@
 use crate::agents::Sessions;
 use crate::completion::{Outcome, Plan};
 use crate::config::Config;
+use crate::confinement::loopback_ports;
 use crate::event::Event;
 use crate::heartbeat::{self, AgentState};
 use crate::inbox::{self, HeldMessages, Inbox};
@@ -48,7 +49,7 @@ pub async fn run(
     let api = SandboxApi::new(&config.plane, &config.sandbox, config.plaintext_token(), REQUEST_TIMEOUT);
     let sockets = match tier {
         Tier::Namespaces => Some(SocketDirectory::create(&config.state_dir)?),
-        Tier::Landlock | Tier::None => None,
+        Tier::SandboxExec | Tier::Landlock | Tier::None => None,
     };
     let place = sockets.as_ref().map_or(Place::Loopback, |sockets| Place::Namespace(sockets.path()));
     let network = Network::open(&config, place).await?;
@@ -65,7 +66,8 @@ pub async fn run(
         tasks.spawn("connecting the agent's network", namespace.watch());
     }
     let outbox = open_outbox(&config, &network, &api)?;
-    let not_covered = config.confinement.not_covered(tier);
+    let confined = confined.with_ports(loopback_ports(variables.iter().chain(&network.proxy_variables)));
+    let not_covered = config.confinement.not_covered(&confined);
     outbox.emit(Event::worker(WorkerIsolation { tier: tier.to_string(), not_covered }));
     let state_file = StateFile::in_dir(&config.state_dir);
     let mut state = state_file.load().context("cannot read the state of an earlier run")?;

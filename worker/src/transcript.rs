@@ -26,9 +26,15 @@ pub fn path(config_dir: &Path, cwd: &Path, session: &str) -> PathBuf {
 /// # Errors
 /// If it does not exist or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
+    let (root, inner) = split(path);
+    agent_files::open(root, inner)
+}
+
+/// The directory above that of the agent's configuration, and the path in it.
+fn split(path: &Path) -> (&Path, &Path) {
     // `projects`, the workspace's name, and the file are below the directory.
     let root = path.ancestors().nth(4).unwrap_or(Path::new("/"));
-    agent_files::open(root, path.strip_prefix(root).expect("an ancestor"))
+    (root, path.strip_prefix(root).expect("an ancestor"))
 }
 
 /// Reads the lines that are appended to a transcript.
@@ -129,10 +135,10 @@ impl TranscriptWriter {
     /// # Errors
     /// If the file cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
-        if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        Ok(Self { file: io::BufWriter::new(File::create(path)?), lines: 0 })
+        let (root, inner) = split(path);
+        fs::create_dir_all(root)?;
+        agent_files::create_directories(root, inner.parent().unwrap_or(Path::new("")))?;
+        Ok(Self { file: io::BufWriter::new(agent_files::create(root, inner)?), lines: 0 })
     }
 
     /// Writes each entry as one line, placeholders included, so that line numbers remain entry numbers.

@@ -67,7 +67,8 @@ settings! {
     /// URL at which workers reach this plane [default: the address it listens on]
     #[arg(help_heading = SANDBOXES, value_name = "URL")]
     callback_url, "SUNABA_CALLBACK_URL";
-    /// Isolation of agents in local sandboxes: auto, namespaces, landlock or none [default: auto]
+    /// Isolation of agents in local sandboxes: auto, namespaces, landlock, sandbox-exec (macOS) or none
+    /// [default: auto]
     #[arg(help_heading = SANDBOXES, value_name = "LEVEL")]
     isolation, "SUNABA_ISOLATION";
     /// Memory per sandbox, at most 8 [default: 4]

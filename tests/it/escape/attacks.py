@@ -111,6 +111,35 @@ def _():
     return each(canaries, lambda path: os.link(path, "hard-%d" % len(os.listdir("."))))
 
 
+@attempt("replace own directories by links to the spool")
+def _():
+    spool = next(path for path in canaries if path.endswith("outbox/events"))
+    def replace(name):
+        own = os.path.join(os.path.dirname(os.getcwd()), name)
+        os.rename(own, own + ".moved")
+        os.symlink(os.path.dirname(spool), own)
+    return each(["workspace", "home", "tmp"], replace)
+
+
+@attempt("move the spool by moving a directory above it")
+def _():
+    def move(path):
+        # A directory of the same name may exist inside, without what is outside.
+        os.stat(path)
+        above = os.path.dirname(path)
+        each([above, os.path.dirname(above)], lambda above: os.rename(above, above + ".moved"))
+    return each(canaries, move)
+
+
+@attempt("reach the spool through a descriptor of its directory")
+def _():
+    # Links in /proc skip the directories on the way.
+    def through(path):
+        descriptor = os.open(os.path.dirname(path), os.O_PATH)
+        read("/proc/self/fd/%d/%s" % (descriptor, os.path.basename(path)))
+    return each(canaries, through)
+
+
 @attempt("read environment, memory and files of other processes")
 def _():
     def look(pid):
@@ -376,6 +405,70 @@ def _():
         raise Denied("none")
 
 
+def identity_of(program):
+    """Effective user and capabilities of a program that prints its status."""
+    lines = os.popen("%s /proc/self/status 2>/dev/null" % program).read().splitlines()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    if not fields:
+        raise Denied("not executed")
+    return int(fields["Uid"].split()[1]), int(fields["CapEff"], 16)
+
+
+def changes_identity(program):
+    found = identity_of(program)
+    if found == (os.geteuid(), 0):
+        raise Denied("same user")
+    return found
+
+
+@attempt("run a setuid file of the worker's user")
+def _():
+    return changes_identity(target["setuid_file"])
+
+
+@attempt("run a setuid file in the workspace")
+def _():
+    # It was there, with the worker's user as its owner, before the agent started.
+    return changes_identity("./setuid-of-the-worker")
+
+
+@attempt("make a setuid file")
+def _():
+    import shutil
+    shutil.copy("/usr/bin/cat", "own-setuid")
+    os.chmod("own-setuid", 0o6755)
+    if os.stat("own-setuid").st_uid == target["worker_user"] != os.getuid():
+        return "it belongs to the worker's user"
+    return changes_identity("./own-setuid")
+
+
+@attempt("become another user")
+def _():
+    others = [user for user in (0, 1, 65534, target["worker_user"]) if user != os.getuid()]
+    def become(user):
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    try:
+        return each(others, become)
+    except Denied:
+        return each(others, os.setuid)
+
+
+@attempt("have the user of the worker")
+def _():
+    if target["worker_user"] in (os.getuid(), os.geteuid()):
+        return os.getuid()
+    if target["worker_user"] in os.getgroups() + [os.getgid()]:
+        return "a group of the worker"
+    raise Denied("user %d" % os.getuid())
+
+
+@attempt("change files of the worker's user that are visible")
+def _():
+    return each(target["visible_files"], change)
+
+
 @attempt("get variables of the worker")
 def _():
     secret = target["secret"][::-1]
@@ -403,6 +496,92 @@ def _():
         raise Denied("MemoryError")
 
 
+@attempt("use much memory as shared memory")
+def _():
+    import mmap
+    mmap.mmap(-1, 2 * target["memory_bytes"]).close()
+
+
+@attempt("use much memory in several processes")
+def _():
+    # Each stays within its limit. Reserved and not used, so that the test needs none.
+    import mmap
+    reserved = []
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            mmap.mmap(-1, target["memory_bytes"] // 2, flags=flags)
+            os._exit(0)
+        reserved.append(os.waitpid(child, 0)[1])
+    if any(reserved):
+        raise Denied("a process failed")
+    return "%d processes" % len(reserved)
+
+
+@attempt("fill the disk with several files")
+def _():
+    for name in ("fill-1", "fill-2", "fill-3"):
+        with open(name, "wb") as file:
+            file.write(bytes(target["file_bytes"] // 2))
+    for name in ("fill-1", "fill-2", "fill-3"):
+        os.unlink(name)
+
+
+@attempt("make a file that claims a large size")
+def _():
+    import signal
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    descriptor = os.open("sparse", os.O_CREAT | os.O_WRONLY)
+    os.truncate(descriptor, 2 * target["file_bytes"])
+
+
+def reap():
+    """Waits for all processes of this attempt, so that they do not count for the next."""
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        pass
+
+
+@attempt("start a fork bomb")
+def _():
+    libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: those whose parent has exited are reaped here.
+    # A tree, deep enough to have more processes than allowed. Each leaves its session and reports how many it started.
+    depth = target["processes_limit"].bit_length()
+    count_read, count_write = os.pipe()
+    stop_read, stop_write = os.pipe()
+
+    def grow(level):
+        os.setsid()
+        started = 0
+        for _ in range(2 if level < depth else 0):
+            try:
+                child = os.fork()
+            except OSError:
+                continue
+            if child == 0:
+                grow(level + 1)
+            started += 1
+        os.write(count_write, b"%d" % started)
+        os.read(stop_read, 1)
+        os._exit(0)
+
+    if os.fork() == 0:
+        os.close(stop_write)
+        grow(0)
+    processes, reports = 1, 0
+    while reports < processes:
+        processes += int(os.read(count_read, 1))
+        reports += 1
+    os.close(stop_write)
+    reap()
+    if processes > target["processes_limit"]:
+        return processes
+    raise Denied("stopped at %d" % processes)
+
+
 @attempt("start many processes")
 def _():
     children = []
@@ -417,6 +596,7 @@ def _():
     finally:
         for child in children:
             os.kill(child, 9)
+        reap()
 
 
 for name, function in attempts:

@@ -69,13 +69,108 @@ fn every_tier_holds_what_it_promises_for_a_plain_user() {
 }
 
 fn is_root() -> bool {
+    user_of(Path::new("/proc/self")) == 0
+}
+
+fn user_of(path: &Path) -> u32 {
     use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self").unwrap().uid() == 0
+    let follow = path.starts_with("/proc");
+    let metadata = if follow { fs::metadata(path) } else { fs::symlink_metadata(path) };
+    metadata.unwrap().uid()
+}
+
+/// Set for a copy of the test below in a user namespace with one user.
+const ONE_USER: &str = "ESCAPE_TEST_ONE_USER";
+
+#[test]
+fn root_worker_that_cannot_change_the_user_of_its_agent_says_so() {
+    if std::env::var_os(ONE_USER).is_none() {
+        let output = Command::new("unshare")
+            .arg("--map-root-user")
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "escape::root_worker_that_cannot_change_the_user_of_its_agent_says_so"])
+            .env(ONE_USER, "1")
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{output:?}");
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let policy = Policy { writable: vec![folder.path().to_owned()], ..Policy::default() };
+    let environment = [("PATH", "/usr/bin:/bin"), ("HOME", folder.path().to_str().unwrap())];
+    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let program = vec![env!("CARGO_BIN_EXE_sunaba").to_owned(), "worker".to_owned()];
+    let launcher = Launcher::new(Tier::Landlock, policy, program, environment).unwrap();
+    let not_covered = launcher.not_covered().join(" ");
+    assert!(not_covered.contains("has no further users"), "{not_covered}");
+    let mut command = launcher.command("id".as_ref(), ["-u".into()], folder.path()).unwrap();
+    assert_eq!(command.output().unwrap().stdout, b"0\n", "the agent is confined as before");
+}
+
+/// Files of other sandboxes and of the worker then belong to other users, whatever the restrictions are.
+#[test]
+fn each_agent_of_a_root_worker_has_a_user_of_its_own() {
+    if !is_root() {
+        // Another user cannot become a third.
+        return;
+    }
+    let program = vec![env!("CARGO_BIN_EXE_sunaba").to_owned(), "worker".to_owned()];
+    let users = ["one", "other"].map(|_| {
+        let folder = TempDir::with_prefix("users-").unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for directory in ["work/inner", "home", "outside"] {
+            fs::create_dir_all(path(directory)).unwrap();
+        }
+        for file in ["work/inner/file", "outside/linked", "outside/canary"] {
+            fs::write(path(file), CANARY).unwrap();
+        }
+        fs::hard_link(path("outside/linked"), path("work/linked")).unwrap();
+        std::os::unix::fs::symlink(path("outside/canary"), path("work/link")).unwrap();
+        std::os::unix::fs::symlink(path("outside"), path("work/links")).unwrap();
+        let policy = Policy { writable: vec![path("work"), path("home")], ..Policy::default() };
+        let environment: BTreeMap<_, _> =
+            [("PATH", "/usr/bin:/bin".to_owned()), ("HOME", path("home").display().to_string())]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into();
+        let run = |script: &str| {
+            let launcher =
+                Launcher::new(Tier::Landlock, policy.clone(), program.clone(), environment.clone()).unwrap();
+            assert!(launcher.has_own_user(), "{:?}", launcher.not_covered());
+            let arguments = ["-c", script].map(Into::into);
+            let mut command = launcher.command("/bin/sh".as_ref(), arguments, &path("work")).unwrap();
+            let output = command.stdin(Stdio::null()).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let printed =
+            run("id -u; id -G; umask 077; echo mine >secret; echo changed >inner/file; echo ok >/dev/stderr");
+        let mut lines = printed.lines();
+        let user: u32 = lines.next().unwrap().parse().unwrap();
+        let groups: Vec<_> = lines.next().unwrap().split(' ').map(str::to_owned).collect();
+        assert!(!groups.contains(&"0".to_owned()) && groups.contains(&user.to_string()), "{groups:?}");
+        assert_ne!(user, 0);
+        for own in ["work", "work/inner/file", "work/secret", "work/link", "work/links", "home"] {
+            assert_eq!(user_of(&path(own)), user, "{own} is the agent's");
+        }
+        for other in ["outside", "outside/canary", "outside/linked", "work/linked"] {
+            assert_eq!(user_of(&path(other)), 0, "{other} is not given away through a link");
+        }
+        assert_eq!(fs::read_to_string(path("work/secret")).unwrap(), "mine\n", "the worker reads all");
+        assert_eq!(run("id -u; cat secret"), format!("{user}\nmine\n"), "the user stays the same");
+        user
+    });
+    assert_ne!(users[0], users[1]);
 }
 
 /// Attempts that a tier does not claim to hold.
 fn not_promised(tier: Tier) -> BTreeSet<&'static str> {
-    let mut names = BTreeSet::new();
+    // Limits are per process and per file.
+    let mut names = BTreeSet::from([
+        "use much memory as shared memory",
+        "use much memory in several processes",
+        "fill the disk with several files",
+    ]);
     if tier == Tier::Landlock {
         names.extend([
             "connect to a Unix socket by path",
@@ -86,8 +181,12 @@ fn not_promised(tier: Tier) -> BTreeSet<&'static str> {
             "take the place of the plane",
         ]);
     }
-    if is_root() {
-        names.insert("start many processes");
+    // There, the agent has a user of its own.
+    if !(is_root() && tier == Tier::Landlock) {
+        names.insert("have the user of the worker");
+    }
+    if is_root() && tier == Tier::Namespaces {
+        names.extend(["start many processes", "start a fork bomb"]);
     }
     names
 }
@@ -96,13 +195,17 @@ fn not_promised(tier: Tier) -> BTreeSet<&'static str> {
 fn check(tier: Tier, program: &Path) {
     let outside = Outside::new();
     let results = outside.attack(tier, program);
+    for name in not_promised(tier) {
+        assert!(results.contains_key(name), "no attempt is named {name}");
+    }
     let promised = |name: &str| !not_promised(tier).contains(name);
     let held = results.iter().filter(|(_, (held, _))| *held).count();
-    println!("{tier}: tried {}, held {held}", results.len());
+    let user = if is_root() { "root" } else { "a plain user" };
+    println!("{tier}, worker of {user}: tried {}, held {held}", results.len());
     for (name, (_, why)) in results.iter().filter(|(_, (held, _))| !held) {
         println!("  not held{}: {name} ({why})", if promised(name) { "" } else { ", and not promised" });
     }
-    assert!(results.len() > 35, "the program ran to its end: {results:?}");
+    assert!(results.len() > 45, "the program ran to its end: {results:?}");
     let escaped: Vec<_> = results.iter().filter(|(name, (held, _))| !held && promised(name)).collect();
     assert!(escaped.is_empty(), "{tier} does not hold: {escaped:?}");
     outside.check_untouched();
@@ -143,6 +246,13 @@ impl Outside {
         for own in ["workspace", "home", "tmp"] {
             fs::create_dir_all(path("plane/sandboxes/box").join(own)).unwrap();
         }
+        // What the worker's user owns and the agent sees.
+        fs::create_dir_all(path("tools")).unwrap();
+        for program in ["tools/setuid", "plane/sandboxes/box/workspace/setuid-of-the-worker"].map(path) {
+            fs::copy("/usr/bin/cat", &program).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+        }
+        fs::write(path("tools/visible"), CANARY).unwrap();
         let abstract_name = format!("escape-{}", folder.path().file_name().unwrap().to_string_lossy());
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         let other =
@@ -168,7 +278,7 @@ impl Outside {
             Limits { processes: PROCESSES, file_bytes: FILE_BYTES, memory_bytes: Some(MEMORY_BYTES) };
         let policy = Policy {
             writable: vec![workspace.clone(), home.clone(), temporary],
-            readable: Vec::new(),
+            readable: vec![self.folder.path().join("tools")],
             hidden: vec![self.folder.path().join("plane")],
             limits,
         };
@@ -196,6 +306,9 @@ impl Outside {
             "udp_port": self.udp.local_addr().unwrap().port(),
             "plane_port": self.plane_port,
             "network": fs::read_link("/proc/self/ns/net").unwrap(),
+            "setuid_file": self.folder.path().join("tools/setuid"),
+            "visible_files": [self.folder.path().join("tools/visible"), self.folder.path().join("tools/setuid")],
+            "worker_user": user_of(Path::new("/proc/self")),
             "file_bytes": FILE_BYTES,
             "memory_bytes": MEMORY_BYTES,
             "processes_limit": PROCESSES,
@@ -225,6 +338,7 @@ impl Outside {
             let names: Vec<_> = beside.map(|entry| entry.file_name()).collect();
             assert!(!names.iter().any(|name| name == "planted"), "{names:?}");
         }
+        assert_eq!(fs::read_to_string(self.folder.path().join("tools/visible")).unwrap(), CANARY);
         assert!(self.other.try_wait().unwrap().is_none(), "the other process still runs");
         self.abstract_socket.set_nonblocking(true).unwrap();
         assert!(self.abstract_socket.accept().is_err(), "the abstract socket got no connection");

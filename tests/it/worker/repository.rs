@@ -90,6 +90,44 @@ async fn agent_can_push_without_exposing_the_repository_token() {
 }
 
 /// Every header that the server receives is recorded. The repository is the one of the task, whose author chose it.
+/// The agent of a worker that runs as root has a user of its own there, and git refuses repositories of other users.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agent_with_a_user_of_its_own_works_in_a_clone_of_a_local_repository() {
+    use std::os::unix::fs::MetadataExt;
+    let remote = remote();
+    let repository = remote.path().join("repo.git");
+    let fixture = Fixture::new(Script::new()).await;
+    let agent = fixture.script(&[
+        tool("Write", json!({"file_path": "feature.txt", "content": "it works\n"})),
+        command("git add -A && git commit -qm 'Add the feature' && id -u >.git/user"),
+        text("It is done."),
+    ]);
+    let worker = fixture.start_worker(&[
+        ("AGENT", &agent),
+        ("TASK_DESCRIPTION", "Add the feature"),
+        ("REPOSITORY_URL", repository.to_str().unwrap()),
+        ("BRANCH_NAME", "feature/x"),
+        ("ISOLATION", "landlock"),
+        ("REQUIRE_CLEAN_GIT", "true"),
+    ]);
+    let completed = fixture.wait_for_event("agent.completed").await;
+    assert_eq!(completed["event_data"]["branch_name"], "feature/x", "{completed}");
+    fixture.wait_for_event("agent.file_edited").await;
+    let workspace = &fixture.home.workspace;
+    assert_eq!(
+        git(workspace, &["-c", "safe.directory=*", "log", "-1", "--format=%an|%s"]),
+        "Sunaba Agent|Add the feature"
+    );
+    let user = std::fs::read_to_string(workspace.join(".git/user")).unwrap();
+    let worker_user = std::fs::metadata("/proc/self").unwrap().uid();
+    for own in ["feature.txt", "README.md", ".git/HEAD"] {
+        let owner = workspace.join(own).metadata().unwrap().uid();
+        assert_eq!(owner.to_string(), user.trim(), "{own}");
+        assert_eq!(owner == worker_user, worker_user != 0, "a plain user cannot become another");
+    }
+    assert_eq!(worker.terminate().await, Some(0));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn token_is_sent_to_no_other_host_than_its_own() {
     let remote = remote();

@@ -1819,7 +1819,7 @@ export interface PreviewStopped {
 
 /** How the agent is isolated from the worker and from the machine. Emitted at each start. */
 export interface WorkerIsolation {
-  /** `namespaces`, `landlock` or `none`. */
+  /** `namespaces`, `landlock`, `sandbox-exec` or `none`. */
   tier: string;
   /** What the agent can still do, in sentences. */
   not_covered: string[];

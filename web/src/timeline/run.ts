@@ -27,7 +27,7 @@ export interface Run {
   readonly sessionId: string | null
   readonly model: string | null
   readonly agent: string | null
-  /** How the agent is isolated: `namespaces`, `landlock` or `none`. */
+  /** How the agent is isolated: `namespaces`, `landlock`, `sandbox-exec` or `none`. */
   readonly isolation: string | null
   readonly costUsd: number
   readonly inputTokens: number

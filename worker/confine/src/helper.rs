@@ -4,6 +4,7 @@
 //! child between fork and exec without unsafe code, so a process in between does it.
 
 use crate::policy::Policy;
+use crate::user::User;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ pub(crate) struct Restrictions {
     pub private: Vec<PathBuf>,
     /// Whether the process has its own `/tmp`, `/dev` and process table.
     pub own_mounts: bool,
+    /// The user to become, if not that of the worker.
+    pub user: Option<User>,
 }
 
 /// `None` for variables that are not the program's.

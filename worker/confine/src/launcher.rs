@@ -4,8 +4,9 @@ use crate::helper::{HELPER_COMMAND, Restrictions, wrapped_name};
 use crate::namespace::{ENTER_COMMAND, NetworkNamespace};
 use crate::policy::Policy;
 use crate::tier::{Tier, available};
-use crate::{bubblewrap, programs};
-use anyhow::anyhow;
+use crate::user::{self, User};
+use crate::{bubblewrap, programs, seatbelt};
+use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -26,13 +27,20 @@ pub struct Launcher {
     bubblewrap: PathBuf,
     private: Arc<Vec<PathBuf>>,
     network: Option<NetworkNamespace>,
+    /// The user that programs run as, if not that of the worker.
+    user: Option<User>,
+    /// Why a worker that runs as root shares its user with its programs, if so.
+    shared_user: Option<Arc<str>>,
+    /// Ports of the loopback that programs may connect to, where connections can be restricted without a namespace.
+    ports: Arc<Vec<u16>>,
 }
 
 /// Variables by which processes of a sandbox are found. The programs around a confined one have them, too.
 const MARKERS: [&str; 2] = ["SANDBOX_FOLDER", "SUNABA_AGENT_MARKER"];
 
 impl Launcher {
-    /// `program` is the command line of this program. Programs that are started get `environment` and nothing else.
+    /// `program` is the command line of this program. Programs that are started get `environment` and nothing else. If they
+    /// run as another user than this process, the writable directories, which exist, are given to it.
     ///
     /// # Errors
     /// If the tier does not work on this machine, or the policy contradicts itself.
@@ -43,12 +51,14 @@ impl Launcher {
         mut environment: BTreeMap<String, String>,
     ) -> anyhow::Result<Self> {
         let mut bubblewrap = PathBuf::new();
+        let (mut user, mut shared_user) = (None, None);
         if tier != Tier::None {
             policy.check()?;
             let available = available();
             match tier {
                 Tier::Namespaces => bubblewrap = available.bubblewrap.clone().map_err(|why| anyhow!(why))?,
-                _ => available.landlock.clone().map_err(|why| anyhow!(why))?,
+                Tier::SandboxExec => available.sandbox_exec.clone().map_err(|why| anyhow!(why))?,
+                Tier::Landlock | Tier::None => available.landlock.clone().map_err(|why| anyhow!(why))?,
             }
             let path = environment.get("PATH").map(OsString::from).unwrap_or_default();
             let needed = programs::needed_by_path(&path);
@@ -58,7 +68,24 @@ impl Launcher {
             }
             // The helper.
             policy.readable.extend(program.first().map(PathBuf::from));
+            if tier == Tier::SandboxExec {
+                // Its rules apply to real paths.
+                let real = policy.readable.iter().filter_map(|path| path.canonicalize().ok());
+                policy.readable = real.collect();
+            }
             policy.remove_nested();
+            if tier == Tier::Landlock {
+                match user::assign(Path::new(environment.get("HOME").map_or("/", String::as_str))) {
+                    Ok(found) => user = found,
+                    Err(why) => shared_user = Some(why.into()),
+                }
+            }
+        }
+        if let Some(user) = user {
+            give(user, &policy)?;
+            for name in ["USER", "LOGNAME"] {
+                environment.insert(name.to_owned(), NAME_OF_USER.to_owned());
+            }
         }
         Ok(Self {
             tier,
@@ -68,6 +95,9 @@ impl Launcher {
             bubblewrap,
             private: Arc::new(private_files(tier)),
             network: None,
+            user,
+            shared_user,
+            ports: Arc::default(),
         })
     }
 
@@ -81,11 +111,46 @@ impl Launcher {
             bubblewrap: PathBuf::new(),
             private: Arc::default(),
             network: None,
+            user: None,
+            shared_user: None,
+            ports: Arc::default(),
         }
     }
 
     pub fn tier(&self) -> Tier {
         self.tier
+    }
+
+    /// What a program can still do, in short sentences for people.
+    pub fn not_covered(&self) -> Vec<String> {
+        let shared_user = self.shared_user.as_deref().map(|why| {
+            format!("The agent runs as root, without capabilities, because the worker cannot give it a user of its own: {why}.")
+        });
+        let unlimited = (self.tier == Tier::Namespaces && is_root())
+            .then(|| "The number of processes is not limited, because the worker runs as root.".to_owned());
+        let of_tier = self.tier.not_covered().into_iter().map(str::to_owned);
+        of_tier.chain(shared_user).chain(unlimited).collect()
+    }
+
+    /// Whether programs run as another user than this process.
+    pub fn has_own_user(&self) -> bool {
+        self.user.is_some()
+    }
+
+    /// Gives an existing directory to the user of the programs, if they have one of their own. Links are not followed.
+    ///
+    /// # Errors
+    /// If the owner cannot be changed.
+    pub fn own(&self, directory: &Path) -> io::Result<()> {
+        self.user.map_or(Ok(()), |user| user.own(directory))
+    }
+
+    /// With ports of the loopback that programs may connect to. Only `sandbox-exec` restricts the others.
+    #[must_use]
+    pub fn with_ports(&self, ports: impl IntoIterator<Item = u16>) -> Self {
+        let mut launcher = self.clone();
+        Arc::make_mut(&mut launcher.ports).extend(ports);
+        launcher
     }
 
     pub fn environment(&self) -> &BTreeMap<String, String> {
@@ -115,6 +180,11 @@ impl Launcher {
     pub fn with_readable(&self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut launcher = self.clone();
         let policy = Arc::make_mut(&mut launcher.policy);
+        let paths: Vec<PathBuf> = paths.into_iter().collect();
+        if let Some(user) = launcher.user {
+            // A path that stays closed is reported by the program that needs it.
+            paths.iter().for_each(|path| drop(user.open_way(path)));
+        }
         policy.readable.extend(paths);
         policy.remove_nested();
         launcher
@@ -192,6 +262,12 @@ impl Launcher {
             // As if it did not exist: it does not, for the program that asks for it.
             return Err(io::Error::new(io::ErrorKind::NotFound, "No such program"));
         }
+        if self.tier == Tier::SandboxExec {
+            let mut command = plain(Path::new(seatbelt::PROGRAM));
+            command.arg("-p").arg(seatbelt::profile(&self.policy, &self.ports)).arg(&file);
+            command.args(arguments).current_dir(cwd).envs(self.environment.iter());
+            return Ok(command);
+        }
         let helper = self.helper(program, &file)?;
         let mut words = Vec::new();
         if self.tier == Tier::Namespaces {
@@ -227,6 +303,7 @@ impl Launcher {
             policy: (*self.policy).clone(),
             private: self.private.to_vec(),
             own_mounts: self.tier == Tier::Namespaces,
+            user: self.user,
         };
         let restrictions = serde_json::to_string(&restrictions)?;
         let mut words: Vec<OsString> = self.program()?.collect();
@@ -246,6 +323,20 @@ impl fmt::Debug for Launcher {
     }
 }
 
+/// `USER` of programs that have a user of their own, which has no account.
+const NAME_OF_USER: &str = "agent";
+
+/// Gives the user everything that it may change, and the way to what it may read.
+fn give(user: User, policy: &Policy) -> anyhow::Result<()> {
+    for directory in &policy.writable {
+        user.own(directory)
+            .with_context(|| format!("cannot give {} to the agent's user", directory.display()))?;
+    }
+    // A path that stays closed is reported by the program that needs it.
+    policy.readable.iter().for_each(|path| drop(user.open_way(path)));
+    Ok(())
+}
+
 /// A command without inherited environment.
 pub(crate) fn plain(program: &Path) -> Command {
     let mut command = Command::new(program);
@@ -261,10 +352,19 @@ pub fn exit_signal(tier: Tier, status: ExitStatus) -> Option<i32> {
 }
 
 #[cfg(target_os = "linux")]
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_root() -> bool {
+    false
+}
+
+#[cfg(target_os = "linux")]
 fn private_files(tier: Tier) -> Vec<PathBuf> {
     // Other users cannot read them anyway.
-    let is_root = rustix::process::geteuid().is_root();
-    if is_root && tier != Tier::None { crate::policy::private_files_of_the_system() } else { Vec::new() }
+    if is_root() && tier != Tier::None { crate::policy::private_files_of_the_system() } else { Vec::new() }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -3,7 +3,8 @@
 //! A [`Launcher`] wraps a command for the [`Tier`] in force. In the tier `namespaces`, bubblewrap gives the program its
 //! own view of the system: other directories, processes and sockets do not exist in it. In every tier but `none`, a helper
 //! (this executable, with [`HELPER_COMMAND`]) restricts itself with Landlock, a system call filter and resource limits,
-//! drops all capabilities, and then becomes the program.
+//! drops all capabilities, and then becomes the program. In the tier `landlock`, a worker that runs as root gives the program
+//! a user of its own. On macOS, `sandbox-exec` applies a profile made from the same policy.
 //!
 //! **Invariant:** what cannot be enforced is an error. A program never runs with less than its tier.
 //!
@@ -19,7 +20,9 @@ mod linux;
 mod namespace;
 mod policy;
 mod programs;
+mod seatbelt;
 mod tier;
+mod user;
 
 pub use helper::{HELPER_COMMAND, become_program};
 pub use launcher::{Launcher, exit_signal};

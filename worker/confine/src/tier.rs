@@ -1,6 +1,6 @@
 //! How strongly programs are confined, and what this machine can enforce.
 
-use crate::bubblewrap;
+use crate::{bubblewrap, seatbelt};
 use anyhow::{anyhow, bail};
 use std::fmt;
 use std::path::PathBuf;
@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     None,
+    /// On macOS: the kernel restricts the program by a profile.
+    SandboxExec,
     /// The kernel restricts the program, but it sees the processes and the network of the machine.
     Landlock,
     /// The program has its own view of files, processes, users and the network, and is restricted in addition.
@@ -32,12 +34,18 @@ pub struct Available {
     pub bubblewrap: Result<PathBuf, String>,
     /// Why Landlock cannot be used, if so.
     pub landlock: Result<(), String>,
+    /// Why the sandbox of macOS cannot be used, if so.
+    pub sandbox_exec: Result<(), String>,
 }
 
 /// Probes this machine once per process.
 pub fn available() -> &'static Available {
     static AVAILABLE: OnceLock<Available> = OnceLock::new();
-    AVAILABLE.get_or_init(|| Available { bubblewrap: bubblewrap::probe(), landlock: probe_landlock() })
+    AVAILABLE.get_or_init(|| Available {
+        bubblewrap: bubblewrap::probe(),
+        landlock: probe_landlock(),
+        sandbox_exec: seatbelt::probe(),
+    })
 }
 
 #[cfg(target_os = "linux")]
@@ -50,13 +58,20 @@ fn probe_landlock() -> Result<(), String> {
     Err(format!("Landlock is part of Linux; this is {}", std::env::consts::OS))
 }
 
+impl Available {
+    fn is_macos(&self) -> bool {
+        self.sandbox_exec.is_ok() || cfg!(target_os = "macos")
+    }
+}
+
 impl Tier {
-    pub const ALL: [Self; 3] = [Self::Namespaces, Self::Landlock, Self::None];
+    pub const ALL: [Self; 4] = [Self::Namespaces, Self::Landlock, Self::SandboxExec, Self::None];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Namespaces => "namespaces",
             Self::Landlock => "landlock",
+            Self::SandboxExec => "sandbox-exec",
             Self::None => "none",
         }
     }
@@ -71,6 +86,11 @@ impl Tier {
                 "Names and arguments of other processes, and names of files, are visible.",
                 "The number of processes counts together with the other processes of the user.",
             ],
+            Self::SandboxExec => vec![
+                "This tier was never run: its profile is only compared with the expected text.",
+                "Files of the system are visible, and the loopback ports on which other programs of the agent listen.",
+                "Processes, memory and the sizes of files are not limited.",
+            ],
             Self::None => vec!["Everything that the user of the worker can access."],
         }
     }
@@ -78,7 +98,7 @@ impl Tier {
 
 impl Setting {
     /// For errors and help texts.
-    pub const VALUES: &str = "auto, namespaces, landlock or none";
+    pub const VALUES: &str = "auto, namespaces, landlock, sandbox-exec (macOS) or none";
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -120,21 +140,34 @@ impl Setting {
                 Self::Exactly(Tier::Namespaces) => {
                     anyhow!("{name}=namespaces does not work here ({reasons}). Install bubblewrap (apt-get install bubblewrap), or set {name}=auto.")
                 }
+                Self::Exactly(Tier::SandboxExec) => {
+                    anyhow!("{name}=sandbox-exec does not work here ({reasons}). Set {name}=auto.")
+                }
                 _ => anyhow!("{name}={self} does not work here ({reasons}). Use Linux 6.2 or later, or {set}."),
             }
         })
     }
 
     fn choose(self, available: &Available) -> anyhow::Result<Tier> {
-        match (self, &available.bubblewrap, &available.landlock) {
-            (Self::Exactly(Tier::None), _, _) => Ok(Tier::None),
-            (Self::Auto | Self::Exactly(Tier::Namespaces), Ok(_), _) => Ok(Tier::Namespaces),
-            (Self::Auto | Self::Exactly(Tier::Landlock), _, Ok(())) => Ok(Tier::Landlock),
-            (Self::Auto, Err(bubblewrap), Err(landlock)) => bail!("{bubblewrap}; {landlock}"),
-            (Self::Exactly(Tier::Namespaces), Err(why), _) | (Self::Exactly(Tier::Landlock), _, Err(why)) => {
-                bail!("{why}")
+        let works = |tier: Tier| match tier {
+            Tier::None => Ok(()),
+            Tier::SandboxExec => available.sandbox_exec.clone(),
+            Tier::Landlock => available.landlock.clone(),
+            Tier::Namespaces => available.bubblewrap.clone().map(drop),
+        };
+        let candidates = match self {
+            Self::Exactly(tier) => vec![tier],
+            Self::Auto if available.is_macos() => vec![Tier::SandboxExec],
+            Self::Auto => vec![Tier::Namespaces, Tier::Landlock],
+        };
+        let mut reasons = Vec::new();
+        for tier in candidates {
+            match works(tier) {
+                Ok(()) => return Ok(tier),
+                Err(why) => reasons.push(why),
             }
         }
+        bail!("{}", reasons.join("; "))
     }
 }
 
@@ -159,6 +192,7 @@ mod tests {
         let machine = |bubblewrap: bool, landlock: bool| Available {
             bubblewrap: if bubblewrap { Ok("/usr/bin/bwrap".into()) } else { Err("no bubblewrap".into()) },
             landlock: if landlock { Ok(()) } else { Err("no Landlock".into()) },
+            sandbox_exec: Err("not macOS".into()),
         };
         let choose = |setting: &str, bubblewrap, landlock| {
             let tier = Setting::parse(setting).unwrap().choose(&machine(bubblewrap, landlock));
@@ -171,13 +205,16 @@ mod tests {
         assert_eq!(choose("landlock", true, false), Err("no Landlock".to_owned()));
         assert_eq!(choose("namespaces", false, true), Err("no bubblewrap".to_owned()));
         assert_eq!(choose("none", true, true), Ok(Tier::None));
+        assert_eq!(choose("sandbox-exec", true, true), Err("not macOS".to_owned()));
+        let macos = Available { sandbox_exec: Ok(()), ..machine(false, false) };
+        assert_eq!(Setting::Auto.choose(&macos).unwrap(), Tier::SandboxExec);
     }
 
     #[test]
     fn replaced_values_are_rejected_with_the_new_names() {
         for old in ["files", "files,network", "files, network"] {
             let error = Setting::parse(old).unwrap_err();
-            assert!(error.starts_with("must be auto, namespaces, landlock or none"), "{error}");
+            assert!(error.starts_with(&format!("must be {}", Setting::VALUES)), "{error}");
         }
         assert!(Setting::parse("strict").is_err());
     }

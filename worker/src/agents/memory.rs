@@ -39,6 +39,7 @@ mod tests {
     #[test]
     fn process_tree_is_the_group_and_its_descendants() {
         let process = |pid, parent, group| Process {
+            user: 0,
             pid,
             parent,
             group,

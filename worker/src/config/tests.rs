@@ -1,6 +1,7 @@
 use super::variables::DefaultValue;
 use super::*;
 use crate::agents::AGENTS;
+use confine::Setting;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -114,7 +115,7 @@ fn isolated_agent_gets_its_own_directories_and_declared_variables() {
         let (config, problems) = with(&[("ISOLATION", bad)]);
         assert!(config.is_none(), "{bad}: invalid isolation must not be ignored");
         let problem = problems.iter().find(|problem| problem.variable == "ISOLATION").unwrap();
-        assert!(problem.message.contains("auto, namespaces, landlock or none"), "{problem}");
+        assert!(problem.message.contains(Setting::VALUES), "{problem}");
     }
     let writable = |variables: &[(&str, &str)]| {
         let policy = with(variables).0.unwrap().confinement.policy;

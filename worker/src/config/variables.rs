@@ -193,12 +193,12 @@ const GROUPS: [Group; 13] = [
         ],
     ),
     group(
-        "Isolation of the agent (Linux)",
+        "Isolation of the agent",
         &[
             variable(
                 "ISOLATION",
                 Fixed("auto"),
-                "namespaces: own view of files, processes and users, with bubblewrap. landlock: restrictions by the kernel only. auto: the stronger of them that works. none: no isolation",
+                "namespaces: own view of files, processes and users, with bubblewrap. landlock: restrictions by the kernel only. sandbox-exec: a profile of macOS. auto: the strongest of them that works. none: no isolation",
             ),
             variable(
                 "ISOLATION_READABLE",

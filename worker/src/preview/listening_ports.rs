@@ -63,9 +63,18 @@ impl PortWatcher {
         let processes = processes();
         let own = std::process::id();
         self.find_marked(&processes);
+        let user = own_user(&processes, self.agent, own);
+        if let Some(user) = user {
+            let of_agent = processes.iter().filter(|process| process.user == user);
+            self.descendants.extend(of_agent.map(|process| (process.pid, process.start)));
+        }
         let descendants = descendants(&processes, self.agent, own, &self.descendants);
         self.descendants = descendants.iter().map(|process| (process.pid, process.start)).collect();
-        let found = open_ports(&listening_sockets(self.network_of), &descendants);
+        let sockets = listening_sockets(self.network_of);
+        let mut found = open_ports(&sockets, &descendants);
+        if let Some(user) = user {
+            add_ports_of_user(&mut found, user, self.agent, &sockets);
+        }
         self.compare(found)
     }
 
@@ -109,6 +118,34 @@ impl PortWatcher {
             }
         }
         changes
+    }
+}
+
+/// The user of the agent, if it is not that of the worker. All processes of this user are the agent's.
+fn own_user(processes: &[Process], agent: u32, worker: u32) -> Option<u32> {
+    let user = |pid| processes.iter().find(|process| process.pid == pid).map(|process| process.user);
+    user(agent).filter(|found| user(worker).is_some_and(|worker| worker != *found))
+}
+
+/// Adds sockets that a user has opened. In a container, root may not be permitted to see which of its processes did.
+fn add_ports_of_user(open: &mut BTreeMap<u16, OpenPort>, user: u32, agent: u32, sockets: &[Socket]) {
+    for socket in sockets.iter().filter(|socket| socket.user == user) {
+        let entry = open.entry(socket.port).or_insert_with(|| OpenPort {
+            pid: agent,
+            command: String::new(),
+            addresses: Vec::new(),
+        });
+        entry.add(socket.address);
+    }
+}
+
+impl OpenPort {
+    fn add(&mut self, listening: IpAddr) {
+        for address in reachable(listening) {
+            if !self.addresses.contains(&address) {
+                self.addresses.push(address);
+            }
+        }
     }
 }
 
@@ -159,11 +196,7 @@ fn open_ports(sockets: &[Socket], processes: &[&Process]) -> BTreeMap<u16, OpenP
                 command: process.command.clone(),
                 addresses: Vec::new(),
             });
-            for address in reachable(socket.address) {
-                if !entry.addresses.contains(&address) {
-                    entry.addresses.push(address);
-                }
-            }
+            entry.add(socket.address);
         }
     }
     open
@@ -191,6 +224,7 @@ mod tests {
             parent,
             group,
             session,
+            user: 0,
             start: u64::from(pid),
             is_zombie: false,
         }
@@ -219,6 +253,21 @@ mod tests {
             descendants(&processes, 10, 5, &known).iter().map(|process| process.pid).collect();
         pids.sort_unstable();
         assert_eq!(pids, [10, 11, 12, 13, 14]);
+    }
+
+    #[test]
+    fn processes_and_sockets_of_the_agents_own_user_are_the_agents() {
+        let of = |user: u32, pid: u32| Process { user, ..process(pid, 1, pid, pid) };
+        let processes = [of(0, 5), of(7, 10), of(7, 20), of(0, 30)];
+        assert_eq!(own_user(&processes, 10, 5), Some(7));
+        assert_eq!(own_user(&processes, 30, 5), None, "it shares the user of the worker");
+        let socket =
+            |user: u32, port: u16| Socket { address: "0.0.0.0".parse().unwrap(), port, user, inode: 0 };
+        let mut open = BTreeMap::new();
+        add_ports_of_user(&mut open, 7, 10, &[socket(7, 3000), socket(0, 18000)]);
+        let found: Vec<_> =
+            open.iter().map(|(port, open)| (*port, open.pid, open.addresses.clone())).collect();
+        assert_eq!(found, [(3000, 10, vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])]);
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub fn listening_sockets(network_of: Option<u32>) -> Vec<Socket> {
         .map(|entry| Socket {
             address: entry.local_address.ip(),
             port: entry.local_address.port(),
+            user: entry.uid,
             inode: entry.inode,
         })
         .collect()
@@ -78,6 +79,7 @@ fn read(entry: &Entry) -> Option<Process> {
         parent: id(stat.ppid)?,
         group: id(stat.pgrp)?,
         session: id(stat.session)?,
+        user: entry.uid().ok()?,
         start: stat.starttime,
         is_zombie: matches!(stat.state, 'Z' | 'X' | 'x'),
         command: stat.comm,

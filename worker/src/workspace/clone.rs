@@ -108,6 +108,24 @@ pub(super) async fn check_out(
     Ok(true)
 }
 
+/// Git refuses a repository on this machine that belongs to another user, unless the user's own settings name it.
+pub(super) async fn trust(repository: Option<&Path>, settings: &Settings) -> Result<(), Error> {
+    if let Some(directory) = repository.filter(|_| settings.launcher.has_own_user()) {
+        let directory = directory.to_string_lossy();
+        let set = [
+            "config",
+            "--global",
+            "--fixed-value",
+            "--replace-all",
+            "safe.directory",
+            &directory,
+            &directory,
+        ];
+        Git::new(Path::new("/"), &settings.launcher).text(&set, LOCAL_TIMEOUT).await?;
+    }
+    Ok(())
+}
+
 /// Sets the git author. In an existing repository, only if none is configured.
 pub(super) async fn set_identity(cloned: bool, settings: &Settings) -> Result<(), Error> {
     let git = Git::new(&settings.root, &settings.launcher);

@@ -129,6 +129,7 @@ async fn create(repository: Option<&Repository>, settings: &Settings) -> Result<
     let mut settings = settings.clone();
     if let Some(repository) = repository {
         settings.launcher = settings.launcher.with_readable(repository.directory());
+        clone::trust(repository.directory().as_deref(), &settings).await?;
         let settings = &settings;
         let cloned = clone::clone_if_missing(repository, settings, &settings.variables).await?;
         if let Some(branch) = &repository.branch {

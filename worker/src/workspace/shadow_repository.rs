@@ -67,8 +67,11 @@ impl ShadowRepository {
         // Git reads what the agent wrote, so it gets no more than the agent and its own objects.
         let launcher = launcher.with_writable([dir.clone()]);
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        if fs::symlink_metadata(dir.join("HEAD")).await.is_err() {
-            fs::create_dir_all(&dir).await?;
+        let is_new = fs::symlink_metadata(dir.join("HEAD")).await.is_err();
+        fs::create_dir_all(&dir).await?;
+        let (owner, owned) = (launcher.clone(), dir.clone());
+        tokio::task::spawn_blocking(move || owner.own(&owned)).await.map_err(io::Error::other)??;
+        if is_new {
             Git::new(&dir, &launcher).text(&["init", "--quiet", "--bare"], GIT_TIMEOUT).await?;
         }
         let mut exclude = GENERATED.to_owned();

@@ -10,6 +10,8 @@ pub enum Isolation {
     Namespaces,
     /// Restricted by the kernel only.
     Landlock,
+    /// Restricted by a profile of macOS.
+    SandboxExec,
     /// Only by the permissions of the plane's own user.
     None,
 }
@@ -21,6 +23,7 @@ impl Isolation {
             Self::Auto => "auto",
             Self::Namespaces => "namespaces",
             Self::Landlock => "landlock",
+            Self::SandboxExec => "sandbox-exec",
             Self::None => "none",
         }
     }
@@ -36,6 +39,10 @@ impl Isolation {
             Self::Landlock => {
                 "its agent (isolation: landlock) can read system directories and change only its own; it sees other \
                  processes, can connect to Unix sockets that its user can access, and has this machine's access to networks"
+            }
+            Self::SandboxExec => {
+                "its agent (isolation: sandbox-exec) can read system directories, change only its own, and connect only to \
+                 its worker"
             }
             Self::None => {
                 "its agent is NOT ISOLATED: it has that user's access to files, and this machine's access to networks"

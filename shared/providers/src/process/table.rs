@@ -17,6 +17,10 @@ use std::path::Path;
 /// Environment variable that attributes a process to a sandbox: it holds the sandbox's directory.
 pub(super) const DIRECTORY_VARIABLE: &str = "SANDBOX_FOLDER";
 
+/// The agent's home directory within that of its sandbox.
+#[cfg(target_os = "linux")]
+const AGENT_HOME: &str = "home";
+
 /// Identifies a process. A pid alone does not, because pids are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Identity {

@@ -159,6 +159,7 @@ async fn configured_isolation_is_passed_to_the_worker_and_described() {
     for (isolation, value, description) in [
         (Isolation::None, "none", "NOT ISOLATED"),
         (Isolation::Landlock, "landlock", "change only its own"),
+        (Isolation::SandboxExec, "sandbox-exec", "connect only to its worker"),
         (Isolation::Namespaces, "namespaces", "its own processes"),
         (Isolation::Auto, "auto", "the strongest way"),
     ] {

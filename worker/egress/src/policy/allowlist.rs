@@ -73,7 +73,8 @@ impl Allowlist {
     /// Ports of the worker's own loopback that are listed. Programs connect to such addresses directly and not through a
     /// proxy.
     pub fn loopback_ports(&self) -> impl Iterator<Item = u16> {
-        self.0.iter().filter(|entry| entry.host.is_loopback()).filter_map(|entry| entry.port)
+        let listed = self.entries.iter().filter(|entry| entry.host.is_loopback() && !entry.only_public);
+        listed.filter_map(|entry| entry.port)
     }
 
     /// The addresses at which a host may be reached. `None` if it is not on the list. Of several entries, the widest

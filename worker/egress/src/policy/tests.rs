@@ -307,3 +307,11 @@ fn public_entries_and_public_hosts_exclude_private_addresses() {
     assert_eq!(check(&mixed, "10.0.0.7", 80), Err(Denial::NotPublic));
     assert_eq!(mixed.to_string(), "public, registry.example:5000");
 }
+
+#[test]
+fn ports_of_the_loopback_are_those_that_the_operator_lists() {
+    let list = |text: &str| Allowlist::parse(text).unwrap();
+    let own = list("localhost:4873, 127.0.0.1:5000 [::1]:5001 localhost example.com:6000 10.0.0.1:7000");
+    assert_eq!(own.loopback_ports().collect::<Vec<_>>(), [4873, 5000, 5001]);
+    assert_eq!(own.only_public().loopback_ports().count(), 0);
+}

@@ -55,7 +55,8 @@ impl Workspace {
     pub fn write(&self, path: &Path, content: &str) -> Result<(), Error> {
         let path = self.resolve(path)?;
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
+            let created = agent_files::create_directories(&self.root, self.inner(parent));
+            created.map_err(|error| failed(parent, &error))?;
         }
         let file = agent_files::create(&self.root, self.inner(&path));
         file.and_then(|mut file| file.write_all(content.as_bytes())).map_err(|error| failed(&path, &error))

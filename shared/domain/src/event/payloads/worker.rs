@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkerIsolation {
-    /// `namespaces`, `landlock` or `none`.
+    /// `namespaces`, `landlock`, `sandbox-exec` or `none`.
     pub tier: String,
     /// What the agent can still do, in sentences.
     pub not_covered: Vec<String>,
