@@ -27,6 +27,7 @@ mod pagination;
 mod payloads;
 mod permissions;
 mod principals;
+mod quotas;
 mod real_cli;
 mod rejections;
 mod sessions;
