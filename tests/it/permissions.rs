@@ -445,7 +445,7 @@ async fn quotas(recorder: &mut CallRecorder) {
         let process =
             recorder.harness.process_with(|settings| settings.quotas.operator = Amount::new(900, 1 << 20));
         recorder.harness.clock.advance_secs(60);
-        let path = route.path.replace('{', "").replace('}', "");
+        let path = route.path.replace(['{', '}'], "");
         let payload = request(route.method.as_str(), &path, OPERATOR, Some(&json!({})));
         recorder.run(&process, function.name, &payload).await;
     }
