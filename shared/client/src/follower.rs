@@ -3,7 +3,7 @@
 use crate::reorder_buffer::ReorderBuffer;
 use crate::{backoff, http};
 use contract::events::{EventOut, EventPage};
-use contract::socket::{Authenticate, ClientFrame, EventFrame, Subscribe};
+use contract::socket::{ClientFrame, EventFrame, Subscribe};
 use domain::entity::SANDBOX;
 use domain::filter::FilterChange;
 use domain::{EventId, SandboxId, Timestamp};
@@ -138,7 +138,7 @@ impl Follower {
                 let entity_ids = Some(vec![self.follow.sandbox.to_string()]);
                 let filters = FilterChange { entity_ids, ..FilterChange::default() };
                 let subscribe = Subscribe { filters, batch: Some(true) };
-                (address, ClientFrame::Auth(Authenticate { token: token.clone(), subscribe }))
+                (address, ClientFrame::Auth { token: token.clone(), subscribe })
             }
             // The plane needs no token, so the handshake subscribes; nothing of other sandboxes may arrive before the frame.
             None => {

@@ -16,23 +16,20 @@ use serde_json::value::{RawValue, to_raw_value};
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ClientFrame {
     /// `{"type":"auth","token":…, …}`: authenticates the socket and subscribes it.
-    Auth(Authenticate),
+    Auth {
+        /// A user, worker or operator token.
+        token: String,
+        /// The filters and the batching of the socket. Nothing about a socket is stored before it is authenticated, so they
+        /// are not in its URL.
+        #[serde(flatten)]
+        subscribe: Subscribe,
+    },
     /// `{"type":"subscribe", …}`: changes the filters and the batching of the socket.
     Subscribe(Subscribe),
     /// `{"type":"ping"}`. The response is a pong.
     Ping,
     /// `{"type":"pong"}`, the response to a ping of the plane.
     Pong,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Authenticate {
-    /// A user, worker or operator token.
-    pub token: String,
-    /// The filters and the batching of the socket. Nothing about a socket is stored before it is authenticated, so they
-    /// are not in its URL.
-    #[serde(flatten)]
-    pub subscribe: Subscribe,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -65,9 +62,7 @@ impl ClientFrame {
             Some("ping") => Ok(Self::Ping),
             Some("pong") => Ok(Self::Pong),
             Some("auth") => match object.get("token").and_then(serde_json::Value::as_str) {
-                Some(token) => {
-                    Ok(Self::Auth(Authenticate { token: token.to_owned(), subscribe: subscribe(object)? }))
-                }
+                Some(token) => Ok(Self::Auth { token: token.to_owned(), subscribe: subscribe(object)? }),
                 None => Err(bad(SocketCode::InvalidFrame, "token: must be a string")),
             },
             Some("subscribe") => Ok(Self::Subscribe(subscribe(object)?)),
@@ -395,8 +390,8 @@ mod tests {
         let filters = FilterChange { entity_ids: Some(vec!["a".into()]), ..FilterChange::default() };
         let subscribe = Subscribe { filters, batch: Some(true) };
         for frame in [
-            ClientFrame::Auth(Authenticate { token: "t".into(), subscribe: Subscribe::default() }),
-            ClientFrame::Auth(Authenticate { token: "t".into(), subscribe: subscribe.clone() }),
+            ClientFrame::Auth { token: "t".into(), subscribe: Subscribe::default() },
+            ClientFrame::Auth { token: "t".into(), subscribe: subscribe.clone() },
             ClientFrame::Subscribe(subscribe),
             ClientFrame::Ping,
             ClientFrame::Pong,

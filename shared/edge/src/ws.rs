@@ -9,7 +9,7 @@ use crate::spans;
 use app::{Error, sockets};
 use bytes::Bytes;
 use contract::query::{Parameter, Query, percent_decode};
-use contract::socket::{self, Authenticate, ClientFrame, Subscribe};
+use contract::socket::{self, ClientFrame, Subscribe};
 use domain::access::{Scope, permit};
 use domain::filter::FilterChange;
 use domain::{ConnectionId, Invalid, SandboxId};
@@ -169,7 +169,7 @@ async fn respond(
     match frame {
         ClientFrame::Ping => Ok(vec![socket::pong()]),
         ClientFrame::Pong => Ok(Vec::new()),
-        ClientFrame::Auth(Authenticate { token, subscribe }) => {
+        ClientFrame::Auth { token, subscribe } => {
             let identity = plane.authenticator.authenticate(Some(&token)).await.map_err(AuthError::into_app);
             let identity = identity.and_then(authorised).map_err(|error| failed(&error, Next::Close))?;
             let principal = Some((identity.principal, identity.expires_at));

@@ -231,15 +231,14 @@ export type Subscribe = FilterChange & {
   batch?: boolean;
 };
 
-export type Authenticate = Subscribe & {
-  /** A user, worker or operator token. */
-  token: string;
-};
-
 /** A frame from a client. */
 export type ClientFrame =
   /** `{"type":"auth","token":…, …}`: authenticates the socket and subscribes it. */
-  | ({ type: "auth" } & Authenticate)
+  | ({
+      type: "auth";
+      /** A user, worker or operator token. */
+      token: string;
+    } & Subscribe)
   /** `{"type":"subscribe", …}`: changes the filters and the batching of the socket. */
   | ({ type: "subscribe" } & Subscribe)
   /** `{"type":"ping"}`. The response is a pong. */
