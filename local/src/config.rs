@@ -15,6 +15,7 @@ use app::orchestration::{Orchestration, WorkerVariables};
 use clap::Args;
 pub use commands::Send;
 use contract::policy::{PolicyError, PolicyFile};
+use domain::quota::{Amount, Quotas};
 use edge::auth::{Keys, LOCAL_OPERATOR, MIN_SECRET_CHARS, MIN_TOKEN_CHARS, Operators, SigningKey};
 use edge::guard::Guard;
 use edge::plane::Settings;
@@ -46,9 +47,18 @@ pub struct Dev {
     /// Flush every write to disk: survives a power failure, but limits throughput to about 400 writes per second
     #[arg(long)]
     pub fsync: bool,
-    /// Rate limit: events per minute and sandbox
-    #[arg(long, env = "SUNABA_EVENTS_PER_MINUTE", default_value_t = Settings::default().events_per_minute)]
-    pub events_per_minute: u64,
+    /// Quota of each sandbox per minute: events and bytes of what its worker sends
+    #[arg(long, env = "SUNABA_SANDBOX_QUOTA", value_name = "EVENTS/BYTES", default_value_t = Quotas::default().sandbox)]
+    pub sandbox_quota: Amount,
+    /// Quota of each org per minute: what its sandboxes and its users send
+    #[arg(long, env = "SUNABA_ORG_QUOTA", value_name = "EVENTS/BYTES", default_value_t = Quotas::default().org)]
+    pub org_quota: Amount,
+    /// Quota of each user per minute; a change by a user counts as one event
+    #[arg(long, env = "SUNABA_USER_QUOTA", value_name = "EVENTS/BYTES", default_value_t = Quotas::default().user)]
+    pub user_quota: Amount,
+    /// Quota of each operator per minute
+    #[arg(long, env = "SUNABA_OPERATOR_QUOTA", value_name = "EVENTS/BYTES", default_value_t = Quotas::default().operator)]
+    pub operator_quota: Amount,
     /// Operator token [default: generated at the first start and stored in the data directory]
     #[arg(long, env = "SUNABA_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
@@ -158,7 +168,14 @@ impl Dev {
 
     pub fn settings(&self) -> Settings {
         Settings {
-            events_per_minute: self.events_per_minute,
+            quotas: Quotas {
+                sandbox: self.sandbox_quota,
+                org: self.org_quota,
+                user: self.user_quota,
+                operator: self.operator_quota,
+                // This process serves every request.
+                shared: false,
+            },
             adopt_unknown_sandboxes: self.no_auth,
             auth_timeout: Duration::from_secs(self.auth_timeout_secs),
             guard: Guard { hosts: Some(self.hosts.clone()), origins: self.origins.clone() },

@@ -1,7 +1,6 @@
 //! The commands `sunaba dev` and `sunaba send`.
 
 use crate::support::{OPERATOR, TestPlane, batch, dev, now_secs};
-use domain::filter::Filters;
 use domain::{ConnectionId, Timestamp};
 use edge::registry::{FUNCTIONS, Trigger};
 use kit::process::{Process, ProcessOptions};
@@ -212,7 +211,7 @@ fn help_names_every_option_and_variable() {
     let output = Command::new(env!("CARGO_BIN_EXE_sunaba")).args(["dev", "--help"]).output().unwrap();
     let help = String::from_utf8_lossy(&output.stdout).into_owned();
     for option in
-        ["--host", "--port", "--data", "--no-auth", "--fsync", "--events-per-minute", "--hosts", "--origins"]
+        ["--host", "--port", "--data", "--no-auth", "--fsync", "--org-quota", "--hosts", "--origins"]
     {
         assert!(help.contains(option), "{option}: {help}");
     }
@@ -246,15 +245,9 @@ async fn two_planes_do_not_share_a_folder() {
 #[tokio::test]
 async fn expired_items_are_removed() {
     let plane = TestPlane::start().await;
-    let connection = |name: &str, secs: u64| Connection {
-        id: ConnectionId::parse(name).unwrap(),
-        principal: None,
-        realm: None,
-        filters: Filters::default(),
-        batch: false,
-        version: 0,
-        connected_at: Timestamp::from_secs(i64::try_from(secs).unwrap()),
-        until: None,
+    let connection = |name: &str, secs: u64| {
+        let connected_at = Timestamp::from_secs(i64::try_from(secs).unwrap());
+        Connection::new(ConnectionId::parse(name).unwrap(), connected_at)
     };
     let store = &plane.running.aws.store;
     for connection in [connection("old", now_secs() - 86_400), connection("new", now_secs())] {

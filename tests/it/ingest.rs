@@ -194,7 +194,7 @@ async fn failed_read_is_a_503_instead_of_an_empty_list() {
 
 #[tokio::test]
 async fn rate_limited_batch_is_a_429_with_retry_after() {
-    let plane = TestPlane::start_with(|dev| dev.events_per_minute = 10).await;
+    let plane = TestPlane::start_with(|dev| dev.sandbox_quota.events = 10).await;
     let worker = plane.register("s-1", "acme").await;
     // If a new minute starts between two posts, the third one is still accepted.
     for number in 1.. {

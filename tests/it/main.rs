@@ -28,6 +28,7 @@ mod payloads;
 mod permissions;
 mod policy_command;
 mod principals;
+mod quotas;
 mod real_cli;
 mod rejections;
 mod sessions;

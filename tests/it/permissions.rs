@@ -15,6 +15,7 @@ use app::events::broadcast::HANDSHAKE_GRACE_SECS;
 use domain::SandboxId;
 use domain::access::Scope;
 use domain::mailbox::MAX_DELIVERIES;
+use domain::quota::Amount;
 use edge::Plane;
 use edge::registry::{FUNCTIONS, Permission, Trigger};
 use local::aws::Call;
@@ -40,6 +41,7 @@ async fn each_function_has_exactly_the_permissions_it_uses() {
     Box::pin(tickets::tickets(&mut recorder)).await;
     Box::pin(provisioning::provisioning(&mut recorder)).await;
     Box::pin(tasks::tasks(&mut recorder)).await;
+    Box::pin(quotas(&mut recorder)).await;
     recorder.run(&recorder.harness.process(), "platform-check", &fixture("schedule-tick")).await;
     let differences = recorder.differences();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
@@ -429,6 +431,23 @@ async fn sessions(recorder: &mut CallRecorder, replaced: &str) {
         let body = json!({"org": "acme", "resumes": session});
         let register = request("POST", "/api/v1/sandboxes", OPERATOR, Some(&body));
         recorder.request(&process, "sandboxes-register", &register, status).await;
+    }
+}
+
+/// Every change that a person may make is counted in the table, once the first share of the quota is used up.
+async fn quotas(recorder: &mut CallRecorder) {
+    for function in FUNCTIONS {
+        let Trigger::Http(route) = &function.trigger else { continue };
+        if !route.is_change() || route.endpoint.counts_its_writes {
+            continue;
+        }
+        // A quota this small has no first share.
+        let process =
+            recorder.harness.process_with(|settings| settings.quotas.operator = Amount::new(900, 1 << 20));
+        recorder.harness.clock.advance_secs(60);
+        let path = route.path.replace(['{', '}'], "");
+        let payload = request(route.method.as_str(), &path, OPERATOR, Some(&json!({})));
+        recorder.run(&process, function.name, &payload).await;
     }
 }
 

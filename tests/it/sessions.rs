@@ -5,6 +5,7 @@ use crate::payloads::request;
 use crate::support::{ApiResponse, OPERATOR, TestPlane, user};
 use client::{Attempt, SandboxApi, Transcripts};
 use contract::sessions::EntriesStored;
+use domain::quota::{Amount, Quotas};
 use domain::{JsonObject, SandboxId, SessionId};
 use local::aws::Fault;
 use serde_json::value::{RawValue, to_raw_value};
@@ -254,7 +255,11 @@ async fn session_entries_are_returned_byte_for_byte() {
 async fn session_append_is_two_table_calls() {
     let harness = Harness::open().await;
     let worker = harness.register("s-1").await;
-    let process = harness.process();
+    let process = harness.process_with(|settings| {
+        // A process takes a part of a quota now and then.
+        let plenty = Amount::new(1 << 40, 1 << 50);
+        settings.quotas = Quotas { sandbox: plenty, org: plenty, ..settings.quotas };
+    });
     for (first, count) in [(1, 1), (2, 500), (502, 3)] {
         let entries: Vec<Value> = (first..first + count).map(entry).collect();
         let body = json!({"first": first, "entries": entries});

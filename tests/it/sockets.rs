@@ -226,6 +226,22 @@ async fn invalid_frames_get_an_error_and_keep_the_socket_open() {
 }
 
 #[tokio::test]
+async fn filters_without_a_token_in_the_handshake_are_rejected() {
+    let plane = TestPlane::start().await;
+    plane.register("s-1", "acme").await;
+    for path in [
+        "/api/v1/sandbox/s-1/ws",
+        "/api/v1/ws/events?sandbox_id=s-1",
+        "/api/v1/ws/events?event_types=agent.message",
+        "/api/v1/ws/events?entity_type=sandbox",
+        "/api/v1/ws/events?entity_ids=s-1",
+        "/api/v1/ws/events?batch=true",
+    ] {
+        assert_eq!(plane.try_socket(path).await.err(), Some(422), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn batches_are_bundled_only_for_sockets_that_opted_in() {
     let plane = TestPlane::start().await;
     let worker = plane.register("s-1", "acme").await;

@@ -1,6 +1,7 @@
 //! An in-process plane, and a client for it.
 
 use domain::Entity;
+use domain::quota::Amount;
 use jsonwebtoken::{EncodingKey, Header};
 pub use kit::socket::Socket;
 use local::config::Dev;
@@ -16,6 +17,9 @@ use tempfile::TempDir;
 
 pub const OPERATOR: &str = "operator-token-of-the-tests";
 pub const JWT_SECRET: &str = "a secret of the tests, long enough to be one";
+
+/// More than any test sends.
+const UNLIMITED: Amount = Amount::new(1 << 40, 1 << 50);
 
 /// A plane with its own data folder, for one test.
 pub struct TestPlane {
@@ -33,7 +37,10 @@ pub fn dev(data: &TempDir) -> Dev {
         data: data.path().to_owned(),
         no_auth: false,
         fsync: false,
-        events_per_minute: 1_000_000,
+        sandbox_quota: UNLIMITED,
+        org_quota: UNLIMITED,
+        user_quota: UNLIMITED,
+        operator_quota: UNLIMITED,
         token: Some(OPERATOR.into()),
         jwt_secret: Some(JWT_SECRET.into()),
         jwks_url: None,
@@ -163,10 +170,17 @@ impl TestPlane {
         Socket::open(&format!("{}{path_and_query}", self.url.replacen("http", "ws", 1))).await
     }
 
-    /// A subscribed socket that authenticated in its first frame.
+    /// A subscribed socket that authenticated in its first frame. The filters are those of a query.
     pub async fn subscribed(&self, token: &str, query: &str) -> Socket {
-        let mut socket = self.socket(&format!("/api/v1/ws/events?{query}")).await;
-        socket.send(json!({"type": "auth", "token": token})).await;
+        let mut socket = self.socket("/api/v1/ws/events").await;
+        let mut frame = json!({"type": "auth", "token": token});
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            frame[name] = match name {
+                "batch" => json!(value == "true"),
+                _ => json!(value.split(',').collect::<Vec<_>>()),
+            };
+        }
+        socket.send(frame).await;
         assert_eq!(socket.receive().await["status"], "authenticated");
         assert_eq!(socket.receive().await["status"], "subscribed");
         socket

@@ -253,6 +253,24 @@ fn every_queue_has_an_alarm() {
     }
 }
 
+#[test]
+fn budget_notifies_the_topic_of_alarms_and_is_off_by_default() {
+    let observability = fs::read_to_string(root().join("infra/observability.yaml")).unwrap();
+    let observability = parse(&observability).unwrap();
+    assert_eq!(observability["Parameters"]["MonthlyBudget"]["Default"], 0);
+    let budgets = resources_of(&observability, "AWS::Budgets::Budget");
+    let [budget] = budgets.values().copied().collect::<Vec<_>>()[..] else { panic!("{budgets:?}") };
+    assert_eq!(budget["Condition"], "HasMonthlyBudget");
+    assert_eq!(budget["Properties"]["Budget"]["BudgetLimit"]["Amount"]["Ref"], "MonthlyBudget");
+    for notified in budget["Properties"]["NotificationsWithSubscribers"].as_array().unwrap() {
+        assert_eq!(notified["Subscribers"][0]["Address"]["Ref"], "AlarmTopic", "{notified}");
+    }
+    let policy = &observability["Resources"]["AlarmTopicPolicy"]["Properties"]["PolicyDocument"]["Statement"];
+    let mut publishers =
+        policy.as_array().unwrap().iter().map(|statement| &statement["Principal"]["Service"]);
+    assert!(publishers.any(|service| service == "budgets.amazonaws.com"), "{policy}");
+}
+
 /// Three files contain the stage name of the WebSocket API.
 #[test]
 fn websocket_stage_name_is_consistent() {

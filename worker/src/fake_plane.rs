@@ -4,6 +4,7 @@ use crate::clock;
 use client::{SandboxApi, WakeUpOptions};
 use contract::ingest::{Ingest, decode};
 use domain::ingest::{Decision, NewEvent, Refusal, decide};
+use domain::quota::Quotas;
 use domain::{EventId, OrgId, Sandbox, SandboxId, SessionId, Source};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -198,7 +199,7 @@ impl Inner {
                 "repeated": repeated, "first_seq": receipt.first_seq, "events": receipt.events,
                 "heartbeats": 0, "timestamp": clock::now()})
         };
-        match decide(&self.sandbox, &batch, u64::MAX, clock::now()) {
+        match decide(&self.sandbox, &batch, body.len() as u64, Quotas::default().sandbox, clock::now()) {
             Ok(Decision::Store { next, receipt, .. }) => {
                 self.sandbox = *next;
                 for event in &batch.events {

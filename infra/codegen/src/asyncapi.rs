@@ -88,11 +88,12 @@ fn error_codes() -> Value {
     json!({ "description": "Stable error code.", "type": "string", "oneOf": codes })
 }
 
-const OF_FRAMES: [ProblemCode; 6] = [
+const OF_FRAMES: [ProblemCode; 7] = [
     ProblemCode::Unauthorized,
     ProblemCode::Forbidden,
     ProblemCode::NotFound,
     ProblemCode::Invalid,
+    ProblemCode::RateLimited,
     ProblemCode::Internal,
     ProblemCode::Unavailable,
 ];

@@ -6,7 +6,6 @@ use crate::report::Report;
 use anyhow::{Context, ensure};
 use client::{EventIn, EventSender, Follow, Follower};
 use domain::access::{EVERY_ORG, Principal};
-use domain::filter::Filters;
 use domain::{ConnectionId, SandboxId, Timestamp};
 use kit::flaky_proxy::FlakyProxy;
 use kit::socket::Socket;
@@ -69,8 +68,8 @@ async fn reject_tokens(plane: &Plane, worker: &str) -> anyhow::Result<()> {
 }
 
 async fn receive_events(plane: &Plane, worker: &str) -> anyhow::Result<()> {
-    let mut socket = plane.socket("entity_ids=s-1").await?;
-    let mut other = plane.socket("entity_ids=s-2").await?;
+    let mut socket = plane.socket(&["s-1"]).await?;
+    let mut other = plane.socket(&["s-2"]).await?;
     let single = json!({"event_type": "agent.message", "event_data": {"text": "grüß dich \u{1F41A}"}});
     let (status, body) = plane.post_events("s-1", worker, single).await?;
     ensure!(status == 200, "{status} {body}");
@@ -105,7 +104,7 @@ async fn retry_batch(plane: &Plane, worker: &str) -> anyhow::Result<()> {
 }
 
 async fn large_event(plane: &Plane, worker: &str) -> anyhow::Result<()> {
-    let mut socket = plane.socket("entity_ids=s-1").await?;
+    let mut socket = plane.socket(&["s-1"]).await?;
     let text = "0123456789abcdef\n".repeat(20_000);
     let event = json!({"event_type": "agent.tool_completed", "event_data": {"output": text, "exit": 0}});
     let (status, body) = plane.post_events("s-1", worker, event).await?;
@@ -191,16 +190,8 @@ fn event(n: u64) -> EventIn {
 /// Stores a connection that API Gateway does not know, as if `$disconnect` had been lost.
 async fn prune(account: &Account, plane: &Plane, worker: &str) -> anyhow::Result<()> {
     let store = admin_store(account, plane).await?;
-    let opened = Connection {
-        id: ConnectionId::parse("stale-connection")?,
-        principal: None,
-        realm: None,
-        filters: Filters::default(),
-        batch: false,
-        version: 0,
-        connected_at: Timestamp::from_secs(1_790_000_000),
-        until: None,
-    };
+    let id = ConnectionId::parse("stale-connection")?;
+    let opened = Connection::new(id, Timestamp::from_secs(1_790_000_000));
     let mut subscribed = opened.clone();
     subscribed.principal = Some(Principal::operator("local"));
     subscribed.realm = Some(EVERY_ORG.to_owned());

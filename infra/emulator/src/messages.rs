@@ -105,7 +105,7 @@ fn ids(messages: &[Value]) -> Vec<String> {
 }
 
 async fn deliver(mailbox: &Mailbox<'_>) -> anyhow::Result<()> {
-    let mut socket = mailbox.plane.socket(&format!("entity_ids={SANDBOX}")).await?;
+    let mut socket = mailbox.plane.socket(&[SANDBOX]).await?;
     let message = json!({"message_id": "m-1", "content": "use sqlite \u{1F41A}"});
     let first = mailbox.send(message.clone()).await?;
     ensure!(first["message_id"] == "m-1" && first["queue_size"] == 1, "{first}");

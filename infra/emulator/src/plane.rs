@@ -113,12 +113,11 @@ impl Plane {
         Ok(answer.1["worker_token"].as_str().context("no worker token")?.to_owned())
     }
 
-    /// Opens a socket and waits until it is subscribed.
-    pub async fn socket(&self, query: &str) -> anyhow::Result<Socket> {
-        let url = format!("{}?{query}", self.sockets);
-        let socket = Socket::open(&url).await;
+    /// Opens a socket and waits until it is subscribed to these entities, or to all if there are none.
+    pub async fn socket(&self, entity_ids: &[&str]) -> anyhow::Result<Socket> {
+        let socket = Socket::open(&self.sockets).await;
         let mut socket = socket.map_err(|status| anyhow::anyhow!("the socket was refused: {status}"))?;
-        socket.send(json!({"type": "auth", "token": self.operator})).await;
+        socket.send(json!({"type": "auth", "token": self.operator, "entity_ids": entity_ids})).await;
         let (first, second) = (receive(&mut socket).await?, receive(&mut socket).await?);
         ensure!(first["status"] == "authenticated" && second["status"] == "subscribed", "{first} {second}");
         Ok(socket)

@@ -71,7 +71,7 @@ fn worker(paths: &Paths) -> io::Result<PathBuf> {
 }
 
 async fn complete(plane: &Plane, daytona: &Daytona, agent: Agent) -> anyhow::Result<()> {
-    let mut socket = plane.socket("").await?;
+    let mut socket = plane.socket(&[]).await?;
     let ticket = post(plane, ORG, "Say hello", agent).await?;
     let spawned = async {
         loop {

@@ -27,9 +27,13 @@ pub enum Error {
         /// Additional fields of the problem, for programs.
         facts: serde_json::Map<String, serde_json::Value>,
     },
-    /// 429.
-    #[error("Too many events from this sandbox. Retry after {retry_after_secs} s.")]
-    RateLimited { retry_after_secs: u64 },
+    /// A quota is used up: 429. Nothing was stored.
+    #[error("{reason} Retry after {retry_after_secs} s.")]
+    RateLimited {
+        /// Which quota, as a sentence.
+        reason: &'static str,
+        retry_after_secs: u64,
+    },
     /// A dependency is unavailable: 503. The client may retry the same request.
     #[error(
         "Service temporarily unavailable. Retrying is safe: requests with an idempotency key, an id or a batch number are applied once."

@@ -5,6 +5,7 @@ use crate::{backoff, http};
 use contract::events::{EventOut, EventPage};
 use contract::socket::{ClientFrame, EventFrame, Subscribe};
 use domain::entity::SANDBOX;
+use domain::filter::FilterChange;
 use domain::{EventId, SandboxId, Timestamp};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
@@ -132,13 +133,21 @@ impl Follower {
         let address = self.follow.sockets.clone();
         let address = address
             .unwrap_or_else(|| format!("{}/api/v1/ws/events", self.follow.plane.replacen("http", "ws", 1)));
-        let url = format!("{address}?batch=true&entity_ids={}", self.follow.sandbox);
+        let (url, first) = match &self.follow.token {
+            Some(token) => {
+                let entity_ids = Some(vec![self.follow.sandbox.to_string()]);
+                let filters = FilterChange { entity_ids, ..FilterChange::default() };
+                let subscribe = Subscribe { filters, batch: Some(true) };
+                (address, ClientFrame::Auth { token: token.clone(), subscribe })
+            }
+            // The plane needs no token, so the handshake subscribes; nothing of other sandboxes may arrive before the frame.
+            None => {
+                let url = format!("{address}?batch=true&entity_ids={}", self.follow.sandbox);
+                (url, ClientFrame::Subscribe(Subscribe::default()))
+            }
+        };
         let opening = timeout(DEADLINE, connect_async(url)).await.map_err(|_| "timeout")?;
         let (mut socket, _) = opening.map_err(|e| e.to_string())?;
-        let first = match &self.follow.token {
-            Some(token) => ClientFrame::Auth { token: token.clone() },
-            None => ClientFrame::Subscribe(Subscribe::default()),
-        };
         let first = serde_json::to_string(&first).map_err(|e| e.to_string())?;
         socket.send(Message::text(first)).await.map_err(|e| e.to_string())?;
         loop {

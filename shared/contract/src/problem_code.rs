@@ -78,7 +78,7 @@ problem_codes! {
     TooLarge = "too_large", 413, "The body, batch or event exceeds a size limit (`field`).", "Split the batch, or shorten the event.";
     HostNotAllowed = "host_not_allowed", 421, "The server does not serve this host name.", "Add the name to `SUNABA_HOSTS`.";
     Invalid = "invalid", 422, "A field is invalid (`field`).", "Fix the request; the batch number is not used up.";
-    RateLimited = "rate_limited", 429, "Too many events within a minute.", "Wait for `Retry-After` seconds, then retry.";
+    RateLimited = "rate_limited", 429, "A quota is used up for this minute, or a socket changes its subscription too often. Nothing was stored.", "Wait for `Retry-After` seconds, then retry.";
     Internal = "internal", 500, "A bug in the control plane.", "Retry with exponential backoff; report the `request_id`.";
     Unavailable = "unavailable", 503, "A dependency does not respond.", "Wait for `Retry-After` seconds, then retry. A retry is safe.";
 }

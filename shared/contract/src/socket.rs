@@ -15,10 +15,14 @@ use serde_json::value::{RawValue, to_raw_value};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ClientFrame {
-    /// `{"type":"auth","token":…}`: authenticates the socket.
+    /// `{"type":"auth","token":…, …}`: authenticates the socket and subscribes it.
     Auth {
         /// A user, worker or operator token.
         token: String,
+        /// The filters and the batching of the socket. Nothing about a socket is stored before it is authenticated, so they
+        /// are not in its URL.
+        #[serde(flatten)]
+        subscribe: Subscribe,
     },
     /// `{"type":"subscribe", …}`: changes the filters and the batching of the socket.
     Subscribe(Subscribe),
@@ -58,21 +62,10 @@ impl ClientFrame {
             Some("ping") => Ok(Self::Ping),
             Some("pong") => Ok(Self::Pong),
             Some("auth") => match object.get("token").and_then(serde_json::Value::as_str) {
-                Some(token) => Ok(Self::Auth { token: token.to_owned() }),
+                Some(token) => Ok(Self::Auth { token: token.to_owned(), subscribe: subscribe(object)? }),
                 None => Err(bad(SocketCode::InvalidFrame, "token: must be a string")),
             },
-            Some("subscribe") => Ok(Self::Subscribe(Subscribe {
-                filters: FilterChange {
-                    event_types: strings(object, ["event_types", "event_type"])?,
-                    entity_types: strings(object, ["entity_types", "entity_type"])?,
-                    entity_ids: strings(object, ["entity_ids", "entity_id"])?,
-                },
-                batch: match object.get("batch") {
-                    None => None,
-                    Some(serde_json::Value::Bool(batch)) => Some(*batch),
-                    Some(_) => return Err(bad(SocketCode::InvalidFrame, "batch: must be true or false")),
-                },
-            })),
+            Some("subscribe") => Ok(Self::Subscribe(subscribe(object)?)),
             Some(other) => {
                 let known = "auth, subscribe, ping, pong";
                 let other: String = other.chars().take(40).collect();
@@ -84,6 +77,24 @@ impl ClientFrame {
             None => Err(bad(SocketCode::InvalidFrame, "type: is missing")),
         }
     }
+}
+
+fn subscribe(object: &serde_json::Map<String, serde_json::Value>) -> Result<Subscribe, BadFrame> {
+    Ok(Subscribe {
+        filters: FilterChange {
+            event_types: strings(object, ["event_types", "event_type"])?,
+            entity_types: strings(object, ["entity_types", "entity_type"])?,
+            entity_ids: strings(object, ["entity_ids", "entity_id"])?,
+        },
+        batch: match object.get("batch") {
+            None => None,
+            Some(serde_json::Value::Bool(batch)) => Some(*batch),
+            Some(_) => {
+                let error = "batch: must be true or false".to_owned();
+                return Err(BadFrame { code: SocketCode::InvalidFrame, error });
+            }
+        },
+    })
 }
 
 /// The strings of both spellings of a list, as in a query. `null` is an empty list, which does not restrict.
@@ -377,9 +388,11 @@ mod tests {
     #[test]
     fn client_frames_round_trip() {
         let filters = FilterChange { entity_ids: Some(vec!["a".into()]), ..FilterChange::default() };
+        let subscribe = Subscribe { filters, batch: Some(true) };
         for frame in [
-            ClientFrame::Auth { token: "t".into() },
-            ClientFrame::Subscribe(Subscribe { filters, batch: Some(true) }),
+            ClientFrame::Auth { token: "t".into(), subscribe: Subscribe::default() },
+            ClientFrame::Auth { token: "t".into(), subscribe: subscribe.clone() },
+            ClientFrame::Subscribe(subscribe),
             ClientFrame::Ping,
             ClientFrame::Pong,
         ] {
@@ -413,6 +426,7 @@ mod tests {
             ("{}", "invalid_frame"),
             (r#"{"type":"shout"}"#, "unknown_frame"),
             (r#"{"type":"auth"}"#, "invalid_frame"),
+            (r#"{"type":"auth","token":"t","entity_ids":"a"}"#, "invalid_frame"),
             (r#"{"type":"subscribe","entity_ids":"a"}"#, "invalid_frame"),
             (r#"{"type":"subscribe","entity_ids":[1]}"#, "invalid_frame"),
             (r#"{"type":"subscribe","entity_ids":["a"],"entity_id":"b"}"#, "invalid_frame"),

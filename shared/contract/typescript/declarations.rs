@@ -170,11 +170,11 @@ impl<'a> Declarations<'a> {
                 }
                 (Fields::Named(fields), Serde { tag: Some(tag), .. }) => {
                     let (body, flattened) = self.fields(module, fields, &Serde::default(), "      ");
-                    assert!(
-                        flattened.is_empty(),
-                        "{name} flattens a field of a variant, which is not supported"
-                    );
-                    format!("{{\n      {tag}: {value:?};\n{body}    }}")
+                    let own = format!("{{\n      {tag}: {value:?};\n{body}    }}");
+                    match &flattened[..] {
+                        [] => own,
+                        more => format!("({own} & {})", more.join(" & ")),
+                    }
                 }
                 // One field that names the variant; the fields of the other variants are absent.
                 (Fields::Unnamed(fields), _) => {

@@ -6,6 +6,7 @@ use crate::event::payloads::{
     AgentHeartbeat, AgentShutdown, SandboxCompleting, SandboxFailed, SandboxRunning, SandboxStage,
 };
 use crate::event::{LifecycleEvent, catalogue};
+use crate::quota::{self, Amount};
 use crate::sandbox::transitions::Trigger;
 use crate::sandbox::{BatchNumber, RateWindow, Receipt, Sandbox};
 use crate::{EventId, EventType, JsonObject, Source, Timestamp};
@@ -84,11 +85,11 @@ pub enum Refusal {
     BatchChanged,
     /// The number was used before, and its receipt is no longer kept.
     BatchExpired { expected: u64 },
-    /// The sandbox exceeded its limit of events per minute.
+    /// The sandbox has used up its quota for this minute.
     RateLimited { retry_after_secs: u64 },
 }
 
-/// Decides whether to store `batch`, and computes the sandbox afterwards.
+/// Decides whether to store `batch`, whose request has `body_bytes`, and computes the sandbox afterwards.
 ///
 /// **Invariant:** however batches are split, retried or delayed on the way, the batches that are stored are exactly
 /// 1, 2, 3, … of each epoch, and the epoch never decreases.
@@ -97,7 +98,8 @@ pub enum Refusal {
 pub fn decide(
     sandbox: &Sandbox,
     batch: &Batch,
-    events_per_minute: u64,
+    body_bytes: u64,
+    quota: Amount,
     now: Timestamp,
 ) -> Result<Decision, Refusal> {
     if let Some(number) = batch.number
@@ -105,7 +107,7 @@ pub fn decide(
     {
         return Ok(repeat);
     }
-    let rate = admit(sandbox.activity.rate, batch.len(), events_per_minute, now)?;
+    let rate = admit(sandbox.activity.rate, Amount::new(batch.len(), body_bytes), quota, now)?;
     let first_seq = sandbox.seq + 1;
     let receipt = Receipt {
         first_seq: (!batch.events.is_empty()).then_some(first_seq),
@@ -278,16 +280,15 @@ pub const MAX_EPOCH_STEP: u64 = 1_000;
 /// Number of receipts that are kept, so that a retry of one of the latest batches gets its original receipt.
 pub const REMEMBERED_BATCHES: usize = 8;
 
-fn admit(rate: RateWindow, events: u64, limit: u64, now: Timestamp) -> Result<RateWindow, Refusal> {
-    let minute = now.as_secs().div_euclid(60);
-    let already = if rate.minute == minute { rate.count } else { 0 };
-    let count = already + events;
-    // A batch that is larger than the limit is accepted at the start of a window; otherwise it could never be stored.
-    if already > 0 && count > limit {
-        let retry_after_secs = (60 - now.as_secs().rem_euclid(60)).unsigned_abs();
-        return Err(Refusal::RateLimited { retry_after_secs });
+fn admit(rate: RateWindow, cost: Amount, quota: Amount, now: Timestamp) -> Result<RateWindow, Refusal> {
+    let minute = quota::minute(now);
+    let already = if rate.minute == minute { Amount::new(rate.count, rate.bytes) } else { Amount::default() };
+    let used = already.plus(cost);
+    // A batch that is larger than the quota is accepted at the start of a window; otherwise it could never be stored.
+    if already != Amount::default() && !used.fits(quota) {
+        return Err(Refusal::RateLimited { retry_after_secs: quota::retry_after_secs(now) });
     }
-    Ok(RateWindow { minute, count })
+    Ok(RateWindow { minute, count: used.events, bytes: used.bytes })
 }
 
 #[cfg(test)]
@@ -298,7 +299,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    const MANY: u64 = 1_000_000;
+    const MANY: Amount = Amount::new(1_000_000, 1 << 40);
 
     fn sandbox() -> Sandbox {
         Sandbox::new(SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap(), None, at(0))
@@ -324,7 +325,7 @@ mod tests {
     }
 
     fn stored(sandbox: &Sandbox, batch: &Batch) -> Sandbox {
-        match decide(sandbox, batch, MANY, at(1)).unwrap() {
+        match decide(sandbox, batch, 100, MANY, at(1)).unwrap() {
             Decision::Store { next, .. } => *next,
             Decision::Repeat(_) => panic!("{:?} was treated as a retry", batch.number),
         }
@@ -334,12 +335,12 @@ mod tests {
     fn a_retried_batch_gets_its_original_receipt() {
         let first = batch(1, 1, &["agent.message", "agent.tool_use"]);
         let Decision::Store { next, receipt, first_seq, .. } =
-            decide(&sandbox(), &first, MANY, at(1)).unwrap()
+            decide(&sandbox(), &first, 100, MANY, at(1)).unwrap()
         else {
             panic!("not stored")
         };
         assert_eq!((first_seq, receipt.first_seq, next.seq), (1, Some(1), 2));
-        assert_eq!(decide(&next, &first, MANY, at(9)).unwrap(), Decision::Repeat(receipt));
+        assert_eq!(decide(&next, &first, 100, MANY, at(9)).unwrap(), Decision::Repeat(receipt));
     }
 
     #[test]
@@ -348,7 +349,7 @@ mod tests {
         for number in 1..=REMEMBERED_BATCHES as u64 {
             sandbox = stored(&sandbox, &batch(1, number, &["a", "b"]));
         }
-        let copy = |sandbox: &Sandbox, names: &[&str]| decide(sandbox, &batch(1, 1, names), MANY, at(2));
+        let copy = |sandbox: &Sandbox, names: &[&str]| decide(sandbox, &batch(1, 1, names), 100, MANY, at(2));
         let Decision::Repeat(receipt) = copy(&sandbox, &["a", "b"]).unwrap() else { panic!("stored twice") };
         assert_eq!((receipt.first_seq, receipt.events), (Some(1), 2));
         assert_eq!(
@@ -364,7 +365,7 @@ mod tests {
     #[test]
     fn stale_epoch_gap_and_changed_batch_are_rejected() {
         let sandbox = stored(&sandbox(), &batch(3, 1, &["a"]));
-        let refusal = |batch: Batch| decide(&sandbox, &batch, MANY, at(2)).unwrap_err();
+        let refusal = |batch: Batch| decide(&sandbox, &batch, 100, MANY, at(2)).unwrap_err();
         assert_eq!(refusal(batch(2, 9, &["a"])), Refusal::StaleEpoch { current: 3 });
         assert_eq!(refusal(batch(3, 3, &["a"])), Refusal::BatchGap { expected: 2 });
         assert_eq!(refusal(batch(4, 2, &["a"])), Refusal::BatchGap { expected: 1 });
@@ -376,7 +377,7 @@ mod tests {
         let sandbox = stored(&sandbox(), &batch(3, 1, &["a"]));
         let max = 3 + MAX_EPOCH_STEP;
         for epoch in [max + 1, MAX_EPOCH, u64::MAX] {
-            let refusal = decide(&sandbox, &batch(epoch, 1, &["a"]), MANY, at(2)).unwrap_err();
+            let refusal = decide(&sandbox, &batch(epoch, 1, &["a"]), 100, MANY, at(2)).unwrap_err();
             assert_eq!(refusal, Refusal::EpochTooHigh { current: 3, max });
         }
         assert_eq!(stored(&sandbox, &batch(max, 1, &["a"])).activity.batch.epoch, max);
@@ -388,7 +389,7 @@ mod tests {
             stored(&sandbox(), &batch(1, 1, &["agent.heartbeat", "agent.message", "spec.heartbeat"]));
         assert_eq!((sandbox.seq, sandbox.activity.heartbeats.count), (1, 2));
         assert_eq!(sandbox.activity.heartbeats.last_status.as_deref(), Some("working"));
-        let only = decide(&sandbox, &batch(1, 2, &["agent.heartbeat"]), MANY, at(1)).unwrap();
+        let only = decide(&sandbox, &batch(1, 2, &["agent.heartbeat"]), 100, MANY, at(1)).unwrap();
         assert!(matches!(only, Decision::Store { receipt: Receipt { first_seq: None, .. }, .. }));
     }
 
@@ -437,15 +438,21 @@ mod tests {
     #[test]
     fn rate_limit_lasts_until_the_next_minute() {
         let mut sandbox = sandbox();
-        sandbox.activity.rate = RateWindow { minute: 0, count: 9 };
+        sandbox.activity.rate = RateWindow { minute: 0, count: 9, bytes: 900 };
         let two = batch(1, 1, &["a", "b"]);
-        assert_eq!(
-            decide(&sandbox, &two, 10, at(48)).unwrap_err(),
-            Refusal::RateLimited { retry_after_secs: 12 }
-        );
-        assert!(decide(&sandbox, &two, 11, at(48)).is_ok());
-        assert!(decide(&sandbox, &two, 10, at(60)).is_ok());
-        assert!(decide(&sandbox, &two, 1, at(60)).is_ok(), "a batch larger than the limit must not starve");
+        let limited = Err(Refusal::RateLimited { retry_after_secs: 12 });
+        let decided = |events, bytes, secs| decide(&sandbox, &two, 100, Amount::new(events, bytes), at(secs));
+        assert_eq!(decided(10, 1_000, 48), limited, "events");
+        assert_eq!(decided(11, 999, 48), limited, "bytes");
+        assert!(decided(11, 1_000, 48).is_ok());
+        assert!(decided(10, 999, 60).is_ok());
+        assert!(decided(1, 1, 60).is_ok(), "a batch larger than the quota must not starve");
+    }
+
+    #[test]
+    fn window_stored_before_bytes_were_counted_can_be_read() {
+        let window: RateWindow = serde_json::from_value(json!({"minute": 3, "count": 7})).unwrap();
+        assert_eq!(window, RateWindow { minute: 3, count: 7, bytes: 0 });
     }
 
     /// The highest epoch on the wire.
@@ -458,13 +465,13 @@ mod tests {
         ) {
             let mut sandbox = sandbox();
             for (epoch, number) in sent {
-                if let Ok(Decision::Store { next, .. }) = decide(&sandbox, &batch(epoch, number, &["a"]), MANY, at(1)) {
+                if let Ok(Decision::Store { next, .. }) = decide(&sandbox, &batch(epoch, number, &["a"]), 100, MANY, at(1)) {
                     sandbox = *next;
                 }
             }
             let epoch = sandbox.activity.batch.epoch + 1;
             prop_assert!(epoch <= MAX_EPOCH);
-            let decision = decide(&sandbox, &batch(epoch, 1, &["b"]), MANY, at(1));
+            let decision = decide(&sandbox, &batch(epoch, 1, &["b"]), 100, MANY, at(1));
             prop_assert!(matches!(decision, Ok(Decision::Store { .. })), "{decision:?}");
         }
 
@@ -481,7 +488,7 @@ mod tests {
             let mut sandbox = sandbox();
             let mut log: Vec<String> = Vec::new();
             let mut deliver = |sandbox: &mut Sandbox, batch: &Batch| {
-                if let Ok(Decision::Store { next, first_seq, .. }) = decide(sandbox, batch, MANY, at(1)) {
+                if let Ok(Decision::Store { next, first_seq, .. }) = decide(sandbox, batch, 100, MANY, at(1)) {
                     assert_eq!(first_seq, log.len() as u64 + 1);
                     log.extend(batch.events.iter().map(|event| event.event_type.to_string()));
                     *sandbox = *next;

@@ -21,6 +21,7 @@ pub mod large_fields;
 mod log_hash;
 pub mod mailbox;
 pub mod message;
+pub mod quota;
 pub mod redact;
 pub mod resources;
 pub mod retry;

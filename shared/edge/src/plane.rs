@@ -3,7 +3,8 @@
 use crate::auth::Authenticator;
 use crate::guard::Guard;
 use app::orchestration::{self, IssueToken, Orchestration, Providers, ReconcileDeps};
-use app::{Clock, Error, IdSource, KeyedLocks, Subscriptions, messages};
+use app::{Clock, Error, IdSource, KeyedLocks, QuotaCounters, Subscriptions, messages, quotas};
+use domain::quota::Quotas;
 use domain::{OrgId, SandboxId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub struct Plane {
     pub locks: KeyedLocks,
     /// Cache of this process.
     pub subscriptions: Subscriptions,
+    /// What this process has admitted.
+    pub quota_counters: QuotaCounters,
 }
 
 /// Clients that not every function has. The permissions in the registry decide which function has which.
@@ -37,8 +40,7 @@ pub struct Bindings {
 /// Built once at start by the host's `config.rs`.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Rate limit per sandbox.
-    pub events_per_minute: u64,
+    pub quotas: Quotas,
     /// The org of sandboxes that an operator registers without naming one.
     pub default_org: OrgId,
     /// Whether events of an unregistered sandbox register it. Only without authentication.
@@ -54,8 +56,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            // A busy agent sends about two events per second; this stops a runaway one.
-            events_per_minute: 60_000,
+            quotas: Quotas::default(),
             default_org: OrgId::parse("default").expect("a valid id"),
             adopt_unknown_sandboxes: false,
             // Longer than any task: in OmoiOS one-hour tokens expired during one-hour tasks.
@@ -77,7 +78,13 @@ impl Plane {
         settings: Settings,
     ) -> Self {
         let (locks, subscriptions) = (KeyedLocks::default(), Subscriptions::default());
-        Self { store, bindings, authenticator, clock, ids, settings, locks, subscriptions }
+        let quota_counters = QuotaCounters::default();
+        Self { store, bindings, authenticator, clock, ids, settings, locks, subscriptions, quota_counters }
+    }
+
+    pub fn quota_deps(&self) -> quotas::Deps<'_> {
+        let (counters, quotas) = (&self.quota_counters, &self.settings.quotas);
+        quotas::Deps { store: &self.store, counters, quotas, clock: self.clock.as_ref() }
     }
 
     pub fn push(&self) -> Result<&Push, Error> {

@@ -36,7 +36,7 @@ pub fn response(error: &Error, request_id: &str) -> Response<Bytes> {
         _ => {}
     }
     let retry_after = match error {
-        Error::RateLimited { retry_after_secs } => Some(*retry_after_secs),
+        Error::RateLimited { retry_after_secs, .. } => Some(*retry_after_secs),
         Error::Unavailable(_) => Some(1),
         _ => None,
     };

@@ -60,14 +60,14 @@ pub fn is_socket_path(path: &str) -> bool {
 }
 
 /// Opens a socket, or returns the refusal. With a token in the query or a header the socket is subscribed when this
-/// returns; without one its first frame must authenticate it.
-pub async fn connect(plane: &Plane, opening: Opening) -> Result<Connection, Response<Bytes>> {
+/// returns; without one its first frame must authenticate it, and nothing is stored before.
+pub async fn connect(plane: &Plane, opening: Opening) -> Result<(), Response<Bytes>> {
     let request_id = crate::http::request_id(&opening.headers, plane.ids.as_ref());
     let span = spans::socket(&opening.connection, &request_id);
     admit(plane, opening, &request_id).instrument(span).await
 }
 
-async fn admit(plane: &Plane, opening: Opening, request_id: &str) -> Result<Connection, Response<Bytes>> {
+async fn admit(plane: &Plane, opening: Opening, request_id: &str) -> Result<(), Response<Bytes>> {
     let guard = &plane.settings.guard;
     if let Err(error) = guard.check(&opening.headers).and_then(|()| guard.check_site(&opening.headers)) {
         return Err(crate::http::guard_refusal(error).response(request_id));
@@ -83,7 +83,7 @@ async fn admit(plane: &Plane, opening: Opening, request_id: &str) -> Result<Conn
     })
 }
 
-async fn open(plane: &Plane, opening: Opening) -> Result<Connection, Error> {
+async fn open(plane: &Plane, opening: Opening) -> Result<(), Error> {
     let token = opening.query.get(&TOKEN).filter(|token| !token.is_empty());
     let token = token.or_else(|| bearer(&opening.headers));
     let principal = match plane.authenticator.authenticate(token).await {
@@ -169,12 +169,16 @@ async fn respond(
     match frame {
         ClientFrame::Ping => Ok(vec![socket::pong()]),
         ClientFrame::Pong => Ok(Vec::new()),
-        ClientFrame::Auth { token } => {
+        ClientFrame::Auth { token, subscribe } => {
             let identity = plane.authenticator.authenticate(Some(&token)).await.map_err(AuthError::into_app);
             let identity = identity.and_then(authorised).map_err(|error| failed(&error, Next::Close))?;
             let principal = Some((identity.principal, identity.expires_at));
-            let connection = change(plane, id, principal, Subscribe::default()).await;
-            let connection = connection.map_err(|error| failed(&error, Next::Close))?;
+            let connection = change(plane, id, principal, subscribe).await;
+            // A client that authenticates again too often keeps its subscription.
+            let connection = connection.map_err(|error| match error {
+                Error::RateLimited { .. } => failed(&error, Next::Continue),
+                _ => failed(&error, Next::Close),
+            })?;
             Ok(vec![socket::authenticated(), socket::subscribed(&connection.filters, connection.batch)])
         }
         ClientFrame::Subscribe(subscribe) => {
@@ -192,7 +196,8 @@ async fn change(
     change: Subscribe,
 ) -> Result<Connection, Error> {
     let command = sockets::subscribe::Command { connection: connection.clone(), principal, change };
-    sockets::subscribe::run(sockets::subscribe::Deps { store: &plane.store }, command).await
+    let deps = sockets::subscribe::Deps { store: &plane.store, clock: plane.clock.as_ref() };
+    sockets::subscribe::run(deps, command).await
 }
 
 /// Forgets a closed socket. Idempotent.

@@ -5,6 +5,8 @@ mod orchestration;
 pub use orchestration::ProvidersConfig;
 pub(crate) use orchestration::variable;
 
+use domain::Invalid;
+use domain::quota::{Amount, Quotas};
 use edge::Settings;
 use edge::auth::PublicKey;
 use edge::guard::Guard;
@@ -109,8 +111,17 @@ impl std::fmt::Debug for AwsConfig {
 }
 
 /// Variables of every function.
-pub const COMMON: [&str; 5] =
-    ["SUNABA_FUNCTION", "SUNABA_STAGE", "SUNABA_TABLE", "SUNABA_LOG", "SUNABA_ORIGINS"];
+pub const COMMON: [&str; 9] = [
+    "SUNABA_FUNCTION",
+    "SUNABA_STAGE",
+    "SUNABA_TABLE",
+    "SUNABA_LOG",
+    "SUNABA_ORIGINS",
+    "SUNABA_SANDBOX_QUOTA",
+    "SUNABA_ORG_QUOTA",
+    "SUNABA_USER_QUOTA",
+    "SUNABA_OPERATOR_QUOTA",
+];
 
 /// The variables of a permission. `cargo xtask gen` writes them into `template.yaml`.
 pub fn variables(permission: Permission) -> &'static [&'static str] {
@@ -199,6 +210,7 @@ impl Config {
             settings: Settings {
                 // API Gateway accepts only its own host names.
                 guard: Guard { hosts: None, origins: read.origins() },
+                quotas: read.quotas(),
                 orchestration: read.orchestration(serves, &stage),
                 ..Settings::default()
             },
@@ -248,6 +260,25 @@ impl<V: Fn(&str) -> Option<String>> Reader<V> {
                 );
             }
             PublicKey::NONE
+        })
+    }
+
+    fn quotas(&mut self) -> Quotas {
+        let default = Quotas::default();
+        Quotas {
+            sandbox: self.quota("SUNABA_SANDBOX_QUOTA", default.sandbox),
+            org: self.quota("SUNABA_ORG_QUOTA", default.org),
+            user: self.quota("SUNABA_USER_QUOTA", default.user),
+            operator: self.quota("SUNABA_OPERATOR_QUOTA", default.operator),
+            shared: true,
+        }
+    }
+
+    fn quota(&mut self, name: &str, default: Amount) -> Amount {
+        let Some(text) = self.optional(name) else { return default };
+        text.parse().unwrap_or_else(|invalid: Invalid| {
+            self.errors.push(format!("{name}: {text:?} {}", invalid.reason));
+            default
         })
     }
 
@@ -303,13 +334,14 @@ mod tests {
 
     #[test]
     fn all_errors_are_reported_at_once() {
-        let invalid = [("SUNABA_ORIGINS", "console.example")];
+        let invalid = [("SUNABA_ORIGINS", "console.example"), ("SUNABA_ORG_QUOTA", "600000")];
         let error = read("sockets-frame", &invalid).unwrap_err();
         for name in [
             "SUNABA_TABLE",
             "SUNABA_SOCKETS_URL",
             "SUNABA_WORKER_PUBLIC_KEY",
             "SUNABA_ORIGINS",
+            "SUNABA_ORG_QUOTA",
             "AWS_REGION",
             "AWS_ACCESS_KEY_ID",
             "AWS_SECRET_ACCESS_KEY",

@@ -20,7 +20,7 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Connection {
     pub id: ConnectionId,
-    /// `None` until the socket is authenticated.
+    /// `None` only before the socket is stored: nothing is stored about one that is not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<Principal>,
     /// The realm of its subscriptions: an org, or all orgs. `None` until it has any.
@@ -38,6 +38,17 @@ pub struct Connection {
     /// When its token expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// The latest changes, for the rate limit.
+    #[serde(default)]
+    pub changes: Changes,
+}
+
+/// Number of subscription changes of a socket within a window of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Number of the window since 1970.
+    pub window: i64,
+    pub count: u32,
 }
 
 /// A subscription of a socket to a topic.
@@ -66,6 +77,23 @@ pub enum Resubscribed {
     Stored,
     /// Another writer changed or deleted the socket: read it again.
     Conflict,
+}
+
+impl Connection {
+    /// A socket that is not stored.
+    pub fn new(id: ConnectionId, connected_at: Timestamp) -> Self {
+        Self {
+            id,
+            principal: None,
+            realm: None,
+            filters: Filters::default(),
+            batch: false,
+            version: 0,
+            connected_at,
+            until: None,
+            changes: Changes::default(),
+        }
+    }
 }
 
 impl Store {
@@ -133,24 +161,6 @@ impl Store {
         let connection: Connection = value(item)?;
         let Some(realm) = &connection.realm else { return Ok(()) };
         self.delete_subscriptions(realm, &connection.filters.topics(), id).await
-    }
-
-    /// Deletes a socket unless it is authenticated. Returns `false` if it is.
-    pub async fn delete_if_unauthenticated(&self, id: &ConnectionId) -> Result<bool, Error> {
-        let delete = self
-            .client
-            .delete_item()
-            .table_name(&self.table)
-            .set_key(Some(keys::connection(id).attributes().into()))
-            .condition_expression("attribute_not_exists(#principal)")
-            .expression_attribute_names("#principal", "principal");
-        match delete.send().await {
-            Ok(_) => Ok(true),
-            Err(SdkError::ServiceError(refused)) if refused.err().is_conditional_check_failed_exception() => {
-                Ok(false)
-            }
-            Err(error) => Err(Error::from_table(error)),
-        }
     }
 
     /// Deletes subscriptions of a socket that no longer exists, whether its connection item exists or not.

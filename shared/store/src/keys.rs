@@ -288,6 +288,11 @@ pub fn breaker(provider: &str) -> Key {
     Key::new(format!("PROVIDER#{provider}"), "BREAKER")
 }
 
+/// What was granted within a minute to those that share a quota: an org, a user, …
+pub fn quota(kind: &str, id: &str, minute: i64) -> Key {
+    Key::new(format!("QUOTA#{kind}#{id}"), format!("MINUTE#{minute:012}"))
+}
+
 pub fn connection(id: &ConnectionId) -> Key {
     Key::new(format!("CONNECTION#{id}"), "SOCKET")
 }

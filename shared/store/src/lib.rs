@@ -20,6 +20,7 @@ pub mod log_hash;
 pub mod mailboxes;
 pub mod page;
 pub mod push;
+pub mod quotas;
 pub mod record;
 pub mod sandboxes;
 pub mod segments;

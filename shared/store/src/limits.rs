@@ -16,5 +16,8 @@ pub const MAX_BATCH_GET: usize = 100;
 /// Retention of an `Idempotency-Key`.
 pub const IDEMPOTENCY_SECS: i64 = 7 * 24 * 3600;
 
+/// Retention of what was granted of a quota within a minute.
+pub const QUOTA_SECS: i64 = 3600;
+
 /// Retention of a connection. API Gateway closes a socket after two hours.
 pub const CONNECTION_SECS: i64 = 3 * 3600;

@@ -122,9 +122,17 @@ async fn plane() -> (TempDir, Process, Plane) {
         port: 0,
         token: TOKEN.to_owned(),
         log: None,
-        arguments: ["--events-per-minute", "100000000", "--serve-aws", "0", "--allow-agent-commands"]
-            .map(str::to_owned)
-            .into(),
+        arguments: [
+            ["--serve-aws", "0"],
+            ["--sandbox-quota", QUOTA],
+            ["--org-quota", QUOTA],
+            ["--operator-quota", QUOTA],
+        ]
+        .concat()
+        .into_iter()
+        .chain(["--allow-agent-commands"])
+        .map(str::to_owned)
+        .collect(),
     })
     .await;
     let plane = Plane {
@@ -134,6 +142,9 @@ async fn plane() -> (TempDir, Process, Plane) {
     };
     (data, process, plane)
 }
+
+/// More than is measured.
+const QUOTA: &str = "1000000000/1000G";
 
 /// A binary in the folder of this one.
 fn sibling(name: &str) -> PathBuf {

@@ -131,9 +131,8 @@ async fn latencies(
     let ready = Arc::new(AtomicUsize::new(0));
     let mut reading = JoinSet::new();
     for n in 0..readers + stalled {
-        let (ready, url) =
-            (ready.clone(), format!("ws://{}/api/v1/ws/events?entity_ids={id}", plane.address));
-        let auth = json!({"type": "auth", "token": plane.token}).to_string();
+        let (ready, url) = (ready.clone(), format!("ws://{}/api/v1/ws/events", plane.address));
+        let auth = json!({"type": "auth", "token": plane.token, "entity_ids": [id]}).to_string();
         reading.spawn(async move {
             let (mut socket, _) = connect_async(url).await.expect("the socket opens");
             socket.send(Message::text(auth)).await.expect("the socket is open");

@@ -2,7 +2,8 @@
 
 use super::check;
 use crate::harness::{Harness, event, function, invoke, received_frames, viewer};
-use crate::payloads::{connect, fixture};
+use crate::payloads::{connect, fixture, frame, job};
+use app::sockets::subscribe::{MAX_CHANGES, WINDOW_SECS};
 use domain::ConnectionId;
 use domain::access::Principal;
 use serde_json::{Value, json};
@@ -39,10 +40,75 @@ async fn socket_without_a_token_gets_an_expiry_job() {
     let response =
         invoke(&harness.process(), "sockets-connect", &fixture("socket-connect-without-token")).await;
     assert_eq!(response.unwrap(), ok());
-    let connection = stored_connection(&harness).await.unwrap();
-    assert_eq!((connection.principal, connection.realm), (None, None));
     let job: Value = serde_json::from_str(&harness.feeds.jobs.recv().await.unwrap().body).unwrap();
     assert_eq!(job, json!({"job": "expire_socket", "connection_id": SOCKET}));
+}
+
+/// From its handshake to its end: frames, deadline, disconnect.
+#[tokio::test]
+async fn anonymous_socket_writes_nothing_to_the_table() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    harness.aws.meter.start();
+    invoke(&process, "sockets-connect", &fixture("socket-connect-without-token")).await.unwrap();
+    let mut inbox = harness.socket(SOCKET);
+    for name in ["socket-message-subscribe", "socket-message-ping", "socket-message-invalid-json"] {
+        assert_eq!(invoke(&process, "sockets-frame", &fixture(name)).await.unwrap(), ok());
+    }
+    let frames = received_frames(&mut inbox).unwrap();
+    assert_eq!(frames[0]["code"], "unauthorized");
+    let expire = json!({"job": "expire_socket", "connection_id": SOCKET}).to_string();
+    invoke(&process, "sockets-expire", &job(&expire)).await.unwrap();
+    invoke(&process, "sockets-disconnect", &fixture("socket-disconnect")).await.unwrap();
+    let calls = harness.aws.meter.take();
+    assert!(!calls.is_empty() && calls.iter().all(|call| call.write_units == 0.0), "{calls:?}");
+    assert!(stored_connection(&harness).await.is_none());
+    // The last frames before it was closed.
+    assert_eq!(received_frames(&mut inbox).unwrap()[0]["code"], "unauthorized");
+    assert_eq!(received_frames(&mut inbox), None, "the socket is closed");
+}
+
+#[tokio::test]
+async fn auth_frame_has_the_filters_of_the_socket() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    let auth = json!({"type": "auth", "token": viewer(), "entity_ids": ["s-1"], "batch": true});
+    invoke(&process, "sockets-connect", &connect(SOCKET, &[])).await.unwrap();
+    let mut inbox = harness.socket(SOCKET);
+    invoke(&process, "sockets-frame", &frame(SOCKET, &auth)).await.unwrap();
+    let confirmed = json!({"status": "subscribed", "filters": {"entity_ids": ["s-1"]}, "batch": true});
+    assert_eq!(received_frames(&mut inbox).unwrap(), [json!({"status": "authenticated"}), confirmed]);
+    let stored = stored_connection(&harness).await.unwrap();
+    assert!(stored.batch && stored.principal.is_some(), "{stored:?}");
+}
+
+#[tokio::test]
+async fn excess_subscription_changes_are_rejected_and_not_executed() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    invoke(&process, "sockets-connect", &connect(SOCKET, &[("token", &viewer())])).await.unwrap();
+    let mut inbox = harness.socket(SOCKET);
+    let mut change = async |n: u64| {
+        let subscribe = json!({"type": "subscribe", "entity_ids": [format!("s-{n}")]});
+        invoke(&process, "sockets-frame", &frame(SOCKET, &subscribe)).await.unwrap();
+        received_frames(&mut inbox).unwrap().remove(0)
+    };
+    harness.aws.meter.start();
+    // The handshake counts too.
+    for n in 1..u64::from(MAX_CHANGES) {
+        assert_eq!(change(n).await["status"], "subscribed", "{n}");
+    }
+    harness.aws.meter.take();
+    for n in u64::from(MAX_CHANGES)..=300 {
+        assert_eq!(change(n).await["code"], "rate_limited", "{n}");
+    }
+    let calls = harness.aws.meter.take();
+    assert!(calls.iter().all(|call| call.write_units == 0.0), "refused frames write nothing");
+    let last = MAX_CHANGES - 1;
+    let filters = json!(stored_connection(&harness).await.unwrap().filters);
+    assert_eq!(filters["entity_ids"], json!([format!("s-{last}")]), "the last accepted change stays");
+    harness.clock.advance_secs(WINDOW_SECS);
+    assert_eq!(change(301).await["status"], "subscribed", "a new window");
 }
 
 #[tokio::test]
@@ -146,8 +212,8 @@ async fn all_api_gateway_connection_ids_are_accepted() {
 async fn wrong_trigger_for_a_function_is_an_error() {
     let harness = Harness::open().await;
     let (process, check, ingest) = (harness.process(), function("platform-check"), function("events-ingest"));
-    let frame = event(&fixture("socket-message-ping"));
-    let socket = lambda_host::ws::invoke(&process, ingest, frame).await.unwrap_err();
+    let message = event(&fixture("socket-message-ping"));
+    let socket = lambda_host::ws::invoke(&process, ingest, message).await.unwrap_err();
     let records = event(&fixture("stream-segment"));
     let records = lambda_host::records::invoke(&process, check, records).await.unwrap_err();
     let queue = event(&fixture("queue-two-messages"));

@@ -76,7 +76,8 @@ export class Plane {
       binary,
       [
         ...['dev', '--port', String(this.port), '--data', this.data, '--web', dist, '--log', 'warn'],
-        ...['--agent', 'scripted:hello', '--max-concurrent-tasks-per-org', '50', '--events-per-minute', '1000000'],
+        ...['--agent', 'scripted:hello', '--max-concurrent-tasks-per-org', '50', '--sandbox-quota', '1000000/4G'],
+        ...['--org-quota', '1000000/4G'],
         // Tests have their own scripts.
         '--allow-agent-commands',
         // One task per project, so that a test can make a ticket wait.

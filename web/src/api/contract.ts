@@ -233,12 +233,12 @@ export type Subscribe = FilterChange & {
 
 /** A frame from a client. */
 export type ClientFrame =
-  /** `{"type":"auth","token":…}`: authenticates the socket. */
-  | {
+  /** `{"type":"auth","token":…, …}`: authenticates the socket and subscribes it. */
+  | ({
       type: "auth";
       /** A user, worker or operator token. */
       token: string;
-    }
+    } & Subscribe)
   /** `{"type":"subscribe", …}`: changes the filters and the batching of the socket. */
   | ({ type: "subscribe" } & Subscribe)
   /** `{"type":"ping"}`. The response is a pong. */

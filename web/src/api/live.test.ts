@@ -3,6 +3,8 @@ import type { EventFrame, FilterChange } from './contract'
 import { FakePlane, frame } from './fake-plane'
 import { openLive } from './live'
 
+const SUBSCRIBE = { event_types: [], entity_types: [], entity_ids: ['s'], batch: true }
+
 function open(plane: FakePlane, filters: FilterChange = { entity_ids: ['s'] }) {
   const frames: EventFrame[] = []
   const connections: string[] = []
@@ -24,8 +26,8 @@ describe('a socket', () => {
     const plane = new FakePlane()
     const { live, connections, subscriptions } = open(plane)
     await plane.flush()
-    expect(plane.socket?.sent).toEqual([{ type: 'auth', token: 'good' }])
-    expect(plane.socket?.url).toBe('/api/v1/ws/events?batch=true&entity_ids=s')
+    expect(plane.socket?.sent).toEqual([{ type: 'auth', token: 'good', ...SUBSCRIBE }])
+    expect(plane.socket?.url).toBe('/api/v1/ws/events')
     expect(connections).toEqual(['live'])
     expect(subscriptions()).toBe(1)
     live.close()
@@ -37,7 +39,7 @@ describe('a socket', () => {
     plane.accepted = new Set([null])
     const { live } = open(plane)
     await plane.flush()
-    expect(plane.socket?.sent).toEqual([{ type: 'subscribe' }])
+    expect(plane.socket?.sent).toEqual([{ type: 'subscribe', ...SUBSCRIBE }])
     expect(live.status().connection).toBe('live')
   })
 
@@ -183,7 +185,7 @@ describe('a socket', () => {
     plane.storedToken = 'new'
     plane.socket?.onmessage?.({ data: '{"error":"Your token has expired.","code":"token_expired"}' })
     await plane.flush()
-    expect(plane.socket?.sent).toEqual([{ type: 'auth', token: 'new' }])
+    expect(plane.socket?.sent).toEqual([{ type: 'auth', token: 'new', ...SUBSCRIBE }])
     expect(live.status()).toEqual({ connection: 'live', detail: null, subscribed: true })
   })
 
@@ -234,7 +236,7 @@ describe('a socket', () => {
     expect(subscriptions()).toBe(3)
     plane.disconnect()
     await plane.advance(1_000)
-    expect(plane.socket?.url).toContain('entity_ids=s%2Ct-3')
+    expect(plane.socket?.sent).toEqual([{ type: 'auth', token: 'good', ...SUBSCRIBE, entity_ids: ['s', 't-3'] }])
   })
 
   it('reports the first subscription while a filter change is pending', async () => {

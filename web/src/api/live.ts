@@ -1,8 +1,7 @@
 import { type Backoff, backoffMs } from '../util/backoff'
 import { timeOfDay } from '../util/time'
 import { api } from '../util/paths'
-import type { ErrorFrame, EventFrame, FilterChange } from './contract'
-import { withQuery } from './http'
+import type { ErrorFrame, EventFrame, FilterChange, Subscribe } from './contract'
 import { encodeFrame, parseFrame } from './socket-frames'
 import { browserEnvironment, type Socket, type Environment } from './environment'
 
@@ -93,14 +92,19 @@ export function openLive(options: LiveOptions): Live {
       publishStatus()
       return
     }
-    const opened = environment.socket(withQuery(api.socket, asQuery(wanted)))
+    const opened = environment.socket(api.socket)
     socket = opened
     startHandshake()
     opened.onopen = () => {
       bearer = environment.token()
-      // The filters are in the URL, so authenticating also subscribes. With anonymous access the socket is subscribed
-      // already, and an empty `subscribe` requests the confirmation.
-      opened.send(encodeFrame(bearer === null ? { type: 'subscribe' } : { type: 'auth', token: bearer }))
+      // The control plane stores nothing about a socket before it is authenticated, so the filters are in the frame and
+      // not in the URL.
+      const subscribe = asFrame(requested)
+      opened.send(
+        encodeFrame(
+          bearer === null ? { type: 'subscribe', ...subscribe } : { type: 'auth', token: bearer, ...subscribe },
+        ),
+      )
     }
     opened.onmessage = ({ data }) => {
       lastReceivedAt = environment.now()
@@ -222,9 +226,7 @@ export function openLive(options: LiveOptions): Live {
 
   function requestFilters() {
     startHandshake()
-    // An empty list lifts a restriction; an absent one would keep it.
-    const { event_types = [], entity_types = [], entity_ids = [] } = wanted
-    socket?.send(encodeFrame({ type: 'subscribe', event_types, entity_types, entity_ids, batch: true }))
+    socket?.send(encodeFrame({ type: 'subscribe', ...asFrame(wanted) }))
   }
 
   function keepAlive() {
@@ -310,17 +312,11 @@ const OFFLINE = 'You are offline. The connection resumes when you are back onlin
 
 const noop = (): void => undefined
 
-function asQuery(filters: FilterChange) {
-  const list = (values: string[] | undefined) =>
-    values === undefined || values.length === 0 ? undefined : values.join(',')
-  return {
-    batch: true,
-    event_types: list(filters.event_types),
-    entity_types: list(filters.entity_types),
-    entity_ids: list(filters.entity_ids),
-  }
+/** An empty list lifts a restriction; an absent one would keep it. */
+function asFrame({ event_types = [], entity_types = [], entity_ids = [] }: FilterChange): Subscribe {
+  return { event_types, entity_types, entity_ids, batch: true }
 }
 
 function sameFilters(left: FilterChange, right: FilterChange) {
-  return JSON.stringify(asQuery(left)) === JSON.stringify(asQuery(right))
+  return JSON.stringify(asFrame(left)) === JSON.stringify(asFrame(right))
 }

@@ -234,6 +234,27 @@ async fn exceeded_quota_drops_events_and_reports_them() {
 }
 
 #[tokio::test]
+async fn worker_at_its_quota_sends_everything_once_later() {
+    let plane = FakePlane::start(1).await;
+    plane.inner().broken.push(("/", 429));
+    let dir = tempfile::tempdir().unwrap();
+    let outbox = open(&plane, dir.path());
+    let transcript = Transcript::new(dir.path(), 50);
+    for n in 0..50 {
+        outbox.emit(event(&format!("e-{n}")));
+        transcript.copy(&outbox);
+    }
+    outbox.receipt(receipt("m-1", State::Delivered));
+    plane.until("several attempts", |inner| inner.refused >= 10).await;
+    plane.inner().broken.clear();
+    assert!(outbox.flushed(FLUSH_TIMEOUT).await);
+    let inner = plane.inner();
+    let expected: Vec<String> = (0..50).map(|n| format!("e-{n}")).collect();
+    assert_eq!(inner.ids(), expected, "each once, in order, and none is reported as refused");
+    assert_eq!((&inner.entries["t"], inner.receipts.len()), (&transcript.lines(), 1));
+}
+
+#[tokio::test]
 async fn damaged_line_is_saved_and_reported() {
     let plane = FakePlane::start(1).await;
     plane.inner().broken.push(("/", 503));

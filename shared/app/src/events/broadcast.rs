@@ -3,9 +3,9 @@
 //! Frames to one socket are sent in order, different sockets concurrently. A socket that cannot be reached is closed
 //! rather than left with a gap: its client reconnects and requests the events that it has missed.
 
+use crate::Clock;
 use crate::error::{Error, chain};
 use crate::sockets::subscriptions::Subscriptions;
-use crate::{Clock, sockets};
 use contract::socket::{EventFrame, bundle, error};
 use contract::{ProblemCode, SocketCode};
 use domain::access::EVERY_ORG;
@@ -289,10 +289,9 @@ fn may_receive(subscriber: &Subscriber, entity: &Entity) -> bool {
 /// A failure is only logged: the next broadcast finds the socket again.
 async fn delete_socket(store: &Store, delivery: &Delivery) {
     let connection = &delivery.subscriber.connection;
-    let command = sockets::close::Command { connection: connection.clone() };
-    let closed = sockets::close::run(sockets::close::Deps { store }, command).await;
+    let closed = store.delete_connection(connection).await;
     let topics: Vec<String> = delivery.topics.iter().cloned().collect();
-    let deleted = store.delete_subscriptions(&delivery.realm, &topics, connection).await.map_err(Error::from);
+    let deleted = store.delete_subscriptions(&delivery.realm, &topics, connection).await;
     if let Err(error) = closed.and(deleted) {
         let reason = chain(&error);
         tracing::warn!(connection.id = %connection, "Could not delete socket {connection}: {reason}");

@@ -1,6 +1,7 @@
 //! Stores events of a worker, exactly once. They are stored when the response is sent.
 
 use crate::error::Error;
+use crate::quotas::{self, Payer};
 use crate::sandboxes::keyed_locks::KeyedLocks;
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{Clock, IdSource, events, reconcile, visibility};
@@ -11,6 +12,7 @@ use contract::jobs::Job;
 use domain::access::Principal;
 use domain::event::LifecycleEvent;
 use domain::ingest::{Batch, Decision, Refusal, decide};
+use domain::quota::Amount;
 use domain::sandbox::{BatchNumber, Receipt};
 use domain::{EventId, EventType, Invalid, OrgId, Sandbox, SandboxId, Timestamp};
 use serde_json::json;
@@ -24,8 +26,7 @@ pub struct Deps<'a> {
     pub locks: &'a KeyedLocks,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn IdSource,
-    /// Rate limit of a sandbox.
-    pub events_per_minute: u64,
+    pub quotas: quotas::Deps<'a>,
     /// The org of sandboxes that were not registered. Only set if authentication is disabled.
     pub adopting_org: Option<&'a OrgId>,
     /// A sandbox has to be reconciled after a lifecycle event.
@@ -37,6 +38,8 @@ pub struct Command {
     pub principal: Principal,
     pub sandbox: SandboxId,
     pub ingest: Ingest,
+    /// Size of the request.
+    pub body_bytes: u64,
     /// Makes a single event idempotent, as its number does a batch.
     pub idempotency_key: Option<String>,
 }
@@ -49,7 +52,7 @@ pub enum Outcome {
 
 /// Idempotent: a retry with the same batch number or idempotency key stores nothing and gets the first response.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox: sandbox_id, ingest, idempotency_key } = command;
+    let Command { principal, sandbox: sandbox_id, ingest, body_bytes, idempotency_key } = command;
     let (batch, single) = match ingest {
         Ingest::Batch(batch) => (batch, None),
         Ingest::Single(event) => {
@@ -58,6 +61,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             (Batch::new(None, vec![*event], String::new()), Some(single))
         }
     };
+    let quota = deps.quotas.quotas.sandbox;
+    let mut is_charged = false;
     let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &sandbox_id).await;
     loop {
         let (sandbox, is_cached) = match guard.cached() {
@@ -66,7 +71,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         };
         let now = deps.clock.now();
         let decision = match visibility::check_report(&principal, &sandbox, now)
-            .and_then(|()| decide(&sandbox, &batch, deps.events_per_minute, now).map_err(refusal))
+            .and_then(|()| decide(&sandbox, &batch, body_bytes, quota, now).map_err(refusal))
         {
             // The cached state may be stale. Decide again with the stored one.
             Err(_) | Ok(Decision::Repeat(_)) if is_cached => continue,
@@ -85,6 +90,15 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
                 return Ok(Outcome::Batch(batch_response(&sandbox_id, batch.number, receipt, true)));
             }
         };
+        // Last, so that only what would be stored counts. A retry after a conflict is the same request.
+        if !is_charged {
+            let cost = Amount::new(batch.len(), body_bytes);
+            if let Err(refused) = quotas::charge(deps.quotas, &payers(&principal, &sandbox), cost).await {
+                guard.cache(sandbox);
+                return Err(refused);
+            }
+            is_charged = true;
+        }
         let idempotency = single.as_ref().and_then(|single| single.idempotency_record(&receipt));
         // A sandbox whose worker has exited can be released.
         let exited_at = |sandbox: &Sandbox| {
@@ -130,6 +144,19 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             Appended::MessageExists(_) => return Err(Error::Internal("no message was sent".into())),
         }
     }
+}
+
+/// The sandbox counts its events itself.
+fn payers(principal: &Principal, sandbox: &Sandbox) -> Vec<Payer> {
+    let mut payers = match principal {
+        Principal::Worker { .. } => Vec::new(),
+        other => Payer::of(other),
+    };
+    let org = Payer::Org(sandbox.org.clone());
+    if !payers.contains(&org) {
+        payers.push(org);
+    }
+    payers
 }
 
 async fn read_or_create(
@@ -242,6 +269,8 @@ fn refusal(refusal: Refusal) -> Error {
             format!("This batch number is too old to verify; batch {expected} is next. Nothing was stored."),
             json!({"expected_batch": expected}),
         ),
-        Refusal::RateLimited { retry_after_secs } => Error::RateLimited { retry_after_secs },
+        Refusal::RateLimited { retry_after_secs } => {
+            Error::RateLimited { reason: quotas::SANDBOX_REFUSAL, retry_after_secs }
+        }
     }
 }

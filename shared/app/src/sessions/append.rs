@@ -1,11 +1,13 @@
 //! Appends entries to the session transcript of an agent, exactly once. They are stored when the response is sent.
 
 use crate::error::Error;
+use crate::quotas::{self, Payer};
 use crate::{Clock, visibility};
 use contract::BadInput;
 use contract::ProblemCode;
 use contract::sessions::{Entries, EntriesStored};
 use domain::access::Principal;
+use domain::quota::Amount;
 use domain::session::{Plan, Refusal, plan};
 use domain::{Invalid, JsonObject, SandboxId, SessionId};
 use serde_json::json;
@@ -16,6 +18,7 @@ use store::sessions::{AddEntries, Added};
 pub struct Deps<'a> {
     pub store: &'a Store,
     pub clock: &'a dyn Clock,
+    pub quotas: quotas::Deps<'a>,
 }
 
 #[derive(Debug, Clone)]
@@ -24,6 +27,8 @@ pub struct Command {
     pub sandbox: SandboxId,
     pub session: SessionId,
     pub entries: Entries,
+    /// Size of the request.
+    pub body_bytes: u64,
 }
 
 pub type Outcome = EntriesStored;
@@ -37,8 +42,9 @@ const MAX_CHUNKS: usize = 100;
 /// Idempotent: entries that are already stored are compared with the request, and only those behind them are stored.
 /// A retry stores nothing and gets the first response.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox: sandbox_id, session: id, entries: Entries { first, entries } } =
-        command;
+    let Command { principal, sandbox: sandbox_id, session: id, entries, body_bytes } = command;
+    let Entries { first, entries } = entries;
+    let mut is_charged = false;
     for _ in 0..MAX_ATTEMPTS {
         let (sandbox, session) = deps.store.sandbox_and_session(&sandbox_id, &id).await?;
         let sandbox = sandbox.ok_or_else(|| Error::no_sandbox(&sandbox_id))?;
@@ -58,6 +64,12 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         };
         if new.is_empty() {
             return Ok(response);
+        }
+        if !is_charged {
+            let mut payers = Payer::of(&principal);
+            payers.push(Payer::Org(sandbox.org.clone()));
+            quotas::charge(deps.quotas, &payers, Amount::new(new.len() as u64, body_bytes)).await?;
+            is_charged = true;
         }
         let add = AddEntries { before: session.as_ref(), after: &after, first: first + known, entries: new };
         match deps.store.add_entries(add).await? {

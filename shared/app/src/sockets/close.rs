@@ -18,5 +18,9 @@ pub type Outcome = ();
 
 /// Idempotent.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    // Sockets that never authenticated are not stored. For the table, a deletion of nothing is a write.
+    if deps.store.connection(&command.connection).await?.is_none() {
+        return Ok(());
+    }
     Ok(deps.store.delete_connection(&command.connection).await?)
 }

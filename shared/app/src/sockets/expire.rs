@@ -20,11 +20,15 @@ pub struct Command {
 /// Whether it was closed.
 pub type Outcome = bool;
 
-/// Does nothing if the socket is authenticated. Idempotent: closing a closed socket does nothing, so a retry
-/// completes what the first attempt may have left over.
+/// Does nothing if the socket is authenticated: only then it is stored. Idempotent: closing a closed socket does nothing,
+/// so a retry completes what the first attempt may have left over.
+///
+/// A client that authenticates at this moment may be confirmed and closed nevertheless. It reconnects, and its record is
+/// deleted like that of any closed socket.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    // Deleted first, under a condition: the client may authenticate at this moment.
-    if !deps.store.delete_if_unauthenticated(&command.connection).await? {
+    let stored = deps.store.connection(&command.connection).await?;
+    // An earlier version stored sockets before they were authenticated.
+    if stored.is_some_and(|connection| connection.principal.is_some()) {
         return Ok(false);
     }
     let frame = socket::error(

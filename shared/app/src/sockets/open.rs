@@ -1,4 +1,7 @@
-//! Stores a new socket, and subscribes it if it is authenticated.
+//! Opens a socket: one with a token is stored and subscribed, one without gets a deadline.
+//!
+//! **Invariant:** nothing is stored about a socket before it is authenticated. So the table does not grow
+//! with sockets that any client may open.
 
 use crate::Clock;
 use crate::error::Error;
@@ -7,10 +10,9 @@ use crate::visibility::visible_sandbox;
 use contract::jobs::Job;
 use contract::socket::Subscribe;
 use domain::access::Principal;
-use domain::filter::Filters;
-use domain::{ConnectionId, SandboxId, Timestamp};
+use domain::{ConnectionId, Invalid, SandboxId, Timestamp};
 use std::time::Duration;
-use store::connections::{Connection, Resubscribed};
+use store::connections::Connection;
 use store::{JobQueue, Store};
 
 #[derive(Debug, Clone, Copy)]
@@ -33,44 +35,43 @@ pub struct Command {
     pub subscribe: Subscribe,
 }
 
-pub type Outcome = Connection;
+pub type Outcome = ();
 
-/// An authenticated socket is subscribed when this returns.
+/// A socket with a token is subscribed when this returns.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let mut request = command.subscribe;
-    if let Some(sandbox) = &command.sandbox {
-        if let Some((principal, _)) = &command.principal {
-            visible_sandbox(deps.store, principal, sandbox).await?;
-        }
+    let Command { connection, principal, sandbox, subscribe: mut request } = command;
+    let Some((principal, until)) = principal else {
+        check_nothing_to_remember(sandbox.as_ref(), &request)?;
+        let job = Job::ExpireSocket { connection_id: connection };
+        return Ok(deps.socket_jobs.send(&job.encode(), deps.auth_timeout).await?);
+    };
+    if let Some(sandbox) = &sandbox {
+        visible_sandbox(deps.store, &principal, sandbox).await?;
         request.filters.entity_types = Some(vec![domain::entity::SANDBOX.to_owned()]);
         request.filters.entity_ids = Some(vec![sandbox.to_string()]);
     }
-    let mut connection = Connection {
-        id: command.connection,
-        principal: None,
-        realm: None,
-        filters: Filters::default().changed(request.filters)?,
-        batch: request.batch.unwrap_or(false),
-        version: 0,
-        connected_at: deps.clock.now(),
-        until: None,
-    };
-    let before = connection.clone();
-    let opened = match command.principal {
-        None => {
-            // The job first: a job without a socket does nothing, but a socket without a job would stay open for
-            // hours.
-            let job = Job::ExpireSocket { connection_id: connection.id.clone() };
-            deps.socket_jobs.send(&job.encode(), deps.auth_timeout).await?;
-            match deps.store.resubscribe(&before, &mut connection).await? {
-                Resubscribed::Stored => Some(connection),
-                Resubscribed::Conflict => None,
-            }
+    let now = deps.clock.now();
+    let subscription = Subscription { principal, until, change: request };
+    match subscribe(deps.store, &Connection::new(connection, now), subscription, now).await? {
+        Some(_) => Ok(()),
+        None => Err(Error::Unavailable("a socket with this id is open".into())),
+    }
+}
+
+/// A request that would be forgotten is rejected, because the socket would receive other events than requested.
+fn check_nothing_to_remember(sandbox: Option<&SandboxId>, request: &Subscribe) -> Result<(), Invalid> {
+    let filters = &request.filters;
+    for (field, is_present) in [
+        ("sandbox_id", sandbox.is_some()),
+        ("event_types", filters.event_types.is_some()),
+        ("entity_types", filters.entity_types.is_some()),
+        ("entity_ids", filters.entity_ids.is_some()),
+        ("batch", request.batch.is_some()),
+    ] {
+        if is_present {
+            let reason = "needs a token in the handshake; without one, send filters in the `auth` frame";
+            return Err(Invalid::new(field, reason));
         }
-        Some((principal, until)) => {
-            let subscription = Subscription { principal, until, change: Subscribe::default() };
-            subscribe(deps.store, &connection, subscription).await?
-        }
-    };
-    opened.ok_or_else(|| Error::Unavailable("a socket with this id is open".into()))
+    }
+    Ok(())
 }

@@ -7,6 +7,8 @@ use crate::sandbox::Status;
 use crate::{OrgId, SandboxId, TaskId};
 use serde_json::json;
 
+const MANY: Amount = Amount::new(1_000, 1 << 30);
+
 /// The status of a provisioned sandbox after an event from its worker, and the lifecycle events that are emitted: a row
 /// per event, a column per state, and a dot where nothing changes. `starting` is `creating` with a worker that may have
 /// been started: before that, nothing has its token. The events are in numbered batches. The last two rows are
@@ -64,7 +66,7 @@ fn within_a_continuous_run_only_its_end_is_the_final_report() {
         for line in events {
             let (event_type, expected) = line.split_once(' ').unwrap();
             let single = Batch::new(None, vec![event(event_type)], String::new());
-            let decided = decide(&sandbox, &single, 1_000, at(9)).unwrap();
+            let decided = decide(&sandbox, &single, 100, MANY, at(9)).unwrap();
             let Decision::Store { next, .. } = decided else { panic!("{name}: {line}") };
             let seen = if next.status() == sandbox.status() { "." } else { next.status().as_str() };
             assert_eq!(seen, expected, "{name}: {line}");
@@ -83,12 +85,12 @@ fn in_numbered_batches_the_end_of_a_run_is_no_final_report() {
     let mut sandbox = in_state("running");
     for (number, event_type) in (1..).zip(["continuous.started", "iteration.started", "continuous.completed"])
     {
-        let decided = decide(&sandbox, &batch(2, number, event_type), 1_000, at(9)).unwrap();
+        let decided = decide(&sandbox, &batch(2, number, event_type), 100, MANY, at(9)).unwrap();
         let Decision::Store { next, .. } = decided else { panic!("{event_type}") };
         assert_eq!((next.status(), &next.activity.continuous_run), (Status::Running, &None), "{event_type}");
         sandbox = *next;
     }
-    let decided = decide(&sandbox, &batch(2, 4, "agent.completed"), 1_000, at(9)).unwrap();
+    let decided = decide(&sandbox, &batch(2, 4, "agent.completed"), 100, MANY, at(9)).unwrap();
     let Decision::Store { next, .. } = decided else { panic!("treated as a retry") };
     assert_eq!(next.status(), Status::Completing);
 }
@@ -97,7 +99,7 @@ fn in_numbered_batches_the_end_of_a_run_is_no_final_report() {
 #[test]
 fn a_report_on_its_own_is_final_within_a_continuous_run() {
     let start = Batch::new(None, vec![event("continuous.started")], String::new());
-    let decided = decide(&in_state("running"), &start, 1_000, at(9)).unwrap();
+    let decided = decide(&in_state("running"), &start, 100, MANY, at(9)).unwrap();
     let Decision::Store { next, .. } = decided else { panic!("treated as a retry") };
     assert!(next.activity.continuous_run.is_some());
     let (after, _) = final_report(&next, &event("agent.completed"), at(10)).unwrap();
@@ -106,17 +108,19 @@ fn a_report_on_its_own_is_final_within_a_continuous_run() {
 
 fn check_event(before: &Sandbox, event_type: &str, expected: &str, name: &str) {
     let batch = batch(2, 1, event_type);
-    let Decision::Store { next, lifecycle_events, .. } = decide(before, &batch, 1_000, at(9)).unwrap() else {
+    let Decision::Store { next, lifecycle_events, .. } = decide(before, &batch, 100, MANY, at(9)).unwrap()
+    else {
         panic!("{name} was treated as a retry")
     };
     check(before, &next, &lifecycle_events, batch.events.len(), expected, name);
     let exited = next.activity.provisioning.as_ref().unwrap().worker_exited_at;
     assert_eq!(exited.is_some(), event_type == "agent.shutdown", "{name}");
     // A retry gets the original receipt.
-    assert!(matches!(decide(&next, &batch, 1_000, at(10)).unwrap(), Decision::Repeat(_)), "{name}");
+    assert!(matches!(decide(&next, &batch, 100, MANY, at(10)).unwrap(), Decision::Repeat(_)), "{name}");
     // The same event in another batch: nothing is emitted twice, and the first outcome stays.
     let again = self::batch(2, 2, event_type);
-    let Decision::Store { next: after, lifecycle_events, .. } = decide(&next, &again, 1_000, at(10)).unwrap()
+    let Decision::Store { next: after, lifecycle_events, .. } =
+        decide(&next, &again, 100, MANY, at(10)).unwrap()
     else {
         panic!("{name} was treated as a retry")
     };
@@ -124,7 +128,11 @@ fn check_event(before: &Sandbox, event_type: &str, expected: &str, name: &str) {
     assert_eq!(after.activity.outcome, next.activity.outcome, "{name}, twice");
     // Late, from a run of the worker before this one.
     let late = self::batch(1, 1, event_type);
-    assert_eq!(decide(&next, &late, 1_000, at(10)), Err(Refusal::StaleEpoch { current: 2 }), "{name}, late");
+    assert_eq!(
+        decide(&next, &late, 100, MANY, at(10)),
+        Err(Refusal::StaleEpoch { current: 2 }),
+        "{name}, late"
+    );
     // From another sandbox, or from this one with a revoked token.
     for (sandbox, generation) in [("s-9", 1), ("s-1", 0)] {
         let foreign = Principal::Worker { sandbox: SandboxId::parse(sandbox).unwrap(), generation };
@@ -186,7 +194,7 @@ fn a_registered_sandbox_runs_and_ends_no_attempt() {
         let (id, org) = (SandboxId::parse("s-1").unwrap(), OrgId::parse("acme").unwrap());
         let before = Sandbox::new(id, org, None, at(0)).with_status(status);
         for event_type in ["agent.heartbeat", "agent.completed", "agent.failed", "agent.shutdown"] {
-            let decided = decide(&before, &batch(1, 1, event_type), 1_000, at(9)).unwrap();
+            let decided = decide(&before, &batch(1, 1, event_type), 100, MANY, at(9)).unwrap();
             let Decision::Store { next, lifecycle_events, .. } = decided else { panic!("{event_type}") };
             let expected = if status == Status::Terminated { status } else { Status::Running };
             assert_eq!((next.status(), lifecycle_events.len()), (expected, 0), "{event_type}");
@@ -204,7 +212,7 @@ fn the_first_final_report_of_a_batch_counts() {
     ] {
         let number = Some(BatchNumber { epoch: 2, batch: 1 });
         let both = Batch::new(number, vec![event(first), event(second)], "both".into());
-        let decided = decide(&in_state("running"), &both, 1_000, at(9)).unwrap();
+        let decided = decide(&in_state("running"), &both, 100, MANY, at(9)).unwrap();
         let Decision::Store { next, lifecycle_events, .. } = decided else { panic!("{first}") };
         assert_eq!((next.status(), lifecycle_events.len()), (expected, 1), "{first}, then {second}");
     }

@@ -225,13 +225,16 @@ impl Counts {
     }
 }
 
-/// Fixed one-minute window for rate limiting.
+/// What was stored within one minute, for the quota of the sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RateWindow {
     /// Minutes since the Unix epoch.
     pub minute: i64,
+    /// Number of events.
     pub count: u64,
+    /// Size of the request bodies.
+    pub bytes: u64,
 }
 
 impl Sandbox {

@@ -18,6 +18,8 @@ pub struct Endpoint {
     pub responses: &'static [EndpointResponse],
     /// The problem codes of this route alone. [`Route::problems`](crate::registry::Route::problems) adds the others.
     pub problems: &'static [ProblemCode],
+    /// Whether its use case counts what it writes for the quotas. Others count as one event for each request.
+    pub counts_its_writes: bool,
 }
 
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -44,7 +46,15 @@ pub struct Content {
 impl Endpoint {
     /// Without parameters and body.
     pub const fn new(handler: Handler, responses: &'static [EndpointResponse]) -> Self {
-        Self { handler, query: &[], headers: &[], body: None, responses, problems: &[] }
+        Self {
+            handler,
+            query: &[],
+            headers: &[],
+            body: None,
+            responses,
+            problems: &[],
+            counts_its_writes: false,
+        }
     }
 
     pub const fn query(mut self, parameters: &'static [Parameter]) -> Self {
@@ -65,6 +75,11 @@ impl Endpoint {
     /// A body that may be empty.
     pub const fn optional_body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(RequestBody { schema: schema_of::<T>, optional: true });
+        self
+    }
+
+    pub const fn counts_its_writes(mut self) -> Self {
+        self.counts_its_writes = true;
         self
     }
 

@@ -8,7 +8,7 @@ use app::events::ingest::Outcome;
 use app::events::trajectory::Direction;
 use app::{Error, events};
 use bytes::Bytes;
-use contract::ProblemCode::{BatchChanged, BatchExpired, BatchGap, EpochTooHigh, RateLimited, StaleEpoch};
+use contract::ProblemCode::{BatchChanged, BatchExpired, BatchGap, EpochTooHigh, StaleEpoch};
 use contract::events::{EventPage, Trajectory};
 use contract::ingest::{BatchReceived, EventReceived, decode};
 use contract::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_TRAJECTORY_PAGE};
@@ -24,7 +24,8 @@ pub const INGEST: Endpoint =
     Endpoint::new(|call| Box::pin(ingest(call)), &[ok::<BatchReceived>(), ok::<EventReceived>()])
         .headers(&[IDEMPOTENCY_KEY])
         .body::<SendEvents>()
-        .problems(&[StaleEpoch, EpochTooHigh, BatchGap, BatchChanged, BatchExpired, RateLimited]);
+        .problems(&[StaleEpoch, EpochTooHigh, BatchGap, BatchChanged, BatchExpired])
+        .counts_its_writes();
 /// `GET …/events`.
 pub const LIST: Endpoint = Endpoint::new(|call| Box::pin(list(call)), &[ok::<EventPage>()]).query(&[
     LogPage::AFTER_SEQ,
@@ -70,12 +71,12 @@ async fn ingest(call: Call) -> Result<Response<Bytes>, Error> {
         locks: &plane.locks,
         clock: plane.clock.as_ref(),
         ids: plane.ids.as_ref(),
-        events_per_minute: plane.settings.events_per_minute,
+        quotas: plane.quota_deps(),
         adopting_org: plane.settings.adopt_unknown_sandboxes.then_some(&plane.settings.default_org),
         orchestration_jobs: plane.orchestration_jobs()?,
     };
-    let principal = call.principal;
-    let command = events::ingest::Command { principal, sandbox, ingest, idempotency_key };
+    let (principal, body_bytes) = (call.principal, call.body.len() as u64);
+    let command = events::ingest::Command { principal, sandbox, ingest, body_bytes, idempotency_key };
     let (stored, response) = match events::ingest::run(deps, command).await? {
         Outcome::Event(event) if event.event_type.is_partial() => (0, json(StatusCode::OK, &event)),
         Outcome::Event(event) => (1, json(StatusCode::OK, &event)),

@@ -20,6 +20,7 @@ use crate::plane::Plane;
 use crate::problem::{self, Refusal};
 use crate::registry::{Function, Match, NoMatch, Route, methods, resolve};
 use crate::spans;
+use app::quotas::{self, Payer};
 use app::{Error, IdSource};
 use bytes::Bytes;
 use contract::BadInput;
@@ -27,6 +28,7 @@ use contract::ProblemCode;
 use contract::query::{Query, percent_decode};
 use domain::access::{Principal, Scope, permit};
 use domain::message::Sender;
+use domain::quota::Amount;
 use domain::{Invalid, SandboxId};
 use futures_util::FutureExt;
 use http::header::{
@@ -137,7 +139,10 @@ impl Admitted {
 }
 
 async fn handle(route: &Route, call: Call) -> Result<Response<Bytes>, Error> {
-    let outcome = (route.endpoint.handler)(call).await;
+    let outcome = match count_write(route, &call).await {
+        Ok(()) => (route.endpoint.handler)(call).await,
+        Err(refused) => Err(refused),
+    };
     // Tests run in debug builds, so the document has every response that occurs in a test.
     match &outcome {
         Ok(response) => debug_assert!(
@@ -156,6 +161,15 @@ async fn handle(route: &Route, call: Call) -> Result<Response<Bytes>, Error> {
         ),
     }
     outcome
+}
+
+/// Counts a change for the quotas of its caller, unless the use case does.
+async fn count_write(route: &Route, call: &Call) -> Result<(), Error> {
+    if !route.is_change() || route.endpoint.counts_its_writes {
+        return Ok(());
+    }
+    let cost = Amount::new(1, call.body.len() as u64);
+    quotas::charge(call.plane.quota_deps(), &Payer::of(&call.principal), cost).await
 }
 
 /// The address of a request's sender, as the host sees it. A host adds it to the request's extensions.

@@ -15,7 +15,8 @@ use http::{Response, StatusCode};
 /// `POST …/sessions/{session_id}/entries`.
 pub const APPEND: Endpoint = Endpoint::new(|call| Box::pin(append(call)), &[ok::<EntriesStored>()])
     .body::<AppendEntries>()
-    .problems(&[EntriesGap, EntriesChanged, SessionSuperseded]);
+    .problems(&[EntriesGap, EntriesChanged, SessionSuperseded])
+    .counts_its_writes();
 /// `GET …/sessions/{session_id}/entries`.
 pub const READ: Endpoint =
     Endpoint::new(|call| Box::pin(read(call)), &[ok::<EntryPage>()]).query(&[AFTER, LIMIT]);
@@ -29,8 +30,11 @@ const LIMIT: Parameter =
 async fn append(call: Call) -> Result<Response<Bytes>, Error> {
     let (sandbox, session) = (call.sandbox()?, session(&call)?);
     let entries = Entries::decode(&call.body)?;
-    let deps = sessions::append::Deps { store: &call.plane.store, clock: call.plane.clock.as_ref() };
-    let command = sessions::append::Command { principal: call.principal, sandbox, session, entries };
+    let plane = &call.plane;
+    let (store, clock, quotas) = (&plane.store, plane.clock.as_ref(), plane.quota_deps());
+    let deps = sessions::append::Deps { store, clock, quotas };
+    let (principal, body_bytes) = (call.principal, call.body.len() as u64);
+    let command = sessions::append::Command { principal, sandbox, session, entries, body_bytes };
     Ok(json(StatusCode::OK, &sessions::append::run(deps, command).await?))
 }
 

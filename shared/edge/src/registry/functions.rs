@@ -30,7 +30,7 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-register",
         "Register a sandbox and create its worker token",
         http(Method::POST, "/api/v1/sandboxes", Scope::ManageSandboxes, sandboxes::REGISTER),
-        &[Keys, IssueTokens, GetItem, PutItem, CreateMailboxes],
+        &[Keys, IssueTokens, GetItem, PutItem, UpdateItem, CreateMailboxes],
     ),
     function(
         "sandboxes-get",
@@ -292,7 +292,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tickets-create",
         "Create a ticket and its first task",
         http(Method::POST, "/api/v1/tickets", Scope::ManageTasks, tickets::CREATE),
-        &[Keys, GetItem, BatchGetItem, QueryIndexes, PutItem, OrchestrationJobs],
+        &[Keys, GetItem, BatchGetItem, QueryIndexes, PutItem, UpdateItem, OrchestrationJobs],
     ),
     function(
         "tickets-list",
@@ -316,25 +316,25 @@ pub static FUNCTIONS: &[Function] = &[
         "tickets-transition",
         "Move a ticket to another status",
         http(Method::POST, "/api/v1/tickets/{id}/transition", Scope::ManageTasks, tickets::TRANSITION),
-        &[Keys, GetItem, PutItem],
+        &[Keys, GetItem, PutItem, UpdateItem],
     ),
     function(
         "tickets-approve",
         "Approve a ticket",
         http(Method::POST, "/api/v1/tickets/{id}/approve", Scope::ManageTasks, tickets::APPROVE),
-        &[Keys, GetItem, PutItem, DeleteItem, OrchestrationJobs],
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tickets-reject",
         "Reject a ticket",
         http(Method::POST, "/api/v1/tickets/{id}/reject", Scope::ManageTasks, tickets::REJECT),
-        &[Keys, GetItem, PutItem, DeleteItem],
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem],
     ),
     function(
         "tasks-create",
         "Create a task",
         http(Method::POST, "/api/v1/tasks", Scope::ManageTasks, tasks::CREATE),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-list",
@@ -352,7 +352,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-update",
         "Change a task",
         http(Method::PATCH, "/api/v1/tasks/{id}", Scope::ManageTasks, tasks::UPDATE),
-        &[Keys, GetItem, PutItem, DeleteItem, OrchestrationJobs],
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-events",
@@ -370,13 +370,13 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-add-dependencies",
         "Add dependencies to a task",
         http(Method::POST, "/api/v1/tasks/{id}/dependencies", Scope::ManageTasks, tasks::ADD_DEPENDENCIES),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-replace-dependencies",
         "Replace the dependencies of a task",
         http(Method::PUT, "/api/v1/tasks/{id}/dependencies", Scope::ManageTasks, tasks::REPLACE_DEPENDENCIES),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-remove-dependency",
@@ -387,7 +387,7 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::ManageTasks,
             tasks::REMOVE_DEPENDENCY,
         ),
-        &[Keys, GetItem, BatchGetItem, PutItem, DeleteItem, OrchestrationJobs],
+        &[Keys, GetItem, BatchGetItem, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "tasks-fail",
@@ -405,13 +405,13 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-retry",
         "Retry a failed task",
         http(Method::POST, "/api/v1/tasks/{id}/retry", Scope::ManageTasks, tasks::RETRY),
-        &[Keys, GetItem, PutItem, OrchestrationJobs],
+        &[Keys, GetItem, PutItem, UpdateItem, OrchestrationJobs],
     ),
     function(
         "tasks-set-timeout",
         "Set the time limit of an attempt",
         http(Method::POST, "/api/v1/tasks/{id}/set-timeout", Scope::ManageTasks, tasks::SET_TIMEOUT),
-        &[Keys, GetItem, PutItem, OrchestrationJobs],
+        &[Keys, GetItem, PutItem, UpdateItem, OrchestrationJobs],
     ),
     function(
         "tasks-of-sandbox",
@@ -429,7 +429,7 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-validate",
         "Review a task's result",
         http(Method::POST, "/api/v1/sandboxes/{id}/validation-result", Scope::ReviewResult, tasks::VALIDATE),
-        &[Keys, GetItem, BatchGetItem, Query, PutItem, DeleteItem, OrchestrationJobs],
+        &[Keys, GetItem, BatchGetItem, Query, PutItem, UpdateItem, DeleteItem, OrchestrationJobs],
     ),
     function(
         "monitoring-status",
@@ -471,13 +471,13 @@ pub static FUNCTIONS: &[Function] = &[
         "sockets-disconnect",
         "Forget a closed socket",
         Trigger::SocketDisconnect,
-        &[DeleteItem, UpdateItem],
+        &[GetItem, DeleteItem, UpdateItem],
     ),
     function(
         "sockets-expire",
         "Close sockets that have not authenticated in time",
         Trigger::Jobs(Queue::SocketJobs),
-        &[DeleteItem, Sockets],
+        &[GetItem, Sockets],
     ),
     function(
         "platform-check",
