@@ -42,7 +42,7 @@ pub enum Command {
     Verify(Verify),
     /// Make the keys of a plane on AWS and print them as JSON
     Keys(Keys),
-    /// Work with policies of sandboxes
+    /// Check a policy file
     Policy(Policy),
     /// Run an agent in this sandbox and report its events to the control plane
     Worker(worker::cli::Worker),

@@ -446,7 +446,7 @@ fn is_local(url: &str) -> bool {
     })
 }
 
-/// It is part of a URL, and must not look like a worker token.
+/// It is sent in headers, and by tools in URLs of sockets. It must not look like a token of a worker or a browser.
 fn is_valid_token(token: &str) -> bool {
     let plain = token.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
     plain && token.len() >= MIN_TOKEN_CHARS && !token.starts_with("swt_") && !token.starts_with("sit_")

@@ -9,8 +9,7 @@ use std::path::Path;
 /// Names of the files of the table.
 const TABLE_FILES: [&str; 3] = ["table.sqlite", "table.sqlite-wal", "table.sqlite-shm"];
 
-/// Workers that run as root let the users of their agents pass through the directories above theirs. The bits of the mode
-/// cannot be told from those of such an entry in the access control list.
+/// A worker that runs as root adds an access control entry for its agents, which the mode shows as group execute.
 const SEARCH_BY_GROUP: u32 = 0o010;
 
 /// Creates the directory, or makes an existing one private: it holds the events of every org and all keys.

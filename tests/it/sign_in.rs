@@ -63,7 +63,7 @@ async fn sign_in_routes_refuse_pages_of_other_origins() {
             assert!(!refused.headers.contains_key("access-control-allow-origin"), "{path} {header:?}");
         }
     }
-    // None of them spent the code.
+    // None of them used the code.
     let own = call(SIGN_IN, ("origin", &plane.url)).await;
     assert_eq!(own.status, 200, "{}", own.body);
 }

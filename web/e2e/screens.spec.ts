@@ -38,7 +38,7 @@ for (const [size, viewport] of Object.entries(sizes)) {
       test('the dialogs of sign-in links fit their window', async ({ page, plane }) => {
         const dialogs = {
           replace: await plane.newLink(),
-          failed: '/#code=spent',
+          failed: '/#code=used',
           'token-in-url': '/?token=theirs',
         }
         for (const [name, path] of Object.entries(dialogs)) {

@@ -8,8 +8,13 @@
 //! Otherwise they listen on the machine's loopback: other processes of this machine can connect to them, but need a
 //! worthless key of this sandbox; and programs that ignore `HTTP_PROXY` are not restricted by the policy.
 
+mod proxy;
+mod server;
+
+pub use server::Place;
+
 use crate::agents::KeyForm;
-use crate::config::{Config, PROXY_VARIABLES, ServiceKeys};
+use crate::config::{Config, ServiceKeys};
 use crate::event::Event;
 use crate::outbox::Outbox;
 use crate::secret::Secret;
@@ -22,35 +27,15 @@ use egress::endpoint::{Endpoint, Endpoints, Form, Key, Meter};
 use egress::policy::NetworkPolicy;
 use egress::proxy::{Denied, Limits, Proxy};
 use http::HeaderName;
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use tokio::net::{TcpListener, UnixListener};
+use proxy::{operators_proxy, proxy_variables};
+use server::{ENDPOINTS, Listener, NAMESPACE_PORTS, PROXY, Server};
+use std::collections::BTreeSet;
+use std::path::Path;
 use tokio::sync::mpsc;
-use url::Url;
 use uuid::Uuid;
 
 /// Path of the endpoint for git.
 const GIT: &str = "/git";
-
-/// Hosts that are reached without the proxy: servers of the agent itself.
-const NO_PROXY: &str = "localhost,127.0.0.1,::1";
-
-/// Ports in a network namespace. Above those that systems give to connections, and not used by common servers.
-const NAMESPACE_PORTS: [(&str, u16); 2] = [(ENDPOINTS, 61_001), (PROXY, 61_002)];
-
-const ENDPOINTS: &str = "endpoints";
-const PROXY: &str = "proxy";
-
-/// Where the servers listen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<'a> {
-    /// On free ports of the machine's loopback.
-    Loopback,
-    /// On Unix sockets in this directory, for a bridge in the agent's network namespace. The agent must not be able to
-    /// write to the directory.
-    Namespace(&'a Path),
-}
 
 /// Open servers, which do not serve yet.
 #[derive(Debug)]
@@ -70,20 +55,6 @@ pub struct Network {
     operators_proxy: Option<(String, u16, Server)>,
     /// Ports of the machine's loopback that the operator has listed.
     listed: Vec<Server>,
-}
-
-/// An open server.
-#[derive(Debug)]
-struct Server {
-    listener: Listener,
-    /// Its address for the agent.
-    address: SocketAddr,
-}
-
-#[derive(Debug)]
-enum Listener {
-    Loopback(TcpListener),
-    Socket(UnixListener, PathBuf),
 }
 
 impl Network {
@@ -248,43 +219,6 @@ impl Network {
     }
 }
 
-impl Server {
-    async fn open(place: Place<'_>, name: &str) -> anyhow::Result<Self> {
-        match place {
-            Place::Loopback => {
-                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-                let listener = listener.context("cannot listen on the loopback, for the agent's network")?;
-                Ok(Self { address: listener.local_addr()?, listener: Listener::Loopback(listener) })
-            }
-            Place::Namespace(directory) => {
-                let port = NAMESPACE_PORTS.iter().find(|(server, _)| *server == name).map(|(_, port)| *port);
-                Self::on_socket(directory, name, port.expect("every server has a port"))
-            }
-        }
-    }
-
-    fn on_socket(directory: &Path, name: &str, port: u16) -> anyhow::Result<Self> {
-        let path = directory.join(name);
-        let listener = UnixListener::bind(&path);
-        let listener = listener.with_context(|| format!("cannot open {}", path.display()))?;
-        Ok(Self { listener: Listener::Socket(listener, path), address: (Ipv4Addr::LOCALHOST, port).into() })
-    }
-}
-
-/// The proxy of the worker's own environment.
-fn operators_proxy(environment: &BTreeMap<String, String>) -> anyhow::Result<Option<Url>> {
-    let Some((name, value)) = PROXY_VARIABLES.iter().find_map(|name| Some((name, environment.get(*name)?)))
-    else {
-        return Ok(None);
-    };
-    let url = if value.contains("://") { value.clone() } else { format!("http://{value}") };
-    let url = Url::parse(&url).ok().filter(|url| url.scheme() == "http" && url.host().is_some());
-    let url = url.with_context(|| {
-        format!("{name} must be a URL that begins with http://, because agents reach it through their worker; set NETWORK to use the worker's own proxy")
-    })?;
-    Ok(Some(url))
-}
-
 fn worthless_key() -> String {
     format!("sunaba-{}", Uuid::new_v4().simple())
 }
@@ -292,17 +226,6 @@ fn worthless_key() -> String {
 fn key(variable: &str, form: Form, presented: &str, real: &Secret) -> anyhow::Result<Key> {
     Key::new(form, presented, real.reveal())
         .with_context(|| format!("{variable} contains characters that cannot be sent in an HTTP header"))
-}
-
-/// In both spellings, because programs differ. Programs that only know SOCKS find the same proxy there, by HTTP: clients
-/// that support SOCKS in `ALL_PROXY` support HTTP as well, and some fail on a SOCKS URL.
-fn proxy_variables(url: &str) -> Vec<(String, String)> {
-    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, url));
-    let names = names.into_iter().chain([("NO_PROXY", NO_PROXY)]);
-    let both = names.flat_map(|(name, value)| [(name.to_owned(), value), (name.to_lowercase(), value)]);
-    // Node.js ignores the proxy otherwise.
-    let all = both.chain([("NODE_USE_ENV_PROXY".to_owned(), "1")]);
-    all.map(|(name, value)| (name, value.to_owned())).collect()
 }
 
 fn event(denied: Denied) -> NetworkDenied {
@@ -319,8 +242,10 @@ mod tests {
     use super::*;
     use crate::agents::AGENTS;
     use crate::fake_plane::FakePlane;
+    use crate::network::proxy::NO_PROXY;
+    use std::collections::BTreeMap;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::UnixStream;
+    use tokio::net::{TcpListener, UnixStream};
 
     async fn open_at(place: Place<'_>, variables: &[(&str, &str)]) -> (Network, BTreeMap<String, String>) {
         let environment = [("SANDBOX_ID", "box")].iter().chain(variables);

@@ -69,7 +69,7 @@ settings! {
     callback_url, "SUNABA_CALLBACK_URL";
     /// Isolation of agents in local sandboxes: auto, namespaces, landlock, sandbox-exec (macOS) or none
     /// [default: auto]
-    #[arg(help_heading = SANDBOXES, value_name = "LEVEL")]
+    #[arg(help_heading = SANDBOXES, value_name = "TIER")]
     isolation, "SUNABA_ISOLATION";
     /// Memory per sandbox, at most 8 [default: 4]
     #[arg(help_heading = SANDBOXES, value_name = "GB")]

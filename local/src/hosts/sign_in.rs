@@ -99,7 +99,7 @@ async fn exchange(plane: &Plane, codes: Option<&SignInCodes>, head: &Parts, body
     })?;
     let SignIn { code } = SignIn::decode(&body)?;
     let operator =
-        codes.and_then(|codes| codes.spend(&code)).ok_or(app::Error::Unauthorized(INVALID_CODE))?;
+        codes.and_then(|codes| codes.exchange(&code)).ok_or(app::Error::Unauthorized(INVALID_CODE))?;
     let expires_at = plane.clock.now().plus_secs(SIGN_IN_SECS);
     let token = plane.authenticator.sign_in_token(&operator, expires_at)?;
     Ok((json(StatusCode::OK, &SignedIn { token, expires_at }), operator))

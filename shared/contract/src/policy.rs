@@ -89,6 +89,12 @@ pub struct RepositoryRules {
     pub allow_settings: bool,
 }
 
+/// Processes and threads, unless the policy says otherwise.
+pub const DEFAULT_PROCESSES: u64 = 4096;
+
+/// Largest file, unless the policy says otherwise.
+pub const DEFAULT_FILE_MB: u64 = 16 * 1024;
+
 /// Limits of the agent and its child processes. `None` leaves that of the worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -208,7 +208,7 @@ fn check(tier: Tier, program: &Path) {
     assert!(results.len() > 45, "the program ran to its end: {results:?}");
     let escaped: Vec<_> = results.iter().filter(|(name, (held, _))| !held && promised(name)).collect();
     assert!(escaped.is_empty(), "{tier} does not hold: {escaped:?}");
-    outside.check_untouched();
+    outside.check_untouched(tier);
 }
 
 /// What is outside of the sandbox.
@@ -331,7 +331,7 @@ impl Outside {
         lines.filter(|(name, _)| !name.starts_with(' ')).collect()
     }
 
-    fn check_untouched(mut self) {
+    fn check_untouched(mut self, tier: Tier) {
         for canary in &self.canaries {
             assert_eq!(fs::read_to_string(canary).unwrap(), CANARY, "{}", canary.display());
             let beside = canary.parent().unwrap().read_dir().unwrap().flatten();
@@ -342,7 +342,14 @@ impl Outside {
         assert!(self.other.try_wait().unwrap().is_none(), "the other process still runs");
         self.abstract_socket.set_nonblocking(true).unwrap();
         assert!(self.abstract_socket.accept().is_err(), "the abstract socket got no connection");
-        drop(self.path_socket.set_nonblocking(true));
+        if tier == Tier::Namespaces {
+            self.path_socket.set_nonblocking(true).unwrap();
+            assert!(self.path_socket.accept().is_err(), "the socket got no connection");
+            for listener in &self.tcp {
+                listener.set_nonblocking(true).unwrap();
+                assert!(listener.accept().is_err(), "the port got no connection");
+            }
+        }
         let names = self.folder.path().read_dir().unwrap().flatten().map(|entry| entry.file_name());
         let names: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("linker")).collect();
         assert!(names.is_empty(), "a program outside used variables of the agent: {names:?}");

@@ -1,6 +1,8 @@
 //! The agent's way to the network: the worker's proxy and its policy.
 
-use super::{Fixture, command, text};
+use super::repository::descendants;
+use super::resuming::kill;
+use super::{Fixture, GATED, command, text};
 use contract::payloads::NetworkDenied;
 use kit::model::{Reply, Script};
 use kit::offline::offline;
@@ -24,7 +26,7 @@ async fn denied_connection_is_an_event_with_its_host() {
             (&json!(port), &json!("worker")),
             "{event}"
         );
-        assert!(event["event_data"]["reason"].as_str().unwrap().contains("NETWORK"), "{event}");
+        assert!(event["event_data"]["reason"].as_str().unwrap().contains("not public"), "{event}");
     }
     assert_eq!(worker.terminate().await, Some(0));
     let log = fixture.log().await;
@@ -59,6 +61,23 @@ async fn allowlist_of_the_operator_opens_a_local_registry() {
         let directly = if network == "none" { "directly 000" } else { "directly 200" };
         assert!(log.contains(directly), "{network}: {log}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn worker_exits_with_an_error_when_its_bridge_exits() {
+    let fixture = Fixture::new(Script::new()).await;
+    let agent = fixture.script(&[command(GATED), text("Done.")]);
+    let worker = fixture.start_worker(&[("AGENT", &agent), ("TASK_DESCRIPTION", "Wait")]);
+    fixture.wait_for_event("agent.tool_use").await;
+    let is_bridge = |process: &u32| {
+        let command = std::fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        command.contains("\0bridge\0")
+    };
+    let bridge = descendants(worker.id()).into_iter().find(is_bridge).expect("the worker has a bridge");
+    kill(bridge);
+    assert_eq!(worker.wait_for_exit().await, Some(1));
+    let error = fixture.wait_for_event("agent.error").await;
+    assert!(error["event_data"]["error"].as_str().unwrap().contains("the bridge has exited"), "{error}");
 }
 
 /// The real CLI works with the proxy in its environment, and reaches the model through the endpoint.

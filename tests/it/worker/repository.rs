@@ -283,7 +283,7 @@ fn read(process: u32, file: &str) -> String {
 }
 
 /// All descendants of a process.
-fn descendants(process: u32) -> Vec<u32> {
+pub(super) fn descendants(process: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     let direct =

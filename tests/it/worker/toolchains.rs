@@ -43,10 +43,12 @@ fn package_managers_git_and_servers_work_in_a_namespace() {
              > .cargo/config.toml && \
              printf '[package]\\nname = \"app\"\\nedition = \"2021\"\\n[dependencies]\\nsunaba-test-package = \"1\"\\n' > Cargo.toml && \
              echo 'fn main() { println!(\"{}\", sunaba_test_package::TEXT) }' > src/main.rs && cargo run --quiet; cd ..",
-            "python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 & \
-             until curl -sf -o /dev/null http://localhost:8000/; do sleep 0.1; done; echo from a 'server'; kill $!",
+            "python3 -c \"import http.server as h; s = h.HTTPServer(('127.0.0.1', 8000), h.SimpleHTTPRequestHandler); \
+             open('ready', 'w').close(); s.serve_forever()\" >/dev/null 2>&1 & \
+             cat ready && curl -sf -o /dev/null http://localhost:8000/ && echo from a 'server'; kill $!",
         ];
-        let steps = commands.iter().map(|run| command(&format!("URL={url}; {run}")));
+        let steps =
+            commands.iter().map(|run| command(&format!("URL={url}; rm -f ready; mkfifo ready; {run}")));
         let agent = fixture.script(&steps.chain([text("Done.")]).collect::<Vec<_>>());
         let variables = [
             ("AGENT", agent.as_str()),

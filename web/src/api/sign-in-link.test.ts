@@ -39,7 +39,7 @@ it('exchanges the code for a token, after removing it from the address', async (
   expect([token(), localStorage.getItem(TOKEN_KEY)]).toEqual(['sit_new', 'sit_new'])
 })
 
-it('spends the code only after a confirmation if a token is stored', async () => {
+it('uses the code only after a confirmation if a token is stored', async () => {
   localStorage.setItem(TOKEN_KEY, 'mine')
   const { signInLink, exchangeCode, token } = await open('/#code=fresh')
   expect([signInLink(), requests, token()]).toEqual([{ kind: 'confirming' }, [], 'mine'])
@@ -55,8 +55,8 @@ it('keeps the stored token and the code if the confirmation is refused', async (
   expect([signInLink(), requests, token()]).toEqual([{ kind: 'none' }, [], 'mine'])
 })
 
-it('says how to get another link if the code is spent', async () => {
-  const { signInLink, token } = await open('/#code=spent')
+it('says how to get another link if the code was used', async () => {
+  const { signInLink, token } = await open('/#code=used')
   await vi.waitFor(() => expect(signInLink().kind).toBe('failed'))
   expect(signInLink()).toEqual({
     kind: 'failed',

@@ -12,7 +12,7 @@ import { ApiError, post } from './http'
  */
 export type SignInLink =
   | { kind: 'none' }
-  /** A token is stored already. The code is spent when the user confirms. */
+  /** A token is stored already. The code is used when the user confirms. */
   | { kind: 'confirming' }
   | { kind: 'exchanging' }
   | { kind: 'failed'; message: string; canRetry: boolean }

@@ -7,7 +7,7 @@ export type PreviewEvent = LogEvent<'preview.starting' | 'preview.ready' | 'prev
 
 /** A server on a port: one row from start to stop. */
 export function preview(builder: RowsBuilder, event: PreviewEvent): RowPath {
-  const { machinePort: _, ...update } = readPreview(event)
+  const { forwardedPort: _, ...update } = readPreview(event)
   const key = `preview:${update.port ?? ''}`
   const known = builder.paths.get(key)
   const row = known === undefined ? null : builder.changeIf(known, 'preview', event)
@@ -43,13 +43,11 @@ function trackRunning(builder: RowsBuilder, key: string, path: RowPath, status: 
 
 type Preview = Pick<PreviewRow, 'status' | 'port' | 'url' | 'framework' | 'detail'>
 
-export function readPreview({ type, data }: PreviewEvent): Preview & { readonly machinePort: number | null } {
-  const port = number(data, 'port')
+export function readPreview({ type, data }: PreviewEvent): Preview & { readonly forwardedPort: number | null } {
   return {
     status: STATUSES[type],
-    port,
-    // It differs where the agent has a network of its own.
-    machinePort: number(data, 'forwarded_port') ?? port,
+    port: number(data, 'port'),
+    forwardedPort: number(data, 'forwarded_port'),
     url: someText<'preview.ready'>(data, 'url'),
     framework: someText<'preview.ready'>(data, 'framework'),
     detail:

@@ -139,13 +139,13 @@ describe('a run', () => {
     expect(run(eventOf('preview.starting', { port: 3000 }), ready(3000)).preview).toEqual({
       status: 'ready',
       port: 3000,
-      machinePort: 3000,
+      forwardedPort: null,
       url: 'http://localhost:3000',
       framework: 'vite',
       seq: 2,
     })
     const forwarded = eventOf('preview.ready', { port: 3000, forwarded_port: 40001 })
-    expect(run(forwarded).preview).toMatchObject({ port: 3000, machinePort: 40001 })
+    expect(run(forwarded).preview).toMatchObject({ port: 3000, forwardedPort: 40001 })
     expect(run(ready(3000), eventOf('preview.starting', { port: 4000 })).preview).toMatchObject({
       port: 3000,
       status: 'ready',

@@ -68,8 +68,8 @@ export interface RunError {
 export interface Preview {
   readonly status: PreviewRow['status']
   readonly port: number | null
-  /** The port of the sandbox's machine that leads to it. */
-  readonly machinePort: number | null
+  /** The port of the sandbox's machine that leads to it, if it is another one. */
+  readonly forwardedPort: number | null
   readonly url: string | null
   readonly framework: string | null
   /** Of the last event about it. */
@@ -211,12 +211,12 @@ function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
   if (hasTrait(event.type, 'ends_sandbox'))
     return before === null || before.status === 'failed' ? before : { ...before, status: 'stopped' }
   if (!isPreview(event)) return before
-  const { status, port, machinePort, url, framework } = readPreview(event)
+  const { status, port, forwardedPort, url, framework } = readPreview(event)
   const seq = event.seq
   if (before?.port === port) {
-    return { status, port, machinePort, url: url ?? before.url, framework: framework ?? before.framework, seq }
+    return { status, port, forwardedPort, url: url ?? before.url, framework: framework ?? before.framework, seq }
   }
-  return before?.status === 'ready' && status !== 'ready' ? before : { status, port, machinePort, url, framework, seq }
+  return before?.status === 'ready' && status !== 'ready' ? before : { status, port, forwardedPort, url, framework, seq }
 }
 
 function applyPlan(run: Changing, event: LogEvent): void {

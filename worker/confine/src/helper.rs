@@ -13,7 +13,8 @@ use std::path::PathBuf;
 /// arguments.
 pub const HELPER_COMMAND: &str = "confined";
 
-/// Prefix of the variables that the program gets. Without it, programs around it would use them, which run outside.
+/// Prefix of the program's variables in the environment of bubblewrap and the helper. Both start outside of the isolation,
+/// and must not use them.
 const WRAPPED: &str = "confined.";
 
 /// The name of a variable of the program in the environment of the helper.

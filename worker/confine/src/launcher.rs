@@ -82,7 +82,7 @@ impl Launcher {
             }
         }
         if let Some(user) = user {
-            give(user, &policy)?;
+            assign_directories(user, &policy)?;
             for name in ["USER", "LOGNAME"] {
                 environment.insert(name.to_owned(), NAME_OF_USER.to_owned());
             }
@@ -141,8 +141,8 @@ impl Launcher {
     ///
     /// # Errors
     /// If the owner cannot be changed.
-    pub fn own(&self, directory: &Path) -> io::Result<()> {
-        self.user.map_or(Ok(()), |user| user.own(directory))
+    pub fn change_owner_of_tree(&self, directory: &Path) -> io::Result<()> {
+        self.user.map_or(Ok(()), |user| user.change_owner_of_tree(directory))
     }
 
     /// With ports of the loopback that programs may connect to. Only `sandbox-exec` restricts the others.
@@ -183,7 +183,7 @@ impl Launcher {
         let paths: Vec<PathBuf> = paths.into_iter().collect();
         if let Some(user) = launcher.user {
             // A path that stays closed is reported by the program that needs it.
-            paths.iter().for_each(|path| drop(user.open_way(path)));
+            paths.iter().for_each(|path| drop(user.grant_search_on_ancestors(path)));
         }
         policy.readable.extend(paths);
         policy.remove_nested();
@@ -327,13 +327,13 @@ impl fmt::Debug for Launcher {
 const NAME_OF_USER: &str = "agent";
 
 /// Gives the user everything that it may change, and the way to what it may read.
-fn give(user: User, policy: &Policy) -> anyhow::Result<()> {
+fn assign_directories(user: User, policy: &Policy) -> anyhow::Result<()> {
     for directory in &policy.writable {
-        user.own(directory)
+        user.change_owner_of_tree(directory)
             .with_context(|| format!("cannot give {} to the agent's user", directory.display()))?;
     }
     // A path that stays closed is reported by the program that needs it.
-    policy.readable.iter().for_each(|path| drop(user.open_way(path)));
+    policy.readable.iter().for_each(|path| drop(user.grant_search_on_ancestors(path)));
     Ok(())
 }
 

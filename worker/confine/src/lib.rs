@@ -10,7 +10,7 @@
 //!
 //! In the tier `namespaces`, programs share a [`NetworkNamespace`] with each other and not with the machine.
 //!
-//! Deliberately absent: what connects that namespace with the world, which is a program of the worker.
+//! Deliberately absent: the bridge between this namespace and the worker's servers (`worker/src/namespace.rs`).
 
 mod bubblewrap;
 mod helper;

@@ -32,11 +32,11 @@ mod other {
     }
 
     impl User {
-        pub(crate) fn own(self, _directory: &Path) -> io::Result<()> {
+        pub(crate) fn change_owner_of_tree(self, _directory: &Path) -> io::Result<()> {
             Ok(())
         }
 
-        pub(crate) fn open_way(self, _path: &Path) -> io::Result<()> {
+        pub(crate) fn grant_search_on_ancestors(self, _path: &Path) -> io::Result<()> {
             Ok(())
         }
     }

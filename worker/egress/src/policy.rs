@@ -38,13 +38,11 @@ pub enum Addresses {
 /// Why a connection is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Denial {
-    #[error("the network of this sandbox is off (NETWORK or its policy)")]
+    #[error("the network of this sandbox is off")]
     Off,
-    #[error("it is not on the allowlist of this sandbox (NETWORK or its policy)")]
+    #[error("the host is not on the allowlist of this sandbox")]
     NotListed,
-    #[error(
-        "its address is not public; the operator can allow it by name or address (NETWORK or its policy)"
-    )]
+    #[error("its address is not public; the operator can allow it in `allowedPrivateHosts` or `NETWORK`")]
     NotPublic,
 }
 

@@ -71,17 +71,37 @@ impl Loopback {
     ) -> io::Result<Option<(u16, impl Future<Output = ()> + Send + use<>)>> {
         let Self::Namespace { inbound, plane, .. } = self else { return Ok(None) };
         // Both are open at the same time, so they differ.
-        let listeners = [bind().await?, bind().await?];
-        for listener in listeners {
-            let opened = listener.local_addr()?.port();
-            if Some(opened) != *plane {
-                return Ok(Some((opened, bridge::forward_into(listener, inbound.clone(), port))));
-            }
-        }
-        Err(io::ErrorKind::AddrNotAvailable.into())
+        let (opened, listener) = not_at([bind().await?, bind().await?], *plane)?;
+        Ok(Some((opened, bridge::forward_into(listener, inbound.clone(), port))))
     }
+}
+
+/// The first listener that has another port than this, with its port.
+fn not_at(listeners: [TcpListener; 2], excluded: Option<u16>) -> io::Result<(u16, TcpListener)> {
+    for listener in listeners {
+        let port = listener.local_addr()?.port();
+        if Some(port) != excluded {
+            return Ok((port, listener));
+        }
+    }
+    Err(io::ErrorKind::AddrNotAvailable.into())
 }
 
 async fn bind() -> io::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn forwarded_port_is_never_that_of_the_plane() {
+        for of_plane in [0, 1] {
+            let listeners = [bind().await.unwrap(), bind().await.unwrap()];
+            let ports = listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
+            let (opened, _listener) = not_at(listeners, Some(ports[of_plane])).unwrap();
+            assert_eq!(opened, ports[1 - of_plane]);
+        }
+    }
 }

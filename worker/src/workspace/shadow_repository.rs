@@ -70,7 +70,9 @@ impl ShadowRepository {
         let is_new = fs::symlink_metadata(dir.join("HEAD")).await.is_err();
         fs::create_dir_all(&dir).await?;
         let (owner, owned) = (launcher.clone(), dir.clone());
-        tokio::task::spawn_blocking(move || owner.own(&owned)).await.map_err(io::Error::other)??;
+        tokio::task::spawn_blocking(move || owner.change_owner_of_tree(&owned))
+            .await
+            .map_err(io::Error::other)??;
         if is_new {
             Git::new(&dir, &launcher).text(&["init", "--quiet", "--bare"], GIT_TIMEOUT).await?;
         }

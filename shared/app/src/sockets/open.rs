@@ -41,7 +41,7 @@ pub type Outcome = ();
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Command { connection, principal, sandbox, subscribe: mut request } = command;
     let Some((principal, until)) = principal else {
-        check_nothing_to_remember(sandbox.as_ref(), &request)?;
+        reject_filters_without_token(sandbox.as_ref(), &request)?;
         let job = Job::ExpireSocket { connection_id: connection };
         return Ok(deps.socket_jobs.send(&job.encode(), deps.auth_timeout).await?);
     };
@@ -58,8 +58,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     }
 }
 
-/// A request that would be forgotten is rejected, because the socket would receive other events than requested.
-fn check_nothing_to_remember(sandbox: Option<&SandboxId>, request: &Subscribe) -> Result<(), Invalid> {
+/// A socket without a token cannot have filters in its URL: nothing is stored that could keep them.
+fn reject_filters_without_token(sandbox: Option<&SandboxId>, request: &Subscribe) -> Result<(), Invalid> {
     let filters = &request.filters;
     for (field, is_present) in [
         ("sandbox_id", sandbox.is_some()),

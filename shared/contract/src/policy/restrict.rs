@@ -1,7 +1,8 @@
 //! The upper bound of a policy.
 
 use super::{
-    Access, FilesystemRules, Host, LimitRules, NetworkRules, PolicyPath, RepositoryRules, Root, SandboxPolicy,
+    Access, DEFAULT_FILE_MB, DEFAULT_PROCESSES, FilesystemRules, Host, LimitRules, NetworkRules, PolicyPath,
+    RepositoryRules, Root, SandboxPolicy,
 };
 
 impl SandboxPolicy {
@@ -80,15 +81,13 @@ impl RepositoryRules {
 }
 
 impl LimitRules {
+    /// The provider limits memory if neither does.
     fn restrict(self, maximum: Self) -> Self {
-        let lower = |own: Option<u64>, bound: Option<u64>| match (own, bound) {
-            (Some(own), Some(bound)) => Some(own.min(bound)),
-            (one, another) => one.or(another),
-        };
+        let lower = |own: Option<u64>, bound: Option<u64>| own.into_iter().chain(bound).min();
         Self {
-            processes: lower(self.processes, maximum.processes),
+            processes: lower(self.processes, maximum.processes.or(Some(DEFAULT_PROCESSES))),
             memory_mb: lower(self.memory_mb, maximum.memory_mb),
-            file_mb: lower(self.file_mb, maximum.file_mb),
+            file_mb: lower(self.file_mb, maximum.file_mb.or(Some(DEFAULT_FILE_MB))),
         }
     }
 }

@@ -22,10 +22,10 @@ pub const SIGN_IN_SECS: i64 = 7 * 24 * 3600;
 pub(super) const PREFIX: &str = "sit_";
 const AUDIENCE: &str = "sunaba-console";
 
-/// The codes that are not spent, as hashes. They live in memory: a restarted plane prints a new link.
+/// The codes that are not used yet, as hashes. They are in memory: a restarted plane prints a new link.
 pub struct SignInCodes {
     clock: Arc<dyn Clock>,
-    unspent: Mutex<BTreeMap<CodeHash, Code>>,
+    unused: Mutex<BTreeMap<CodeHash, Code>>,
 }
 
 type CodeHash = [u8; 32];
@@ -37,28 +37,28 @@ struct Code {
 
 impl SignInCodes {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, unspent: Mutex::default() }
+        Self { clock, unused: Mutex::default() }
     }
 
     /// A new code that signs in as this operator.
     pub fn create(&self, operator: &str) -> String {
         let code = ids::secret();
         let now = self.clock.now();
-        let mut unspent = self.unspent();
-        unspent.retain(|_, other| other.expires_at > now);
+        let mut unused = self.unused();
+        unused.retain(|_, other| other.expires_at > now);
         let operator = operator.to_owned();
-        unspent.insert(hash(&code), Code { operator, expires_at: now.plus_secs(CODE_SECS) });
+        unused.insert(hash(&code), Code { operator, expires_at: now.plus_secs(CODE_SECS) });
         code
     }
 
-    /// The operator whose code this is. The code is spent then; of concurrent callers, one gets the operator.
-    pub fn spend(&self, code: &str) -> Option<String> {
-        let spent = self.unspent().remove(&hash(code))?;
-        (spent.expires_at > self.clock.now()).then_some(spent.operator)
+    /// The operator whose code this is. A code is used once: of concurrent callers, one gets the operator.
+    pub fn exchange(&self, code: &str) -> Option<String> {
+        let found = self.unused().remove(&hash(code))?;
+        (found.expires_at > self.clock.now()).then_some(found.operator)
     }
 
-    fn unspent(&self) -> MutexGuard<'_, BTreeMap<CodeHash, Code>> {
-        self.unspent.lock().expect("no code panics while it holds the codes")
+    fn unused(&self) -> MutexGuard<'_, BTreeMap<CodeHash, Code>> {
+        self.unused.lock().expect("no code panics while it holds the codes")
     }
 }
 
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn code_is_spent_by_its_first_use() {
+    fn code_is_used_once() {
         let codes = SignInCodes::new(clock());
         let (code, other) = (codes.create("alice"), codes.create("bob"));
-        assert_eq!(codes.spend("an unknown code"), None);
-        assert_eq!(codes.spend(&code).as_deref(), Some("alice"));
-        assert_eq!(codes.spend(&code), None);
-        assert_eq!(codes.spend(&other).as_deref(), Some("bob"));
+        assert_eq!(codes.exchange("an unknown code"), None);
+        assert_eq!(codes.exchange(&code).as_deref(), Some("alice"));
+        assert_eq!(codes.exchange(&code), None);
+        assert_eq!(codes.exchange(&other).as_deref(), Some("bob"));
     }
 
     #[test]
@@ -130,25 +130,25 @@ mod tests {
         let codes = SignInCodes::new(clock());
         let code = codes.create("alice");
         let successes = std::thread::scope(|scope| {
-            let uses: Vec<_> = (0..8).map(|_| scope.spawn(|| codes.spend(&code))).collect();
+            let uses: Vec<_> = (0..8).map(|_| scope.spawn(|| codes.exchange(&code))).collect();
             uses.into_iter().filter_map(|used| used.join().unwrap()).count()
         });
         assert_eq!(successes, 1);
     }
 
     #[test]
-    fn expired_code_is_refused_and_forgotten() {
+    fn expired_code_is_rejected_and_removed() {
         let clock = clock();
         let codes = SignInCodes::new(clock.clone());
         let (in_time, late) = (codes.create("alice"), codes.create("alice"));
         clock.advance_secs(CODE_SECS - 1);
-        assert!(codes.spend(&in_time).is_some());
+        assert!(codes.exchange(&in_time).is_some());
         clock.advance_secs(1);
-        assert_eq!(codes.spend(&late), None);
+        assert_eq!(codes.exchange(&late), None);
         codes.create("alice");
         clock.advance_secs(CODE_SECS);
         codes.create("alice");
-        assert_eq!(codes.unspent().len(), 1, "expired codes take no memory");
+        assert_eq!(codes.unused().len(), 1, "expired codes take no memory");
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         let codes = SignInCodes::new(clock());
         let code = codes.create("alice");
         assert_eq!(code.len(), 64);
-        assert_eq!(codes.unspent().keys().copied().collect::<Vec<_>>(), [hash(&code)]);
+        assert_eq!(codes.unused().keys().copied().collect::<Vec<_>>(), [hash(&code)]);
         assert!(!format!("{codes:?}").contains(&code));
     }
 

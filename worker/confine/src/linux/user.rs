@@ -59,7 +59,7 @@ pub(crate) fn assign(home: &Path) -> Result<Option<User>, String> {
     }
     let owner = home.metadata().map_err(|why| format!("{}: {why}", home.display()))?.uid();
     let user = User { id: number(home, owner, &numbers), agents: numbers.start };
-    user.open_way(home).map_err(|why| format!("{why}"))?;
+    user.grant_search_on_ancestors(home).map_err(|why| format!("{why}"))?;
     Ok(Some(user))
 }
 
@@ -102,14 +102,14 @@ impl User {
 
     /// Gives a directory and everything in it to this user, without following links. Files that have several names stay as
     /// they are: another name may be outside, where the user must not change them.
-    pub(crate) fn own(self, directory: &Path) -> io::Result<()> {
+    pub(crate) fn change_owner_of_tree(self, directory: &Path) -> io::Result<()> {
         let canonical = directory.canonicalize()?;
         if SYSTEM.iter().any(|system| Path::new(system).starts_with(&canonical)) {
             return Err(io::Error::other(format!("{} is a directory of the system", directory.display())));
         }
-        self.open_way(directory)?;
+        self.grant_search_on_ancestors(directory)?;
         let root = open(&canonical, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        self.take(&root, &fstat(&root)?)?;
+        self.change_owner(&root, &fstat(&root)?)?;
         let mut pending = vec![PathBuf::from(".")];
         while let Some(path) = pending.pop() {
             self.own_entries(&root, &path, &mut pending)?;
@@ -134,7 +134,7 @@ impl User {
                 FileType::Directory => {
                     let inner = path.join(name);
                     if let Ok(opened) = open_directory(root, &inner) {
-                        self.take(&opened, &fstat(&opened)?)?;
+                        self.change_owner(&opened, &fstat(&opened)?)?;
                         pending.push(inner);
                     }
                 }
@@ -152,7 +152,7 @@ impl User {
         (status.st_uid, status.st_gid) == (self.id, self.id)
     }
 
-    fn take(self, file: impl AsFd, status: &Stat) -> io::Result<()> {
+    fn change_owner(self, file: impl AsFd, status: &Stat) -> io::Result<()> {
         if !self.has(status) {
             fchown(file, Some(self.uid()), Some(self.gid()))?;
         }
@@ -160,7 +160,7 @@ impl User {
     }
 
     /// Lets this user pass through the directories above `path`. It cannot list them.
-    pub(crate) fn open_way(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn grant_search_on_ancestors(self, path: &Path) -> io::Result<()> {
         let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         // Both: a path may lead through a link in a closed directory.
         for directory in path.ancestors().chain(canonical.ancestors()).skip(1) {
@@ -190,7 +190,7 @@ pub(super) fn become_user(user: User) -> io::Result<()> {
     for stream in [io::stdin().as_fd(), io::stdout().as_fd(), io::stderr().as_fd()] {
         let Ok(status) = fstat(stream) else { continue };
         if FileType::from_raw_mode(status.st_mode) == FileType::Fifo {
-            user.take(stream, &status)?;
+            user.change_owner(stream, &status)?;
         }
     }
     let (uid, gid) = (user.uid(), user.gid());

@@ -91,7 +91,7 @@ fn without_repository_settings(workspace: &Path) -> Value {
 #[derive(Debug)]
 struct Acp {
     command: Vec<String>,
-    /// Whether settings of the repository apply, as far as the agent can be told.
+    /// Whether settings of the repository apply, as far as the agent can be configured.
     repository_settings: bool,
 }
 

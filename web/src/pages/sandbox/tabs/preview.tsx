@@ -78,7 +78,7 @@ function Panel({ sandboxId, preview, at, reason }: PanelProps) {
 
 /** The page in a frame, if the provider has a link to it. */
 function Server({ sandboxId, preview }: { sandboxId: string; preview: Preview }) {
-  const link = useQuery(previewLinkQuery(sandboxId, preview.machinePort))
+  const link = useQuery(previewLinkQuery(sandboxId, preview.forwardedPort ?? preview.port))
   if (link.isPending && preview.port !== null) {
     return (
       <p role="status" className="flex items-center justify-center gap-2 px-6 py-16 text-ink-soft">

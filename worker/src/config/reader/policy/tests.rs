@@ -130,9 +130,12 @@ proptest! {
     ) {
         let restricted = policy.restrict(&maximum);
         let limits = |policy: &SandboxPolicy| [policy.limits.processes, policy.limits.memory_mb, policy.limits.file_mb];
-        for ((own, bound), result) in limits(&policy).into_iter().zip(limits(&maximum)).zip(limits(&restricted)) {
-            let lowest = own.into_iter().chain(bound).min();
-            prop_assert_eq!(result, lowest);
+        // What the maximum does not mention has the worker's default.
+        let defaults = confine::Limits::default();
+        let defaults = [Some(defaults.processes), defaults.memory_bytes, Some(defaults.file_bytes >> 20)];
+        let bounds = limits(&maximum).into_iter().zip(defaults).map(|(bound, default)| bound.or(default));
+        for ((own, bound), result) in limits(&policy).into_iter().zip(bounds).zip(limits(&restricted)) {
+            prop_assert_eq!(result, own.into_iter().chain(bound).min());
         }
         let expected = policy.repository.allow_settings && maximum.repository.allow_settings;
         prop_assert_eq!(restricted.repository.allow_settings, expected);
