@@ -19,7 +19,7 @@ use crate::event::Event;
 use crate::outbox::Outbox;
 use crate::secret::Secret;
 use crate::tasks::Tasks;
-use crate::workspace::{Repository, Upstream};
+use crate::workspace::{Credential, Repository};
 use anyhow::Context;
 use contract::payloads::NetworkDenied;
 use egress::bridge::{Bridge, forward_to};
@@ -73,9 +73,9 @@ impl Network {
             operators_proxy: None,
             listed: Vec::new(),
         };
-        let repository = config.repository.as_ref().and_then(Repository::upstream);
+        let credential = config.repository.as_ref().and_then(Repository::credential);
         let mut own = None;
-        if !config.services.is_empty() || repository.is_some() {
+        if !config.services.is_empty() || credential.is_some() {
             let server = Server::open(place, ENDPOINTS).await?;
             // In a namespace this is not an address of the machine, from which the proxy connects.
             own = Some(server.address).filter(|_| place == Place::Loopback);
@@ -84,8 +84,8 @@ impl Network {
             for service in &config.services {
                 endpoints.push(network.service(service, &base)?);
             }
-            if let Some(repository) = &repository {
-                endpoints.push(network.git(repository, &base)?);
+            if let Some(credential) = &credential {
+                endpoints.push(network.git(credential, &base)?);
             }
             let endpoints = Endpoints::new(endpoints).context("cannot read the root certificates")?;
             network.endpoints = Some((endpoints, server));
@@ -182,13 +182,13 @@ impl Network {
     }
 
     /// The endpoint of the repository. Only this repository's URL is replaced with that of the endpoint.
-    fn git(&mut self, repository: &Upstream, base: &str) -> anyhow::Result<Endpoint> {
+    fn git(&mut self, credential: &Credential, base: &str) -> anyhow::Result<Endpoint> {
         let presented = worthless_key();
-        let form = Form::Basic { user: repository.username.clone() };
+        let form = Form::Basic { user: credential.username.clone() };
         let url = format!("{base}{GIT}");
         let header = format!("Authorization: {}", form.value(&presented));
         let settings = [
-            (format!("url.{url}.insteadOf"), repository.url.to_string()),
+            (format!("url.{url}.insteadOf"), credential.url.to_string()),
             (format!("http.{url}.extraHeader"), header),
         ];
         self.variables.push(("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string()));
@@ -198,13 +198,10 @@ impl Network {
         }
         self.variables.push(("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned()));
         self.keys.push(("GIT".to_owned(), Secret::new(presented.as_str())));
-        let key = match &repository.token {
-            Some(token) => key("GITHUB_TOKEN", form, &presented, token)?,
-            None => Key::of_open_service(form, presented),
-        };
+        let key = key("GITHUB_TOKEN", form, &presented, &credential.token)?;
         // Tokens of models are counted, and git has none. Its endpoint must work when a budget is used up.
         let meter = Meter::default();
-        Ok(Endpoint { prefix: GIT.to_owned(), upstream: repository.url.clone(), keys: vec![key], meter })
+        Ok(Endpoint { prefix: GIT.to_owned(), upstream: credential.url.clone(), keys: vec![key], meter })
     }
 
     /// The key for a variable: the same for all forms of a key.
@@ -322,6 +319,17 @@ mod tests {
         let (_, variables) = open(&[]).await;
         assert!(!variables.contains_key("ANTHROPIC_BASE_URL"), "{variables:?}");
         assert!(!variables.contains_key("GIT_CONFIG_COUNT"), "{variables:?}");
+    }
+
+    /// The author of a task chooses the repository. An endpoint would reach its server past the policy.
+    #[tokio::test]
+    async fn repository_without_a_token_has_no_endpoint() {
+        let repository = ("REPOSITORY_URL", "https://git.example/acme/shop.git");
+        let (network, variables) = open(&[repository]).await;
+        assert!(network.endpoints.is_none() && !variables.contains_key("GIT_CONFIG_COUNT"), "{variables:?}");
+        let token = [repository, ("GITHUB_TOKEN", "planted-1"), ("GITHUB_HOST", "git.example")];
+        let (network, _) = open(&token).await;
+        assert!(network.endpoints.is_some());
     }
 
     #[tokio::test]

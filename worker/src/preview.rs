@@ -18,12 +18,14 @@ pub use probe::{Page, ProbeError, probe};
 use crate::event::{Event, first_chars};
 use crate::tasks::joined;
 use contract::payloads::{PreviewFailed, PreviewReady, PreviewStarting, PreviewStopped};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
+/// Servers that are reported at the same time. Each takes a port of the machine.
+const MAX_SERVERS: usize = 32;
 /// How long a server may take to serve its first page.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Maximum length of a reported error.
@@ -45,6 +47,7 @@ async fn run_with(
     let mut probes = JoinSet::new();
     let mut running: HashMap<u16, AbortHandle> = HashMap::new();
     let mut forwarded = Forwarded::default();
+    let mut reported = HashSet::new();
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -71,7 +74,10 @@ async fn run_with(
                 watcher = polled_watcher;
                 for change in changes {
                     match change {
+                        PortChange::Opened { port, .. } if !loopback.is_of_agent(port) || reported.len() >= MAX_SERVERS => {}
+                        PortChange::Closed { port } if !reported.remove(&port) => {}
                         PortChange::Opened { port, command, addresses, .. } => {
+                            reported.insert(port);
                             let process = command.clone();
                             events.push(Event::worker(PreviewStarting { port, process }));
                             let loopback = loopback.clone();

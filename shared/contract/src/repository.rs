@@ -22,6 +22,13 @@ pub fn parse(address: &str) -> Result<String, InvalidAddress> {
     if is_remote || address.starts_with('/') { Ok(address.to_owned()) } else { Err(InvalidAddress::Form) }
 }
 
+/// The directory of the machine that an address names, if it names one.
+pub fn directory(address: &str) -> Option<&str> {
+    let address = address.trim();
+    let path = address.strip_prefix("file://").unwrap_or(address);
+    (path.len() < address.len() || path.starts_with('/')).then_some(path)
+}
+
 /// Why an address is invalid. It omits the address, which may contain a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAddress {

@@ -272,6 +272,39 @@ async fn task_cannot_name_a_provider_that_is_not_enabled() {
     assert_eq!(api.post("/tasks", task("instant")).await.0, 201);
 }
 
+/// The directory may be the workspace of another org, or belong to the user that runs the plane.
+#[tokio::test]
+async fn only_an_operator_can_name_a_directory_of_the_machine() {
+    let api = TaskApi::open().await;
+    for directory in ["/srv/shop", "file:///srv/shop", "file://localhost/srv/shop"] {
+        for (path, id) in [("/tasks", "task_id"), ("/tickets", "ticket_id")] {
+            let body = json!({id: "from-a-directory", "title": "Fix it", "repository": directory});
+            for token in [&api.member, &user("acme", "admin")] {
+                let (status, problem) = api.call(token, "POST", path, Some(body.clone())).await;
+                assert_eq!((status, &problem["field"]), (422, &json!("repository")), "{path} {problem}");
+            }
+        }
+    }
+    assert_eq!(api.get("/tasks").await["tasks"], json!([]), "nothing is stored");
+    let body = json!({"task_id": "t-1", "title": "Fix it", "repository": "/srv/shop", "org_id": "acme"});
+    assert_eq!(api.call(OPERATOR, "POST", "/tasks", Some(body)).await.0, 201);
+}
+
+/// The project selects the policy and the variables of the sandbox.
+#[tokio::test]
+async fn task_cannot_replace_the_project_of_its_ticket() {
+    let api = TaskApi::open().await;
+    let ticket = |id: &str, project: Option<&str>| json!({"ticket_id": id, "title": id, "project_id": project, "check_duplicates": false});
+    assert_eq!(api.post("/tickets", ticket("k-1", Some("secret"))).await.0, 201);
+    let task = |id: &str, project: Option<&str>| json!({"task_id": id, "title": "Fix it", "ticket_id": "k-1", "project_id": project});
+    let (status, problem) = api.post("/tasks", task("t-1", Some("open"))).await;
+    assert_eq!((status, &problem["field"]), (422, &json!("project_id")), "{problem}");
+    for (id, project) in [("t-2", None), ("t-3", Some("secret"))] {
+        let (status, created) = api.post("/tasks", task(id, project)).await;
+        assert_eq!((status, &created["project_id"]), (201, &json!("secret")), "{created}");
+    }
+}
+
 #[tokio::test]
 async fn task_whose_provider_was_disabled_fails() {
     let mut api = TaskApi::open().await;

@@ -129,6 +129,33 @@ async fn agent_with_a_user_of_its_own_works_in_a_clone_of_a_local_repository() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repository_that_is_hidden_from_agents_is_not_cloned() {
+    let remote = remote();
+    let repository = remote.path().join("repo.git");
+    let link = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(&repository, link.path().join("repo.git")).unwrap();
+    for (isolation, address) in [
+        ("namespaces", repository.clone()),
+        ("landlock", repository.clone()),
+        ("namespaces", link.path().join("repo.git")),
+    ] {
+        let fixture = Fixture::new(Script::new()).await;
+        let agent = fixture.script(&[text("Not reached.")]);
+        let worker = fixture.start_worker(&[
+            ("AGENT", &agent),
+            ("TASK_DESCRIPTION", "Read it"),
+            ("REPOSITORY_URL", address.to_str().unwrap()),
+            ("ISOLATION", isolation),
+            ("ISOLATION_HIDDEN", remote.path().to_str().unwrap()),
+        ]);
+        assert_eq!(worker.wait_for_exit().await, Some(1));
+        let failed: Vec<WorkspaceFailed> = data_of(&fixture.log().await);
+        assert!(failed[0].error.contains("is hidden from agents"), "{failed:?}");
+        assert!(!fixture.home.workspace.join(".git").exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn token_is_sent_to_no_other_host_than_its_own() {
     let remote = remote();
     for password in ["", "x-access-token:another-token"] {

@@ -190,6 +190,13 @@ impl Launcher {
         launcher
     }
 
+    /// Whether the policy hides a path, or what it leads to.
+    pub fn hides(&self, path: &Path) -> bool {
+        let real = path.canonicalize();
+        let paths = [Some(path), real.as_deref().ok()].into_iter().flatten();
+        paths.into_iter().any(|path| self.policy.hidden.iter().any(|hidden| path.starts_with(hidden)))
+    }
+
     /// With these as the only directories that the program may change.
     #[must_use]
     pub fn with_only_writable(&self, directories: impl IntoIterator<Item = PathBuf>) -> Self {

@@ -15,8 +15,8 @@ pub const ENTER_COMMAND: &str = "enter";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkNamespace {
     process: u32,
-    /// Identifies the namespace. The number of a process that has exited may be that of another one later.
-    inode: u64,
+    /// Identify its user and its network namespace. The number of a process that has exited may be that of another one later.
+    inodes: [u64; 2],
 }
 
 impl NetworkNamespace {
@@ -25,10 +25,12 @@ impl NetworkNamespace {
     #[cfg(target_os = "linux")]
     pub fn of(process: u32) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
-        let inode =
-            |process: &str| Ok::<_, io::Error>(std::fs::metadata(format!("/proc/{process}/ns/net"))?.ino());
-        let found = Self { process, inode: inode(&process.to_string())? };
-        if found.inode == inode("self")? {
+        let inode = |process: &str, kind: &str| {
+            Ok::<_, io::Error>(std::fs::metadata(format!("/proc/{process}/ns/{kind}"))?.ino())
+        };
+        let inodes = |process: &str| Ok::<_, io::Error>([inode(process, "user")?, inode(process, "net")?]);
+        let found = Self { process, inodes: inodes(&process.to_string())? };
+        if found.inodes[1] == inode("self", "net")? {
             return Err(io::Error::other("the process has no network namespace of its own"));
         }
         Ok(found)
@@ -48,8 +50,9 @@ impl NetworkNamespace {
         self.process
     }
 
-    pub(crate) fn arguments(&self) -> [OsString; 2] {
-        [self.process.to_string().into(), self.inode.to_string().into()]
+    pub(crate) fn arguments(&self) -> [OsString; 3] {
+        let [user, network] = self.inodes;
+        [u64::from(self.process), user, network].map(|number| number.to_string().into())
     }
 }
 
@@ -63,20 +66,18 @@ pub fn enter_namespace(arguments: &[OsString]) -> anyhow::Error {
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::process::CommandExt;
     let enter = || -> anyhow::Result<std::convert::Infallible> {
-        let [process, inode, program, arguments @ ..] = arguments else {
+        let [process, user, network, program, arguments @ ..] = arguments else {
             return Err(anyhow!("arguments are missing"));
         };
-        let process: u32 = process.to_str().and_then(|text| text.parse().ok()).context("not a process")?;
-        let inode: u64 = inode.to_str().and_then(|text| text.parse().ok()).context("not an inode")?;
-        let open = |kind: &str| {
-            File::open(format!("/proc/{process}/ns/{kind}"))
-                .context("the network of this sandbox does not exist any more")
+        let number = |text: &OsString| text.to_str()?.parse::<u64>().ok();
+        let process = number(process).context("not a process")?;
+        let open = |kind: &str, inode: &OsString| {
+            let gone = "the network of this sandbox does not exist any more";
+            let file = File::open(format!("/proc/{process}/ns/{kind}")).context(gone)?;
+            anyhow::ensure!(Some(file.metadata()?.ino()) == number(inode), gone);
+            Ok(file)
         };
-        let (users, network) = (open("user")?, open("net")?);
-        anyhow::ensure!(
-            network.metadata()?.ino() == inode,
-            "the network of this sandbox does not exist any more"
-        );
+        let (users, network) = (open("user", user)?, open("net", network)?);
         // The user namespace first: its capabilities are needed for the other.
         for (namespace, kind) in [(users, LinkNameSpaceType::User), (network, LinkNameSpaceType::Network)] {
             move_into_link_name_space(namespace.as_fd(), Some(kind))

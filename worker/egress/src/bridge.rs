@@ -12,16 +12,21 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, copy_bidirectional,
 };
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// How long the request for a port, and the response, may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connections of one listener at the same time. Further ones wait.
+const MAX_CONNECTIONS: usize = 256;
 
 /// Longest request or response.
 const MAX_LINE_BYTES: u64 = 512;
@@ -69,13 +74,14 @@ impl Bridge {
 /// When a port or socket cannot be listened on.
 pub async fn run(bridge: Bridge, ready: impl FnOnce()) -> io::Result<Infallible> {
     let mut servers = JoinSet::new();
+    let own: Arc<[u16]> = bridge.ports.iter().map(|(port, _)| *port).collect();
     for (port, socket) in bridge.ports {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         servers.spawn(serve(listener, move |client| forward(client, socket.clone())));
     }
     if let Some(socket) = bridge.inbound {
         let listener = UnixListener::bind(socket)?;
-        servers.spawn(serve(listener, accept_port));
+        servers.spawn(serve(listener, move |client| accept_port(client, own.clone())));
     }
     ready();
     while servers.join_next().await.is_some() {}
@@ -119,11 +125,16 @@ where
     L: Listen + Sync,
     Served: Future<Output = io::Result<()>> + Send + 'static,
 {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
-        let stream = listen::next(&listener).await;
-        // Either end may disconnect at any time.
-        connections.spawn(serve(stream));
+        let permit = permits.clone().acquire_owned().await.expect("the semaphore is not closed");
+        let connection = serve(listen::next(&listener).await);
+        connections.spawn(async move {
+            // Either end may disconnect at any time.
+            let _ended = connection.await;
+            drop(permit);
+        });
         while connections.try_join_next().is_some() {}
     }
 }
@@ -151,12 +162,16 @@ async fn forward_to_port(
     relay(&mut client, &mut server).await
 }
 
-async fn accept_port(client: UnixStream) -> io::Result<()> {
+/// `own` are the ports of the bridge: through them, a client outside would use the servers of the worker.
+async fn accept_port(client: UnixStream, own: Arc<[u16]>) -> io::Result<()> {
     let mut client = BufReader::new(client);
     let mut line = String::new();
     timeout(REQUEST_TIMEOUT, (&mut client).take(MAX_LINE_BYTES).read_line(&mut line)).await??;
     let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "not a port");
     let port: u16 = line.trim_end().parse().map_err(|_| invalid())?;
+    if own.contains(&port) {
+        return Err(invalid());
+    }
     let connected = match TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
         Ok(server) => Ok(server),
         // Some servers listen on IPv6 only.
@@ -249,9 +264,12 @@ mod tests {
     async fn invalid_request_for_a_port_is_rejected() {
         let folder = TempDir::new().unwrap();
         let inbound = folder.path().join("inbound");
-        let _bridge = start(Bridge { ports: Vec::new(), inbound: Some(inbound.clone()) }).await;
+        let own = free_port().await;
+        let ports = vec![(own, folder.path().join("proxy"))];
+        let _bridge = start(Bridge { ports, inbound: Some(inbound.clone()) }).await;
         let long = "1".repeat(100_000);
-        for request in ["host:80\n", "70000\n", "-1\n", "\n", "", &long] {
+        let own = format!("{own}\n");
+        for request in ["host:80\n", "70000\n", "-1\n", "\n", "", &long, &own] {
             let mut stream = UnixStream::connect(&inbound).await.unwrap();
             // The bridge may close while it is being written to.
             let _ = stream.write_all(request.as_bytes()).await;

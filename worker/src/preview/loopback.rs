@@ -25,6 +25,8 @@ pub enum Loopback {
         /// A process in the namespace.
         process: u32,
         inbound: PathBuf,
+        /// Ports of the bridge, which are not the agent's.
+        of_bridge: Vec<u16>,
         /// The port of the plane. While the plane restarts, nothing of the agent may take its place.
         plane: Option<u16>,
     },
@@ -36,6 +38,7 @@ impl Loopback {
         Self::Namespace {
             process: network.process(),
             inbound: bridge.inbound.clone().unwrap_or_default(),
+            of_bridge: bridge.ports.iter().map(|(port, _)| *port).collect(),
             plane,
         }
     }
@@ -45,6 +48,14 @@ impl Loopback {
         match self {
             Self::Machine => None,
             Self::Namespace { process, .. } => Some(*process),
+        }
+    }
+
+    /// Whether a port can be one of the agent.
+    pub fn is_of_agent(&self, port: u16) -> bool {
+        match self {
+            Self::Machine => true,
+            Self::Namespace { of_bridge, .. } => !of_bridge.contains(&port),
         }
     }
 
@@ -94,6 +105,19 @@ async fn bind() -> io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_of_the_bridge_are_not_the_agents() {
+        let bridge = Bridge { ports: vec![(61001, "/sockets/endpoints".into())], inbound: None };
+        let loopback = Loopback::Namespace {
+            process: 1,
+            inbound: "/sockets/inbound".into(),
+            of_bridge: bridge.ports.iter().map(|(port, _)| *port).collect(),
+            plane: None,
+        };
+        assert!(!loopback.is_of_agent(61001) && loopback.is_of_agent(3000));
+        assert!(Loopback::Machine.is_of_agent(61001));
+    }
 
     #[tokio::test]
     async fn forwarded_port_is_never_that_of_the_plane() {

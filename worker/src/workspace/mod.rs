@@ -13,7 +13,7 @@ pub mod snapshot;
 pub mod validation;
 
 pub use git::GitError;
-pub use repository::{InvalidRepository, Repository, Upstream};
+pub use repository::{Credential, InvalidRepository, Repository};
 
 use crate::event::{Event, first_bytes};
 use confine::Launcher;
@@ -63,6 +63,9 @@ pub enum Error {
     /// Cloning would mix the repository with existing files.
     #[error("{0} contains files and is not a git repository; empty it or use another directory")]
     NotEmpty(PathBuf),
+    /// It belongs to the plane or to another sandbox.
+    #[error("{0} is hidden from agents and cannot be their repository")]
+    Hidden(PathBuf),
     #[error("cannot create the workspace: {0}")]
     Io(#[from] io::Error),
 }
@@ -128,7 +131,11 @@ async fn create(repository: Option<&Repository>, settings: &Settings) -> Result<
     let mut created_branch = false;
     let mut settings = settings.clone();
     if let Some(repository) = repository {
-        settings.launcher = settings.launcher.with_readable(repository.directory());
+        let directory = repository.directory();
+        if let Some(hidden) = directory.as_deref().filter(|directory| settings.launcher.hides(directory)) {
+            return Err(Error::Hidden(hidden.to_owned()));
+        }
+        settings.launcher = settings.launcher.with_readable(directory);
         clone::trust(repository.directory().as_deref(), &settings).await?;
         let settings = &settings;
         let cloned = clone::clone_if_missing(repository, settings, &settings.variables).await?;

@@ -17,13 +17,12 @@ pub struct Repository {
     pub branch: Option<String>,
 }
 
-/// How git's endpoint reaches the repository.
+/// A token for one repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upstream {
+pub struct Credential {
     pub url: Url,
     pub username: String,
-    /// Absent if the worker has none for this repository.
-    pub token: Option<Secret>,
+    pub token: Secret,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,23 +54,21 @@ impl Repository {
         })?;
         let token = token.filter(|token| !token.reveal().is_empty());
         let repository = Self { url, token, branch: branch.map(str::to_owned) };
-        let is_unencrypted = repository.token.is_some()
-            && repository
-                .upstream()
-                .is_some_and(|upstream| upstream.url.scheme() != "https" && !is_loopback(&repository.url));
+        let is_unencrypted = repository
+            .credential()
+            .is_some_and(|credential| credential.url.scheme() != "https" && !is_loopback(&repository.url));
         if is_unencrypted { Err(InvalidRepository::Unencrypted(repository.url)) } else { Ok(repository) }
     }
 
     /// Its directory, if it is on this machine.
     pub fn directory(&self) -> Option<PathBuf> {
-        let path = self.url.strip_prefix("file://").unwrap_or(&self.url);
-        path.starts_with('/').then(|| PathBuf::from(path))
+        repository::directory(&self.url).map(PathBuf::from)
     }
 
-    /// For the endpoint of the agent's git. `None` for other protocols than HTTP.
-    pub fn upstream(&self) -> Option<Upstream> {
+    /// The URL and the key of an endpoint for the agent's git. `None` without a token, or for other protocols than HTTP.
+    pub fn credential(&self) -> Option<Credential> {
         let url = Url::parse(&self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
-        Some(Upstream { url, username: USERNAME.to_owned(), token: self.token.clone() })
+        Some(Credential { url, username: USERNAME.to_owned(), token: self.token.clone()? })
     }
 
     /// Replaces the token in `text` with a placeholder.
@@ -125,17 +122,17 @@ mod tests {
     #[test]
     fn token_is_bound_to_its_repository_and_never_sent_unencrypted() {
         let token = || Some(Secret::new("planted"));
-        let upstream =
-            |location: &str| Repository::new(location, token(), None).map(|found| found.upstream());
-        let found = upstream("https://Git.example:8443/a/b").unwrap().unwrap();
+        let credential =
+            |location: &str| Repository::new(location, token(), None).map(|found| found.credential());
+        let found = credential("https://Git.example:8443/a/b").unwrap().unwrap();
         assert_eq!(found.url.as_str(), "https://git.example:8443/a/b");
         assert!(!format!("{found:?}").contains("planted"));
-        assert!(upstream("http://127.0.0.1:80/a").unwrap().is_some());
-        assert!(upstream("http://[::1]/a").unwrap().is_some());
-        assert_eq!(upstream("/srv/a.git").unwrap(), None);
-        assert!(matches!(upstream("http://git.example/a"), Err(InvalidRepository::Unencrypted(_))));
+        assert!(credential("http://127.0.0.1:80/a").unwrap().is_some());
+        assert!(credential("http://[::1]/a").unwrap().is_some());
+        assert_eq!(credential("/srv/a.git").unwrap(), None);
+        assert!(matches!(credential("http://git.example/a"), Err(InvalidRepository::Unencrypted(_))));
         assert!(matches!(
-            upstream("http://127.0.0.1.evil.example/a"),
+            credential("http://127.0.0.1.evil.example/a"),
             Err(InvalidRepository::Unencrypted(_))
         ));
     }

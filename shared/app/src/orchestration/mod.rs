@@ -8,6 +8,8 @@ mod worker_variables;
 
 use crate::{Clock, IdSource};
 pub use agents::Agents;
+use contract::repository;
+use domain::access::Principal;
 use domain::idle::Thresholds;
 use domain::resources::ResourceRequest;
 use domain::score::Weights;
@@ -104,6 +106,17 @@ impl Orchestration {
         let name = execution.agent.as_ref().unwrap_or(&self.default_agent);
         self.agents.definition(name).map(str::to_owned)
     }
+}
+
+/// Rejects a directory of the machine, unless an operator names it. Its content may belong to other orgs, or to the user
+/// that runs the plane.
+pub fn check_repository(principal: &Principal, repository: Option<&str>) -> Result<(), Invalid> {
+    let is_directory = repository.is_some_and(|address| repository::directory(address).is_some());
+    if is_directory && !matches!(principal, Principal::Operator { .. }) {
+        let rule = "must be owner/name or the URL of a repository; only operators can name a directory of the machine";
+        return Err(Invalid::new("repository", rule));
+    }
+    Ok(())
 }
 
 /// The sandbox providers, by name.

@@ -44,7 +44,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             break Outcome::Repeated(Box::new(known));
         }
         // After the lookup: a repeated request stays valid if the settings change.
-        check(deps.orchestration, &create)?;
+        check(deps.orchestration, &principal, &create)?;
         let dependencies = dependencies(deps, &create.depends_on, &org).await?;
         let project = project(deps, &create, &org).await?;
         let now = deps.clock.now();
@@ -81,8 +81,9 @@ async fn known(
     }
 }
 
-/// Rejects providers and agents that this plane does not have.
-fn check(orchestration: &Orchestration, create: &Create) -> Result<(), Invalid> {
+/// Rejects providers and agents that this plane does not have, and directories of the machine.
+fn check(orchestration: &Orchestration, principal: &Principal, create: &Create) -> Result<(), Invalid> {
+    orchestration::check_repository(principal, create.execution.repository.as_deref())?;
     if let Some(provider) = &create.execution.provider {
         orchestration.check_provider(provider)?;
     }
@@ -124,13 +125,30 @@ async fn project(
     let ticket = deps.store.ticket(id).await?.filter(|ticket| ticket.org == *org);
     let ticket = ticket.ok_or_else(|| Invalid::new("ticket_id", "does not name a ticket of this org"))?;
     match ticket.approval.status {
-        ApprovalStatus::Approved => Ok(create.project.clone().or(ticket.project)),
+        ApprovalStatus::Approved => of_ticket(deps, create, ticket.project),
         approval => {
             let detail =
                 format!("Ticket {id} is not approved: its approval is {approval}. Nothing was created.");
             let facts = json!({"ticket_id": id, "approval_status": approval});
             Err(Error::conflict(ProblemCode::TicketNotApproved, detail, facts))
         }
+    }
+}
+
+/// The project selects the policy and the variables of the sandbox, so a task cannot replace that of its ticket.
+fn of_ticket(
+    deps: orchestration::Deps<'_>,
+    create: &Create,
+    ticket: Option<ProjectId>,
+) -> Result<Option<ProjectId>, Error> {
+    match (&create.project, ticket) {
+        (Some(own), Some(ticket)) if *own != ticket => {
+            Err(Invalid::new("project_id", format!("must be that of the ticket, {ticket}")).into())
+        }
+        (Some(_), None) if deps.orchestration.approval.required => {
+            Err(Invalid::new("project_id", "must be absent: the approved ticket has no project").into())
+        }
+        (own, ticket) => Ok(ticket.or_else(|| own.clone())),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
-use crate::orchestration::{self, dispatch_job};
+use crate::orchestration::{self, check_repository, dispatch_job};
 use crate::{events, reconcile, tickets, visibility};
 use contract::ProblemCode;
 use contract::payloads::TicketCreated;
@@ -73,6 +73,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     if let Some(agent) = &spec.execution.agent {
         deps.orchestration.check_agent(agent)?;
     }
+    check_repository(&principal, spec.execution.repository.as_deref())?;
     if let Some(threshold) = duplicate_threshold {
         let similar = similar(deps, &org, id.as_ref(), &spec, threshold).await?;
         if !similar.is_empty() {

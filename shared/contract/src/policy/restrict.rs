@@ -83,11 +83,15 @@ impl RepositoryRules {
 impl LimitRules {
     /// The provider limits memory if neither does.
     fn restrict(self, maximum: Self) -> Self {
-        let lower = |own: Option<u64>, bound: Option<u64>| own.into_iter().chain(bound).min();
+        let lower = |own: Option<u64>, bound: Option<u64>, default: Option<u64>| match own {
+            Some(own) => bound.or(default).into_iter().chain([own]).min(),
+            // The worker applies its default.
+            None => bound,
+        };
         Self {
-            processes: lower(self.processes, maximum.processes.or(Some(DEFAULT_PROCESSES))),
-            memory_mb: lower(self.memory_mb, maximum.memory_mb),
-            file_mb: lower(self.file_mb, maximum.file_mb.or(Some(DEFAULT_FILE_MB))),
+            processes: lower(self.processes, maximum.processes, Some(DEFAULT_PROCESSES)),
+            memory_mb: lower(self.memory_mb, maximum.memory_mb, None),
+            file_mb: lower(self.file_mb, maximum.file_mb, Some(DEFAULT_FILE_MB)),
         }
     }
 }

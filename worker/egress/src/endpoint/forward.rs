@@ -68,20 +68,10 @@ async fn try_forward(
 
 /// The service did not accept the real key. Its response is withheld, because some services repeat parts of the key.
 fn rejected_key(endpoint: &Endpoint) -> Response<Body> {
-    let has_key = endpoint.keys.iter().any(key::Key::has_real);
-    let what = if has_key {
-        "rejected the key that the worker has for it"
-    } else {
-        "needs a key, and the worker has none"
-    };
-    tracing::warn!(upstream = %endpoint.upstream, "A service {what}");
+    tracing::warn!(upstream = %endpoint.upstream, "A service rejected the key that the worker has for it");
     if endpoint.keys.iter().any(key::Key::is_basic) {
         // Git would ask for a password after 401. It prints plain text.
-        let text = if has_key {
-            "Authentication failed: the server rejected the token of the operator\n"
-        } else {
-            "Authentication failed: the server needs a token, and the worker has none for this repository\n"
-        };
+        let text = "Authentication failed: the server rejected the token of the operator\n";
         let mut response = Response::new(full(text.to_owned()));
         *response.status_mut() = StatusCode::FORBIDDEN;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));

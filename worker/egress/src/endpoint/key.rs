@@ -33,8 +33,7 @@ pub enum Form {
 pub struct Key {
     form: Form,
     presented: String,
-    /// Absent if the service needs none.
-    real: Option<HeaderValue>,
+    real: HeaderValue,
     /// Texts that no response may contain.
     secrets: Vec<String>,
 }
@@ -49,20 +48,11 @@ impl Key {
             secrets.push(STANDARD.encode(format!("{user}:{real}")));
         }
         secrets.retain(|secret| secret.len() >= MIN_SEARCHED_BYTES);
-        Some(Self { form, presented: presented.into(), real: Some(value), secrets })
-    }
-
-    /// A key that is removed and not replaced.
-    pub fn of_open_service(form: Form, presented: impl Into<String>) -> Self {
-        Self { form, presented: presented.into(), real: None, secrets: Vec::new() }
+        Some(Self { form, presented: presented.into(), real: value, secrets })
     }
 
     pub(super) fn secrets(&self) -> &[String] {
         &self.secrets
-    }
-
-    pub(super) fn has_real(&self) -> bool {
-        self.real.is_some()
     }
 
     pub(super) fn is_basic(&self) -> bool {
@@ -91,10 +81,8 @@ pub(super) fn replace(keys: &[Key], headers: &mut HeaderMap) -> bool {
     for name in KEY_HEADERS.iter().chain(keys.iter().map(|key| key.form.header())) {
         headers.remove(name);
     }
-    if let Some(key) = found
-        && let Some(real) = &key.real
-    {
-        headers.insert(key.form.header(), real.clone());
+    if let Some(key) = found {
+        headers.insert(key.form.header(), key.real.clone());
     }
     found.is_some()
 }

@@ -133,9 +133,16 @@ proptest! {
         // What the maximum does not mention has the worker's default.
         let defaults = confine::Limits::default();
         let defaults = [Some(defaults.processes), defaults.memory_bytes, Some(defaults.file_bytes >> 20)];
-        let bounds = limits(&maximum).into_iter().zip(defaults).map(|(bound, default)| bound.or(default));
-        for ((own, bound), result) in limits(&policy).into_iter().zip(bounds).zip(limits(&restricted)) {
-            prop_assert_eq!(result, own.into_iter().chain(bound).min());
+        let with_defaults = |policy: &SandboxPolicy| -> Vec<Option<u64>> {
+            limits(policy).into_iter().zip(defaults).map(|(limit, default)| limit.or(default)).collect()
+        };
+        let bounds = with_defaults(&maximum);
+        for ((own, bound), result) in limits(&policy).into_iter().zip(bounds).zip(with_defaults(&restricted)) {
+            // A policy that mentions no limit has that of the maximum, which may be above the default.
+            if own.is_some() {
+                prop_assert_eq!(result, own.into_iter().chain(bound).min());
+            }
+            prop_assert!(bound.is_none_or(|bound| result.is_some_and(|result| result <= bound)));
         }
         let expected = policy.repository.allow_settings && maximum.repository.allow_settings;
         prop_assert_eq!(restricted.repository.allow_settings, expected);
