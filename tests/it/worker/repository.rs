@@ -169,6 +169,7 @@ async fn token_is_sent_to_no_other_host_than_its_own() {
             ("REPOSITORY_URL", &server.url("repo.git")),
             ("GITHUB_TOKEN", TOKEN),
             ("GH_TOKEN", TOKEN),
+            ("NETWORK", &server.host()),
         ]);
         if password.is_empty() {
             fixture.wait_for_event("agent.completed").await;
@@ -205,6 +206,7 @@ async fn other_repositories_of_the_host_get_no_credential() {
         ("REPOSITORY_URL", &server.url("repo.git")),
         ("GITHUB_TOKEN", TOKEN),
         ("GITHUB_HOST", &server.host()),
+        ("NETWORK", &server.host()),
     ]);
     fixture.wait_for_event("agent.completed").await;
     assert_eq!(worker.terminate().await, Some(0));
@@ -224,8 +226,9 @@ async fn worker_accepts_messages_while_cloning() {
     server.hold();
     let fixture = Fixture::new(Script::new()).await;
     let agent = fixture.script(&[text("I read: ${message}")]);
-    let url = server.url("repo.git");
-    let _worker = fixture.start_worker(&[("AGENT", &agent), ("REPOSITORY_URL", &url)]);
+    let (url, host) = (server.url("repo.git"), server.host());
+    let _worker =
+        fixture.start_worker(&[("AGENT", &agent), ("REPOSITORY_URL", &url), ("NETWORK", &host)]);
     fixture.wait_for_event("workspace.cloning").await;
     fixture.wait_for_sandbox(|sandbox| sandbox["heartbeat_status"] == "starting").await;
     let early = fixture.send_message("user_message", "good morning").await;

@@ -223,8 +223,10 @@ fn sigterm_ends_a_worker_that_is_cloning() {
         let fixture = Fixture::new(Script::new()).await;
         // Accepts the connection and never responds.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/acme/app.git", listener.local_addr().unwrap());
-        let worker = fixture.start_worker(&[("TASK_DESCRIPTION", "anything"), ("REPOSITORY_URL", &url)]);
+        let host = listener.local_addr().unwrap().to_string();
+        let url = format!("http://{host}/acme/app.git");
+        let variables = [("TASK_DESCRIPTION", "anything"), ("REPOSITORY_URL", &url), ("NETWORK", &host)];
+        let worker = fixture.start_worker(&variables);
         let (_connection, _) = listener.accept().await.unwrap();
         assert_eq!(worker.terminate().await, Some(0));
         fixture.wait_for(|shutdown: &AgentShutdown| shutdown.reason == "signal").await;
