@@ -1,7 +1,7 @@
 //! Access to every route and socket frame, by scope and org. The tests iterate over the registry, so a new route is
 //! covered from its first commit.
 
-use crate::support::{JWT_SECRET, OPERATOR, TestPlane, now_secs, user, user_with};
+use crate::support::{ApiResponse, JWT_SECRET, OPERATOR, TestPlane, now_secs, user, user_with};
 use domain::access::Scope;
 use domain::{Entity, TaskId, TicketId};
 use edge::registry::{FUNCTIONS, Trigger};
@@ -243,7 +243,8 @@ async fn only_an_operators_own_token_creates_sign_in_codes() {
     let created = create(Some(OPERATOR)).await;
     assert_eq!((created.status, &created.body["expires_in_secs"]), (201, &json!(600)));
     let code = json!({"code": created.body["code"]});
-    let signed_in = plane.call(Method::POST, "/api/v1/sign-in", None, Some(code)).await.ok();
+    let exchange = plane.raw(Method::POST, "/api/v1/sign-in").header("origin", &plane.url);
+    let signed_in = ApiResponse::of(exchange.body(code.to_string()).send().await.unwrap()).await.ok();
     let browser = signed_in["token"].as_str().unwrap();
     assert_eq!(plane.get("/api/v1/sandboxes", browser).await.status, 200);
     let forged = |prefix: &str| {

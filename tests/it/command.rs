@@ -286,7 +286,7 @@ async fn tokens_and_event_data_are_never_logged() {
     assert!(tokio_tungstenite::connect_async(format!("{socket}a-wrong-token")).await.is_err());
     let (_, code) = plane.link.split_once("#code=").unwrap();
     let sign_in = async || {
-        let request = http.post(format!("{}/api/v1/sign-in", plane.url));
+        let request = http.post(format!("{}/api/v1/sign-in", plane.url)).header("origin", &plane.url);
         request.body(json!({"code": code}).to_string()).send().await.unwrap()
     };
     let signed_in: serde_json::Value = sign_in().await.json().await.unwrap();

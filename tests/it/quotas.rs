@@ -184,6 +184,36 @@ async fn user_at_their_quota_may_read_and_others_may_write() {
 }
 
 #[tokio::test]
+async fn receipts_count_for_the_org_of_their_sandbox() {
+    let harness = Harness::open().await;
+    let (first, second) = (register(&harness, "a-1", "acme").await, register(&harness, "a-2", "acme").await);
+    let rival = register(&harness, "r-1", "rival").await;
+    let plenty = process(&harness, PLENTY);
+    let process = process(&harness, Quotas { org: Amount::new(2, MANY), ..PLENTY });
+    let acknowledge = async |sandbox: &str, token: &str, state: &str| {
+        let path = format!("/api/v1/sandboxes/{sandbox}/messages/ack");
+        let body = json!({"receipts": [{"message_id": format!("m-{sandbox}"), "state": state}]});
+        invoke(&process, "messages-ack", &request("POST", &path, token, Some(&body))).await.unwrap()
+    };
+    for sandbox in ["a-1", "a-2", "r-1"] {
+        let path = format!("/api/v1/sandboxes/{sandbox}/messages");
+        let body = json!({"content": "go on", "message_id": format!("m-{sandbox}")});
+        let send = request("POST", &path, OPERATOR, Some(&body));
+        assert_eq!(invoke(&plenty, "messages-send", &send).await.unwrap()["statusCode"], 200, "{sandbox}");
+    }
+    for repeated in [false, true] {
+        // What changes nothing is not counted for the org.
+        let answer = acknowledge("a-1", &first, "delivered").await;
+        assert_eq!(body_of(&answer)["receipts"][0]["changed"], !repeated, "{answer}");
+    }
+    assert_eq!(acknowledge("a-1", &first, "started").await["statusCode"], 200);
+    let before = last_seq(&harness, "a-2").await;
+    assert_limited(&acknowledge("a-2", &second, "delivered").await, "60");
+    assert_eq!(last_seq(&harness, "a-2").await, before, "nothing is stored");
+    assert_eq!(acknowledge("r-1", &rival, "delivered").await["statusCode"], 200);
+}
+
+#[tokio::test]
 async fn operator_and_session_entries_have_quotas_too() {
     let harness = Harness::open().await;
     let worker = register(&harness, "s-1", "acme").await;

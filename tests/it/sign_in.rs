@@ -17,7 +17,8 @@ fn code_of(link: &str) -> &str {
 }
 
 async fn sign_in(plane: &TestPlane, code: &str) -> ApiResponse {
-    plane.call(Method::POST, SIGN_IN, None, Some(json!({"code": code}))).await
+    let request = plane.raw(Method::POST, SIGN_IN).header("origin", &plane.url);
+    ApiResponse::of(request.body(json!({"code": code}).to_string()).send().await.unwrap()).await
 }
 
 #[tokio::test]
@@ -63,6 +64,9 @@ async fn sign_in_routes_refuse_pages_of_other_origins() {
             assert!(!refused.headers.contains_key("access-control-allow-origin"), "{path} {header:?}");
         }
     }
+    // Not a browser: browsers send it with every POST.
+    let unknown = plane.call(Method::POST, SIGN_IN, None, Some(json!({"code": code}))).await;
+    assert_eq!((unknown.status, &unknown.body["code"]), (403, &json!("origin_not_allowed")));
     // None of them used the code.
     let own = call(SIGN_IN, ("origin", &plane.url)).await;
     assert_eq!(own.status, 200, "{}", own.body);
@@ -72,7 +76,10 @@ async fn sign_in_routes_refuse_pages_of_other_origins() {
 async fn invalid_sign_in_names_the_field() {
     let plane = TestPlane::start().await;
     let send = async |method: Method, body: String| {
-        ApiResponse::of(plane.raw(method, SIGN_IN).body(body).send().await.unwrap()).await
+        ApiResponse::of(
+            plane.raw(method, SIGN_IN).header("origin", &plane.url).body(body).send().await.unwrap(),
+        )
+        .await
     };
     for (body, status, field) in [
         ("{}".to_owned(), 422, json!("code")),
@@ -99,7 +106,9 @@ async fn sign_in_lasts_until_the_operators_token_is_replaced() {
         local::dev::start(&options).await.unwrap()
     };
     let call = async |plane: &Running, method: Method, path: &str, token: &str, body: Value| {
-        let request = reqwest::Client::new().request(method, format!("http://{}{path}", plane.address));
+        let origin = format!("http://{}", plane.address);
+        let request =
+            reqwest::Client::new().request(method, format!("{origin}{path}")).header("origin", origin);
         ApiResponse::of(request.bearer_auth(token).body(body.to_string()).send().await.unwrap()).await
     };
     let first = with_token("the-first-operator-token").await;
@@ -141,7 +150,8 @@ async fn link_command_prints_a_link_with_a_new_code() {
     let link = String::from_utf8(output.stdout).unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "The link works once, within 10 minutes.\n");
     let body = json!({"code": code_of(link.trim_end())}).to_string();
-    let signed_in = reqwest::Client::new().post(format!("{url}{SIGN_IN}")).body(body).send().await.unwrap();
+    let request = reqwest::Client::new().post(format!("{url}{SIGN_IN}")).header("origin", &url);
+    let signed_in = request.body(body).send().await.unwrap();
     assert_eq!(signed_in.status(), 200);
     let refused = sunaba_link(&["--url", &url], Some("a-wrong-operator-token")).await;
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
@@ -170,6 +180,7 @@ async fn restarted_plane_prints_a_new_code() {
     let second = Process::start(&ProcessOptions { port, ..process_options(&data) }).await;
     let status = async |code: &str| {
         let request = reqwest::Client::new().post(format!("{}{SIGN_IN}", second.url));
+        let request = request.header("origin", &second.url);
         request.body(json!({"code": code}).to_string()).send().await.unwrap().status()
     };
     assert_eq!(status(&old).await, 401);

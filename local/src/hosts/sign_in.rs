@@ -14,7 +14,7 @@ use edge::auth::{AuthError, CODE_SECS, SIGN_IN_SECS, SignInCodes, bearer};
 use edge::guard::{Guard, GuardError};
 use edge::http::{REQUEST_ID, REQUEST_TIMEOUT, SourceIp, guard_refusal, json, request_id};
 use edge::problem::{self, Refusal};
-use http::header::{ALLOW, CACHE_CONTROL};
+use http::header::{ALLOW, CACHE_CONTROL, ORIGIN};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 
@@ -90,6 +90,10 @@ async fn create(plane: &Plane, codes: Option<&SignInCodes>, head: &Parts) -> Out
 
 async fn exchange(plane: &Plane, codes: Option<&SignInCodes>, head: &Parts, body: Body) -> Outcome {
     check(plane, head)?;
+    // `check` compares it. Browsers send it with every POST; of a request without it, the origin is unknown.
+    if !head.headers.contains_key(ORIGIN) {
+        return Err(Failure::Refused(OTHER_ORIGIN));
+    }
     let body = read_body(body, MAX_BODY_BYTES).await.map_err(|error| match error {
         BodyError::TooLarge => {
             let limit = Invalid::new("body", format!("must be at most {MAX_BODY_BYTES} bytes"));

@@ -9,7 +9,7 @@ use crate::Clock;
 use crate::error::Error;
 use domain::access::Principal;
 use domain::quota::{Amount, Charge, Quotas, Window, retry_after_secs};
-use domain::{OrgId, SandboxId, Timestamp};
+use domain::{OrgId, Sandbox, SandboxId, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use store::Store;
@@ -41,7 +41,7 @@ pub enum Payer {
 }
 
 impl Payer {
-    /// The quotas that a request of this principal uses. The org of a worker is that of its sandbox.
+    /// The quotas that a request of this principal uses, besides [`Payer::org_of_worker`].
     pub fn of(principal: &Principal) -> Vec<Self> {
         match principal {
             Principal::Worker { sandbox, .. } => vec![Self::Sandbox(sandbox.clone())],
@@ -51,6 +51,11 @@ impl Payer {
             Principal::Operator { name } => vec![Self::Operator(name.clone())],
             Principal::Anonymous => Vec::new(),
         }
+    }
+
+    /// The org of a worker's sandbox. A worker's token does not name it, so the use case that reads the sandbox charges it.
+    pub(crate) fn org_of_worker(principal: &Principal, sandbox: &Sandbox) -> Option<Self> {
+        matches!(principal, Principal::Worker { .. }).then(|| Self::Org(sandbox.org.clone()))
     }
 
     fn quota(&self, quotas: &Quotas) -> Amount {

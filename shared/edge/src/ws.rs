@@ -136,8 +136,17 @@ async fn handle(
         Err(Failed { frame, next }) => (vec![frame], next),
     };
     for frame in frames {
-        if let Pushed::Failed(reason) = push.send(connection, &frame).await {
-            tracing::warn!(connection.id = %connection, "Cannot respond to socket {connection}: {reason}");
+        match push.send(connection, &frame).await {
+            Pushed::Sent => {}
+            // It was closed while this frame was handled. Its end may have been handled before an `auth` frame stored it,
+            // and is not announced again.
+            Pushed::Gone => {
+                forget(plane, connection).await?;
+                break;
+            }
+            Pushed::Failed(reason) => {
+                tracing::warn!(connection.id = %connection, "Cannot respond to socket {connection}: {reason}");
+            }
         }
     }
     if next == Next::Close {
@@ -202,9 +211,12 @@ async fn change(
 
 /// Forgets a closed socket. Idempotent.
 pub async fn disconnect(plane: &Plane, connection: &ConnectionId) -> Result<(), Error> {
+    forget(plane, connection).instrument(spans::socket(connection, &plane.ids.request())).await
+}
+
+async fn forget(plane: &Plane, connection: &ConnectionId) -> Result<(), Error> {
     let command = sockets::close::Command { connection: connection.clone() };
-    let closing = sockets::close::run(sockets::close::Deps { store: &plane.store }, command);
-    closing.instrument(spans::socket(connection, &plane.ids.request())).await
+    sockets::close::run(sockets::close::Deps { store: &plane.store }, command).await
 }
 
 fn authorised(identity: Identity) -> Result<Identity, Error> {

@@ -185,6 +185,25 @@ async fn invalid_token_in_a_frame_closes_the_socket() {
     assert_eq!(received_frames(&mut inbox), None, "the socket is closed");
 }
 
+/// API Gateway runs `$disconnect` and a frame concurrently.
+#[tokio::test]
+async fn socket_that_authenticates_after_its_disconnect_is_not_kept() {
+    let harness = Harness::open().await;
+    let process = harness.process();
+    invoke(&process, "sockets-connect", &fixture("socket-connect-without-token")).await.unwrap();
+    drop(harness.socket(SOCKET));
+    harness.aws.hub.remove(&ConnectionId::parse(SOCKET).unwrap());
+    invoke(&process, "sockets-disconnect", &fixture("socket-disconnect")).await.unwrap();
+    let auth = json!({"type": "auth", "token": viewer(), "entity_ids": ["s-1"]});
+    harness.aws.meter.start();
+    assert_eq!(invoke(&process, "sockets-frame", &frame(SOCKET, &auth)).await.unwrap(), ok());
+    let calls = harness.aws.meter.take();
+    assert!(calls.iter().any(|call| call.write_units > 0.0), "it was stored: {calls:?}");
+    assert!(stored_connection(&harness).await.is_none());
+    let subscribers = harness.aws.store.subscribers("acme", "entity/s-1").await.unwrap();
+    assert!(subscribers.is_empty(), "{subscribers:?}");
+}
+
 #[tokio::test]
 async fn disconnect_removes_the_connection_and_is_idempotent() {
     let harness = Harness::open().await;

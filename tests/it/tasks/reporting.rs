@@ -3,8 +3,10 @@
 use super::{TaskApi, task_id};
 use crate::support::OPERATOR;
 use contract::jobs::Job;
+use domain::quota::Amount;
 use domain::{SandboxId, Task};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Every status that a task can have when a report arrives.
 const STATUSES: [&str; 8] =
@@ -217,6 +219,25 @@ async fn invalid_report_names_the_field() {
         assert_eq!((status, &problem["field"]), (422, &json!(field)), "{body}: {problem}");
     }
     assert_eq!(api.task_and_events("t").await, before);
+}
+
+#[tokio::test]
+async fn reports_count_for_the_org_of_their_sandbox() {
+    let mut api = TaskApi::open().await;
+    let mut started = Vec::new();
+    for id in ["t-1", "t-2"] {
+        api.create(id, json!({})).await;
+        let sandbox = api.start(id).await;
+        started.push((id, api.worker_token(&sandbox).await, format!("/sandboxes/{sandbox}/task-complete")));
+    }
+    api.harness.clock.advance_secs(60);
+    let plane = Arc::get_mut(&mut api.plane).expect("no request is running");
+    plane.settings.quotas.org = Amount::new(1, 1 << 20);
+    for ((id, worker, path), (expected, status)) in started.iter().zip([(200, "completed"), (429, "running")])
+    {
+        let (seen, answer) = api.call(worker, "POST", path, Some(json!({"task_id": id}))).await;
+        assert_eq!((seen, api.stored(id).await.status.as_str()), (expected, status), "{answer}");
+    }
 }
 
 /// The OmoiOS spellings: `/sandbox` in the singular, and task routes below their sandbox.

@@ -36,7 +36,8 @@ pub(crate) fn probe() -> Result<(), String> {
     Err(format!("sandbox-exec is part of macOS; this is {}", std::env::consts::OS))
 }
 
-/// Rules of every program: its own processes, what the system's libraries need, and terminals.
+/// Rules of every program: its own processes, what the system's libraries need, and terminals that it opened itself. Those of
+/// the user, and the one that the worker was started from (`/dev/tty`), are denied: a program could read them or type into them.
 const FIXED: &str = r#"(version 1)
 (deny default)
 ; Not part of the default.
@@ -56,11 +57,11 @@ const FIXED: &str = r#"(version 1)
 (allow ipc-posix-sem)
 (allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))
 
-; Terminals and devices.
+; Devices, and terminals that the program opened itself.
 (allow pseudo-tty)
 (allow file-read* file-write* file-ioctl (literal "/dev/ptmx"))
-(allow file-read* file-write* file-ioctl (regex #"^/dev/ttys[0-9]+$"))
-(allow file-read* file-write-data (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty"))
+(allow file-read* file-write* file-ioctl (require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))
+(allow file-read* file-write-data (literal "/dev/null") (literal "/dev/zero"))
 (allow file-read* (literal "/dev/random") (literal "/dev/urandom") (subpath "/dev/fd"))
 "#;
 
@@ -164,6 +165,26 @@ mod tests {
     #[test]
     fn profile_without_access_is_as_expected() {
         check("nothing.sb", &Policy::default(), &[]);
+    }
+
+    #[test]
+    fn terminals_of_the_user_are_not_allowed() {
+        let profile = profile(&Policy::default(), &[]);
+        let rules: Vec<&str> = profile.lines().filter(|line| line.starts_with("(allow ")).collect();
+        for rule in rules.iter().filter(|rule| rule.contains("/dev/tty")) {
+            assert!(
+                rule.contains(
+                    r#"(require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty"))"#
+                ),
+                "{rule}"
+            );
+        }
+        for rule in rules.iter().filter(|rule| rule.contains("file-ioctl")) {
+            assert!(
+                rule.contains("com.apple.sandbox.pty") || rule.contains(r#"(literal "/dev/ptmx")"#),
+                "{rule}"
+            );
+        }
     }
 
     #[test]

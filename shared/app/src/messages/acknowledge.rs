@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::events::emit::{EventBatch, Written, event_of};
-use crate::messages::queue;
+use crate::messages::{self, queue};
+use crate::quotas::{self, Payer};
 use crate::sandboxes::write_guard::WriteGuard;
 use crate::{IdSource, visibility};
 use contract::messages::{Acknowledged, ReceiptIn, ReceiptOut};
@@ -11,16 +12,23 @@ use domain::access::Principal;
 use domain::event::LifecycleEvent;
 use domain::ingest::NewEvent;
 use domain::message::{Receipt, State};
+use domain::quota::Amount;
 use domain::{Invalid, Message, MessageId, SandboxId, Source, Timestamp};
 use store::ledger::Change;
 
-pub use crate::messages::Deps;
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    pub messages: messages::Deps<'a>,
+    pub quotas: quotas::Deps<'a>,
+}
 
 #[derive(Debug, Clone)]
 pub struct Command {
     pub principal: Principal,
     pub sandbox: SandboxId,
     pub receipts: Vec<ReceiptIn>,
+    /// Size of the request.
+    pub body_bytes: u64,
 }
 
 /// The current states of the messages.
@@ -28,8 +36,9 @@ pub type Outcome = Acknowledged;
 
 /// Idempotent: a retry, or a receipt that arrives after a later one, changes nothing and gets the current state.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox: sandbox_id, receipts } = command;
-    let ids = ids_of(&receipts);
+    let Deps { messages: deps, quotas } = deps;
+    let Command { principal, sandbox: sandbox_id, receipts, body_bytes } = command;
+    let (ids, mut is_charged) = (ids_of(&receipts), false);
     let mut guard = WriteGuard::acquire(deps.store, deps.locks, deps.clock, &sandbox_id).await;
     loop {
         let sandbox = guard.load(&sandbox_id).await?;
@@ -48,6 +57,10 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         if batch.events.is_empty() {
             guard.cache(sandbox);
             return Ok(outcome);
+        }
+        if let Some(org) = Payer::org_of_worker(&principal, &sandbox).filter(|_| !is_charged) {
+            quotas::charge(quotas, &[org], Amount::new(1, body_bytes)).await?;
+            is_charged = true;
         }
         let resolved = resolved(&batch.changes);
         match batch.write(deps.store, &sandbox, &after, now).await? {

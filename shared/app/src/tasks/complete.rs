@@ -3,6 +3,7 @@
 
 use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
+use crate::quotas::{self, Payer};
 use crate::visibility::check_report;
 use crate::{IdSource, events, orchestration, reconcile, tasks};
 use contract::ProblemCode;
@@ -12,18 +13,25 @@ use contract::tasks::{Complete, Completed, Report};
 use domain::access::Principal;
 use domain::attempt::{Attempt, Outcome as AttemptOutcome};
 use domain::ingest::{NewEvent, final_report};
+use domain::quota::Amount;
 use domain::task::Status;
 use domain::{EventType, Sandbox, SandboxId, Source, Task, TaskId};
 use serde_json::json;
 use store::commit::{Change, Commit, Committed};
 
-pub type Deps<'a> = orchestration::Deps<'a>;
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    pub base: orchestration::Deps<'a>,
+    pub quotas: quotas::Deps<'a>,
+}
 
 #[derive(Debug, Clone)]
 pub struct Command {
     pub principal: Principal,
     pub sandbox: SandboxId,
     pub complete: Complete,
+    /// Size of the request.
+    pub body_bytes: u64,
 }
 
 pub type Outcome = Completed;
@@ -36,7 +44,9 @@ const MAX_UNBLOCKED: usize = 50;
 /// The task must be the one that is assigned to the sandbox, and the attempt the current one. The first final report
 /// counts; a different one is rejected.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let Command { principal, sandbox: sandbox_id, complete } = command;
+    let Deps { base: deps, quotas } = deps;
+    let Command { principal, sandbox: sandbox_id, complete, body_bytes } = command;
+    let mut is_charged = false;
     let mut retry = ConflictRetry::new(deps.clock);
     let sandbox = loop {
         let sandbox = deps.store.sandbox(&sandbox_id).await?.ok_or_else(|| Error::no_sandbox(&sandbox_id))?;
@@ -50,6 +60,10 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
         }
         if !task.status.is_active() {
             return Err(task_mismatch(&sandbox, &task.id));
+        }
+        if let Some(org) = Payer::org_of_worker(&principal, &sandbox).filter(|_| !is_charged) {
+            quotas::charge(quotas, &[org], Amount::new(1, body_bytes)).await?;
+            is_charged = true;
         }
         match record(deps, &sandbox, &task, &complete).await? {
             Some(sandbox) => break sandbox,
@@ -73,7 +87,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
 }
 
 /// The task, if it is assigned to the sandbox and this is its current attempt.
-async fn own_task(deps: Deps<'_>, sandbox: &Sandbox, wanted: &TaskId) -> Result<Task, Error> {
+async fn own_task(deps: orchestration::Deps<'_>, sandbox: &Sandbox, wanted: &TaskId) -> Result<Task, Error> {
     let assignment = sandbox.assignment.as_ref().filter(|assignment| assignment.task == *wanted);
     let Some(assignment) = assignment else { return Err(task_mismatch(sandbox, wanted)) };
     let attempt = Attempt { number: assignment.attempt, sandbox: sandbox.id.clone() };
@@ -83,7 +97,7 @@ async fn own_task(deps: Deps<'_>, sandbox: &Sandbox, wanted: &TaskId) -> Result<
 
 /// Returns `None` on a conflict.
 async fn record(
-    deps: Deps<'_>,
+    deps: orchestration::Deps<'_>,
     sandbox: &Sandbox,
     task: &Task,
     complete: &Complete,
@@ -132,7 +146,11 @@ fn is_same(outcome: &AttemptOutcome, report: &Report) -> bool {
 }
 
 /// The dependents of the task that have no unmet dependencies left.
-async fn unblocked(deps: Deps<'_>, task: &Task, waiters: &[TaskId]) -> Result<Vec<TaskId>, Error> {
+async fn unblocked(
+    deps: orchestration::Deps<'_>,
+    task: &Task,
+    waiters: &[TaskId],
+) -> Result<Vec<TaskId>, Error> {
     if task.status != Status::Completed {
         return Ok(Vec::new());
     }

@@ -141,8 +141,10 @@ fn emit_pulled(now: Timestamp, found: &messages::pull::Outcome) {
 async fn ack(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let receipts = ReceiptIn::decode(&call.body)?;
-    let deps = call.plane.message_deps()?;
-    let command = messages::acknowledge::Command { principal: call.principal, sandbox, receipts };
+    let deps =
+        messages::acknowledge::Deps { messages: call.plane.message_deps()?, quotas: call.plane.quota_deps() };
+    let body_bytes = call.body.len() as u64;
+    let command = messages::acknowledge::Command { principal: call.principal, sandbox, receipts, body_bytes };
     Ok(json(StatusCode::OK, &messages::acknowledge::run(deps, command).await?))
 }
 

@@ -277,8 +277,10 @@ async fn of_sandbox(call: Call) -> Result<Response<Bytes>, Error> {
 async fn complete(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let complete = Complete::decode(&call.body)?;
-    let command = tasks::complete::Command { principal: call.principal, sandbox, complete };
-    Ok(json(StatusCode::OK, &tasks::complete::run(call.plane.orchestration()?, command).await?))
+    let deps = tasks::complete::Deps { base: call.plane.orchestration()?, quotas: call.plane.quota_deps() };
+    let body_bytes = call.body.len() as u64;
+    let command = tasks::complete::Command { principal: call.principal, sandbox, complete, body_bytes };
+    Ok(json(StatusCode::OK, &tasks::complete::run(deps, command).await?))
 }
 
 async fn validate(call: Call) -> Result<Response<Bytes>, Error> {

@@ -37,21 +37,29 @@ impl Reader<'_> {
         // Those in the workspace and the home are the agent's anyway.
         for path in absolute(&filesystem.allow_read) {
             let real = real_path(&path);
-            match self.not_readable(&real, policy) {
+            match self.not_readable(&real, policy).or_else(|| through_link(&path, &real)) {
                 Some(why) => self.error("POLICY", format!("filesystem.allowRead: {}: {why}", path.display())),
                 None => policy.readable.push(real),
             }
         }
         for path in absolute(&filesystem.allow_write) {
             let real = real_path(&path);
-            match self.not_writable(&real, policy) {
+            match self.not_writable(&real, policy).or_else(|| through_link(&path, &real)) {
                 Some(why) => {
                     self.error("POLICY", format!("filesystem.allowWrite: {}: {why}", path.display()));
                 }
                 None => policy.writable.push(real),
             }
         }
-        policy.hidden.extend(absolute(&filesystem.deny_read));
+        for path in absolute(&filesystem.deny_read) {
+            let real = real_path(&path);
+            match through_link(&path, &real) {
+                Some(why) => self.error("POLICY", format!("filesystem.denyRead: {}: {why}", path.display())),
+                // A link in `/` is a directory of its own in the agent's view.
+                None if real != path => policy.hidden.extend([path, real]),
+                None => policy.hidden.push(path),
+            }
+        }
         policy.limits.processes = limits.processes.unwrap_or(policy.limits.processes);
         policy.limits.file_bytes = limits.file_mb.map_or(policy.limits.file_bytes, |mb| mb * MB);
         policy.limits.memory_bytes = limits.memory_mb.map(|mb| mb * MB).or(policy.limits.memory_bytes);
@@ -96,6 +104,28 @@ fn real_path(path: &Path) -> PathBuf {
         missing.extend(existing.file_name().map(ToOwned::to_owned));
     }
     path.to_owned()
+}
+
+/// Why the path is not accepted as it is written, if a link is on its way. Another agent that may write to the link's
+/// directory could have made it, and would choose what this policy opens. Links in `/` are accepted, such as `/bin`, or `/var`
+/// on macOS: no policy makes `/` writable.
+fn through_link(path: &Path, real: &Path) -> Option<String> {
+    let followed = follow_link_in_root(path);
+    if let Some(link) = followed.ancestors().find(|above| above.is_symlink()) {
+        return Some(format!("it leads through the link {}; write the real path", link.display()));
+    }
+    // Also if a link was replaced just now.
+    (followed != real).then(|| format!("it leads to {}; write the real path", real.display()))
+}
+
+/// The path with the target of its first directory, if that is a link. The target is taken as it is written.
+fn follow_link_in_root(path: &Path) -> PathBuf {
+    let mut components = path.components();
+    let first: PathBuf = components.by_ref().take(2).collect();
+    match first.read_link() {
+        Ok(target) => Path::new("/").join(target).join(components.as_path()),
+        Err(_) => path.to_owned(),
+    }
 }
 
 #[cfg(test)]

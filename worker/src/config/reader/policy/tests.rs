@@ -247,6 +247,41 @@ fn policy_never_opens_state_secrets_or_the_system() {
     }
 }
 
+/// Otherwise an agent that may write to a directory decides what another policy opens within it.
+#[test]
+fn path_through_a_link_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let (shared, alice) = (folder.join("shared"), folder.join("alice"));
+    for directory in [&shared, &alice, &alice.join("in"), &shared.join("own")] {
+        fs::create_dir(directory).unwrap();
+    }
+    symlink(&alice, shared.join("b")).unwrap();
+    symlink(alice.join("missing"), shared.join("dangling")).unwrap();
+    let with = |field: &str, path: &Path| serde_json::json!({ "filesystem": { field: [path] } }).to_string();
+    for field in ["allowRead", "allowWrite", "denyRead"] {
+        for path in ["b", "b/in", "b/new", "dangling", "dangling/new"].map(|path| shared.join(path)) {
+            let errors = errors(&[("POLICY", &with(field, &path))]);
+            let expected = format!("filesystem.{field}: {}: ", path.display());
+            assert!(errors.contains(&expected) && errors.contains("write the real path"), "{errors}");
+        }
+        for path in ["own", "own/new"].map(|path| shared.join(path)) {
+            assert!(read(&[("POLICY", &with(field, &path))]).0.is_some(), "{field}: {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn link_in_the_root_is_followed() {
+    let policy = r#"{"filesystem": {"allowRead": ["/bin/own/data"], "denyRead": ["/bin/own/keys"]}}"#;
+    let confined = read(&[("POLICY", policy)]).0.unwrap().confinement.policy;
+    let bin = Path::new("/bin").canonicalize().unwrap();
+    assert!(confined.readable.contains(&bin.join("own/data")), "{confined:?}");
+    for path in ["/bin/own/keys".into(), bin.join("own/keys")] {
+        assert!(confined.hidden.contains(&path), "{confined:?}");
+    }
+}
+
 #[test]
 fn directories_that_are_not_enforced_are_reported() {
     let policy = ("POLICY", r#"{"filesystem": {"denyRead": ["/usr/share"]}}"#);
