@@ -216,7 +216,9 @@ function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
   if (before?.port === port) {
     return { status, port, forwardedPort, url: url ?? before.url, framework: framework ?? before.framework, seq }
   }
-  return before?.status === 'ready' && status !== 'ready' ? before : { status, port, forwardedPort, url, framework, seq }
+  return before?.status === 'ready' && status !== 'ready'
+    ? before
+    : { status, port, forwardedPort, url, framework, seq }
 }
 
 function applyPlan(run: Changing, event: LogEvent): void {
