@@ -1,13 +1,13 @@
 import { base, type RowsBuilder, type RowPath } from './rows-builder'
 import type { LogEvent } from './event'
-import { number, someText } from './read'
+import { number, someNumber, someText } from './read'
 import type { PreviewRow } from './rows'
 
 export type PreviewEvent = LogEvent<'preview.starting' | 'preview.ready' | 'preview.failed' | 'preview.stopped'>
 
 /** A server on a port: one row from start to stop. */
 export function preview(builder: RowsBuilder, event: PreviewEvent): RowPath {
-  const { forwardedPort: _, ...update } = readPreview(event)
+  const update = readPreview(event)
   const key = `preview:${update.port ?? ''}`
   const known = builder.paths.get(key)
   const row = known === undefined ? null : builder.changeIf(known, 'preview', event)
@@ -43,11 +43,10 @@ function trackRunning(builder: RowsBuilder, key: string, path: RowPath, status: 
 
 type Preview = Pick<PreviewRow, 'status' | 'port' | 'url' | 'framework' | 'detail'>
 
-export function readPreview({ type, data }: PreviewEvent): Preview & { readonly forwardedPort: number | null } {
+export function readPreview({ type, data }: PreviewEvent): Preview {
   return {
     status: STATUSES[type],
     port: number(data, 'port'),
-    forwardedPort: number(data, 'forwarded_port'),
     url: someText<'preview.ready'>(data, 'url'),
     framework: someText<'preview.ready'>(data, 'framework'),
     detail:
@@ -55,6 +54,11 @@ export function readPreview({ type, data }: PreviewEvent): Preview & { readonly 
       someText<'preview.ready'>(data, 'title') ??
       someText<'preview.starting'>(data, 'process'),
   }
+}
+
+/** The port of the sandbox's machine that leads to the server, if it is another one. */
+export function readForwardedPort({ data }: PreviewEvent): number | null {
+  return someNumber<'preview.ready'>(data, 'forwarded_port')
 }
 
 const STATUSES: Readonly<Record<PreviewEvent['type'], Preview['status']>> = {

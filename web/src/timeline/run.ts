@@ -6,7 +6,7 @@ import { itemsAfter, itemsNumbered, isPlanTool, shown } from './plans'
 import { hasTrait } from './event-traits'
 import { isSentAgain } from './messages'
 import { parentOf, turnOf } from './place'
-import { isPreview, readPreview } from './previews'
+import { isPreview, readForwardedPort, readPreview } from './previews'
 import { firstText, isFalse, number, object } from './read'
 import type { PlanItem, PreviewRow } from './rows'
 import type { PlannedItem } from './rows-builder'
@@ -211,7 +211,8 @@ function previewAfter(before: Preview | null, event: LogEvent): Preview | null {
   if (hasTrait(event.type, 'ends_sandbox'))
     return before === null || before.status === 'failed' ? before : { ...before, status: 'stopped' }
   if (!isPreview(event)) return before
-  const { status, port, forwardedPort, url, framework } = readPreview(event)
+  const { status, port, url, framework } = readPreview(event)
+  const forwardedPort = readForwardedPort(event)
   const seq = event.seq
   if (before?.port === port) {
     return { status, port, forwardedPort, url: url ?? before.url, framework: framework ?? before.framework, seq }
