@@ -108,6 +108,8 @@ async fn agent_with_a_user_of_its_own_works_in_a_clone_of_a_local_repository() {
         ("REPOSITORY_URL", repository.to_str().unwrap()),
         ("BRANCH_NAME", "feature/x"),
         ("ISOLATION", "landlock"),
+        // Its directory is closed to other users: the operator opens it, not the author of the task.
+        ("ISOLATION_READABLE", remote.path().to_str().unwrap()),
         ("REQUIRE_CLEAN_GIT", "true"),
     ]);
     let completed = fixture.wait_for_event("agent.completed").await;
