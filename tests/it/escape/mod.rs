@@ -2,6 +2,8 @@
 //!
 //! Every attempt must be held by every tier, unless the tier says that it does not cover it.
 
+mod own_user;
+
 use confine::{Launcher, Limits, Policy, Setting, Tier};
 use kit::namespace::Namespace;
 use serde_json::json;

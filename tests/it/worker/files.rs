@@ -111,3 +111,29 @@ async fn large_diff_is_previewed_and_stored_by_reference() {
     assert_eq!(data_of::<AgentToolCompleted>(&log).len(), 2);
     assert!(data_of::<WorkerEventRefused>(&log).is_empty());
 }
+
+/// A root worker leaves such a file to its user. Its git, with the agent's user, cannot read it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn file_of_another_user_in_the_workspace_does_not_stop_reports() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let fixture = Fixture::new(Script::new()).await;
+    let private = fixture.home.workspace.join("private.txt");
+    std::fs::write(&private, "of another user\n").unwrap();
+    std::fs::set_permissions(&private, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let user = std::fs::metadata("/proc/self").unwrap().uid();
+    let (is_root, owner) = (user == 0, if user == 0 { 1000 } else { user });
+    if is_root {
+        chown(&private, Some(owner), Some(owner)).unwrap();
+    }
+    let agent = fixture.script(&[command("cat private.txt; echo x > made.txt"), text("Done.")]);
+    let worker = fixture.start_worker(&[("AGENT", &agent), ("ISOLATION", "landlock")]);
+    fixture.wait_for_event("agent.waiting").await;
+    fixture.wait_for_first_scan().await;
+    fixture.send_message("user_message", "go on").await;
+    fixture.wait_for(|edit: &AgentFileEdited| edit.file_path == "made.txt").await;
+    worker.terminate().await;
+    let log = serde_json::to_string(&fixture.log().await).unwrap();
+    assert_eq!(log.contains("of another user"), !is_root, "the agent has no access: {log}");
+    assert_eq!(private.metadata().unwrap().uid(), owner);
+    assert!(!log.contains("workspace.snapshots_off"), "{log}");
+}

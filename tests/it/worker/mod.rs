@@ -145,7 +145,7 @@ impl Fixture {
     async fn wait_for_first_scan(&self) {
         let state = self.home.home().join("state");
         let scanned = async {
-            while !(state.exists() && files(&state).iter().any(|file| file.ends_with("last.json"))) {
+            while !(state.exists() && files(&state).iter().any(|file| file.ends_with("last-snapshot.json"))) {
                 sleep(POLL_INTERVAL).await;
             }
         };

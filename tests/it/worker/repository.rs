@@ -108,6 +108,8 @@ async fn agent_with_a_user_of_its_own_works_in_a_clone_of_a_local_repository() {
         ("REPOSITORY_URL", repository.to_str().unwrap()),
         ("BRANCH_NAME", "feature/x"),
         ("ISOLATION", "landlock"),
+        // Its directory is closed to other users: the operator opens it, not the author of the task.
+        ("ISOLATION_READABLE", remote.path().to_str().unwrap()),
         ("REQUIRE_CLEAN_GIT", "true"),
     ]);
     let completed = fixture.wait_for_event("agent.completed").await;
@@ -227,8 +229,7 @@ async fn worker_accepts_messages_while_cloning() {
     let fixture = Fixture::new(Script::new()).await;
     let agent = fixture.script(&[text("I read: ${message}")]);
     let (url, host) = (server.url("repo.git"), server.host());
-    let _worker =
-        fixture.start_worker(&[("AGENT", &agent), ("REPOSITORY_URL", &url), ("NETWORK", &host)]);
+    let _worker = fixture.start_worker(&[("AGENT", &agent), ("REPOSITORY_URL", &url), ("NETWORK", &host)]);
     fixture.wait_for_event("workspace.cloning").await;
     fixture.wait_for_sandbox(|sandbox| sandbox["heartbeat_status"] == "starting").await;
     let early = fixture.send_message("user_message", "good morning").await;

@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ pub struct Launcher {
     environment: Arc<BTreeMap<String, String>>,
     bubblewrap: PathBuf,
     private: Arc<Vec<PathBuf>>,
+    /// What the operator made readable, at real paths.
+    chosen: Arc<Vec<PathBuf>>,
     network: Option<NetworkNamespace>,
     /// The user that programs run as, if not that of the worker.
     user: Option<User>,
@@ -43,7 +46,8 @@ impl Launcher {
     /// run as another user than this process, the writable directories, which exist, are given to it.
     ///
     /// # Errors
-    /// If the tier does not work on this machine, or the policy contradicts itself.
+    /// If the tier does not work on this machine, the policy contradicts itself, or a writable directory is not one to give
+    /// away, such as a home directory.
     pub fn new(
         tier: Tier,
         mut policy: Policy,
@@ -87,8 +91,10 @@ impl Launcher {
                 environment.insert(name.to_owned(), NAME_OF_USER.to_owned());
             }
         }
+        let chosen = policy.readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         Ok(Self {
             tier,
+            chosen: Arc::new(chosen),
             policy: Arc::new(policy),
             program: Arc::new(program),
             environment: Arc::new(environment),
@@ -110,6 +116,7 @@ impl Launcher {
             environment: Arc::new(environment),
             bubblewrap: PathBuf::new(),
             private: Arc::default(),
+            chosen: Arc::default(),
             network: None,
             user: None,
             shared_user: None,
@@ -137,12 +144,18 @@ impl Launcher {
         self.user.is_some()
     }
 
-    /// Gives an existing directory to the user of the programs, if they have one of their own. Links are not followed.
+    /// Gives an existing directory to the user of the programs, if they have one of their own. Links are not followed, and
+    /// files of other users than root and agents stay as they are.
     ///
     /// # Errors
-    /// If the owner cannot be changed.
+    /// If the owner cannot be changed, or others need the directory.
     pub fn change_owner_of_tree(&self, directory: &Path) -> io::Result<()> {
         self.user.map_or(Ok(()), |user| user.change_owner_of_tree(directory))
+    }
+
+    /// Whether the permissions of a file let the user of the programs read it, if they have one of their own.
+    pub fn may_read(&self, file: &Metadata) -> bool {
+        self.user.is_none_or(|user| user.may_read(file))
     }
 
     /// With ports of the loopback that programs may connect to. Only `sandbox-exec` restricts the others.
@@ -175,16 +188,17 @@ impl Launcher {
         launcher
     }
 
-    /// With further files or directories that the program may read.
+    /// With further files or directories that the program may read, as far as their permissions allow it. A user of its own
+    /// may pass through closed directories above them only if [`Launcher::new`] was given a directory that contains them: the
+    /// author of a task may have chosen the path.
     #[must_use]
     pub fn with_readable(&self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut launcher = self.clone();
         let policy = Arc::make_mut(&mut launcher.policy);
         let paths: Vec<PathBuf> = paths.into_iter().collect();
-        if let Some(user) = launcher.user {
-            // A path that stays closed is reported by the program that needs it.
-            paths.iter().for_each(|path| drop(user.grant_search_on_ancestors(path)));
-        }
+        let real = paths.iter().filter_map(|path| path.canonicalize().ok());
+        real.filter(|real| self.chosen.iter().any(|chosen| real.starts_with(chosen)))
+            .for_each(|real| self.grant_search(&real));
         policy.readable.extend(paths);
         policy.remove_nested();
         launcher
@@ -195,6 +209,13 @@ impl Launcher {
         let real = path.canonicalize();
         let paths = [Some(path), real.as_deref().ok()].into_iter().flatten();
         paths.into_iter().any(|path| self.policy.hidden.iter().any(|hidden| path.starts_with(hidden)))
+    }
+
+    fn grant_search(&self, path: &Path) {
+        if let Some(user) = self.user {
+            // A path that stays closed is reported by the program that needs it.
+            drop(user.grant_search_on_ancestors(path));
+        }
     }
 
     /// With these as the only directories that the program may change.
@@ -234,7 +255,9 @@ impl Launcher {
         let found = programs::find(program, self.path(), cwd).and_then(|found| found.canonicalize());
         match found {
             Ok(found) if self.tier != Tier::None && !self.policy.shows(&found) => {
-                self.with_readable([programs::needed_by_program(&found)])
+                let needed = programs::needed_by_program(&found);
+                self.grant_search(&needed);
+                self.with_readable([needed])
             }
             // A missing program is reported when it is started.
             _ => self.clone(),
@@ -335,9 +358,13 @@ const NAME_OF_USER: &str = "agent";
 
 /// Gives the user everything that it may change, and the way to what it may read.
 fn assign_directories(user: User, policy: &Policy) -> anyhow::Result<()> {
+    let failed = |directory: &PathBuf| format!("cannot give {} to the agent's user", directory.display());
+    // Before the first is given away.
     for directory in &policy.writable {
-        user.change_owner_of_tree(directory)
-            .with_context(|| format!("cannot give {} to the agent's user", directory.display()))?;
+        user.check_tree(directory).with_context(|| failed(directory))?;
+    }
+    for directory in &policy.writable {
+        user.change_owner_of_tree(directory).with_context(|| failed(directory))?;
     }
     // A path that stays closed is reported by the program that needs it.
     policy.readable.iter().for_each(|path| drop(user.grant_search_on_ancestors(path)));

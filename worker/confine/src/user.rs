@@ -8,6 +8,8 @@
 //! Deliberately absent: entries in `/etc/passwd`. The users have numbers only.
 
 use serde::{Deserialize, Serialize};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 
 /// A user that no account has, with a group of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +17,18 @@ pub(crate) struct User {
     pub id: u32,
     /// The group of all users of agents.
     pub agents: u32,
+}
+
+impl User {
+    /// Whether the permissions of a file let this user read it. Without access control lists.
+    pub(crate) fn may_read(self, file: &Metadata) -> bool {
+        let bit = match (file.uid(), file.gid()) {
+            (owner, _) if owner == self.id => 0o400,
+            (_, group) if [self.id, self.agents].contains(&group) => 0o040,
+            _ => 0o004,
+        };
+        file.mode() & bit != 0
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -32,6 +46,10 @@ mod other {
     }
 
     impl User {
+        pub(crate) fn check_tree(self, _directory: &Path) -> io::Result<()> {
+            Ok(())
+        }
+
         pub(crate) fn change_owner_of_tree(self, _directory: &Path) -> io::Result<()> {
             Ok(())
         }

@@ -1,15 +1,18 @@
 //! A shadow git repository over the workspace, which takes snapshots without touching the agent's own repository.
 //!
-//! Its objects and index are in the worker's state directory. Files are inspected and added by name, not with
+//! Its objects and index are in the worker's state directory. They belong to the agent's user, if it has one of its own, so
+//! that git needs no more permissions than the agent: the worker writes there without following links. The last snapshot is
+//! outside of it. Files are inspected and added by name, not with
 //! `git add -A`, which would copy files of any size and fails on a nested repository without a commit. Deliberately
 //! absent: changes inside nested repositories; and garbage collection, because sandboxes are ephemeral.
 
 use super::git::{Git, GitError};
+use crate::agent_files;
 use confine::Launcher;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,6 +23,13 @@ pub(super) const LARGE_BYTES: u64 = 2 * 1024 * 1024;
 
 /// Timeout of each git command. Callers have shorter timeouts.
 pub(super) const GIT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// In the worker's state directory.
+const DIRECTORY: &str = "snapshots";
+/// In the worker's state directory: the last snapshot, for the time after a restart.
+const LAST: &str = "last-snapshot.json";
+/// In the repository.
+const EXCLUDE: &str = "info/exclude";
 
 /// Generated files that are always ignored, whatever the workspace's `.gitignore` says. `target`, `build` and `dist`
 /// are not included, because people use these names for source directories. Generated ones are recognized by
@@ -35,7 +45,9 @@ const UNCHANGED_ATTRIBUTES: &str = "* -text -eol -filter -ident -working-tree-en
 #[derive(Debug, Clone)]
 pub(super) struct ShadowRepository {
     dir: PathBuf,
+    state: PathBuf,
     root: PathBuf,
+    launcher: Launcher,
     pub git: Git,
 }
 
@@ -63,12 +75,12 @@ impl ShadowRepository {
         let root = root.canonicalize()?;
         fs::create_dir_all(state).await?;
         let state = state.canonicalize()?;
-        let dir = state.join("snapshots");
+        let dir = state.join(DIRECTORY);
         // Git reads what the agent wrote, so it gets no more than the agent and its own objects.
         let launcher = launcher.with_writable([dir.clone()]);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let is_new = fs::symlink_metadata(dir.join("HEAD")).await.is_err();
-        fs::create_dir_all(&dir).await?;
+        agent_files::create_directories(&state, Path::new(DIRECTORY))?;
         let (owner, owned) = (launcher.clone(), dir.clone());
         tokio::task::spawn_blocking(move || owner.change_owner_of_tree(&owned))
             .await
@@ -80,9 +92,9 @@ impl ShadowRepository {
         if let Ok(inside) = state.strip_prefix(&root) {
             exclude.push_str(&pattern(inside.as_os_str().as_bytes()));
         }
-        fs::create_dir_all(dir.join("info")).await?;
-        fs::write(dir.join("info/exclude"), exclude).await?;
-        fs::write(dir.join("info/attributes"), UNCHANGED_ATTRIBUTES).await?;
+        agent_files::create_directories(&dir, Path::new("info"))?;
+        write(&dir, EXCLUDE, exclude.as_bytes())?;
+        write(&dir, "info/attributes", UNCHANGED_ATTRIBUTES.as_bytes())?;
         let variables = [("GIT_DIR".to_owned(), text(&dir)), ("GIT_WORK_TREE".to_owned(), text(&root))];
         let git = Git::new(&root, &launcher)
             .variables(variables)
@@ -92,20 +104,20 @@ impl ShadowRepository {
             .setting("core.quotePath", "false")
             .setting("core.loosecompression", "1")
             .setting("core.fsync", "none");
-        Ok(Self { dir, root, git })
+        Ok(Self { dir, state, root, launcher, git })
     }
 
     /// The last saved snapshot, if it is of this workspace.
     pub async fn last(&self) -> Option<Snapshot> {
-        let bytes = fs::read(self.dir.join("last.json")).await.ok()?;
+        let bytes = fs::read(self.state.join(LAST)).await.ok()?;
         serde_json::from_slice(&bytes).ok().filter(|snapshot: &Snapshot| snapshot.root == self.root)
     }
 
     /// Saves a snapshot for the time after a restart.
     pub async fn save(&self, snapshot: &Snapshot) -> Result<(), ScanError> {
-        let next = self.dir.join("last.json.next");
-        fs::write(&next, serde_json::to_vec(snapshot).map_err(io::Error::other)?).await?;
-        Ok(fs::rename(next, self.dir.join("last.json")).await?)
+        let next = format!("{LAST}.next");
+        write(&self.state, &next, &serde_json::to_vec(snapshot).map_err(io::Error::other)?)?;
+        Ok(fs::rename(self.state.join(next), self.state.join(LAST)).await?)
     }
 
     /// Takes a snapshot. If git cannot update the index (for example, a directory became a link), it starts from
@@ -125,12 +137,12 @@ impl ShadowRepository {
         remove_if_exists(&self.dir.join("index.lock")).await?;
         let list = ["ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard"];
         let listed = self.git.bytes(&list, Vec::new(), GIT_TIMEOUT).await?;
-        let root = self.root.clone();
-        let files = tokio::task::spawn_blocking(move || FileLists::new(&root, &listed)).await;
+        let (root, launcher) = (self.root.clone(), self.launcher.clone());
+        let files = tokio::task::spawn_blocking(move || FileLists::new(&root, &launcher, &listed)).await;
         let files = files.map_err(io::Error::other)?;
         if !files.generated.is_empty() {
-            let path = self.dir.join("info/exclude");
-            fs::write(&path, fs::read_to_string(&path).await? + &files.generated).await?;
+            let exclude = io::read_to_string(agent_files::open(&self.dir, Path::new(EXCLUDE))?)?;
+            write(&self.dir, EXCLUDE, (exclude + &files.generated).as_bytes())?;
         }
         if !files.removed.is_empty() {
             let remove = ["update-index", "-z", "--force-remove", "--stdin"];
@@ -155,7 +167,7 @@ struct FileLists {
 }
 
 impl FileLists {
-    fn new(root: &Path, listed: &[u8]) -> Self {
+    fn new(root: &Path, launcher: &Launcher, listed: &[u8]) -> Self {
         let names = || listed.split(|&byte| byte == 0).filter(|name| !name.is_empty());
         let cache_dirs: Vec<&[u8]> = names().filter_map(cache_dir).collect();
         let mut files = Self::default();
@@ -167,12 +179,12 @@ impl FileLists {
             cache_dirs.iter().any(|dir| name.strip_prefix(*dir).is_some_and(|rest| rest.starts_with(b"/")))
         };
         for name in names().filter(|name| !name.ends_with(b"/") && !is_generated(name)) {
-            files.add(root, name);
+            files.add(root, launcher, name);
         }
         files
     }
 
-    fn add(&mut self, root: &Path, name: &[u8]) {
+    fn add(&mut self, root: &Path, launcher: &Launcher, name: &[u8]) {
         let path = root.join(OsStr::from_bytes(name));
         let list = match std::fs::symlink_metadata(&path) {
             Err(_) => &mut self.removed,
@@ -186,7 +198,8 @@ impl FileLists {
                 self.large.insert(name, (metadata.len(), changed));
                 &mut self.removed
             }
-            // Skip unreadable files: git would fail for all others too.
+            // Skip unreadable files: git, with the agent's user, would fail for all others too.
+            Ok(metadata) if !launcher.may_read(&metadata) => &mut self.removed,
             Ok(_) if std::fs::File::open(&path).is_err() => &mut self.removed,
             Ok(_) => &mut self.changed,
         };
@@ -211,6 +224,11 @@ fn pattern(dir: &[u8]) -> String {
         line.push(character);
     }
     line + "/\n"
+}
+
+/// The agent may have put links into the directory.
+fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    agent_files::create(directory, Path::new(name))?.write_all(content)
 }
 
 async fn remove_if_exists(path: &Path) -> io::Result<()> {

@@ -214,6 +214,41 @@ async fn changes_while_no_worker_ran_are_reported() {
     assert_eq!(short(&snapshots.scan(&[]).await), ["a modified +1 -0"]);
 }
 
+/// With git, the directory of the repository belongs to the agent's user, which may put links there.
+#[tokio::test]
+async fn links_in_the_repository_lead_the_worker_to_no_other_file() {
+    let fixture = Fixture::new();
+    let path = |name: &str| fixture.dir.path().join(name);
+    fs::create_dir(path("outside")).unwrap();
+    fs::write(path("outside/exclude"), "untouched").unwrap();
+    let repository = path("state/snapshots");
+    let plant = |link: &str, target: &str| {
+        let link = repository.join(link);
+        let _ = fs::remove_file(&link).or_else(|_| fs::remove_dir_all(&link));
+        std::os::unix::fs::symlink(path(target), link).unwrap();
+    };
+    drop(fixture.start().await);
+    for name in ["last.json", "last.json.next", "last-snapshot.json", "last-snapshot.json.next"] {
+        plant(name, "outside/exclude");
+    }
+    let mut snapshots = fixture.start().await;
+    fixture.write("a", "1\n");
+    assert_eq!(short(&snapshots.scan(&[]).await), ["a created +1 -0"]);
+    plant("info/exclude", "outside/exclude");
+    fixture.write("cache/CACHEDIR.TAG", "");
+    assert_eq!(snapshots.scan(&[]).await, Changes::default(), "this scan fails");
+    for (link, target) in [("info/exclude", "outside/exclude"), ("info", "outside")] {
+        plant(link, target);
+        let mut snapshots =
+            Snapshots::start(&fixture.root(), &fixture.dir.path().join("state"), &unconfined());
+        assert!(snapshots.ready().await.disabled.is_some(), "{link}");
+    }
+    assert_eq!(fs::read_to_string(path("outside/exclude")).unwrap(), "untouched");
+    let names: Vec<_> =
+        fs::read_dir(path("outside")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["exclude"]);
+}
+
 #[tokio::test]
 async fn state_directory_in_the_workspace_is_ignored() {
     let fixture = Fixture::new();

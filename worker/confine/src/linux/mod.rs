@@ -3,8 +3,10 @@
 mod capabilities;
 pub(crate) mod landlock;
 mod limits;
+mod reserved;
 mod search_permission;
 mod system_calls;
+mod tree;
 pub(crate) mod user;
 
 use crate::helper::Restrictions;

@@ -12,6 +12,7 @@ use std::path::Path;
 const ATTRIBUTE: &str = "system.posix_acl_access";
 const VERSION: u32 = 2;
 const OWNER: u16 = 0x01;
+const USER: u16 = 0x02;
 const OWNING_GROUP: u16 = 0x04;
 const GROUP: u16 = 0x08;
 /// Upper bound of the permissions of groups and of named users.
@@ -68,8 +69,16 @@ fn with_search(mut entries: Vec<Entry>, group: u32) -> Vec<Entry> {
         Some(entry) => entry.permissions |= SEARCH,
         None => entries.push(Entry { tag: GROUP, permissions: SEARCH, id: group }),
     }
-    match entries.iter_mut().find(|entry| entry.tag == MASK) {
-        Some(entry) => entry.permissions |= SEARCH,
+    match entries.iter().position(|entry| entry.tag == MASK) {
+        Some(mask) if entries[mask].permissions & SEARCH == 0 => {
+            entries[mask].permissions |= SEARCH;
+            // The mask held it back from the others. They must not get it now.
+            let is_other = |entry: &&mut Entry| {
+                [USER, OWNING_GROUP, GROUP].contains(&entry.tag) && (entry.tag, entry.id) != (GROUP, group)
+            };
+            entries.iter_mut().filter(is_other).for_each(|entry| entry.permissions &= !SEARCH);
+        }
+        Some(_) => {}
         None => {
             // Without a mask, nothing else was limited by it.
             let limited = entries.iter().filter(|entry| [OWNING_GROUP, GROUP].contains(&entry.tag));
@@ -128,6 +137,35 @@ mod tests {
         assert_eq!(with_search(granted.clone(), AGENTS), granted);
         assert_eq!(decode(&encode(&granted)).unwrap(), granted);
         assert!(decode(&[2, 0, 0, 0, 1]).is_err());
+    }
+
+    #[test]
+    fn entries_get_nothing_that_the_mask_held_back() {
+        let entry = |tag, permissions, id| Entry { tag, permissions, id };
+        let limited = |mask| {
+            vec![
+                entry(OWNER, 7, NO_ID),
+                entry(USER, 7, 1000),
+                entry(OWNING_GROUP, 5, NO_ID),
+                entry(GROUP, 5, 2000),
+                entry(MASK, mask, NO_ID),
+                entry(OTHERS, 0, NO_ID),
+            ]
+        };
+        let granted = with_search(limited(4), AGENTS);
+        let expected = vec![
+            entry(OWNER, 7, NO_ID),
+            entry(USER, 6, 1000),
+            entry(OWNING_GROUP, 4, NO_ID),
+            entry(GROUP, 4, 2000),
+            entry(GROUP, SEARCH, AGENTS),
+            entry(MASK, 5, NO_ID),
+            entry(OTHERS, 0, NO_ID),
+        ];
+        assert_eq!(granted, expected);
+        assert_eq!(with_search(granted.clone(), AGENTS), granted);
+        let unchanged = with_search(limited(5), AGENTS);
+        assert!(limited(5).iter().all(|entry| unchanged.contains(entry)), "the mask allowed it already");
     }
 
     #[test]

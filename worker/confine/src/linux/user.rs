@@ -1,24 +1,19 @@
-//! Users of agents: which one, what belongs to it, and becoming it.
+//! Users of agents: which one, what it can reach, and becoming it.
 
 use super::search_permission;
-use crate::policy::SYSTEM;
 use crate::user::User;
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fchown, fstat, open, openat2, statat,
-};
+use rustix::fs::{FileType, Stat, fchown, fstat};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{
     CapabilitySet, capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 use std::collections::hash_map::DefaultHasher;
-use std::ffi::OsStr;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Numbers that nothing else assigns (<https://systemd.io/UIDS-GIDS/>). The first is the group of all agents.
 const NUMBERS: Range<u32> = 0x7000_0000..0x7fff_ffff;
@@ -92,67 +87,25 @@ fn number(home: &Path, owner: u32, numbers: &Range<u32>) -> u32 {
 }
 
 impl User {
-    fn uid(self) -> Uid {
+    pub(super) fn uid(self) -> Uid {
         Uid::from_raw(self.id)
     }
 
-    fn gid(self) -> Gid {
+    pub(super) fn gid(self) -> Gid {
         Gid::from_raw(self.id)
     }
 
-    /// Gives a directory and everything in it to this user, without following links. Files that have several names stay as
-    /// they are: another name may be outside, where the user must not change them.
-    pub(crate) fn change_owner_of_tree(self, directory: &Path) -> io::Result<()> {
-        let canonical = directory.canonicalize()?;
-        if SYSTEM.iter().any(|system| Path::new(system).starts_with(&canonical)) {
-            return Err(io::Error::other(format!("{} is a directory of the system", directory.display())));
-        }
-        self.grant_search_on_ancestors(directory)?;
-        let root = open(&canonical, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        self.change_owner(&root, &fstat(&root)?)?;
-        let mut pending = vec![PathBuf::from(".")];
-        while let Some(path) = pending.pop() {
-            self.own_entries(&root, &path, &mut pending)?;
-        }
-        Ok(())
+    /// Whether a file that belongs to `owner` may be given to this user: it is that of root or of another agent.
+    pub(super) fn may_take_from(self, owner: u32) -> bool {
+        let numbers = if self.agents == NUMBERS.start { NUMBERS } else { FEW_NUMBERS };
+        owner == 0 || (numbers.contains(&owner) && owner != numbers.start)
     }
 
-    /// Takes the entries of the directory at `path` below `root`. Adds directories among them to `pending`.
-    fn own_entries(self, root: &OwnedFd, path: &Path, pending: &mut Vec<PathBuf>) -> io::Result<()> {
-        let Ok(directory) = open_directory(root, path) else {
-            // It was replaced or removed, or its path is too long. In any case a process of this user did it.
-            return Ok(());
-        };
-        for entry in Dir::read_from(&directory)? {
-            let entry = entry?;
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if [".", ".."].map(OsStr::new).contains(&name) {
-                continue;
-            }
-            let Ok(status) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            match FileType::from_raw_mode(status.st_mode) {
-                FileType::Directory => {
-                    let inner = path.join(name);
-                    if let Ok(opened) = open_directory(root, &inner) {
-                        self.change_owner(&opened, &fstat(&opened)?)?;
-                        pending.push(inner);
-                    }
-                }
-                _ if status.st_nlink > 1 || self.has(&status) => {}
-                _ => {
-                    let (uid, gid) = (Some(self.uid()), Some(self.gid()));
-                    chownat(&directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn has(self, status: &Stat) -> bool {
+    pub(super) fn has(self, status: &Stat) -> bool {
         (status.st_uid, status.st_gid) == (self.id, self.id)
     }
 
-    fn change_owner(self, file: impl AsFd, status: &Stat) -> io::Result<()> {
+    pub(super) fn change_owner(self, file: impl AsFd, status: &Stat) -> io::Result<()> {
         if !self.has(status) {
             fchown(file, Some(self.uid()), Some(self.gid()))?;
         }
@@ -176,12 +129,6 @@ impl User {
         }
         Ok(())
     }
-}
-
-fn open_directory(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    Ok(openat2(root, path, flags, Mode::empty(), resolve)?)
 }
 
 /// Makes this thread, which must be the only one, a process of the user. Its standard streams too, if they are pipes:
