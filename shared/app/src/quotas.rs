@@ -41,7 +41,7 @@ pub enum Payer {
 }
 
 impl Payer {
-    /// The quotas that a request of this principal uses, besides [`Payer::org_of_worker`].
+    /// The quotas that a request of this principal uses, besides that of the org of a worker.
     pub fn of(principal: &Principal) -> Vec<Self> {
         match principal {
             Principal::Worker { sandbox, .. } => vec![Self::Sandbox(sandbox.clone())],

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::io;
 
-/// The hidden subcommand of the worker. Its arguments: those of [`NetworkNamespace::arguments`], a program, and the
+/// The hidden subcommand of the worker. Its arguments: those of the namespace, a program, and the
 /// arguments of the program.
 pub const ENTER_COMMAND: &str = "enter";
 
