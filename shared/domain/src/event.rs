@@ -182,7 +182,7 @@ const LIFECYCLE_OF_A_RUN: [&str; 8] = [
 ];
 
 /// Normalized names of the lifecycle events that only the plane emits.
-const LIFECYCLE_OF_THE_PLANE: [&str; 31] = [
+const LIFECYCLE_OF_THE_PLANE: [&str; 35] = [
     "PENDING",
     "PREPARING",
     "CREATING",
@@ -201,6 +201,10 @@ const LIFECYCLE_OF_THE_PLANE: [&str; 31] = [
     "TASK_CLAIMED",
     "TASK_ASSIGNED",
     "TASK_STARTED",
+    "TASK_BRANCH_CREATED",
+    "TASK_COMPLETING",
+    "TASK_PULL_REQUEST_OPENED",
+    "TASK_MERGED",
     "TASK_COMPLETED",
     "TASK_FAILED",
     "TASK_RETRYING",

@@ -202,6 +202,7 @@ fn new_task(
         result: None,
         error: None,
         execution: create.execution.clone(),
+        branch: None,
         digest: Some(digest),
         version: 0,
         seq: 0,

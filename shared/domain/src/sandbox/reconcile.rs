@@ -4,7 +4,7 @@
 //! the stored state, never on how that state came about, so it does not matter which process runs it, how often, or what
 //! was killed half-way. Deliberately absent: side effects. `app::reconcile::sandbox` carries out the steps.
 
-use crate::attempt::{Attempt, Outcome, Stage};
+use crate::attempt::{Attempt, Outcome, Provisioning, Stage};
 use crate::event::LifecycleEvent;
 use crate::event::payloads::{SandboxEnd, SandboxFailed, SandboxTerminated, SandboxTerminatedIdle};
 use crate::idle::{self, Liveness, Reason, Thresholds};
@@ -23,6 +23,8 @@ pub enum Step {
     End(End),
     /// Apply this to the task, which has not caught up with the sandbox.
     UpdateTask(TaskUpdate),
+    /// Open the pull request of the task's branch, and finish the task.
+    OpenPullRequest,
     /// Have the provider delete the sandbox.
     Release,
 }
@@ -161,6 +163,8 @@ pub enum TaskUpdate {
     Assigned,
     /// An agent works on it.
     Started,
+    /// The agent has completed it, and its branch becomes a pull request.
+    Completing,
     /// The attempt is finished.
     Finished(Outcome),
 }
@@ -192,9 +196,16 @@ pub fn next_since(
     let task = match (&sandbox.activity.outcome, current) {
         // An agent may finish before its task was marked as started. Emit both events, in order.
         (Some(_), Some(task))
-            if provisioning.running_since.is_some() && task.status != TaskStatus::Running =>
+            if provisioning.running_since.is_some()
+                && matches!(task.status, TaskStatus::Claiming | TaskStatus::Assigned) =>
         {
             return Step::UpdateTask(TaskUpdate::Started);
+        }
+        (Some(Outcome::Completed { .. }), Some(task)) if task.branch.is_some() => {
+            return match task.status {
+                TaskStatus::Completing => wait_or(provisioning, Step::OpenPullRequest, now),
+                _ => Step::UpdateTask(TaskUpdate::Completing),
+            };
         }
         (Some(outcome), Some(_)) => return Step::UpdateTask(TaskUpdate::Finished(outcome.clone())),
         (Some(_), None) => return release(sandbox, thresholds, now),
@@ -274,14 +285,19 @@ fn overdue(
 /// The provisioning stage that is due.
 fn provision(sandbox: &Sandbox, now: Timestamp) -> Step {
     let Some(provisioning) = &sandbox.activity.provisioning else { return Step::Wait { until: None } };
-    let wait = provisioning.lease_until.max(provisioning.retry_at).filter(|until| *until > now);
-    if wait.is_some() {
-        return Step::Wait { until: wait };
-    }
-    match provisioning.stage {
+    let step = match provisioning.stage {
         Stage::Recorded => Step::Provision(Stage::Preparing),
         Stage::Started => Step::Wait { until: None },
         stage => Step::Provision(stage),
+    };
+    wait_or(provisioning, step, now)
+}
+
+/// This step, or a wait while another process has the lease or until the time of the retry.
+fn wait_or(provisioning: &Provisioning, step: Step, now: Timestamp) -> Step {
+    match provisioning.lease_until.max(provisioning.retry_at).filter(|until| *until > now) {
+        Some(until) => Step::Wait { until: Some(until) },
+        None => step,
     }
 }
 

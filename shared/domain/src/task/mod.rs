@@ -3,10 +3,13 @@
 //! [`transitions`] has a function per transition. A caller writes what the function returns under the condition that the
 //! stored task is still the one that was read, so a report that is late, repeated or from another sandbox changes nothing.
 
+pub mod branch;
+mod delivery;
 pub mod edits;
 pub mod transitions;
 
 use crate::{JsonObject, OrgId, ProjectId, SandboxId, TaskId, TicketId, Timestamp};
+pub use branch::{BranchType, PullRequestLink, TaskBranch, branch_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +92,9 @@ pub struct Task {
     pub error: Option<String>,
     #[serde(default)]
     pub execution: Execution,
+    /// Present once its branch exists at the code host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<TaskBranch>,
     /// Hash of the create request, to tell a retry from another task with the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -127,8 +133,15 @@ pub struct Execution {
     /// A URL or `owner/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
+    /// The branch to work on. If absent, the plane names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+    /// The branch that the work starts from and goes back to. Default: that of the repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_branch: Option<String>,
+    /// The first part of the name of the branch. If absent, the title suggests one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch_type: Option<BranchType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,6 +194,8 @@ pub enum Status {
     Assigned,
     /// An agent works on it.
     Running,
+    /// The agent has finished, and its branch becomes a pull request.
+    Completing,
     /// The result must be reviewed.
     Validating,
     /// The review rejected the result.
@@ -192,11 +207,12 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Pending,
         Self::Claiming,
         Self::Assigned,
         Self::Running,
+        Self::Completing,
         Self::Validating,
         Self::NeedsRevision,
         Self::Completed,
@@ -210,6 +226,7 @@ impl Status {
             Self::Claiming => "claiming",
             Self::Assigned => "assigned",
             Self::Running => "running",
+            Self::Completing => "completing",
             Self::Validating => "validating",
             Self::NeedsRevision => "needs_revision",
             Self::Completed => "completed",
@@ -220,7 +237,7 @@ impl Status {
 
     /// Whether an attempt is in progress. Active tasks count towards the concurrency limits.
     pub fn is_active(self) -> bool {
-        matches!(self, Self::Claiming | Self::Assigned | Self::Running)
+        matches!(self, Self::Claiming | Self::Assigned | Self::Running | Self::Completing)
     }
 
     /// A final status changes only by a manual retry.

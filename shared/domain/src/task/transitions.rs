@@ -409,13 +409,13 @@ impl Task {
         )
     }
 
-    fn set(&mut self, status: Status, now: Timestamp) {
+    pub(super) fn set(&mut self, status: Status, now: Timestamp) {
         self.status = status;
         self.since = now;
         self.completed_at = status.is_final().then_some(now);
     }
 
-    fn about(&self, attempt: &Attempt) -> TaskAttempt {
+    pub(super) fn about(&self, attempt: &Attempt) -> TaskAttempt {
         TaskAttempt {
             task_id: self.id.clone(),
             ticket_id: self.ticket.clone(),
@@ -438,7 +438,12 @@ impl Task {
         }
     }
 
-    fn apply(&self, now: Timestamp, change: impl FnOnce(&mut Self), event: &impl Payload) -> Transition {
+    pub(super) fn apply(
+        &self,
+        now: Timestamp,
+        change: impl FnOnce(&mut Self),
+        event: &impl Payload,
+    ) -> Transition {
         let mut task = self.clone();
         change(&mut task);
         task.version += 1;

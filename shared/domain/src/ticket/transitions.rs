@@ -198,12 +198,13 @@ mod tests {
 
     /// Status and block reason of a ticket after its task reached a status: a row per status of the task. `.` keeps the
     /// status; `=` keeps the reason, unless it was a task that ended.
-    const FOLLOWS: [(&str, &str, &str, &str, &str); 9] = [
+    const FOLLOWS: [(&str, &str, &str, &str, &str); 10] = [
         // task           implement_feature        analyze_requirements
         ("pending", ".", "=", ".", "="),
         ("claiming", ".", "=", ".", "="),
         ("assigned", ".", "=", ".", "="),
         ("running", "building", "=", "analyzing, from backlog", "="),
+        ("completing", ".", "=", ".", "="),
         ("validating", ".", "=", ".", "="),
         ("needs_revision", ".", "=", ".", "="),
         ("completed", "done", "=", ".", "="),

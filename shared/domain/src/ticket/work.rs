@@ -60,6 +60,7 @@ impl NewTask {
             result: None,
             error: None,
             execution: self.execution,
+            branch: None,
             digest: None,
             version: 0,
             seq: 0,

@@ -81,6 +81,52 @@ pub struct TaskCompleted {
     pub by: Option<Sender>,
 }
 
+/// The branch of the task exists at the code host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskBranchCreated {
+    pub task_id: TaskId,
+    pub ticket_id: Option<TicketId>,
+    pub repository: String,
+    pub branch: String,
+    /// The branch that the work starts from and goes back to.
+    pub base: String,
+    /// The commit of the base that it starts from.
+    pub base_commit: String,
+}
+
+/// The pull request of the task was opened, or updated after a further attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskPullRequestOpened {
+    pub task_id: TaskId,
+    pub ticket_id: Option<TicketId>,
+    pub number: u64,
+    pub url: String,
+    pub branch: String,
+    pub base: String,
+    /// The commit that it proposes.
+    pub commit: String,
+    /// Whether it was open before.
+    pub updated: bool,
+}
+
+/// The pull request of the task was merged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskMerged {
+    pub task_id: TaskId,
+    pub ticket_id: Option<TicketId>,
+    pub number: u64,
+    pub base: String,
+    /// The commit of the base that contains the work.
+    pub commit: String,
+    /// The caller. Absent if it was merged at the code host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
+}
+
+/// The agent has finished, and its branch becomes a pull request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskCompleting(pub TaskAttempt);
+
 /// The result waits for a review.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskValidating {

@@ -4,6 +4,7 @@ use super::*;
 use crate::attempt::{Assignment, Provisioning};
 use crate::event::payloads::SandboxEnd;
 use crate::sandbox::transitions::Trigger;
+use crate::task::TaskBranch;
 use crate::task::transitions::tests::in_state;
 use crate::{JsonObject, OrgId, SandboxId, TaskId};
 
@@ -13,12 +14,13 @@ fn due(sandbox: &Sandbox, task: Option<&Task>, now: Timestamp) -> Step {
 
 const STAGES: [Stage; 6] =
     [Stage::Recorded, Stage::Preparing, Stage::Creating, Stage::Uploading, Stage::Starting, Stage::Started];
-const TASKS: [&str; 10] = [
+const TASKS: [&str; 11] = [
     "waiting",
     "queued",
     "claiming",
     "assigned",
     "running",
+    "completing",
     "validating",
     "needs_revision",
     "completed",
@@ -97,6 +99,10 @@ fn check_sensible(
         Step::UpdateTask(_) => {
             assert!(is_current_for(sandbox, task), "it is not the task's current sandbox: {}", about());
         }
+        Step::OpenPullRequest => {
+            assert!(is_current_for(sandbox, task), "it is not the task's current sandbox: {}", about());
+            assert!(task.is_some_and(|task| task.branch.is_some()), "there is no branch: {}", about());
+        }
         Step::Release => {
             assert!(outcome.is_some(), "it has no outcome: {}", about());
             assert!(!is_current_for(sandbox, task), "its task does not have the outcome: {}", about());
@@ -138,6 +144,7 @@ fn apply(step: &Step, sandbox: &mut Sandbox, task: &mut Option<Task>, now: Times
             let transition = match update {
                 TaskUpdate::Assigned => before.assign(&attempt, now),
                 TaskUpdate::Started => before.start(&attempt, now),
+                TaskUpdate::Completing => before.completing(&attempt, now),
                 TaskUpdate::Finished(Outcome::Completed { result, .. }) => {
                     before.complete(&attempt, result, now)
                 }
@@ -148,6 +155,18 @@ fn apply(step: &Step, sandbox: &mut Sandbox, task: &mut Option<Task>, now: Times
             };
             *task =
                 Some(transition.unwrap_or_else(|| panic!("{update:?} does not apply to {before:?}")).task);
+        }
+        Step::OpenPullRequest => {
+            let provisioning = sandbox.activity.provisioning.as_mut().unwrap();
+            match result {
+                StepResult::Done => {
+                    let before = task.take().expect("there is a task with a branch");
+                    let done = before.complete(&attempt, &JsonObject::empty(), now);
+                    *task = Some(done.expect("an active task can be completed").task);
+                }
+                StepResult::Failed => provisioning.retry_at = Some(now.plus_secs(2)),
+                StepResult::Abandoned => provisioning.lease_until = Some(now.plus_secs(60)),
+            }
         }
         Step::Release => {
             let provisioning = sandbox.activity.provisioning.as_mut().unwrap();
@@ -377,7 +396,8 @@ fn everything() -> impl Iterator<Item = (Sandbox, Option<Task>)> {
     })
 }
 
-/// Every state of a task, and whether it needs this sandbox: deleted, in another attempt, and in this one.
+/// Every state of a task, and whether it needs this sandbox: deleted, in another attempt, and in this one, without a branch
+/// and with one.
 fn tasks() -> Vec<(Option<Task>, bool)> {
     let mut tasks = vec![(None, false)];
     for state in TASKS {
@@ -385,9 +405,42 @@ fn tasks() -> Vec<(Option<Task>, bool)> {
         elsewhere.attempt += 1;
         elsewhere.sandbox = Some(SandboxId::parse("s-3").unwrap());
         let active = mine.status.is_active();
-        tasks.extend([(Some(mine), active), (Some(elsewhere), false)]);
+        tasks.extend([
+            (Some(with_branch(mine.clone())), active),
+            (Some(mine), active),
+            (Some(elsewhere), false),
+        ]);
     }
     tasks
+}
+
+fn with_branch(task: Task) -> Task {
+    let branch = TaskBranch {
+        name: "feature/k-1".into(),
+        base: "main".into(),
+        base_commit: "5f2c".into(),
+        pull_request: None,
+    };
+    Task { branch: Some(branch), ..task }
+}
+
+#[test]
+fn a_task_with_a_branch_completes_through_its_pull_request() {
+    let mut sandbox = sandbox(Status::Completing, Stage::Started);
+    sandbox.activity.outcome = Some(Outcome::Completed { result: JsonObject::empty(), at: at(0) });
+    running_since(&mut sandbox, Some(at(0)));
+    let running = with_branch(own("running"));
+    assert_eq!(due(&sandbox, Some(&running), at(1)), Step::UpdateTask(TaskUpdate::Completing));
+    let completing = with_branch(own("completing"));
+    assert_eq!(due(&sandbox, Some(&completing), at(1)), Step::OpenPullRequest);
+    sandbox.activity.provisioning.as_mut().unwrap().retry_at = Some(at(9));
+    assert_eq!(due(&sandbox, Some(&completing), at(1)), Step::Wait { until: Some(at(9)) });
+    sandbox.activity.outcome = Some(Outcome::failed("connection refused", at(0)));
+    let due = due(&sandbox, Some(&running), at(1));
+    assert!(
+        matches!(due, Step::UpdateTask(TaskUpdate::Finished(_))),
+        "a failed attempt proposes nothing: {due:?}"
+    );
 }
 
 /// The task of the sandbox below.

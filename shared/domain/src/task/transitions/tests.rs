@@ -1,7 +1,7 @@
 //! Every transition in every state, by the current attempt and by others.
 
 use super::*;
-use crate::task::{Execution, MAX_RETRIES, Priority};
+use crate::task::{Execution, MAX_RETRIES, Priority, PullRequestLink, TaskBranch};
 use crate::{OrgId, TicketId};
 use proptest::prelude::*;
 use serde_json::json;
@@ -9,28 +9,39 @@ use serde_json::json;
 /// A row per transition, a column per state, and a dot where the transition does not apply. `waiting` and `queued` are
 /// `pending` without and with a place in the queue. A transition by `current` is ignored from any other attempt.
 const TRANSITIONS: &str = "
-transition            | by      | events         | waiting   | queued    | claiming   | assigned   | running    | validating     | needs_revision | completed | failed | cancelled
-ready                 | any     | ready          | queued    | .         | .          | .          | .          | .              | .              | .         | .      | .
-claim                 | any     | claimed        | .         | claiming  | .          | .          | .          | .              | .              | .         | .      | .
-assign                | current | assigned       | .         | .         | assigned   | .          | .          | .              | .              | .         | .      | .
-start                 | current | started        | .         | .         | running    | running    | .          | .              | .              | .         | .      | .
-complete              | current | completed      | .         | .         | completed  | completed  | completed  | .              | .              | .         | .      | .
-complete, with review | current | validating     | .         | .         | validating | validating | validating | .              | .              | .         | .      | .
-fail, transient       | current | retrying       | .         | .         | waiting    | waiting    | waiting    | .              | .              | .         | .      | .
-fail, no retries left | current | failed         | .         | .         | failed     | failed     | failed     | .              | .              | .         | .      | .
-fail, permanent       | current | failed         | .         | .         | failed     | failed     | failed     | .              | .              | .         | .      | .
-review, passed        | current | completed      | .         | .         | .          | .          | .          | completed      | .              | .         | .      | .
-review, rejected      | current | needs_revision | .         | .         | .          | .          | .          | needs_revision | .              | .         | .      | .
-review timeout        | any     | failed         | .         | .         | .          | .          | .          | failed         | .              | .         | .      | .
-revise                | any     | ready          | .         | .         | .          | .          | .          | .              | queued         | .         | .      | .
-revise, none left     | any     | failed         | .         | .         | .          | .          | .          | .              | failed         | .         | .      | .
-cancel                | any     | cancelled      | cancelled | cancelled | cancelled  | cancelled  | cancelled  | cancelled      | cancelled      | .         | .      | .
-mark failed           | any     | failed         | failed    | failed    | failed     | failed     | failed     | failed         | failed         | .         | .      | .
-retry                 | any     | retrying ready | .         | .         | .          | .          | .          | .              | .              | .         | queued | queued
+transition            | by      | events         | waiting   | queued    | claiming   | assigned   | running    | completing | validating     | needs_revision | completed | failed | cancelled
+ready                 | any     | ready          | queued    | .         | .          | .          | .          | .          | .              | .              | .         | .      | .
+claim                 | any     | claimed        | .         | claiming  | .          | .          | .          | .          | .              | .              | .         | .      | .
+assign                | current | assigned       | .         | .         | assigned   | .          | .          | .          | .              | .              | .         | .      | .
+start                 | current | started        | .         | .         | running    | running    | .          | .          | .              | .              | .         | .      | .
+branch created        | current | branch_created | .         | .         | claiming   | assigned   | .          | .          | .              | .              | .         | .      | .
+completing            | current | completing     | .         | .         | completing | completing | completing | .          | .              | .              | .         | .      | .
+complete              | current | completed      | .         | .         | completed  | completed  | completed  | completed  | .              | .              | .         | .      | .
+complete, with review | current | validating     | .         | .         | validating | validating | validating | validating | .              | .              | .         | .      | .
+fail, transient       | current | retrying       | .         | .         | waiting    | waiting    | waiting    | waiting    | .              | .              | .         | .      | .
+fail, no retries left | current | failed         | .         | .         | failed     | failed     | failed     | failed     | .              | .              | .         | .      | .
+fail, permanent       | current | failed         | .         | .         | failed     | failed     | failed     | failed     | .              | .              | .         | .      | .
+review, passed        | current | completed      | .         | .         | .          | .          | .          | .          | completed      | .              | .         | .      | .
+review, rejected      | current | needs_revision | .         | .         | .          | .          | .          | .          | needs_revision | .              | .         | .      | .
+review timeout        | any     | failed         | .         | .         | .          | .          | .          | .          | failed         | .              | .         | .      | .
+revise                | any     | ready          | .         | .         | .          | .          | .          | .          | .              | queued         | .         | .      | .
+revise, none left     | any     | failed         | .         | .         | .          | .          | .          | .          | .              | failed         | .         | .      | .
+cancel                | any     | cancelled      | cancelled | cancelled | cancelled  | cancelled  | cancelled  | cancelled  | cancelled      | cancelled      | .         | .      | .
+mark failed           | any     | failed         | failed    | failed    | failed     | failed     | failed     | failed     | failed         | failed         | .         | .      | .
+retry                 | any     | retrying ready | .         | .         | .          | .          | .          | .          | .              | .              | .         | queued | queued
 ";
 
 fn review(passed: bool, feedback: &str) -> Review<'_> {
     Review { passed, feedback, evidence: None }
+}
+
+fn branch() -> TaskBranch {
+    TaskBranch {
+        name: "feature/k-1-count-the-words".into(),
+        base: "main".into(),
+        base_commit: "5f2c".into(),
+        pull_request: None,
+    }
 }
 
 fn apply(name: &str, task: &Task, attempt: &Attempt) -> Option<Transition> {
@@ -46,6 +57,8 @@ fn apply(name: &str, task: &Task, attempt: &Attempt) -> Option<Transition> {
         "claim" => task.claim(SandboxId::parse("s-3").unwrap(), now),
         "assign" => task.assign(attempt, now),
         "start" => task.start(attempt, now),
+        "branch created" => task.branch_created(attempt, branch(), "acme/shop", now),
+        "completing" => task.completing(attempt, now),
         "complete" => task.complete(attempt, &result, now),
         "complete, with review" => with(&|task| task.validation = true).complete(attempt, &result, now),
         "fail, transient" => task.fail(attempt, "away", Class::Transient, 0.5, now),
@@ -267,6 +280,7 @@ pub(crate) fn in_state(state: &str) -> Task {
         result: None,
         error: None,
         execution: Execution::default(),
+        branch: None,
         digest: None,
         version: 9,
         seq: 12,
@@ -281,4 +295,35 @@ pub(crate) fn state_of(task: &Task) -> &'static str {
         (Status::Pending, Some(_)) => "queued",
         (status, _) => status.as_str(),
     }
+}
+
+#[test]
+fn pull_request_is_opened_before_the_task_ends() {
+    let link = |commit: &str| PullRequestLink {
+        number: 7,
+        url: "https://git.example/acme/shop/pull/7".into(),
+        commit: commit.into(),
+        merged_at: None,
+    };
+    let mut task = in_state("completing");
+    task.branch = Some(branch());
+    let completed = |task: &Task| task.complete(&current(), &JsonObject::empty(), at(NOW)).unwrap();
+    let opened = completed(&task).with_pull_request(link("a1"));
+    let names: Vec<&str> = opened.events.iter().map(|event| event.event_type.as_str()).collect();
+    assert_eq!(names, ["task.pull_request_opened", "task.completed"]);
+    assert_eq!(opened.events[0].data.string("commit").as_deref(), Some("a1"));
+    assert_eq!(opened.task.branch.as_ref().unwrap().pull_request, Some(link("a1")));
+    task.branch = opened.task.branch.clone();
+    let updated = completed(&task).with_pull_request(link("b2"));
+    assert!(updated.events[0].data.text().contains(r#""updated":true"#), "{:?}", updated.events);
+
+    let merged = opened.task.merged("c3", at(NOW)).unwrap();
+    assert_eq!(merged.events[0].event_type.as_str(), "task.merged");
+    assert_eq!(merged.task.status, Status::Completed);
+    assert_eq!(merged.task.merged("c3", at(NOW)), None, "a repeated merge changes nothing");
+    assert_eq!(task_without_pull_request().merged("c3", at(NOW)), None);
+}
+
+fn task_without_pull_request() -> Task {
+    Task { branch: Some(branch()), ..in_state("completed") }
 }

@@ -1,0 +1,81 @@
+//! The transitions that bring the work of a task home: its branch, its pull request, and the merge.
+
+use super::transitions::Transition;
+use super::{PullRequestLink, Status, Task, TaskBranch};
+use crate::Timestamp;
+use crate::attempt::Attempt;
+use crate::event::LifecycleEvent;
+use crate::event::payloads::{TaskBranchCreated, TaskCompleting, TaskMerged, TaskPullRequestOpened};
+
+impl Task {
+    /// Its branch exists at the code host. A later attempt continues on it.
+    pub fn branch_created(
+        &self,
+        attempt: &Attempt,
+        branch: TaskBranch,
+        repository: &str,
+        now: Timestamp,
+    ) -> Option<Transition> {
+        let is_provisioned = matches!(self.status, Status::Claiming | Status::Assigned);
+        if !is_provisioned || !self.is_current(attempt) || self.branch.is_some() {
+            return None;
+        }
+        let event = TaskBranchCreated {
+            task_id: self.id.clone(),
+            ticket_id: self.ticket.clone(),
+            repository: repository.to_owned(),
+            branch: branch.name.clone(),
+            base: branch.base.clone(),
+            base_commit: branch.base_commit.clone(),
+        };
+        Some(self.apply(now, |task| task.branch = Some(branch), &event))
+    }
+
+    /// Its agent has completed the work, and the branch becomes a pull request.
+    pub fn completing(&self, attempt: &Attempt, now: Timestamp) -> Option<Transition> {
+        if !self.status.is_active() || self.status == Status::Completing || !self.is_current(attempt) {
+            return None;
+        }
+        let event = TaskCompleting(self.about(attempt));
+        Some(self.apply(now, |task| task.set(Status::Completing, now), &event))
+    }
+
+    /// Its pull request was merged, by the plane or at the code host. `None` if that is recorded.
+    pub fn merged(&self, commit: &str, now: Timestamp) -> Option<Transition> {
+        let branch = self.branch.as_ref()?;
+        let link = branch.pull_request.as_ref().filter(|link| link.merged_at.is_none())?;
+        let event = TaskMerged {
+            task_id: self.id.clone(),
+            ticket_id: self.ticket.clone(),
+            number: link.number,
+            base: branch.base.clone(),
+            commit: commit.to_owned(),
+            by: None,
+        };
+        let merged = PullRequestLink { merged_at: Some(now), ..link.clone() };
+        let branch = TaskBranch { pull_request: Some(merged), ..branch.clone() };
+        Some(self.apply(now, |task| task.branch = Some(branch), &event))
+    }
+}
+
+impl Transition {
+    /// Records the pull request with the transition that follows from it. Changes nothing if the task has no branch.
+    #[must_use]
+    pub fn with_pull_request(mut self, link: PullRequestLink) -> Self {
+        let (task_id, ticket_id) = (self.task.id.clone(), self.task.ticket.clone());
+        let Some(branch) = &mut self.task.branch else { return self };
+        let event = TaskPullRequestOpened {
+            task_id,
+            ticket_id,
+            number: link.number,
+            url: link.url.clone(),
+            branch: branch.name.clone(),
+            base: branch.base.clone(),
+            commit: link.commit.clone(),
+            updated: branch.pull_request.as_ref().is_some_and(|before| before.number == link.number),
+        };
+        branch.pull_request = Some(link);
+        self.events.insert(0, LifecycleEvent::new(&event));
+        self
+    }
+}
