@@ -1,6 +1,6 @@
 //! What code hosts take and return.
 
-use crate::Secret;
+use crate::{MAX_PATCH_BYTES, Secret};
 use serde::{Deserialize, Serialize};
 
 /// The branch that work starts from and goes back to.
@@ -172,4 +172,15 @@ pub enum FileStatus {
     Removed,
     Renamed,
     Copied,
+}
+
+/// Cuts a patch after its last line within the limit. Returns whether something was cut.
+pub(crate) fn cut_patch(mut patch: String) -> (String, bool) {
+    if patch.len() <= MAX_PATCH_BYTES {
+        return (patch, false);
+    }
+    let end = patch.floor_char_boundary(MAX_PATCH_BYTES);
+    let line_end = patch[..end].rfind('\n').map_or(end, |position| position + 1);
+    patch.truncate(line_end);
+    (patch, true)
 }

@@ -1,8 +1,9 @@
 //! The interface between the plane and code hosts. A code host is a folder that implements [`CodeHost`], and a line in
 //! [`CODE_HOSTS`](crate::CODE_HOSTS).
 
-use crate::github::TokenCache;
+use crate::github::{TokenCache, client};
 use crate::{CodeHost, Failure};
+use reqwest::Client;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub struct Variable {
     pub secret: bool,
 }
 
-/// What every code host is given. Clones share the cache of tokens.
+/// What every code host is given. Clones share the HTTP connections and the cache of tokens.
 #[derive(Clone)]
 pub struct Environment {
     /// Unix time.
@@ -43,13 +44,14 @@ pub struct Environment {
     pub timeout: Duration,
     /// Delay before a value is read again that the host still computes. Each further delay is twice as long.
     pub poll_delay: Duration,
+    pub(crate) client: Client,
     pub(crate) tokens: TokenCache,
 }
 
 impl Environment {
     pub fn new(now_secs: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
         let (timeout, poll_delay) = (Duration::from_secs(30), Duration::from_secs(1));
-        Self { now_secs, timeout, poll_delay, tokens: TokenCache::default() }
+        Self { now_secs, timeout, poll_delay, client: client(), tokens: TokenCache::default() }
     }
 }
 

@@ -18,8 +18,8 @@ pub mod names;
 mod secret;
 
 pub use change::{
-    Base, Branch, Check, CheckState, Comparison, Creation, FileChange, FileStatus, GitAccess, Merge, MergeMethod,
-    Merged, NewPullRequest, PullRequest, PullRequestState, Status,
+    Base, Branch, Check, CheckState, Comparison, Creation, FileChange, FileStatus, GitAccess, Merge,
+    MergeMethod, Merged, NewPullRequest, PullRequest, PullRequestState, Status,
 };
 pub use failure::{Failure, Reason};
 use futures_util::future::BoxFuture;

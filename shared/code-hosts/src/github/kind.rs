@@ -1,0 +1,100 @@
+//! GitHub's registration: variables and construction.
+
+use super::credential::Credential;
+use super::http::Http;
+use super::{Address, GitHub};
+use crate::{CodeHostKind, Environment, Opened, Variable};
+use std::sync::Arc;
+
+pub const GITHUB: CodeHostKind = CodeHostKind {
+    name: "github",
+    title: "GitHub",
+    variables: &[TOKEN, HOST, API_URL, APP_ID, APP_PRIVATE_KEY],
+    open,
+};
+
+const TOKEN: Variable = Variable {
+    name: "GITHUB_TOKEN",
+    description: "Token that may write contents, pull requests and commit statuses of the repository",
+    secret: true,
+};
+
+const HOST: Variable = Variable {
+    name: "GITHUB_HOST",
+    description: "Host of the repositories, if it is not github.com",
+    secret: false,
+};
+
+const API_URL: Variable = Variable {
+    name: "GITHUB_API_URL",
+    description: "URL of the REST API, if it is not the usual one of the host",
+    secret: false,
+};
+
+const APP_ID: Variable = Variable {
+    name: "GITHUB_APP_ID",
+    description: "Id of a GitHub App that is installed for the repository; used instead of the token",
+    secret: false,
+};
+
+const APP_PRIVATE_KEY: Variable = Variable {
+    name: "GITHUB_APP_PRIVATE_KEY",
+    description: "Private key of the App, as GitHub provides it: PEM, line breaks may be written as \\n",
+    secret: true,
+};
+
+fn open(address: &str, value: &dyn Fn(&str) -> Option<String>, environment: &Environment) -> Opened {
+    let value = |variable: Variable| value(variable.name).filter(|value| !value.trim().is_empty());
+    let (host, api_url) = (value(HOST), value(API_URL));
+    let Some(address) = Address::parse(address, host.as_deref(), api_url.as_deref())? else {
+        return Ok(None);
+    };
+    let credential = match (value(APP_ID), value(APP_PRIVATE_KEY), value(TOKEN)) {
+        (Some(id), Some(key), _) => Credential::app(&id, &key)?,
+        (_, _, Some(token)) => Credential::token(&token)?,
+        _ => return Ok(None),
+    };
+    let http = Http::new(&address, credential, environment);
+    Ok(Some(Arc::new(GitHub { address, http, poll_delay: environment.poll_delay })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reason;
+
+    fn opened(variables: &[(&str, &str)]) -> Opened {
+        let value = |name: &str| {
+            variables.iter().find(|(found, _)| *found == name).map(|(_, value)| (*value).to_owned())
+        };
+        open("https://github.com/acme/shop.git", &value, &Environment::new(Arc::new(|| 0)))
+    }
+
+    #[test]
+    fn repository_without_a_credential_is_not_served() {
+        for variables in [
+            &[][..],
+            &[("GITHUB_TOKEN", " ")],
+            &[("GITHUB_APP_ID", "1")],
+            &[("GITHUB_APP_PRIVATE_KEY", "x")],
+            &[("GITHUB_TOKEN", "ghp_x"), ("GITHUB_HOST", "git.example")],
+        ] {
+            assert!(opened(variables).unwrap().is_none(), "{variables:?}");
+        }
+        assert!(opened(&[("GITHUB_TOKEN", "ghp_x")]).unwrap().is_some());
+    }
+
+    #[test]
+    fn unusable_variables_are_named_without_their_values() {
+        for (variables, named) in [
+            (&[("GITHUB_TOKEN", "planted\nline")][..], "GITHUB_TOKEN"),
+            (&[("GITHUB_APP_ID", "1"), ("GITHUB_APP_PRIVATE_KEY", "planted")], "GITHUB_APP_PRIVATE_KEY"),
+            (&[("GITHUB_TOKEN", "planted"), ("GITHUB_API_URL", "planted")], "GITHUB_API_URL"),
+        ] {
+            let failure = opened(variables).unwrap_err();
+            assert!(matches!(failure.reason, Reason::Unauthorized | Reason::Invalid), "{failure:?}");
+            assert!(failure.message.contains(named), "{failure}");
+            assert!(!format!("{failure:?}").contains("planted"), "{failure:?}");
+        }
+    }
+}
