@@ -2,7 +2,8 @@
 
 use crate::config::Dev;
 use crate::config::commands::{
-    Keys, Link, Logs, Message, Messages, PolicyCheck, Send, Task, Tasks, Ticket, Verify,
+    Diff, Keys, Link, Logs, Merge, Message, Messages, PolicyCheck, PullRequest, Send, Task, Tasks, Ticket,
+    Verify,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -28,6 +29,12 @@ pub enum Command {
     Cancel(Task),
     /// Retry a task that has failed or was cancelled
     Retry(Task),
+    /// Print what a task has changed on its branch
+    Diff(Diff),
+    /// Show the pull request of a task, its checks, and whether it can be merged
+    Pr(PullRequest),
+    /// Merge the pull request of a task
+    Merge(Merge),
     /// Send a message to a running agent
     Send(Send),
     /// List the messages of a sandbox and their delivery state

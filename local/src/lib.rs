@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod aws;
+pub mod branches;
 pub mod cli;
 pub mod config;
 pub mod console;

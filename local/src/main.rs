@@ -4,7 +4,7 @@ use clap::Parser;
 use edge::logging::{self, Format};
 use local::cli::{Cli, Command, PolicyCommand};
 use local::config::{Dev, this_executable};
-use local::{dev, keys, link, logs, messages, policy, send, tasks, ticket, verify};
+use local::{branches, dev, keys, link, logs, messages, policy, send, tasks, ticket, verify};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -19,6 +19,9 @@ async fn run() -> ExitCode {
         Command::Link(options) => link::run(&options).await,
         Command::Ticket(options) => ticket::run(&options).await,
         Command::Tasks(options) => tasks::list(&options).await,
+        Command::Diff(options) => branches::diff(&options).await,
+        Command::Pr(options) => branches::pull_request(&options).await,
+        Command::Merge(options) => branches::merge(&options).await,
         Command::Cancel(options) => tasks::cancel(&options).await,
         Command::Retry(options) => tasks::retry(&options).await,
         Command::Send(options) => send::run(&options).await,

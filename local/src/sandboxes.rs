@@ -3,7 +3,10 @@
 use crate::config::sandboxes::SandboxConfig;
 use crate::config::{Dev, HostEnvironment};
 use anyhow::Context;
-use app::orchestration::{Agents, Orchestration, Providers, WorkerVariables};
+use app::Clock;
+use app::orchestration::{Agents, CodeHosts, Orchestration, Providers, WorkerVariables};
+use code_hosts::CODE_HOSTS;
+use code_hosts::local::LOCAL;
 use confine::Tier;
 use providers::process::{self, Isolation, Process};
 use providers::{Environment, SandboxProvider};
@@ -67,6 +70,12 @@ pub fn setup(dev: &Dev, config: SandboxConfig, address: SocketAddr) -> anyhow::R
         ..config.orchestration
     };
     Ok(SandboxSetup { providers, orchestration, notices })
+}
+
+/// Repositories on this machine, and those of every code host.
+pub fn code_hosts(clock: Arc<dyn Clock>) -> CodeHosts {
+    let kinds = std::iter::once(&LOCAL).chain(CODE_HOSTS.iter().copied()).collect();
+    CodeHosts::new(kinds, code_hosts::Environment::new(Arc::new(move || clock.now().as_secs())))
 }
 
 /// The default agent if none is configured.

@@ -11,6 +11,7 @@ use client::{Follow, Followed, Follower, IDLE_TIMEOUT, Plane, Refused};
 use domain::SandboxId;
 use serde_json::{Value, json};
 use std::io::Read;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use terminal::print_line;
@@ -73,10 +74,12 @@ fn body(options: &Ticket) -> anyhow::Result<Value> {
         "ticket_id": RandomIds.ticket(), "title": title, "description": description,
         "priority": options.priority.to_uppercase(), "workflow_mode": "quick", "check_duplicates": false,
     });
+    let repository = options.repo.as_deref().map(repository).transpose()?;
     let optional = [
         ("agent", &options.agent),
         ("model", &options.model),
-        ("repository", &options.repo),
+        ("repository", &repository),
+        ("base_branch", &options.base),
         ("project_id", &options.project),
     ];
     for (name, value) in optional {
@@ -85,6 +88,19 @@ fn body(options: &Ticket) -> anyhow::Result<Value> {
         }
     }
     Ok(body)
+}
+
+/// The address of a repository. A directory is named by its full path, since the plane runs in another one. What looks like
+/// `owner/name` is on GitHub, unless it begins with a dot.
+fn repository(option: &str) -> anyhow::Result<String> {
+    let is_path = option.starts_with(['.', '/', '~']) && !option.contains("://");
+    if !is_path {
+        return Ok(option.to_owned());
+    }
+    let path = Path::new(option).canonicalize();
+    let path = path.with_context(|| format!("cannot open the repository {option}"))?;
+    let path = path.to_str().context("the path of the repository is not UTF-8")?;
+    Ok(path.to_owned())
 }
 
 /// Prints the progress until the ticket's task has finished.

@@ -128,6 +128,7 @@ impl Aws {
             socket_jobs: Some(self.socket_jobs.clone()),
             orchestration_jobs: Some(self.orchestration_jobs.clone()),
             providers: None,
+            code_hosts: None,
             bus: Some(self.bus.clone()),
         }
     }

@@ -162,9 +162,12 @@ pub struct PolicyCheck {
 pub struct Ticket {
     /// Description of the change [default: read from standard input]
     pub text: Option<String>,
-    /// Repository: a URL or owner/name
+    /// Repository: a URL, owner/name, or a directory of this machine, such as `.`
     #[arg(long)]
     pub repo: Option<String>,
+    /// Branch that the work starts from and goes back to [default: that of the repository]
+    #[arg(long)]
+    pub base: Option<String>,
     /// Agent: a name in the operator's list, such as claude [default: the agent of the control plane]
     #[arg(long)]
     pub agent: Option<String>,
@@ -197,11 +200,53 @@ pub struct Tasks {
     pub address: Address,
 }
 
-/// Cancel or retry a task.
+/// Name a task.
 #[derive(Debug, Clone, Args)]
 pub struct Task {
     /// Task id
     pub task: String,
+    #[command(flatten)]
+    pub address: Address,
+}
+
+/// Show the pull request of a task.
+#[derive(Debug, Clone, Args)]
+pub struct PullRequest {
+    /// Task id
+    pub task: String,
+    /// Open it first, or update its description
+    #[arg(long)]
+    pub open: bool,
+    #[command(flatten)]
+    pub address: Address,
+}
+
+/// Merge the pull request of a task.
+#[derive(Debug, Clone, Args)]
+pub struct Merge {
+    /// Task id
+    pub task: String,
+    /// How to merge: one commit, a commit with two parents, or the commits of the branch on top of the base
+    #[arg(long, value_parser = ["squash", "merge", "rebase"], default_value = "squash")]
+    pub method: String,
+    /// The newest commit that you have reviewed; if there is a newer one, nothing is merged
+    #[arg(long)]
+    pub commit: Option<String>,
+    /// Keep the branch afterwards
+    #[arg(long)]
+    pub keep_branch: bool,
+    #[command(flatten)]
+    pub address: Address,
+}
+
+/// Print what a task has changed.
+#[derive(Debug, Clone, Args)]
+pub struct Diff {
+    /// Task id
+    pub task: String,
+    /// Print the number of changed lines of each file only
+    #[arg(long)]
+    pub stat: bool,
     #[command(flatten)]
     pub address: Address,
 }

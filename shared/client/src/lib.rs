@@ -29,6 +29,7 @@ mod wake_up;
 
 pub use backoff::Wait;
 pub use call::{Attempt, Failed, Refused};
+pub use contract::sandboxes::GitAccess;
 pub use domain::backoff::Backoff;
 pub use event_sender::{EventIn, EventSender};
 pub use follower::{Follow, Followed, Follower, IDLE_TIMEOUT};

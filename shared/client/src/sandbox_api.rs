@@ -5,6 +5,7 @@ use crate::event_sender::EventIn;
 use crate::inbox::Pull;
 use contract::ingest::{BatchReceived, EventReceived};
 use contract::messages::{Acknowledged, Pulled};
+use contract::sandboxes::GitAccess;
 use contract::sandboxes::SandboxOut;
 use contract::sessions::EntriesStored;
 use domain::SandboxId;
@@ -55,6 +56,11 @@ impl SandboxApi {
         self.post(&format!("sessions/{}/entries", percent_encoded(session)), body).await
     }
 
+    /// Access to the repository of the sandbox. Each call may create a new token.
+    pub async fn git_access(&self) -> Attempt<GitAccess> {
+        self.post("git-access", "{}").await
+    }
+
     /// Pulls the next messages. The caller acknowledges them with receipts.
     pub async fn pull(&self, pull: Pull) -> Attempt<Pulled> {
         let url = format!("{}/messages?{}", self.sandbox_url, pull.query());
@@ -74,6 +80,18 @@ impl SandboxApi {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn git_access_without_credential_is_read_and_tokens_are_not_shown() {
+        let read = |text: &str| serde_json::from_str::<GitAccess>(text).unwrap();
+        let plain = read(r#"{"url": "/srv/shop.git", "username": null, "token": null, "expires_at": null}"#);
+        assert_eq!((plain.url.as_str(), plain.token), ("/srv/shop.git", None));
+        let text = r#"{"url": "https://git.example/a", "username": "x", "token": "planted-token",
+                       "expires_at": "2026-11-19T12:00:00.000000Z"}"#;
+        let access = read(text);
+        assert!(access.expires_at.is_some());
+        assert!(!format!("{access:?}").contains("planted-token"));
+    }
 
     #[test]
     fn debug_output_omits_the_token() {

@@ -18,6 +18,7 @@
 mod branches;
 mod compare;
 mod git;
+mod kind;
 mod lock;
 mod merge;
 mod patches;
@@ -31,6 +32,7 @@ use crate::{
     Base, Branch, Check, CodeHost, Comparison, Creation, Environment, GitAccess, HostFuture, Merge, Merged,
     NewPullRequest, PullRequest, Status, names,
 };
+pub use kind::LOCAL;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -6,13 +6,13 @@ use crate::bad_input::BadInput;
 use crate::fields::Fields;
 use crate::repository;
 use domain::resources::{ResourceRequest, resolve};
-use domain::task::Execution;
+use domain::task::{BranchType, Execution};
 
 /// Maximum length of the name of an agent, a model, a snapshot or a branch.
 pub(crate) const MAX_NAME_CHARS: usize = 200;
 pub(crate) const MAX_REPOSITORY_CHARS: usize = 500;
 
-/// Decodes `agent`, `model`, `branch`, the repository in either form, and the resources.
+/// Decodes `agent`, `model`, the branches, the repository in either form, and the resources.
 pub fn decode(fields: &Fields) -> Result<Execution, BadInput> {
     let amount = |field: &str| -> Result<Option<u32>, BadInput> {
         let amount = fields.integer(field, 1..=u64::from(u32::MAX))?;
@@ -23,7 +23,9 @@ pub fn decode(fields: &Fields) -> Result<Execution, BadInput> {
         agent: fields.line("agent", MAX_NAME_CHARS)?,
         model: fields.line("model", MAX_NAME_CHARS)?,
         repository: repository(fields)?,
-        branch: branch(fields)?,
+        branch: branch(fields, "branch")?,
+        base_branch: branch(fields, "base_branch")?,
+        branch_type: fields.one_of("branch_type", &BranchType::ALL.map(|known| (known.as_str(), known)))?,
         memory_gb: amount("memory_gb")?,
         cpu: amount("cpu")?,
         disk_gb: amount("disk_gb")?,
@@ -73,13 +75,13 @@ fn check_address(address: String) -> Result<String, BadInput> {
 }
 
 /// The rules of `git check-ref-format --branch` that workers apply.
-fn branch(fields: &Fields) -> Result<Option<String>, BadInput> {
-    let Some(name) = fields.line("branch", MAX_NAME_CHARS)? else { return Ok(None) };
+fn branch(fields: &Fields, field: &str) -> Result<Option<String>, BadInput> {
+    let Some(name) = fields.line(field, MAX_NAME_CHARS)? else { return Ok(None) };
     let bad = name.starts_with(['-', '/', '.'])
         || name.ends_with(['/', '.'])
         || name.contains("..")
         || name.contains(|character: char| " ~^:?*[\\".contains(character));
-    if bad { Err(BadInput::invalid("branch", "is not a valid branch name")) } else { Ok(Some(name)) }
+    if bad { Err(BadInput::invalid(field, "is not a valid branch name")) } else { Ok(Some(name)) }
 }
 
 #[cfg(test)]
@@ -121,6 +123,8 @@ mod tests {
             (r#"{"repository":"https://"}"#, "repository"),
             (r#"{"branch":"-x"}"#, "branch"),
             (r#"{"branch":"a..b"}"#, "branch"),
+            (r#"{"base_branch":"a b"}"#, "base_branch"),
+            (r#"{"branch_type":"epic"}"#, "branch_type"),
             (r#"{"agent":"two\nlines"}"#, "agent"),
             (r#"{"model":""}"#, "model"),
             (r#"{"memory_gb":9}"#, "memory_gb"),

@@ -1,6 +1,7 @@
 //! Parses the address of a repository. The plane and the worker use this parser, so the plane accepts only what
 //! workers support.
 
+use std::collections::BTreeMap;
 use url::Url;
 
 /// Parses `owner/name` (on github.com), a URL, a directory, or `git@host:path`, and returns the address for git. HTTP
@@ -65,6 +66,13 @@ pub enum InvalidScope {
 }
 
 impl TokenScope {
+    /// The scope in these variables. Empty ones count as not set.
+    pub fn of(variables: &BTreeMap<String, String>) -> Result<Self, InvalidScope> {
+        let variable =
+            |name: &str| variables.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
+        Self::parse(variable("GITHUB_HOST"), variable("GITHUB_REPOSITORIES"))
+    }
+
     /// The values of `GITHUB_HOST` and `GITHUB_REPOSITORIES`.
     pub fn parse(host: Option<&str>, repositories: Option<&str>) -> Result<Self, InvalidScope> {
         let host = host.unwrap_or(DEFAULT_TOKEN_HOST).trim().to_ascii_lowercase();

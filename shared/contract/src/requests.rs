@@ -3,7 +3,9 @@
 mod tasks;
 mod workers;
 
-pub use tasks::{ChangeTask, CompleteTask, EndTask, NewTask, ReviewTask, SetDependencies, SetTimeout};
+pub use tasks::{
+    ChangeTask, CompleteTask, EndTask, MergeTask, NewTask, ReviewTask, SetDependencies, SetTimeout,
+};
 pub use workers::{
     AppendEntries, RegisterSandbox, SendBatch, SendEvent, SendEvents, SendReceipt, SendReceipts,
 };
@@ -14,7 +16,7 @@ use crate::tickets::{MAX_PHASE_CHARS, MAX_REASON_CHARS, MAX_RETRIES, MAX_TIMEOUT
 use domain::message::MAX_CONTENT_CHARS;
 use domain::message::MessageType;
 use domain::resources::{MAX_CPU, MAX_DISK_GB, MAX_MEMORY_GB};
-use domain::task::Priority;
+use domain::task::{BranchType, Priority};
 use domain::ticket::{MAX_TITLE_CHARS, Status, WorkflowMode};
 use domain::{MessageId, OrgId, ProjectId, TicketId};
 use schemars::JsonSchema;
@@ -74,10 +76,17 @@ pub struct NewTicket {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = PART))]
     pub github_repo: Option<String>,
-    /// The branch to start from.
+    /// The branch that its tasks work on. Default: a new one for each, which the plane names.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]
     pub branch: Option<String>,
+    /// The branch that the work starts from and goes back to. Default: that of the repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]
+    pub base_branch: Option<String>,
+    /// The first part of the name of a new branch. Default: what the title suggests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch_type: Option<BranchType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_MEMORY_GB))]
     pub memory_gb: Option<u32>,

@@ -8,6 +8,7 @@ use domain::{Invalid, LogHash, OrgId, Sandbox, SandboxId, SessionId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// `POST /api/v1/sandboxes`: registers a sandbox that another system runs.
 #[derive(Debug, Clone, Default)]
@@ -270,6 +271,31 @@ pub struct PreviewLink {
     pub port: u16,
     /// Made by the provider of the sandbox, not by what runs in it.
     pub url: String,
+}
+
+/// `POST /api/v1/sandboxes/{id}/git-access`: with what the worker fetches and pushes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GitAccess {
+    /// URL without a credential, or a directory.
+    pub url: String,
+    /// `null` if git uses none.
+    pub username: Option<String>,
+    /// `null` if git needs none.
+    pub token: Option<String>,
+    /// When to ask again; `null` if the token does not expire, or if that is unknown.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl fmt::Debug for GitAccess {
+    /// Omits the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitAccess")
+            .field("url", &self.url)
+            .field("username", &self.username)
+            .field("has_token", &self.token.is_some())
+            .field("expires_at", &self.expires_at)
+            .finish()
+    }
 }
 
 /// `GET /api/v1/sandboxes/health`.

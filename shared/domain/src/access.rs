@@ -74,6 +74,8 @@ pub enum Scope {
     SendMessages,
     /// Pulls and acknowledges the messages of a sandbox. Only for its worker.
     PullMessages,
+    /// Gets a credential for the repository of a sandbox. Only for its worker.
+    GitAccess,
     ListSandboxes,
     /// Registers and terminates sandboxes.
     ManageSandboxes,
@@ -104,10 +106,14 @@ pub fn permit(principal: &Principal, scope: Scope) -> bool {
             Scope::ManageSandboxes | Scope::SendMessages | Scope::ManageTasks | Scope::ReviewResult,
         ) => *role >= Role::Member,
         (Principal::User { role, .. }, Scope::RotateTokens) => *role >= Role::Admin,
-        (Principal::User { .. }, Scope::WriteEvents | Scope::PullMessages) => false,
+        (Principal::User { .. }, Scope::WriteEvents | Scope::PullMessages | Scope::GitAccess) => false,
         (
             Principal::Worker { .. },
-            Scope::ReadSandbox | Scope::WriteEvents | Scope::PullMessages | Scope::OpenSocket,
+            Scope::ReadSandbox
+            | Scope::WriteEvents
+            | Scope::PullMessages
+            | Scope::GitAccess
+            | Scope::OpenSocket,
         ) => true,
         (
             Principal::Worker { .. },

@@ -2,8 +2,8 @@
 
 use crate::auth::Authenticator;
 use crate::guard::Guard;
-use app::orchestration::{self, IssueToken, Orchestration, Providers, ReconcileDeps};
-use app::{Clock, Error, IdSource, KeyedLocks, QuotaCounters, Subscriptions, messages, quotas};
+use app::orchestration::{self, CodeHosts, IssueToken, Orchestration, Providers, ReconcileDeps};
+use app::{Clock, Error, IdSource, KeyedLocks, QuotaCounters, Subscriptions, messages, quotas, tasks};
 use domain::quota::Quotas;
 use domain::{OrgId, SandboxId};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub struct Bindings {
     pub bus: Option<Bus>,
     pub orchestration_jobs: Option<JobQueue>,
     pub providers: Option<Providers>,
+    /// With the permission for providers, which includes the variables with the credentials.
+    pub code_hosts: Option<CodeHosts>,
 }
 
 /// Built once at start by the host's `config.rs`.
@@ -120,7 +122,23 @@ impl Plane {
     pub fn reconcile_deps<'a>(&'a self, issue_token: IssueToken<'a>) -> Result<ReconcileDeps<'a>, Error> {
         let providers = self.providers()?;
         let messages::Deps { mailboxes, locks, .. } = self.message_deps()?;
-        Ok(ReconcileDeps { base: self.orchestration()?, providers, mailboxes, locks, issue_token })
+        let code_hosts = self.code_hosts()?;
+        Ok(ReconcileDeps {
+            base: self.orchestration()?,
+            providers,
+            code_hosts,
+            mailboxes,
+            locks,
+            issue_token,
+        })
+    }
+
+    pub fn code_hosts(&self) -> Result<&CodeHosts, Error> {
+        self.bindings.code_hosts.as_ref().ok_or_else(|| not_wired("code hosts"))
+    }
+
+    pub fn pull_request_deps(&self) -> Result<tasks::pull_request::Deps<'_>, Error> {
+        Ok(tasks::pull_request::Deps { base: self.orchestration()?, code_hosts: self.code_hosts()? })
     }
 
     pub fn providers(&self) -> Result<&Providers, Error> {

@@ -1,14 +1,17 @@
 //! Builds the plane from the configuration: SDK clients, and keys from Secrets Manager.
 
 use crate::config::{AwsConfig, Config, KeyConfig};
+use app::Clock;
 use app::clock::SystemClock;
 use app::ids::RandomIds;
+use app::orchestration::CodeHosts;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Region, SharedHttpClient};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use code_hosts::{CODE_HOSTS, Environment};
 use edge::auth::{Authenticator, Keys, MIN_SECRET_CHARS, MIN_TOKEN_CHARS, Operators, SigningKey};
 use edge::{Bindings, Plane};
 use futures_util::future::try_join_all;
@@ -22,6 +25,8 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Timeout of an SDK call with its retries: a request makes up to three calls and must finish before the ten-second timeout
 /// of the function. Clients retry a 503.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout of a request to a code host: a function that calls one makes several of them within its own 29 seconds.
+const CODE_HOST_TIMEOUT: Duration = Duration::from_secs(8);
 /// The SDK's default is up to a second.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(50);
 
@@ -47,10 +52,18 @@ pub async fn wire(config: &Config) -> Result<Arc<Plane>, Error> {
         socket_jobs: config.socket_jobs_url.as_deref().map(|url| clients.job_queue(url)),
         bus: config.bus.as_deref().map(|name| clients.bus(name)),
         orchestration_jobs: config.orchestration_jobs_url.as_deref().map(|url| clients.job_queue(url)),
+        code_hosts: providers.is_some().then(|| code_hosts(clock.clone())),
         providers,
     };
     let store = clients.store(&config.table);
     Ok(Arc::new(Plane::new(store, bindings, authenticator, clock, Arc::new(RandomIds), settings)))
+}
+
+/// The code hosts whose credentials are among the variables of workers.
+fn code_hosts(clock: Arc<SystemClock>) -> CodeHosts {
+    let mut environment = Environment::new(Arc::new(move || clock.now().as_secs()));
+    environment.timeout = CODE_HOST_TIMEOUT;
+    CodeHosts::new(CODE_HOSTS.to_vec(), environment)
 }
 
 /// Creates clients that share connections and credentials.

@@ -288,6 +288,11 @@ pub fn breaker(provider: &str) -> Key {
     Key::new(format!("PROVIDER#{provider}"), "BREAKER")
 }
 
+/// The claim of a task on a branch of a repository.
+pub fn branch_claim(repository: &str, branch: &str) -> Key {
+    Key::new(format!("REPOSITORY#{repository}"), format!("BRANCH#{branch}"))
+}
+
 /// What was granted within a minute to those that share a quota: an org, a user, …
 pub fn quota(kind: &str, id: &str, minute: i64) -> Key {
     Key::new(format!("QUOTA#{kind}#{id}"), format!("MINUTE#{minute:012}"))

@@ -5,6 +5,7 @@
 //! idempotent), and the location of the table (the host configures the client).
 
 mod bodies;
+pub mod branches;
 pub mod bus;
 pub mod commit;
 mod compression;

@@ -2,12 +2,14 @@
 //! variables of workers.
 
 mod agents;
+mod code_hosts;
 pub mod settings;
 pub mod variables;
 mod worker_variables;
 
 use crate::{Clock, IdSource};
 pub use agents::Agents;
+pub use code_hosts::{CodeHosts, Repository, repository_of};
 use contract::repository;
 use domain::access::Principal;
 use domain::idle::Thresholds;
@@ -155,6 +157,7 @@ pub struct Deps<'a> {
 pub struct ReconcileDeps<'a> {
     pub base: Deps<'a>,
     pub providers: &'a Providers,
+    pub code_hosts: &'a CodeHosts,
     pub mailboxes: &'a Mailboxes,
     pub locks: &'a crate::KeyedLocks,
     pub issue_token: IssueToken<'a>,

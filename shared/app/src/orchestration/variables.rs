@@ -1,19 +1,30 @@
 //! Environment variables passed to a worker.
 
 use super::Orchestration;
-use contract::repository::{self, TokenScope};
+use super::code_hosts::{CodeHosts, repository_of};
 use domain::{Sandbox, Task, Ticket};
 use std::collections::BTreeMap;
 
-/// `agent` is the definition of the task's agent. The variables include the worker's token, so they must never be logged.
+/// What a worker is started for.
+#[derive(Debug)]
+pub struct Work<'a> {
+    pub sandbox: &'a Sandbox,
+    pub task: &'a Task,
+    pub ticket: Option<&'a Ticket>,
+    /// The definition of the task's agent.
+    pub agent: String,
+    /// Whether the plane has a code host for the repository, so that the worker asks the plane for git access.
+    pub has_code_host: bool,
+}
+
+/// The variables include the worker's token, so they must never be logged.
 pub fn of(
     orchestration: &Orchestration,
-    sandbox: &Sandbox,
-    task: &Task,
-    ticket: Option<&Ticket>,
-    agent: String,
+    code_hosts: &CodeHosts,
+    work: Work<'_>,
     token: String,
 ) -> BTreeMap<String, String> {
+    let Work { sandbox, task, ticket, agent, has_code_host } = work;
     let mut variables = orchestration.worker_variables.of(&task.org, task.project.as_ref());
     let heartbeat_is_set = variables.contains_key(HEARTBEAT_INTERVAL);
     let execution = &task.execution;
@@ -32,41 +43,29 @@ pub fn of(
     set("TASK_DESCRIPTION", Some(description(task)));
     set("TICKET_TITLE", ticket.map(|ticket| ticket.title.clone()));
     set("CONVERSATION_CONTEXT", task.feedback.as_deref().map(revision));
-    let repository =
-        execution.repository.clone().or_else(|| ticket.and_then(|ticket| ticket.repository.clone()));
-    match repository {
+    match repository_of(task, ticket) {
         Some(url) if url.contains("://") || url.starts_with('/') => set("REPOSITORY_URL", Some(url)),
         other => set("GITHUB_REPO", other),
     }
-    set("BRANCH_NAME", execution.branch.clone());
+    let branch = task.branch.as_ref();
+    set("BRANCH_NAME", branch.map(|branch| branch.name.clone()).or_else(|| execution.branch.clone()));
+    set("BASE_BRANCH", branch.map(|branch| branch.base.clone()).or_else(|| execution.base_branch.clone()));
+    set("GIT_ACCESS", has_code_host.then(|| "plane".to_owned()));
+    set("REQUESTED_BY", ticket.and_then(|ticket| ticket.created_by.clone()));
     set("CONTINUOUS_MODE", execution.continuous.map(|continuous| continuous.to_string()));
     set("EXIT_WHEN_DONE", Some("true".to_owned()));
     // An explicit setting wins.
     if !heartbeat_is_set {
         set(HEARTBEAT_INTERVAL, heartbeat_secs(orchestration).map(|secs| secs.to_string()));
     }
-    if !has_token_of_its_repository(&variables) {
-        TOKENS.iter().for_each(|name| drop(variables.remove(*name)));
-    }
+    // A worker asks the plane for git access.
+    TOKENS.iter().for_each(|name| drop(variables.remove(*name)));
+    code_hosts.remove_secrets(&mut variables);
     variables
 }
 
 /// Variables with tokens of code hosts.
 const TOKENS: [&str; 2] = ["GITHUB_TOKEN", "GH_TOKEN"];
-
-/// Whether the token is for the repository. The author of a task chooses the repository, and so the server that would
-/// receive the token.
-fn has_token_of_its_repository(variables: &BTreeMap<String, String>) -> bool {
-    let variable = |name: &str| variables.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
-    // As the worker reads them.
-    let location = variable("REPOSITORY_URL").or_else(|| variable("GITHUB_REPO")).map(str::to_owned);
-    let location = location
-        .or_else(|| Some(format!("{}/{}", variable("GITHUB_REPO_OWNER")?, variable("GITHUB_REPO_NAME")?)));
-    let address = location.and_then(|location| repository::parse(&location).ok());
-    // A scope that cannot be read covers nothing.
-    let scope = TokenScope::parse(variable("GITHUB_HOST"), variable("GITHUB_REPOSITORIES"));
-    scope.is_ok_and(|scope| address.is_some_and(|address| scope.covers(&address)))
-}
 
 const HEARTBEAT_INTERVAL: &str = "HEARTBEAT_INTERVAL";
 
@@ -91,26 +90,6 @@ fn revision(feedback: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn token_is_handed_only_to_workers_of_its_repositories() {
-        for (settings, handed) in [
-            (&[("GITHUB_REPO", "acme/shop")][..], true),
-            (&[("GITHUB_REPO_OWNER", "acme"), ("GITHUB_REPO_NAME", "shop")], true),
-            (&[("REPOSITORY_URL", "https://github.com/acme/shop.git")], true),
-            (&[("REPOSITORY_URL", "https://attacker.example/acme/shop.git")], false),
-            (&[("REPOSITORY_URL", "https://attacker.example/a.git"), ("GITHUB_REPO", "acme/shop")], false),
-            (&[], false),
-            (&[("GITHUB_HOST", "git.example"), ("REPOSITORY_URL", "https://git.example/a.git")], true),
-            (&[("GITHUB_HOST", "git.example"), ("GITHUB_REPO", "acme/shop")], false),
-            (&[("GITHUB_HOST", "not a host"), ("GITHUB_REPO", "acme/shop")], false),
-            (&[("GITHUB_REPOSITORIES", "acme/*"), ("GITHUB_REPO", "acme/shop")], true),
-            (&[("GITHUB_REPOSITORIES", "acme/*"), ("GITHUB_REPO", "other/shop")], false),
-        ] {
-            let variables = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            assert_eq!(has_token_of_its_repository(&variables.collect()), handed, "{settings:?}");
-        }
-    }
 
     #[test]
     fn heartbeat_interval_shrinks_with_heartbeat_timeout() {

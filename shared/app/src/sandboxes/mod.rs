@@ -1,6 +1,7 @@
 //! Sandboxes: register, read, list, monitor and terminate them, and serialise the writes to one of them.
 
 pub mod get;
+pub mod git_access;
 pub mod keyed_locks;
 pub mod list;
 pub mod monitor;

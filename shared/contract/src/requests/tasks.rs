@@ -3,10 +3,11 @@
 use super::{LINE, NAME, PART};
 use crate::agent;
 use crate::execution::{MAX_NAME_CHARS, MAX_REPOSITORY_CHARS};
+use crate::tasks::MergeMethodIn;
 use crate::tasks::{MAX_DEPENDENCIES, MAX_RETRIES, MAX_TIMEOUT_SECS};
 use domain::attempt::MAX_ERROR_CHARS;
 use domain::resources::{MAX_CPU, MAX_DISK_GB, MAX_MEMORY_GB};
-use domain::task::Priority;
+use domain::task::{BranchType, Priority};
 use domain::ticket::MAX_TITLE_CHARS;
 use domain::{JsonObject, OrgId, ProjectId, TaskId, TicketId, Timestamp};
 use schemars::JsonSchema;
@@ -80,10 +81,17 @@ pub struct NewTask {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = PART))]
     pub github_repo: Option<String>,
-    /// The branch to start from.
+    /// The branch to work on. Default: a new one that the plane names.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]
     pub branch: Option<String>,
+    /// The branch that the work starts from and goes back to. Default: that of the repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS), regex(pattern = LINE))]
+    pub base_branch: Option<String>,
+    /// The first part of the name of a new branch. Default: what the title suggests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch_type: Option<BranchType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_MEMORY_GB))]
     pub memory_gb: Option<u32>,
@@ -171,4 +179,19 @@ pub struct ReviewTask {
     pub recommendations: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<JsonObject>,
+}
+
+/// `POST /api/v1/tasks/{id}/merge`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct MergeTask {
+    /// Default: `squash`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<MergeMethodIn>,
+    /// The newest commit of the branch that the caller has seen. If there is a newer one, nothing is merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), regex(pattern = "^[0-9A-Fa-f]*$"))]
+    pub commit: Option<String>,
+    /// Whether to delete the branch afterwards. Default: `true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete_branch: Option<bool>,
 }

@@ -3,14 +3,16 @@
 //! A list is an object with a page of tasks and a cursor. OmoiOS responded with an array, which has no room for a cursor;
 //! its clients read `tasks` here.
 
+mod branches;
 mod reports;
 mod requests;
 
+pub use branches::{CheckOut, FileDiff, MergeMethodIn, MergeRequest, MergedOut, PullRequestOut, TaskDiff};
 pub use reports::{Complete, Report, Review};
 pub use requests::{Create, DependsOn, Reason, SetTimeout, Update};
 
 use domain::score::{ScoreInputs, Weights, score};
-use domain::task::{Priority, Status};
+use domain::task::{Priority, Status, TaskBranch};
 use domain::{JsonObject, ProjectId, SandboxId, Task, TaskId, TicketId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,6 +61,8 @@ pub struct TaskOut {
     /// Why the task, or its last attempt, failed.
     pub error_message: Option<String>,
     pub result: Option<JsonObject>,
+    /// The branch that carries the work, once it exists at the code host.
+    pub branch: Option<TaskBranch>,
     /// Tasks that must be completed before this one starts.
     pub dependencies: DependsOnOut,
     /// Whether a dependency is not completed.
@@ -99,6 +103,7 @@ impl TaskOut {
             max_retries: task.max_retries,
             error_message: task.error.clone(),
             result: task.result.clone(),
+            branch: task.branch.clone(),
             dependencies: DependsOnOut { depends_on: task.depends_on.clone() },
             blocked: task.unmet > 0,
             not_before: task.not_before,

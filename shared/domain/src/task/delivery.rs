@@ -40,6 +40,13 @@ impl Task {
         Some(self.apply(now, |task| task.set(Status::Completing, now), &event))
     }
 
+    /// A caller has opened its pull request.
+    pub fn pull_request_opened(&self, link: PullRequestLink, now: Timestamp) -> Transition {
+        let mut task = self.clone();
+        (task.version, task.updated_at) = (self.version + 1, now);
+        Transition { task, events: Vec::new() }.with_pull_request(link)
+    }
+
     /// Its pull request was merged, by the plane or at the code host. `None` if that is recorded.
     pub fn merged(&self, commit: &str, now: Timestamp) -> Option<Transition> {
         let branch = self.branch.as_ref()?;
@@ -73,6 +80,7 @@ impl Transition {
             base: branch.base.clone(),
             commit: link.commit.clone(),
             updated: branch.pull_request.as_ref().is_some_and(|before| before.number == link.number),
+            by: None,
         };
         branch.pull_request = Some(link);
         self.events.insert(0, LifecycleEvent::new(&event));

@@ -2,6 +2,7 @@
 //! for all and are here.
 
 pub mod api;
+pub mod branches;
 mod endpoint;
 pub mod events;
 pub mod messages;

@@ -291,7 +291,7 @@ async fn validate(call: Call) -> Result<Response<Bytes>, Error> {
 }
 
 /// The task in the path.
-fn task(call: &Call) -> Result<TaskId, Error> {
+pub(super) fn task(call: &Call) -> Result<TaskId, Error> {
     Ok(TaskId::parse(call.parameters.first().cloned().unwrap_or_default())?)
 }
 

@@ -6,11 +6,14 @@ use super::Permission::{
     ReceiveFromMailboxes, SendToMailboxes, SocketJobs, Sockets, Thresholds, UpdateItem,
 };
 use super::{Function, Queue, Records, Route, Schedule, Trigger, function, http};
-use crate::http::{api, events, messages, monitoring, sandboxes, sessions, tasks, tickets};
+use crate::http::{api, branches, events, messages, monitoring, sandboxes, sessions, tasks, tickets};
 use crate::schedule;
 use ::http::Method;
 use contract::limits::MAX_REPORT_BYTES;
 use domain::access::Scope;
+
+/// Timeout of functions that call a code host. API Gateway ends a request after 30 s.
+const CODE_HOST_SECS: u32 = 29;
 
 /// Every function of the plane, by group.
 pub static FUNCTIONS: &[Function] = &[
@@ -63,6 +66,13 @@ pub static FUNCTIONS: &[Function] = &[
     )
     // A provider may take 10 s.
     .timeout_secs(20),
+    function(
+        "sandboxes-git-access",
+        "Give a worker a short-lived credential for the repository of its task",
+        http(Method::POST, "/api/v1/sandboxes/{id}/git-access", Scope::GitAccess, branches::GIT_ACCESS),
+        &[Keys, GetItem, Providers],
+    )
+    .timeout_secs(CODE_HOST_SECS),
     function(
         "sandboxes-rotate-token",
         "Replace the worker token of a sandbox",
@@ -360,6 +370,39 @@ pub static FUNCTIONS: &[Function] = &[
         http(Method::GET, "/api/v1/tasks/{id}/events", Scope::ListTasks, tasks::EVENTS),
         &[Keys, GetItem, Query],
     ),
+    function(
+        "tasks-diff",
+        "Compare the branch of a task with its base",
+        http(Method::GET, "/api/v1/tasks/{id}/diff", Scope::ListTasks, branches::DIFF),
+        &[Keys, GetItem, Providers, OrchestrationJobs],
+    )
+    .timeout_secs(CODE_HOST_SECS),
+    function(
+        "tasks-pull-request",
+        "Get the state of a task's pull request at its code host",
+        http(Method::GET, "/api/v1/tasks/{id}/pull-request", Scope::ListTasks, branches::PULL_REQUEST),
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Providers, OrchestrationJobs],
+    )
+    .timeout_secs(CODE_HOST_SECS),
+    function(
+        "tasks-open-pull-request",
+        "Open the pull request of a task, or update it",
+        http(
+            Method::POST,
+            "/api/v1/tasks/{id}/pull-request",
+            Scope::ManageTasks,
+            branches::OPEN_PULL_REQUEST,
+        ),
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Providers, OrchestrationJobs],
+    )
+    .timeout_secs(CODE_HOST_SECS),
+    function(
+        "tasks-merge",
+        "Merge the pull request of a task",
+        http(Method::POST, "/api/v1/tasks/{id}/merge", Scope::ManageTasks, branches::MERGE),
+        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Providers, OrchestrationJobs],
+    )
+    .timeout_secs(CODE_HOST_SECS),
     function(
         "tasks-dependencies",
         "List what a task depends on and what depends on it",

@@ -3,8 +3,10 @@
 //! [`domain::sandbox::reconcile::next`] decides on the next step from the stored state alone, so this may be called
 //! by any process, at any time, and after any crash. All requests to the provider are idempotent by the sandbox's id.
 
+mod branch;
 mod breaker;
 mod provision;
+mod pull_request;
 mod release;
 mod update_task;
 mod worker_output;
@@ -49,6 +51,10 @@ pub async fn run(deps: Deps<'_>, sandbox_id: Command) -> Result<Outcome, Error> 
             Step::End(end) => self::end(*deps, deps.providers, &sandbox, &end, None).await?,
             Step::UpdateTask(update) => match task {
                 Some(task) => update_task::run(*deps, &task, &sandbox, update).await?,
+                None => Flow::Wait(None),
+            },
+            Step::OpenPullRequest => match task {
+                Some(task) => pull_request::run(deps, &sandbox, &task).await?,
                 None => Flow::Wait(None),
             },
             Step::Release => release::run(deps, sandbox).await?,

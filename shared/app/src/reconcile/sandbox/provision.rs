@@ -1,6 +1,6 @@
 //! Provisions a sandbox, stage by stage. Each stage is recorded before it starts, and is idempotent.
 
-use super::{Deps, Flow, breaker, release_lease, write};
+use super::{Deps, Flow, branch, breaker, release_lease, write};
 use crate::clock::jitter;
 use crate::error::Error;
 use crate::messages::queue;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum number of attempts of a stage before the sandbox fails.
-const MAX_ATTEMPTS: u32 = 5;
+pub(super) const MAX_ATTEMPTS: u32 = 5;
 
 /// Runs this stage and the following ones, as far as they fit into the time of a job that started at `started_at`.
 pub(super) async fn run(
@@ -67,7 +67,7 @@ async fn stages(
         Some(id) => deps.store.ticket(id).await?,
         None => None,
     };
-    let work = Work { task, ticket };
+    let mut work = Work { task, ticket };
     // A stage that was started before may be complete or incomplete.
     let mut is_retry =
         sandbox.activity.provisioning.as_ref().is_some_and(|provisioning| provisioning.stage == stage);
@@ -77,9 +77,11 @@ async fn stages(
     let mut stage = stage;
     loop {
         *lease = sandbox.activity.provisioning.as_ref().and_then(|provisioning| provisioning.lease_until);
-        let result =
-            with_timeout(stage.timeout_secs(), run_stage(deps, &provider, &sandbox, &work, stage, is_retry))
-                .await;
+        let result = with_timeout(
+            stage.timeout_secs(),
+            run_stage(deps, &provider, &sandbox, &mut work, stage, is_retry),
+        )
+        .await;
         // Earlier stages send no request to the provider, so they say nothing about its health.
         if stage.needs_provider() {
             breaker::record(deps, provider.name(), &result).await;
@@ -121,9 +123,9 @@ pub(super) async fn with_timeout<T>(
 }
 
 /// What the sandbox is provisioned for.
-struct Work {
-    task: Task,
-    ticket: Option<Ticket>,
+pub(super) struct Work {
+    pub(super) task: Task,
+    pub(super) ticket: Option<Ticket>,
 }
 
 enum StageResult {
@@ -137,13 +139,15 @@ async fn run_stage(
     deps: Deps<'_>,
     provider: &Arc<dyn SandboxProvider>,
     sandbox: &Sandbox,
-    work: &Work,
+    work: &mut Work,
     stage: Stage,
     is_retry: bool,
 ) -> Result<StageResult, Failure> {
     match stage {
         Stage::Recorded | Stage::Started => Ok(StageResult::Done(None)),
         Stage::Preparing => {
+            // Before a sandbox is paid for.
+            branch::prepare(deps, sandbox, work).await?;
             queue::create(deps.mailboxes, &sandbox.id).await;
             Ok(StageResult::Done(None))
         }
@@ -177,8 +181,10 @@ async fn run_stage(
             // Never fails in a function that provisions: its row in the registry has the permission.
             let token = (deps.issue_token)(&sandbox.id, sandbox.generation);
             let token = token.map_err(|error| Failure::unreachable(error.to_string()))?;
-            let variables =
-                variables::of(deps.orchestration, sandbox, &work.task, work.ticket.as_ref(), agent, token);
+            let (task, ticket) = (&work.task, work.ticket.as_ref());
+            let has_code_host = branch::repository(deps, task, ticket)?.is_some();
+            let work = variables::Work { sandbox, task, ticket, agent, has_code_host };
+            let variables = variables::of(deps.orchestration, deps.code_hosts, work, token);
             let Some(found) = provider.find(&sandbox.id).await? else { return Ok(missing()) };
             provider.start(&found, &variables).await?;
             Ok(StageResult::Done(None))
@@ -254,7 +260,7 @@ fn event_name(stage: Stage) -> &'static str {
     }
 }
 
-fn attempt_of(sandbox: &Sandbox) -> SandboxAttempt {
+pub(super) fn attempt_of(sandbox: &Sandbox) -> SandboxAttempt {
     let sandbox_id = sandbox.id.clone();
     match &sandbox.assignment {
         Some(assignment) => assignment.of(&sandbox_id),
@@ -270,7 +276,7 @@ async fn wait(deps: Deps<'_>, sandbox: &Sandbox) -> Result<Flow, Error> {
 }
 
 /// Releases the lease, and retries the stage then.
-async fn retry_at(deps: Deps<'_>, sandbox: &Sandbox, until: Timestamp) -> Result<Flow, Error> {
+pub(super) async fn retry_at(deps: Deps<'_>, sandbox: &Sandbox, until: Timestamp) -> Result<Flow, Error> {
     let written = write(*deps, sandbox, None, |after| {
         if let Some(provisioning) = &mut after.activity.provisioning {
             (provisioning.lease_until, provisioning.retry_at) = (None, Some(until));

@@ -21,6 +21,7 @@ pub(super) async fn run(
     let transition = match update {
         TaskUpdate::Assigned => task.assign(&attempt, now),
         TaskUpdate::Started => task.start(&attempt, now),
+        TaskUpdate::Completing => task.completing(&attempt, now),
         TaskUpdate::Finished(Outcome::Completed { result, .. }) => task.complete(&attempt, &result, now),
         TaskUpdate::Finished(Outcome::Failed { error, class, .. }) => {
             task.fail(&attempt, &error, class, jitter(now), now)

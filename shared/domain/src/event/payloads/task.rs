@@ -107,6 +107,9 @@ pub struct TaskPullRequestOpened {
     pub commit: String,
     /// Whether it was open before.
     pub updated: bool,
+    /// The caller. Absent if the plane did it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
 }
 
 /// The pull request of the task was merged.

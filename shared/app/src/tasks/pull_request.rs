@@ -1,0 +1,249 @@
+//! The pull request of a task: opens it, and reads its state from the code host.
+
+mod text;
+
+use crate::error::Error;
+use crate::orchestration::{self, CodeHosts, Orchestration, Repository};
+use crate::tasks;
+use crate::visibility::visible_task;
+use code_hosts::{Check, CheckState, Failure, NewPullRequest, PullRequestState, Reason, Status};
+use contract::ProblemCode;
+use contract::tasks::{CheckOut, PullRequestOut};
+use domain::access::Principal;
+use domain::task::{PullRequestLink, TaskBranch};
+use domain::{JsonObject, Task, TaskId, Ticket};
+use serde_json::json;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Deps<'a> {
+    pub base: orchestration::Deps<'a>,
+    pub code_hosts: &'a CodeHosts,
+}
+
+/// The name under which the plane reports on commits.
+const CHECK: &str = "sunaba";
+
+/// What became of the work of a task. Both hold the result of the task.
+pub(crate) enum Proposed {
+    /// The branch has no commit that its base does not have.
+    Nothing {
+        result: JsonObject,
+    },
+    Opened {
+        link: PullRequestLink,
+        result: JsonObject,
+    },
+}
+
+/// Opens the pull request of the task's branch, or updates it. The facts in the result are those of the code host.
+/// Idempotent.
+pub(crate) async fn propose(
+    orchestration: &Orchestration,
+    repository: &Repository,
+    task: &Task,
+    result: &JsonObject,
+) -> Result<Proposed, Failure> {
+    let nothing = |branch: Option<&TaskBranch>| {
+        let state = json!({
+            "branch_name": branch.map(|branch| &branch.name), "code_pushed": false, "pr_created": false,
+        });
+        Proposed::Nothing { result: with(result, &state) }
+    };
+    let Some(branch) = &task.branch else { return Ok(nothing(None)) };
+    let host = repository.host.as_ref();
+    let Some(commit) = host.branch(&branch.name).await? else {
+        let message = format!("the branch {} was deleted at the code host", branch.name);
+        return Err(Failure::new(Reason::NotFound, message));
+    };
+    let compared = host.compare(&branch.base, &commit).await?;
+    if compared.ahead == 0 {
+        return Ok(nothing(Some(branch)));
+    }
+    let request = NewPullRequest {
+        branch: branch.name.clone(),
+        base: branch.base.clone(),
+        title: text::title(task),
+        body: text::body(task, result, &compared, &orchestration.callback_url),
+    };
+    let opened = match host.propose(&request).await {
+        Ok(opened) => opened,
+        Err(failure) if failure.reason == Reason::NothingToPropose => return Ok(nothing(Some(branch))),
+        Err(failure) => return Err(failure),
+    };
+    report(repository, &commit, orchestration, task).await;
+    let state = json!({
+        "branch_name": branch.name,
+        "commit": commit,
+        "code_pushed": true,
+        "pr_created": true,
+        "pr_url": opened.url,
+        "pr_number": opened.number,
+        "files_changed": compared.files.len(),
+        "ci_status": ci_status(&checks(repository, &commit).await),
+    });
+    let link = PullRequestLink { number: opened.number, url: opened.url, commit, merged_at: None };
+    Ok(Proposed::Opened { link, result: with(result, &state) })
+}
+
+/// Marks the commit as the work of a task. Nobody waits for the mark, so a failure is only logged.
+async fn report(repository: &Repository, commit: &str, orchestration: &Orchestration, task: &Task) {
+    let status = Status {
+        name: CHECK.to_owned(),
+        state: CheckState::Success,
+        summary: format!("The agent has completed the task: {}", task.title),
+        url: text::link(task, &orchestration.callback_url),
+    };
+    if let Err(failure) = repository.host.report_status(commit, &status).await {
+        tracing::warn!(task.id = %task.id, "Could not report the status of task {}: {failure}", task.id);
+    }
+}
+
+/// The checks of others.
+async fn checks(repository: &Repository, commit: &str) -> Vec<Check> {
+    let checks = repository.host.checks(commit).await.unwrap_or_default();
+    checks.into_iter().filter(|check| check.name != CHECK).collect()
+}
+
+/// All checks as one word; `None` if there are none.
+fn ci_status(checks: &[Check]) -> Option<&'static str> {
+    let any = |state| checks.iter().any(|check| check.state == state);
+    if checks.is_empty() {
+        None
+    } else if any(CheckState::Failure) {
+        Some("failure")
+    } else if any(CheckState::Pending) {
+        Some("pending")
+    } else {
+        Some("success")
+    }
+}
+
+fn with(result: &JsonObject, facts: &serde_json::Value) -> JsonObject {
+    let facts = JsonObject::of(facts);
+    let fields: Vec<_> = facts.fields().into_iter().map(|(name, raw)| (name, Some(raw.to_owned()))).collect();
+    let fields: Vec<_> = fields.iter().map(|(name, raw)| (name.as_str(), raw.clone())).collect();
+    result.with_fields(&fields)
+}
+
+#[derive(Debug, Clone)]
+pub struct Command {
+    pub principal: Principal,
+    pub task: TaskId,
+    /// Whether to open it, or update it, first.
+    pub open: bool,
+}
+
+pub type Outcome = PullRequestOut;
+
+/// The state of the pull request at the code host.
+pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
+    let Command { principal, task, open } = command;
+    let Found { mut task, branch, repository } = find(deps, &principal, &task).await?;
+    let mut branch = branch;
+    if open {
+        let proposed = propose(deps.base.orchestration, &repository, &task, &JsonObject::empty()).await;
+        if let Proposed::Opened { link, .. } = proposed.map_err(of_code_host)? {
+            task = record(deps, &principal, task, link).await?;
+            branch = task.branch.clone().unwrap_or(branch);
+        }
+    }
+    let mut out = PullRequestOut {
+        task_id: task.id.clone(),
+        repository: repository.name.clone(),
+        code_host: repository.host.name().to_owned(),
+        branch: branch.name.clone(),
+        base: branch.base.clone(),
+        number: None,
+        url: None,
+        state: None,
+        commit: repository.host.branch(&branch.name).await.map_err(of_code_host)?,
+        mergeable: None,
+        ci_status: None,
+        checks: Vec::new(),
+    };
+    let Some(link) = &branch.pull_request else { return Ok(out) };
+    let found = repository.host.pull_request(link.number).await.map_err(of_code_host)?;
+    let found = found.ok_or_else(|| Error::NotFound(format!("Pull request {}", link.number)))?;
+    let state = match &found.state {
+        PullRequestState::Open => "open",
+        PullRequestState::Merged { .. } => "merged",
+        PullRequestState::Closed => "closed",
+    };
+    let checks = checks(&repository, &found.head_commit).await;
+    out.ci_status = ci_status(&checks).map(str::to_owned);
+    out.checks = checks.into_iter().map(check_out).collect();
+    (out.number, out.url, out.state) = (Some(found.number), Some(found.url), Some(state.to_owned()));
+    (out.commit, out.mergeable) = (Some(found.head_commit), found.mergeable);
+    if let PullRequestState::Merged { commit } = &found.state {
+        tasks::merge::record(deps.base, &task, commit, None).await?;
+    }
+    Ok(out)
+}
+
+/// Records a pull request that a caller has opened. A task that has it already stays as it is.
+async fn record(
+    deps: Deps<'_>,
+    principal: &Principal,
+    mut task: Task,
+    link: PullRequestLink,
+) -> Result<Task, Error> {
+    let mut retry = crate::conflict_retry::ConflictRetry::new(deps.base.clock);
+    loop {
+        let known = task.branch.as_ref().and_then(|branch| branch.pull_request.as_ref());
+        if known.is_some_and(|known| (known.number, &known.commit) == (link.number, &link.commit)) {
+            return Ok(task);
+        }
+        let transition = task.pull_request_opened(link.clone(), deps.base.clock.now()).by(principal);
+        if let Some(task) = tasks::commit::write(deps.base, &task, transition).await? {
+            return Ok(task);
+        }
+        retry.conflict().await?;
+        task = visible_task(deps.base.store, principal, &task.id).await?;
+    }
+}
+
+fn check_out(check: Check) -> CheckOut {
+    let state = match check.state {
+        CheckState::Pending => "pending",
+        CheckState::Success => "success",
+        CheckState::Failure => "failure",
+        CheckState::Neutral => "neutral",
+    };
+    CheckOut { name: check.name, state: state.to_owned(), summary: check.summary, url: check.url }
+}
+
+/// A task whose branch the plane has created.
+pub(crate) struct Found {
+    pub(crate) task: Task,
+    pub(crate) branch: TaskBranch,
+    pub(crate) repository: Repository,
+}
+
+pub(crate) async fn find(deps: Deps<'_>, principal: &Principal, id: &TaskId) -> Result<Found, Error> {
+    let task = visible_task(deps.base.store, principal, id).await?;
+    let ticket: Option<Ticket> = match &task.ticket {
+        Some(id) => deps.base.store.ticket(id).await?,
+        None => None,
+    };
+    let repository = deps.code_hosts.repository(deps.base.orchestration, &task, ticket.as_ref());
+    match (task.branch.clone(), repository.map_err(of_code_host)?) {
+        (Some(branch), Some(repository)) => Ok(Found { task, branch, repository }),
+        _ => {
+            let detail = format!(
+                "Task {id} has no branch: it has no repository, this plane has no credential for it, or no sandbox was \
+                 created yet."
+            );
+            Err(Error::conflict(ProblemCode::NoBranch, detail, json!({})))
+        }
+    }
+}
+
+/// A failure of a code host as an error of the API, with what a person can do about it.
+pub(crate) fn of_code_host(failure: Failure) -> Error {
+    if failure.reason.is_transient() {
+        return Error::Unavailable(failure.into());
+    }
+    let detail = format!("{failure}. {}", failure.reason.remedy());
+    let detail = detail[..1].to_uppercase() + &detail[1..];
+    Error::conflict(ProblemCode::CodeHostRefused, detail, json!({"reason": failure.reason.code()}))
+}

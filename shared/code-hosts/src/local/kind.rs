@@ -1,0 +1,17 @@
+//! Repositories on the machine of the plane. Only the local host lists this kind.
+
+use super::{Local, NAME};
+use crate::{CodeHost, CodeHostKind};
+use std::sync::Arc;
+
+/// Serves directories, and URLs of files. It needs no credential.
+pub const LOCAL: CodeHostKind = CodeHostKind {
+    name: NAME,
+    title: "This machine",
+    variables: &[],
+    open: |address, _, environment| {
+        let path = address.strip_prefix("file://").unwrap_or(address);
+        let directory = path.starts_with('/').then_some(path);
+        Ok(directory.map(|directory| Arc::new(Local::new(directory, environment)) as Arc<dyn CodeHost>))
+    },
+};
