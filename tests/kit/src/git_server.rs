@@ -136,32 +136,89 @@ async fn answer(
     let body = body(&mut stream, &headers).await?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
-    let mut backend = Command::new("git")
-        .arg("http-backend")
-        .env("GIT_PROJECT_ROOT", folder)
-        .env("GIT_HTTP_EXPORT_ALL", "1")
-        .env("REQUEST_METHOD", method)
-        .env("PATH_INFO", path)
-        .env("QUERY_STRING", query)
-        .env("REMOTE_USER", "test")
-        .env("CONTENT_TYPE", header("content-type"))
-        .env("CONTENT_LENGTH", body.len().to_string())
-        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
-        .env("GIT_PROTOCOL", header("git-protocol"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut stdin = backend.stdin.take().expect("it is a pipe");
-    let feed = async move {
-        let _ = stdin.write_all(&body).await;
+    let request = BackendRequest {
+        folder: &folder,
+        method,
+        path,
+        query,
+        content_type: &header("content-type"),
+        content_encoding: &header("content-encoding"),
+        git_protocol: &header("git-protocol"),
+        body,
     };
-    let ((), output) = tokio::join!(feed, backend.wait_with_output());
-    let output = output?.stdout;
-    let first_line = |rest| String::from_utf8_lossy(rest).lines().next().unwrap_or_default().to_owned();
-    let status = output.strip_prefix(b"Status: ").map_or("200 OK".to_owned(), first_line);
+    let BackendResponse { status, headers, body } = request.run().await?;
     stream.write_all(format!("HTTP/1.1 {status}\r\nConnection: close\r\n").as_bytes()).await?;
-    stream.write_all(&output).await?;
+    for (name, value) in headers {
+        stream.write_all(format!("{name}: {value}\r\n").as_bytes()).await?;
+    }
+    stream.write_all(b"\r\n").await?;
+    stream.write_all(&body).await?;
     stream.shutdown().await
+}
+
+/// A request for `git http-backend`.
+#[derive(Debug)]
+pub(crate) struct BackendRequest<'a> {
+    /// Contains the bare repositories.
+    pub folder: &'a Path,
+    pub method: &'a str,
+    /// Below the folder: `/acme/shop.git/info/refs`.
+    pub path: &'a str,
+    pub query: &'a str,
+    pub content_type: &'a str,
+    pub content_encoding: &'a str,
+    pub git_protocol: &'a str,
+    pub body: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(crate) struct BackendResponse {
+    /// `200 OK`.
+    pub status: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl BackendRequest<'_> {
+    pub(crate) async fn run(self) -> io::Result<BackendResponse> {
+        let mut backend = Command::new("git")
+            .arg("http-backend")
+            .env("GIT_PROJECT_ROOT", self.folder)
+            .env("GIT_HTTP_EXPORT_ALL", "1")
+            .env("REQUEST_METHOD", self.method)
+            .env("PATH_INFO", self.path)
+            .env("QUERY_STRING", self.query)
+            .env("REMOTE_USER", "test")
+            .env("CONTENT_TYPE", self.content_type)
+            .env("CONTENT_LENGTH", self.body.len().to_string())
+            .env("HTTP_CONTENT_ENCODING", self.content_encoding)
+            .env("GIT_PROTOCOL", self.git_protocol)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut stdin = backend.stdin.take().expect("it is a pipe");
+        let body = self.body;
+        let feed = async move {
+            let _ = stdin.write_all(&body).await;
+        };
+        let ((), output) = tokio::join!(feed, backend.wait_with_output());
+        BackendResponse::parse(&output?.stdout).ok_or_else(|| io::Error::other("not a CGI response"))
+    }
+}
+
+impl BackendResponse {
+    fn parse(output: &[u8]) -> Option<Self> {
+        let separator = b"\r\n\r\n";
+        let end = output.windows(separator.len()).position(|window| window == separator)?;
+        let head = String::from_utf8_lossy(&output[..end]).into_owned();
+        let (status, headers): (Vec<_>, Vec<_>) = head
+            .lines()
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .partition(|(name, _)| name == "Status");
+        let status = status.into_iter().next().map_or("200 OK".to_owned(), |(_, status)| status);
+        Some(Self { status, headers, body: output[end + separator.len()..].to_vec() })
+    }
 }
 
 async fn body(stream: &mut BufReader<TcpStream>, headers: &HashMap<String, String>) -> io::Result<Vec<u8>> {
