@@ -58,6 +58,9 @@ pub struct RunReport {
     pub final_output: String,
     #[serde(skip_serializing_if = "Option::is_none", alias = "branch")]
     pub branch_name: Option<String>,
+    /// The last commit of the branch at the repository's host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<String>,
     /// From other workers.

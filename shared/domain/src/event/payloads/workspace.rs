@@ -32,6 +32,42 @@ pub struct WorkspaceFailed {
     pub error: String,
 }
 
+/// Commits of the task branch have reached the repository's host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkspacePushed {
+    pub branch: String,
+    /// The last commit of the branch.
+    pub commit: String,
+    /// The last commit before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_commit: Option<String>,
+    /// Number of commits that are new at the host.
+    pub commits: u64,
+    /// The branch was rewritten: it does not contain `previous_commit` any more.
+    pub forced: bool,
+}
+
+/// The agent tried to push something else than its task branch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkspacePushRejected {
+    /// Such as `refs/heads/main`.
+    pub ref_name: String,
+    pub reason: String,
+}
+
+/// Commits of the task branch could not be sent to the repository's host. The worker still has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkspacePushFailed {
+    pub branch: String,
+    pub commit: String,
+    pub error: String,
+    /// Otherwise the worker tries again when the branch has further commits.
+    pub will_retry: bool,
+}
+
 /// Too many files changed at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
