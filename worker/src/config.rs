@@ -34,6 +34,10 @@ pub struct Config {
     /// State that must survive a restart of the worker.
     pub state_dir: PathBuf,
     pub repository: Option<Repository>,
+    /// Who asked for the task, for commits.
+    pub requested_by: Option<String>,
+    /// How long the outcome of the task waits until its branch has reached the host.
+    pub push_timeout: Duration,
     /// Overrides the agent's default model.
     pub model: Option<String>,
     pub permission_mode: Mode,
@@ -208,6 +212,7 @@ impl Config {
             ("state", self.state_dir.display().to_string()),
             ("repository", or_none(repository.map(|repository| repository.url.as_str()))),
             ("branch", or_none(repository.and_then(|repository| repository.branch.as_deref()))),
+            ("base", or_none(repository.and_then(|repository| repository.base.as_deref()))),
             ("git token", is_set(repository.and_then(|repository| repository.token.as_ref()))),
             ("permissions", self.permission_mode.as_str().to_owned()),
             ("limits", format!("{} turns and ${:.2} per prompt", self.max_turns, self.max_budget_usd)),

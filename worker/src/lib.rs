@@ -23,6 +23,7 @@ pub mod outbox;
 pub mod platform;
 pub mod preview;
 mod proc;
+pub mod relay;
 pub mod run;
 pub mod secret;
 pub mod secrets_file;

@@ -1,8 +1,9 @@
 //! The network of the agent: endpoints for its keys, and a proxy.
 //!
 //! The agent holds no key of a service. It receives a random key that is worthless elsewhere, and the URL of an endpoint
-//! of the worker, which replaces the key with the real one. The same holds for git and the repository of the task: git's
-//! configuration replaces the repository's URL with that of an endpoint. Other repositories get no credential.
+//! of the worker, which replaces the key with the real one. The repository of the task is an endpoint too, of the
+//! [relay](crate::relay): git's configuration replaces the URL of the repository with that of the endpoint. Other repositories
+//! get no credential.
 //!
 //! If the agent has a network namespace, these servers are all that it reaches, through a [bridge](egress::bridge).
 //! Otherwise they listen on the machine's loopback: other processes of this machine can connect to them, but need a
@@ -19,11 +20,11 @@ use crate::event::Event;
 use crate::outbox::Outbox;
 use crate::secret::Secret;
 use crate::tasks::Tasks;
-use crate::workspace::{Credential, Repository};
+use crate::workspace::Repository;
 use anyhow::Context;
 use contract::payloads::NetworkDenied;
 use egress::bridge::{Bridge, forward_to};
-use egress::endpoint::{Endpoint, Endpoints, Form, Key, Meter};
+use egress::endpoint::{Endpoint, Endpoints, Form, Handled, Handler, Key, Meter};
 use egress::policy::NetworkPolicy;
 use egress::proxy::{Denied, Limits, Proxy};
 use http::HeaderName;
@@ -31,11 +32,15 @@ use proxy::{operators_proxy, proxy_variables};
 use server::{ENDPOINTS, Listener, NAMESPACE_PORTS, PROXY, Server};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
 /// Path of the endpoint for git.
-const GIT: &str = "/git";
+pub const GIT: &str = "/git";
+
+/// User name with which git sends the worthless key.
+const GIT_USER: &str = "agent";
 
 /// Open servers, which do not serve yet.
 #[derive(Debug)]
@@ -49,8 +54,15 @@ pub struct Network {
     pub keys: Vec<(String, Secret)>,
     /// Counts the tokens of all services, and stops their endpoints.
     pub meter: Meter,
+    /// URL of the repository of the task, for the agent.
+    pub repository: Option<String>,
+    /// URL of a proxy with the policy of the agent, through which the worker itself must reach the repository.
+    pub repository_proxy: Option<String>,
+    git_key: Option<Key>,
     endpoints: Option<(Endpoints, Server)>,
     proxy: Option<(Proxy, mpsc::Receiver<Denied>, Server)>,
+    /// The same proxy for the worker, if the other one is in a namespace.
+    worker_proxy: Option<(Proxy, Server)>,
     /// Host and port of the proxy that the worker itself uses, if it is left to the agent.
     operators_proxy: Option<(String, u16, Server)>,
     /// Ports of the machine's loopback that the operator has listed.
@@ -68,14 +80,17 @@ impl Network {
             proxy_variables: Vec::new(),
             keys: Vec::new(),
             meter: Meter::default(),
+            repository: None,
+            repository_proxy: None,
+            git_key: None,
             endpoints: None,
             proxy: None,
+            worker_proxy: None,
             operators_proxy: None,
             listed: Vec::new(),
         };
-        let credential = config.repository.as_ref().and_then(Repository::credential);
         let mut own = None;
-        if !config.services.is_empty() || credential.is_some() {
+        if !config.services.is_empty() || config.repository.is_some() {
             let server = Server::open(place, ENDPOINTS).await?;
             // In a namespace this is not an address of the machine, from which the proxy connects.
             own = Some(server.address).filter(|_| place == Place::Loopback);
@@ -84,8 +99,8 @@ impl Network {
             for service in &config.services {
                 endpoints.push(network.service(service, &base)?);
             }
-            if let Some(credential) = &credential {
-                endpoints.push(network.git(credential, &base)?);
+            if let Some(repository) = &config.repository {
+                network.git(repository, &base)?;
             }
             let endpoints = Endpoints::new(endpoints).context("cannot read the root certificates")?;
             network.endpoints = Some((endpoints, server));
@@ -94,6 +109,9 @@ impl Network {
             let server = Server::open(place, PROXY).await?;
             network.proxy_variables = proxy_variables(&format!("http://{}", server.address));
             let (proxy, denied) = Proxy::new(policy.clone(), Limits::default());
+            if config.repository.as_ref().is_some_and(Repository::is_within_policy) {
+                network.open_repository_proxy(place, &server, &proxy).await?;
+            }
             network.proxy = Some((proxy.with_own(own), denied, server));
             if let (Place::Namespace(directory), NetworkPolicy::Allowlist(list)) = (place, policy) {
                 let ports = list
@@ -131,9 +149,12 @@ impl Network {
         Bridge { ports: ports.collect(), inbound: Some(directory.join("inbound")) }
     }
 
-    /// Serves until the tasks are dropped. Denied connections become events.
-    pub fn serve(self, tasks: &mut Tasks, outbox: Outbox) {
+    /// Serves until the tasks are dropped. Denied connections become events. `git` responds to requests for the repository.
+    pub fn serve(self, tasks: &mut Tasks, outbox: Outbox, git: Option<Arc<dyn Handler>>) {
         if let Some((endpoints, server)) = self.endpoints {
+            let handled =
+                self.git_key.zip(git).map(|(key, handler)| Handled { prefix: GIT.to_owned(), key, handler });
+            let endpoints = endpoints.with_handled(handled);
             let name = "serving endpoints";
             match server.listener {
                 Listener::Loopback(listener) => tasks.spawn(name, endpoints.serve(listener)),
@@ -151,6 +172,11 @@ impl Network {
                     outbox.emit(Event::worker(event(denied)));
                 }
             });
+        }
+        if let Some((proxy, server)) = self.worker_proxy
+            && let Listener::Loopback(listener) = server.listener
+        {
+            tasks.spawn("serving the proxy for the worker", proxy.serve(listener));
         }
         if let Some((host, port, server)) = self.operators_proxy
             && let Listener::Socket(listener, _) = server.listener
@@ -182,13 +208,13 @@ impl Network {
     }
 
     /// The endpoint of the repository. Only this repository's URL is replaced with that of the endpoint.
-    fn git(&mut self, credential: &Credential, base: &str) -> anyhow::Result<Endpoint> {
+    fn git(&mut self, repository: &Repository, base: &str) -> anyhow::Result<()> {
         let presented = worthless_key();
-        let form = Form::Basic { user: credential.username.clone() };
+        let form = Form::Basic { user: GIT_USER.to_owned() };
         let url = format!("{base}{GIT}");
         let header = format!("Authorization: {}", form.value(&presented));
         let settings = [
-            (format!("url.{url}.insteadOf"), credential.url.to_string()),
+            (format!("url.{url}.insteadOf"), repository.url.clone()),
             (format!("http.{url}.extraHeader"), header),
         ];
         self.variables.push(("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string()));
@@ -197,11 +223,32 @@ impl Network {
             self.variables.push((format!("GIT_CONFIG_VALUE_{index}"), value));
         }
         self.variables.push(("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned()));
-        self.keys.push(("GIT".to_owned(), Secret::new(presented.as_str())));
-        let key = key("GITHUB_TOKEN", form, &presented, &credential.token)?;
-        // Tokens of models are counted, and git has none. Its endpoint must work when a budget is used up.
-        let meter = Meter::default();
-        Ok(Endpoint { prefix: GIT.to_owned(), upstream: credential.url.clone(), keys: vec![key], meter })
+        let secret = Secret::new(presented.as_str());
+        // There is no real key: the relay has its own way to the host.
+        self.git_key = Some(key("GIT", form, &presented, &secret)?);
+        self.keys.push(("GIT".to_owned(), secret));
+        self.repository = Some(url);
+        Ok(())
+    }
+
+    /// The author of a task chooses its repository, so without a credential the worker reaches only what the agent may reach.
+    async fn open_repository_proxy(
+        &mut self,
+        place: Place<'_>,
+        server: &Server,
+        proxy: &Proxy,
+    ) -> anyhow::Result<()> {
+        let address = match place {
+            Place::Loopback => server.address,
+            Place::Namespace(_) => {
+                let server = Server::open(Place::Loopback, PROXY).await?;
+                let address = server.address;
+                self.worker_proxy = Some((proxy.clone(), server));
+                address
+            }
+        };
+        self.repository_proxy = Some(format!("http://{address}"));
+        Ok(())
     }
 
     /// The key for a variable: the same for all forms of a key.
@@ -293,7 +340,7 @@ mod tests {
         let bridge = network.bridge(folder.path());
         let plane = FakePlane::start(0).await;
         let mut tasks = Tasks::default();
-        network.serve(&mut tasks, crate::outbox::tests::open(&plane, &folder.path().join("outbox")));
+        network.serve(&mut tasks, crate::outbox::tests::open(&plane, &folder.path().join("outbox")), None);
         assert_eq!(bridge.ports.len(), 2);
         for ((port, socket), (variable, path, status)) in bridge
             .ports
@@ -321,15 +368,38 @@ mod tests {
         assert!(!variables.contains_key("GIT_CONFIG_COUNT"), "{variables:?}");
     }
 
-    /// The author of a task chooses the repository. An endpoint would reach its server past the policy.
     #[tokio::test]
-    async fn repository_without_a_token_has_no_endpoint() {
-        let repository = ("REPOSITORY_URL", "https://git.example/acme/shop.git");
-        let (network, variables) = open(&[repository]).await;
-        assert!(network.endpoints.is_none() && !variables.contains_key("GIT_CONFIG_COUNT"), "{variables:?}");
-        let token = [repository, ("GITHUB_TOKEN", "planted-1"), ("GITHUB_HOST", "git.example")];
-        let (network, _) = open(&token).await;
-        assert!(network.endpoints.is_some());
+    async fn every_repository_is_an_endpoint_and_those_without_a_token_are_within_the_policy() {
+        let folder = tempfile::tempdir().unwrap();
+        for place in [Place::Loopback, Place::Namespace(folder.path())] {
+            let repository = ("REPOSITORY_URL", "https://git.example/acme/shop.git");
+            let (network, variables) = open_at(place, &[repository]).await;
+            assert_eq!(variables["GIT_CONFIG_VALUE_0"], "https://git.example/acme/shop.git");
+            let url = network.repository.clone().unwrap();
+            assert_eq!(variables["GIT_CONFIG_KEY_0"], format!("url.{url}.insteadOf"));
+            assert!(network.repository_proxy.is_some(), "the author of a task chooses the repository");
+            drop(network);
+            remove_sockets(folder.path());
+            for direct in [
+                &[repository, ("GITHUB_TOKEN", "planted-1"), ("GITHUB_HOST", "git.example")][..],
+                &[repository, ("GIT_ACCESS", "plane")],
+                &[("REPOSITORY_URL", "/srv/shop.git")],
+            ] {
+                let (network, _) = open_at(place, direct).await;
+                assert_eq!(
+                    (network.repository.is_some(), &network.repository_proxy),
+                    (true, &None),
+                    "{direct:?}"
+                );
+                remove_sockets(folder.path());
+            }
+        }
+    }
+
+    fn remove_sockets(folder: &Path) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
     }
 
     #[tokio::test]
@@ -344,7 +414,7 @@ mod tests {
         assert_eq!(variables["HTTPS_PROXY"], format!("http://user:pass@127.0.0.1:{port}"));
         let plane = FakePlane::start(0).await;
         let mut tasks = Tasks::default();
-        network.serve(&mut tasks, crate::outbox::tests::open(&plane, &folder.path().join("outbox")));
+        network.serve(&mut tasks, crate::outbox::tests::open(&plane, &folder.path().join("outbox")), None);
         let mut client = UnixStream::connect(socket).await.unwrap();
         let (mut server, _) = operators.accept().await.unwrap();
         client.write_all(b"hello").await.unwrap();

@@ -8,21 +8,25 @@ use crate::event::Event;
 use crate::heartbeat::{self, AgentState};
 use crate::inbox::{self, HeldMessages, Inbox};
 use crate::namespace::{Namespace, SocketDirectory};
-use crate::network::{Network, Place};
+use crate::network::{GIT, Network, Place};
 use crate::outbox::{self, Outbox, Secrets};
 use crate::preview::{self, Loopback};
+use crate::relay::{self, Relay, Service};
 use crate::state::{State, StateFile};
 use crate::supervisor::{Inputs, Launcher, OUTCOME_EVENT, Parts, Supervisor};
 use crate::tasks::Tasks;
 use crate::transcript::{self, TranscriptWriter};
-use crate::workspace;
+use crate::workspace::save::{About, Saver};
+use crate::workspace::{self, Origin, Repository};
 use anyhow::Context;
 use client::{SandboxApi, Transcripts, WakeUpOptions};
 use confine::Tier;
 use contract::payloads::{self, AgentError, AgentFailed, AgentShutdown, RunReport, WorkerIsolation};
 use domain::SessionId;
+use egress::endpoint::Handler;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -73,7 +77,10 @@ pub async fn run(
     let mut state = state_file.load().context("cannot read the state of an earlier run")?;
     // Start heartbeats and messages before the workspace is prepared, which may take minutes.
     let (agent_state, agent_state_receiver) = watch::channel(AgentState::default());
-    network.serve(&mut tasks, outbox.clone());
+    let origin = origin(&config, &network, &outbox, &api, tier);
+    let service =
+        origin.as_ref().map(|origin| Arc::new(Service::new(origin.relay.clone(), GIT)) as Arc<dyn Handler>);
+    network.serve(&mut tasks, outbox.clone(), service);
     let heartbeats =
         heartbeat::run(api.clone(), outbox.clone(), agent_state_receiver, config.heartbeat_interval);
     tasks.spawn("sending heartbeats", heartbeats);
@@ -87,7 +94,7 @@ pub async fn run(
     let settings = workspace::Settings::new(&config.cwd, &config.state_dir, variables.clone(), &confined);
     let mut stop_requested = stop.clone();
     let prepared = tokio::select! {
-        prepared = prepare(&config, &settings, &mut state, &outbox) => prepared,
+        prepared = prepare(&config, &settings, origin.as_ref(), &mut state, &outbox) => prepared,
         // Cloning a large repository, or an unreachable plane, can take longer than the shutdown grace period.
         Ok(_) = stop_requested.wait_for(|stop| *stop) => return Ok(exit_before_start(&outbox, "signal", ExitCode::SUCCESS).await),
     };
@@ -101,6 +108,10 @@ pub async fn run(
             return Ok(exit_before_start(&outbox, phase, ExitCode::FAILURE).await);
         }
     };
+    if let Some(origin) = &origin {
+        tasks.spawn("pushing the branch of the task", origin.relay.clone().run());
+    }
+    let saver = Saver::new(settings.clone(), origin, about(&config));
     let marker = (preview::AGENT_MARKER.to_owned(), Uuid::new_v4().to_string());
     let launcher = Launcher {
         program,
@@ -118,8 +129,17 @@ pub async fn run(
         || requirements.tests.is_some();
     let plan = Plan { continuous: config.continuous.clone(), validates };
     let link_state = outbox.link_state();
-    let supervisor =
-        Supervisor::new(Parts { config, launcher, outbox, held, state_file, state, plan, agent_state });
+    let supervisor = Supervisor::new(Parts {
+        config,
+        launcher,
+        outbox,
+        held,
+        state_file,
+        state,
+        plan,
+        agent_state,
+        saver,
+    });
     Ok(supervisor.run(Inputs { inbox, link_state, stop, tasks }).await)
 }
 
@@ -127,13 +147,53 @@ pub async fn run(
 async fn prepare(
     config: &Config,
     settings: &workspace::Settings,
+    origin: Option<&Origin>,
     state: &mut State,
     outbox: &Outbox,
 ) -> Result<(u64, Option<Uuid>), (&'static str, String)> {
     let mut emit = |event| outbox.emit(event);
-    let ready = workspace::prepare(config.repository.as_ref(), settings, &mut emit).await;
+    let ready = workspace::prepare(config.repository.as_ref().zip(origin), settings, &mut emit).await;
     ready.map_err(|why| ("workspace", why.to_string()))?;
     restore_session(config, state, outbox).await.map_err(|why| ("resume", format!("{why:#}")))
+}
+
+/// The relay between the agent and the repository of the task.
+fn origin(
+    config: &Config,
+    network: &Network,
+    outbox: &Outbox,
+    api: &SandboxApi,
+    tier: Tier,
+) -> Option<Origin> {
+    let (repository, url) = config.repository.as_ref().zip(network.repository.clone())?;
+    let Repository { url: host, branch, asks_plane, .. } = repository;
+    let source = match repository.credential() {
+        _ if *asks_plane => relay::Source::Plane(api.clone()),
+        Some(token) => relay::Source::Token(token.clone()),
+        None => relay::Source::None,
+    };
+    let settings = relay::Settings {
+        state: config.state_dir.clone(),
+        url: host.clone(),
+        branch: branch.clone()?,
+        source,
+        environment: config.confinement.environment.clone(),
+        proxy: network.repository_proxy.clone(),
+        // The keys of the worker's user are not for what the author of a task names, unless the agent has them anyway.
+        allows_ssh: tier == Tier::None,
+        retry_delay: workspace::RETRY_DELAY,
+    };
+    let outbox = outbox.clone();
+    Some(Origin { relay: Relay::new(settings, Arc::new(move |event| outbox.emit(event))), url })
+}
+
+fn about(config: &Config) -> About {
+    let task = &config.task;
+    About {
+        title: task.title(),
+        id: task.task_id.clone().unwrap_or_else(|| config.sandbox.to_string()),
+        requested_by: config.requested_by.clone(),
+    }
 }
 
 fn inbox_settings(config: &Config, api: SandboxApi, outbox: &Outbox, held: HeldMessages) -> inbox::Settings {

@@ -94,6 +94,12 @@ impl Task {
         Some(parts.join("\n\n"))
     }
 
+    /// What the task is called, or the beginning of what it says.
+    pub fn title(&self) -> Option<String> {
+        let texts = [&self.ticket_title, &self.description, &self.initial_prompt, &self.ticket_description];
+        texts.into_iter().flatten().next().cloned()
+    }
+
     /// One-line summary for display.
     pub fn headline(&self) -> String {
         match self.prompt() {

@@ -7,6 +7,7 @@ mod live_updates;
 mod network;
 mod plane_outage;
 mod policy;
+mod relay;
 mod repository;
 mod repository_settings;
 mod restarts;

@@ -181,7 +181,7 @@ async fn token_is_sent_to_no_other_host_than_its_own() {
         }
         let received = server.received().join("\n");
         assert!(received.contains("info/refs"), "the server was asked: {received}");
-        let encoded = STANDARD.encode(format!("x-access-token:{TOKEN}"));
+        let encoded = basic(TOKEN);
         assert!(!received.contains(TOKEN) && !received.contains(&encoded), "{received}");
         assert!(!received.to_lowercase().contains("authorization"), "{received}");
         assert!(fixture.worker_log().contains("GITHUB_HOST"), "{}", fixture.worker_log());
@@ -214,7 +214,7 @@ async fn other_repositories_of_the_host_get_no_credential() {
     assert_eq!(worker.terminate().await, Some(0));
     let log = serde_json::to_string(&fixture.log().await).unwrap();
     assert!(log.contains("searched"), "{log}");
-    let encoded = STANDARD.encode(format!("x-access-token:{TOKEN}"));
+    let encoded = basic(TOKEN);
     for request in server.received().iter().filter(|request| request.contains("other.git")) {
         assert!(!request.contains(&encoded), "the token was sent for another repository: {request}");
     }
@@ -265,6 +265,11 @@ async fn failed_clone_fails_the_task_without_starting_an_agent() {
     assert!(!fixture.home.home().join("state/claude/projects").exists(), "no agent was started");
     assert!(!serde_json::to_string(&log).unwrap().contains(TOKEN));
     assert!(!fixture.worker_log().contains(TOKEN));
+}
+
+/// A token as git sends it.
+pub(super) fn basic(token: &str) -> String {
+    STANDARD.encode(format!("x-access-token:{token}"))
 }
 
 fn contains(file: &Path, needle: &str) -> bool {

@@ -358,7 +358,24 @@ describe('lifecycle events', () => {
     ).toMatchObject([{ text: 'Repository cloned', detail: 'a/b (main)' }])
   })
 
+  it('of pushes name the branch and the commit', () => {
+    const commit = '0123456789abcdef0123456789abcdef01234567'
+    expect(
+      rows(
+        eventOf('workspace.pushed', { branch: 'feature/x', commit, commits: 1, forced: false }),
+        eventOf('workspace.pushed', { branch: 'feature/x', commit, commits: 2, forced: true }),
+        eventOf('workspace.push_rejected', { ref_name: 'refs/heads/main', reason: 'only `feature/x`' }),
+      ),
+    ).toMatchObject([
+      { tone: 'good', text: 'Pushed 1 commit', detail: 'feature/x 01234567' },
+      { tone: 'warn', text: 'Branch rewritten and pushed: 2 commits' },
+      { tone: 'warn', text: 'Push rejected: refs/heads/main', detail: 'only `feature/x`' },
+    ])
+  })
+
   it.each([
+    ['workspace.push_failed', { error: 'boom', will_retry: true }, { recovers: true }],
+    ['workspace.push_failed', { error: 'boom', will_retry: false }, { recovers: false }],
     ['agent.failed', { error: 'boom' }, { recovers: false }],
     ['agent.error', { error: 'boom', phase: 'initialization' }, { recovers: true }],
     ['agent.stream_error', { error: 'boom', restarts: true }, { recovers: true }],

@@ -68,6 +68,36 @@ export function workspace(builder: RowsBuilder, event: WorkspaceEvent): RowPath 
   return follow(builder, event, { tone, text, detail }, 'workspace')
 }
 
+/** How much of a commit's name people read. */
+const SHORT_COMMIT = 8
+
+/** Commits of the agent have reached the repository. */
+export function pushed(builder: RowsBuilder, event: LogEvent<'workspace.pushed'>): RowPath {
+  const count = number(event.data, 'commits') ?? 0
+  const commits = count === 1 ? '1 commit' : `${count} commits`
+  const rewritten = flag(event.data, 'forced')
+  const content = rewritten ? `Branch rewritten and pushed: ${commits}` : `Pushed ${commits}`
+  const branch = firstText(event.data, 'branch') ?? ''
+  const commit = firstText(event.data, 'commit')?.slice(0, SHORT_COMMIT) ?? ''
+  const tone = rewritten ? 'warn' : 'good'
+  return line(builder, event, { tone, text: content, detail: `${branch} ${commit}`.trim() })
+}
+
+/** The agent tried to push something else than its branch. */
+export function pushRejected(builder: RowsBuilder, event: LogEvent<'workspace.push_rejected'>): RowPath {
+  const name = firstText(event.data, 'ref_name') ?? 'unknown reference'
+  return line(builder, event, {
+    tone: 'warn',
+    text: `Push rejected: ${name}`,
+    detail: firstText(event.data, 'reason'),
+  })
+}
+
+export function pushFailed(builder: RowsBuilder, event: LogEvent<'workspace.push_failed'>): RowPath {
+  const recovers = flag(event.data, 'will_retry')
+  return error(builder, event, { title: recovers ? 'Push failed. Retrying…' : 'Push failed', recovers })
+}
+
 type ClosingEvent = LogEvent<'sandbox.completing' | 'sandbox.completed' | 'sandbox.released'>
 
 export function closing(builder: RowsBuilder, event: ClosingEvent): RowPath {

@@ -1,7 +1,7 @@
-//! Servers on the agent's loopback that stand for a service and hold its key: a model API, or one repository.
+//! Servers on the agent's loopback that stand for a service and hold its key, such as a model API.
 //!
 //! A client presents a key that is worthless elsewhere. The endpoint replaces it with the real one and forwards the
-//! request to the service. Bodies are streamed in both directions.
+//! request to the service. Bodies are streamed in both directions. A [`Handler`] responds itself instead.
 //!
 //! **Invariant:** the real key goes to the configured service only, below its base path, and is in no response: neither
 //! in those of the endpoint, nor in those of a service that repeats it.
@@ -11,10 +11,12 @@
 
 mod body;
 mod forward;
+mod handler;
 mod key;
 mod paths;
 mod usage;
 
+pub use handler::{Body, BodyError, Handler, Responding, full, next_chunk, streamed};
 pub use key::{Form, Key};
 pub use usage::{Meter, Refusal, Tokens};
 
@@ -52,10 +54,21 @@ pub struct Endpoint {
     pub meter: Meter,
 }
 
+/// Responds to the requests below a path, instead of a service.
+#[derive(Debug, Clone)]
+pub struct Handled {
+    /// First segments of the path: `/git`.
+    pub prefix: String,
+    /// What clients must present. The handler gets no header with a key.
+    pub key: Key,
+    pub handler: Arc<dyn Handler>,
+}
+
 /// A server of several endpoints.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
     endpoints: Arc<[Endpoint]>,
+    handled: Arc<[Handled]>,
     http: reqwest::Client,
 }
 
@@ -68,7 +81,14 @@ impl Endpoints {
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(SILENCE_TIMEOUT)
             .build()?;
-        Ok(Self { endpoints: endpoints.into(), http })
+        Ok(Self { endpoints: endpoints.into(), handled: Arc::new([]), http })
+    }
+
+    /// With paths that belong to no service.
+    #[must_use]
+    pub fn with_handled(mut self, handled: impl IntoIterator<Item = Handled>) -> Self {
+        self.handled = handled.into_iter().collect();
+        self
     }
 
     /// Serves a listener. Never returns; all connections end when the future is dropped.
@@ -80,9 +100,8 @@ impl Endpoints {
             let stream = listen::next(&listener).await;
             let server = self.clone();
             clients.spawn(async move {
-                let respond = |request| async {
-                    Ok::<_, Infallible>(forward::forward(&server.endpoints, &server.http, request).await)
-                };
+                let respond =
+                    |request| async { Ok::<_, Infallible>(forward::respond(&server, request).await) };
                 let served = hyper::server::conn::http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEAD_TIMEOUT)

@@ -61,6 +61,7 @@ impl<'a> Reader<'a> {
         }
         self.policy = self.sandbox_policy();
         let sandbox = self.sandbox();
+        let push_timeout = self.seconds("PUSH_TIMEOUT_SECONDS", 120);
         let plane = self.url("CALLBACK_URL", &["http://", "https://"]);
         let sockets = self.url("SOCKET_URL", &["ws://", "wss://"]);
         let agent = self.agent();
@@ -104,6 +105,8 @@ impl<'a> Reader<'a> {
             cwd: cwd?,
             state_dir: self.state_dir(),
             repository,
+            requested_by: self.text("REQUESTED_BY"),
+            push_timeout: push_timeout?,
             model: self.text("MODEL").or_else(|| self.text("ANTHROPIC_MODEL")),
             permission_mode: permission_mode?,
             allowed_tools: self.list("ALLOWED_TOOLS"),
@@ -257,6 +260,8 @@ impl<'a> Reader<'a> {
         };
         let location = whole("REPOSITORY_URL").or_else(|| whole("GITHUB_REPO")).or_else(parts);
         let branch = self.text("BRANCH_NAME");
+        let base = self.text("BASE_BRANCH");
+        let asks_plane = self.asks_plane();
         let Some((variable, location)) = location else {
             if branch.is_some() {
                 self.warn("BRANCH_NAME", "set, but neither GITHUB_REPO nor REPOSITORY_URL is");
@@ -269,13 +274,33 @@ impl<'a> Reader<'a> {
             let message = "not used: the repository is not one of GITHUB_HOST and GITHUB_REPOSITORIES";
             self.warn("GITHUB_TOKEN", message);
         }
-        let token = token.filter(|_| is_covered);
-        match Repository::new(&location, token, branch.as_deref()) {
-            Ok(repository) => Some(repository),
-            Err(why) => {
-                let is_branch = matches!(why, InvalidRepository::InvalidBranch(_));
-                self.error(if is_branch { "BRANCH_NAME" } else { variable }, why.to_string());
-                None
+        let token = token.filter(|_| is_covered && !asks_plane);
+        let branch = branch.unwrap_or_else(|| self.default_branch());
+        let repository = Repository::new(&location, token, Some(&branch));
+        let repository = repository.map_err(|why| {
+            let is_branch = matches!(why, InvalidRepository::InvalidBranch(_));
+            self.error(if is_branch { "BRANCH_NAME" } else { variable }, why.to_string());
+        });
+        let repository = repository.ok()?.with_base(base.as_deref());
+        let repository = repository.map_err(|why| self.error("BASE_BRANCH", why.to_string())).ok()?;
+        Some(Repository { asks_plane, ..repository })
+    }
+
+    /// The branch of a task without one: never one that exists for something else.
+    fn default_branch(&self) -> String {
+        let sandbox = self.text("SANDBOX_ID").unwrap_or_default();
+        let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
+        format!("sunaba/{}", sandbox.chars().map(plain).collect::<String>())
+    }
+
+    /// Whether the plane gives access to the repository.
+    fn asks_plane(&mut self) -> bool {
+        match self.text("GIT_ACCESS").as_deref() {
+            None => false,
+            Some("plane") => true,
+            Some(other) => {
+                self.error("GIT_ACCESS", format!("{other:?} is not `plane`"));
+                false
             }
         }
     }

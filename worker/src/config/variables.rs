@@ -119,7 +119,31 @@ const GROUPS: [Group; 13] = [
             ),
             variable("GITHUB_REPO_OWNER", Unset, "With GITHUB_REPO_NAME, used if GITHUB_REPO is not set"),
             variable("GITHUB_REPO_NAME", Unset, "With GITHUB_REPO_OWNER, used if GITHUB_REPO is not set"),
-            variable("BRANCH_NAME", Unset, "Branch to work on; created if it does not exist"),
+            variable(
+                "BRANCH_NAME",
+                Described("sunaba/<sandbox>"),
+                "Branch of the task; created if it does not exist. The agent can push no other",
+            ),
+            variable(
+                "BASE_BRANCH",
+                Described("the repository's default branch"),
+                "Branch with which that of the task begins, if the repository does not have it",
+            ),
+            variable(
+                "GIT_ACCESS",
+                Unset,
+                "plane: the worker asks the plane for short-lived access to the repository, and uses no token",
+            ),
+            variable(
+                "REQUESTED_BY",
+                Unset,
+                "Who asked for the task, as Name <email>: co-author of the worker's commits",
+            ),
+            variable(
+                "PUSH_TIMEOUT_SECONDS",
+                Fixed("120"),
+                "How long the outcome of the task waits until its branch has reached the repository",
+            ),
             variable("GITHUB_TOKEN", Unset, "Token for the git server; the agent does not receive it"),
             variable("GH_TOKEN", Unset, "Used if GITHUB_TOKEN is not set"),
             variable(

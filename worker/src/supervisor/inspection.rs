@@ -1,21 +1,30 @@
 //! Inspects the repository, validates the requirements and emits the outcome of the task.
 
 use super::Supervisor;
+use super::saving::save_and_deliver;
 use crate::agents::AgentActivity;
-use crate::completion::{Next, Outcome};
+use crate::completion::Outcome;
 use crate::config::Requirements;
 use crate::event::{Event, MAX_FIELD_BYTES, first_bytes};
+use crate::heartbeat::{AgentState, Status};
+use crate::outbox::Outbox;
 use crate::workspace::Repository;
+use crate::workspace::save::{Occasion, Saver};
 use crate::workspace::validation::{self, GitState, InspectOptions, Validation};
 use confine::Launcher;
 use contract::payloads::{AgentCompleted, AgentFailed, ContinuousCompleted, RunReport};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// Shared id prefix of `agent.completed` and `agent.failed`, so that a task has only one outcome.
 pub(crate) const OUTCOME_EVENT: &str = "outcome";
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// How long the work waits for an agent that is being interrupted.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why the repository is inspected.
 #[derive(Debug, Clone)]
@@ -49,20 +58,33 @@ impl Supervisor {
         if self.inspection.is_some() {
             return;
         }
-        let (root, requirements) = (self.config.cwd.clone(), self.config.requirements.clone());
-        let (launcher, repository) = (self.launcher.confined.clone(), self.config.repository.clone());
+        let inspector = Inspector {
+            root: self.config.cwd.clone(),
+            requirements: self.config.requirements.clone(),
+            launcher: self.launcher.confined.clone(),
+            repository: self.config.repository.clone(),
+            saver: self.saver.clone(),
+            outbox: self.outbox.clone(),
+            push_timeout: self.config.push_timeout,
+        };
         let drained = self.observers.drained();
+        let working = (self.activity == AgentActivity::Working).then(|| self.agent_state.subscribe());
         self.inspection = Some(tokio::spawn(async move {
             // Emit the changes of the last tool before the outcome.
             drained.await;
-            inspect_repository(root, &launcher, repository.as_ref(), requirements, purpose).await
+            if let Some(working) = working {
+                until_idle(working).await;
+            }
+            inspector.inspect(purpose).await
         }));
     }
 
     pub(super) fn inspected(&mut self, inspection: Inspection) {
         let Inspection { purpose, git, validation, tests_passed } = inspection;
         self.state.progress.git = git.filter(|git| git.is_repository);
-        self.state.progress.tests_passed = tests_passed;
+        if tests_passed.is_some() {
+            self.state.progress.tests_passed = tests_passed;
+        }
         match (purpose, validation) {
             (Purpose::Validate, Some(validation)) => {
                 if self.activity == AgentActivity::Working {
@@ -72,11 +94,7 @@ impl Supervisor {
                 let mut events = Vec::new();
                 let next = self.plan.validated(&mut self.state.progress, &validation, &mut events);
                 self.emit_iteration_events(events);
-                match next {
-                    // The repository was just inspected.
-                    Next::Done(outcome) => self.finish(outcome),
-                    next => self.apply(next),
-                }
+                self.apply(next);
             }
             (Purpose::Finish(outcome), _) => self.finish(outcome),
             (Purpose::Validate, None) => {
@@ -107,7 +125,8 @@ impl Supervisor {
             tokens: progress.tokens(),
             session_id: self.state.session.clone(),
             final_output: first_bytes(&progress.last_output, MAX_FIELD_BYTES).to_owned(),
-            branch_name: progress.git.as_ref().and_then(|git| git.branch.clone()),
+            branch_name: self.branch_name(),
+            commit: progress.git.as_ref().and_then(|git| git.host_commit.clone()),
             agent_type: self.config.task.agent_type.clone(),
             output: None,
             artifacts: None,
@@ -125,30 +144,75 @@ impl Supervisor {
         self.save();
         self.wait_for_messages("Task finished; waiting for messages");
     }
+
+    /// The branch of the task. Without a repository, the one that is checked out.
+    fn branch_name(&self) -> Option<String> {
+        let of_task = self.saver.origin().map(|origin| origin.relay.branch().to_owned());
+        of_task.or_else(|| self.state.progress.git.as_ref()?.branch.clone())
+    }
 }
 
-async fn inspect_repository(
+async fn until_idle(mut agent: watch::Receiver<AgentState>) {
+    let idle = agent.wait_for(|state| state.status != Status::Working);
+    let _ = timeout(INTERRUPT_TIMEOUT, idle).await;
+}
+
+/// Saves and inspects the repository, in its own task.
+struct Inspector {
     root: PathBuf,
-    launcher: &Launcher,
-    repository: Option<&Repository>,
     requirements: Requirements,
-    purpose: Purpose,
-) -> Inspection {
-    let options =
-        InspectOptions { root: &root, launcher, repository, base_branch: None, gh: Path::new("gh") };
-    let git = validation::git_state(options).await;
-    let (validation, tests_passed) = match &purpose {
-        Purpose::Finish(_) => (None, None),
-        Purpose::Validate => {
-            let tests = match &requirements.tests {
-                Some(command) => Some(validation::run_tests(&root, launcher, command, TEST_TIMEOUT).await),
-                None => None,
-            };
-            let passed = tests.as_ref().map(|tests| tests.outcome == validation::Outcome::Passed);
-            let Requirements { clean, pushed, pull_request, .. } = requirements;
-            let required = validation::Requirements { clean, pushed, pull_request, tests };
-            (Some(validation::evaluate(&git, &required)), passed)
+    launcher: Launcher,
+    repository: Option<Repository>,
+    saver: Saver,
+    outbox: Outbox,
+    push_timeout: Duration,
+}
+
+impl Inspector {
+    async fn inspect(&self, purpose: Purpose) -> Inspection {
+        self.save(&purpose).await;
+        let options = InspectOptions {
+            root: &self.root,
+            launcher: &self.launcher,
+            repository: self.repository.as_ref(),
+            base_branch: self.repository.as_ref().and_then(|repository| repository.base.as_deref()),
+            relay: self.saver.origin().map(|origin| &origin.relay),
+            gh: Path::new("gh"),
+        };
+        let git = validation::git_state(options).await;
+        let (validation, tests_passed) = match &purpose {
+            Purpose::Finish(_) => (None, None),
+            Purpose::Validate => {
+                let tests = match &self.requirements.tests {
+                    Some(command) => {
+                        Some(validation::run_tests(&self.root, &self.launcher, command, TEST_TIMEOUT).await)
+                    }
+                    None => None,
+                };
+                let passed = tests.as_ref().map(|tests| tests.outcome == validation::Outcome::Passed);
+                let Requirements { clean, pushed, pull_request, .. } = self.requirements;
+                let required = validation::Requirements { clean, pushed, pull_request, tests };
+                (Some(validation::evaluate(&git, &required)), passed)
+            }
+        };
+        Inspection { purpose, git: Some(git), validation, tests_passed }
+    }
+
+    /// The outcome reports what the host has, so everything is pushed first. A validation checks the commits of the agent.
+    async fn save(&self, purpose: &Purpose) {
+        match purpose {
+            Purpose::Finish(outcome) => {
+                let occasion = if outcome.success { Occasion::Completed } else { Occasion::Interrupted };
+                save_and_deliver(&self.saver, occasion, &self.outbox, self.push_timeout).await;
+            }
+            Purpose::Validate => {
+                if let Err(error) = self.saver.push_commits().await {
+                    tracing::warn!("The commits of the agent cannot be pushed yet: {error}");
+                }
+                if let Some(origin) = self.saver.origin() {
+                    origin.relay.delivered(self.push_timeout).await;
+                }
+            }
         }
-    };
-    Inspection { purpose, git: Some(git), validation, tests_passed }
+    }
 }

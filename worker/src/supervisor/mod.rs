@@ -9,6 +9,7 @@ mod inspection;
 mod launcher;
 mod messages;
 mod observers;
+mod saving;
 mod shutdown;
 mod turns;
 
@@ -23,6 +24,7 @@ use crate::outbox::{LinkState, Outbox};
 use crate::state::{ProcessIdentity, State, StateFile};
 use crate::tasks::{TaskFailure, Tasks};
 use crate::transcript::Tail;
+use crate::workspace::save::Saver;
 use contract::payloads::{
     AgentError, AgentStarted, AgentWaiting, ContinuousLimits, ContinuousStarted, ValidationRequirements,
     WorkerTranscriptLost,
@@ -35,7 +37,7 @@ use observers::Observers;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use uuid::Uuid;
 
@@ -65,6 +67,10 @@ pub(crate) struct Supervisor {
     deliveries: Deliveries,
     /// A repository inspection in progress.
     inspection: Option<JoinHandle<Inspection>>,
+    /// Saves the work of the agent.
+    saver: Saver,
+    /// Saving the work of the last turn.
+    saving: JoinSet<()>,
     schedule: Schedule,
 }
 
@@ -106,6 +112,7 @@ pub(crate) struct Parts {
     pub state: State,
     pub plan: Plan,
     pub agent_state: watch::Sender<AgentState>,
+    pub saver: Saver,
 }
 
 /// External inputs of the supervisor.
@@ -131,7 +138,7 @@ enum StopReason {
 impl Supervisor {
     /// Starts only the observers; see [`Supervisor::run`].
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { config, launcher, outbox, held, state_file, state, plan, agent_state } = parts;
+        let Parts { config, launcher, outbox, held, state_file, state, plan, agent_state, saver } = parts;
         let directories = (config.cwd.clone(), config.state_dir.clone());
         let observers = Observers::start(
             &outbox,
@@ -155,6 +162,8 @@ impl Supervisor {
             tail: None,
             deliveries: Deliveries { held, ..Deliveries::default() },
             inspection: None,
+            saver,
+            saving: JoinSet::new(),
             schedule: Schedule::new(Instant::now()),
         }
     }

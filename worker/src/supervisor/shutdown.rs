@@ -13,6 +13,10 @@ use tokio::time::{Instant, timeout};
 
 /// The worker exits within this time, whatever blocks. Providers kill it shortly afterwards.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(9_000);
+/// The agent must have exited this long before the end, so that its work can be saved.
+const TIME_TO_SAVE: Duration = Duration::from_millis(4_000);
+/// The work must be saved this long before the end, so that the last events can be sent.
+const TIME_TO_FLUSH: Duration = Duration::from_millis(1_500);
 /// How long to wait for the agent to stop its turn.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_millis(2_000);
 
@@ -41,13 +45,18 @@ impl Supervisor {
         }
         self.send_command(AgentCommand::Stop).await;
         let _ = timeout(
-            deadline.duration_since(Instant::now()).saturating_sub(Duration::from_secs(3)),
+            deadline.duration_since(Instant::now()).saturating_sub(TIME_TO_SAVE),
             self.drain_until_exit(),
         )
         .await;
         self.agent = None;
         self.copy_transcript();
-        let _ = timeout(Duration::from_secs(1), self.observers.drained()).await;
+        // It may wait for the host, and the next run repeats it.
+        if let Some(inspection) = self.inspection.take() {
+            inspection.abort();
+        }
+        let remaining = deadline.saturating_duration_since(Instant::now()).saturating_sub(TIME_TO_FLUSH);
+        tokio::join!(briefly(self.observers.drained()), self.save_before_exit(remaining));
         self.outbox.emit(Event::worker(AgentShutdown {
             reason: reason.to_owned(),
             total_turns: self.turns,
@@ -109,4 +118,9 @@ impl Supervisor {
             | AgentOutput::Process(_) => {}
         }
     }
+}
+
+/// Waits for the last changes of files, but not long.
+async fn briefly(drained: impl Future<Output = ()>) {
+    let _ = timeout(Duration::from_secs(1), drained).await;
 }

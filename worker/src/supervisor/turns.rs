@@ -7,11 +7,13 @@
 use super::Supervisor;
 use super::inspection::Purpose;
 use super::messages::Interruption;
+use super::saving::Work;
 use crate::agents::{AgentActivity, AgentCommand, TurnEnd};
 use crate::completion::{Next, Outcome};
 use crate::event::Event;
 use crate::heartbeat::Status;
 use crate::state::Step;
+use crate::workspace::save::Occasion;
 use client::{Backoff, Wait};
 use domain::message;
 use std::time::Duration;
@@ -67,6 +69,7 @@ impl Supervisor {
     /// can the task be done.
     pub(super) async fn agent_idle(&mut self) {
         let end = combine(&self.state.ended_turns);
+        self.save_in_background(Work::Commits);
         if self.state.outcome.is_some() || self.state.prompt.is_none() {
             // A conversation before or after the task does not affect its outcome.
             self.state.progress.cost_usd += end.cost_usd;
@@ -114,6 +117,7 @@ impl Supervisor {
             Next::Wait => {
                 self.state.step = Step::Stopped;
                 self.save();
+                self.save_in_background(Work::Everything(Occasion::Interrupted));
                 self.wait_for_messages("Stopped; waiting for messages");
             }
             Next::Iterate { prompt, errors } => {

@@ -2,39 +2,23 @@
 
 use super::git::{Git, GitError};
 use super::repository::Repository;
-use super::{Error, Settings};
-use client::{Backoff, Wait};
+use super::{Error, Settings, retry};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::fs;
 
-/// Maximum number of attempts of a network operation.
-const MAX_ATTEMPTS: u32 = 4;
 /// Timeout of one network operation.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Timeout of local operations. A checkout of a large repository takes longest.
-const LOCAL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+pub(super) const LOCAL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// Error messages of git that a retry would not change.
-const PERMANENT_ERRORS: [&str; 10] = [
-    "Authentication failed",
-    "could not read Username",
-    "could not read Password",
-    "terminal prompts disabled",
-    "not found",
-    "does not exist",
-    "does not appear to be a git repository",
-    "Permission denied",
-    "returned error: 403",
-    "No space left on device",
-];
-
-/// Clones unless there is a repository already. Returns whether it did.
+/// Clones from `source`, the relay, unless there is a repository already. Returns whether it did. The remote `origin` is the
+/// repository at its host, whose URL the agent's git replaces with that of the relay.
 pub(super) async fn clone_if_missing(
     repository: &Repository,
+    source: &str,
     settings: &Settings,
-    variables: &[(String, String)],
 ) -> Result<bool, Error> {
     let marker = CloneMarker(settings.state.join("cloning"));
     if marker.is_for(&settings.root).await {
@@ -49,14 +33,17 @@ pub(super) async fn clone_if_missing(
     }
     marker.set(&settings.root).await?;
     let git = Git::new(&settings.root, &settings.launcher)
-        .variables(variables.iter().cloned())
+        .variables(settings.variables.iter().cloned())
         // Treat a stalled connection as a failure, so that it is retried.
         .setting("http.lowSpeedLimit", "1000")
         .setting("http.lowSpeedTime", "60");
-    // Without hard links: the agent must not get files of a local repository.
-    let clone =
-        ["clone", "--quiet", "--no-hardlinks", "--origin", "origin", "--", repository.url.as_str(), "."];
-    let cloned = with_retries(&git, &clone, settings.retry_delay).await;
+    let clone = ["clone", "--quiet", "--no-local", "--origin", "origin", "--", source, "."];
+    let mut cloned = with_retries(&git, &clone, settings.retry_delay).await;
+    if cloned.is_ok() {
+        // The URL of the relay may be another one in the next run.
+        let set = ["config", "--local", "remote.origin.url", repository.url.as_str()];
+        cloned = git.text(&set, LOCAL_TIMEOUT).await.map(drop);
+    }
     if cloned.is_err() {
         clear(&settings.root).await?;
     }
@@ -65,15 +52,14 @@ pub(super) async fn clone_if_missing(
     Ok(true)
 }
 
-/// Checks out the local branch, or the remote branch, or a new branch from the default branch. Returns whether it is
-/// new.
+/// Checks out the local branch, or the remote branch, or a new branch from the base. Returns whether it is new.
 pub(super) async fn check_out(
     branch: &str,
+    base: Option<&str>,
     cloned: bool,
     settings: &Settings,
-    variables: &[(String, String)],
 ) -> Result<bool, Error> {
-    let git = Git::new(&settings.root, &settings.launcher).variables(variables.iter().cloned());
+    let git = Git::new(&settings.root, &settings.launcher).variables(settings.variables.iter().cloned());
     let exists =
         async |name: &str| git.text(&["show-ref", "--verify", "--quiet", name], LOCAL_TIMEOUT).await.is_ok();
     if git
@@ -98,7 +84,15 @@ pub(super) async fn check_out(
     }
     // No upstream: an unpushed branch must not look pushed.
     let mut create = vec!["checkout", "--quiet", "--no-track", "-b", branch];
-    if exists("refs/remotes/origin/HEAD").await {
+    if let Some(base) = base
+        && !exists(&format!("refs/remotes/origin/{base}")).await
+    {
+        return Err(Error::NoBase(base.to_owned()));
+    }
+    let base = base.map(|base| format!("origin/{base}"));
+    if let Some(base) = &base {
+        create.push(base);
+    } else if exists("refs/remotes/origin/HEAD").await {
         create.push("origin/HEAD");
     } else if git.text(&["rev-parse", "--verify", "--quiet", "HEAD"], LOCAL_TIMEOUT).await.is_err() {
         // An empty repository has no start point, and git rejects `--no-track` without one.
@@ -106,24 +100,6 @@ pub(super) async fn check_out(
     }
     git.text(&create, LOCAL_TIMEOUT).await?;
     Ok(true)
-}
-
-/// Git refuses a repository on this machine that belongs to another user, unless the user's own settings name it.
-pub(super) async fn trust(repository: Option<&Path>, settings: &Settings) -> Result<(), Error> {
-    if let Some(directory) = repository.filter(|_| settings.launcher.has_own_user()) {
-        let directory = directory.to_string_lossy();
-        let set = [
-            "config",
-            "--global",
-            "--fixed-value",
-            "--replace-all",
-            "safe.directory",
-            &directory,
-            &directory,
-        ];
-        Git::new(Path::new("/"), &settings.launcher).text(&set, LOCAL_TIMEOUT).await?;
-    }
-    Ok(())
 }
 
 /// Sets the git author. In an existing repository, only if none is configured.
@@ -145,30 +121,10 @@ pub(super) async fn position(settings: &Settings) -> (Option<String>, Option<Str
     (branch.ok(), head.ok())
 }
 
-/// Longest delay before a network operation is retried.
-const MAX_DELAY: Duration = Duration::from_secs(60);
-
-/// Runs a network operation, retrying transient failures with exponential backoff and jitter.
+/// Runs a network operation, and repeats it after transient failures.
 async fn with_retries(git: &Git, arguments: &[&str], initial_delay: Duration) -> Result<(), GitError> {
-    let backoff = Backoff::new(initial_delay, MAX_DELAY);
-    for attempt in 1.. {
-        match git.text(arguments, NETWORK_TIMEOUT).await {
-            Ok(_) => break,
-            Err(error) if attempt == MAX_ATTEMPTS || is_permanent(&error) => return Err(error),
-            Err(_) => {
-                tracing::warn!(attempt, "git {} failed; retrying", arguments[0]);
-                tokio::time::sleep(backoff.wait(attempt - 1)).await;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn is_permanent(error: &GitError) -> bool {
-    match error {
-        GitError::Failed { stderr, .. } => PERMANENT_ERRORS.iter().any(|reason| stderr.contains(reason)),
-        GitError::NotRun { .. } => true,
-    }
+    let run = async || git.text(arguments, NETWORK_TIMEOUT).await.map(drop);
+    retry::with_backoff(initial_delay, arguments[0], run, retry::is_permanent).await
 }
 
 /// A file that marks a clone in progress, because a partial clone looks like a complete one.

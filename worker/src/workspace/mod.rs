@@ -1,21 +1,25 @@
-//! The directory that the agent works in: cloned before the agent starts, scanned for changes while it works, and
-//! validated when it reports that the task is done.
+//! The directory that the agent works in: cloned from the relay before the agent starts, scanned for changes while it works,
+//! validated when it reports that the task is done, and saved as commits of the branch of the task.
 
 mod clone;
 pub mod diff;
 mod git;
 mod patch;
-mod process;
+pub(crate) mod process;
 mod pull_request;
 mod repository;
+pub(crate) mod retry;
+pub mod save;
 mod shadow_repository;
 pub mod snapshot;
 pub mod validation;
 
 pub use git::GitError;
-pub use repository::{Credential, InvalidRepository, Repository};
+pub(crate) use repository::is_encrypted;
+pub use repository::{InvalidRepository, Repository};
 
 use crate::event::{Event, first_bytes};
+use crate::relay::{self, Relay};
 use confine::Launcher;
 use contract::payloads::{WorkspaceCloning, WorkspaceFailed, WorkspaceReady};
 use std::io;
@@ -26,6 +30,9 @@ use tokio::time::Instant;
 /// Maximum size of a reported error.
 const MAX_ERROR_BYTES: usize = 8 * 1024;
 
+/// Delay after the first failure of the network.
+pub const RETRY_DELAY: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The agent's working directory.
@@ -34,7 +41,7 @@ pub struct Settings {
     pub state: PathBuf,
     /// Starts git.
     pub launcher: Launcher,
-    /// Environment variables with which git reaches a private repository.
+    /// Environment variables with which git reaches the relay.
     pub variables: Vec<(String, String)>,
     /// Git author name.
     pub user_name: String,
@@ -55,17 +62,30 @@ pub struct Ready {
     pub created_branch: bool,
 }
 
+/// The relay of the repository, and its URL for the agent.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    pub relay: Relay,
+    pub url: String,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The token is redacted from its message.
     #[error(transparent)]
     Git(#[from] GitError),
+    /// The token is redacted from its message.
+    #[error(transparent)]
+    Relay(#[from] relay::Error),
+    #[error("the repository has no branch `{0}` (BASE_BRANCH)")]
+    NoBase(String),
     /// Cloning would mix the repository with existing files.
     #[error("{0} contains files and is not a git repository; empty it or use another directory")]
     NotEmpty(PathBuf),
     /// It belongs to the plane or to another sandbox.
     #[error("{0} is hidden from agents and cannot be their repository")]
     Hidden(PathBuf),
+    #[error("cannot create a repository for the work: {0}")]
+    Save(#[from] save::Error),
     #[error("cannot create the workspace: {0}")]
     Io(#[from] io::Error),
 }
@@ -85,25 +105,26 @@ impl Settings {
             variables,
             user_name: "Sunaba Agent".to_owned(),
             user_email: "agent@sunaba.invalid".to_owned(),
-            retry_delay: Duration::from_secs(1),
+            retry_delay: RETRY_DELAY,
         }
     }
 }
 
 /// Creates the directory and clones the repository into it, if there is one. An existing repository is kept; only the
-/// branch is checked out. On an error there is no workspace: an empty directory is never taken for one.
+/// branch is checked out. Without a repository, an empty directory becomes one. On an error there is no workspace: an empty
+/// directory is never taken for one.
 pub async fn prepare(
-    repository: Option<&Repository>,
+    repository: Option<(&Repository, &Origin)>,
     settings: &Settings,
     emit: &mut (dyn FnMut(Event) + Send),
 ) -> Result<Ready, Error> {
     let started = Instant::now();
-    let url = repository.map(|repository| repository.url.clone());
-    if let Some(repository) = repository {
+    let url = repository.map(|(repository, _)| repository.url.clone());
+    if let Some((repository, _)) = repository {
         let branch = repository.branch.clone();
         emit(Event::worker(WorkspaceCloning { repository: url.clone(), branch }));
     }
-    match create(repository, settings).await.map_err(|error| redact_token(error, repository)) {
+    match create(repository, settings).await {
         Ok(ready) => {
             let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             if repository.is_some() {
@@ -125,36 +146,27 @@ pub async fn prepare(
     }
 }
 
-async fn create(repository: Option<&Repository>, settings: &Settings) -> Result<Ready, Error> {
+async fn create(repository: Option<(&Repository, &Origin)>, settings: &Settings) -> Result<Ready, Error> {
     tokio::fs::create_dir_all(&settings.root).await?;
     tokio::fs::create_dir_all(&settings.state).await?;
     let mut created_branch = false;
-    let mut settings = settings.clone();
-    if let Some(repository) = repository {
+    if let Some((repository, origin)) = repository {
         let directory = repository.directory();
         if let Some(hidden) = directory.as_deref().filter(|directory| settings.launcher.hides(directory)) {
             return Err(Error::Hidden(hidden.to_owned()));
         }
-        settings.launcher = settings.launcher.with_readable(directory);
-        clone::trust(repository.directory().as_deref(), &settings).await?;
-        let settings = &settings;
-        let cloned = clone::clone_if_missing(repository, settings, &settings.variables).await?;
+        origin.relay.prepare().await?;
+        let cloned = clone::clone_if_missing(repository, &origin.url, settings).await?;
         if let Some(branch) = &repository.branch {
-            created_branch = clone::check_out(branch, cloned, settings, &settings.variables).await?;
+            let base = repository.base.as_deref();
+            created_branch = clone::check_out(branch, base, cloned, settings).await?;
         }
         clone::set_identity(cloned, settings).await?;
+    } else {
+        save::begin(settings).await?;
     }
-    let (branch, head) = clone::position(&settings).await;
+    let (branch, head) = clone::position(settings).await;
     Ok(Ready { branch, head, created_branch })
-}
-
-fn redact_token(error: Error, repository: Option<&Repository>) -> Error {
-    match (error, repository) {
-        (Error::Git(GitError::Failed { command, code, stderr }), Some(repository)) => {
-            Error::Git(GitError::Failed { command, code, stderr: repository.redact(&stderr) })
-        }
-        (error, _) => error,
-    }
 }
 
 #[cfg(test)]

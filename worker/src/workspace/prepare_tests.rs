@@ -1,12 +1,8 @@
 use super::*;
-use crate::config::Config;
-use crate::fake_plane::FakePlane;
-use crate::network::{Network, Place};
-use crate::tasks::Tasks;
+use crate::relay::Source;
+use crate::relay::test_support::{Served, run_git as git};
 use kit::git_server::Server;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 use tempfile::TempDir;
 
 struct Fixture {
@@ -14,12 +10,6 @@ struct Fixture {
     events: Vec<Event>,
     /// See [`Settings::variables`].
     variables: Vec<(String, String)>,
-}
-
-fn git(dir: &Path, arguments: &[&str]) -> Output {
-    let identity =
-        ["-c", "user.name=T", "-c", "user.email=t@example.invalid", "-c", "init.defaultBranch=main"];
-    Command::new("git").args(identity).args(arguments).current_dir(dir).output().unwrap()
 }
 
 impl Fixture {
@@ -60,13 +50,25 @@ impl Fixture {
     }
 
     async fn prepare(&mut self, url: &str, branch: Option<&str>) -> Result<Ready, Error> {
-        let repository = Repository::new(url, None, branch).unwrap();
-        self.prepare_from(&repository).await
+        self.prepare_from(&Repository::new(url, None, branch).unwrap()).await
     }
 
     async fn prepare_from(&mut self, repository: &Repository) -> Result<Ready, Error> {
+        let served = Served::start(relay::Settings {
+            state: self.path("state"),
+            url: repository.url.clone(),
+            branch: repository.branch.clone().unwrap_or_else(|| "of-the-task".to_owned()),
+            source: Source::None,
+            environment: crate::config::environment(),
+            proxy: None,
+            allows_ssh: false,
+            retry_delay: Duration::from_millis(1),
+        })
+        .await;
+        self.variables.clone_from(&served.variables);
         let settings = self.settings();
-        prepare(Some(repository), &settings, &mut |event| self.events.push(event)).await
+        let repository = Some((repository, &served.origin));
+        prepare(repository, &settings, &mut |event| self.events.push(event)).await
     }
 
     fn remote(&self) -> String {
@@ -124,7 +126,7 @@ async fn empty_repository_is_supported() {
 async fn failed_clone_leaves_an_empty_directory() {
     let mut fixture = Fixture::new();
     let error = fixture.prepare("/nowhere/at/all.git", None).await.unwrap_err();
-    assert!(error.to_string().contains("does not exist"), "{error}");
+    assert!(error.to_string().contains("does not appear to be a git repository"), "{error}");
     assert_eq!(fixture.types(), ["workspace.cloning", "workspace.failed"]);
     assert_eq!(fixture.events[1].data["error"], error.to_string());
     assert!(fs::read_dir(fixture.path("root")).unwrap().next().is_none());
@@ -155,68 +157,49 @@ async fn partial_clone_is_repeated() {
 }
 
 #[tokio::test]
-async fn directory_is_created_without_a_repository() {
+async fn branch_of_the_task_begins_with_the_base() {
+    let mut fixture = Fixture::new();
+    let with_base = |base: &str| {
+        let repository = Repository::new(&fixture.remote(), None, Some("feature/new")).unwrap();
+        repository.with_base(Some(base)).unwrap()
+    };
+    let (missing, topic) = (with_base("nowhere"), with_base("topic"));
+    let error = fixture.prepare_from(&missing).await.unwrap_err();
+    assert!(error.to_string().contains("no branch `nowhere`"), "{error}");
+    let ready = fixture.prepare_from(&topic).await.unwrap();
+    assert_eq!(ready.head.unwrap(), fixture.git("seed", &["rev-parse", "topic"]));
+}
+
+#[tokio::test]
+async fn origin_is_the_repository_at_its_host() {
+    let mut fixture = Fixture::new();
+    fixture.prepare(&fixture.remote(), None).await.unwrap();
+    assert_eq!(fixture.git("root", &["config", "remote.origin.url"]), fixture.remote());
+    // Another run serves the relay at another address.
+    fixture.git("remote.git", &["branch", "later", "topic"]);
+    let ready = fixture.prepare(&fixture.remote(), Some("later")).await.unwrap();
+    assert_eq!(ready.head.unwrap(), fixture.git("seed", &["rev-parse", "topic"]));
+}
+
+#[tokio::test]
+async fn empty_directory_without_a_repository_becomes_one() {
     let fixture = Fixture::new();
     let mut events = Vec::new();
-    prepare(None, &fixture.settings(), &mut |event| events.push(event)).await.unwrap();
-    assert!(fixture.path("root").is_dir());
+    for _ in 0..2 {
+        let ready = prepare(None, &fixture.settings(), &mut |event| events.push(event)).await.unwrap();
+        assert_eq!(ready.branch.as_deref(), Some("main"));
+        assert_eq!(fixture.git("root", &["log", "--format=%an|%s"]), "Sunaba Agent|Begin");
+    }
     assert!(events.is_empty(), "nothing was cloned: {events:?}");
 }
 
-/// Serves the endpoint of a repository, until the tasks are dropped.
-async fn endpoint(fixture: &mut Fixture, url: &str, token: &str) -> (Repository, (Tasks, FakePlane)) {
-    let plane = FakePlane::start(0).await;
-    let environment = [("SANDBOX_ID", "box"), ("REPOSITORY_URL", url), ("GITHUB_TOKEN", token)];
-    let host = url.split('/').nth(2).unwrap();
-    let environment = environment.into_iter().chain([("GITHUB_HOST", host)]);
-    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let config = Config::read(&environment, crate::agents::AGENTS).0.unwrap();
-    let network = Network::open(&config, Place::Loopback).await.unwrap();
-    fixture.variables = network.variables.clone();
-    let mut tasks = Tasks::default();
-    network.serve(&mut tasks, crate::outbox::tests::open(&plane, &fixture.path("outbox")));
-    (config.repository.unwrap(), (tasks, plane))
-}
-
 #[tokio::test]
-async fn private_repository_is_cloned_and_pushed_without_leaking_the_token() {
-    let mut fixture = Fixture::new();
-    fixture.git("remote.git", &["config", "http.receivepack", "true"]);
-    let server = Server::start(fixture.dir.path(), "x-access-token:planted-secret").await;
-    let url = server.url("remote.git");
-    let (mut repository, _server) = endpoint(&mut fixture, &url, "planted-secret").await;
-    repository.branch = Some("work".to_owned());
-    let ready = fixture.prepare_from(&repository).await.unwrap();
-    assert!(ready.created_branch);
-
-    // Git as the agent runs it.
-    let push = ["push", "--quiet", "-u", "origin", "work"];
-    let push = tokio::process::Command::new("git")
-        .args(push)
-        .current_dir(fixture.path("root"))
-        .envs(fixture.variables.iter().cloned())
-        .output();
-    let pushed = push.await.unwrap();
-    assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
-    assert_eq!(fixture.git("remote.git", &["rev-parse", "work"]), ready.head.clone().unwrap());
-    assert!(!format!("{ready:?} {:?} {:?}", fixture.events, fixture.variables).contains("planted"));
-    let found = Command::new("grep")
-        .args(["-r", "-l", "-a", "planted"])
-        .args([fixture.path("root"), fixture.path("state")])
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the token must not be on disk");
-}
-
-#[tokio::test]
-async fn invalid_token_is_not_retried_and_not_leaked() {
-    let mut fixture = Fixture::new();
-    let server = Server::start(fixture.dir.path(), "x-access-token:right").await;
-    let (repository, _server) = endpoint(&mut fixture, &server.url("remote.git"), "planted-wrong").await;
-    let error = fixture.prepare_from(&repository).await.unwrap_err();
-    assert!(error.to_string().contains("Authentication failed"), "{error}");
-    assert!(!format!("{error:?} {:?}", fixture.events).contains("planted"));
-    assert!(server.refused() <= 2, "{} requests", server.refused());
+async fn directory_of_a_person_does_not_become_a_repository() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("root")).unwrap();
+    fs::write(fixture.path("root/mine"), "x").unwrap();
+    prepare(None, &fixture.settings(), &mut |_| {}).await.unwrap();
+    assert!(!fixture.path("root/.git").exists());
 }
 
 #[tokio::test]

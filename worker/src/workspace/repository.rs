@@ -5,24 +5,17 @@ use contract::repository::{self, InvalidAddress};
 use std::path::PathBuf;
 use url::{Host, Url};
 
-/// User name that GitHub expects with a token.
-const USERNAME: &str = "x-access-token";
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repository {
     /// Without credentials.
     pub url: String,
     pub token: Option<Secret>,
-    /// The default branch if `None`.
+    /// The branch of the task. The default branch is checked out if `None`.
     pub branch: Option<String>,
-}
-
-/// A token for one repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Credential {
-    pub url: Url,
-    pub username: String,
-    pub token: Secret,
+    /// The branch with which that of the task begins, if the host does not have it. The default branch if `None`.
+    pub base: Option<String>,
+    /// Whether the plane gives access to the repository, instead of a token.
+    pub asks_plane: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,11 +46,22 @@ impl Repository {
             other => InvalidRepository::InvalidAddress(other),
         })?;
         let token = token.filter(|token| !token.reveal().is_empty());
-        let repository = Self { url, token, branch: branch.map(str::to_owned) };
-        let is_unencrypted = repository
-            .credential()
-            .is_some_and(|credential| credential.url.scheme() != "https" && !is_loopback(&repository.url));
-        if is_unencrypted { Err(InvalidRepository::Unencrypted(repository.url)) } else { Ok(repository) }
+        let repository =
+            Self { url, token, branch: branch.map(str::to_owned), base: None, asks_plane: false };
+        let has_credential = repository.credential().is_some();
+        if has_credential && !is_encrypted(&repository.url) {
+            return Err(InvalidRepository::Unencrypted(repository.url));
+        }
+        Ok(repository)
+    }
+
+    /// With the branch to begin with.
+    pub fn with_base(mut self, base: Option<&str>) -> Result<Self, InvalidRepository> {
+        if let Some(invalid) = base.filter(|base| !is_branch(base)) {
+            return Err(InvalidRepository::InvalidBranch(invalid.to_owned()));
+        }
+        self.base = base.map(str::to_owned);
+        Ok(self)
     }
 
     /// Its directory, if it is on this machine.
@@ -65,16 +69,23 @@ impl Repository {
         repository::directory(&self.url).map(PathBuf::from)
     }
 
-    /// The URL and the key of an endpoint for the agent's git. `None` without a token, or for other protocols than HTTP.
-    pub fn credential(&self) -> Option<Credential> {
-        let url = Url::parse(&self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
-        Some(Credential { url, username: USERNAME.to_owned(), token: self.token.clone()? })
+    /// Whether it is reached through the agent's network policy: no operator has given a credential for it.
+    pub fn is_within_policy(&self) -> bool {
+        let is_http = Url::parse(&self.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        is_http && self.token.is_none() && !self.asks_plane
     }
 
-    /// Replaces the token in `text` with a placeholder.
-    pub fn redact(&self, text: &str) -> String {
-        self.token.as_ref().map_or_else(|| text.to_owned(), |token| token.redact(text))
+    /// The token for its host. `None` for other protocols than HTTP.
+    pub fn credential(&self) -> Option<&Secret> {
+        let url = Url::parse(&self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        url.and(self.token.as_ref())
     }
+}
+
+/// Whether a token may be sent to this URL.
+pub(crate) fn is_encrypted(url: &str) -> bool {
+    Url::parse(url)
+        .is_ok_and(|parsed| parsed.scheme() == "https" || parsed.scheme() == "http" && is_loopback(url))
 }
 
 fn is_loopback(url: &str) -> bool {
@@ -122,11 +133,11 @@ mod tests {
     #[test]
     fn token_is_bound_to_its_repository_and_never_sent_unencrypted() {
         let token = || Some(Secret::new("planted"));
-        let credential =
-            |location: &str| Repository::new(location, token(), None).map(|found| found.credential());
-        let found = credential("https://Git.example:8443/a/b").unwrap().unwrap();
-        assert_eq!(found.url.as_str(), "https://git.example:8443/a/b");
-        assert!(!format!("{found:?}").contains("planted"));
+        let credential = |location: &str| {
+            Repository::new(location, token(), None).map(|found| found.credential().cloned())
+        };
+        let found = credential("https://Git.example:8443/a/b").unwrap();
+        assert!(found.is_some() && !format!("{found:?}").contains("planted"));
         assert!(credential("http://127.0.0.1:80/a").unwrap().is_some());
         assert!(credential("http://[::1]/a").unwrap().is_some());
         assert_eq!(credential("/srv/a.git").unwrap(), None);

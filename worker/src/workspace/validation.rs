@@ -7,6 +7,7 @@ use super::git::Git;
 use super::process::{self, Failure};
 use super::pull_request::{self, PullRequest};
 use super::repository::Repository;
+use crate::relay::Relay;
 use confine::Launcher;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -27,6 +28,8 @@ pub struct InspectOptions<'a> {
     pub repository: Option<&'a Repository>,
     /// Branch to merge into. The default branch of `origin` if `None`.
     pub base_branch: Option<&'a str>,
+    /// Knows what the host has, if there is a repository.
+    pub relay: Option<&'a Relay>,
     /// Path of the GitHub CLI.
     pub gh: &'a Path,
 }
@@ -56,6 +59,8 @@ pub struct GitState {
     pub ci_status: Option<String>,
     /// Number of files that differ from the base branch.
     pub files_changed: Option<u64>,
+    /// The last commit of the branch of the task at the host.
+    pub host_commit: Option<String>,
 }
 
 /// Conditions for a task to count as done.
@@ -133,6 +138,12 @@ pub async fn git_state(options: InspectOptions<'_>) -> GitState {
         Some(PullRequest::None) => (Some(false), None),
         None => (None, None),
     };
+    // The workspace belongs to the agent, which can write anything into it. The relay does not.
+    let (is_pushed, host_commit) = match (options.relay, &head) {
+        (Some(relay), Some(head)) => (relay.host_has(head).await, relay.at_host().await),
+        (Some(relay), None) => (false, relay.at_host().await),
+        (None, _) => (ahead == Some(0), None),
+    };
     GitState {
         is_repository: true,
         is_clean: run(&["status", "--porcelain", "--untracked-files=normal"]).await.as_deref() == Some(""),
@@ -141,11 +152,12 @@ pub async fn git_state(options: InspectOptions<'_>) -> GitState {
         head,
         ahead,
         has_upstream,
-        is_pushed: ahead == Some(0),
+        is_pushed,
         has_pr,
         pr_url: found.as_ref().map(|found| found.url.clone()),
         pr_number: found.as_ref().map(|found| found.number),
         ci_status: found.and_then(|found| found.ci_status).map(str::to_owned),
+        host_commit,
     }
 }
 
@@ -202,6 +214,7 @@ pub fn evaluate(state: &GitState, requirements: &Requirements) -> Validation {
         if requirements.pushed && !state.is_pushed {
             let error = match (&state.branch, state.ahead) {
                 (None, _) => "no branch is checked out".to_owned(),
+                (_, Some(0)) => "the commits have not reached the repository".to_owned(),
                 (_, Some(1)) => "1 commit is not pushed".to_owned(),
                 (_, Some(ahead)) => format!("{ahead} commits are not pushed"),
                 (_, None) => "the branch is not pushed".to_owned(),

@@ -18,6 +18,7 @@ fn done() -> GitState {
         pr_number: Some(7),
         ci_status: Some("success".to_owned()),
         files_changed: Some(1),
+        host_commit: None,
     }
 }
 
@@ -130,6 +131,7 @@ impl Fixture {
             launcher: &launcher,
             repository: None,
             base_branch: Some("main"),
+            relay: None,
             gh: &gh,
         })
         .await
@@ -178,6 +180,7 @@ async fn directory_without_git_is_not_a_repository() {
         launcher: &launcher,
         repository: None,
         base_branch: None,
+        relay: None,
         gh: Path::new("no-such-gh"),
     };
     assert_eq!(git_state(options).await, GitState::default());

@@ -1,31 +1,39 @@
 //! Forwards one request to its service.
 
 use super::body::Guarded;
+use super::handler::{Body, full};
 use super::usage::Counter;
-use super::{Endpoint, Refusal, key, paths};
+use super::{Endpoint, Endpoints, Refusal, key, paths};
 use crate::proxy::strip_hop_by_hop;
-use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode};
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::json;
 
-type Body = BoxBody<Bytes, reqwest::Error>;
-
-pub(super) async fn forward(
-    endpoints: &[Endpoint],
-    http: &reqwest::Client,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    match try_forward(endpoints, http, request).await {
+pub(super) async fn respond(server: &Endpoints, request: Request<Incoming>) -> Response<Body> {
+    let handled = server.handled.iter().find(|handled| paths::is_below(&handled.prefix, request.uri()));
+    if let Some(handled) = handled {
+        let (mut head, body) = request.into_parts();
+        if !key::replace(std::slice::from_ref(&handled.key), &mut head.headers) {
+            return wrong_key();
+        }
+        key::remove(&mut head.headers);
+        let body = body.map_err(Into::into).boxed();
+        return handled.handler.respond(Request::from_parts(head, body)).await;
+    }
+    match forward(&server.endpoints, &server.http, request).await {
         Ok(response) | Err(response) => response,
     }
 }
 
+fn wrong_key() -> Response<Body> {
+    let why = "this endpoint accepts only the key of its own sandbox";
+    problem(StatusCode::UNAUTHORIZED, "authentication_error", why)
+}
+
 /// Both results are responses; the second is of the endpoint itself.
-async fn try_forward(
+async fn forward(
     endpoints: &[Endpoint],
     http: &reqwest::Client,
     request: Request<Incoming>,
@@ -39,11 +47,7 @@ async fn try_forward(
         problem(StatusCode::NOT_FOUND, "not_found_error", "this path belongs to no service of this sandbox")
     })?;
     if !endpoint.keys.is_empty() && !key::replace(&endpoint.keys, &mut head.headers) {
-        return Err(problem(
-            StatusCode::UNAUTHORIZED,
-            "authentication_error",
-            "this endpoint accepts only the key of its own sandbox",
-        ));
+        return Err(wrong_key());
     }
     endpoint.meter.admit().map_err(|refusal| match refusal {
         Refusal::Budget(why) => problem(StatusCode::PAYMENT_REQUIRED, "billing_error", &why),
@@ -69,14 +73,6 @@ async fn try_forward(
 /// The service did not accept the real key. Its response is withheld, because some services repeat parts of the key.
 fn rejected_key(endpoint: &Endpoint) -> Response<Body> {
     tracing::warn!(upstream = %endpoint.upstream, "A service rejected the key that the worker has for it");
-    if endpoint.keys.iter().any(key::Key::is_basic) {
-        // Git would ask for a password after 401. It prints plain text.
-        let text = "Authentication failed: the server rejected the token of the operator\n";
-        let mut response = Response::new(full(text.to_owned()));
-        *response.status_mut() = StatusCode::FORBIDDEN;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-        return response;
-    }
     let why = "the service rejected the key of the operator";
     problem(StatusCode::UNAUTHORIZED, "authentication_error", why)
 }
@@ -89,7 +85,7 @@ fn guarded(endpoint: &Endpoint, response: reqwest::Response) -> Response<Body> {
     remove_secrets(&mut head.headers, &secrets);
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let counter = Counter::new(endpoint.meter.clone(), content_type.unwrap_or_default());
-    let mut response = Response::new(Guarded::new(body, secrets, counter).boxed());
+    let mut response = Response::new(Guarded::new(body, secrets, counter).map_err(Into::into).boxed());
     *response.status_mut() = head.status;
     *response.headers_mut() = head.headers;
     response
@@ -114,8 +110,4 @@ fn problem(status: StatusCode, kind: &str, why: &str) -> Response<Body> {
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
-}
-
-fn full(text: String) -> Body {
-    Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed()
 }

@@ -55,10 +55,6 @@ impl Key {
         &self.secrets
     }
 
-    pub(super) fn is_basic(&self) -> bool {
-        matches!(self.form, Form::Basic { .. })
-    }
-
     fn is_presented(&self, headers: &HeaderMap) -> bool {
         let expected = self.form.value(&self.presented);
         let values = headers.get_all(self.form.header()).into_iter();
@@ -85,6 +81,13 @@ pub(super) fn replace(keys: &[Key], headers: &mut HeaderMap) -> bool {
         headers.insert(key.form.header(), key.real.clone());
     }
     found.is_some()
+}
+
+/// Removes all keys, for a handler that needs none.
+pub(super) fn remove(headers: &mut HeaderMap) {
+    for name in &KEY_HEADERS {
+        headers.remove(name);
+    }
 }
 
 impl Form {

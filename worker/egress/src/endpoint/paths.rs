@@ -21,6 +21,12 @@ pub(super) fn upstream_url(prefix: &str, upstream: &Url, request: &Uri) -> Optio
     (path.is_empty() || path.starts_with('/')).then_some(url)
 }
 
+/// Whether a request is for `prefix` or a path below it.
+pub(super) fn is_below(prefix: &str, request: &Uri) -> bool {
+    let rest = request.path().strip_prefix(prefix);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Whether no segment is one that a server may resolve against its parent, in any encoding.
 fn is_plain(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();

@@ -308,3 +308,55 @@ fn keys_are_omitted_from_debug_output() {
 fn key_that_is_no_header_value_is_rejected() {
     assert_eq!(Key::new(Form::Bearer, WORTHLESS, "two\nlines"), None);
 }
+
+/// Responds with the names of the headers and the body that it gets.
+#[derive(Debug)]
+struct Echo;
+
+impl Handler for Echo {
+    fn respond(&self, request: http::Request<Body>) -> Responding<'_> {
+        Box::pin(async {
+            let (head, mut body) = request.into_parts();
+            let names: Vec<&str> = head.headers.keys().map(HeaderName::as_str).collect();
+            let mut received = format!("{} {}\n", head.uri.path(), names.join(",")).into_bytes();
+            while let Some(chunk) = next_chunk(&mut body).await {
+                received.extend_from_slice(&chunk.unwrap());
+            }
+            http::Response::new(full(received))
+        })
+    }
+}
+
+#[tokio::test]
+async fn handler_gets_requests_below_its_path_without_their_key() {
+    let form = Form::Basic { user: "agent".into() };
+    let key = Key::new(form.clone(), WORTHLESS, WORTHLESS).unwrap();
+    let handled = Handled { prefix: "/git".into(), key, handler: Arc::new(Echo) };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(Endpoints::new(Vec::new()).unwrap().with_handled([handled]).serve(listener));
+    let respond = async |path: &str, authorization: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: {authorization}\r\n\
+             Content-Length: 5\r\n\r\nhello"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        response
+    };
+    let right = form.value(WORTHLESS);
+    let response = respond("/git/info/refs", &right).await;
+    assert!(response.ends_with("\r\n\r\n/git/info/refs host,connection,content-length\nhello"), "{response}");
+    for (path, authorization, status) in [
+        ("/git/info/refs", "Basic d3Jvbmc=", 401),
+        ("/git/info/refs", "Bearer worthless-key", 401),
+        ("/github", right.as_str(), 404),
+        ("/other", right.as_str(), 404),
+    ] {
+        let response = respond(path, authorization).await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {response}");
+    }
+    server.abort();
+}
