@@ -180,7 +180,7 @@ pub(crate) fn cut_patch(mut patch: String) -> (String, bool) {
         return (patch, false);
     }
     let end = patch.floor_char_boundary(MAX_PATCH_BYTES);
-    let line_end = patch[..end].rfind('\n').map_or(end, |position| position + 1);
+    let line_end = patch[..end].rfind('\n').unwrap_or(end);
     patch.truncate(line_end);
     (patch, true)
 }

@@ -252,12 +252,14 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
         true => {
             let query = pairs(query);
             let call = Call { operation, path, query, body: json, now_secs: server.now_secs() };
-            Some(response(perform(server.clone(), call, credential).await))
+            Some(response(perform(server.clone(), call, credential.clone()).await))
         }
     };
     match fault {
         None => done.unwrap_or_else(cut),
-        Some(fault) => fault.reply(server.now_secs()).map_or_else(cut, response),
+        Some(fault) => {
+            fault.reply(&credential.unwrap_or_default(), server.now_secs()).map_or_else(cut, response)
+        }
     }
 }
 

@@ -27,6 +27,7 @@ impl GitHub {
         }
         let reason = match error.failure.reason {
             _ if error.says("no commits between") => Reason::NothingToPropose,
+            _ if error.says("no history in common") => Reason::NotMergeable,
             Reason::Invalid if error.is_about("base") => Reason::BaseMissing,
             Reason::Invalid if error.is_about("head") => Reason::NotFound,
             reason => reason,

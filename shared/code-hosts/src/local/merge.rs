@@ -38,7 +38,7 @@ impl Repository {
             |text: &str| Err(Failure::new(Reason::NotMergeable, format!("the pull request {number} {text}")));
         match state {
             PullRequestState::Merged { commit } if head == merge.head => return Ok(Merged { commit }),
-            PullRequestState::Merged { .. } => return not_mergeable("is merged, with another newest commit"),
+            PullRequestState::Merged { .. } => {}
             PullRequestState::Closed => return not_mergeable("is closed: its branch was deleted"),
             PullRequestState::Open => {}
         }
@@ -82,12 +82,13 @@ impl Repository {
         Ok(Merged { commit })
     }
 
-    /// Files that do not merge.
-    pub(super) async fn conflicts(&self, base: &str, head: &str) -> Result<Vec<String>, Failure> {
-        Ok(match self.merged_tree(&[base, head]).await? {
-            Tree::Clean(_) => Vec::new(),
-            Tree::Conflict(files) => files,
-        })
+    /// Whether the branches merge without conflicts.
+    pub(super) async fn is_mergeable(&self, base: &str, head: &str) -> Result<bool, Failure> {
+        match self.merged_tree(&[base, head]).await {
+            Ok(tree) => Ok(matches!(tree, Tree::Clean(_))),
+            Err(failure) if failure.reason == Reason::NotMergeable => Ok(false),
+            Err(failure) => Err(failure),
+        }
     }
 
     async fn merge_commit(

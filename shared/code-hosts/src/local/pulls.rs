@@ -41,6 +41,10 @@ impl Repository {
             let message = format!("{branch} has no commit that {base} does not have");
             return Err(Failure::new(Reason::NothingToPropose, message));
         }
+        if self.git.find(&["merge-base", &base_commit, &head]).await?.is_none() {
+            let message = format!("{branch} and {base} have no common commit");
+            return Err(Failure::new(Reason::NotMergeable, message));
+        }
         let number = records.last().map_or(1, |last| last.number + 1);
         let blob = self.store_content(&content).await?;
         self.update_refs(&[
@@ -105,7 +109,7 @@ impl Repository {
     async fn described(&self, record: Record) -> Result<PullRequest, Failure> {
         let Current { record, state, head, base } = self.current(record).await?;
         let mergeable = match (&state, base) {
-            (PullRequestState::Open, Some(base)) => Some(self.conflicts(&base, &head).await?.is_empty()),
+            (PullRequestState::Open, Some(base)) => Some(self.is_mergeable(&base, &head).await?),
             (PullRequestState::Open, None) => Some(false),
             _ => None,
         };

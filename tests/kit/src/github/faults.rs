@@ -3,6 +3,7 @@
 use super::rest::Reply;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use serde_json::json;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
@@ -83,7 +84,7 @@ pub enum Fault {
     RateLimited { secs: u64 },
     /// 403 because the requests of an hour are used up; the operation is not executed.
     UsedUp { reset_after_secs: i64 },
-    /// The operation is not executed.
+    /// The operation is not executed. `{credential}` in the message is replaced by that of the request.
     Rejected { status: u16, message: String },
     /// 502; the operation is not executed.
     Error,
@@ -93,6 +94,12 @@ pub enum Fault {
     RequestLost,
     /// The operation is executed, then the connection breaks.
     ResponseLost,
+    /// An empty list, as before something was created at the same time.
+    EmptyList,
+    /// An empty list that continues at this URL.
+    NextPage { url: String },
+    /// No fault, before a listed fault of a later request.
+    None,
 }
 
 impl Fault {
@@ -101,7 +108,7 @@ impl Fault {
     }
 
     /// The response; `None` if the connection breaks.
-    pub(super) fn reply(self, now_secs: i64) -> Option<Reply> {
+    pub(super) fn reply(self, credential: &str, now_secs: i64) -> Option<Reply> {
         match self {
             Self::RateLimited { secs } => {
                 let reply = Reply::refusal(403, "You have exceeded a secondary rate limit.");
@@ -112,9 +119,15 @@ impl Fault {
                 let reply = reply.header("x-ratelimit-remaining", 0);
                 Some(reply.header("x-ratelimit-reset", now_secs + reset_after_secs))
             }
-            Self::Rejected { status, message } => Some(Reply::refusal(status, &message)),
+            Self::Rejected { status, message } => {
+                Some(Reply::refusal(status, &message.replace("{credential}", credential)))
+            }
             Self::Error | Self::ErrorAfterExecution => Some(Reply::refusal(502, "Server Error")),
-            Self::RequestLost | Self::ResponseLost => None,
+            Self::EmptyList => Some(Reply::new(200, json!([]))),
+            Self::NextPage { url } => {
+                Some(Reply::new(200, json!([])).header("link", format!("<{url}>; rel=\"next\"")))
+            }
+            Self::RequestLost | Self::ResponseLost | Self::None => None,
         }
     }
 }
@@ -168,7 +181,7 @@ impl Injector {
 
     pub(super) fn next(&mut self, operation: Operation) -> Option<Fault> {
         if let Some(index) = self.faults.listed.iter().position(|(listed, _)| *listed == operation) {
-            return Some(self.faults.listed.remove(index).1);
+            return Some(self.faults.listed.remove(index).1).filter(|fault| *fault != Fault::None);
         }
         let (_, percent) = self.faults.random?;
         if self.random.random_range(0..100) >= percent {

@@ -1,0 +1,12 @@
+//! Tests of the code hosts: the shared contract, and the failures of each.
+#![expect(clippy::unwrap_used, reason = "test helpers")]
+
+mod apps;
+mod changes;
+mod contract;
+mod github;
+mod local;
+mod programs;
+mod pulls;
+mod support;
+mod trees;
