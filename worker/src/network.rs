@@ -2,8 +2,8 @@
 //!
 //! The agent holds no key of a service. It receives a random key that is worthless elsewhere, and the URL of an endpoint
 //! of the worker, which replaces the key with the real one. The repository of the task is an endpoint too, of the
-//! [relay](crate::relay): git's configuration replaces the URL of the repository with that of the endpoint. Other repositories
-//! get no credential.
+//! [relay](crate::relay): git's configuration replaces the URL of the repository with that of the endpoint. Other
+//! repositories get no credential.
 //!
 //! If the agent has a network namespace, these servers are all that it reaches, through a [bridge](egress::bridge).
 //! Otherwise they listen on the machine's loopback: other processes of this machine can connect to them, but need a
@@ -231,7 +231,7 @@ impl Network {
         Ok(())
     }
 
-    /// The author of a task chooses its repository, so without a credential the worker reaches only what the agent may reach.
+    /// The author of a task chooses its repository, so without a credential the worker reaches only what the agent may.
     async fn open_repository_proxy(
         &mut self,
         place: Place<'_>,

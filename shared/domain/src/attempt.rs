@@ -224,13 +224,13 @@ pub const MAX_RESULT_CHARS: usize = 4_000;
 pub const MAX_RESULT_BYTES: usize = 32 * 1024;
 
 /// Fields of an agent's final report that are stored with the task; the sandbox's log has the full report.
-pub(crate) const RESULT_FIELDS: [&str; 18] = field_names!(
+pub(crate) const RESULT_FIELDS: [&str; 19] = field_names!(
     AgentCompleted: success;
     RunReport: turns, cost_usd;
     TokenCounts: input_tokens, output_tokens;
     RunReport: session_id;
     AgentCompleted: stop_reason;
-    RunReport: branch_name, final_output, output, artifacts;
+    RunReport: branch_name, commit, final_output, output, artifacts;
     RunState: code_pushed, pr_created, pr_url, pr_number, tests_passed, files_changed, validation_passed;
 );
 

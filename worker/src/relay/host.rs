@@ -113,6 +113,9 @@ impl Relay {
         let mut may_retry = true;
         loop {
             let access = self.0.grants.access().await?;
+            if access.url != self.0.settings.url {
+                self.configure(&access.url).await?;
+            }
             let error = match operation(self.git_at(&access), &access.url).await {
                 Ok(output) => return Ok(output),
                 Err(error) => redacted(error, &access),

@@ -41,7 +41,7 @@ use refusals::Refusals;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::fs;
@@ -191,26 +191,27 @@ impl Relay {
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&home)?;
         fs::create_dir_all(self.repository()).await?;
-        fs::write(home.join("config"), self.config(&home)).await?;
+        self.configure(&self.0.settings.url).await?;
         let arguments = ["init", "--quiet", "--bare", "--template=", "--initial-branch=main"];
         self.0.git.text(&arguments, LOCAL_TIMEOUT).await?;
         Ok(())
     }
 
-    /// Configuration of all git processes of the worker, also of those that serve a repository on this machine.
-    fn config(&self, home: &Path) -> String {
+    /// Writes the configuration of all git processes of the worker, also of those that serve a repository on this machine.
+    async fn configure(&self, url: &str) -> io::Result<()> {
+        let home = self.home();
         let mut config = format!(
             "[core]\n\thooksPath = {}\n\talternateRefsCommand = true\n\tfsmonitor = false\n\
              [gc]\n\tauto = 0\n[receive]\n\tautogc = false\n[protocol \"ext\"]\n\tallow = never\n",
             quoted(&home.join("no-hooks").to_string_lossy())
         );
-        if let Some(directory) = repository::directory(&self.0.settings.url) {
+        if let Some(directory) = repository::directory(url) {
             // It may belong to another user than the worker.
             for directory in [directory.to_owned(), format!("{}/.git", directory.trim_end_matches('/'))] {
                 config += &format!("[safe]\n\tdirectory = {}\n", quoted(&directory));
             }
         }
-        config
+        fs::write(home.join("config"), config).await
     }
 }
 

@@ -1,8 +1,8 @@
 //! Sends the branch of the task on to the host.
 //!
-//! A push is repeated until the host has the commit: after a failure of the network with growing delays, otherwise when the
-//! branch has moved again, and in any case by the next run of the worker. The response to a push may be lost, so the state of
-//! the host decides whether it succeeded.
+//! A push is repeated until the host has the commit: after a failure of the network with growing delays, otherwise when
+//! the branch has moved again, and in any case by the next run of the worker. The response to a push may be lost, so the
+//! state of the host decides whether it succeeded.
 
 use super::git::LOCAL_TIMEOUT;
 use super::host::{self, NETWORK_TIMEOUT};
@@ -21,13 +21,13 @@ const MAX_CONFLICTS: u32 = 3;
 /// Maximum size of a reported error.
 const MAX_ERROR_BYTES: usize = 4 * 1024;
 
-/// How far the branch of the task has come.
+/// How far the branch of the task has come. References say which commit that is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// The last commit that has reached the host.
-    pub at_host: Option<String>,
+    /// Number of commits that have reached the host in this run.
+    pushed: u64,
     /// The last failure, until a push succeeds.
-    pub failure: Option<Failure>,
+    failure: Option<Failure>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Delivery {
     /// Whether nothing is to be expected for this commit.
     fn is_settled(&self, commit: &str) -> bool {
         let failed = self.failure.as_ref().filter(|failure| failure.commit == commit);
-        self.at_host.as_deref() == Some(commit) || failed.is_some_and(|failure| !failure.will_retry)
+        failed.is_some_and(|failure| !failure.will_retry)
     }
 }
 
@@ -77,7 +77,10 @@ impl Relay {
         let mut delivery = self.0.delivery.subscribe();
         loop {
             let Some(head) = self.head().await else { return };
-            if delivery.borrow_and_update().is_settled(&head)
+            // Without a push, if the branch follows the host.
+            let is_at_host = self.at_host().await.as_ref() == Some(&head);
+            if is_at_host
+                || delivery.borrow_and_update().is_settled(&head)
                 || !matches!(timeout_at(deadline, delivery.changed()).await, Ok(Ok(())))
             {
                 return;
@@ -100,7 +103,7 @@ impl Relay {
         let Some(head) = self.head().await else { return Ok(()) };
         let known = self.at_host().await;
         if known.as_ref() == Some(&head) {
-            self.0.delivery.send_replace(Delivery { at_host: Some(head), failure: None });
+            self.0.delivery.send_modify(|delivery| delivery.failure = None);
             return Ok(());
         }
         let result = self.push(&head, known.as_deref()).await;
@@ -161,16 +164,20 @@ impl Relay {
             }
             None => (self.count(&[head, "--not", &format!("--glob={}*", host::MIRROR)]).await, false),
         };
-        git.text(&["update-ref", &self.host_ref(), head], LOCAL_TIMEOUT).await?;
-        self.set_known(head).await?;
-        self.0.delivery.send_replace(Delivery { at_host: Some(head.to_owned()), failure: None });
-        (self.0.emit)(Event::worker(WorkspacePushed {
+        let pushed = Event::worker(WorkspacePushed {
             branch: self.branch().to_owned(),
             commit: head.to_owned(),
             previous_commit: previous.map(str::to_owned),
             commits,
             forced,
-        }));
+        });
+        // First: a worker that is killed in between emits it again, with the same id.
+        (self.0.emit)(pushed.with_id(format!("pushed-{head}-{}", previous.unwrap_or("none"))));
+        git.text(&["update-ref", &self.host_ref(), head], LOCAL_TIMEOUT).await?;
+        self.set_known(head).await?;
+        self.0
+            .delivery
+            .send_modify(|delivery| *delivery = Delivery { pushed: delivery.pushed + 1, failure: None });
         Ok(())
     }
 

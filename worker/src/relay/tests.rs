@@ -2,6 +2,7 @@ use super::test_support::{BRANCH, Host, Served};
 use super::*;
 use contract::payloads::{WorkspacePushFailed, WorkspacePushRejected, WorkspacePushed};
 use kit::git_server::Server;
+use std::path::Path;
 use std::process::Output;
 
 const LIMIT: Duration = Duration::from_secs(60);

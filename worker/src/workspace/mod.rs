@@ -1,5 +1,5 @@
-//! The directory that the agent works in: cloned from the relay before the agent starts, scanned for changes while it works,
-//! validated when it reports that the task is done, and saved as commits of the branch of the task.
+//! The directory that the agent works in: cloned from the relay before the agent starts, scanned for changes while it
+//! works, validated when it reports that the task is done, and saved as commits of the branch of the task.
 
 mod clone;
 pub mod diff;

@@ -1,10 +1,10 @@
-//! Saves the work of the agent: commits leave the workspace for the relay after each turn, and when the agent has ended, what
-//! it has not committed becomes a commit too.
+//! Saves the work of the agent: commits leave the workspace for the relay after each turn, and when the agent has ended,
+//! what it has not committed becomes a commit too.
 //!
 //! Everything here runs with the permissions of the agent, without hooks and signatures that the repository configures.
 //!
-//! **Invariant:** a commit that HEAD contains is in the relay afterwards, or there is an error. Commits that others have pushed
-//! stay in the branch.
+//! **Invariant:** a commit that HEAD contains is in the relay afterwards, or there is an error. Commits that others have
+//! pushed stay in the branch.
 //!
 //! Deliberately absent: branches that are not checked out, and what `.gitignore` excludes.
 
@@ -66,8 +66,8 @@ pub struct Saver {
     lock: Arc<Mutex<()>>,
 }
 
-/// Makes an empty directory a repository, so that the work in it has a history. Directories with files stay as they are: they
-/// are a person's.
+/// Makes an empty directory a repository, so that the work in it has a history. Directories with files stay as they are:
+/// they are a person's.
 pub(super) async fn begin(settings: &Settings) -> Result<(), Error> {
     let is_empty = fs::read_dir(&settings.root).await?.next_entry().await?.is_none();
     if !is_empty && !is_own_repository(settings).await {
@@ -293,10 +293,12 @@ impl About {
 
     fn with_trailers(&self, subject: &str) -> String {
         let requested_by = self.requested_by.as_deref().map(|name| name.replace(['\r', '\n'], " "));
-        let author =
-            requested_by.filter(|name| name.contains('<') && name.contains('@') && name.ends_with('>'));
-        let author = author.map(|author| format!("Co-authored-by: {author}\n")).unwrap_or_default();
-        format!("{subject}\n\n{author}Sunaba-Task: {}\n", self.id)
+        let requested_by = requested_by.map(|name| {
+            // Hosts show a co-author by the address.
+            let has_address = name.contains('<') && name.contains('@') && name.ends_with('>');
+            format!("{}: {name}\n", if has_address { "Co-authored-by" } else { "Requested-by" })
+        });
+        format!("{subject}\n\n{}Sunaba-Task: {}\n", requested_by.unwrap_or_default(), self.id)
     }
 }
 
