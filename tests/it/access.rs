@@ -64,6 +64,15 @@ fn expected(scope: Scope) -> Expected {
             own_worker: PASSES,
             other_worker: 403,
         },
+        // A person would get a credential that can write to the repository.
+        Scope::GitAccess => Expected {
+            anonymous: 401,
+            other_org_user: 403,
+            viewer: 403,
+            member: 403,
+            own_worker: PASSES,
+            other_worker: 403,
+        },
         // Callers of another org get their own lists; our tasks and tickets are not found.
         Scope::ListTasks => Expected {
             anonymous: 401,

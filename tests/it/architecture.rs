@@ -48,7 +48,7 @@ fn dependencies(package: &str) -> BTreeSet<String> {
 }
 
 /// Each layer may use those before it. The hosts use all of them, but not each other.
-const LAYERS: [&str; 6] = ["domain", "contract", "providers", "store", "app", "edge"];
+const LAYERS: [&str; 7] = ["domain", "contract", "providers", "code-hosts", "store", "app", "edge"];
 const HOSTS: [&str; 2] = ["lambda-host", "local"];
 
 #[test]
@@ -59,25 +59,26 @@ fn dependencies_run_one_way() {
             assert!(!used.contains(*later), "{package} must not depend on {later}");
         }
     }
-    // These three are siblings: all use `domain`, none uses another.
-    let [contract, providers, store] = ["contract", "providers", "store"];
-    for (package, siblings) in [(contract, [providers, store]), (providers, [contract, store])] {
+    // These are siblings: none uses another, except that shapes are stored.
+    let siblings = ["contract", "providers", "code-hosts", "store"];
+    for package in siblings {
+        let used = dependencies(package);
         for sibling in siblings {
-            assert!(!dependencies(package).contains(sibling), "{package} must not depend on {sibling}");
+            let is_allowed = (package, sibling) == ("store", "contract") || !used.contains(sibling);
+            assert!(is_allowed, "{package} must not depend on {sibling}");
         }
     }
-    assert!(!dependencies(store).contains(providers), "{store} must not depend on {providers}");
-    assert!(
-        !dependencies("edge").contains(providers),
-        "edge must not depend on providers: only use cases call them"
-    );
+    for services in ["providers", "code-hosts"] {
+        let is_used = dependencies("edge").contains(services);
+        assert!(!is_used, "edge must not depend on {services}: only use cases call them");
+    }
     let [lambda, local] = HOSTS;
     for (host, other) in [(lambda, local), (local, lambda)] {
         assert!(!dependencies(host).contains(other), "{host} must not depend on {other}: both are hosts");
     }
     for outside in ["client", "worker", "scripted-agent"] {
         let used = dependencies(outside);
-        for inner in ["providers", "store", "app", "edge"].iter().chain(&HOSTS) {
+        for inner in ["providers", "code-hosts", "store", "app", "edge"].iter().chain(&HOSTS) {
             assert!(!used.contains(*inner), "the {outside} sees the contract only, not {inner}");
         }
     }
@@ -102,10 +103,10 @@ fn platform_crates_stay_in_their_layer() {
                 "{package} must not depend on {used}: that is for lambda-host"
             );
             // `edge` fetches JWKS; `egress` forwards requests of agents; `client` and the rest call planes from outside.
-            let callers = ["providers", "edge", "egress", "client", "local", "kit", "emulator"];
+            let callers = ["providers", "code-hosts", "edge", "egress", "client", "local", "kit", "emulator"];
             assert!(
                 used != "reqwest" || callers.contains(&package),
-                "{package} must not depend on {used}: requests to providers are for providers"
+                "{package} must not depend on {used}: requests to other services are for providers and code-hosts"
             );
             let web = ["axum", "hyper", "tower", "tower-http"].contains(&used.as_str());
             // The proxy and the endpoints of agents are HTTP servers, but know no web framework.

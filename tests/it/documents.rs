@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 const HISTORICAL: [&str; 3] = ["docs/decisions", "docs/glossary-replaced-words.md", "CHANGELOG.md"];
 
 /// Folders of the crates, by the name that code uses.
-const CRATES: [(&str, &str); 11] = [
+const CRATES: [(&str, &str); 12] = [
     ("app", "shared/app"),
     ("client", "shared/client"),
+    ("code_hosts", "shared/code-hosts"),
     ("codegen", "infra/codegen"),
     ("contract", "shared/contract"),
     ("domain", "shared/domain"),

@@ -3,6 +3,7 @@
 //! The scenarios here exercise every function completely, on an AWS that records calls. The recorded actions are compared
 //! with the registry, from which `template.yaml` is generated: no policy lacks a permission or grants an unused one.
 
+mod branches;
 pub mod provisioning;
 mod tasks;
 mod tickets;
@@ -41,6 +42,7 @@ async fn each_function_has_exactly_the_permissions_it_uses() {
     Box::pin(tickets::tickets(&mut recorder)).await;
     Box::pin(provisioning::provisioning(&mut recorder)).await;
     Box::pin(tasks::tasks(&mut recorder)).await;
+    Box::pin(branches::branches(&mut recorder)).await;
     Box::pin(quotas(&mut recorder)).await;
     recorder.run(&recorder.harness.process(), "platform-check", &fixture("schedule-tick")).await;
     let differences = recorder.differences();
@@ -86,7 +88,17 @@ fn only_functions_that_call_a_provider_have_its_secrets() {
         .filter(|function| function.may(Permission::Providers))
         .map(|function| function.name)
         .collect();
-    let expected = ["sandboxes-logs", "sandboxes-preview", "sandboxes-dispatch", "sandboxes-sweep-providers"];
+    let expected = [
+        "sandboxes-logs",
+        "sandboxes-preview",
+        "sandboxes-git-access",
+        "sandboxes-dispatch",
+        "sandboxes-sweep-providers",
+        "tasks-diff",
+        "tasks-pull-request",
+        "tasks-open-pull-request",
+        "tasks-merge",
+    ];
     assert_eq!(with_secrets, expected);
 }
 

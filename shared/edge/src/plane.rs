@@ -138,7 +138,9 @@ impl Plane {
     }
 
     pub fn pull_request_deps(&self) -> Result<tasks::pull_request::Deps<'_>, Error> {
-        Ok(tasks::pull_request::Deps { base: self.orchestration()?, code_hosts: self.code_hosts()? })
+        let (store, orchestration) = (&self.store, &self.settings.orchestration);
+        let (clock, ids) = (self.clock.as_ref(), self.ids.as_ref());
+        Ok(tasks::pull_request::Deps { store, clock, ids, orchestration, code_hosts: self.code_hosts()? })
     }
 
     pub fn providers(&self) -> Result<&Providers, Error> {

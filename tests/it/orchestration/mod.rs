@@ -1,5 +1,6 @@
 //! From a ticket to a finished sandbox: on the real binary with scripted agents, under faults and under load.
 
+mod branches;
 pub mod chaos;
 mod daytona;
 mod policy;
@@ -223,7 +224,7 @@ impl PlaneProcess {
 
     async fn active_tasks(&self) -> u64 {
         let tasks = self.get("/api/v1/tasks?limit=100").await;
-        let active = ["claiming", "assigned", "running"];
+        let active = ["claiming", "assigned", "running", "completing"];
         let is_active = |task: &&Value| active.iter().any(|status| task["status"] == *status);
         tasks["tasks"].as_array().unwrap().iter().filter(is_active).count() as u64
     }

@@ -32,7 +32,8 @@ pub(super) fn process(recorder: &CallRecorder, provider: &Arc<InstantProvider>) 
     let (aws, clock, ids) =
         (&recorder.harness.aws, recorder.harness.clock.clone(), recorder.harness.ids.clone());
     let provider: Arc<dyn SandboxProvider> = provider.clone();
-    let bindings = Bindings { providers: Some(Providers::new([provider])), ..aws.bindings() };
+    let code_hosts = Some(local::sandboxes::code_hosts(clock.clone()));
+    let bindings = Bindings { providers: Some(Providers::new([provider])), code_hosts, ..aws.bindings() };
     let mut settings = Settings::default();
     settings.orchestration.default_provider = "instant".to_owned();
     // High enough for all tasks of the scenarios.

@@ -58,7 +58,9 @@ impl TaskApi {
         let uptime = Uptime::from_now(app::Clock::now(harness.clock.as_ref()));
         harness.aws.store.put_uptime(&uptime).await.unwrap();
         let provider: Arc<dyn SandboxProvider> = Arc::new(InstantProvider::default());
-        let bindings = Bindings { providers: Some(Providers::new([provider])), ..harness.aws.bindings() };
+        let code_hosts = Some(local::sandboxes::code_hosts(harness.clock.clone()));
+        let bindings =
+            Bindings { providers: Some(Providers::new([provider])), code_hosts, ..harness.aws.bindings() };
         let mut settings = Settings::default();
         settings.orchestration.default_provider = "instant".to_owned();
         settings.orchestration.agents = Agents::default().accepting_commands();

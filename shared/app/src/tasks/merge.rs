@@ -3,7 +3,6 @@
 use super::pull_request::{self, Found, find, of_code_host};
 use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
-use crate::{orchestration, tasks};
 use code_hosts::{Merge, MergeMethod, PullRequestState, Reason};
 use contract::ProblemCode;
 use contract::tasks::{MergeMethodIn, MergeRequest, MergedOut};
@@ -48,7 +47,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
             host.merge(link.number, &merge).await.map_err(of_code_host)?.commit
         }
     };
-    record(deps.base, &task, &commit, Some(&principal)).await?;
+    record(deps, &task, &commit, &principal).await?;
     let mut branch_deleted = false;
     if request.delete_branch {
         // The work is in the base. What is left of the branch can be deleted by hand.
@@ -70,20 +69,12 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     })
 }
 
-/// Records a merge, unless that is done. `by` is the caller who merged it, if the plane did.
-pub(crate) async fn record(
-    deps: orchestration::Deps<'_>,
-    task: &Task,
-    commit: &str,
-    by: Option<&Principal>,
-) -> Result<(), Error> {
+/// Records the merge, unless that is done.
+async fn record(deps: Deps<'_>, task: &Task, commit: &str, by: &Principal) -> Result<(), Error> {
     let (mut retry, mut task) = (ConflictRetry::new(deps.clock), task.clone());
     loop {
-        let Some(mut transition) = task.merged(commit, deps.clock.now()) else { return Ok(()) };
-        if let Some(by) = by {
-            transition = transition.by(by);
-        }
-        if tasks::commit::write(deps, &task, transition).await?.is_some() {
+        let Some(transition) = task.merged(commit, deps.clock.now()) else { return Ok(()) };
+        if pull_request::write(deps, &task, transition.by(by)).await?.is_some() {
             return Ok(());
         }
         retry.conflict().await?;

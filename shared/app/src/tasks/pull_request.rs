@@ -2,21 +2,28 @@
 
 mod text;
 
+use crate::conflict_retry::ConflictRetry;
 use crate::error::Error;
-use crate::orchestration::{self, CodeHosts, Orchestration, Repository};
-use crate::tasks;
+use crate::orchestration::{CodeHosts, Orchestration, Repository};
 use crate::visibility::visible_task;
+use crate::{Clock, IdSource, events};
 use code_hosts::{Check, CheckState, Failure, NewPullRequest, PullRequestState, Reason, Status};
 use contract::ProblemCode;
 use contract::tasks::{CheckOut, PullRequestOut};
 use domain::access::Principal;
+use domain::task::transitions::Transition;
 use domain::task::{PullRequestLink, TaskBranch};
 use domain::{JsonObject, Task, TaskId, Ticket};
 use serde_json::json;
+use store::Store;
+use store::commit::{Commit, Committed};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
-    pub base: orchestration::Deps<'a>,
+    pub store: &'a Store,
+    pub clock: &'a dyn Clock,
+    pub ids: &'a dyn IdSource,
+    pub orchestration: &'a Orchestration,
     pub code_hosts: &'a CodeHosts,
 }
 
@@ -141,7 +148,7 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let Found { mut task, branch, repository } = find(deps, &principal, &task).await?;
     let mut branch = branch;
     if open {
-        let proposed = propose(deps.base.orchestration, &repository, &task, &JsonObject::empty()).await;
+        let proposed = propose(deps.orchestration, &repository, &task, &JsonObject::empty()).await;
         if let Proposed::Opened { link, .. } = proposed.map_err(of_code_host)? {
             task = record(deps, &principal, task, link).await?;
             branch = task.branch.clone().unwrap_or(branch);
@@ -174,9 +181,6 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     out.checks = checks.into_iter().map(check_out).collect();
     (out.number, out.url, out.state) = (Some(found.number), Some(found.url), Some(state.to_owned()));
     (out.commit, out.mergeable) = (Some(found.head_commit), found.mergeable);
-    if let PullRequestState::Merged { commit } = &found.state {
-        tasks::merge::record(deps.base, &task, commit, None).await?;
-    }
     Ok(out)
 }
 
@@ -187,18 +191,28 @@ async fn record(
     mut task: Task,
     link: PullRequestLink,
 ) -> Result<Task, Error> {
-    let mut retry = crate::conflict_retry::ConflictRetry::new(deps.base.clock);
+    let mut retry = ConflictRetry::new(deps.clock);
     loop {
         let known = task.branch.as_ref().and_then(|branch| branch.pull_request.as_ref());
         if known.is_some_and(|known| (known.number, &known.commit) == (link.number, &link.commit)) {
             return Ok(task);
         }
-        let transition = task.pull_request_opened(link.clone(), deps.base.clock.now()).by(principal);
-        if let Some(task) = tasks::commit::write(deps.base, &task, transition).await? {
+        let transition = task.pull_request_opened(link.clone(), deps.clock.now()).by(principal);
+        if let Some(task) = write(deps, &task, transition).await? {
             return Ok(task);
         }
         retry.conflict().await?;
-        task = visible_task(deps.base.store, principal, &task.id).await?;
+        task = visible_task(deps.store, principal, &task.id).await?;
+    }
+}
+
+/// Writes a change that does not move the task to another status. Returns `None` on a conflict.
+pub(crate) async fn write(deps: Deps<'_>, before: &Task, change: Transition) -> Result<Option<Task>, Error> {
+    let mut commit = Commit::new(deps.clock.now());
+    commit.tasks.push(events::emit::task_change(deps.ids, before, change));
+    match deps.store.commit(commit).await? {
+        Committed::Done(done) => Ok(done.tasks.into_iter().next()),
+        Committed::Conflict => Ok(None),
     }
 }
 
@@ -220,12 +234,12 @@ pub(crate) struct Found {
 }
 
 pub(crate) async fn find(deps: Deps<'_>, principal: &Principal, id: &TaskId) -> Result<Found, Error> {
-    let task = visible_task(deps.base.store, principal, id).await?;
+    let task = visible_task(deps.store, principal, id).await?;
     let ticket: Option<Ticket> = match &task.ticket {
-        Some(id) => deps.base.store.ticket(id).await?,
+        Some(id) => deps.store.ticket(id).await?,
         None => None,
     };
-    let repository = deps.code_hosts.repository(deps.base.orchestration, &task, ticket.as_ref());
+    let repository = deps.code_hosts.repository(deps.orchestration, &task, ticket.as_ref());
     match (task.branch.clone(), repository.map_err(of_code_host)?) {
         (Some(branch), Some(repository)) => Ok(Found { task, branch, repository }),
         _ => {

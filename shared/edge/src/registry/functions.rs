@@ -70,7 +70,7 @@ pub static FUNCTIONS: &[Function] = &[
         "sandboxes-git-access",
         "Give a worker a short-lived credential for the repository of its task",
         http(Method::POST, "/api/v1/sandboxes/{id}/git-access", Scope::GitAccess, branches::GIT_ACCESS),
-        &[Keys, GetItem, Providers],
+        &[Keys, GetItem, UpdateItem, Providers],
     )
     .timeout_secs(CODE_HOST_SECS),
     function(
@@ -374,14 +374,14 @@ pub static FUNCTIONS: &[Function] = &[
         "tasks-diff",
         "Compare the branch of a task with its base",
         http(Method::GET, "/api/v1/tasks/{id}/diff", Scope::ListTasks, branches::DIFF),
-        &[Keys, GetItem, Providers, OrchestrationJobs],
+        &[Keys, GetItem, Providers],
     )
     .timeout_secs(CODE_HOST_SECS),
     function(
         "tasks-pull-request",
         "Get the state of a task's pull request at its code host",
         http(Method::GET, "/api/v1/tasks/{id}/pull-request", Scope::ListTasks, branches::PULL_REQUEST),
-        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Providers, OrchestrationJobs],
+        &[Keys, GetItem, Providers],
     )
     .timeout_secs(CODE_HOST_SECS),
     function(
@@ -393,14 +393,14 @@ pub static FUNCTIONS: &[Function] = &[
             Scope::ManageTasks,
             branches::OPEN_PULL_REQUEST,
         ),
-        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Providers, OrchestrationJobs],
+        &[Keys, GetItem, PutItem, UpdateItem, Providers],
     )
     .timeout_secs(CODE_HOST_SECS),
     function(
         "tasks-merge",
         "Merge the pull request of a task",
         http(Method::POST, "/api/v1/tasks/{id}/merge", Scope::ManageTasks, branches::MERGE),
-        &[Keys, GetItem, PutItem, UpdateItem, DeleteItem, Providers, OrchestrationJobs],
+        &[Keys, GetItem, PutItem, UpdateItem, Providers],
     )
     .timeout_secs(CODE_HOST_SECS),
     function(
