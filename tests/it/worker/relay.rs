@@ -156,7 +156,7 @@ async fn work_of_a_stopped_agent_is_saved() {
     let (host, fixture) = (Host::start().await, Fixture::new(Script::new()).await);
     let worker = start(&fixture, &host, &[write("half.txt"), command(GATED), text("Done.")], &[]);
     fixture.wait_for_data("agent.tool_use", |data| data["tool"] == "Bash").await;
-    fixture.send_message("stop", "").await;
+    fixture.send_message("stop", "Stop.").await;
     fixture.wait_for(|pushed: &WorkspacePushed| pushed.branch == BRANCH).await;
     assert_eq!(host.commits(), ["Sunaba Agent|wip: Add the feature"]);
     assert_eq!(host.files(), ["README.md", "half.txt"]);
@@ -177,14 +177,14 @@ async fn work_of_a_terminated_worker_is_saved() {
     }
 }
 
-/// What it finds goes into its workspace, so that redaction hides nothing.
+/// The marks of a success are written in two parts, because the output contains the script, too. What it finds goes into its workspace, so that redaction hides nothing.
 const ATTACK: &str = r#"exec > found 2>&1
-git add -A; git commit -qm 'Take over'
+git add -A; git commit -qm 'Take over'; git push -q origin HEAD
 for push in HEAD:main '+HEAD:other' :other HEAD:refs/heads/new HEAD:refs/tags/v2 '+HEAD:refs/tags/v1' :refs/tags/v1 \
     "+HEAD:refs/sunaba/host/main" "+HEAD:refs/sunaba/known/feature/x" ":feature/x" HEAD:refs/heads/feature/x/y HEAD:HEAD; do
-  git push origin "$push" && echo "PUSHED $push"
+  git push origin "$push" && echo "PUSH""ED $push"
 done
-git push --mirror origin && echo PUSHED mirror
+git push --mirror origin && echo "PUSH""ED mirror"
 endpoint=$(git config --get-regexp '^url' | sed 's/^url[.]//; s/[.]insteadof.*//')
 for path in /config /HEAD /hooks/update /objects/info/alternates /../config /info/refs /info/refs?service=git-evil; do
   curl -sS --max-time 20 --path-as-is -u agent:x "$endpoint$path"
@@ -193,7 +193,7 @@ for path in /config /HEAD /hooks/update /objects/info/alternates /../config /inf
 done
 state=$(dirname "$HOME"); ls -la "$state" "$state/relay" "$state/relay/repository.git"
 for file in "$state"/relay/config "$state"/relay/repository.git/config "$state"/relay/repository.git/hooks/update; do
-  cat "$file" && echo "READ $file"; echo '[core] sshCommand = evil' >> "$file" && echo "WROTE $file"
+  cat "$file" && echo "RE""AD $file"; echo '[core] sshCommand = evil' >> "$file" && echo "WRO""TE $file"
 done
 env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n'
 git config --list --show-origin; git remote -v
