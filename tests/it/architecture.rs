@@ -59,13 +59,12 @@ fn dependencies_run_one_way() {
             assert!(!used.contains(*later), "{package} must not depend on {later}");
         }
     }
-    // These are siblings: none uses another, except that shapes are stored.
+    // These are siblings: none uses another.
     let siblings = ["contract", "providers", "code-hosts", "store"];
     for package in siblings {
         let used = dependencies(package);
         for sibling in siblings {
-            let is_allowed = (package, sibling) == ("store", "contract") || !used.contains(sibling);
-            assert!(is_allowed, "{package} must not depend on {sibling}");
+            assert!(!used.contains(sibling), "{package} must not depend on {sibling}");
         }
     }
     for services in ["providers", "code-hosts"] {

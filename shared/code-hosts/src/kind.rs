@@ -21,8 +21,11 @@ pub struct CodeHostKind {
     ///
     /// **Invariant:** a credential is sent to its own host only. That a token covers this repository of the host
     /// (`GITHUB_REPOSITORIES`) is checked by the caller, which passes no other token.
-    pub open: fn(&str, &dyn Fn(&str) -> Option<String>, &Environment) -> Opened,
+    pub open: for<'a> fn(&str, &'a Values<'a>, &Environment) -> Opened,
 }
+
+/// The value of a variable, by its name.
+pub type Values<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// The repository; `None` if the host does not serve the address, or if it has no credential for it. A variable that
 /// cannot be used is a failure that names it.

@@ -23,7 +23,7 @@ pub use change::{
 };
 pub use failure::{Failure, Reason};
 use futures_util::future::BoxFuture;
-pub use kind::{CodeHostKind, Environment, Opened, Variable};
+pub use kind::{CodeHostKind, Environment, Opened, Values, Variable};
 pub use secret::Secret;
 use std::fmt;
 

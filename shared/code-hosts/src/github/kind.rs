@@ -3,7 +3,7 @@
 use super::credential::Credential;
 use super::http::Http;
 use super::{Address, GitHub};
-use crate::{CodeHostKind, Environment, Opened, Variable};
+use crate::{CodeHostKind, Environment, Opened, Values, Variable};
 use std::sync::Arc;
 
 pub const GITHUB: CodeHostKind = CodeHostKind {
@@ -43,7 +43,7 @@ const APP_PRIVATE_KEY: Variable = Variable {
     secret: true,
 };
 
-fn open(address: &str, value: &dyn Fn(&str) -> Option<String>, environment: &Environment) -> Opened {
+fn open(address: &str, value: &Values<'_>, environment: &Environment) -> Opened {
     let value = |variable: Variable| value(variable.name).filter(|value| !value.trim().is_empty());
     let (host, api_url) = (value(HOST), value(API_URL));
     let Some(address) = Address::parse(address, host.as_deref(), api_url.as_deref())? else {

@@ -71,11 +71,9 @@ impl Repository {
             return Err(Failure::new(Reason::Conflict, message));
         }
         let mut commands = vec![format!("delete refs/heads/{name} {commit}")];
-        // Its pull requests keep the commits.
-        for record in self.records().await?.iter().filter(|record| record.content.branch == name) {
-            if record.content.merge.is_none() {
-                commands.push(format!("update {} {commit} {}", record.head_ref(), record.head));
-            }
+        // Its pull request keeps the commits.
+        if let Some(open) = self.open_record(&self.records().await?, name).await? {
+            commands.push(format!("update {} {commit} {}", open.head_ref(), open.head));
         }
         self.update_refs(&commands).await
     }

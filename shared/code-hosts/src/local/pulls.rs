@@ -97,7 +97,12 @@ impl Repository {
         Ok(Some(later.lines().next().unwrap_or(head).to_owned()))
     }
 
-    async fn open_record(&self, records: &[Record], branch: &str) -> Result<Option<Record>, Failure> {
+    /// The open pull request of a branch.
+    pub(super) async fn open_record(
+        &self,
+        records: &[Record],
+        branch: &str,
+    ) -> Result<Option<Record>, Failure> {
         for record in records.iter().rev().filter(|record| record.content.branch == branch) {
             if self.current(record.clone()).await?.state == PullRequestState::Open {
                 return Ok(Some(record.clone()));

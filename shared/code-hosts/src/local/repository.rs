@@ -35,8 +35,12 @@ impl Local {
             _ if output.stderr.contains("not a git repository") => return Err(not_found()),
             _ => return Err(output.failure(&arguments)),
         };
-        let top = ["rev-parse", "--path-format=absolute", "--show-toplevel"];
-        let directory = if is_bare == "true" { git_directory.to_owned() } else { git.text(&top).await? };
+        // There is none if the repository is bare, or if the address is its git directory.
+        let top = git.run(&["rev-parse", "--path-format=absolute", "--show-toplevel"], &[], &[]).await?;
+        let directory = match (is_bare, top.code) {
+            ("false", 0) => String::from_utf8_lossy(&top.stdout).trim_end_matches('\n').to_owned(),
+            _ => git_directory.to_owned(),
+        };
         let git = git.within(directory.as_ref()).without_programs().await?;
         let (directory, git_directory) = (directory.into(), git_directory.into());
         Ok(Repository { git, directory, git_directory, timeout: self.timeout })

@@ -22,6 +22,16 @@ async fn directory_within_a_working_tree_is_its_repository() {
 }
 
 #[tokio::test]
+async fn git_directory_of_a_working_tree_is_its_repository() {
+    let fixture = Fixture::new(Kind::LocalTree).await;
+    let head = fixture.push("feature/x", &[("new", "x")], "Work");
+    let host = local(&fixture.repository.0.join(".git"));
+    let number = host.propose(&request("feature/x")).await.unwrap().number;
+    host.merge(number, &squash(&head)).await.unwrap();
+    assert_eq!(fixture.repository.read("new"), "x");
+}
+
+#[tokio::test]
 async fn directory_without_a_repository_is_not_found() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "x").unwrap();

@@ -124,3 +124,28 @@ async fn nothing_runs_in_a_bare_repository() {
 async fn nothing_runs_in_a_working_tree() {
     nothing_runs(Kind::LocalTree, ".git").await;
 }
+
+/// Otherwise the tests above could not fail.
+#[tokio::test]
+async fn planted_programs_run_with_plain_git() {
+    let fixture = Fixture::new(Kind::LocalTree).await;
+    fixture.push_main(&[("kept", "x\n")], "Prepare");
+    fixture.push("feature/y", &[("lines", "mine\n")], "Work");
+    fixture.push_main(&[("lines", "theirs\n")], "Meanwhile");
+    let mark = fixture.folder().join("mark");
+    plant(&fixture.repository, ".git", mark.to_str().unwrap());
+    fixture.repository.write("kept", "changed\n");
+    for command in [
+        &["update-ref", "refs/heads/other", "main"][..],
+        &["status"],
+        &["-c", "core.fsmonitor=false", "add", "kept"],
+        &["diff", "main~1", "main"],
+        &["diff", "--no-ext-diff", "main~1", "main"],
+        &["merge-tree", "--write-tree", "main", "feature/y"],
+    ] {
+        let _ = fs::remove_file(&mark);
+        // Some fail because the program is no filter and no driver.
+        let _ = fixture.repository.find(command);
+        assert!(mark.exists(), "git {command:?} starts no program");
+    }
+}
