@@ -82,6 +82,8 @@ impl Namespace {
         let command = launcher.namespace_command(arguments, directory.path());
         let mut command = Command::from(command.context("the tier has no network namespace")?);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        // A signal to the worker's process group must not end it: the worker saves the agent's work after it.
+        command.process_group(0);
         let mut process = command.spawn().context("bubblewrap cannot be started")?;
         let mut line = String::new();
         let mut output = BufReader::new(process.stdout.take().context("standard output is a pipe")?);

@@ -127,7 +127,9 @@ async fn cancelled_work_stays_on_its_branch() {
     plane.wait_for_command(&sandbox, SLOW_COMMAND).await;
     plane.post(&format!("/api/v1/tasks/{}/cancel", task["id"].as_str().unwrap()), json!({})).await;
     plane.wait_until_released(&sandbox).await;
-    assert_eq!(repository.file_on(branch_of(&task), "half.txt").as_deref(), Some("half\n"));
+    let log = plane.get(&format!("/api/v1/sandboxes/{sandbox}/logs")).await;
+    let saved = repository.file_on(branch_of(&task), "half.txt");
+    assert_eq!(saved.as_deref(), Some("half\n"), "{log:#}");
     assert_eq!(repository.file_on("main", "half.txt"), None);
 }
 

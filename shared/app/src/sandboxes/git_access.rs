@@ -1,9 +1,10 @@
 //! Gives a worker access to the repository of its task.
 
+use crate::Clock;
 use crate::error::Error;
 use crate::orchestration::{CodeHosts, Orchestration};
 use crate::tasks::pull_request::of_code_host;
-use crate::visibility::{check_not_ended, visible_sandbox};
+use crate::visibility::check_report;
 use contract::ProblemCode;
 use contract::sandboxes::GitAccess;
 use domain::access::Principal;
@@ -15,6 +16,7 @@ use store::Store;
 #[derive(Debug, Clone, Copy)]
 pub struct Deps<'a> {
     pub store: &'a Store,
+    pub clock: &'a dyn Clock,
     pub orchestration: &'a Orchestration,
     pub code_hosts: &'a CodeHosts,
 }
@@ -27,10 +29,12 @@ pub struct Command {
 
 pub type Outcome = GitAccess;
 
-/// Only the current attempt of a task has access, so that an earlier one cannot write to the branch.
+/// Only the latest attempt of a task has access, so that an earlier one cannot write to the branch. It keeps the access for
+/// a while after its end, because the worker pushes what the agent has done until then.
 pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
-    let sandbox = visible_sandbox(deps.store, &command.principal, &command.sandbox).await?;
-    check_not_ended(&sandbox)?;
+    let sandbox = deps.store.sandbox(&command.sandbox).await?;
+    let sandbox = sandbox.ok_or_else(|| Error::no_sandbox(&command.sandbox))?;
+    check_report(&command.principal, &sandbox, deps.clock.now())?;
     let id = &sandbox.id;
     let no_repository = || {
         let detail =
@@ -40,8 +44,8 @@ pub async fn run(deps: Deps<'_>, command: Command) -> Result<Outcome, Error> {
     let assignment = sandbox.assignment.as_ref().ok_or_else(no_repository)?;
     let attempt = Attempt { number: assignment.attempt, sandbox: id.clone() };
     let task = deps.store.task(&assignment.task).await?;
-    let task = task.filter(|task| task.is_current(&attempt) && task.status.is_active()).ok_or_else(|| {
-        let detail = format!("Sandbox {id} is not the current attempt of task {}.", assignment.task);
+    let task = task.filter(|task| task.is_current(&attempt)).ok_or_else(|| {
+        let detail = format!("Sandbox {id} is not the latest attempt of task {}.", assignment.task);
         Error::conflict(ProblemCode::TaskMismatch, detail, json!({}))
     })?;
     let ticket = match &task.ticket {

@@ -5,9 +5,7 @@ use super::tasks::task;
 use super::{Call, Endpoint, json};
 use app::{Error, sandboxes, tasks};
 use bytes::Bytes;
-use contract::ProblemCode::{
-    CodeHostRefused, NoBranch, NoPullRequest, NoRepository, SandboxFinished, TaskMismatch,
-};
+use contract::ProblemCode::{CodeHostRefused, NoBranch, NoPullRequest, NoRepository, TaskMismatch};
 use contract::requests::MergeTask;
 use contract::sandboxes::GitAccess;
 use contract::tasks::{MergeRequest, MergedOut, PullRequestOut, TaskDiff};
@@ -15,7 +13,7 @@ use http::{Response, StatusCode};
 
 /// `POST /api/v1/sandboxes/{id}/git-access`.
 pub const GIT_ACCESS: Endpoint = Endpoint::new(|call| Box::pin(git_access(call)), &[ok::<GitAccess>()])
-    .problems(&[SandboxFinished, TaskMismatch, NoRepository, CodeHostRefused]);
+    .problems(&[TaskMismatch, NoRepository, CodeHostRefused]);
 /// `GET /api/v1/tasks/{id}/diff`.
 pub const DIFF: Endpoint =
     Endpoint::new(|call| Box::pin(diff(call)), &[ok::<TaskDiff>()]).problems(&[NoBranch, CodeHostRefused]);
@@ -36,6 +34,7 @@ async fn git_access(call: Call) -> Result<Response<Bytes>, Error> {
     let sandbox = call.sandbox()?;
     let deps = sandboxes::git_access::Deps {
         store: &call.plane.store,
+        clock: call.plane.clock.as_ref(),
         orchestration: &call.plane.settings.orchestration,
         code_hosts: call.plane.code_hosts()?,
     };
