@@ -177,7 +177,8 @@ async fn work_of_a_terminated_worker_is_saved() {
     }
 }
 
-/// The marks of a success are written in two parts, because the output contains the script, too. What it finds goes into its workspace, so that redaction hides nothing.
+/// What it finds goes into its workspace, so that redaction hides nothing. The marks of a success are written in two parts,
+/// because the output contains the script, too.
 const ATTACK: &str = r#"exec > found 2>&1
 git add -A; git commit -qm 'Take over'; git push -q origin HEAD
 for push in HEAD:main '+HEAD:other' :other HEAD:refs/heads/new HEAD:refs/tags/v2 '+HEAD:refs/tags/v1' :refs/tags/v1 \

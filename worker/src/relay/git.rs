@@ -62,7 +62,6 @@ impl RelayGit {
             ("GIT_CONFIG_GLOBAL", text(&home.join("config"))),
             ("GIT_ALLOW_PROTOCOL", protocols.to_owned()),
             ("GIT_TERMINAL_PROMPT", "0".to_owned()),
-            ("GIT_ASKPASS", "true".to_owned()),
             ("GIT_NO_LAZY_FETCH", "1".to_owned()),
             // Untranslated messages, since they are parsed.
             ("LC_ALL", "C".to_owned()),

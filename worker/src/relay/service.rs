@@ -157,7 +157,7 @@ impl Service {
         if service == Program::ReceivePack {
             let commands =
                 input.commands().await.map_err(|why| text(StatusCode::BAD_REQUEST, &format!("{why}\n")))?;
-            let messages = self.refused(&commands)?;
+            let messages = self.refused(&commands).map_err(|why| text(StatusCode::FORBIDDEN, &why))?;
             if !messages.is_empty() && commands.has_side_band {
                 // The channel is empty.
                 let _ = sender.try_send(Ok(messages.into()));
@@ -187,8 +187,8 @@ impl Service {
         Ok(response(service, "result", streamed(chunks)))
     }
 
-    /// Reports what a client must not push, and returns messages for it.
-    fn refused(&self, commands: &Commands) -> Result<Vec<u8>, Response<Body>> {
+    /// Reports what a client must not push, and returns messages for it. An error refuses the whole push.
+    fn refused(&self, commands: &Commands) -> Result<Vec<u8>, String> {
         let branch = self.relay.branch();
         let mut messages = Vec::new();
         for command in &commands.commands {
@@ -200,10 +200,7 @@ impl Service {
             let below = format!("refs/heads/{branch}/");
             if command.name.starts_with(&below) {
                 // Git would allow it while the branch of the task does not exist.
-                return Err(text(
-                    StatusCode::FORBIDDEN,
-                    &format!("{}: {reason}\n", commands::shown(&command.name)),
-                ));
+                return Err(format!("{}: {reason}\n", commands::shown(&command.name)));
             }
             messages.extend(commands::message(&command.name, &reason));
         }
