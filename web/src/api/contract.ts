@@ -330,6 +330,8 @@ export const TASK_STATUSES = [
   "assigned",
   /** An agent works on it. */
   "running",
+  /** The agent has finished, and its branch becomes a pull request. */
+  "completing",
   /** The result must be reviewed. */
   "validating",
   /** The review rejected the result. */
@@ -340,6 +342,26 @@ export const TASK_STATUSES = [
   "cancelled",
 ] as const;
 export type TaskStatus = (typeof TASK_STATUSES)[number];
+
+/** The pull request of a task, as the plane last saw it. */
+export interface PullRequestLink {
+  number: number;
+  url: string;
+  /** The commit that it proposes. */
+  commit: string;
+  /** When it was merged, by the plane or by others. */
+  merged_at?: Timestamp;
+}
+
+/** The branch of a task at its code host. Retries and revisions continue on it. */
+export interface TaskBranch {
+  name: string;
+  /** The branch that the work starts from and goes back to. */
+  base: string;
+  /** The commit of the base that it starts from. */
+  base_commit: string;
+  pull_request?: PullRequestLink;
+}
 
 /** Dependencies in the format of OmoiOS. */
 export interface DependsOnOut {
@@ -379,6 +401,8 @@ export interface TaskOut {
   /** Why the task, or its last attempt, failed. */
   error_message: string | null;
   result: JsonObject | null;
+  /** The branch that carries the work, once it exists at the code host. */
+  branch: TaskBranch | null;
   /** Tasks that must be completed before this one starts. */
   dependencies: DependsOnOut;
   /** Whether a dependency is not completed. */
@@ -633,6 +657,19 @@ export interface MessageHistory {
   next_before: number | null;
 }
 
+/** What a branch is for: the first part of its name. */
+export const BRANCH_TYPES = [
+  "feature",
+  "fix",
+  "hotfix",
+  "refactor",
+  "docs",
+  "test",
+  "chore",
+] as const;
+/** What a branch is for: the first part of its name. */
+export type BranchType = (typeof BRANCH_TYPES)[number];
+
 /** `POST /api/v1/tickets`: requires a title or a description. */
 export interface NewTicket {
   /** Generated when absent. With an id, the request is idempotent. */
@@ -658,8 +695,12 @@ export interface NewTicket {
   github_owner?: string;
   /** Together with the other part, an alternative to `repository`. */
   github_repo?: string;
-  /** The branch to start from. */
+  /** The branch that its tasks work on. Default: a new one for each, which the plane names. */
   branch?: string;
+  /** The branch that the work starts from and goes back to. Default: that of the repository. */
+  base_branch?: string;
+  /** The first part of the name of a new branch. Default: what the title suggests. */
+  branch_type?: BranchType;
   memory_gb?: number;
   cpu?: number;
   disk_gb?: number;
@@ -966,6 +1007,49 @@ export type TaskAssigned = TaskAttempt;
 /** The agent has started to work. */
 export type TaskStarted = TaskAttempt;
 
+/** The branch of the task exists at the code host. */
+export interface TaskBranchCreated {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  repository: string;
+  branch: string;
+  /** The branch that the work starts from and goes back to. */
+  base: string;
+  /** The commit of the base that it starts from. */
+  base_commit: string;
+}
+
+/** The agent has finished, and its branch becomes a pull request. */
+export type TaskCompleting = TaskAttempt;
+
+/** The pull request of the task was opened, or updated after a further attempt. */
+export interface TaskPullRequestOpened {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  number: number;
+  url: string;
+  branch: string;
+  base: string;
+  /** The commit that it proposes. */
+  commit: string;
+  /** Whether it was open before. */
+  updated: boolean;
+  /** The caller. Absent if the plane did it by itself. */
+  by?: MessageSender;
+}
+
+/** The pull request of the task was merged. */
+export interface TaskMerged {
+  task_id: TaskId;
+  ticket_id: TicketId | null;
+  number: number;
+  base: string;
+  /** The commit of the base that contains the work. */
+  commit: string;
+  /** The caller. Absent if it was merged at the code host. */
+  by?: MessageSender;
+}
+
 /** The task is done: as its worker reported, or as a review decided. */
 export interface TaskCompleted {
   task_id: TaskId;
@@ -1238,6 +1322,35 @@ export interface WorkspaceFailed {
   /** URL of the repository. */
   repository: string | null;
   error: string;
+}
+
+/** Commits of the task branch have reached the repository's host. */
+export interface WorkspacePushed {
+  branch: string;
+  /** The last commit of the branch. */
+  commit: string;
+  /** The last commit before. */
+  previous_commit?: string;
+  /** Number of commits that are new at the host. */
+  commits: number;
+  /** The branch was rewritten: it does not contain `previous_commit` any more. */
+  forced: boolean;
+}
+
+/** The agent tried to push something else than its task branch. */
+export interface WorkspacePushRejected {
+  /** Such as `refs/heads/main`. */
+  ref_name: string;
+  reason: string;
+}
+
+/** Commits of the task branch could not be sent to the repository's host. The worker still has them. */
+export interface WorkspacePushFailed {
+  branch: string;
+  commit: string;
+  error: string;
+  /** Otherwise the worker tries again when the branch has further commits. */
+  will_retry: boolean;
 }
 
 /** Too many files changed at once. */
@@ -1598,6 +1711,8 @@ export type RunReport = RunState & TokenCounts & {
   /** The agent's last text. */
   final_output: string;
   branch_name?: string;
+  /** The last commit of the branch at the repository's host. */
+  commit?: string;
   agent_type?: string;
   /** From other workers. */
   output?: string;
@@ -1928,6 +2043,10 @@ export const EVENT_TYPES = [
   "task.claimed",
   "task.assigned",
   "task.started",
+  "task.branch_created",
+  "task.completing",
+  "task.pull_request_opened",
+  "task.merged",
   "task.completed",
   "task.failed",
   "task.retrying",
@@ -1953,6 +2072,9 @@ export const EVENT_TYPES = [
   "workspace.cloning",
   "workspace.ready",
   "workspace.failed",
+  "workspace.pushed",
+  "workspace.push_rejected",
+  "workspace.push_failed",
   "workspace.changes_left_out",
   "workspace.snapshots_off",
   "network.denied",
@@ -2034,6 +2156,10 @@ export type KnownEvent =
   | { event_type: "task.claimed"; event_data: TaskClaimed }
   | { event_type: "task.assigned"; event_data: TaskAssigned }
   | { event_type: "task.started"; event_data: TaskStarted }
+  | { event_type: "task.branch_created"; event_data: TaskBranchCreated }
+  | { event_type: "task.completing"; event_data: TaskCompleting }
+  | { event_type: "task.pull_request_opened"; event_data: TaskPullRequestOpened }
+  | { event_type: "task.merged"; event_data: TaskMerged }
   | { event_type: "task.completed"; event_data: TaskCompleted }
   | { event_type: "task.failed"; event_data: TaskFailed }
   | { event_type: "task.retrying"; event_data: TaskRetrying }
@@ -2059,6 +2185,9 @@ export type KnownEvent =
   | { event_type: "workspace.cloning"; event_data: WorkspaceCloning & WorkerContext }
   | { event_type: "workspace.ready"; event_data: WorkspaceReady & WorkerContext }
   | { event_type: "workspace.failed"; event_data: WorkspaceFailed & WorkerContext }
+  | { event_type: "workspace.pushed"; event_data: WorkspacePushed & WorkerContext }
+  | { event_type: "workspace.push_rejected"; event_data: WorkspacePushRejected & WorkerContext }
+  | { event_type: "workspace.push_failed"; event_data: WorkspacePushFailed & WorkerContext }
   | { event_type: "workspace.changes_left_out"; event_data: WorkspaceChangesLeftOut & WorkerContext }
   | { event_type: "workspace.snapshots_off"; event_data: WorkspaceSnapshotsOff & WorkerContext }
   | { event_type: "network.denied"; event_data: NetworkDenied & WorkerContext }
