@@ -111,14 +111,11 @@ impl Supervisor {
     pub(super) fn apply(&mut self, next: Next) {
         match next {
             Next::Iterate { .. } | Next::Wait if self.state.step == Step::Stopped => {
-                self.save();
-                self.wait_for_messages("Stopped; waiting for messages");
+                self.stopped();
             }
             Next::Wait => {
                 self.state.step = Step::Stopped;
-                self.save();
-                self.save_in_background(Work::Everything(Occasion::Interrupted));
-                self.wait_for_messages("Stopped; waiting for messages");
+                self.stopped();
             }
             Next::Iterate { prompt, errors } => {
                 self.state.step = Step::Pausing(prompt.clone());
@@ -136,6 +133,12 @@ impl Supervisor {
                 self.inspect(Purpose::Finish(outcome));
             }
         }
+    }
+
+    fn stopped(&mut self) {
+        self.save();
+        self.save_in_background(Work::Everything(Occasion::Interrupted));
+        self.wait_for_messages("Stopped; waiting for messages");
     }
 
     pub(super) async fn start_iteration(&mut self) {
