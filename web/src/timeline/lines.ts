@@ -278,14 +278,16 @@ export function entityEvent(builder: RowsBuilder, event: EntityEvent): RowPath {
   const [entity = '', transition = ''] = event.type.split('.')
   const subject = entity === 'task' ? 'Task' : 'Ticket'
   const isBad = transition === 'failed' || transition === 'rejected'
-  const isGood = transition === 'completed' || transition === 'approved'
+  const isGood = transition === 'completed' || transition === 'approved' || transition === 'merged'
   const tone: Tone = isBad ? 'bad' : isGood ? 'good' : 'quiet'
   const detail =
     someText<FailedTaskEventType | 'task.cancelled'>(event.data, 'error_message') ??
     someText<FailedTaskEventType>(event.data, 'error') ??
     someText<ReasonEventType>(event.data, 'reason') ??
     someText<'ticket.rejected'>(event.data, 'rejection_reason') ??
-    someText<'task.completed' | 'task.needs_revision'>(event.data, 'feedback')
+    someText<'task.completed' | 'task.needs_revision'>(event.data, 'feedback') ??
+    someText<'task.pull_request_opened'>(event.data, 'url') ??
+    someText<'task.branch_created'>(event.data, 'branch')
   return line(builder, event, { tone, text: `${subject} ${transition.replaceAll('_', ' ')}`, detail })
 }
 

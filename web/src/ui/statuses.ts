@@ -23,6 +23,7 @@ const tasks: Record<TaskStatus, Status> = {
   claiming: { group: 'running', label: 'Starting' },
   assigned: { group: 'running', label: 'Starting' },
   running: { group: 'running', label: 'Running' },
+  completing: { group: 'running', label: 'Finishing' },
   validating: { group: 'awaiting', label: 'Awaiting review' },
   needs_revision: { group: 'validating', label: 'Needs revision' },
   completed: { group: 'completed', label: 'Completed' },

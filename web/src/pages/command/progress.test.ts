@@ -68,6 +68,7 @@ describe('the sandbox to open', () => {
     claiming: false,
     assigned: false,
     running: true,
+    completing: true,
     validating: true,
     needs_revision: false,
     completed: true,

@@ -62,6 +62,7 @@ function sandboxToOpen({ task, sandboxEvents }: ProgressData): string | null {
   if (task?.sandbox_id == null) return null
   switch (task.status) {
     case 'running':
+    case 'completing':
     case 'validating':
     case 'completed':
       return task.sandbox_id

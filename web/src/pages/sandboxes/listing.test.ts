@@ -11,6 +11,7 @@ describe('filters', () => {
     claiming: 'running',
     assigned: 'running',
     running: 'running',
+    completing: 'running',
     validating: 'awaiting',
     needs_revision: 'validating',
     completed: 'completed',

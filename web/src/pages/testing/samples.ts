@@ -28,6 +28,7 @@ export function taskWith(changes: Partial<TaskOut>): TaskOut {
     max_retries: 3,
     error_message: null,
     result: null,
+    branch: null,
     dependencies: { depends_on: [] },
     blocked: false,
     not_before: null,
