@@ -63,6 +63,8 @@ export interface SandboxOut {
   name: string | null;
   /** The session that its agent continues, if it was registered to. */
   resumes?: SessionId;
+  /** Who registered it; not of a sandbox that the plane created for a task. */
+  registered_by?: MessageSender;
   status: SandboxStatus;
   created_at: Timestamp;
   /** When the worker last sent anything. */
