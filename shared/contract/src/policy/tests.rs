@@ -203,14 +203,16 @@ fn project_receives_its_policy_within_the_maximum() {
         r#"{
             "maximum": {
                 "network": {"allowedDomains": ["*.npmjs.org", "github.com"]},
-                "filesystem": {"denyRead": ["/srv/keys"], "allowRead": ["/srv/data", "/srv/keys"]},
+                "filesystem": {"denyRead": ["/srv/all/keys"], "allowRead": ["/srv/all"]},
                 "limits": {"memoryMb": 1000}
             },
             "default": {"network": {"access": "none"}},
             "projects": {
                 "acme/web": {
                     "network": {"allowedDomains": ["registry.npmjs.org", "evil.example"]},
-                    "filesystem": {"allowRead": ["/srv/data", "/srv/keys/web"], "allowWrite": ["/srv/cache", "out"]},
+                    "filesystem": {
+                        "allowRead": ["/srv/all/data", "/srv/all/keys/web"], "allowWrite": ["/srv/cache", "out"]
+                    },
                     "repository": {"allowSettings": true},
                     "limits": {"memoryMb": 4000, "processes": 50}
                 },
@@ -228,7 +230,7 @@ fn project_receives_its_policy_within_the_maximum() {
     let expected = parse(
         r#"{
             "network": {"allowedDomains": ["registry.npmjs.org"]},
-            "filesystem": {"denyRead": ["/srv/keys"], "allowRead": ["/srv/data"], "allowWrite": ["out"]},
+            "filesystem": {"denyRead": ["/srv/all/keys"], "allowRead": ["/srv/all/data"], "allowWrite": ["out"]},
             "limits": {"processes": 50, "memoryMb": 1000}
         }"#,
     );
