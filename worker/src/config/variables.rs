@@ -125,7 +125,7 @@ const GROUPS: [Group; 13] = [
             variable(
                 "GITHUB_HOST",
                 Fixed("github.com"),
-                "Host for which the token is, with a port unless it is the default one; no other host receives it",
+                "Host that the token belongs to, with a port unless it is the default one; no other host receives it",
             ),
             variable(
                 "GITHUB_REPOSITORIES",
