@@ -40,8 +40,8 @@ mkdir -p "$CWD" && cd "$CWD" || exit 1
 exec "$SUNABA_WORKER" </dev/null >>"$SUNABA_LOG" 2>&1
 "#;
 
-/// Variables that libraries read from the environment of the process. All others are in a file: programs of the agent
-/// could read the environment of the worker for as long as it runs.
+/// Variables of the script, and those that libraries of the worker read from the environment of its process. All others
+/// are in a file: an environment can be read for as long as the worker runs.
 const ENVIRONMENT: [&str; 13] = [
     "AGENT_VARIABLES",
     "CWD",
@@ -251,10 +251,8 @@ fn files(
     in_image: Option<&str>,
     variables: &BTreeMap<String, String>,
 ) -> Result<Files, Failure> {
-    let refused =
-        |variable: &str| Failure::refused(format!("{variable:?} is not a valid environment variable"));
     if let Some((variable, _)) = variables.iter().find(|(variable, value)| !is_variable(variable, value)) {
-        return Err(refused(variable));
+        return Err(Failure::refused(format!("{variable:?} is not a valid environment variable")));
     }
     let (mut environment, mut secrets): (BTreeMap<_, _>, BTreeMap<_, _>) =
         variables.clone().into_iter().partition(|(variable, _)| ENVIRONMENT.contains(&variable.as_str()));
@@ -278,7 +276,7 @@ fn files(
     // The same working directory as the worker would choose, except that it need not exist yet.
     start.push_str("export CWD=\"${CWD:-${WORKSPACE_PATH:-$HOME/workspace}}\"\n");
     start.push_str(RUN);
-    let secrets = serde_json::to_vec(&secrets).map_err(|_| refused("a variable"))?;
+    let secrets = serde_json::to_vec(&secrets).expect("a map of text can be written as JSON");
     Ok(Files { start, secrets })
 }
 
