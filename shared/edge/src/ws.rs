@@ -83,7 +83,9 @@ async fn admit(plane: &Plane, opening: Opening, request_id: &str) -> Result<(), 
     match open(plane, opening).await {
         Ok(caller) => {
             tracing::info!(source.ip = ip, "Socket {id} was opened at {path}");
-            caller.iter().for_each(|caller| log_authenticated(&id, caller));
+            if let Some(caller) = caller {
+                log_authenticated(&id, &caller);
+            }
             Ok(())
         }
         Err(error) => {
