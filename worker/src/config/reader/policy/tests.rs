@@ -221,6 +221,7 @@ fn policy_never_opens_state_secrets_or_the_system() {
     symlink("/etc", folder.join("to-etc")).unwrap();
     symlink(&state, folder.join("to-state")).unwrap();
     symlink("/proc", folder.join("to-proc")).unwrap();
+    symlink("/var", folder.join("to-var")).unwrap();
     fs::write(folder.join("file"), "").unwrap();
     let text = |path: &Path| path.display().to_string();
     for (field, path, why) in [
@@ -235,7 +236,7 @@ fn policy_never_opens_state_secrets_or_the_system() {
         ("allowRead", text(&state.join("outbox")), "the state of the worker"),
         ("allowRead", text(&folder.join("to-state/outbox")), "the state of the worker"),
         ("allowRead", text(&folder.join("to-proc/1")), "a directory of the system (/proc)"),
-        ("allowRead", "/home".to_owned(), "the data of other users and services (/home)"),
+        ("allowRead", text(&folder.join("to-var")), "the data of other users and services (/var)"),
     ] {
         let policy = serde_json::json!({ "filesystem": { field: [path] } }).to_string();
         let variables =
