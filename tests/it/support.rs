@@ -4,13 +4,14 @@ use domain::Entity;
 use domain::quota::Amount;
 use jsonwebtoken::{EncodingKey, Header};
 pub use kit::socket::Socket;
-use local::config::Dev;
 use local::config::sandboxes::Sandboxes;
+use local::config::{Dev, plane_directory};
 use local::dev::{Running, start};
 use local::hosts::ws::SocketTimeouts;
 use providers::PROVIDERS;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::keys::{self, Key};
 use tempfile::TempDir;
@@ -26,7 +27,7 @@ pub struct TestPlane {
     pub running: Running,
     pub url: String,
     http: reqwest::Client,
-    _data: TempDir,
+    data: TempDir,
 }
 
 /// Settings of a plane that keeps its data in this folder.
@@ -75,7 +76,12 @@ impl TestPlane {
         change(&mut dev);
         let running = start(&dev).await.unwrap();
         let url = format!("http://{}", running.address);
-        Self { running, url, http: reqwest::Client::new(), _data: data }
+        Self { running, url, http: reqwest::Client::new(), data: data }
+    }
+
+    /// Where this plane keeps its keys and its table.
+    pub fn directory(&self) -> PathBuf {
+        plane_directory(self.data.path())
     }
 
     pub async fn call(
@@ -230,7 +236,7 @@ pub fn now_secs() -> u64 {
 /// A batch of `count` events; the nth has the id `e-n` and the data `{"n": n}`.
 pub fn batch(epoch: u64, batch: u64, first: u64, count: u64) -> Value {
     let events: Vec<Value> = (first..first + count)
-        .map(|n| json!({"event_id": format!("e-{n}"), "event_type": "agent.message", "event_data": {"n": n}}))
+        .map(|n| json!({"event_id": format!("e-{n}"), "event_type": "agent.message", "eventdata": {"n": n}}))
         .collect();
     json!({"epoch": epoch, "batch": batch, "events": events})
 }
