@@ -76,7 +76,7 @@ impl TestPlane {
         change(&mut dev);
         let running = start(&dev).await.unwrap();
         let url = format!("http://{}", running.address);
-        Self { running, url, http: reqwest::Client::new(), data: data }
+        Self { running, url, http: reqwest::Client::new(), data }
     }
 
     /// Where this plane keeps its keys and its table.
@@ -236,7 +236,7 @@ pub fn now_secs() -> u64 {
 /// A batch of `count` events; the nth has the id `e-n` and the data `{"n": n}`.
 pub fn batch(epoch: u64, batch: u64, first: u64, count: u64) -> Value {
     let events: Vec<Value> = (first..first + count)
-        .map(|n| json!({"event_id": format!("e-{n}"), "event_type": "agent.message", "eventdata": {"n": n}}))
+        .map(|n| json!({"event_id": format!("e-{n}"), "event_type": "agent.message", "event_data": {"n": n}}))
         .collect();
     json!({"epoch": epoch, "batch": batch, "events": events})
 }
