@@ -18,7 +18,7 @@ use tempfile::TempDir;
 const CANARY: &str = "untouched";
 
 /// Number of attempts in the folder `attacks`.
-const ATTEMPTS: usize = 70;
+const ATTEMPTS: usize = 72;
 
 /// Set for a copy of this test that runs as a plain user: the program to confine with.
 const PROGRAM: &str = "ESCAPE_TEST_PROGRAM";
@@ -67,9 +67,11 @@ fn every_tier_blocks_what_it_covers_for_a_plain_user() {
 }
 
 /// Attempts that succeed where nothing is held. The others would change the machine, or depend on its kernel.
-const WITHOUT_ISOLATION: [&str; 26] = [
+const WITHOUT_ISOLATION: [&str; 28] = [
     "read canary files",
     "change canary files",
+    "change permissions of canary files",
+    "change times of canary files",
     "list directories of canary files",
     "create files beside canary files",
     "reach canary files through symbolic links",
@@ -244,6 +246,7 @@ fn attempts_of(gap: &Gap) -> &'static [&'static str] {
         Gap::UnixSocketPaths => &["connect to a Unix socket by path"],
         Gap::AbstractUnixSockets => &["connect to an abstract Unix socket"],
         Gap::Signals => &["signal other processes"],
+        Gap::FileAttributes => &["change permissions of canary files", "change times of canary files"],
         Gap::OpenFileCounts => &["number of files that another process has open"],
         Gap::Processes => &["start many processes", "start a fork bomb"],
         Gap::Names | Gap::SharedProcessLimit | Gap::Landlock(_) | Gap::SharedUser(_) => &[],

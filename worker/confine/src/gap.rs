@@ -18,6 +18,9 @@ pub enum Gap {
     Signals,
     /// Names of processes and files can be read.
     Names,
+    /// Permissions, owners and times of files of the same user can be changed:
+    /// <https://docs.kernel.org/userspace-api/landlock.html#current-limitations>.
+    FileAttributes,
     /// What the process table shows of processes of the same user.
     OpenFileCounts,
     /// The limit of processes includes those of other programs.
@@ -81,6 +84,7 @@ fn of_landlock(conditions: Conditions<'_>) -> Vec<Gap> {
         (!supports.scopes, Gap::AbstractUnixSockets),
         (!supports.scopes && !has_own_user, Gap::Signals),
         (true, Gap::Names),
+        (!has_own_user, Gap::FileAttributes),
         (!has_own_user, Gap::OpenFileCounts),
         (!has_own_user && !worker_is_root, Gap::SharedProcessLimit),
         (!has_own_user && worker_is_root, Gap::Processes),
@@ -103,6 +107,9 @@ impl fmt::Display for Gap {
             }
             Self::Signals => "Other processes of the user can be ended by signals, before Linux 6.12.",
             Self::Names => "Names and arguments of other processes, and names of files, are visible.",
+            Self::FileAttributes => {
+                "Permissions and times of the user's files can be changed, but not what the files contain."
+            }
             Self::OpenFileCounts => "How many files other processes of the user have open is visible.",
             Self::SharedProcessLimit => {
                 "The number of processes counts together with the other processes of the user."
@@ -142,7 +149,8 @@ mod tests {
     fn gaps_of_landlock_are_those_of_the_kernel() {
         let since_6_12 = LandlockSupport { unix_socket_paths: false, ..ALL };
         let before_6_12 = LandlockSupport { scopes: false, ..since_6_12 };
-        let always = [Gap::Network, Gap::Names, Gap::OpenFileCounts, Gap::SharedProcessLimit];
+        let always =
+            [Gap::Network, Gap::Names, Gap::FileAttributes, Gap::OpenFileCounts, Gap::SharedProcessLimit];
         let further = |landlock| {
             let found = of(Tier::Landlock, Ok(landlock), false);
             assert!(always.iter().all(|gap| found.contains(gap)), "{found:?}");

@@ -11,6 +11,17 @@ def _():
     return each(canaries, change)
 
 
+@attempt("change permissions of canary files")
+def _():
+    # To what they are: where this is possible, the canary stays as it is.
+    return each(canaries, lambda path: os.chmod(path, stat.S_IMODE(os.stat(path).st_mode)))
+
+
+@attempt("change times of canary files")
+def _():
+    return each(canaries, lambda path: os.utime(path, ns=(os.stat(path).st_atime_ns, os.stat(path).st_mtime_ns)))
+
+
 @attempt("list directories of canary files")
 def _():
     # A directory above the workspace may exist inside, with nothing else in it.
