@@ -64,7 +64,7 @@ impl Launcher {
                 Tier::Namespaces => bubblewrap = available.bubblewrap.clone().map_err(|why| anyhow!(why))?,
                 Tier::SandboxExec => available.sandbox_exec.clone().map_err(|why| anyhow!(why))?,
                 Tier::Landlock | Tier::None => {
-                    available.landlock.clone().map(drop).map_err(|why| anyhow!(why))?
+                    available.landlock.clone().map_err(|why| anyhow!(why))?;
                 }
             }
             let path = environment.get("PATH").map(OsString::from).unwrap_or_default();
